@@ -19,8 +19,7 @@ use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
 use crate::cpu_cache::StaleCache;
 use crate::elsewhere::Elsewhere;
 pub(crate) use there::Moved;
-use there::Orders;
-use there::{Mover, There, files};
+use there::{Mover, Orders, There, files};
 
 /// How stores into locked memory wait while its content moves (memory §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +144,11 @@ impl Views {
     /// Who speaks for a process.
     pub fn elsewhere(&self, process: ProcessId) -> Option<&Arc<dyn Elsewhere>> {
         self.elsewhere.get(&process)
+    }
+
+    /// Who speaks for the processes that are not in this program.
+    pub fn all_elsewhere(&self) -> impl Iterator<Item = &Arc<dyn Elsewhere>> {
+        self.elsewhere.values()
     }
 
     /// Nobody speaks for a process any more: it has gone, and its views with it.
@@ -305,6 +309,19 @@ fn push(pieces: &mut Vec<Piece>, memory: &Arc<Memory>, offset: u64, bytes: u64) 
     match pieces.last_mut() {
         Some(last) if Arc::ptr_eq(&last.memory, memory) && last.offset + last.bytes == offset => last.bytes += bytes,
         _ => pieces.push(Piece { memory: Arc::clone(memory), offset, bytes }),
+    }
+}
+
+#[cfg(test)]
+impl Views {
+    /// Orders what was never lent to be taken back, over which whoever carries it out falls if its memory lends no content.
+    pub fn order_to_take_back(&mut self, memory: &Arc<Memory>) {
+        assert!(self.mover.give(there::Order::to_take_back(memory)).is_none(), "a thread lends");
+    }
+
+    /// As whoever ends a mapping.
+    pub fn wait_for_orders(&self) {
+        self.mover.wait();
     }
 }
 

@@ -1,8 +1,9 @@
 //! The host itself: the machine under its lock, the devices, and how a call gets its answer. How an adapter is put in is
-//! `mount`, what is asked of one `adapter`; what stands under the lock is `state`, how time passes `passage`, what a sleep
-//! costs `sleep`.
+//! `mount`, what is asked of one `adapter`; what stands under the lock is `state`, how answers are waited for `answers`, how time
+//! passes `passage`, what a sleep costs `sleep`.
 
 mod adapter;
+mod answers;
 mod clients;
 mod descriptors;
 mod inspect;
@@ -12,8 +13,8 @@ mod sleep;
 mod state;
 mod surface;
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,11 +23,11 @@ use std::time::Instant;
 
 use device_port::PeerBell;
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, StartError, Token};
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, ProcessAccess, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, Refusal, Reply};
 use kmt_link::{CpuMapping, Descriptors, DoorbellPage};
 use shared_words::{Memory, MemoryError};
 use softgpu::{DataMode, Running, SoftGpu};
-use wddm_types::{AdapterIndex, Blame, NtStatus, PAGE_BYTES, ProcessId, RawHandle};
+use wddm_types::{AdapterIndex, PAGE_BYTES, ProcessId, RawHandle};
 
 pub use self::adapter::HostAdapter;
 use crate::config::{HostConfig, Mode};
@@ -76,7 +77,7 @@ pub struct Pending(Token);
 /// [`Host::adapter`] speaks of the others.
 pub struct Host {
     state: Mutex<State>,
-    answered: Condvar,
+    answered: Arc<Condvar>,
     line: Arc<Line>,
     devices: Vec<Arc<SoftGpu>>,
     system: Arc<Memory>,
@@ -155,6 +156,7 @@ impl Host {
         // The engines run before the drivers start: real hardware does not wait for its driver either.
         let run_all = || devices.iter().map(SoftGpu::run_threads).collect::<Vec<_>>();
         let running = matches!(config.mode, Mode::Real).then(run_all);
+        let answered = Arc::new(Condvar::new());
         let mut state = State {
             machine: Machine::new(Arc::clone(&system), handle_key(config.mode)),
             tracer: config.tracer,
@@ -164,13 +166,14 @@ impl Host {
             timer_ns: None,
             line: Arc::clone(&line),
             views: Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files),
+            answered: Arc::clone(&answered),
         };
         for Mounted { miniport, adapter, .. } in mounted {
             state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
         }
         let host = Arc::new(Host {
             state: Mutex::new(state),
-            answered: Condvar::new(),
+            answered,
             line,
             devices,
             system,
@@ -299,32 +302,6 @@ impl Host {
         }
     }
 
-    /// Takes the answer of a pending call, if it has come.
-    pub fn take_answer(&self, pending: Pending) -> Option<Result<Reply, Refusal>> {
-        lock(&self.state).answers.remove(&pending.0)
-    }
-
-    /// Takes the oldest thing that the kernel has told a process by itself.
-    pub fn take_notification(&self, process: ProcessId) -> Option<Notification> {
-        lock(&self.state).notifications.get_mut(&process)?.pop_front()
-    }
-
-    /// The same, waiting for one to come: on this thread in real time, by letting virtual time pass otherwise. `None` when
-    /// virtual time stands still.
-    pub fn wait_notification(&self, process: ProcessId) -> Option<Notification> {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(notification) = state.notifications.get_mut(&process).and_then(VecDeque::pop_front) {
-                return Some(notification);
-            }
-            match self.mode {
-                Mode::Real => state = self.answered.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Mode::Virtual { .. } if self.step_locked(&mut state) => {}
-                Mode::Virtual { .. } => return None,
-            }
-        }
-    }
-
     /// Virtual time: lets the next thing happen. False when there is none: nothing will ever happen by itself.
     pub fn step(&self) -> bool {
         self.step_locked(&mut lock(&self.state))
@@ -354,34 +331,6 @@ impl Host {
     /// What a doorbell of a process shows.
     pub fn doorbell(&self, process: ProcessId, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
         self.doorbells.of(process, address)
-    }
-
-    fn finish(&self, process: Option<ProcessId>, pending: Pending) -> Result<Reply, Refusal> {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(result) = state.answers.remove(&pending.0) {
-                return result;
-            }
-            if self.has_failed() {
-                return Err(inspect::kernel_failed());
-            }
-            if process.is_some_and(|process| !state.machine.has_process(process)) {
-                return Err(inspect::process_gone());
-            }
-            match self.mode {
-                Mode::Real => state = self.answered.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Mode::Virtual { .. } => {
-                    if !self.step_locked(&mut state) {
-                        return Err(Refusal {
-                            status: NtStatus::TIMEOUT,
-                            blame: Blame::Caller,
-                            reason: "virtual time stands still: nothing is left that could end this wait".into(),
-                            bytes_to_trim: 0,
-                        });
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -7,6 +7,8 @@
 //! the kernel nor another client ever waits for it. Nothing is handed out but files that hold pages lent to that very process, and
 //! descriptors that stand for NT handles of it; one that comes back is known by its identity, and nothing is read from it.
 //!
+//! A kernel that has failed (`Host::has_failed`) ends all clients, whoever waits in a call with them, and nobody becomes one any more.
+//!
 //! Threads: one accepts; each client has one that writes its stream, one that hears what holds, and one for each of its lanes, which
 //! sleeps in the kernel where a call waits.
 

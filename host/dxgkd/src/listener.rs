@@ -171,6 +171,7 @@ impl Shared {
     /// Hears who somebody says to be.
     fn meet(&self, connection: Packets, peer: Peer, user: Arc<User>, places: Places) {
         match hello(&connection) {
+            Ok(_) if self.host.has_failed() => refuse(&connection, peer, "the kernel has failed".to_owned()),
             Ok(stream) => {
                 let told = Told { pushed: 0, response: Response::Done };
                 if connection.send(&encode(&told, Vec::new()), &[]).is_err() {
@@ -182,9 +183,11 @@ impl Shared {
                         clients.retain(|client| client.strong_count() > 0);
                         clients.push(Arc::downgrade(&client));
                         drop(clients);
-                        // Whoever stops looks at the list after this, or is seen here.
+                        // Whoever stops looks at the list after this, or is seen here; a kernel that fails ends whom it knows by then.
                         if self.stop.load(Ordering::Acquire) {
                             client.end("the daemon stops");
+                        } else if self.host.has_failed() {
+                            client.end("the kernel has failed");
                         }
                     }
                     Err(error) => tracing::warn!(pid = peer.pid, uid = peer.uid, "{error}"),

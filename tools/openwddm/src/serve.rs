@@ -8,8 +8,9 @@ mod value;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use dxgk_host::Host;
@@ -21,6 +22,9 @@ use crate::run::AdapterChoice;
 use crate::size::MemorySize;
 use config::Config;
 use value::{Count, Mode};
+
+/// How often it is seen to whether the kernel has failed. Clients are ended at once; this is for whoever starts it again.
+const LOOKS_EVERY: Duration = Duration::from_millis(500);
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -137,16 +141,32 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
     } else {
         tracing::warn!("the daemon keeps files and system calls that it does not need");
     }
-    let daemon = Daemon::listen(host, socket, limits).map_err(unserved)?;
+    let daemon = Daemon::listen(Arc::clone(&host), socket, limits).map_err(unserved)?;
     tracing::info!("{names} at {place} after {} ms", began.elapsed().as_millis());
     if let Some(figures) = &figures {
         tracing::info!("figures at http://{}/metrics", figures.address());
     }
-    // The handler lives as long as the program: it never hangs up.
-    let _ = stopped.recv();
+    let ended = until_stopped(&stopped, &host);
     tracing::info!("stops, with {} processes", daemon.clients());
     drop(daemon);
-    Ok(0)
+    ended.map(|()| 0)
+}
+
+/// Waits until it is told to stop.
+///
+/// # Errors
+/// When the kernel has failed: nobody can be served any more, and whoever started this may start it anew.
+fn until_stopped(stopped: &mpsc::Receiver<()>, host: &Host) -> Result<(), RunError> {
+    // The handler lives as long as the program: it never hangs up.
+    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOKS_EVERY) {
+        if host.has_failed() {
+            return Err(RunError::Kernel {
+                problem: "the kernel has failed; what fell is said above".to_owned(),
+                remedy: "start it again; all processes have been ended".to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn not_given_up(error: SandboxError) -> RunError {
@@ -214,5 +234,39 @@ fn count(text: &str) -> Result<Count, String> {
     match text.parse() {
         Ok(number @ 1..) => Ok(Count(number)),
         _ => Err("give a number from 1 on".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dxgk_host::{HostConfig, Mode, Profile};
+    use events::{Event, Tracer};
+
+    use super::*;
+
+    /// Falls over what it hears of the first device.
+    struct Falls;
+
+    impl Tracer for Falls {
+        fn event(&mut self, _now_ns: u64, event: &Event) {
+            assert!(!matches!(event, Event::DeviceCreated { .. }), "a defect");
+        }
+    }
+
+    #[test]
+    fn it_serves_until_it_is_told_to_stop_or_the_kernel_has_failed() {
+        let profile = Profile::named("discrete-4k").expect("a built-in profile");
+        let config =
+            HostConfig { tracer: Box::new(Falls), ..HostConfig::new(profile, Mode::Virtual { stored: false }) };
+        let host = Host::start(config).expect("a kernel");
+        let (stop, stopped) = mpsc::channel();
+        stop.send(()).expect("somebody hears");
+        assert!(until_stopped(&stopped, &host).is_ok(), "it is told to stop");
+        let link: Arc<dyn kmt_link::Link> = dxgk_host::ProcessLink::new(Arc::clone(&host));
+        let falls = std::thread::spawn(move || softgpu_umd::Gpu::open(link).map(drop));
+        assert!(falls.join().is_err(), "the kernel falls over a device");
+        let failed = until_stopped(&stopped, &host).expect_err("nobody can be served any more");
+        assert!(failed.to_string().contains("the kernel has failed"), "{failed}");
+        drop(stop);
     }
 }

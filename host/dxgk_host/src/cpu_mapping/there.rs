@@ -146,6 +146,14 @@ impl Order {
     }
 }
 
+#[cfg(test)]
+impl Order {
+    pub fn to_take_back(memory: &Arc<Memory>) -> Order {
+        let part = Part { memory: Arc::clone(memory), offset: 0, bytes: memory.bytes() };
+        Order { mapping: MappingId(0), what: What::Leave(vec![part]) }
+    }
+}
+
 /// The files that pieces lie in, in order.
 pub(super) fn files(pieces: &[Piece]) -> Result<Vec<FilePiece>, String> {
     let mut files = Vec::new();
@@ -213,30 +221,45 @@ pub(super) enum Mover {
     Thread { orders: Sender<Order>, given: u64, done: Arc<Done> },
 }
 
-/// How many orders are carried out.
+/// What is carried out.
 #[derive(Default)]
 pub(crate) struct Done {
-    orders: Mutex<u64>,
+    state: Mutex<DoneState>,
     more: Condvar,
 }
 
+#[derive(Default)]
+struct DoneState {
+    /// How many orders.
+    orders: u64,
+    /// There will be no more.
+    over: bool,
+}
+
 impl Done {
-    fn orders(&self) -> std::sync::MutexGuard<'_, u64> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> std::sync::MutexGuard<'_, DoneState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The orders of a host, for the thread that carries them out.
+/// The orders of a host, for the thread that carries them out. Dropped, none is carried out any more, and nobody waits for that.
 pub(crate) struct Orders {
     orders: Receiver<Order>,
     done: Arc<Done>,
+}
+
+impl Drop for Orders {
+    fn drop(&mut self) {
+        self.done.state().over = true;
+        self.done.more.notify_all();
+    }
 }
 
 impl Orders {
     /// Carries out the next. `None`: there will be no more.
     pub fn next(&self) -> Option<Moved> {
         let moved = self.orders.recv().ok()?.carry_out();
-        *self.done.orders() += 1;
+        self.done.state().orders += 1;
         self.done.more.notify_all();
         Some(moved)
     }
@@ -255,7 +278,7 @@ impl Mover {
             Mover::AtOnce => Some(order.carry_out()),
             Mover::Thread { orders, given, .. } => {
                 *given += 1;
-                // Without the thread the host is going, and nobody sees anything any more.
+                // Without the thread the host is going, or the kernel is about to fail, and nobody is told of anything any more.
                 let _ = orders.send(order);
                 None
             }
@@ -263,10 +286,14 @@ impl Mover {
     }
 
     /// Waits until every order is carried out.
+    ///
+    /// # Panics
+    /// When the thread has died of a defect: what it was to take back is still shown, and whoever is given the pages next would be seen.
     pub fn wait(&self) {
         if let Mover::Thread { given, done, .. } = self {
-            let orders = done.orders();
-            drop(done.more.wait_while(orders, |orders| *orders < *given).unwrap_or_else(PoisonError::into_inner));
+            let waits = |done: &mut DoneState| done.orders < *given && !done.over;
+            let done = done.more.wait_while(done.state(), waits).unwrap_or_else(PoisonError::into_inner);
+            assert!(done.orders >= *given, "who lends memory has died with {} of {given} orders done", done.orders);
         }
     }
 }

@@ -1,45 +1,51 @@
 //! Processes elsewhere: how they come, and what they say of their memory.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Weak};
 
 use dxgkrnl::Admission;
 use kmt_calls::{DoorbellAddress, MappingId};
 use wddm_types::ProcessId;
 
 use super::{Host, lock};
+use crate::cpu_mapping::Moved;
 use crate::elsewhere::Elsewhere;
 
-/// Lends processes elsewhere what they see of video memory, one after the other, until the host goes.
+/// Lends processes elsewhere what they see of video memory, one after the other, until the host goes. One thread lends, another tells the
+/// kernel: whoever holds the lock may wait for what it has ordered, so who lends never waits for the lock.
 pub(super) fn spawn_lender(host: &Arc<Host>) {
-    let (orders, host) = (lock(&host.state).views.lend_by_thread(), Arc::downgrade(host));
-    let run = move || {
-        loop {
-            let next = std::panic::catch_unwind(AssertUnwindSafe(|| orders.next()));
-            let moved = match next {
-                Ok(Some(moved)) => moved,
-                Ok(None) => return,
-                Err(defect) => {
-                    // What is lent is not known any more: the kernel has failed, as by a defect of its own.
-                    let Some(host) = host.upgrade() else { return };
-                    let failed = lock(&host.state);
-                    host.answered.notify_all();
-                    let _poisoned = failed;
-                    std::panic::resume_unwind(defect);
-                }
-            };
-            let Some(host) = host.upgrade() else { return };
-            let mut state = lock(&host.state);
-            let mapping = moved.mapping;
-            if state.views.moved(moved) {
-                state.turn(|machine, cx| machine.mapping_changed(cx, mapping));
+    let orders = lock(&host.state).views.lend_by_thread();
+    let (tells, told) = channel();
+    spawn("dxgk lender", host, move |_| {
+        while let Some(moved) = orders.next() {
+            // Without whom to tell the host is going, or the kernel has failed.
+            if tells.send(moved).is_err() {
+                return;
             }
-            drop(state);
-            host.answered.notify_all();
         }
+    });
+    spawn("dxgk lent", host, move |host| {
+        while let (Ok(moved), Some(host)) = (told.recv(), host.upgrade()) {
+            host.moved(moved);
+        }
+    });
+}
+
+/// A thread of the kernel's. If it dies of a defect, what is lent is not known any more: the kernel has failed, as by a defect of its own.
+fn spawn(name: &str, host: &Arc<Host>, run: impl FnOnce(&Weak<Host>) + Send + 'static) {
+    let host = Arc::downgrade(host);
+    let run = move || {
+        // What it had is gone when this returns: of orders nobody waits any more for those that are not carried out.
+        let Err(defect) = std::panic::catch_unwind(AssertUnwindSafe(|| run(&host))) else { return };
+        let Some(host) = host.upgrade() else { return };
+        let mut state = lock(&host.state);
+        state.fail();
+        let _poisoned = state;
+        std::panic::resume_unwind(defect);
     };
     // PANIC: a host that has no thread has no engines either.
-    std::thread::Builder::new().name("dxgk lender".into()).spawn(run).expect("the system gives a thread");
+    std::thread::Builder::new().name(name.into()).spawn(run).expect("the system gives a thread");
 }
 
 impl Host {
@@ -63,11 +69,31 @@ impl Host {
         self.doorbells.rung_there(process, address);
     }
 
+    /// Pages were lent, or taken back.
+    fn moved(&self, moved: Moved) {
+        let mut state = lock(&self.state);
+        if self.has_failed() {
+            return;
+        }
+        let mapping = moved.mapping;
+        if state.views.moved(moved) {
+            state.turn(|machine, cx| machine.mapping_changed(cx, mapping));
+        }
+        drop(state);
+        self.answered.notify_all();
+    }
+
     /// What the kernel has said of a mapping of a process elsewhere holds there.
     pub fn mapping_holds(&self, process: ProcessId, mapping: MappingId) {
+        if self.has_failed() {
+            return;
+        }
         let mut state = lock(&self.state);
         if state.views.hear(process, mapping) {
             state.turn(|machine, cx| machine.mapping_changed(cx, mapping));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -160,6 +160,10 @@ pub(super) fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<
         while line.wait(longest) {
             let Some(host) = host.upgrade() else { return };
             let mut state = lock(&host.state);
+            // A kernel that has failed is asked nothing more.
+            if host.has_failed() {
+                return;
+            }
             host.dispatch(&mut state);
             longest = host.run_timer(&mut state);
             drop(state);

@@ -1,7 +1,8 @@
-//! What stands under the host's lock: the machine, its time, and what it has said; one turn of the machine with its effects.
+//! What stands under the host's lock: the machine, its time, and what it has said; one turn of the machine with its effects, and what
+//! happens when it does not come to its end.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar};
 
 use dxgkrnl::{Cx, Effect, Machine, Token};
 use events::Tracer;
@@ -24,11 +25,28 @@ pub(super) struct State {
     pub timer_ns: Option<u64>,
     pub line: Arc<Line>,
     pub views: Views,
+    /// Where threads wait for answers.
+    pub answered: Arc<Condvar>,
 }
 
 impl State {
     /// One turn of the machine: lends it time, tracer and effects, then performs the effects.
     pub fn turn<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
+        let turning = Turning(self);
+        turning.0.perform(turn)
+    }
+
+    /// The kernel has failed: whoever holds the lock panics, and there will be no answer any more. Threads of this program that wait for
+    /// one are told that, as soon as they get the lock; processes elsewhere are ended, or one whose stores wait for a move that is never done
+    /// would wait for ever.
+    pub fn fail(&mut self) {
+        for process in self.views.all_elsewhere() {
+            process.lost("the kernel has failed");
+        }
+        self.answered.notify_all();
+    }
+
+    fn perform<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
         let mut effects = Vec::new();
         let mut cx = Cx { now_ns: self.clock.now_ns(), effects: &mut effects, tracer: self.tracer.as_mut() };
         let result = turn(&mut self.machine, &mut cx);
@@ -61,5 +79,16 @@ impl State {
             }
         }
         result
+    }
+}
+
+/// A turn that may not come to its end.
+struct Turning<'a>(&'a mut State);
+
+impl Drop for Turning<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail();
+        }
     }
 }
