@@ -2,6 +2,7 @@
 //! seen deep in the kernel and not at its door.
 
 mod display;
+mod escape;
 mod memory;
 mod sharing;
 mod submission;
@@ -33,6 +34,8 @@ pub struct Generator<'a> {
     pub queues: bool,
     /// It has displays.
     pub shows: bool,
+    /// The process has a driver that calls the adapter's in private.
+    pub escapes: bool,
 }
 
 impl Generator<'_> {
@@ -89,6 +92,9 @@ impl Generator<'_> {
         }
         if self.shows && self.dice.chance(20) {
             return self.display_call();
+        }
+        if self.escapes && self.dice.chance(8) {
+            return self.escape();
         }
         match self.dice.below(100) {
             0..4 => self.adapter_call(),

@@ -10,7 +10,7 @@ mod plan;
 use ddi::*;
 use wddm_types::NodeId;
 
-pub use self::plan::{Lie, Lies};
+pub use self::plan::{Lie, Lies, World};
 
 /// The driver.
 pub struct Liar {
@@ -193,6 +193,24 @@ impl Miniport for Liar {
             (query.resource_bytes, query.pitch_bytes) = (dice.number32(5000), dice.number32(5000));
         }
         result
+    }
+
+    fn escape(&mut self, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
+        self.lies.refusal(Lie::Refusals)?;
+        let Some(mut dice) = self.lies.tells(Lie::Escapes) else { return self.inner.escape(escape) };
+        // An answer to something else, one that is refused after all, or none that was ever asked for.
+        let answered = if dice.chance(50) { self.inner.escape(escape) } else { Ok(()) };
+        for _ in 0..dice.below(64) {
+            if let Some(byte) = escape.private_data.get_mut(dice.below(64) as usize) {
+                // CAST: any bits will do.
+                *byte = dice.edge() as u8;
+            }
+        }
+        match dice.below(3) {
+            0 => Err(DriverStatus::Unsuccessful("a lie")),
+            1 => Ok(()),
+            _ => answered,
+        }
     }
 
     fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {

@@ -105,8 +105,8 @@ type Failed = (usize, Broken, Vec<String>);
 /// Plays a world; on failure how far it got.
 fn play(seed: u64, lies: bool, steps: &[u64]) -> Result<Report, Failed> {
     keep_panics();
-    let lies =
-        lies.then(|| Lies::new(Dice::new(Random::new(seed ^ 0x11E5), 90), world::shows(seed), world::hangs(seed)));
+    let worlds = liar::World { shows: world::shows(seed), hangs: world::hangs(seed), escapes: world::escapes(seed) };
+    let lies = lies.then(|| Lies::new(Dice::new(Random::new(seed ^ 0x11E5), 90), worlds));
     let diary = Diary::default();
     let mut done = 0;
     let life = || -> Result<Report, Broken> {

@@ -22,7 +22,7 @@ use crate::slot::Slot;
 use crate::witness::Witness;
 use crate::world::ending::Ending;
 use crate::world::setup::config;
-pub use crate::world::setup::{hangs, shows};
+pub use crate::world::setup::{escapes, hangs, shows};
 
 /// Steps of the hardware after which a world that has not come to rest never will.
 const STEPS_MAX: u64 = 300_000;
@@ -47,6 +47,8 @@ pub struct World {
     queues: bool,
     /// Its processes know of its displays.
     shows: bool,
+    /// Its processes make private calls.
+    escapes: bool,
     ending: Ending,
     /// Pulls the device out.
     slot: Arc<Slot>,
@@ -101,6 +103,7 @@ impl World {
             old,
             queues,
             shows: shows(seed),
+            escapes: escapes(seed),
             ending,
             slot,
             asleep,
@@ -143,7 +146,8 @@ impl World {
             let names = self.hostile[random.index(self.hostile.len())].known.nt_handles.last().copied();
             self.hostile[who].known.nt_handles.extend(names);
         }
-        let (luid, endless, old, queues, shows) = (self.host.luid(), self.endless, self.old, self.queues, self.shows);
+        let (luid, endless, old) = (self.host.luid(), self.endless, self.old);
+        let (queues, shows, escapes) = (self.queues, self.shows, self.escapes);
         let hostile = &mut self.hostile[who];
         if hostile.pending.len() >= PENDING_MAX {
             return Ok(());
@@ -151,7 +155,8 @@ impl World {
         // What is drawn depends on this step and on what is known, not on earlier draws.
         let mut dice = hostile.dice.seeded(random.draw());
         hostile.known.choose_device(&mut dice);
-        let mut generator = Generator { dice: &mut dice, known: &hostile.known, luid, endless, old, queues, shows };
+        let mut generator =
+            Generator { dice: &mut dice, known: &hostile.known, luid, endless, old, queues, shows, escapes };
         let call = generator.call();
         let carried = wire::decode(&wire::encode(&call, Vec::new()));
         if carried.as_ref() != Ok(&call) {

@@ -41,3 +41,16 @@ fn a_context_that_could_not_be_stopped_when_it_came_is_gone() {
 fn a_surface_that_is_too_small_is_an_error() {
     fuzz::run_lies(8_816, 1).unwrap_or_else(|failure| panic!("{failure}"));
 }
+
+/// Every fourth world makes private calls, and its driver answers what was not asked, or refuses what it has answered.
+#[test]
+fn who_lies_in_private_calls_is_contained() {
+    let (mut calls, mut told) = ([0, 0], 0);
+    for seed in (3..4 * 24).step_by(4) {
+        let report = fuzz::run_lies(seed, 1).unwrap_or_else(|failure| panic!("{failure}"));
+        let [answered, refused] = report.by_call.get("Escape").copied().unwrap_or_default();
+        calls = [calls[0] + answered, calls[1] + refused];
+        told += report.lies.get("Escapes").copied().unwrap_or_default();
+    }
+    assert!(calls[0] > 50 && calls[1] > 50 && told > 4, "{calls:?} private calls answered and refused, {told} lies");
+}

@@ -42,6 +42,7 @@ pub enum Lie {
     Silence,
     Groups,
     Resets,
+    Escapes,
 }
 
 const LIES: [Lie; 26] = [
@@ -79,6 +80,17 @@ const SHOWN_LIES: [Lie; 4] = [Lie::Displays, Lie::Flips, Lie::FlipLog, Lie::Blan
 /// Those about engines that hang, in worlds where somebody looks for that. Silence is what makes them hang.
 const HANGING_LIES: [Lie; 2] = [Lie::Groups, Lie::Resets];
 
+/// What there is to lie about in some worlds.
+#[derive(Clone, Copy, Debug)]
+pub struct World {
+    /// Displays.
+    pub shows: bool,
+    /// The kernel looks for engines that hang.
+    pub hangs: bool,
+    /// Processes make private calls.
+    pub escapes: bool,
+}
+
 /// What a driver lies about, and how often it has.
 #[derive(Debug)]
 struct Plan {
@@ -93,8 +105,9 @@ struct Plan {
 pub struct Lies(Arc<Mutex<Plan>>);
 
 impl Lies {
-    /// One to three kinds of lies. `shows`: there are displays to lie about. `hangs`: the kernel looks for engines that hang.
-    pub fn new(mut dice: Dice, shows: bool, hangs: bool) -> Lies {
+    /// One to three kinds of lies, and one about what only such worlds have.
+    pub fn new(mut dice: Dice, world: World) -> Lies {
+        let World { shows, hangs, escapes } = world;
         let mut kinds: Vec<Lie> = (0..1 + dice.below(3)).filter_map(|_| dice.pick(&LIES)).collect();
         if shows {
             kinds.retain(|_| dice.chance(20));
@@ -104,6 +117,9 @@ impl Lies {
             kinds.retain(|_| dice.chance(20));
             kinds.push(Lie::Silence);
             kinds.extend(dice.pick(&HANGING_LIES));
+        }
+        if escapes {
+            kinds.push(Lie::Escapes);
         }
         let percent = dice.pick(&[1, 3, 10, 40, 100]).unwrap_or(10);
         Lies(Arc::new(Mutex::new(Plan { dice, kinds, percent, told: Default::default() })))

@@ -37,6 +37,11 @@ pub fn hangs(seed: u64) -> bool {
     seed % 16 == 5
 }
 
+/// Whether processes of a world make private calls, and its driver may lie about them.
+pub fn escapes(seed: u64) -> bool {
+    seed % 4 == 3
+}
+
 /// What the seed decides about a world.
 pub fn config(seed: u64) -> HostConfig {
     let mut random = Random::new(seed);
