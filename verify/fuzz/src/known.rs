@@ -171,6 +171,11 @@ impl Known {
         here.map(|(handle, _)| *handle).collect()
     }
 
+    /// Allocations on the device's list that the CPU may lock.
+    pub fn listed_and_lockable(&self) -> Vec<RawHandle> {
+        self.listed().iter().filter(|(_, asked)| asked.cpu_visible).map(|(handle, _)| *handle).collect()
+    }
+
     /// One or two allocations of the device that, as far as it knows, may be offered.
     pub fn offerable(&self, dice: &mut Dice) -> Vec<RawHandle> {
         let of = |kind: Kind| self.handles.get(&kind).map_or(&[][..], Vec::as_slice).iter();

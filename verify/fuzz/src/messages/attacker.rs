@@ -1,0 +1,215 @@
+//! Who sends what no client sends. A stranger sends anything, and is soon thrown out; a spy behaves for a while, as hostile processes of
+//! worlds do ([`Generator`]): its odd messages meet memory that is its own, locked and lent to it.
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kmt_calls::wire::{decode, encode};
+use kmt_calls::{
+    Call, DoorbellAddress, EventCall, MakeResidentFlags, MappingId, NativeFenceRequest, PriorityCall, QueueCall,
+    QueueFlags, Reply, SyncCall,
+};
+use kmt_link::socket::{Hello, Packets, Request, Response, Said, Told};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use sim::Random;
+use wddm_types::{Luid, NodeId, RawHandle};
+
+use super::{Messages, shows_video_memory};
+use crate::dice::Dice;
+use crate::generate::Generator;
+use crate::known::Known;
+
+/// Of a hundred values of a stranger, and of a spy, those that are an attacker's.
+const MALICE: u64 = 30;
+const MALICE_OF_SPIES: u64 = 3;
+/// Of a hundred connections, those of spies.
+const SPIES: u64 = 25;
+/// Of a hundred calls of a spy, those that lock something that is in video memory or is about to be.
+const LOCKS: u64 = 10;
+/// A call may wait: the attacker gives it up then.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+pub struct Attacker {
+    dice: Dice,
+    path: PathBuf,
+    luid: Luid,
+    connection: Option<Connection>,
+}
+
+struct Connection {
+    calls: Packets,
+    stream: Packets,
+    spies: Option<Spy>,
+}
+
+/// Of so many mappings a spy says that they hold.
+const MAPPINGS: usize = 4;
+
+/// What a spy has found out.
+struct Spy {
+    known: Known,
+    /// What it was shown, the latest.
+    mappings: Vec<MappingId>,
+}
+
+impl Attacker {
+    pub fn new(seed: u64, path: PathBuf, luid: Luid) -> Attacker {
+        Attacker { dice: Dice::new(Random::new(seed), MALICE), path, luid, connection: None }
+    }
+
+    /// Sends one message.
+    pub fn message(&mut self, report: &mut Messages) -> Result<(), String> {
+        let mut connection = match self.connection.take() {
+            Some(open) => open,
+            None => {
+                report.connections += 1;
+                self.connect().map_err(|error| error.to_string())?
+            }
+        };
+        let seed = self.dice.below(u64::MAX);
+        let (request, odd) = match &mut connection.spies {
+            Some(spy) => {
+                let mut dice = Dice::new(Random::new(seed), MALICE_OF_SPIES);
+                (Request::Call(spy.call(&mut dice, self.luid)), dice.odd())
+            }
+            None => (self.request(), self.dice.odd()),
+        };
+        let mut bytes = encode(&request, Vec::new());
+        if odd {
+            self.spoil(&mut bytes);
+        }
+        let files =
+            usize::from(if connection.spies.is_some() { odd && self.dice.chance(30) } else { self.dice.chance(3) });
+        for said in self.said(&connection) {
+            // A daemon that has ended it hears no more.
+            let _ = connection.stream.send(&said, &[]);
+        }
+        let sent = connection.calls.send(&bytes, &[connection.stream.as_fd(); 1][..files]);
+        if sent.is_err() {
+            return Ok(());
+        }
+        let Ok((answer, _)) = connection.calls.receive(1 << 20, 0) else { return Ok(()) };
+        report.answered += 1;
+        if let (Some(spy), Request::Call(call)) = (&mut connection.spies, &request)
+            && let Ok(Told { response: Response::Answer(Ok(reply)), .. }) = decode(&answer)
+        {
+            // What was spoiled may have been another call; then it knows something that is not so.
+            spy.known.answered(call, &reply);
+            if let Reply::Mapped(mapped) | Reply::Locked { mapped, .. } = reply {
+                report.lent[0] += u64::from(shows_video_memory(&mapped));
+                spy.mappings.push(mapped.mapping);
+                spy.mappings.drain(..spy.mappings.len().saturating_sub(MAPPINGS));
+            }
+        }
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    /// A connection; now and then it begins with something else than it should.
+    fn connect(&mut self) -> Result<Connection, rustix::io::Errno> {
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+        let calls = Packets::new(socket);
+        let (stream, theirs) = Packets::pair()?;
+        let mut hello = encode(&Hello::OURS, Vec::new());
+        if self.dice.chance(5) && self.dice.odd() {
+            self.spoil(&mut hello);
+        }
+        // Whoever is refused at once finds out with its first message.
+        let _ = calls.send(&hello, &[theirs.as_fd()]);
+        let _ = calls.receive(1 << 12, 0);
+        let spies = self.dice.chance(SPIES).then(|| Spy { known: Known::new(false), mappings: Vec::new() });
+        Ok(Connection { calls, stream, spies })
+    }
+
+    /// What a client would say on its stream, of doorbells and mappings that it has or has not.
+    fn said(&mut self, connection: &Connection) -> Vec<Vec<u8>> {
+        if let Some(Spy { mappings, .. }) = &connection.spies
+            && self.dice.chance(50)
+        {
+            // As one does that has heard all: the kernel waits for it or not.
+            return mappings.iter().map(|mapping| encode(&Said::Holds(*mapping), Vec::new())).collect();
+        }
+        if !self.dice.chance(if connection.spies.is_some() { 1 } else { 10 }) {
+            return Vec::new();
+        }
+        let (doorbell, mapping) = (DoorbellAddress(self.dice.below(8)), MappingId(self.dice.below(8)));
+        let said = [Said::Rung(doorbell), Said::Holds(mapping)][self.dice.below(2) as usize];
+        let mut bytes = encode(&said, Vec::new());
+        if self.dice.odd() {
+            self.spoil(&mut bytes);
+        }
+        vec![bytes]
+    }
+
+    /// A message as a client would send it.
+    fn request(&mut self) -> Request {
+        let handle = RawHandle(0xc000_0000 | (self.dice.below(64) as u32) << 6);
+        let call = match self.dice.below(15) {
+            0 => Call::EnumAdapters,
+            1..=3 => Call::OpenAdapterFromLuid { luid: self.luid },
+            4 | 5 => Call::CreateDevice { adapter: handle },
+            6 => Call::CreatePagingQueue { device: handle, priority: 0, physical_adapter: 0 },
+            7 => {
+                let request = NativeFenceRequest::default();
+                Call::Sync(SyncCall::CreateNativeFence { device: handle, request })
+            }
+            8 => Call::Event(EventCall::Create { manual_reset: false }),
+            9 => {
+                let (allocations, flags) = (vec![handle; 3], MakeResidentFlags::empty());
+                Call::MakeResident { paging_queue: handle, allocations, flags }
+            }
+            11 => {
+                let (node, private_data) = (NodeId(0), Vec::new());
+                Call::Queue(QueueCall::CreateHwContext { device: handle, node, private_data })
+            }
+            12 => {
+                let flags = QueueFlags::USER_MODE_SUBMISSION;
+                Call::Queue(QueueCall::CreateHwQueue { context: handle, flags })
+            }
+            13 => Call::Queue(QueueCall::ConnectDoorbell { doorbell: handle }),
+            10 => Call::Priority(PriorityCall::GetProcessSchedulingPriorityClass { adapter: handle }),
+            _ => return [Request::Now, Request::Lane][self.dice.below(2) as usize].clone(),
+        };
+        Request::Call(call)
+    }
+
+    /// Changes bytes as no client would.
+    fn spoil(&mut self, bytes: &mut Vec<u8>) {
+        match self.dice.below(4) {
+            0 => bytes.truncate(self.dice.below(bytes.len() as u64 + 1) as usize),
+            1 => {
+                for _ in 0..self.dice.below(64) {
+                    bytes.push(self.dice.below(256) as u8);
+                }
+            }
+            2 => {
+                for _ in 0..=self.dice.below(4) {
+                    let at = self.dice.below(bytes.len().max(1) as u64) as usize;
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte = self.dice.below(256) as u8;
+                    }
+                }
+            }
+            _ => {
+                let length = self.dice.below(100_000) as usize;
+                *bytes = (0..length).map(|_| self.dice.below(256) as u8).collect();
+            }
+        }
+    }
+}
+
+impl Spy {
+    /// What it asks next.
+    fn call(&mut self, dice: &mut Dice, luid: Luid) -> Call {
+        self.known.choose_device(dice);
+        if let (true, Some(allocation)) = (dice.chance(LOCKS), dice.pick(&self.known.listed_and_lockable())) {
+            return Call::Lock2 { device: self.known.device, allocation, flags: 0 };
+        }
+        let (endless, old, queues, shows, escapes) = (false, false, true, false, true);
+        Generator { dice, known: &self.known, luid, endless, old, queues, shows, escapes }.call()
+    }
+}
