@@ -82,6 +82,18 @@ pub trait HardwareQueues {
         Err(DriverStatus::NotSupported("SetSchedulingLogBuffer"))
     }
 
+    /// How long engines have executed for a queue, in nanoseconds. The fact sheets have no such call: ours (decision 0028). It only rises,
+    /// and goes on over suspensions, resets and sleeps; where it begins is the driver's choice, and what is under way may count before or
+    /// when it is done. Waits that have the queue stand aside are not in it. The kernel asks at a queue's creation, before its destruction,
+    /// and when somebody asks the kernel for figures: never while work is handed over.
+    ///
+    /// # Errors
+    /// `NotSupported`, as by default: the hardware does not count. No other is of consequence either.
+    fn hw_queue_running_ns(&mut self, queue: KmdQueue) -> Result<u64, DriverStatus> {
+        let _ = queue;
+        Err(DriverStatus::NotSupported("no running time of hardware queues"))
+    }
+
     /// `DxgkDdiResetHwEngine` narrowed to one queue after a fault: the queue is stopped and stays stopped, all others go
     /// on. Must succeed.
     fn stop_hw_queue(&mut self, queue: KmdQueue);

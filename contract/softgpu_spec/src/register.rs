@@ -96,6 +96,10 @@ pub const QUEUE_DOORBELL: u32 = 0x168;
 /// rw: what the scheduling log calls the queue's owner; queues with the same name are one owner's. Taken over by ENABLE. 0: the log says
 /// nothing of the queue.
 pub const QUEUE_OWNER: u32 = 0x170;
+/// r: nanoseconds that engines have spent in commands of queues with this number, since power-on: enabling begins no new count. In
+/// virtual time every command takes time, and the one that is under way counts as far as it has come; in real time only those count that
+/// move or compute bytes, as in [`counter::ENGINE_BUSY_NS`], and as far as they are done.
+pub const QUEUE_BUSY_NS: u32 = 0x178;
 
 /// rw: which band the next registers address: 0 to 3, from the lowest.
 pub const BAND_SELECT: u32 = 0x180;
@@ -349,7 +353,7 @@ pub mod counter {
     pub const ENTRIES_WRITTEN: u32 = 0x440;
     /// Doorbells of peers that signals have rung.
     pub const PEERS_RUNG: u32 = 0x448;
-    /// Nanoseconds that an engine spent in commands, by engine number × 8.
+    /// Nanoseconds that an engine spent in commands, by engine number × 8; what a reset or a suspension cut short is not in it.
     pub const ENGINE_BUSY_NS: u32 = 0x480;
     /// Nanoseconds that an engine's queues spent waiting with nothing else to run, by engine number × 8.
     pub const ENGINE_WAIT_NS: u32 = 0x4a0;

@@ -162,6 +162,8 @@ impl EngineState {
                     flush = Some(wanted);
                 }
             }
+            // What is cut short has taken its time all the same.
+            gpu.queues[number as usize].busy_ns.add(self.under_way_ns(gpu, number as usize));
             self.flight = None;
         }
         let queue = self.queues[number as usize].take();

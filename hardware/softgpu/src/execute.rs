@@ -117,7 +117,9 @@ impl<'a> Execution<'a> {
                 let outcome = self.bulk(&bulk);
                 if let Some(started) = started {
                     // CAST: 2^64 nanoseconds are 584 years.
-                    self.face.counters.busy_ns.add(started.elapsed().as_nanos() as u64);
+                    let spent = started.elapsed().as_nanos() as u64;
+                    self.face.counters.busy_ns.add(spent);
+                    self.gpu.queues[self.queue.number as usize].busy_ns.add(spent);
                 }
                 outcome
             }

@@ -8,6 +8,7 @@ use shared_words::{Memory, RareBarrier, Word, doorbell};
 use softgpu_spec::doorbell as spec_doorbell;
 use softgpu_spec::register::{queue_flags, queue_state};
 
+use crate::counters::Counter;
 use crate::mmu::Space;
 use crate::ring::{Nested, Window};
 use crate::sharing::contender;
@@ -27,6 +28,8 @@ pub(crate) struct QueueFace {
     pub(crate) engine: AtomicU32,
     /// The doorbell that it listens to.
     pub(crate) doorbell: AtomicU32,
+    /// Time spent in its commands, but for the one under way; owned by whoever owns the engine's state.
+    pub(crate) busy_ns: Counter,
 }
 
 impl QueueFace {
@@ -37,6 +40,7 @@ impl QueueFace {
             nested_words: AtomicU64::new(0),
             engine: AtomicU32::new(0),
             doorbell: AtomicU32::new(number),
+            busy_ns: Counter::default(),
         }
     }
 

@@ -43,7 +43,7 @@ impl DevicePort for SoftGpu {
             register::CPU_WINDOW_ENTRY => self.bus.window.entry(),
             register::RANGES..=register::RANGE_PITCH => self.bus.ranges.read(offset),
             register::ENGINE_ENABLE => u64::from(self.engines[0].ask(|state| state.enabled)),
-            register::QUEUE_SELECT..=register::QUEUE_OWNER => self.read_queue(offset),
+            register::QUEUE_SELECT..=register::QUEUE_BUSY_NS => self.read_queue(offset),
             register::BAND_SELECT..=register::NORMAL_PERCENT => lock(&self.bands).read(offset),
             register::ENGINE_GATE => {
                 (0..).zip(&self.engines).map(|(bit, face)| u64::from(face.ask(|state| state.gated)) << bit).sum()
@@ -157,6 +157,7 @@ impl SoftGpu {
             register::QUEUE_READ_POINTER => face.read_pointer.load(Ordering::Acquire),
             register::QUEUE_DOORBELL => u64::from(face.doorbell.load(Ordering::Acquire)),
             register::QUEUE_NESTED_WORDS => face.nested_words.load(Ordering::Acquire),
+            register::QUEUE_BUSY_NS => self.queue_busy_ns(selected.queue),
             _ => 0,
         }
     }

@@ -56,13 +56,14 @@ impl SoftGpu {
         let mut state = lock(&face.state);
         let mut flush = None;
         if let Some(flight) = &state.flight {
-            let spent = flight.end - flight.begun;
+            let (queue, spent) = (flight.queue, flight.end - flight.begun);
             while state.flight.is_some() {
                 if let Step::Flush(wanted) = state.perform(self, engine) {
                     flush = Some(wanted);
                 }
             }
             face.counters.busy_ns.add(spent);
+            self.queues[queue].busy_ns.add(spent);
         }
         // A flush is to be seen by the next command: it begins when that is done, at the same time.
         let due = match flush {
@@ -73,6 +74,14 @@ impl SoftGpu {
         // News that came while the engine looked are looked at once more.
         face.due.store(if due == NEVER && face.has_news() { self.now() } else { due }, Ordering::Release);
         flush
+    }
+
+    /// Time spent in a queue's commands. In virtual time nothing of the one under way is done before its end, but its time passes.
+    pub(crate) fn queue_busy_ns(&self, queue: u32) -> u64 {
+        let face = &self.queues[queue as usize];
+        let engine = &self.engines[face.engine.load(Ordering::Acquire) as usize];
+        let under_way = || engine.ask(|state| state.under_way_ns(self, queue as usize));
+        face.busy_ns.get() + if self.is_virtual() { under_way() } else { 0 }
     }
 
     /// An idle engine has something to do `delay_ns` from now; a busy one looks when its command ends.
@@ -88,6 +97,12 @@ impl SoftGpu {
 }
 
 impl EngineState {
+    /// Virtual time: how long a command of the queue has been under way.
+    pub(crate) fn under_way_ns(&self, gpu: &SoftGpu, queue: usize) -> u64 {
+        let flight = self.flight.as_ref().filter(|flight| flight.queue == queue && gpu.is_virtual());
+        flight.map_or(0, |flight| gpu.now().min(flight.end).saturating_sub(flight.begun))
+    }
+
     /// Tells the command that begins: how long it takes in virtual time, and a trace of it.
     pub(crate) fn announce(&mut self, gpu: &SoftGpu, engine: usize) {
         let Some(flight) = &self.flight else { return };

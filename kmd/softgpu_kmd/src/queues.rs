@@ -336,6 +336,16 @@ impl HardwareQueues for SoftGpuKmd {
         self.set_scheduling_log(set)
     }
 
+    // A number of the device goes from queue to queue and its count goes on: where a queue's own begins, the kernel looks.
+    fn hw_queue_running_ns(&mut self, queue: KmdQueue) -> Result<u64, DriverStatus> {
+        let index = self.queues.handles.get(queue.0).ok_or(NO_QUEUE)?.index;
+        self.port.write_register(register::QUEUE_SELECT, u64::from(index));
+        match self.port.read_register(register::QUEUE_BUSY_NS) {
+            register::ABSENT => Err(DriverStatus::Unsuccessful("the device is gone")),
+            ns => Ok(ns),
+        }
+    }
+
     // spec: sync §3.17
     fn set_engine_f_state(&mut self, node: NodeId, _engine: EngineId, state: FState) {
         let (gates, bit) = (self.port.read_register(register::ENGINE_GATE), 1 << node.0);

@@ -3,6 +3,7 @@
 
 mod answers;
 mod bells;
+mod busy;
 mod displays;
 mod idle;
 mod nested;

@@ -228,3 +228,20 @@ fn an_acknowledgement_that_comes_late_is_not_taken_for_the_next_one() {
     assert_eq!(last, Some(Said::Suspended(OsContext(1), 2)));
     assert_eq!(port.queue(0), queue_state::DISABLED);
 }
+
+#[test]
+fn a_queue_s_running_time_is_the_device_s_count_of_its_number() {
+    let (mut kmd, port, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 0, false);
+    set_root(&mut kmd, context, 0x5000);
+    let queues = [(); 2].map(|()| create(&mut kmd, &mut host, context, HwQueueFlags::empty()).unwrap());
+    port.set(register::QUEUE_BUSY_NS, 1234);
+    port.writes();
+    let asked = |kmd: &mut SoftGpuKmd, queue| kmd.hardware_queues().unwrap().hw_queue_running_ns(queue);
+    assert_eq!(asked(&mut kmd, queues[1]), Ok(1234));
+    assert_eq!(port.writes(), [(register::QUEUE_SELECT, 1)], "and nothing else is touched");
+    assert!(matches!(asked(&mut kmd, KmdQueue(99)), Err(DriverStatus::InvalidParameter(_))));
+    port.pull();
+    let gone = asked(&mut kmd, queues[0]);
+    assert!(matches!(gone, Err(DriverStatus::Unsuccessful(_))), "what is read of no device is no time: {gone:?}");
+}

@@ -69,6 +69,10 @@ impl HardwareQueues for Liar {
         self.queues().set_scheduling_log_buffer(set)
     }
 
+    fn hw_queue_running_ns(&mut self, queue: KmdQueue) -> Result<u64, DriverStatus> {
+        self.queues().hw_queue_running_ns(queue)
+    }
+
     fn reset_hw_engine(&mut self, node: NodeId, engine: u32) -> Result<Vec<KmdContext>, DriverStatus> {
         let mut honest = self.queues().reset_hw_engine(node, engine)?;
         match self.lies.tells(Lie::Resets).map(|mut dice| (dice.below(3), dice)) {

@@ -72,6 +72,10 @@ impl HardwareQueues for Watched {
     fn set_scheduling_log_buffer(&mut self, set: SetSchedulingLogBuffer<'_>) -> Result<(), DriverStatus> {
         self.queues().set_scheduling_log_buffer(set)
     }
+
+    fn hw_queue_running_ns(&mut self, queue: KmdQueue) -> Result<u64, DriverStatus> {
+        self.queues().hw_queue_running_ns(queue)
+    }
 }
 
 impl Doorbells for Watched {
