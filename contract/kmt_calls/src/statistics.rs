@@ -108,11 +108,14 @@ pub struct NodeStatistics {
 /// What a node has done, for all processes or for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeWork {
-    /// How long it has had work, in nanoseconds, as the kernel has seen it: from when work is handed over until the kernel knows that it
-    /// is done; what is done before the turn that hands it over is at its end is seen to take no time. Of packets it is whose is in front. Of hardware queues that the kernel feeds it does not see whose runs; what several
-    /// processes have there at once counts for each of them in equal parts. Queues that their processes feed are in no figure.
+    /// How long it has had work, in nanoseconds. Of hardware queues, whoever feeds them, it is how long engines have executed for them, as
+    /// the hardware counts it. Of packets it is whose is in front, as the kernel has seen it: from when work is handed over until the
+    /// kernel knows that it is done; what is done before the turn that hands it over is at its end is seen to take no time. So it is of
+    /// the hardware queues that the kernel feeds, too, where hardware does not count: what several processes have there at once is each
+    /// one's in equal parts, and queues that processes feed are in no figure. A node that has both packets and queues at once counts both.
     pub running_ns: u64,
-    /// Command buffers that the driver was given; one that came back and was given again counts again.
+    /// Command buffers that the driver was given; one that came back and was given again counts again. What processes submit by
+    /// themselves nobody counts, here and in the next two.
     pub submitted: u64,
     /// Those that are done.
     pub completed: u64,

@@ -196,6 +196,8 @@ pub struct Queue {
     pub no_timeout: bool,
     /// NoBroadcastSignal: signals of several queues do not wait for it.
     pub no_broadcast_signal: bool,
+    /// What the hardware had counted of its running time when that was charged last; `None`: it does not count.
+    pub counted_ns: Option<u64>,
 }
 
 /// Where a doorbell is in its life; the drawing is in `queue::doorbell`.

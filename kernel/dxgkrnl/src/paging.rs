@@ -100,6 +100,8 @@ struct RingQueue {
     kmd: Option<KmdQueue>,
     vidsch: vidsch::QueueId,
     progress: u64,
+    /// As in [`crate::object::Queue::counted_ns`].
+    counted_ns: Option<u64>,
 }
 
 impl PagingRing {
@@ -154,6 +156,16 @@ impl PagingRing {
         self.queue.as_ref().and_then(|queue| queue.kmd)
     }
 
+    /// What the hardware had counted of its running time when that was charged last; `None`: it does not count.
+    pub fn counted_ns(&self) -> Option<u64> {
+        self.queue.as_ref().and_then(|queue| queue.counted_ns)
+    }
+
+    /// It has been charged until this count.
+    pub fn note_counted(&mut self, counted_ns: u64) {
+        self.queue.as_mut().expect("what was counted has a queue").counted_ns = Some(counted_ns);
+    }
+
     /// Whether the hardware has got past everything queued.
     pub fn is_idle(&self) -> bool {
         self.last_done == self.last_queued
@@ -185,7 +197,8 @@ impl Adapter {
             .map_err(|_| StartError::Memory("the paging ring's fence"))?;
         let kmd = self.create_ring_queue(progress)?;
         let vidsch = self.vidsch.create_queue(node, QueueKind::System, 0);
-        self.ring.queue = Some(RingQueue { kmd, vidsch, progress });
+        let counted_ns = kmd.and_then(|kmd| self.hardware_count(kmd));
+        self.ring.queue = Some(RingQueue { kmd, vidsch, progress, counted_ns });
         let in_flight = u32::from(self.nodes[usize::from(node.0)].max_in_flight_buffers);
         let count = if in_flight == 0 { self.config.paging_buffers } else { self.config.paging_buffers.min(in_flight) };
         for _ in 0..count.max(1) {

@@ -176,6 +176,7 @@ impl Adapter {
             watching: false,
             no_timeout: flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT),
             no_broadcast_signal: flags.contains(QueueFlags::NO_BROADCAST_SIGNAL),
+            counted_ns: self.hardware_count(kmd),
         };
         assert_eq!(self.queues.insert(queue), number);
         self.contexts[context].queues.insert(number);
@@ -194,6 +195,7 @@ impl Adapter {
         if let Some(doorbell) = self.queues[number].doorbell {
             self.destroy_doorbell(doorbell);
         }
+        self.charge_queue(number);
         let queue = self.queues.remove(number).expect("a queue is destroyed once");
         let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);

@@ -1,17 +1,23 @@
 //! What an adapter counts for whoever asks (`D3DKMTQueryStatistics`): what its nodes ran and for whom, what paging moved and whose. What
 //! there is now is not counted but looked at (`answer`). Nothing here decides anything: a kernel without these counts does the same.
 //!
-//! A node's time is charged turn by turn: at the end of each turn it is noted whose work the node has, and the time until the end of the
-//! next one is theirs. Between turns the kernel learns nothing, so that is all it can know.
+//! What hardware chooses it measures, where it can (`hardware`, decision 0028). The rest of a node's time is charged turn by turn: at the
+//! end of each turn it is noted whose work the node has, and the time until the end of the next one is theirs. Between turns the kernel
+//! learns nothing, so that is all it can know.
 //!
 //! | work | whose is it | since when, until when |
 //! |---|---|---|
 //! | packets | of the packet in front | handed over, or the one before it done; until its interrupt |
-//! | hardware queues that the kernel feeds | in equal parts of all who have some there: hardware chooses among them unseen | handed over; until a turn finds the progress fence there |
-//! | paging | the kernel's, process 0 | likewise |
-//! | queues that their processes feed | nobody's: no turn tells of it | |
+//! | hardware queues, whoever feeds them | of the queue's process; the paging ring's is the kernel's, process 0 | as long as the hardware says that it has executed |
+//! | where hardware does not say: queues that the kernel feeds | in equal parts of all who have some there: hardware chooses among them unseen | handed over; until a turn finds the progress fence there |
+//! | likewise: paging | the kernel's | likewise |
+//! | likewise: queues that their processes feed | nobody's: no turn tells of it | |
+//!
+//! Buffers are counted where the kernel hands them over. What a process submits by itself nobody counts: its values of the progress fence
+//! rise as it likes, and only they pass through memory that the kernel sees.
 
 mod answer;
+mod hardware;
 
 use std::collections::BTreeMap;
 
@@ -189,7 +195,7 @@ impl Adapter {
         if self.stopped.is_none() {
             for (_, queue) in self.queues.iter() {
                 let unfinished = |last: &u64| self.current_value(queue.progress) < *last;
-                if queue.started.back().is_some_and(unfinished) {
+                if queue.counted_ns.is_none() && queue.started.back().is_some_and(unfinished) {
                     let process = self.devices[queue.device].process;
                     let node = usize::from(self.contexts[queue.context].node.0);
                     if !has[node].contains(&process) {
@@ -197,7 +203,7 @@ impl Adapter {
                     }
                 }
             }
-            if self.ring.kmd_queue().is_some() && self.is_paging() {
+            if self.ring.kmd_queue().is_some() && self.ring.counted_ns().is_none() && self.is_paging() {
                 has[self.paging_node()].push(ProcessId::SYSTEM);
             }
             for (node, front) in self.packet_fronts() {

@@ -101,6 +101,35 @@ fn a_workload_beside_it_is_seen_at_work() {
 }
 
 #[test]
+fn a_workload_that_feeds_its_queues_itself_is_seen_at_work_too() {
+    // spec: sync §3.17
+    let (daemon, _folder) = daemon();
+    let mut running = openwddm(&["run", "--steps", "1000", "--stage", "user", "--connect"])
+        .arg(&daemon.socket)
+        .spawn()
+        .expect("it starts");
+    let began = Instant::now();
+    let adapter = loop {
+        let seen = look(&daemon)["adapters"][0].clone();
+        if seen["nodes"][0]["load"].as_f64() > Some(0.0) {
+            break seen;
+        }
+        assert!(began.elapsed() < NEVER, "nobody works: {seen:#}");
+    };
+    // Ending what has ended already is no fault.
+    let _ = running.kill();
+    let _ = running.wait();
+    let processes = adapter["processes"].as_array().expect("a list");
+    let theirs = processes.iter().find(|process| process["process"] != 0).expect("its process");
+    // Nobody else uses the engine, and the kernel has handed it nothing.
+    for field in ["load", "running_ns"] {
+        assert_eq!(theirs["nodes"][0][field], adapter["nodes"][0][field], "{adapter:#}");
+    }
+    assert_eq!(adapter["nodes"][0]["submitted"], 0, "{adapter:#}");
+    assert!(adapter["nodes"][0]["load"].as_f64() <= Some(1.0), "{adapter:#}");
+}
+
+#[test]
 fn what_cannot_be_watched_is_refused_with_what_to_do() {
     let refused = |arguments: &[&str], code: i32, parts: &[&str]| {
         let output = openwddm(arguments).output().expect("the binary starts");

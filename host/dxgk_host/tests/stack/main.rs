@@ -63,6 +63,7 @@ mod relocation;
 mod renaming;
 mod resets;
 mod residency;
+mod running_times;
 mod scheduling;
 mod scheduling_logs;
 mod several;

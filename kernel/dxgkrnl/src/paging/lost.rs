@@ -110,6 +110,7 @@ impl Adapter {
     // spec: memory §4.7, memory §8.4, sync §4.4
     pub fn restart_ring(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let node = NodeId(self.reported.paging_node);
+        self.charge_ring();
         let old = self.ring.queue.as_ref().ok_or("there was no paging queue")?;
         let (old_kmd, old_vidsch, old_progress) = (old.kmd, old.vidsch, old.progress);
         let mut host = DriverHost::new(&self.features, &mut self.pages);
@@ -144,7 +145,8 @@ impl Adapter {
             .map_err(|refusal| format!("no fence for the paging ring: {}", refusal.reason))?;
         let kmd = self.create_ring_queue(progress).map_err(|error| error.to_string())?;
         let vidsch = self.vidsch.create_queue(node, vidsch::QueueKind::System, 0);
-        self.ring.queue = Some(RingQueue { kmd, vidsch, progress });
+        let counted_ns = kmd.and_then(|kmd| self.hardware_count(kmd));
+        self.ring.queue = Some(RingQueue { kmd, vidsch, progress, counted_ns });
         // What it held is over.
         drop(self.vidsch.destroy_queue(old_vidsch));
         self.defer_fence(old_progress);

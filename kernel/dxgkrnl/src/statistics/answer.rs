@@ -14,6 +14,7 @@ impl Adapter {
     /// All figures of this moment.
     pub fn statistics(&mut self, now_ns: u64) -> AdapterStatistics {
         self.meter_nodes(now_ns);
+        self.charge_queues();
         let tally = self.vidmm.tally();
         AdapterStatistics {
             now_ns,

@@ -191,7 +191,7 @@ type Work = (&'static str, &'static str, fn(&NodeWork) -> String);
 
 /// What a node has done.
 const WORK: [Work; 4] = [
-    ("running_seconds_total", "How long it has had work.", |work| seconds(work.running_ns)),
+    ("running_seconds_total", "How long it has executed, or had packets.", |work| seconds(work.running_ns)),
     ("buffers_submitted_total", "Command buffers that the driver was given.", |work| work.submitted.to_string()),
     ("buffers_completed_total", "Command buffers that are done.", |work| work.completed.to_string()),
     ("buffers_preempted_total", "Command buffers that came back undone.", |work| work.preempted.to_string()),
