@@ -5,6 +5,7 @@ use wddm_types::{PageRun, Pages};
 
 use crate::paging::{Batch, Work};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::suspend::Postponed;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -42,6 +43,17 @@ impl<F: Copy + Eq> VidMm<F> {
             self.allocations[id].owner = heir;
         }
         self.finish(batch, false)
+    }
+
+    /// A device has closed an allocation, which lives on: what was postponed for it is void, and nothing that it queued keeps an
+    /// offer waiting.
+    fn drop_postponed(&mut self, device: DeviceId, id: AllocationId) {
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.devices[device].postponed).into_iter().partition(|step| step.allocation() == id);
+        self.devices[device].postponed = kept;
+        if gone.iter().any(|step| matches!(step, Postponed::Offer { .. })) {
+            self.begin_due_offer(id, &[]);
+        }
     }
 
     /// Its only device says that nothing uses it (AssumeNotInUse): nobody waits for uses that were told before.

@@ -360,17 +360,6 @@ impl<F: Copy + Eq> VidMm<F> {
         self.allocations[id].offer_due = None;
     }
 
-    /// A device has closed an allocation, which lives on: what was postponed for it is void, and nothing that it queued keeps an
-    /// offer waiting.
-    pub(crate) fn drop_postponed(&mut self, device: DeviceId, id: AllocationId) {
-        let (gone, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.devices[device].postponed).into_iter().partition(|step| step.allocation() == id);
-        self.devices[device].postponed = kept;
-        if gone.iter().any(|step| matches!(step, Postponed::Offer { .. })) {
-            self.begin_due_offer(id, &[]);
-        }
-    }
-
     /// Forgets a device that ends.
     pub(crate) fn leave_line(&mut self, device: DeviceId) {
         if let Some(suspension) = self.devices[device].suspended.take() {

@@ -188,16 +188,12 @@ fn title(workloads: &[(replay::Workload, Terms)]) -> String {
 /// [`RunError::Kernel`] when a measurement fails or a count that must be zero is not.
 pub fn measure(arguments: BenchArguments) -> Result<(), RunError> {
     let BenchArguments { smoke, only, part } = arguments;
-    let failed = |error: bench::BenchError| RunError::Kernel {
-        problem: error.to_string(),
-        remedy: "run it again on a quiet machine; a broken promise that stays is a fault to report".to_owned(),
-    };
     if !part.is_empty() {
-        return bench::play(&part).map_err(failed);
+        return bench::play(&part).map_err(unmeasured);
     }
     let program = std::env::current_exe().ok();
     let options = bench::BenchOptions { smoke, only, program, ..bench::BenchOptions::default() };
-    bench::run(&options, &mut std::io::stdout()).map(drop).map_err(failed)
+    bench::run(&options, &mut std::io::stdout()).map(drop).map_err(unmeasured)
 }
 
 /// `openwddm fences`.
@@ -205,10 +201,14 @@ pub fn measure(arguments: BenchArguments) -> Result<(), RunError> {
 /// # Errors
 /// [`RunError::Kernel`] when the table could not be measured or written.
 pub fn fence_paths(smoke: bool) -> Result<(), RunError> {
-    bench::fence_paths(smoke, &mut std::io::stdout()).map_err(|error| RunError::Kernel {
+    bench::fence_paths(smoke, &mut std::io::stdout()).map_err(unmeasured)
+}
+
+fn unmeasured(error: bench::BenchError) -> RunError {
+    RunError::Kernel {
         problem: error.to_string(),
-        remedy: "run it again on a quiet machine; what fails always is a fault to report".to_owned(),
-    })
+        remedy: "run it again on a quiet machine; a broken promise that stays is a fault to report".to_owned(),
+    }
 }
 
 /// The workloads with their terms, each operation placed on an adapter.

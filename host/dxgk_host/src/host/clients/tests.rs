@@ -1,3 +1,6 @@
+//! What becomes of a host whose lender dies, and that it waits for nobody who waits for it. In the crate, because nothing outside can
+//! have it die.
+
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
