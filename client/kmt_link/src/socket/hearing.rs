@@ -30,6 +30,8 @@ struct Heard {
     ended: bool,
     pages: BTreeMap<u64, Page>,
     mappings: BTreeMap<MappingId, Arc<CpuMapping>>,
+    /// Those into which nobody stores until they show something else.
+    held: BTreeMap<MappingId, Arc<CpuMapping>>,
     doorbells: BTreeMap<DoorbellAddress, Arc<DoorbellPage>>,
     /// Parts of a change whose end has not been heard.
     parts: Vec<Piece>,
@@ -118,6 +120,7 @@ impl Hearing {
                     return Err(PacketError::Malformed("parts that are not the whole"));
                 }
                 if let Some(known) = heard.mappings.get(&mapping).cloned() {
+                    heard.held.remove(&mapping);
                     drop(heard);
                     known.show(pieces);
                     return Ok(Some(mapping));
@@ -127,12 +130,15 @@ impl Hearing {
             }
             Push::Protected(mapping) => {
                 let known = heard.mappings.get(&mapping).cloned();
+                let known = known.ok_or(PacketError::Malformed("no mapping of this process"))?;
+                heard.held.insert(mapping, Arc::clone(&known));
                 drop(heard);
-                known.ok_or(PacketError::Malformed("no mapping of this process"))?.protect();
+                known.protect();
                 Ok(Some(mapping))
             }
             Push::Gone(mapping) => {
                 let known = heard.mappings.remove(&mapping);
+                heard.held.remove(&mapping);
                 drop(heard);
                 known.ok_or(PacketError::Malformed("no mapping of this process"))?.end();
                 Ok(None)
@@ -162,8 +168,13 @@ impl Hearing {
     }
 
     fn end(&self) {
-        self.heard().ended = true;
+        let mut heard = self.heard();
+        heard.ended = true;
+        let held = std::mem::take(&mut heard.held);
+        drop(heard);
         self.changed.notify_all();
+        // Nobody says any more what they show: whoever sleeps on a store there goes on, in memory that is nobody's.
+        held.into_values().for_each(|mapping| mapping.end());
     }
 }
 
@@ -199,3 +210,6 @@ fn shown(size_bytes: u64, pieces: Vec<Piece>) -> CpuMapping {
     }
     CpuMapping::new(size_bytes, pieces, None)
 }
+
+#[cfg(test)]
+mod tests;
