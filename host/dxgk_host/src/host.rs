@@ -1,11 +1,12 @@
 //! The host itself: the machine under its lock, the devices, and how a call gets its answer. How an adapter is put in is
-//! `mount`, what is asked of one `adapter`; what stands under the lock is `state`, how answers are waited for `answers`, how time
+//! `mount`, what is asked of one `adapter`; what stands under the lock is `state`, the lock `held`, how answers are waited for `answers`, how time
 //! passes `passage`, what a sleep costs `sleep`.
 
 mod adapter;
 mod answers;
 mod clients;
 mod descriptors;
+mod held;
 mod inspect;
 mod mount;
 mod passage;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -34,6 +35,7 @@ use crate::config::{HostConfig, Mode};
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
 use crate::doorbells::Doorbells;
+use crate::host::held::Waiting;
 use crate::host::mount::{Measured, Mounted, Platform};
 use crate::host::passage::spawn_dispatcher;
 use crate::host::state::State;
@@ -77,7 +79,6 @@ pub struct Pending(Token);
 /// [`Host::adapter`] speaks of the others.
 pub struct Host {
     state: Mutex<State>,
-    answered: Arc<Condvar>,
     line: Arc<Line>,
     devices: Vec<Arc<SoftGpu>>,
     system: Arc<Memory>,
@@ -156,7 +157,6 @@ impl Host {
         // The engines run before the drivers start: real hardware does not wait for its driver either.
         let run_all = || devices.iter().map(SoftGpu::run_threads).collect::<Vec<_>>();
         let running = matches!(config.mode, Mode::Real).then(run_all);
-        let answered = Arc::new(Condvar::new());
         let mut state = State {
             machine: Machine::new(Arc::clone(&system), handle_key(config.mode)),
             tracer: config.tracer,
@@ -166,14 +166,13 @@ impl Host {
             timer_ns: None,
             line: Arc::clone(&line),
             views: Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files),
-            answered: Arc::clone(&answered),
+            waiting: Waiting::default(),
         };
         for Mounted { miniport, adapter, .. } in mounted {
             state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
         }
         let host = Arc::new(Host {
             state: Mutex::new(state),
-            answered,
             line,
             devices,
             system,
@@ -187,7 +186,7 @@ impl Host {
         if matches!(host.mode, Mode::Virtual { .. }) {
             let weak = Arc::downgrade(&host);
             let pass = move || weak.upgrade().is_some_and(|host| host.step());
-            lock(&host.state).views.pass_time_by(Arc::new(pass));
+            host.hold().views.pass_time_by(Arc::new(pass));
         }
         if let Some(running) = running {
             if isolates {
@@ -201,7 +200,7 @@ impl Host {
 
     /// A process came.
     pub fn process_created(&self) -> ProcessId {
-        lock(&self.state).turn(Machine::process_created)
+        self.hold().turn(Machine::process_created)
     }
 
     /// A process went. Its calls that wait are refused.
@@ -209,13 +208,13 @@ impl Host {
         if self.has_failed() {
             return;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.hold();
         state.turn(|machine, cx| machine.process_died(cx, process));
         state.notifications.remove(&process);
         state.views.process_gone(process);
         self.doorbells.process_gone(process);
-        drop(state);
-        self.answered.notify_all();
+        // Its calls that wait are over.
+        state.waiting.wake_all();
     }
 
     /// Gives a process a handle of another one, as the operating system's `OpenProcess` would; whether it may is decided here.
@@ -223,39 +222,39 @@ impl Host {
     /// # Errors
     /// When there is no such process, or no such right.
     pub fn open_process(&self, from: ProcessId, of: ProcessId, access: ProcessAccess) -> Result<u64, Refusal> {
-        lock(&self.state).turn(|machine, _| machine.open_process(from, of, access))
+        self.hold().turn(|machine, _| machine.open_process(from, of, access))
     }
 
     /// Whether a process may ask for priorities above the ordinary ones itself (`SE_INC_BASE_PRIORITY_NAME`); it may not at first.
     pub fn allow_raised_priority(&self, process: ProcessId, allowed: bool) {
-        lock(&self.state).turn(|machine, _| machine.allow_raised_priority(process, allowed));
+        self.hold().turn(|machine, _| machine.allow_raised_priority(process, allowed));
     }
 
     /// How much a process's memory is protected and in which band its contexts are: `D3DKMT_SCHEDULINGPRIORITYCLASS`, 0 IDLE to 5
     /// REALTIME.
     pub fn set_process_priority(&self, process: ProcessId, class: u32) {
-        lock(&self.state).turn(|machine, cx| machine.set_process_priority(cx, process, class));
+        self.hold().turn(|machine, cx| machine.set_process_priority(cx, process, class));
     }
 
     /// The most video memory that a process's residency lists may hold; `None`: no limit of its own.
     pub fn set_process_budget(&self, process: ProcessId, bytes: Option<u64>) {
-        lock(&self.state).turn(|machine, cx| machine.set_process_budget(cx, process, bytes));
+        self.hold().turn(|machine, cx| machine.set_process_budget(cx, process, bytes));
     }
 
     /// A tool begins or ceases to trace what engines wait for and signal on queues that processes feed.
     pub fn trace_fences(&self, on: bool) {
-        lock(&self.state).turn(|machine, cx| machine.trace_fences(cx, on));
+        self.hold().turn(|machine, cx| machine.trace_fences(cx, on));
         self.traces_fences.store(on, Ordering::Release);
     }
 
     /// A tool begins or ceases to trace whom engines run where hardware schedules by itself.
     pub fn trace_scheduling(&self, on: bool) {
-        lock(&self.state).turn(|machine, cx| machine.trace_scheduling(cx, on));
+        self.hold().turn(|machine, cx| machine.trace_scheduling(cx, on));
     }
 
     /// A tool switches further types of logs on or off: when submissions begin, told while it traces.
     pub fn set_verbose_logs(&self, on: bool) {
-        lock(&self.state).turn(|machine, cx| machine.set_verbose_logs(cx, on));
+        self.hold().turn(|machine, cx| machine.set_verbose_logs(cx, on));
     }
 
     /// Whether a tool traces.
@@ -265,7 +264,7 @@ impl Host {
 
     /// What a process says of a command that it submits.
     pub fn fence_queued(&self, process: ProcessId, queue: RawHandle, fence: RawHandle, value: u64, signal: bool) {
-        lock(&self.state).turn(|machine, cx| machine.fence_queued(cx, process, queue, fence, value, signal));
+        self.hold().turn(|machine, cx| machine.fence_queued(cx, process, queue, fence, value, signal));
     }
 
     /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.
@@ -288,13 +287,11 @@ impl Host {
         if self.has_failed() {
             return Ok(Err(inspect::kernel_failed()));
         }
-        let mut state = lock(&self.state);
+        let mut state = self.hold();
         let answer = state.turn(|machine, cx| machine.call(cx, process, call));
         if matches!(self.mode, Mode::Virtual { .. }) {
             let until = state.clock.now_ns() + self.call_ns;
             self.run_until(&mut state, until);
-        } else if !state.answers.is_empty() || !state.notifications.is_empty() {
-            self.answered.notify_all();
         }
         match answer {
             Answer::Done(result) => Ok(result),
@@ -304,18 +301,18 @@ impl Host {
 
     /// Virtual time: lets the next thing happen. False when there is none: nothing will ever happen by itself.
     pub fn step(&self) -> bool {
-        self.step_locked(&mut lock(&self.state))
+        self.step_locked(&mut self.hold())
     }
 
     /// Virtual time: lets the next thing happen if it does so by then; else it is that late, and the answer is false. In real time
     /// things happen by themselves.
     pub fn step_until(&self, until_ns: u64) -> bool {
-        self.step_until_locked(&mut lock(&self.state), until_ns)
+        self.step_until_locked(&mut self.hold(), until_ns)
     }
 
     /// The kernel's clock.
     pub fn now_ns(&self) -> u64 {
-        lock(&self.state).clock.now_ns()
+        self.hold().clock.now_ns()
     }
 
     /// System memory.
@@ -325,7 +322,7 @@ impl Host {
 
     /// What a lock of a process shows.
     pub fn mapping(&self, process: ProcessId, mapping: MappingId) -> Option<Arc<CpuMapping>> {
-        lock(&self.state).views.of(process, mapping)
+        self.hold().views.of(process, mapping)
     }
 
     /// What a doorbell of a process shows.

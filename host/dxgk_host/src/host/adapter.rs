@@ -9,7 +9,7 @@ use dxgkrnl::{AdapterCounters, AdapterDescription};
 use kmt_calls::Refusal;
 use wddm_types::{AdapterIndex, Luid};
 
-use super::{FIRST, Host, lock, mount};
+use super::{FIRST, Host, mount};
 
 /// One adapter of a host.
 #[derive(Clone, Copy)]
@@ -93,12 +93,12 @@ impl HostAdapter<'_> {
 
     /// What the kernel has counted.
     pub fn counters(&self) -> AdapterCounters {
-        lock(&self.host.state).machine.counters(self.index).unwrap_or_default()
+        self.host.hold().machine.counters(self.index).unwrap_or_default()
     }
 
     /// The adapter as it started.
     pub fn describe(&self) -> AdapterDescription {
-        lock(&self.host.state).machine.describe(self.index).expect("the adapter has started")
+        self.host.hold().machine.describe(self.index).expect("the adapter has started")
     }
 
     /// Its LUID.
@@ -108,6 +108,6 @@ impl HostAdapter<'_> {
 
     /// Why it was stopped, if it was.
     pub fn stopped(&self) -> Option<String> {
-        lock(&self.host.state).machine.stopped(self.index)
+        self.host.hold().machine.stopped(self.index)
     }
 }

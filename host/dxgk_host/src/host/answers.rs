@@ -1,30 +1,29 @@
-//! How what the kernel says is waited for: on the thread that waits in real time, by letting virtual time pass otherwise. Whoever waits
-//! looks whether the kernel has failed each time it is woken: then nothing will come.
+//! How what the kernel says is waited for: asleep in real time (`held`), by letting virtual time pass otherwise. Whoever waits looks whether
+//! the kernel has failed each time it is woken: then nothing will come.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
 use kmt_calls::{Notification, Refusal, Reply};
 use wddm_types::{Blame, NtStatus, ProcessId};
 
-use super::{Host, Pending, inspect, lock};
+use super::{Host, Pending, inspect};
 use crate::config::Mode;
 
 impl Host {
     /// Takes the answer of a pending call, if it has come.
     pub fn take_answer(&self, pending: Pending) -> Option<Result<Reply, Refusal>> {
-        lock(&self.state).answers.remove(&pending.0)
+        self.hold().answers.remove(&pending.0)
     }
 
     /// Takes the oldest thing that the kernel has told a process by itself.
     pub fn take_notification(&self, process: ProcessId) -> Option<Notification> {
-        lock(&self.state).notifications.get_mut(&process)?.pop_front()
+        self.hold().notifications.get_mut(&process)?.pop_front()
     }
 
     /// The same, waiting for one to come: on this thread in real time, by letting virtual time pass otherwise. `None` when
     /// virtual time stands still, or the kernel has failed.
     pub fn wait_notification(&self, process: ProcessId) -> Option<Notification> {
-        let mut state = lock(&self.state);
+        let mut state = self.hold();
         loop {
             if let Some(notification) = state.notifications.get_mut(&process).and_then(VecDeque::pop_front) {
                 return Some(notification);
@@ -33,7 +32,10 @@ impl Host {
                 return None;
             }
             match self.mode {
-                Mode::Real => state = self.answered.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Mode::Real => {
+                    state.waiting.for_notification(process);
+                    state.sleep();
+                }
                 Mode::Virtual { .. } if self.step_locked(&mut state) => {}
                 Mode::Virtual { .. } => return None,
             }
@@ -41,30 +43,34 @@ impl Host {
     }
 
     pub(super) fn finish(&self, process: Option<ProcessId>, pending: Pending) -> Result<Reply, Refusal> {
-        let mut state = lock(&self.state);
-        loop {
+        let mut state = self.hold();
+        let result = loop {
             if let Some(result) = state.answers.remove(&pending.0) {
-                return result;
+                break result;
             }
             if self.has_failed() {
-                return Err(inspect::kernel_failed());
+                break Err(inspect::kernel_failed());
             }
             if process.is_some_and(|process| !state.machine.has_process(process)) {
-                return Err(inspect::process_gone());
+                break Err(inspect::process_gone());
             }
             match self.mode {
-                Mode::Real => state = self.answered.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Mode::Real => {
+                    state.waiting.for_answer(pending.0);
+                    state.sleep();
+                }
+                Mode::Virtual { .. } if self.step_locked(&mut state) => {}
                 Mode::Virtual { .. } => {
-                    if !self.step_locked(&mut state) {
-                        return Err(Refusal {
-                            status: NtStatus::TIMEOUT,
-                            blame: Blame::Caller,
-                            reason: "virtual time stands still: nothing is left that could end this wait".into(),
-                            bytes_to_trim: 0,
-                        });
-                    }
+                    break Err(Refusal {
+                        status: NtStatus::TIMEOUT,
+                        blame: Blame::Caller,
+                        reason: "virtual time stands still: nothing is left that could end this wait".into(),
+                        bytes_to_trim: 0,
+                    });
                 }
             }
-        }
+        };
+        state.waiting.answer_taken(pending.0);
+        result
     }
 }

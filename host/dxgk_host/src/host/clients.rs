@@ -8,14 +8,14 @@ use dxgkrnl::Admission;
 use kmt_calls::{DoorbellAddress, MappingId};
 use wddm_types::ProcessId;
 
-use super::{Host, lock};
+use super::Host;
 use crate::cpu_mapping::Moved;
 use crate::elsewhere::Elsewhere;
 
 /// Lends processes elsewhere what they see of video memory, one after the other, until the host goes. One thread lends, another tells the
 /// kernel: whoever holds the lock may wait for what it has ordered, so who lends never waits for the lock.
 pub(super) fn spawn_lender(host: &Arc<Host>) {
-    let orders = lock(&host.state).views.lend_by_thread();
+    let orders = host.hold().views.lend_by_thread();
     let (tells, told) = channel();
     spawn("dxgk lender", host, move |_| {
         while let Some(moved) = orders.next() {
@@ -39,7 +39,7 @@ fn spawn(name: &str, host: &Arc<Host>, run: impl FnOnce(&Weak<Host>) + Send + 's
         // What it had is gone when this returns: of orders nobody waits any more for those that are not carried out.
         let Err(defect) = std::panic::catch_unwind(AssertUnwindSafe(|| run(&host))) else { return };
         let Some(host) = host.upgrade() else { return };
-        let mut state = lock(&host.state);
+        let mut state = host.hold();
         state.fail();
         let _poisoned = state;
         std::panic::resume_unwind(defect);
@@ -51,12 +51,12 @@ fn spawn(name: &str, host: &Arc<Host>, run: impl FnOnce(&Weak<Host>) + Send + 's
 impl Host {
     /// A process came that may not have more than this, and whose account may not.
     pub fn process_admitted(&self, admission: Admission) -> ProcessId {
-        lock(&self.state).turn(|machine, cx| machine.process_admitted(cx, admission))
+        self.hold().turn(|machine, cx| machine.process_admitted(cx, admission))
     }
 
     /// A process came that is not in this program; the other speaks for it, and makes its calls here.
     pub fn process_elsewhere(&self, speaks: Arc<dyn Elsewhere>, admission: Admission) -> ProcessId {
-        let mut state = lock(&self.state);
+        let mut state = self.hold();
         let process = state.turn(|machine, cx| machine.process_admitted(cx, admission));
         self.doorbells.process_elsewhere(process, Arc::clone(&speaks));
         state.views.process_elsewhere(process, speaks);
@@ -71,7 +71,7 @@ impl Host {
 
     /// Pages were lent, or taken back.
     fn moved(&self, moved: Moved) {
-        let mut state = lock(&self.state);
+        let mut state = self.hold();
         if self.has_failed() {
             return;
         }
@@ -79,8 +79,6 @@ impl Host {
         if state.views.moved(moved) {
             state.turn(|machine, cx| machine.mapping_changed(cx, mapping));
         }
-        drop(state);
-        self.answered.notify_all();
     }
 
     /// What the kernel has said of a mapping of a process elsewhere holds there.
@@ -88,7 +86,7 @@ impl Host {
         if self.has_failed() {
             return;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.hold();
         if state.views.hear(process, mapping) {
             state.turn(|machine, cx| machine.mapping_changed(cx, mapping));
         }

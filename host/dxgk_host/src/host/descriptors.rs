@@ -8,7 +8,7 @@ use kmt_calls::Refusal;
 use kmt_link::Descriptors;
 use wddm_types::{Blame, NtStatus, ProcessId};
 
-use super::{Host, lock};
+use super::Host;
 
 /// Most descriptors of all processes together: each costs this program one.
 const DESCRIPTORS_MAX: usize = 256;
@@ -33,7 +33,7 @@ impl Host {
         }
         // Given first, and named when the kernel keeps what it stands for.
         let pair = Descriptors::pair().map_err(|error| no_memory(error.to_string()))?;
-        lock(&self.state).turn(|machine, _| machine.keep_nt_handle(process, handle))?;
+        self.hold().turn(|machine, _| machine.keep_nt_handle(process, handle))?;
         Ok(descriptors.name(pair, handle))
     }
 
@@ -56,8 +56,7 @@ impl Host {
         let host = Arc::downgrade(self);
         Descriptors::new(Box::new(move |handle| {
             if let Some(host) = host.upgrade().filter(|host| !host.has_failed()) {
-                lock(&host.state).turn(|machine, cx| machine.close_kept_nt_handle(cx, handle));
-                host.answered.notify_all();
+                host.hold().turn(|machine, cx| machine.close_kept_nt_handle(cx, handle));
             }
         }))
     }

@@ -4,7 +4,7 @@ use dxgkrnl::{BrokenInvariant, Residence, StateDigest};
 use kmt_calls::Refusal;
 use wddm_types::{Blame, NtStatus};
 
-use super::{Host, HostAdapter, lock};
+use super::{Host, HostAdapter};
 
 impl Host {
     /// Whether what always holds in the kernel holds now: a debug facility that reads everything and is slow.
@@ -12,7 +12,7 @@ impl Host {
     /// # Errors
     /// The first rule that does not hold: a defect of the kernel, whatever was asked of it.
     pub fn check_invariants(&self) -> Result<(), BrokenInvariant> {
-        lock(&self.state).machine.check_invariants()
+        self.hold().machine.check_invariants()
     }
 
     /// Whether an assertion of the kernel, or a panic of its driver, has ended it: nothing is asked of it any more, not even
@@ -29,7 +29,7 @@ impl Host {
     /// A digest of the kernel's state. When nothing is under way ([`Host::step`] answers false) a refused call leaves it
     /// as it was.
     pub fn state_digest(&self) -> StateDigest {
-        lock(&self.state).machine.state_digest()
+        self.hold().machine.state_digest()
     }
 }
 
@@ -37,7 +37,7 @@ impl HostAdapter<'_> {
     /// Has `look` see what is resident on the adapter, page by page, while nothing moves: what [`events::Event::Moved`] has told the tracer
     /// until now adds up to it.
     pub fn see_residences<T>(&self, look: impl FnOnce(&[Residence]) -> T) -> T {
-        let state = lock(&self.host.state);
+        let state = self.host.hold();
         look(&state.machine.residences(self.index))
     }
 
@@ -45,7 +45,7 @@ impl HostAdapter<'_> {
     /// driver has told nothing: asked when nothing is under way ([`Host::step`] answers false), each is a broken promise.
     // spec: sync §3.10
     pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
-        lock(&self.host.state).machine.unreported_fences(self.index)
+        self.host.hold().machine.unreported_fences(self.index)
     }
 }
 

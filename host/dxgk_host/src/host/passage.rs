@@ -159,15 +159,13 @@ pub(super) fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<
         let mut longest = None;
         while line.wait(longest) {
             let Some(host) = host.upgrade() else { return };
-            let mut state = lock(&host.state);
+            let mut state = host.hold();
             // A kernel that has failed is asked nothing more.
             if host.has_failed() {
                 return;
             }
             host.dispatch(&mut state);
             longest = host.run_timer(&mut state);
-            drop(state);
-            host.answered.notify_all();
         }
     };
     std::thread::Builder::new().name("dxgk dispatcher".into()).spawn(run).expect("the system gives a thread")

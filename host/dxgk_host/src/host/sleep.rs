@@ -8,7 +8,7 @@ use kmt_calls::Refusal;
 use wddm_types::PAGE_BYTES;
 
 use super::adapter::HostAdapter;
-use super::{Pending, lock};
+use super::Pending;
 
 /// What memory holds after it was without power.
 const LOST: u32 = 0xA5A5_A5A5;
@@ -24,7 +24,7 @@ impl HostAdapter<'_> {
     /// # Errors
     /// It sleeps already, or does not sleep (any more); its driver failed. In virtual time also when queued work never ends.
     pub fn power_transition(&self, state: PowerState) -> Result<(), Refusal> {
-        let answer = lock(&self.host.state).turn(|machine, cx| machine.power(cx, self.index, state));
+        let answer = self.host.hold().turn(|machine, cx| machine.power(cx, self.index, state));
         match answer {
             Answer::Done(result) => result?,
             Answer::Later(token) => self.host.finish(None, Pending(token))?,
@@ -42,7 +42,7 @@ impl HostAdapter<'_> {
     /// # Errors
     /// It sleeps, or was stopped before. In virtual time also when queued work never ends.
     pub fn stop(&self) -> Result<(), Refusal> {
-        let answer = lock(&self.host.state).turn(|machine, cx| machine.stop_adapter(cx, self.index));
+        let answer = self.host.hold().turn(|machine, cx| machine.stop_adapter(cx, self.index));
         match answer {
             Answer::Done(result) => result.map(drop),
             Answer::Later(token) => self.host.finish(None, Pending(token)).map(drop),
@@ -51,7 +51,7 @@ impl HostAdapter<'_> {
 
     /// What memory without power does to its content, except where a segment keeps it.
     fn lose_memory(&self, state: PowerState) {
-        let mut held = lock(&self.host.state);
+        let mut held = self.host.hold();
         // Who has woken it already has left its memory as it was; nobody wakes it meanwhile.
         if held.machine.has_power(self.index) {
             return;

@@ -2,7 +2,7 @@
 //! happens when it does not come to its end.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 
 use dxgkrnl::{Cx, Effect, Machine, Token};
 use events::Tracer;
@@ -10,6 +10,7 @@ use kmt_calls::{Notification, Refusal, Reply};
 use wddm_types::ProcessId;
 
 use crate::cpu_mapping::Views;
+use crate::host::held::Waiting;
 use crate::line::Line;
 use crate::time::Clock;
 
@@ -25,8 +26,8 @@ pub(super) struct State {
     pub timer_ns: Option<u64>,
     pub line: Arc<Line>,
     pub views: Views,
-    /// Where threads wait for answers.
-    pub answered: Arc<Condvar>,
+    /// Which threads wait for what.
+    pub waiting: Waiting,
 }
 
 impl State {
@@ -43,7 +44,7 @@ impl State {
         for process in self.views.all_elsewhere() {
             process.lost("the kernel has failed");
         }
-        self.answered.notify_all();
+        self.waiting.wake_all();
     }
 
     fn perform<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
@@ -64,6 +65,7 @@ impl State {
                 }
                 Effect::Answer { token, result } => {
                     self.answers.insert(token, result);
+                    self.waiting.answered(token);
                 }
                 Effect::Notify { process, notification } => {
                     if let Some(elsewhere) = self.views.elsewhere(process) {
@@ -71,6 +73,7 @@ impl State {
                         continue;
                     }
                     kmt_link::tell(self.notifications.entry(process).or_default(), notification);
+                    self.waiting.told(process);
                 }
                 Effect::ArmTimer { at_ns } => {
                     self.timer_ns = at_ns;

@@ -6,7 +6,7 @@ use dxgkrnl::CreatedSurface;
 use kmt_calls::Refusal;
 use wddm_types::{ProcessId, RawHandle};
 
-use super::{Host, inspect, lock};
+use super::{Host, inspect};
 
 impl Host {
     /// Creates a surface for a device of a process; its handles are the process's own. Others open it by its global share
@@ -24,12 +24,6 @@ impl Host {
         if self.has_failed() {
             return Err(inspect::kernel_failed());
         }
-        let mut state = lock(&self.state);
-        let created = state.turn(|machine, cx| machine.create_standard_allocation(cx, process, device, wanted));
-        // What the turn settled may be what others wait for.
-        if !state.answers.is_empty() || !state.notifications.is_empty() {
-            self.answered.notify_all();
-        }
-        created
+        self.hold().turn(|machine, cx| machine.create_standard_allocation(cx, process, device, wanted))
     }
 }

@@ -81,7 +81,7 @@ fn who_lends_dies_of_a_defect_and_nobody_waits_for_ever() {
         let ((says, hears), host) = (channel::<()>(), Arc::clone(&host));
         std::thread::spawn(move || {
             // Whoever ends a mapping holds the lock until everything is carried out that was ordered before.
-            let mut state = lock(&host.state);
+            let mut state = host.hold();
             state.views.order_to_take_back(&unlendable());
             state.views.wait_for_orders();
             _ = says.send(());
@@ -113,7 +113,7 @@ fn who_lends_dies_of_a_defect_and_nobody_waits_for_ever() {
 fn who_lends_dies_while_everybody_waits() {
     let (host, speaks) = (start(), Arc::<Speaker>::default());
     let (_, answer) = waits(&host, Arc::clone(&speaks));
-    lock(&host.state).views.order_to_take_back(&unlendable());
+    host.hold().views.order_to_take_back(&unlendable());
     let refusal =
         answer.recv_timeout(WITHIN).expect("the call that waits is answered").expect_err("the kernel is gone");
     assert_eq!(refusal.status, NtStatus::DEVICE_REMOVED);
@@ -126,7 +126,7 @@ fn who_lends_does_not_wait_for_whoever_waits_for_it() {
     let waits = {
         let ((says, hears), host) = (channel(), Arc::clone(&host));
         std::thread::spawn(move || {
-            let mut state = lock(&host.state);
+            let mut state = host.hold();
             // When the second is ordered, the kernel is yet to be told of the first.
             for _ in 0..2 {
                 state.views.order_to_take_back(&lendable);
@@ -138,4 +138,27 @@ fn who_lends_does_not_wait_for_whoever_waits_for_it() {
     };
     assert_eq!(waits.recv_timeout(WITHIN), Ok(()), "both are carried out while the lock is held");
     assert!(!host.has_failed());
+}
+
+/// What a process elsewhere says of its memory can be all that somebody else's call waits for; so it is with every other turn.
+#[test]
+fn whoever_has_the_kernel_answer_wakes_who_waits() {
+    let host = start();
+    let process = host.process_created();
+    let created = host.call(process, Call::Event(EventCall::Create { manual_reset: false }));
+    let Ok(Reply::Handle(event)) = created else { panic!("no event: {created:?}") };
+    let answer = {
+        let ((says, hears), host) = (channel(), Arc::clone(&host));
+        std::thread::spawn(move || _ = says.send(host.call(process, wait(event))));
+        hears
+    };
+    while host.hold().waiting.is_empty() {
+        std::thread::yield_now();
+    }
+    // It sleeps, or is about to.
+    std::thread::sleep(Duration::from_millis(20));
+    let set = Call::Event(EventCall::Set { event });
+    let answered = host.hold().turn(|machine, cx| machine.call(cx, process, set));
+    assert!(matches!(answered, dxgkrnl::Answer::Done(Ok(_))), "it is set");
+    answer.recv_timeout(WITHIN).expect("the call that waits is answered").expect("the event is set");
 }

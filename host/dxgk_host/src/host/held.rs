@@ -1,0 +1,115 @@
+//! The kernel while somebody holds its lock, and who waits for what it says. Threads that wait are woken by whoever lets go of the lock, each only
+//! when it was told something: so no turn of the kernel can answer a call and leave its caller asleep, whoever made that turn and
+//! why, and nobody is woken while the lock is still held.
+
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard};
+use std::thread::Thread;
+
+use dxgkrnl::Token;
+use wddm_types::ProcessId;
+
+use super::state::State;
+use super::{Host, lock};
+
+/// The kernel, held.
+pub(super) struct Held<'a> {
+    mutex: &'a Mutex<State>,
+    /// `None`: let go of for a while, or for good.
+    guard: Option<MutexGuard<'a, State>>,
+}
+
+impl Host {
+    /// Holds the kernel.
+    pub(super) fn hold(&self) -> Held<'_> {
+        Held { mutex: &self.state, guard: Some(lock(&self.state)) }
+    }
+}
+
+impl Held<'_> {
+    /// Lets go until this thread is woken, which may be for nothing: it has said before what for ([`Waiting`]).
+    pub fn sleep(&mut self) {
+        self.let_go();
+        std::thread::park();
+        self.guard = Some(lock(self.mutex));
+    }
+
+    fn let_go(&mut self) {
+        let Some(mut guard) = self.guard.take() else { return };
+        let woken = std::mem::take(&mut guard.waiting.woken);
+        drop(guard);
+        woken.iter().for_each(Thread::unpark);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        // PANIC: it is let go of within `sleep` and at the end only.
+        self.guard.as_ref().expect("it is held")
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        // PANIC: as above.
+        self.guard.as_mut().expect("it is held")
+    }
+}
+
+/// Which threads of this program wait, and for what. In virtual time none: whoever waits lets time pass.
+#[derive(Default)]
+pub(super) struct Waiting {
+    calls: BTreeMap<Token, Thread>,
+    listeners: BTreeMap<ProcessId, Vec<Thread>>,
+    /// To be woken when the lock is let go of.
+    woken: Vec<Thread>,
+}
+
+impl Waiting {
+    /// This thread waits for the answer of a call.
+    pub fn for_answer(&mut self, token: Token) {
+        self.calls.insert(token, std::thread::current());
+    }
+
+    /// It waits no more.
+    pub fn answer_taken(&mut self, token: Token) {
+        self.calls.remove(&token);
+    }
+
+    /// This thread waits for what a process is told.
+    pub fn for_notification(&mut self, process: ProcessId) {
+        self.listeners.entry(process).or_default().push(std::thread::current());
+    }
+
+    /// The call is answered.
+    pub fn answered(&mut self, token: Token) {
+        self.woken.extend(self.calls.remove(&token));
+    }
+
+    /// The process is told something.
+    pub fn told(&mut self, process: ProcessId) {
+        self.woken.extend(self.listeners.remove(&process).into_iter().flatten());
+    }
+
+    /// Something has happened after which nothing may come any more: all look for themselves.
+    pub fn wake_all(&mut self) {
+        self.woken.extend(std::mem::take(&mut self.calls).into_values());
+        self.woken.extend(std::mem::take(&mut self.listeners).into_values().flatten());
+    }
+}
+
+#[cfg(test)]
+impl Waiting {
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.listeners.is_empty()
+    }
+}
