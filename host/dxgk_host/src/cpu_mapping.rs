@@ -156,17 +156,17 @@ impl Views {
         self.elsewhere.remove(&process);
     }
 
-    /// This process says that what it was told of a mapping holds. False: that is not heard.
-    pub fn hear(&mut self, process: ProcessId, mapping: MappingId) -> bool {
+    /// This process says that what it was told of a mapping holds: up to which change. `None`: that is not heard.
+    pub fn hear(&mut self, process: ProcessId, mapping: MappingId) -> Option<u64> {
         match self.views.get_mut(&mapping) {
-            Some((owner, View::There(there))) => *owner == process && there.hear(),
-            _ => false,
+            Some((owner, View::There(there))) if *owner == process => there.hear(),
+            _ => None,
         }
     }
 
-    /// Performs a change. True: the kernel is to be told that it holds. Of what is not done yet it is told when [`Views::moved`] says so,
-    /// or the process.
-    pub fn change(&mut self, mapping: MappingId, change: MappingChange) -> bool {
+    /// Performs the change of this number. Answers up to which change the kernel is to be told that it holds. Of what is not done yet it is
+    /// told when [`Views::moved`] says so, or the process.
+    pub fn change(&mut self, mapping: MappingId, number: u64, change: MappingChange) -> Option<u64> {
         match change {
             MappingChange::Made { process, size_bytes, runs } => {
                 let view = match self.elsewhere.get(&process) {
@@ -176,22 +176,20 @@ impl Views {
                 let shows = !runs.is_empty() && matches!(view, View::There(_));
                 self.views.insert(mapping, (process, view));
                 if shows {
-                    self.show(mapping, &runs);
+                    // Nobody waits for that.
+                    self.show(mapping, number, &runs);
                 }
-                false
+                None
             }
-            MappingChange::Protected => match &self.views[&mapping].1 {
+            MappingChange::Protected => match &mut self.views.get_mut(&mapping).expect("it was made").1 {
                 View::Here(view) => {
                     view.protect();
-                    true
+                    Some(number)
                 }
-                View::There(there) => {
-                    there.process.protected(mapping);
-                    false
-                }
-                View::Ended => true,
+                View::There(there) => there.protect(mapping, number),
+                View::Ended => Some(number),
             },
-            MappingChange::Shown(runs) => self.show(mapping, &runs),
+            MappingChange::Shown(runs) => self.show(mapping, number, &runs),
             MappingChange::Gone => {
                 match self.views.remove(&mapping) {
                     Some((_, View::Here(view))) => view.end(),
@@ -202,58 +200,58 @@ impl Views {
                     }
                     Some((_, View::Ended)) | None => {}
                 }
-                false
+                None
             }
             MappingChange::Unmapped => match &mut self.views.get_mut(&mapping).expect("it was made").1 {
-                View::There(there) => there.close(mapping),
-                View::Ended => true,
+                View::There(there) => there.close(mapping, number),
+                View::Ended => Some(number),
                 here @ View::Here(_) => {
                     if let View::Here(view) = std::mem::replace(here, View::Ended) {
                         view.end();
                     }
-                    true
+                    Some(number)
                 }
             },
             MappingChange::Left => match self.views.get_mut(&mapping) {
                 Some((_, View::There(there))) => {
-                    let order = there.leave(mapping);
-                    self.mover.give(order).is_some_and(|moved| self.moved(moved))
+                    let order = there.leave(mapping, number);
+                    self.mover.give(order).and_then(|moved| self.moved(moved))
                 }
                 _ => {
                     self.views.remove(&mapping);
-                    true
+                    Some(number)
                 }
             },
         }
     }
 
-    /// Pages were lent, or taken back. True: the kernel is to be told that what it said of the mapping holds.
-    pub fn moved(&mut self, moved: Moved) -> bool {
-        let Moved { mapping, shows, old, leaves } = moved;
+    /// Pages were lent, or taken back. Answers up to which change the kernel is to be told that it holds.
+    pub fn moved(&mut self, moved: Moved) -> Option<u64> {
+        let Moved { mapping, number, shows, old, leaves } = moved;
         // What is gone meanwhile nobody waits for.
-        let Some((_, View::There(there))) = self.views.get_mut(&mapping) else { return false };
+        let Some((_, View::There(there))) = self.views.get_mut(&mapping) else { return None };
         if !leaves {
-            return there.tell(mapping, shows, old);
+            return there.tell(mapping, number, shows, old);
         }
         if let Err(reason) = shows {
             there.process.lost(&reason);
         }
         self.views.remove(&mapping);
-        true
+        Some(number)
     }
 
-    fn show(&mut self, mapping: MappingId, runs: &[CpuRun]) -> bool {
+    fn show(&mut self, mapping: MappingId, number: u64, runs: &[CpuRun]) -> Option<u64> {
         let pieces = self.pieces(adapter_of_mapping(mapping), runs);
         match &mut self.views.get_mut(&mapping).expect("it was made").1 {
             View::Here(view) => {
                 view.show(pieces);
-                true
+                Some(number)
             }
-            View::There(there) => match there.show(mapping, pieces.clone(), &self.system) {
-                Some(order) => self.mover.give(order).is_some_and(|moved| self.moved(moved)),
-                None => there.tell(mapping, files(&pieces), Vec::new()),
+            View::There(there) => match there.show(mapping, number, pieces.clone(), &self.system) {
+                Some(order) => self.mover.give(order).and_then(|moved| self.moved(moved)),
+                None => there.tell(mapping, number, files(&pieces), Vec::new()),
             },
-            View::Ended => true,
+            View::Ended => Some(number),
         }
     }
 

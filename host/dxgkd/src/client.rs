@@ -111,7 +111,7 @@ impl Elsewhere for Speaker {
 
     fn gone(&self, mapping: MappingId) {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).remove(&mapping);
-        self.stream.answered(mapping);
+        self.stream.expects_nothing(mapping);
         self.stream.push(Push::Gone(mapping), Vec::new());
     }
 

@@ -40,8 +40,8 @@ struct State {
     waiting: VecDeque<Message>,
     /// Files of these.
     waiting_files: u64,
-    /// Changes that the kernel waits for, and since when.
-    unanswered: BTreeMap<MappingId, Instant>,
+    /// Changes that the kernel waits for, of each mapping the oldest first, and since when.
+    unanswered: BTreeMap<MappingId, VecDeque<Instant>>,
     /// How long it has waited before.
     kept_waiting: KeptWaiting,
     /// Which page of words the client has, and in which file; one that is not lent any more is not kept for that.
@@ -154,15 +154,28 @@ impl Stream {
         }
     }
 
-    /// The client is to answer for a mapping.
+    /// The client is to answer for a change of a mapping.
     pub fn expects(&self, mapping: MappingId) {
-        self.state().unanswered.insert(mapping, Instant::now());
+        self.state().unanswered.entry(mapping).or_default().push_back(Instant::now());
     }
 
-    /// It has answered, or need not.
+    /// It has answered for the oldest.
     pub fn answered(&self, mapping: MappingId) {
         let mut state = self.state();
-        if let Some(asked) = state.unanswered.remove(&mapping) {
+        let Some(asked) = state.unanswered.get_mut(&mapping) else { return };
+        let oldest = asked.pop_front();
+        if asked.is_empty() {
+            state.unanswered.remove(&mapping);
+        }
+        if let Some(asked) = oldest {
+            state.kept_waiting.add(asked, Instant::now());
+        }
+    }
+
+    /// It need not answer for this mapping any more.
+    pub fn expects_nothing(&self, mapping: MappingId) {
+        let mut state = self.state();
+        for asked in state.unanswered.remove(&mapping).into_iter().flatten() {
             state.kept_waiting.add(asked, Instant::now());
         }
     }
@@ -181,7 +194,7 @@ impl Stream {
                         state.waiting_files -= message.files.len() as u64;
                         break message;
                     }
-                    let oldest = state.unanswered.values().min().copied();
+                    let oldest = state.unanswered.values().flatten().min().copied();
                     let Some(asked) = oldest else {
                         state = self.said.wait(state).unwrap_or_else(PoisonError::into_inner);
                         continue;
@@ -297,10 +310,22 @@ mod tests {
     }
 
     #[test]
+    fn who_answers_for_one_of_two_changes_is_ended_for_the_other() {
+        let (stream, _client) = stream(8);
+        stream.expects(MappingId(1));
+        stream.expects(MappingId(1));
+        stream.answered(MappingId(1));
+        assert!(stream.send_all().contains("has not answered for a mapping"));
+    }
+
+    #[test]
     fn who_answers_is_not() {
         let (stream, client) = stream(8);
         stream.expects(MappingId(1));
         stream.answered(MappingId(1));
+        stream.expects(MappingId(2));
+        stream.expects(MappingId(2));
+        stream.expects_nothing(MappingId(2));
         std::thread::scope(|scope| {
             let sends = scope.spawn(|| stream.send_all());
             std::thread::sleep(3 * SHORT);

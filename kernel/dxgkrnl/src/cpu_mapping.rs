@@ -37,14 +37,14 @@ pub enum MappingChange {
         runs: Vec<CpuRun>,
     },
     /// No write gets through any more: who writes, waits; who reads, reads on. To be answered by
-    /// [`Machine::mapping_changed`](crate::Machine::mapping_changed) when that holds.
+    /// [`Machine::mapping_changed`](crate::Machine::mapping_changed) with this change's number when that holds.
     Protected,
     /// It shows something else, and writes get through. To be answered in the same way.
     Shown(Vec<CpuRun>),
     /// It is gone; who waits in it goes on. What was lent for it is not any more, and what it held is nobody's.
     Gone,
     /// Its process has it no more; who waits in it goes on. What is lent for it stays so, and changes of what it shows are still told,
-    /// without a process that answers: the outside answers this, and everything that it has not answered, by itself.
+    /// without a process that answers: the outside answers this by itself, and what comes later when it has done it.
     Unmapped,
     /// Unmapped before, it is gone, and what was lent for it is the adapter's own again, with what it holds. To be answered when that is so.
     Left,
@@ -54,6 +54,8 @@ pub enum MappingChange {
 #[derive(Default)]
 pub struct CpuMappings {
     next: u64,
+    /// Changes that the outside was told.
+    told: u64,
     by_allocation: BTreeMap<AllocationId, MappingId>,
     /// For these, pages of the adapter's own are lent, or will be.
     lent: BTreeSet<MappingId>,
@@ -64,6 +66,13 @@ pub struct CpuMappings {
 }
 
 impl CpuMappings {
+    /// Tells the outside. Returns the change's number: what is answered for up to that holds.
+    pub fn tell(&mut self, cx: &mut Cx<'_>, mapping: MappingId, change: MappingChange) -> u64 {
+        self.told += 1;
+        cx.effects.push(Effect::Mapping { mapping, number: self.told, change });
+        self.told
+    }
+
     /// The mapping of a locked allocation.
     pub fn of(&self, allocation: AllocationId) -> Option<MappingId> {
         self.by_allocation.get(&allocation).copied()
@@ -130,7 +139,7 @@ impl Adapter {
         self.cpu_mappings.by_allocation.insert(allocation, mapping);
         let size_bytes = self.vidmm.allocation_bytes(allocation);
         let runs = self.through_caches(allocation, runs.to_vec());
-        tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
+        self.cpu_mappings.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
         mapping
     }
 
@@ -144,7 +153,7 @@ impl Adapter {
     ) -> MappingId {
         self.cpu_mappings.next += 1;
         let mapping = MappingId(u64::from(self.index.0) << NUMBER_BITS | self.cpu_mappings.next);
-        tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
+        self.cpu_mappings.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
         mapping
     }
 
@@ -162,12 +171,12 @@ impl Adapter {
         self.cpu_mappings.unshown.remove(&mapping);
         if self.cpu_mappings.lent.remove(&mapping) && self.stopped.is_none() {
             self.cpu_mappings.leaving.insert(mapping);
-            tell(cx, mapping, MappingChange::Unmapped);
+            self.cpu_mappings.tell(cx, mapping, MappingChange::Unmapped);
             self.queue_turn(cx, process, mapping, Vec::new());
             return;
         }
-        tell(cx, mapping, MappingChange::Gone);
-        self.rotation_lost(cx, mapping);
+        let number = self.cpu_mappings.tell(cx, mapping, MappingChange::Gone);
+        self.mapping_changed(cx, mapping, number);
     }
 
     /// Lets the driver point window pages at memory pages.
@@ -197,9 +206,4 @@ impl Adapter {
             });
         }
     }
-}
-
-/// Tells the outside.
-pub fn tell(cx: &mut Cx<'_>, mapping: MappingId, change: MappingChange) {
-    cx.effects.push(Effect::Mapping { mapping, change });
 }

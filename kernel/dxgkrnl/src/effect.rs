@@ -54,6 +54,8 @@ pub enum Effect {
     Mapping {
         /// Which.
         mapping: MappingId,
+        /// Which change this is: those of an adapter are counted, and an answer means all up to the one that it names.
+        number: u64,
         /// What happens to it.
         change: MappingChange,
     },

@@ -213,10 +213,10 @@ impl Machine {
         self.after_turn(cx);
     }
 
-    /// A mapping is protected, or shows what it was told to ([`Effect::Mapping`]).
-    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId) {
+    /// What was told of a mapping up to this change holds ([`Effect::Mapping`]).
+    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64) {
         if let Some(adapter) = self.adapters.get_mut(cpu_mapping::adapter_of_mapping(mapping).0 as usize) {
-            adapter.mapping_changed(cx, mapping);
+            adapter.mapping_changed(cx, mapping, number);
             adapter.settle(cx);
         }
         self.after_turn(cx);

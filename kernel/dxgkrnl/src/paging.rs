@@ -23,12 +23,11 @@ mod scratch;
 mod stillness;
 mod work;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
-use kmt_calls::MappingId;
 use vidmm::WindowPages;
 use vidsch::{QueueKind, Step};
 use wddm_types::{FencePoint, NodeId, ProcessId};
@@ -91,8 +90,6 @@ pub struct PagingRing {
     ready: VecDeque<packets::Ready>,
     /// Windows that locked content has left because the hardware was lost.
     lost_windows: Vec<WindowPages>,
-    /// Mappings whose change was told before the hardware was lost, and not answered: the answer means that change.
-    unanswered: BTreeSet<MappingId>,
 }
 
 struct RingQueue {
@@ -135,7 +132,6 @@ impl PagingRing {
             stage: rotation::Stage::None,
             ready: VecDeque::new(),
             lost_windows: Vec::new(),
-            unanswered: BTreeSet::new(),
         }
     }
 

@@ -16,7 +16,7 @@ use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::allocation::Existing;
 use crate::coherency::see_cached;
-use crate::cpu_mapping::{MappingChange, tell};
+use crate::cpu_mapping::MappingChange;
 use crate::machine::{Cx, Machine};
 use crate::quota::Commitments;
 use crate::refusal::{invalid, no_memory};
@@ -146,7 +146,8 @@ impl Sections {
     /// The process has closed its section, or has gone.
     pub fn close(&mut self, cx: &mut Cx<'_>, adapters: &mut [Adapter], number: u64) {
         let section = &mut self.sections[number];
-        tell(cx, section.mapping, MappingChange::Gone);
+        let creator = &mut adapters[section.creator as usize];
+        creator.cpu_mappings.tell(cx, section.mapping, MappingChange::Gone);
         assert!(std::mem::take(&mut section.open), "a section is closed once");
         self.leave(adapters, number);
     }

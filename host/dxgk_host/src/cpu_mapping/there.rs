@@ -6,8 +6,10 @@
 //!   other, and the kernel's ring stands meanwhile. In virtual time it is done at once.
 //! - What was shown and is shown no longer is taken back without its content, which the ring has moved; what leaves, with it. What the
 //!   process still maps then is nobody else's; it holds what it did until the process has answered, and nothing after.
-//! - A client answers for nothing that has not been done here: what it says meanwhile, or of what it has unlocked, is not heard.
+//! - A client answers once for each change that it was told of, in their order; what it says beyond that, or of what it has unlocked, is
+//!   not heard.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -33,8 +35,10 @@ pub(super) struct There {
     local: Vec<Part>,
     /// The process has been told what it shows.
     told: bool,
-    /// It has unlocked it.
-    closed: bool,
+    /// Changes that its process was told of and has not answered for, oldest first.
+    asked: VecDeque<u64>,
+    /// It has unlocked it, by this change.
+    closed: Option<u64>,
     /// Pages are being lent for it, or taken back.
     moving: bool,
     /// What its process sees until it has heard of other pages.
@@ -43,20 +47,31 @@ pub(super) struct There {
 
 impl There {
     pub fn new(process: Arc<dyn Elsewhere>, size_bytes: u64) -> There {
-        There { process, size_bytes, local: Vec::new(), told: false, closed: false, moving: false, old: Vec::new() }
+        let (asked, closed) = (VecDeque::new(), None);
+        There { process, size_bytes, local: Vec::new(), told: false, asked, closed, moving: false, old: Vec::new() }
     }
 
-    /// Its process says that what it was told holds. False: that is not heard.
-    pub fn hear(&mut self) -> bool {
-        let hears = !self.closed && !self.moving;
-        if hears {
+    /// No store of its process gets through, which it will say; of one that has unlocked it nobody asks.
+    pub fn protect(&mut self, mapping: MappingId, number: u64) -> Option<u64> {
+        if self.closed.is_some() {
+            return Some(number);
+        }
+        self.asked.push_back(number);
+        self.process.protected(mapping);
+        None
+    }
+
+    /// Its process says that what it was told holds: which change. `None`: that is not heard.
+    pub fn hear(&mut self) -> Option<u64> {
+        let answered = self.asked.pop_front()?;
+        if self.asked.is_empty() && !self.moving {
             self.old.clear();
         }
-        hears
+        Some(answered)
     }
 
     /// It shows these; `system`: which memory is lent already. An order: what has to be done first.
-    pub fn show(&mut self, mapping: MappingId, pieces: Vec<Piece>, system: &Arc<Memory>) -> Option<Order> {
+    pub fn show(&mut self, mapping: MappingId, number: u64, pieces: Vec<Piece>, system: &Arc<Memory>) -> Option<Order> {
         let part = |piece: &Piece| Part { memory: Arc::clone(&piece.memory), offset: piece.offset, bytes: piece.bytes };
         let local: Vec<Part> = pieces.iter().filter(|piece| !Arc::ptr_eq(&piece.memory, system)).map(part).collect();
         let old = std::mem::replace(&mut self.local, local);
@@ -65,13 +80,13 @@ impl There {
             return None;
         }
         self.moving = true;
-        Some(Order { mapping, what: What::Show { takes, lends, pieces } })
+        Some(Order { mapping, number, what: What::Show { takes, lends, pieces } })
     }
 
     /// It has left: an order to take back what is lent for it.
-    pub fn leave(&mut self, mapping: MappingId) -> Order {
+    pub fn leave(&mut self, mapping: MappingId, number: u64) -> Order {
         self.moving = true;
-        Order { mapping, what: What::Leave(std::mem::take(&mut self.local)) }
+        Order { mapping, number, what: What::Leave(std::mem::take(&mut self.local)) }
     }
 
     /// It is gone; nobody moves anything for it.
@@ -79,24 +94,33 @@ impl There {
         for part in self.local {
             drop(detach(&part));
         }
-        if !self.closed {
+        if self.closed.is_none() {
             self.process.gone(mapping);
         }
     }
 
-    /// Its process has it no more. True: nothing is on its way that will be answered for.
-    pub fn close(&mut self, mapping: MappingId) -> bool {
-        self.closed = true;
+    /// Its process has it no more. That, and all that it has not answered for, holds at once, or when what is on its way is done.
+    pub fn close(&mut self, mapping: MappingId, number: u64) -> Option<u64> {
+        self.closed = Some(number);
+        self.asked.clear();
         self.old.clear();
         self.process.gone(mapping);
-        !self.moving
+        (!self.moving).then_some(number)
     }
 
-    /// Its process is told what it shows. True: the kernel need not wait for its answer.
-    pub fn tell(&mut self, mapping: MappingId, shows: Result<Vec<FilePiece>, String>, old: Vec<DetachedPages>) -> bool {
+    /// Its process is told what it shows, by the change of this number. That holds at once, or when it has answered.
+    pub fn tell(
+        &mut self,
+        mapping: MappingId,
+        number: u64,
+        shows: Result<Vec<FilePiece>, String>,
+        old: Vec<DetachedPages>,
+    ) -> Option<u64> {
         self.moving = false;
+        if let Some(closed) = self.closed {
+            return Some(closed.max(number));
+        }
         match shows {
-            _ if self.closed => return true,
             Ok(files) => {
                 self.old = old;
                 self.process.shows(mapping, self.size_bytes, files);
@@ -104,13 +128,19 @@ impl There {
             // The process ends, and its views with it.
             Err(reason) => self.process.lost(&reason),
         }
-        !std::mem::replace(&mut self.told, true)
+        if std::mem::replace(&mut self.told, true) {
+            self.asked.push_back(number);
+            return None;
+        }
+        Some(number)
     }
 }
 
 /// Something that moves pages between a device and a process.
 pub(crate) struct Order {
     mapping: MappingId,
+    /// The change that it carries out.
+    number: u64,
     what: What,
 }
 
@@ -122,6 +152,7 @@ enum What {
 /// What came of an order: the files that a process is to be shown, none when it leaves; or why there are none.
 pub(crate) struct Moved {
     pub mapping: MappingId,
+    pub number: u64,
     pub shows: Result<Vec<FilePiece>, String>,
     /// What was shown before.
     pub old: Vec<DetachedPages>,
@@ -130,17 +161,17 @@ pub(crate) struct Moved {
 
 impl Order {
     fn carry_out(self) -> Moved {
-        let mapping = self.mapping;
-        match self.what {
+        let Order { mapping, number, what } = self;
+        match what {
             What::Show { takes, lends, pieces } => {
                 let old = takes.iter().map(detach).collect();
                 let shows = lend(&lends).and_then(|()| files(&pieces));
-                Moved { mapping, shows, old, leaves: false }
+                Moved { mapping, number, shows, old, leaves: false }
             }
             What::Leave(parts) => {
                 let kept: Vec<_> = parts.iter().map(take_content_back).collect();
                 let shows = kept.into_iter().collect::<Result<(), String>>().map(|()| Vec::new());
-                Moved { mapping, shows, old: Vec::new(), leaves: true }
+                Moved { mapping, number, shows, old: Vec::new(), leaves: true }
             }
         }
     }
@@ -150,7 +181,7 @@ impl Order {
 impl Order {
     pub fn to_take_back(memory: &Arc<Memory>) -> Order {
         let part = Part { memory: Arc::clone(memory), offset: 0, bytes: memory.bytes() };
-        Order { mapping: MappingId(0), what: What::Leave(vec![part]) }
+        Order { mapping: MappingId(0), number: 0, what: What::Leave(vec![part]) }
     }
 }
 

@@ -76,8 +76,8 @@ impl Host {
             return;
         }
         let mapping = moved.mapping;
-        if state.views.moved(moved) {
-            state.turn(|machine, cx| machine.mapping_changed(cx, mapping));
+        if let Some(number) = state.views.moved(moved) {
+            state.turn(|machine, cx| machine.mapping_changed(cx, mapping, number));
         }
     }
 
@@ -87,8 +87,8 @@ impl Host {
             return;
         }
         let mut state = self.hold();
-        if state.views.hear(process, mapping) {
-            state.turn(|machine, cx| machine.mapping_changed(cx, mapping));
+        if let Some(number) = state.views.hear(process, mapping) {
+            state.turn(|machine, cx| machine.mapping_changed(cx, mapping, number));
         }
     }
 }

@@ -7,8 +7,8 @@ use dxgkrnl::{Answer, SegmentReport};
 use kmt_calls::Refusal;
 use wddm_types::PAGE_BYTES;
 
-use super::adapter::HostAdapter;
 use super::Pending;
+use super::adapter::HostAdapter;
 
 /// What memory holds after it was without power.
 const LOST: u32 = 0xA5A5_A5A5;

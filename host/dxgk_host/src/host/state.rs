@@ -54,12 +54,12 @@ impl State {
         let mut effects = VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
             match effect {
-                Effect::Mapping { mapping, change } => {
-                    if self.views.change(mapping, change) {
+                Effect::Mapping { mapping, number, change } => {
+                    if let Some(number) = self.views.change(mapping, number, change) {
                         let mut more = Vec::new();
                         let mut cx =
                             Cx { now_ns: self.clock.now_ns(), effects: &mut more, tracer: self.tracer.as_mut() };
-                        self.machine.mapping_changed(&mut cx, mapping);
+                        self.machine.mapping_changed(&mut cx, mapping, number);
                         effects.extend(more);
                     }
                 }

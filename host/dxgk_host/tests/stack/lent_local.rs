@@ -201,3 +201,50 @@ fn what_a_process_keeps_of_video_memory_never_shows_another_s_content() {
     assert!(links.iter().all(|link| link.lost().is_empty()));
     host.check_invariants().expect("in order");
 }
+
+#[test]
+fn what_a_process_had_when_it_died_is_nobody_else_s_before_it_is_taken_back() {
+    const FOREIGN: u32 = 0x5ec2_e700;
+    const LARGE: u64 = 16 * MIB;
+    // What its death takes long for, so that the ring comes to the end of its lock while the kernel is at it still.
+    const SMALL: usize = 200;
+    if !lends() {
+        return;
+    }
+    let host = host("discrete-4k", 24 * MIB);
+    let (link, stop) = (There::new(&host), AtomicBool::new(false));
+    let gpu = link.gpu();
+    for round in 0..15 {
+        let other = There::new(&host);
+        let of_other = other.gpu();
+        let surface = of_other.create_lockable_surface(SurfaceKind::Local, LARGE, false).expect("a surface");
+        of_other.pin(&surface).expect("room for it");
+        let small = |_| of_other.create_surface(SurfaceKind::System, 4096).expect("a surface");
+        let others: Vec<Surface> = (0..SMALL).map(small).collect();
+        let lock = surface.lock().expect("always");
+        stop.store(false, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    other.scribbles(FOREIGN);
+                }
+            });
+            other.dies();
+            let own = gpu.create_lockable_surface(SurfaceKind::Local, LARGE, false).expect("a surface");
+            let resident = gpu.pin(&own);
+            let lock = own.lock();
+            stop.store(true, Ordering::Relaxed);
+            resident.expect("there is room for it");
+            let lock = lock.expect("always");
+            let found = (0..LARGE).step_by(8 * 61).find(|at| lock.read_word(*at) != 0);
+            assert_eq!(
+                found.map(|at| (at, lock.read_word(at))),
+                None,
+                "round {round}: (where, what) another has stored"
+            );
+        });
+        drop((lock, others));
+    }
+    assert!(link.lost().is_empty());
+    host.check_invariants().expect("in order");
+}

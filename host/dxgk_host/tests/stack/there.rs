@@ -154,6 +154,18 @@ impl There {
         self.seen.lost.lock().unwrap().clone()
     }
 
+    /// It dies, whatever it has.
+    pub fn dies(&self) {
+        self.host.process_died(self.process);
+    }
+
+    /// Stores this all over every file that it was ever shown.
+    pub fn scribbles(&self, value: u32) {
+        for (file, memory) in self.seen.kept.lock().unwrap().values() {
+            memory.fill(0, file.bytes(), value);
+        }
+    }
+
     /// Whether one of these words is in any file that it was ever shown, but pages of zeros.
     pub fn finds(&self, foreign: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
         self.seen.kept.lock().unwrap().values().find_map(|(file, memory)| {

@@ -2,16 +2,13 @@
 //! became of them, because what they moved is lost and who waited for them is lost, too. The ring goes on under a new
 //! context, queue and fence; the numbers of its works and of its progress rise on.
 
-use std::collections::BTreeSet;
-
-use kmt_calls::MappingId;
 use vidmm::{HeldRange, Operation, WindowPages};
 use wddm_types::{NodeId, ProcessId};
 
-use super::rotation::Stage;
+use super::rotation::{Stage, Unanswered};
 use super::{PacketRing, PagingRing, RingQueue};
 use crate::adapter::{Adapter, Waiter};
-use crate::cpu_mapping::{MappingChange, tell};
+use crate::cpu_mapping::MappingChange;
 use crate::driver_host::DriverHost;
 use crate::machine::Cx;
 use crate::object::Gone;
@@ -70,18 +67,15 @@ impl Adapter {
         self.ring.ready.clear();
         // The content is lost anyway.
         for mapping in self.cpu_mappings.take_leaving() {
-            tell(cx, mapping, MappingChange::Gone);
+            self.cpu_mappings.tell(cx, mapping, MappingChange::Gone);
         }
         match std::mem::take(&mut self.ring.stage) {
-            Stage::None | Stage::Building => {}
-            Stage::Protecting(waiting) => self.ring.unanswered.extend(waiting),
+            // Who answers for a protection later is not heard: nothing waits for that change any more.
+            Stage::None | Stage::Building | Stage::Protecting(_) => {}
             Stage::Moving(_, turns) => {
                 turns.into_iter().for_each(|turn| self.abandon_places(cx, turn.left()));
             }
-            Stage::Showing(waiting, windows, ranges) => {
-                self.ring.unanswered.extend(waiting);
-                self.abandon_places(cx, (windows, ranges));
-            }
+            Stage::Showing(_, windows, ranges) => self.abandon_places(cx, (windows, ranges)),
         }
         OverWorks { destroys }
     }
@@ -161,16 +155,15 @@ impl Adapter {
     // spec: memory §6.3, memory §8.4
     pub fn show_what_is_left(&mut self, cx: &mut Cx<'_>) {
         let locked: Vec<_> = self.bodies.keys().copied().filter(|id| self.vidmm.is_locked(*id)).collect();
-        let mut mappings: BTreeSet<MappingId> = BTreeSet::new();
+        let mut unanswered = Unanswered::new();
         for id in locked {
             if let Some(mapping) = self.cpu_mappings.of(id) {
                 let runs = self.through_caches(id, self.vidmm.seen_runs(id).to_vec());
-                tell(cx, mapping, MappingChange::Shown(runs));
-                mappings.insert(mapping);
+                unanswered.insert(mapping, self.cpu_mappings.tell(cx, mapping, MappingChange::Shown(runs)));
             }
         }
         let windows = std::mem::take(&mut self.ring.lost_windows);
-        self.ring.stage = Stage::Showing(mappings, windows, Vec::new());
+        self.ring.stage = Stage::Showing(unanswered, windows, Vec::new());
         self.advance_rotation(cx);
     }
 }

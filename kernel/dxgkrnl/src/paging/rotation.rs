@@ -5,17 +5,20 @@
 //!              CPU writes wait   outside says so   hardware done   outside says so, windows unmapped, ranges released
 //! ```
 //! Nothing behind such a work is built before its end: the frames that it gave up are still to be read by the CPU until it
-//! is shown others. The same work, with nothing to move, lends a client its first pages and takes the last ones back. Copies out over a system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: what it
-//! has written stays.
+//! is shown others. The same work, with nothing to move, lends a client its first pages and takes the last ones back. Copies out over a
+//! system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: what it has written stays.
+//!
+//! What the outside is told has a number, by which it answers: an answer to an earlier change may be on its way when the next is told, and
+//! each stage waits for its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kmt_calls::MappingId;
 use vidmm::{AllocationId, HeldRange, Rotation, WindowPages};
 use wddm_types::{CpuRun, PageRun, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::cpu_mapping::{MappingChange, tell};
+use crate::cpu_mapping::MappingChange;
 use crate::lock::{WrittenPages, spare};
 use crate::machine::Cx;
 use crate::paging::PagingRing;
@@ -48,14 +51,17 @@ pub(super) enum Stage {
     #[default]
     None,
     /// These mappings are not protected yet.
-    Protecting(BTreeSet<MappingId>),
+    Protecting(Unanswered),
     /// The work may be built.
     Building,
     /// The work with this number is with the hardware.
     Moving(u64, Vec<Turn>),
     /// These mappings do not show the new medium yet; then the windows and ranges go.
-    Showing(BTreeSet<MappingId>, Vec<WindowPages>, Vec<HeldRange>),
+    Showing(Unanswered, Vec<WindowPages>, Vec<HeldRange>),
 }
+
+/// Mappings whose change is not known to hold, with the numbers of those changes.
+pub(super) type Unanswered = BTreeMap<MappingId, u64>;
 
 impl Turn {
     /// The windows and ranges that its content leaves.
@@ -114,14 +120,13 @@ impl Adapter {
                 if turns.is_empty() {
                     return true;
                 }
-                let written = turns.iter().map(|turn| turn.mapping).filter(|m| self.cpu_mappings.is_written(*m));
-                let mappings: BTreeSet<MappingId> = written.collect();
-                for &mapping in &mappings {
-                    tell(cx, mapping, MappingChange::Protected);
-                }
-                let waits = !mappings.is_empty();
+                let written: BTreeSet<MappingId> =
+                    turns.iter().map(|turn| turn.mapping).filter(|m| self.cpu_mappings.is_written(*m)).collect();
+                let mut tell = |mapping| (mapping, self.cpu_mappings.tell(cx, mapping, MappingChange::Protected));
+                let unanswered: Unanswered = written.into_iter().map(&mut tell).collect();
+                let waits = !unanswered.is_empty();
                 if waits {
-                    self.ring.stage = Stage::Protecting(mappings);
+                    self.ring.stage = Stage::Protecting(unanswered);
                 } else {
                     self.begin_building();
                 }
@@ -175,46 +180,39 @@ impl Adapter {
             return;
         }
         let Stage::Moving(_, turns) = std::mem::take(&mut self.ring.stage) else { unreachable!("just seen") };
-        let (mut mappings, mut windows, mut ranges) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let (mut unanswered, mut windows, mut ranges) = (Unanswered::new(), Vec::new(), Vec::new());
         for turn in turns {
             windows.extend(turn.unmap);
             ranges.extend(turn.ranges);
-            if turn.leaves {
-                if self.cpu_mappings.leave(turn.mapping) {
-                    mappings.insert(turn.mapping);
-                    tell(cx, turn.mapping, MappingChange::Left);
-                }
-            } else if self.cpu_mappings.is_alive(turn.mapping) {
-                mappings.insert(turn.mapping);
-                tell(cx, turn.mapping, MappingChange::Shown(turn.runs));
+            let mappings = &mut self.cpu_mappings;
+            let (concerns, change) = match turn.leaves {
+                true => (mappings.leave(turn.mapping), MappingChange::Left),
+                false => (mappings.is_alive(turn.mapping), MappingChange::Shown(turn.runs)),
+            };
+            if concerns {
+                unanswered.insert(turn.mapping, mappings.tell(cx, turn.mapping, change));
             }
         }
-        self.ring.stage = Stage::Showing(mappings, windows, ranges);
+        self.ring.stage = Stage::Showing(unanswered, windows, ranges);
         self.advance_rotation(cx);
     }
 
-    /// A mapping has gone: nobody waits for it any more.
-    pub fn rotation_lost(&mut self, cx: &mut Cx<'_>, mapping: MappingId) {
-        if let Stage::Protecting(waiting) | Stage::Showing(waiting, ..) = &mut self.ring.stage
-            && waiting.remove(&mapping)
+    /// The outside has done what it was told of a mapping, up to this change; it has gone: all of it.
+    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64) {
+        if let Stage::Protecting(unanswered) | Stage::Showing(unanswered, ..) = &mut self.ring.stage
+            && unanswered.get(&mapping).is_some_and(|told| *told <= number)
         {
+            unanswered.remove(&mapping);
+            self.cpu_mappings.note_answer(mapping);
             self.advance_rotation(cx);
             self.pump_paging(cx);
-        }
-    }
-
-    /// The outside has done what it was told.
-    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId) {
-        self.cpu_mappings.note_answer(mapping);
-        if !self.ring.unanswered.remove(&mapping) {
-            self.rotation_lost(cx, mapping);
         }
     }
 
     /// The adapter has stopped: nobody is kept waiting in a mapping.
     pub fn release_mappings(&mut self, cx: &mut Cx<'_>) {
         let turns = match std::mem::take(&mut self.ring.stage) {
-            Stage::Protecting(waiting) => waiting,
+            Stage::Protecting(unanswered) => unanswered.into_keys().collect(),
             Stage::Building => {
                 self.ring.building.iter().flat_map(|work| &work.turns).map(|turn| turn.mapping).collect()
             }
@@ -222,14 +220,14 @@ impl Adapter {
             Stage::None | Stage::Showing(..) => BTreeSet::new(),
         };
         for mapping in turns.into_iter().chain(self.cpu_mappings.take_leaving()) {
-            tell(cx, mapping, MappingChange::Gone);
+            self.cpu_mappings.tell(cx, mapping, MappingChange::Gone);
         }
     }
 
     pub(super) fn advance_rotation(&mut self, cx: &mut Cx<'_>) {
         match &self.ring.stage {
-            Stage::Protecting(waiting) if waiting.is_empty() => self.begin_building(),
-            Stage::Showing(waiting, ..) if waiting.is_empty() => {
+            Stage::Protecting(unanswered) if unanswered.is_empty() => self.begin_building(),
+            Stage::Showing(unanswered, ..) if unanswered.is_empty() => {
                 let Stage::Showing(_, windows, ranges) = std::mem::take(&mut self.ring.stage) else {
                     unreachable!("just seen")
                 };
