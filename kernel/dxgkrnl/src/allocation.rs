@@ -155,7 +155,6 @@ impl Adapter {
                 let body = self.resources[resource].body;
                 self.resource_bodies[body].members.push(id);
             }
-            self.clear_pages(self.vidmm.pages_to_clear(id));
             cx.emit(
                 self.index,
                 Event::AllocationCreated { device, allocation: number, size_bytes: self.vidmm.allocation_bytes(id) },
@@ -238,7 +237,7 @@ impl Adapter {
                 Ok(id) => {
                     // Memory that existed has been lent as what it is.
                     if section.is_none() {
-                        self.lend_backing(id);
+                        self.provide_backing(id);
                     }
                     placed.push((id, section));
                 }

@@ -34,14 +34,23 @@ pub trait ClientMemory: Send + Sync + std::fmt::Debug {
 impl Adapter {
     /// An allocation of a process has fresh system pages: whoever may lock it sees them while they are its. Nearly everything can be
     /// locked there, visible to the CPU or not (memory §6.3, row 8). Nothing is in them before they are used first: then they are lent.
-    pub fn lend_backing(&mut self, allocation: AllocationId) {
+    /// Whether they are lent from now on, and zero.
+    pub fn lend_backing(&mut self, allocation: AllocationId) -> bool {
         if self.config.clients.is_none() {
-            return;
+            return false;
         }
         if self.vidmm.uses_backing(allocation) {
-            self.lend_system(self.vidmm.backing(allocation));
-        } else {
-            self.unlent.insert(allocation);
+            return self.lend_system(self.vidmm.backing(allocation));
+        }
+        self.unlent.insert(allocation);
+        false
+    }
+
+    /// The system pages of a new allocation: they are lent if something is in them from the begin, and nothing of anybody else is there.
+    /// What has just been lent is cleared already, and costs nothing until it is touched.
+    pub fn provide_backing(&mut self, allocation: AllocationId) {
+        if !self.lend_backing(allocation) {
+            self.clear_pages(self.vidmm.pages_to_clear(allocation));
         }
     }
 
@@ -51,14 +60,18 @@ impl Adapter {
         self.unlent.remove(&allocation) && self.lend_system(self.vidmm.backing(allocation))
     }
 
-    /// The same of what has moved out of the adapter's memory, or is reached where it is.
-    pub fn backings_used(&mut self, moves: &[Move]) {
+    /// The same of what has moved out of the adapter's memory, or is reached where it is. Answers which of it is zero for that.
+    pub fn backings_used(&mut self, moves: &[Move]) -> Vec<PageRun> {
+        let mut zero = Vec::new();
         if self.unlent.is_empty() {
-            return;
+            return zero;
         }
         for moved in moves.iter().filter(|moved| matches!(moved.kind, MoveKind::PageOut | MoveKind::Map)) {
-            self.backing_used(moved.allocation);
+            if self.backing_used(moved.allocation) {
+                zero.extend_from_slice(self.vidmm.backing(moved.allocation));
+            }
         }
+        zero
     }
 
     /// Lends system pages that have just been taken for a process. They cease to be its when they return to VidMm's pool. Whether they

@@ -185,7 +185,7 @@ impl Adapter {
             // Of the documented answers none says this; nothing that could follow a success would ever be true.
             ReclaimError::OutOfMemory { bytes_to_trim } => out_of_memory(bytes_to_trim),
         })?;
-        bare.into_iter().for_each(|id| self.lend_backing(id));
+        bare.into_iter().for_each(|id| _ = self.lend_backing(id));
         let results = reclaimed.results.into_iter().map(|result| match result {
             vidmm::ReclaimResult::Ok => ReclaimResult::Ok,
             vidmm::ReclaimResult::Discarded => ReclaimResult::Discarded,

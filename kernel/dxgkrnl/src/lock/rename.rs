@@ -120,8 +120,7 @@ impl Adapter {
         let made = self.vidmm.create_allocation(owner, info);
         let id = made.map_err(|error| Shortage::Room(error.to_string()))?;
         self.commitments.charge(creator, bytes);
-        self.lend_backing(id);
-        self.clear_pages(self.vidmm.pages_to_clear(id));
+        self.provide_backing(id);
         Ok(Next { id, name, fresh: true })
     }
 
@@ -177,7 +176,7 @@ impl Adapter {
         let process = device.process;
         let (owner, bare) = (device.vidmm, self.without_backing(&[id]));
         let reclaimed = self.vidmm.reclaim_with(owner, &[id], false).map_err(|error| error.to_string())?;
-        bare.into_iter().for_each(|id| self.lend_backing(id));
+        bare.into_iter().for_each(|id| _ = self.lend_backing(id));
         self.queue_any(cx, process, reclaimed.work);
         match reclaimed.results[..] {
             [ReclaimResult::NotCommitted] => return Err("no memory for its backing store".into()),

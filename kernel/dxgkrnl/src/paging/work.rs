@@ -60,7 +60,7 @@ impl Adapter {
         destroys: Vec<Gone>,
     ) -> u64 {
         let mut work = work.unwrap_or_else(empty_work);
-        self.backings_used(&work.moves);
+        let zero = self.backings_used(&work.moves);
         let idle_spaces = stillness::causes(&work);
         if let Some(leaving) = part_that_leaves(&mut work) {
             self.queue_work(cx, process, None, Some(leaving), Vec::new());
@@ -70,6 +70,8 @@ impl Adapter {
         // What was decided before it is told before it. The kernel's own works have no serial.
         self.emit_untold(cx, process, if work.serial == 0 { self.ring.last_serial + 1 } else { work.serial });
         self.ring.last_serial = self.ring.last_serial.max(work.serial);
+        let within = |run: &PageRun| zero.iter().any(|zero| zero.first <= run.first && run.end() <= zero.end());
+        work.clear.retain(|run| !within(run));
         self.clear_pages(&work.clear);
         for pages in &work.unmap {
             self.unmap_window(pages);
