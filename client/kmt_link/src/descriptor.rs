@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
@@ -23,8 +23,8 @@ pub struct Descriptors {
 
 struct Shared {
     kept: Mutex<Kept>,
-    /// Wakes the thread that waits for closes.
-    changed: OwnedFd,
+    /// Something said at the first wakes the thread that waits for closes, at the second.
+    changed: (OwnedFd, OwnedFd),
 }
 
 #[derive(Default)]
@@ -55,7 +55,8 @@ impl Descriptors {
     /// # Errors
     /// When the operating system gives no thread or no descriptor.
     pub fn new(closed: Closed) -> std::io::Result<Descriptors> {
-        let changed = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let changed = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let shared = Arc::new(Shared { kept: Mutex::default(), changed });
         let watched = Arc::clone(&shared);
         std::thread::Builder::new().name("nt descriptors".into()).spawn(move || watched.watch(&closed))?;
@@ -106,7 +107,7 @@ impl Shared {
 
     fn wake(&self) {
         // One that is full wakes, too.
-        let _ = rustix::io::write(&self.changed, &1_u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.changed.0, &[1]);
     }
 
     /// Waits for closes until nothing is kept any more.
@@ -133,13 +134,13 @@ impl Shared {
 
     /// Those whose other end nobody has any more; waits for one, or for another to watch.
     fn closed_of(&self, watched: &[(Identity, Arc<OwnedFd>)]) -> Vec<Identity> {
-        let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(&self.changed, PollFlags::IN)];
+        let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(&self.changed.1, PollFlags::IN)];
         polled.extend(watched.iter().map(|(_, ours)| PollFd::new(ours, PollFlags::empty())));
         if poll(&mut polled, None).is_err() {
             return Vec::new();
         }
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.changed, &mut count);
+        // What is left wakes it once more.
+        let _ = rustix::io::read(&self.changed.1, &mut [0; 64]);
         let is_closed = |polled: &PollFd<'_>| polled.revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let ends = polled[1..].iter().zip(watched).filter(|(polled, _)| is_closed(polled));
         ends.map(|(_, (identity, _))| *identity).collect()

@@ -139,7 +139,7 @@ impl Client {
     /// A process that has said who it is: the kernel knows it from now on, and threads serve it until it goes.
     ///
     /// # Errors
-    /// When the stream is no socket, or the operating system gives no thread: then it has gone already.
+    /// When the operating system gives no thread: then it has gone already.
     pub fn begin(
         host: &Arc<Host>,
         user: Arc<User>,
@@ -149,7 +149,7 @@ impl Client {
         stream: OwnedFd,
     ) -> std::io::Result<Arc<Client>> {
         let limits = &user.limits;
-        let stream = Stream::new(Packets::new(stream), Arc::clone(&user))?;
+        let stream = Stream::new(Packets::new(stream), Arc::clone(&user));
         let speaker = Arc::new(Speaker { stream, shown: Mutex::default() });
         let (process, together) = (limits.process.quota(), limits.user.quota());
         let admission = Admission { account: AccountId(peer.uid), process, together };

@@ -11,7 +11,6 @@ use dxgk_host::Host;
 use kmt_calls::wire::{decode, encode};
 use kmt_link::socket::{Hello, Packets, Response, Told, VERSION};
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{Shutdown, SocketFlags};
 
 use crate::client::{Client, Peer, Places};
@@ -200,10 +199,8 @@ impl Shared {
 
 /// The first message, which brings the stream.
 fn hello(connection: &Packets) -> Result<OwnedFd, String> {
-    let within = |time| set_socket_timeout(connection, Timeout::Recv, time).map_err(|error| error.to_string());
-    within(Some(HELLO_WITHIN))?;
-    let (bytes, mut files) = connection.receive(HELLO_BYTES_MAX, 1).map_err(|error| error.to_string())?;
-    within(None)?;
+    let first = connection.receive_patiently(HELLO_WITHIN, HELLO_BYTES_MAX, 1);
+    let (bytes, mut files) = first.map_err(|error| error.to_string())?;
     match decode(&bytes) {
         Ok(Hello { magic: Hello::MAGIC, version: VERSION }) => files.pop().ok_or_else(|| "it brings no stream".into()),
         Ok(Hello { magic: Hello::MAGIC, version }) => {

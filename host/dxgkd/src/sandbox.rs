@@ -44,9 +44,8 @@ const CALLS: &[Rule] = &[
     (libc::SYS_sendmsg, Only::Any, "what they are told"),
     (libc::SYS_shutdown, Only::Any, "a connection ends for whoever waits at it"),
     (libc::SYS_getsockopt, Only::OneOf(1, &[libc::SOL_SOCKET as u64]), "who has connected"),
-    (libc::SYS_setsockopt, Only::OneOf(1, &[libc::SOL_SOCKET as u64]), "how long is waited for a client"),
     (libc::SYS_socketpair, Only::Any, "a descriptor that is an NT handle"),
-    (libc::SYS_poll, Only::Any, "which of those have been closed by all who had them"),
+    (libc::SYS_ppoll, Only::Any, "which of those have been closed by all who had them; whether a client hears"),
     (libc::SYS_close, Only::Any, "descriptors of clients that have gone, and files that are lent no more"),
     // Memory.
     (libc::SYS_memfd_create, Only::Any, "a file for pages that are lent"),
@@ -54,6 +53,7 @@ const CALLS: &[Rule] = &[
     (libc::SYS_fcntl, Only::Any, "its seals, a second descriptor of it"),
     (libc::SYS_fstat, Only::Any, "which descriptor a client has sent; the size of a file"),
     (libc::SYS_fallocate, Only::Any, "the pages of a file back"),
+    (libc::SYS_pwrite64, Only::Any, "what pages hold, into the file that takes their place"),
     (libc::SYS_mmap, Only::Without(2, libc::PROT_EXEC as u64), "lent pages, stacks, the allocator; no code"),
     (libc::SYS_munmap, Only::Any, "the same back"),
     (libc::SYS_mprotect, Only::Without(2, libc::PROT_EXEC as u64), "guard pages, the allocator; no code"),

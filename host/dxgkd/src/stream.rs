@@ -10,7 +10,6 @@ use kmt_calls::MappingId;
 use kmt_calls::wire::encode;
 use kmt_link::socket::{FILES_MAX, PacketError, Packets, PieceOf, Push, Said};
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use shared_words::{ClientAccess, LentFile, LentPages};
 use wddm_types::PAGE_BYTES;
 
@@ -52,13 +51,8 @@ struct State {
 
 impl Stream {
     /// A stream to a client that leaves no more unheard, and takes no longer to answer, than its user's limits say.
-    ///
-    /// # Errors
-    /// When the operating system refuses to stop waiting for it.
-    pub fn new(packets: Packets, user: Arc<User>) -> Result<Stream, Errno> {
-        // One that hears nothing would keep its thread in the middle of a message, where nobody looks whether it has answered.
-        set_socket_timeout(&packets, Timeout::Send, Some(answer_within(&user)))?;
-        Ok(Stream { packets, state: Mutex::default(), said: Condvar::new(), user })
+    pub fn new(packets: Packets, user: Arc<User>) -> Stream {
+        Stream { packets, state: Mutex::default(), said: Condvar::new(), user }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -208,7 +202,8 @@ impl Stream {
                 }
             };
             let files: Vec<_> = message.files.iter().map(|piece| piece.file.as_fd()).collect();
-            match self.packets.send(&encode(&message.push, Vec::new()), &files) {
+            // One that hears nothing would keep this thread in the middle of a message, where nobody looks whether it has answered.
+            match self.packets.send_within(within, &encode(&message.push, Vec::new()), &files) {
                 Ok(()) => {}
                 Err(PacketError::System(Errno::AGAIN)) => {
                     return format!("it has heard nothing for {:?}", within);
@@ -293,7 +288,7 @@ mod tests {
 
     fn stream_of(user: &Arc<User>) -> (Stream, Packets) {
         let (ours, theirs) = Packets::pair().expect("two descriptors");
-        (Stream::new(ours, Arc::clone(user)).expect("a time"), Packets::new(theirs))
+        (Stream::new(ours, Arc::clone(user)), Packets::new(theirs))
     }
 
     /// A stream, and the client's end of it.

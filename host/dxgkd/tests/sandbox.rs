@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use d3dkmt::{FenceFlags, NativeFenceRequest, SyncObjectAccess};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Files, Limits, Socket, give_up_calls, give_up_files};
 use kmt_link::Link;
@@ -173,6 +175,13 @@ fn work(path: &Path, seed: u32) {
             gpu.device().signal(&fence, 1).expect("a signal");
             waits.join().expect("no panic").expect("it is signalled");
         });
+        // An NT handle as a descriptor, which comes back, and of which all copies are closed.
+        let flags = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
+        let fence = gpu.device().create_native_fence(NativeFenceRequest { flags, ..Default::default() });
+        let fence = fence.expect("a fence");
+        let name = fence.share(SyncObjectAccess::ALL_ACCESS).expect("a name");
+        let descriptor = link.descriptor(name.token()).expect("a descriptor");
+        assert_eq!(link.described(descriptor.as_fd()).expect("it is known"), name.token());
     }
 }
 

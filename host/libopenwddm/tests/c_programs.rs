@@ -1,10 +1,14 @@
 //! C programs over the library: each example is built with `cc` as its users would, against the shared or the static library, and run.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use dxgk_host::{Host, HostConfig, Mode, Profile};
-use dxgkd::{Daemon, Limits};
+use dxgkd::{Daemon, Limits, Socket, give_up_calls, give_up_files};
+
+/// Says where to serve, to who is to do so; and is said when it does.
+const SERVES: &str = "OPENWDDM_SERVES";
 
 /// The folder of the libraries that this test was built with.
 fn libraries() -> PathBuf {
@@ -187,15 +191,38 @@ fn a_profile_that_is_none_is_said() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-profile"));
 }
 
+/// Not a test: the daemon of the one below, a process of its own with the rights of a daemon, until its input ends.
+#[test]
+fn the_daemon() {
+    let Some(path) = std::env::var_os(SERVES).map(PathBuf::from) else { return };
+    let socket = Socket::bind(&path, 0o600).expect("a socket");
+    give_up_files(path.parent(), false).expect("Landlock, or none");
+    let profile = Profile::named("discrete-4k").expect("a built-in profile");
+    let sizes = HostConfig { vram_bytes: 32 << 20, system_bytes: 64 << 20, ..HostConfig::new(profile, Mode::Real) };
+    let host = Host::start(HostConfig { isolates_processes: true, ..sizes }).expect("a kernel");
+    give_up_calls(false).expect("a filter");
+    let daemon = Daemon::listen(host, socket, Limits::default()).expect("a thread");
+    println!("\n{SERVES}");
+    while std::io::stdin().read(&mut [0]).is_ok_and(|read| read > 0) {}
+    drop(daemon);
+    // The harness would need more than a daemon may do.
+    std::process::exit(0);
+}
+
 /// The same programs as processes of a kernel that is served: their own is not even started.
 #[test]
 fn programs_come_to_a_served_kernel() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("kernel");
-    let profile = Profile::named("discrete-4k").expect("a built-in profile");
-    let sizes = HostConfig { vram_bytes: 32 << 20, system_bytes: 64 << 20, ..HostConfig::new(profile, Mode::Real) };
-    let host = Host::start(HostConfig { isolates_processes: true, ..sizes }).expect("a kernel");
-    let daemon = Daemon::serve(host, &socket, 0o600, Limits::default()).expect("a socket");
+    let mut daemon = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "the_daemon", "--nocapture"])
+        .env(SERVES, &socket)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let lines = BufReader::new(daemon.stdout.take().expect("piped")).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == SERVES), "it serves");
     let there = [("OPENWDDM_SOCKET", socket.to_str().expect("text")), ("OPENWDDM_ADAPTER", "no-such-profile")];
     assert!(example("enumerate", &there).contains("32 MiB of its own"));
     assert_eq!(example("memory", &there), "kept its content\n");
@@ -212,7 +239,8 @@ fn programs_come_to_a_served_kernel() {
     if cfg!(feature = "wsl") {
         assert_eq!(example("descriptors", &there), "descriptors between processes\n");
     }
-    drop(daemon);
+    drop(daemon.stdin.take());
+    assert!(daemon.wait().expect("it ends").success());
     let program = build(folder.path(), "enumerate", &["-lopenwddm"]);
     let output = run(&program, &there);
     let reason = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,18 +1,22 @@
-//! Kernels for tests that do not care how they are reached: in this program, or over a socket of a daemon. The suite itself is in `tests`.
+//! Kernels for tests that do not care how they are reached: in this program, or over a socket of a daemon (`served`). The suite itself is in
+//! `tests`.
 //!
 //! # The law of this crate
 //! A test body sees a [`World`] and what [`World::connect`] gives, nothing else: no host, no daemon, no thread of theirs. So what it finds is
 //! promised to every client, wherever its kernel is. What only an operator does, a World does for it ([`World::set_budget`]).
 
-use std::path::PathBuf;
+mod served;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
-use dxgkd::{Daemon, Limits};
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
 use softgpu_umd::{Gpu, Lane, Stage, Surface, SurfaceKind};
 use wddm_types::{NodeId, ProcessId};
+
+use served::Served;
+pub use served::daemon;
 
 /// A mebibyte.
 pub const MIB: u64 = 1 << 20;
@@ -24,23 +28,31 @@ pub const VRAM_BYTES: u64 = 8 * MIB;
 pub enum Way {
     /// In this program.
     InProcess,
-    /// Over a socket.
+    /// Over a socket of a daemon that is a process of its own, with no more rights than it needs.
     Socket,
 }
 
 /// A kernel with one adapter, `discrete-4k`.
 pub struct World {
-    host: Arc<Host>,
-    served: Option<Served>,
+    kernel: Kernel,
     coming: Mutex<()>,
 }
 
-/// A daemon, and where it listens.
-struct Served {
-    path: PathBuf,
-    // Before the folder of its socket.
-    _daemon: Daemon,
-    _folder: tempfile::TempDir,
+enum Kernel {
+    Here(Arc<Host>),
+    Served(Served),
+}
+
+/// The kernel of a world that is reached so.
+fn config(way: Way) -> HostConfig {
+    HostConfig {
+        vram_bytes: VRAM_BYTES,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 64 * MIB,
+        memory_files: true,
+        isolates_processes: way == Way::Socket,
+        ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), Mode::Real)
+    }
 }
 
 impl World {
@@ -49,23 +61,11 @@ impl World {
     /// # Panics
     /// When it does not start.
     pub fn start(way: Way) -> World {
-        let profile = Profile::named("discrete-4k").expect("a built-in profile");
-        let config = HostConfig {
-            vram_bytes: VRAM_BYTES,
-            page_table_bytes: 16 * MIB,
-            system_bytes: 64 * MIB,
-            memory_files: true,
-            isolates_processes: way == Way::Socket,
-            ..HostConfig::new(profile, Mode::Real)
+        let kernel = match way {
+            Way::InProcess => Kernel::Here(Host::start(config(way)).expect("the adapter starts")),
+            Way::Socket => Kernel::Served(Served::start()),
         };
-        let host = Host::start(config).expect("the adapter starts");
-        let served = (way == Way::Socket).then(|| {
-            let folder = tempfile::tempdir().expect("a folder");
-            let path = folder.path().join("kernel");
-            let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits::default()).expect("a socket");
-            Served { path, _daemon: daemon, _folder: folder }
-        });
-        World { host, served, coming: Mutex::default() }
+        World { kernel, coming: Mutex::default() }
     }
 
     /// A process of its own.
@@ -73,9 +73,9 @@ impl World {
     /// # Panics
     /// When the kernel refuses it.
     pub fn connect(&self) -> Arc<dyn Link> {
-        match &self.served {
-            Some(served) => SocketLink::connect(&served.path).expect("it listens"),
-            None => ProcessLink::new(Arc::clone(&self.host)),
+        match &self.kernel {
+            Kernel::Served(served) => SocketLink::connect(served.path()).expect("it listens"),
+            Kernel::Here(host) => ProcessLink::new(Arc::clone(host)),
         }
     }
 
@@ -95,7 +95,10 @@ impl World {
 
     /// The operator gives a process a budget of its own.
     pub fn set_budget(&self, client: &Client, bytes: Option<u64>) {
-        self.host.set_process_budget(client.process, bytes);
+        match &self.kernel {
+            Kernel::Served(served) => served.set_budget(client.process, bytes),
+            Kernel::Here(host) => host.set_process_budget(client.process, bytes),
+        }
     }
 
     fn processes(&self, link: &dyn Link) -> Vec<ProcessId> {
@@ -107,8 +110,12 @@ impl World {
 impl Drop for World {
     /// Whatever a test has done, what always holds in a kernel holds.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.host.check_invariants().expect("what always holds");
+        if std::thread::panicking() {
+            return;
+        }
+        match &self.kernel {
+            Kernel::Served(served) => assert_eq!(served.end(), "in order"),
+            Kernel::Here(host) => host.check_invariants().expect("what always holds"),
         }
     }
 }

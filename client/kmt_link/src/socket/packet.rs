@@ -11,7 +11,9 @@ use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -88,20 +90,41 @@ impl Packets {
     /// # Panics
     /// With more than [`FILES_MAX`] descriptors: who has more says it in several messages.
     pub fn send(&self, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), PacketError> {
+        self.send_all(bytes, files, None)
+    }
+
+    /// The same to a peer that is waited for no longer than this at each packet.
+    ///
+    /// # Errors
+    /// When it has gone; `AGAIN` when it did not hear in time.
+    ///
+    /// # Panics
+    /// As [`Packets::send`].
+    pub fn send_within(&self, patience: Duration, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), PacketError> {
+        self.send_all(bytes, files, Some(patience))
+    }
+
+    fn send_all(&self, bytes: &[u8], files: &[BorrowedFd<'_>], patience: Option<Duration>) -> Result<(), PacketError> {
         assert!(files.len() <= FILES_MAX, "{} descriptors in a message", files.len());
         let mut chunks = bytes.chunks(PACKET_BYTES).peekable();
         let mut files = Some(files);
         loop {
             let chunk = chunks.next().unwrap_or_default();
             let first = if chunks.peek().is_some() { MORE } else { LAST };
-            self.send_packet(first, chunk, files.take().unwrap_or_default())?;
+            self.send_packet(first, chunk, files.take().unwrap_or_default(), patience)?;
             if first == LAST {
                 return Ok(());
             }
         }
     }
 
-    fn send_packet(&self, first: u8, chunk: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), PacketError> {
+    fn send_packet(
+        &self,
+        first: u8,
+        chunk: &[u8],
+        files: &[BorrowedFd<'_>],
+        patience: Option<Duration>,
+    ) -> Result<(), PacketError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !files.is_empty() {
@@ -109,10 +132,13 @@ impl Packets {
         }
         let first = [first];
         let parts = [IoSlice::new(&first), IoSlice::new(chunk)];
+        let mut flags = SendFlags::NOSIGNAL;
+        flags.set(SendFlags::DONTWAIT, patience.is_some());
         loop {
-            match rustix::net::sendmsg(&self.socket, &parts, &mut control, SendFlags::NOSIGNAL) {
+            match rustix::net::sendmsg(&self.socket, &parts, &mut control, flags) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if let Some(patience) = patience => self.await_peer(PollFlags::OUT, patience)?,
                 Err(Errno::PIPE | Errno::CONNRESET) => return Err(PacketError::Closed),
                 Err(error) => return Err(error.into()),
             }
@@ -128,7 +154,21 @@ impl Packets {
         Ok((bytes.expect("there is always room"), files))
     }
 
-    /// The same, asking before each packet behind the first whether there is room for so many bytes more. If there is none, the rest of the
+    /// The same from a peer that is waited for no longer than this at each packet.
+    ///
+    /// # Errors
+    /// As of [`Packets::receive`]; `AGAIN` when it did not speak in time.
+    pub fn receive_patiently(
+        &self,
+        patience: Duration,
+        bytes_max: usize,
+        files_max: usize,
+    ) -> Result<(Vec<u8>, Vec<OwnedFd>), PacketError> {
+        let (bytes, files) = self.receive_all(bytes_max, files_max, &mut |_| Ok(()), Some(patience))?;
+        Ok((bytes.expect("there is always room"), files))
+    }
+
+    /// The same as [`Packets::receive`], asking before each packet behind the first whether there is room for so many bytes more. If there is none, the rest of the
     /// message is thrown away, and there is the reason instead of its bytes: what comes next is heard as if nothing had been.
     ///
     /// # Errors
@@ -139,10 +179,21 @@ impl Packets {
         files_max: usize,
         room: &mut dyn FnMut(usize) -> Result<(), String>,
     ) -> Result<(Bytes, Vec<OwnedFd>), PacketError> {
+        self.receive_all(bytes_max, files_max, room, None)
+    }
+
+    fn receive_all(
+        &self,
+        bytes_max: usize,
+        files_max: usize,
+        room: &mut dyn FnMut(usize) -> Result<(), String>,
+        patience: Option<Duration>,
+    ) -> Result<(Bytes, Vec<OwnedFd>), PacketError> {
         let (mut bytes, mut files) = (Vec::new(), Vec::new());
         // Of a message for which there is no room: why, and how long it was up to here.
         let mut thrown = None;
         loop {
+            patience.map_or(Ok(()), |patience| self.await_peer(PollFlags::IN, patience))?;
             let first = self.receive_packet(&mut bytes, &mut files)?;
             if files.len() > files_max {
                 return Err(PacketError::Malformed("more descriptors than it may have"));
@@ -208,6 +259,22 @@ impl Packets {
         Ok(first[0])
     }
 
+    /// Waits until the peer has said something, or has room for something; or has gone, which is found then.
+    fn await_peer(&self, what: PollFlags, patience: Duration) -> Result<(), PacketError> {
+        let until = Instant::now() + patience;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            // PANIC: nobody's patience is longer than a clock can say.
+            let left = Timespec::try_from(left).expect("a time");
+            match poll(&mut [PollFd::new(&self.socket, what)], Some(&left)) {
+                Ok(0) => return Err(Errno::AGAIN.into()),
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Ends the connection for both: whoever waits at either end is told that the peer has gone.
     pub fn close(&self) {
         // A peer that has gone already has closed it.
@@ -256,10 +323,10 @@ mod tests {
     #[test]
     fn a_message_that_never_ends_is_refused_at_its_bound() {
         let (ours, theirs) = pair();
-        ours.send_packet(MORE, &[0; 100], &[]).expect("somebody listens");
-        ours.send_packet(MORE, &[0; 100], &[]).expect("somebody listens");
+        ours.send_packet(MORE, &[0; 100], &[], None).expect("somebody listens");
+        ours.send_packet(MORE, &[0; 100], &[], None).expect("somebody listens");
         assert!(matches!(theirs.receive(150, 0), Err(PacketError::Malformed("longer than it may be"))));
-        ours.send_packet(7, &[], &[]).expect("somebody listens");
+        ours.send_packet(7, &[], &[], None).expect("somebody listens");
         assert!(matches!(theirs.receive(150, 0), Err(PacketError::Malformed(_))));
         rustix::net::send(&ours.socket, &[0; PACKET_BYTES + 2], SendFlags::empty()).expect("somebody listens");
         assert!(matches!(theirs.receive(MESSAGE_MAX, 0), Err(PacketError::Malformed("a packet that is too long"))));
@@ -290,6 +357,30 @@ mod tests {
             assert!(matches!(refused, Err(PacketError::Malformed("longer than it may be"))), "thrown away or not");
         });
         assert_eq!(asked, [PACKET_BYTES; 3], "once for each packet behind the first, until there is none");
+    }
+
+    #[test]
+    fn a_peer_that_neither_speaks_nor_hears_is_not_waited_for_for_ever() {
+        let (ours, theirs) = pair();
+        let patience = Duration::from_millis(20);
+        let over = |result: PacketError| assert!(matches!(result, PacketError::System(Errno::AGAIN)), "{result}");
+        over(ours.receive_patiently(patience, 16, 0).expect_err("it says nothing"));
+        theirs.send_packet(MORE, &[0; 8], &[], None).expect("somebody listens");
+        over(ours.receive_patiently(patience, 16, 0).expect_err("it never ends"));
+        let late = std::iter::repeat_with(|| ours.send_within(patience, &[0; 1000], &[])).find_map(Result::err);
+        over(late.expect("no socket takes everything"));
+        // One that does both in time is heard, and hears.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while theirs.receive(2000, 0).is_ok_and(|(bytes, _)| bytes.len() == 1000) {}
+                theirs.send(b"well", &[]).expect("somebody listens");
+            });
+            let patience = Duration::from_secs(20);
+            ours.send_within(patience, b"well?", &[]).expect("it hears");
+            assert_eq!(ours.receive_patiently(patience, 16, 0).expect("it speaks").0, b"well");
+        });
+        drop(theirs);
+        assert!(matches!(ours.receive_patiently(patience, 16, 0), Err(PacketError::Closed)));
     }
 
     #[test]

@@ -14,6 +14,12 @@ mod queues;
 use d3dkmt::Refusal;
 use wddm_types::NtStatus;
 
+/// Not a test: the daemon of those that have one (`conformance::World`).
+#[test]
+fn the_daemon() {
+    conformance::daemon();
+}
+
 /// With what something is refused.
 fn status<T>(result: Result<T, Refusal>) -> NtStatus {
     result.err().expect("it is refused").status
