@@ -9,9 +9,11 @@
 //! - When something fails, the content is where it was.
 #![allow(unsafe_code)]
 
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::fallocate;
+use rustix::io::Errno;
 
 use super::lent::{ClientAccess, HOLE, LentFile, LentPages, forget};
 use super::{Memory, MemoryError};
@@ -76,20 +78,41 @@ impl Memory {
     }
 
     /// Puts pages of a file, from `at` on, in place of these, with the same content.
-    fn replace(&self, offset: u64, bytes: u64, file: &std::os::fd::OwnedFd, at: u64) -> rustix::io::Result<()> {
+    fn replace(&self, offset: u64, bytes: u64, file: &OwnedFd, at: u64) -> rustix::io::Result<()> {
         let faults = Faults::open()?;
-        let fresh = Memory::part_of(file, at, bytes)?;
         let base = self.address(offset);
         // SAFETY: the addresses are this value's; below they are woken or released.
         unsafe { faults.hold(base, bytes) }?;
-        fresh.copy_from(0, self, offset, bytes);
-        let replaced = self.map_file(offset, bytes, file, at);
+        let replaced = self.write_to(offset, bytes, file, at).and_then(|()| self.map_filled(offset, bytes, file, at));
         match replaced {
             Ok(()) => faults.wake(base, bytes),
             // SAFETY: they are held.
             Err(_) => unsafe { faults.release(base, bytes) },
         }
         replaced
+    }
+
+    /// Writes these bytes into a file, which has new pages there: the operating system clears none that is filled at once, and nobody maps
+    /// them for it.
+    fn write_to(&self, offset: u64, bytes: u64, file: &OwnedFd, at: u64) -> rustix::io::Result<()> {
+        let mut done = 0;
+        while done < bytes {
+            let from = self.address(offset + done).as_ptr().cast();
+            // SAFETY: the bytes lie within the mapping, and the operating system alone looks at them: that others store there
+            // meanwhile breaks no promise of a reference. The length fits because it is within a mapping; no file is as long as its
+            // offsets have room for.
+            let written = unsafe { libc::pwrite(file.as_raw_fd(), from, (bytes - done) as usize, (at + done) as i64) };
+            match written {
+                // CAST: not negative.
+                1.. => done += written as u64,
+                0 => return Err(Errno::NOSPC),
+                _ => match Errno::from_io_error(&std::io::Error::last_os_error()) {
+                    Some(Errno::INTR) => {}
+                    error => return Err(error.unwrap_or(Errno::IO)),
+                },
+            }
+        }
+        Ok(())
     }
 }
 

@@ -296,7 +296,16 @@ impl Memory {
     }
 
     pub(super) fn map_file(&self, offset: u64, bytes: u64, file: impl AsFd, at: u64) -> rustix::io::Result<()> {
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+        self.map(offset, bytes, file, at, MapFlags::empty())
+    }
+
+    /// The same for pages that the file has all of: they are there at once, and not with the first touch of each.
+    pub(super) fn map_filled(&self, offset: u64, bytes: u64, file: impl AsFd, at: u64) -> rustix::io::Result<()> {
+        self.map(offset, bytes, file, at, MapFlags::POPULATE)
+    }
+
+    fn map(&self, offset: u64, bytes: u64, file: impl AsFd, at: u64, how: MapFlags) -> rustix::io::Result<()> {
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED | how;
         // SAFETY: the target is pages of this value's own mapping (asserted), to which there are no references but atomics and raw
         // copies; the old pages are replaced in one step by others of the same size that are readable and writable, too. The length
         // fits because it is within a mapping.
@@ -324,7 +333,7 @@ impl Memory {
         }
         let (target, length) = (self.at(offset).cast(), bytes as usize);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: as in `map_file`.
+        // SAFETY: as in `map`.
         unsafe { mmap_anonymous(target, length, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
         // As the rest of the memory is: else it would not become one mapping with its neighbours again.
         // SAFETY: the range is the mapping made above; advice changes no content.
