@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use device_port::DevicePort;
-use dxgkrnl::{BusMemory, MappingChange, adapter_of_mapping};
+use dxgkrnl::{BusMemory, Heard, MappingChange, adapter_of_mapping};
 use kmt_calls::MappingId;
 use kmt_link::{CpuMapping, PassTime, Piece};
 use shared_words::{AddressRange, Memory};
@@ -156,7 +156,7 @@ impl Views {
         self.elsewhere.remove(&process);
     }
 
-    /// This process says that what it was told of a mapping holds: up to which change. `None`: that is not heard.
+    /// This process says that it sees what it was told of a mapping: up to which change. `None`: that is not heard.
     pub fn hear(&mut self, process: ProcessId, mapping: MappingId) -> Option<u64> {
         match self.views.get_mut(&mapping) {
             Some((owner, View::There(there))) if *owner == process => there.hear(),
@@ -164,9 +164,9 @@ impl Views {
         }
     }
 
-    /// Performs the change of this number. Answers up to which change the kernel is to be told that it holds. Of what is not done yet it is
-    /// told when [`Views::moved`] says so, or the process.
-    pub fn change(&mut self, mapping: MappingId, number: u64, change: MappingChange) -> Option<u64> {
+    /// Performs the change of this number. Answers what the kernel is to be told, up to which change. Of what is not done yet it is told when
+    /// [`Views::moved`] says so, or the process.
+    pub fn change(&mut self, mapping: MappingId, number: u64, change: MappingChange) -> Option<(u64, Heard)> {
         match change {
             MappingChange::Made { process, size_bytes, runs } => {
                 let view = match self.elsewhere.get(&process) {
@@ -184,10 +184,10 @@ impl Views {
             MappingChange::Protected => match &mut self.views.get_mut(&mapping).expect("it was made").1 {
                 View::Here(view) => {
                     view.protect();
-                    Some(number)
+                    Some((number, Heard::Seen))
                 }
                 View::There(there) => there.protect(mapping, number),
-                View::Ended => Some(number),
+                View::Ended => Some((number, Heard::Seen)),
             },
             MappingChange::Shown(runs) => self.show(mapping, number, &runs),
             MappingChange::Gone => {
@@ -204,12 +204,12 @@ impl Views {
             }
             MappingChange::Unmapped => match &mut self.views.get_mut(&mapping).expect("it was made").1 {
                 View::There(there) => there.close(mapping, number),
-                View::Ended => Some(number),
+                View::Ended => Some((number, Heard::Seen)),
                 here @ View::Here(_) => {
                     if let View::Here(view) = std::mem::replace(here, View::Ended) {
                         view.end();
                     }
-                    Some(number)
+                    Some((number, Heard::Seen))
                 }
             },
             MappingChange::Left => match self.views.get_mut(&mapping) {
@@ -219,39 +219,39 @@ impl Views {
                 }
                 _ => {
                     self.views.remove(&mapping);
-                    Some(number)
+                    Some((number, Heard::Seen))
                 }
             },
         }
     }
 
-    /// Pages were lent, or taken back. Answers up to which change the kernel is to be told that it holds.
-    pub fn moved(&mut self, moved: Moved) -> Option<u64> {
+    /// Pages were lent, or taken back. Answers what the kernel is to be told, up to which change.
+    pub fn moved(&mut self, moved: Moved) -> Option<(u64, Heard)> {
         let Moved { mapping, number, shows, old, leaves } = moved;
         // What is gone meanwhile nobody waits for.
         let Some((_, View::There(there))) = self.views.get_mut(&mapping) else { return None };
         if !leaves {
-            return there.tell(mapping, number, shows, old);
+            return Some(there.tell(mapping, number, shows, old));
         }
         if let Err(reason) = shows {
             there.process.lost(&reason);
         }
         self.views.remove(&mapping);
-        Some(number)
+        Some((number, Heard::Seen))
     }
 
-    fn show(&mut self, mapping: MappingId, number: u64, runs: &[CpuRun]) -> Option<u64> {
+    fn show(&mut self, mapping: MappingId, number: u64, runs: &[CpuRun]) -> Option<(u64, Heard)> {
         let pieces = self.pieces(adapter_of_mapping(mapping), runs);
         match &mut self.views.get_mut(&mapping).expect("it was made").1 {
             View::Here(view) => {
                 view.show(pieces);
-                Some(number)
+                Some((number, Heard::Seen))
             }
             View::There(there) => match there.show(mapping, number, pieces.clone(), &self.system) {
                 Some(order) => self.mover.give(order).and_then(|moved| self.moved(moved)),
-                None => there.tell(mapping, number, files(&pieces), Vec::new()),
+                None => Some(there.tell(mapping, number, files(&pieces), Vec::new())),
             },
-            View::Ended => Some(number),
+            View::Ended => Some((number, Heard::Seen)),
         }
     }
 

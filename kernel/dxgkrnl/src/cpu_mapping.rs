@@ -39,7 +39,8 @@ pub enum MappingChange {
     /// No write gets through any more: who writes, waits; who reads, reads on. To be answered by
     /// [`Machine::mapping_changed`](crate::Machine::mapping_changed) with this change's number when that holds.
     Protected,
-    /// It shows something else, and writes get through. To be answered in the same way.
+    /// It shows something else, and writes get through. To be answered in the same way: [`Heard::Done`] when nobody reaches what it
+    /// showed before, [`Heard::Seen`] when its process sees it, or both at once by the second.
     Shown(Vec<CpuRun>),
     /// It is gone; who waits in it goes on. What was lent for it is not any more, and what it held is nobody's.
     Gone,
@@ -48,6 +49,16 @@ pub enum MappingChange {
     Unmapped,
     /// Unmapped before, it is gone, and what was lent for it is the adapter's own again, with what it holds. To be answered when that is so.
     Left,
+}
+
+/// What the outside says of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// It has done its part: nobody reaches the places that a mapping has left. Its process may still see what they held, and none of its
+    /// stores gets through before it sees something else.
+    Done,
+    /// Its process sees it.
+    Seen,
 }
 
 /// The mappings of one adapter.
@@ -63,6 +74,17 @@ pub struct CpuMappings {
     unshown: BTreeSet<MappingId>,
     /// Unmapped; the ring has not got to where they leave.
     leaving: BTreeSet<MappingId>,
+    /// Those that were told to show something else, which their process does not see yet.
+    unseen: BTreeMap<MappingId, Unseen>,
+}
+
+/// The last change of that kind.
+#[derive(Debug)]
+struct Unseen {
+    process: ProcessId,
+    number: u64,
+    /// The work behind which it was told.
+    work: u64,
 }
 
 impl CpuMappings {
@@ -71,6 +93,34 @@ impl CpuMappings {
         self.told += 1;
         cx.effects.push(Effect::Mapping { mapping, number: self.told, change });
         self.told
+    }
+
+    /// The same of what a mapping shows from a work on.
+    pub fn show(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mapping: MappingId,
+        process: ProcessId,
+        shown: MappingChange,
+        work: u64,
+    ) -> u64 {
+        let number = self.tell(cx, mapping, shown);
+        self.unseen.insert(mapping, Unseen { process, number, work });
+        number
+    }
+
+    /// A mapping's process sees what it was told up to this change. Whether that is news.
+    pub fn note_seen(&mut self, mapping: MappingId, number: u64) -> bool {
+        let news = self.unseen.get(&mapping).is_some_and(|unseen| unseen.number <= number);
+        if news {
+            self.unseen.remove(&mapping);
+        }
+        news
+    }
+
+    /// Whether a process sees all that works up to this one have moved.
+    pub fn sees_up_to(&self, process: ProcessId, work: u64) -> bool {
+        !self.unseen.values().any(|unseen| unseen.process == process && unseen.work <= work)
     }
 
     /// The mapping of a locked allocation.
@@ -176,7 +226,7 @@ impl Adapter {
             return;
         }
         let number = self.cpu_mappings.tell(cx, mapping, MappingChange::Gone);
-        self.mapping_changed(cx, mapping, number);
+        self.mapping_changed(cx, mapping, number, Heard::Seen);
     }
 
     /// Lets the driver point window pages at memory pages.

@@ -79,7 +79,7 @@ pub use adapter::AdapterConfig;
 pub use call::CreatedSurface;
 pub use client_memory::ClientMemory;
 pub use coherency::CpuCache;
-pub use cpu_mapping::{MappingChange, adapter_of_mapping};
+pub use cpu_mapping::{Heard, MappingChange, adapter_of_mapping};
 pub use description::{AdapterDescription, Reported, SegmentReport};
 pub use doorbell_page::DoorbellPages;
 pub use driver::DriverClock;

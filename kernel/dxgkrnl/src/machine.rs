@@ -13,7 +13,7 @@ use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
 use crate::adapter::{Adapter, AdapterConfig};
 use crate::call::CreatedSurface;
-use crate::cpu_mapping;
+use crate::cpu_mapping::{self, Heard};
 use crate::cross_adapter::CrossFences;
 use crate::description::AdapterDescription;
 pub use crate::effect::{Answer, Cx, Effect, Token};
@@ -213,10 +213,10 @@ impl Machine {
         self.after_turn(cx);
     }
 
-    /// What was told of a mapping up to this change holds ([`Effect::Mapping`]).
-    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64) {
+    /// What was told of a mapping up to this change is done ([`Effect::Mapping`]).
+    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
         if let Some(adapter) = self.adapters.get_mut(cpu_mapping::adapter_of_mapping(mapping).0 as usize) {
-            adapter.mapping_changed(cx, mapping, number);
+            adapter.mapping_changed(cx, mapping, number, heard);
             adapter.settle(cx);
         }
         self.after_turn(cx);

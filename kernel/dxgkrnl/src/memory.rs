@@ -1,5 +1,7 @@
 //! Calls about memory: allocations, addresses, residency (memory §2, §4.8, §5, §6.2).
 
+use std::collections::VecDeque;
+
 use gpu_fence::FenceId;
 use kmt_calls::Refusal;
 use wddm_types::FencePoint;
@@ -37,7 +39,15 @@ impl Adapter {
         // The paging fence is a native fence here, so that queues with user-mode submission may wait for it on the GPU.
         let fence = self.create_fence(cx, Some(device), process, 0)?;
         self.forbid_signals(fence);
-        let queue = PagingQueue { device, fence, priority, last_value: 0, doomed: false, awaits_turn: false };
+        let queue = PagingQueue {
+            device,
+            fence,
+            priority,
+            last_value: 0,
+            doomed: false,
+            awaits_turn: false,
+            behind_sight: VecDeque::new(),
+        };
         let queue = self.paging_queues.insert(queue);
         self.devices[device].paging_queues.insert(queue);
         Ok(queue)

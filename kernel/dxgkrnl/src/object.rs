@@ -239,6 +239,8 @@ pub struct PagingQueue {
     pub doomed: bool,
     /// Values were promised for the next turn of its device: before that it signals nothing.
     pub awaits_turn: bool,
+    /// Values that the kernel signals, when their process sees what has come, with their works: oldest first.
+    pub behind_sight: VecDeque<(u64, u64)>,
 }
 
 /// An allocation as one device has it: a binding.

@@ -17,13 +17,14 @@ mod operation;
 mod packets;
 mod parts;
 mod pool;
+mod promise;
 mod relocation;
 mod rotation;
 mod scratch;
 mod stillness;
 mod work;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
 use events::Event;
@@ -88,6 +89,8 @@ pub struct PagingRing {
     stage: rotation::Stage,
     /// Buffers of a ring of packets that wait for their node.
     ready: VecDeque<packets::Ready>,
+    /// Paging queues with values that the kernel signals.
+    promised: BTreeSet<u64>,
     /// Windows that locked content has left because the hardware was lost.
     lost_windows: Vec<WindowPages>,
 }
@@ -131,6 +134,7 @@ impl PagingRing {
             waiting_progress: false,
             stage: rotation::Stage::None,
             ready: VecDeque::new(),
+            promised: BTreeSet::new(),
             lost_windows: Vec::new(),
         }
     }
@@ -162,9 +166,9 @@ impl PagingRing {
         self.queue.as_mut().expect("what was counted has a queue").counted_ns = Some(counted_ns);
     }
 
-    /// Whether the hardware has got past everything queued.
+    /// Whether the hardware has got past everything queued, and what it has moved is shown.
     pub fn is_idle(&self) -> bool {
-        self.last_done == self.last_queued
+        self.last_done == self.last_queued && !self.shows()
     }
 
     /// How far the hardware has got.
@@ -336,6 +340,7 @@ impl Adapter {
             }
             self.rotation_done(cx, work.number);
         }
+        self.keep_behind_sight(cx);
     }
 
     /// Points whose fences have not reached them.

@@ -42,7 +42,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(60);
 /// What the first client makes the kernel and this program make for themselves, and keep: a fence for whoever is to stand still, what holds
 /// stores while memory moves, what hears of descriptors that stand for NT handles.
 const MADE_ONCE: [&str; 5] =
-    ["fence ", "open of a fence ", "process 0", "open: anon_inode:[userfaultfd", "open: anon_inode:[eventfd"];
+    ["fence ", "open of a fence ", "process 0", "open: anon_inode:[userfaultfd", "open: socket:["];
 
 /// Who is beside the honest client.
 #[derive(Clone, Copy)]

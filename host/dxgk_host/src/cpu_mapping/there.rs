@@ -5,7 +5,8 @@
 //! - Content is copied, which takes as long as it is large: so it is done by an [`Order`], outside the machine's lock, one after the
 //!   other, and the kernel's ring stands meanwhile. In virtual time it is done at once.
 //! - What was shown and is shown no longer is taken back without its content, which the ring has moved; what leaves, with it. What the
-//!   process still maps then is nobody else's; it holds what it did until the process has answered, and nothing after.
+//!   process still maps then is nobody else's; it holds what it did until the process has answered, and nothing after. So the ring need not
+//!   wait for that answer, and goes on when an order is carried out.
 //! - A client answers once for each change that it was told of, in their order; what it says beyond that, or of what it has unlocked, is
 //!   not heard.
 
@@ -13,6 +14,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use dxgkrnl::Heard;
 use kmt_calls::MappingId;
 use kmt_link::Piece;
 use shared_words::{DetachedPages, LentPages, Memory};
@@ -36,38 +38,39 @@ pub(super) struct There {
     /// The process has been told what it shows.
     told: bool,
     /// Changes that its process was told of and has not answered for, oldest first.
-    asked: VecDeque<u64>,
+    asked: VecDeque<Asked>,
     /// It has unlocked it, by this change.
     closed: Option<u64>,
     /// Pages are being lent for it, or taken back.
     moving: bool,
-    /// What its process sees until it has heard of other pages.
-    old: Vec<DetachedPages>,
+}
+
+/// A change that a process is to answer for.
+struct Asked {
+    number: u64,
+    /// What it sees until then.
+    _old: Vec<DetachedPages>,
 }
 
 impl There {
     pub fn new(process: Arc<dyn Elsewhere>, size_bytes: u64) -> There {
         let (asked, closed) = (VecDeque::new(), None);
-        There { process, size_bytes, local: Vec::new(), told: false, asked, closed, moving: false, old: Vec::new() }
+        There { process, size_bytes, local: Vec::new(), told: false, asked, closed, moving: false }
     }
 
     /// No store of its process gets through, which it will say; of one that has unlocked it nobody asks.
-    pub fn protect(&mut self, mapping: MappingId, number: u64) -> Option<u64> {
+    pub fn protect(&mut self, mapping: MappingId, number: u64) -> Option<(u64, Heard)> {
         if self.closed.is_some() {
-            return Some(number);
+            return Some((number, Heard::Seen));
         }
-        self.asked.push_back(number);
+        self.asked.push_back(Asked { number, _old: Vec::new() });
         self.process.protected(mapping);
         None
     }
 
-    /// Its process says that what it was told holds: which change. `None`: that is not heard.
+    /// Its process says that it sees what it was told: which change. `None`: that is not heard.
     pub fn hear(&mut self) -> Option<u64> {
-        let answered = self.asked.pop_front()?;
-        if self.asked.is_empty() && !self.moving {
-            self.old.clear();
-        }
-        Some(answered)
+        self.asked.pop_front().map(|asked| asked.number)
     }
 
     /// It shows these; `system`: which memory is lent already. An order: what has to be done first.
@@ -100,39 +103,35 @@ impl There {
     }
 
     /// Its process has it no more. That, and all that it has not answered for, holds at once, or when what is on its way is done.
-    pub fn close(&mut self, mapping: MappingId, number: u64) -> Option<u64> {
+    pub fn close(&mut self, mapping: MappingId, number: u64) -> Option<(u64, Heard)> {
         self.closed = Some(number);
         self.asked.clear();
-        self.old.clear();
         self.process.gone(mapping);
-        (!self.moving).then_some(number)
+        (!self.moving).then_some((number, Heard::Seen))
     }
 
-    /// Its process is told what it shows, by the change of this number. That holds at once, or when it has answered.
+    /// Its process is told what it shows, by the change of this number. The first that it is told it sees with the answer to its call.
     pub fn tell(
         &mut self,
         mapping: MappingId,
         number: u64,
         shows: Result<Vec<FilePiece>, String>,
         old: Vec<DetachedPages>,
-    ) -> Option<u64> {
+    ) -> (u64, Heard) {
         self.moving = false;
         if let Some(closed) = self.closed {
-            return Some(closed.max(number));
+            return (closed.max(number), Heard::Seen);
         }
         match shows {
-            Ok(files) => {
-                self.old = old;
-                self.process.shows(mapping, self.size_bytes, files);
-            }
+            Ok(files) => self.process.shows(mapping, self.size_bytes, files),
             // The process ends, and its views with it.
             Err(reason) => self.process.lost(&reason),
         }
         if std::mem::replace(&mut self.told, true) {
-            self.asked.push_back(number);
-            return None;
+            self.asked.push_back(Asked { number, _old: old });
+            return (number, Heard::Done);
         }
-        Some(number)
+        (number, Heard::Seen)
     }
 }
 

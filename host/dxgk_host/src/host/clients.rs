@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 
-use dxgkrnl::Admission;
+use dxgkrnl::{Admission, Heard};
 use kmt_calls::{DoorbellAddress, MappingId};
 use wddm_types::ProcessId;
 
@@ -76,8 +76,8 @@ impl Host {
             return;
         }
         let mapping = moved.mapping;
-        if let Some(number) = state.views.moved(moved) {
-            state.turn(|machine, cx| machine.mapping_changed(cx, mapping, number));
+        if let Some((number, heard)) = state.views.moved(moved) {
+            state.turn(|machine, cx| machine.mapping_changed(cx, mapping, number, heard));
         }
     }
 
@@ -88,7 +88,7 @@ impl Host {
         }
         let mut state = self.hold();
         if let Some(number) = state.views.hear(process, mapping) {
-            state.turn(|machine, cx| machine.mapping_changed(cx, mapping, number));
+            state.turn(|machine, cx| machine.mapping_changed(cx, mapping, number, Heard::Seen));
         }
     }
 }

@@ -55,11 +55,11 @@ impl State {
         while let Some(effect) = effects.pop_front() {
             match effect {
                 Effect::Mapping { mapping, number, change } => {
-                    if let Some(number) = self.views.change(mapping, number, change) {
+                    if let Some((number, heard)) = self.views.change(mapping, number, change) {
                         let mut more = Vec::new();
                         let mut cx =
                             Cx { now_ns: self.clock.now_ns(), effects: &mut more, tracer: self.tracer.as_mut() };
-                        self.machine.mapping_changed(&mut cx, mapping, number);
+                        self.machine.mapping_changed(&mut cx, mapping, number, heard);
                         effects.extend(more);
                     }
                 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use d3dkmt::{EvictFlags, Lock, MakeResidentFlags};
-use dxgk_host::{Host, HostConfig, Mode, Profile, StoresWait};
+use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile, StoresWait};
+use kmt_calls::Residency;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind, pattern};
 use wddm_types::{NodeId, RawHandle};
 
@@ -247,4 +248,47 @@ fn what_a_process_had_when_it_died_is_nobody_else_s_before_it_is_taken_back() {
     }
     assert!(link.lost().is_empty());
     host.check_invariants().expect("in order");
+}
+
+/// The GPU writes what has just come; the CPU, which has it locked, looks as soon as a word says that it was written. No call is made
+/// meanwhile, which would say more.
+fn look_by_words_alone(gpu: &Gpu) {
+    let mut stream = Stream::create(gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+    let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, BYTES, false).expect("a surface");
+    gpu.pin(&surface).expect("room for it");
+    let lock = surface.lock().expect("always");
+    for round in 1..200 {
+        gpu.device().evict(list(&surface), EvictFlags::empty()).expect("it was resident");
+        let paged = gpu.paging().make_resident(list(&surface), MakeResidentFlags::empty()).expect("room for it");
+        let Residency::Pending { paging_fence_value } = paged else { panic!("it was evicted") };
+        while gpu.paging().fence().current() < paging_fence_value {
+            std::thread::yield_now();
+        }
+        let mut commands = Commands::new();
+        commands.fill(surface.va(), 4096, round);
+        let value = stream.submit(gpu, &[], &commands).expect("a submission");
+        while stream.progress().current() < value {
+            std::thread::yield_now();
+        }
+        assert_eq!(lock.read_word(0), u64::from(round) << 32 | u64::from(round), "round {round}");
+    }
+}
+
+#[test]
+fn whoever_is_told_that_content_has_come_sees_it_where_it_is() {
+    // spec: memory §4.9, memory §6.3
+    let there = There::new(&host("discrete-4k", 8 * MIB));
+    look_by_words_alone(&there.gpu());
+    assert!(there.lost().is_empty());
+    for memory_files in [false, true] {
+        let config = HostConfig {
+            vram_bytes: 8 * MIB,
+            page_table_bytes: 16 * MIB,
+            system_bytes: 64 * MIB,
+            memory_files,
+            ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), Mode::Real)
+        };
+        let host = Host::start(config).expect("the host starts");
+        look_by_words_alone(&Gpu::open(ProcessLink::new(host)).expect("the adapter opens"));
+    }
 }

@@ -194,8 +194,10 @@ impl Adapter {
     }
 
     pub(super) fn run_deferred(&mut self, cx: &mut Cx<'_>) {
+        // What a work has moved is shown before anybody goes on behind it.
+        let shown = self.ring.last_done.saturating_sub(u64::from(self.ring.shows()));
         while let Some((number, _)) = self.ring.deferred.front() {
-            if *number > self.ring.last_done && self.stopped.is_none() {
+            if *number > shown && self.stopped.is_none() {
                 break;
             }
             let (number, deferred) = self.ring.deferred.pop_front().expect("just seen");
@@ -276,8 +278,9 @@ impl Adapter {
         // A ring that stands around locked content waits for that, not for buffers.
         let builds = !self.ring.building.is_empty() && !self.ring.stands();
         let buffer_value = builds.then(|| self.ring.buffers[middle].busy_until.max(self.ring.hold_until));
-        let moving = self.ring.moving();
-        let moving_value = moving.and_then(|wanted| {
+        // The kernel goes on with these itself.
+        let noted = self.ring.moving().into_iter().chain(self.promised_work()).min();
+        let noted_value = noted.and_then(|wanted| {
             self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)
         });
         let packet_value = self.ring_need().and_then(|need| {
@@ -294,7 +297,7 @@ impl Adapter {
         let left_value = left.and_then(|(wanted, _)| {
             self.ring.submitted.iter().find(|work| work.number >= *wanted).map(|work| work.progress_value)
         });
-        let values = [answer_value, buffer_value, moving_value, packet_value, display_value, left_value];
+        let values = [answer_value, buffer_value, noted_value, packet_value, display_value, left_value];
         let Some(value) = values.into_iter().flatten().min() else {
             return;
         };

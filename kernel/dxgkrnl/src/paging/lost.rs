@@ -5,7 +5,7 @@
 use vidmm::{HeldRange, Operation, WindowPages};
 use wddm_types::{NodeId, ProcessId};
 
-use super::rotation::{Stage, Unanswered};
+use super::rotation::{Awaited, Stage, Unanswered};
 use super::{PacketRing, PagingRing, RingQueue};
 use crate::adapter::{Adapter, Waiter};
 use crate::cpu_mapping::MappingChange;
@@ -159,7 +159,9 @@ impl Adapter {
         for id in locked {
             if let Some(mapping) = self.cpu_mappings.of(id) {
                 let runs = self.through_caches(id, self.vidmm.seen_runs(id).to_vec());
-                unanswered.insert(mapping, self.cpu_mappings.tell(cx, mapping, MappingChange::Shown(runs)));
+                // Nothing is promised behind it that is not reached: no device outlives this.
+                let number = self.cpu_mappings.tell(cx, mapping, MappingChange::Shown(runs));
+                unanswered.insert(mapping, Awaited::seen(number));
             }
         }
         let windows = std::mem::take(&mut self.ring.lost_windows);

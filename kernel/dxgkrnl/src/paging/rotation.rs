@@ -18,7 +18,7 @@ use vidmm::{AllocationId, HeldRange, Rotation, WindowPages};
 use wddm_types::{CpuRun, PageRun, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::cpu_mapping::MappingChange;
+use crate::cpu_mapping::{Heard, MappingChange};
 use crate::lock::{WrittenPages, spare};
 use crate::machine::Cx;
 use crate::paging::PagingRing;
@@ -26,6 +26,8 @@ use crate::paging::PagingRing;
 /// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.
 pub(super) struct Turn {
     mapping: MappingId,
+    /// Whose it is.
+    process: ProcessId,
     runs: Vec<CpuRun>,
     unmap: Option<WindowPages>,
     ranges: Vec<HeldRange>,
@@ -60,10 +62,30 @@ pub(super) enum Stage {
     Showing(Unanswered, Vec<WindowPages>, Vec<HeldRange>),
 }
 
-/// Mappings whose change is not known to hold, with the numbers of those changes.
-pub(super) type Unanswered = BTreeMap<MappingId, u64>;
+/// Mappings whose change is not known to hold.
+pub(super) type Unanswered = BTreeMap<MappingId, Awaited>;
+
+/// What is waited for of a mapping.
+pub(super) struct Awaited {
+    /// The change.
+    number: u64,
+    /// By its process, too.
+    seen: bool,
+}
+
+impl Awaited {
+    /// Its process has to see it.
+    pub(super) fn seen(number: u64) -> Awaited {
+        Awaited { number, seen: true }
+    }
+}
 
 impl Turn {
+    /// Whether a process sees something else behind it.
+    pub(super) fn shows_to(&self, process: ProcessId) -> bool {
+        self.process == process && !self.leaves
+    }
+
     /// The windows and ranges that its content leaves.
     pub(super) fn left(self) -> (Vec<WindowPages>, Vec<HeldRange>) {
         (self.unmap.into_iter().collect(), self.ranges)
@@ -74,6 +96,11 @@ impl PagingRing {
     /// Whether nothing is built now because locked content is on its way.
     pub(super) fn stands(&self) -> bool {
         matches!(self.stage, Stage::Protecting(_) | Stage::Moving(..) | Stage::Showing(..))
+    }
+
+    /// Whether what the last finished work has moved is not shown yet.
+    pub(super) fn shows(&self) -> bool {
+        matches!(self.stage, Stage::Showing(..))
     }
 
     /// The work that moves locked content and is with the hardware.
@@ -97,7 +124,8 @@ impl Adapter {
             if self.lends(&runs) {
                 self.cpu_mappings.note_lent(mapping);
             }
-            Some(Turn { mapping, runs, unmap: rotation.unmap, ranges: rotation.ranges, writes, leaves: false })
+            let (process, leaves) = (self.bodies[&allocation].creator, false);
+            Some(Turn { mapping, process, runs, unmap: rotation.unmap, ranges: rotation.ranges, writes, leaves })
         };
         rotations.into_iter().map(|rotation| bind(rotation).expect("what is locked is mapped")).collect()
     }
@@ -106,7 +134,7 @@ impl Adapter {
     pub fn queue_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: Vec<CpuRun>) {
         self.queue_work(cx, process, None, None, Vec::new());
         let leaves = runs.is_empty();
-        let turn = Turn { mapping, runs, unmap: None, ranges: Vec::new(), writes: None, leaves };
+        let turn = Turn { mapping, process, runs, unmap: None, ranges: Vec::new(), writes: None, leaves };
         self.ring.held.back_mut().expect("it was just queued").turns.push(turn);
     }
 
@@ -122,7 +150,8 @@ impl Adapter {
                 }
                 let written: BTreeSet<MappingId> =
                     turns.iter().map(|turn| turn.mapping).filter(|m| self.cpu_mappings.is_written(*m)).collect();
-                let mut tell = |mapping| (mapping, self.cpu_mappings.tell(cx, mapping, MappingChange::Protected));
+                let mut tell =
+                    |mapping| (mapping, Awaited::seen(self.cpu_mappings.tell(cx, mapping, MappingChange::Protected)));
                 let unanswered: Unanswered = written.into_iter().map(&mut tell).collect();
                 let waits = !unanswered.is_empty();
                 if waits {
@@ -175,8 +204,8 @@ impl Adapter {
     }
 
     /// The hardware has finished a work.
-    pub(super) fn rotation_done(&mut self, cx: &mut Cx<'_>, number: u64) {
-        if !matches!(&self.ring.stage, Stage::Moving(moving, _) if *moving == number) {
+    pub(super) fn rotation_done(&mut self, cx: &mut Cx<'_>, work: u64) {
+        if !matches!(&self.ring.stage, Stage::Moving(moving, _) if *moving == work) {
             return;
         }
         let Stage::Moving(_, turns) = std::mem::take(&mut self.ring.stage) else { unreachable!("just seen") };
@@ -184,23 +213,29 @@ impl Adapter {
         for turn in turns {
             windows.extend(turn.unmap);
             ranges.extend(turn.ranges);
-            let mappings = &mut self.cpu_mappings;
-            let (concerns, change) = match turn.leaves {
-                true => (mappings.leave(turn.mapping), MappingChange::Left),
-                false => (mappings.is_alive(turn.mapping), MappingChange::Shown(turn.runs)),
-            };
-            if concerns {
-                unanswered.insert(turn.mapping, mappings.tell(cx, turn.mapping, change));
+            let (mapping, process) = (turn.mapping, turn.process);
+            if turn.leaves {
+                if self.cpu_mappings.leave(mapping) {
+                    let number = self.cpu_mappings.tell(cx, mapping, MappingChange::Left);
+                    unanswered.insert(mapping, Awaited { number, seen: false });
+                }
+            } else if self.cpu_mappings.is_alive(mapping) {
+                let number = self.cpu_mappings.show(cx, mapping, process, MappingChange::Shown(turn.runs), work);
+                unanswered.insert(mapping, Awaited { number, seen: self.stands_still(process) });
             }
         }
         self.ring.stage = Stage::Showing(unanswered, windows, ranges);
         self.advance_rotation(cx);
     }
 
-    /// The outside has done what it was told of a mapping, up to this change; it has gone: all of it.
-    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64) {
+    /// The outside has done what it was told of a mapping, up to this change, and perhaps its process sees it; it has gone: all of it.
+    pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
+        let seen = heard == Heard::Seen;
+        if seen && self.cpu_mappings.note_seen(mapping, number) {
+            self.keep_behind_sight(cx);
+        }
         if let Stage::Protecting(unanswered) | Stage::Showing(unanswered, ..) = &mut self.ring.stage
-            && unanswered.get(&mapping).is_some_and(|told| *told <= number)
+            && unanswered.get(&mapping).is_some_and(|awaited| awaited.number <= number && (seen || !awaited.seen))
         {
             unanswered.remove(&mapping);
             self.cpu_mappings.note_answer(mapping);

@@ -89,6 +89,7 @@ impl Adapter {
         let promised = completes.map_or(0, |(_, value)| value);
         // A list of this queue waits for a turn: its values are signalled together with that.
         let completes = completes.filter(|(queue, _)| !self.paging_queues[*queue].awaits_turn);
+        let completes = completes.filter(|promise| self.hardware_keeps(*promise, number, &turns));
         self.ring.last_paging_queue = paging_queue.unwrap_or(0);
         let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
         self.emit_table_moves(cx, number, &work.tables);
