@@ -4,8 +4,8 @@
 //! The **share** of a client beside another is what it gets beside one that behaves and has the same work: of the same user and priority, with
 //! as many threads. Two clients on two processors are slower together than each alone, attacker or not, and a program may keep a processor
 //! busy with its own memory; what an attacker is to be judged by is what it takes beyond that. So the neighbour that is compared with has the
-//! attacker's lives, with as many queues, doorbells, fences, names, submissions and moves of memory; but it computes in memory of its own
-//! meanwhile and not in what it shares, it says and names nothing that is wrong, and it gives back what it has and then goes. The honest
+//! attacker's lives, each up to the same call, with as many queues, doorbells, fences, names, submissions and moves of memory; but it computes
+//! in memory of its own meanwhile and not in what it shares, it says and names nothing that is wrong, and it gives back what it has and then goes. The honest
 //! client's rounds in a second beside the one are divided by those beside the other, in turn, in one run, at one kernel. How many rounds it
 //! gets beside another honest client, and alone, is printed.
 //!

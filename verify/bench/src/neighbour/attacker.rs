@@ -2,7 +2,8 @@
 //! descriptors, queues with doorbells and rings, has the engine reach where nothing is, sends what no client sends, and dies without a word.
 //!
 //! It has one life after the other, as fast as it can, and dies one call later each time; who has lived through all of them begins again.
-//! With good manners it does the same work, attacks nobody, and gives everything back before it goes.
+//! With good manners it has the same lives, each as far as to the same call; but it attacks nobody, and gives everything back before it
+//! goes.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use kmt_link::socket::{Packets, Request, SocketLink};
 use kmt_link::{Link, Routed};
 use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, shutdown};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, SurfaceKind, UmdError};
-use wddm_types::{GpuVa, NodeId};
+use wddm_types::{Blame, GpuVa, NodeId, NtStatus};
 
 use super::worker::BYTES;
 use crate::report::BenchError;
@@ -44,12 +45,15 @@ pub(super) struct Attacker {
     lives: AtomicU64,
     /// Before which call it dies; of the first life before none.
     dies_at: AtomicU64,
+    /// The same of lives with good manners: it goes.
+    goes_at: AtomicU64,
 }
 
 impl Attacker {
     pub fn new(socket: &Path) -> Attacker {
         let path = socket.to_owned();
-        Attacker { path, shared: Mutex::default(), lives: AtomicU64::new(0), dies_at: AtomicU64::new(u64::MAX) }
+        let [dies_at, goes_at] = [u64::MAX; 2].map(AtomicU64::new);
+        Attacker { path, shared: Mutex::default(), lives: AtomicU64::new(0), dies_at, goes_at }
     }
 
     /// How many lives it has had.
@@ -94,10 +98,28 @@ impl Attacker {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One life without an attack.
+    /// One life without an attack, up to its end or to the call that it does not make any more.
     fn live_well(&self) -> Result<(), BenchError> {
         let link = SocketLink::connect(&self.path).map_err(|error| BenchError::Device(error.to_string()))?;
-        Ok(self.work(link, Manners::Good)?)
+        let left = AtomicU64::new(self.goes_at.load(Ordering::Relaxed));
+        let goes = Arc::new(AtomicBool::new(false));
+        let gone = Arc::clone(&goes);
+        let route = move |link: &SocketLink, call: Call| -> Result<Reply, Refusal> {
+            if left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                gone.store(true, Ordering::Relaxed);
+                let (status, blame) = (NtStatus::INVALID_PARAMETER, Blame::Caller);
+                return Err(Refusal { status, blame, reason: "it goes instead".into(), bytes_to_trim: 0 });
+            }
+            link.call(call)
+        };
+        match self.work(Arc::new(Routed::new(link, route)), Manners::Good) {
+            Err(_) if goes.load(Ordering::Relaxed) => _ = self.goes_at.fetch_add(1, Ordering::Relaxed),
+            lived => {
+                lived?;
+                self.goes_at.store(1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
     }
 
     /// One life, up to its end or to the call before which it dies.
