@@ -1,4 +1,5 @@
-//! What a client is told on its stream, in order: noted under the kernel's lock, sent by a thread of the client's own.
+//! What a client is told on its stream, in order. It is told under the kernel's lock, where nobody waits for a client: what its socket takes
+//! at once is sent at once, and the rest is noted, and sent by a thread of the client's own, which also looks whether it answers in time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
@@ -37,6 +38,10 @@ struct State {
     /// How many messages there have been.
     pushed: u64,
     waiting: VecDeque<Message>,
+    /// The thread that sends is there, and sends nothing: what is said now may be sent at once.
+    idle: bool,
+    /// When it looks by itself whether the client has answered.
+    looks_at: Option<Instant>,
     /// Files of these.
     waiting_files: u64,
     /// Changes that the kernel waits for, of each mapping the oldest first, and since when.
@@ -87,11 +92,20 @@ impl Stream {
             }
             Ok(place) => {
                 state.pushed += 1;
+                if state.idle && state.waiting.is_empty() && self.is_sent(&push, &files) {
+                    return;
+                }
                 state.waiting_files += files.len() as u64;
                 state.waiting.push_back(Message { push, files, _place: place });
             }
         }
         self.said.notify_one();
+    }
+
+    /// Whether the client's socket has taken a message. Of one that has gone the thread that sends finds out.
+    fn is_sent(&self, push: &Push, files: &[FilePiece]) -> bool {
+        let files: Vec<_> = files.iter().map(|piece| piece.file.as_fd()).collect();
+        self.packets.send_at_once(&encode(push, Vec::new()), &files).unwrap_or(false)
     }
 
     /// A place for another message with so many files, or the limit that it would be over.
@@ -150,7 +164,13 @@ impl Stream {
 
     /// The client is to answer for a change of a mapping.
     pub fn expects(&self, mapping: MappingId) {
-        self.state().unanswered.entry(mapping).or_default().push_back(Instant::now());
+        let mut state = self.state();
+        let now = Instant::now();
+        state.unanswered.entry(mapping).or_default().push_back(now);
+        let by = now + state.kept_waiting.left(answer_within(&self.user), now);
+        if state.looks_at.is_none_or(|looks| by < looks) {
+            self.said.notify_one();
+        }
     }
 
     /// It has answered for the oldest.
@@ -186,10 +206,13 @@ impl Stream {
                     }
                     if let Some(message) = state.waiting.pop_front() {
                         state.waiting_files -= message.files.len() as u64;
+                        state.idle = false;
                         break message;
                     }
+                    state.idle = true;
                     let oldest = state.unanswered.values().flatten().min().copied();
                     let Some(asked) = oldest else {
+                        state.looks_at = None;
                         state = self.said.wait(state).unwrap_or_else(PoisonError::into_inner);
                         continue;
                     };
@@ -198,6 +221,7 @@ impl Stream {
                     if left.is_zero() {
                         return format!("it has not answered for a mapping within {may:.0?}, of {within:?} in all");
                     }
+                    state.looks_at = Some(Instant::now() + left);
                     state = self.said.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
                 }
             };
@@ -352,6 +376,29 @@ mod tests {
         kept.add(asked + ms(400), asked + ms(2_400));
         assert_eq!(kept.left(within, asked + ms(2_400)), AT_ONCE, "it has used it up, and may answer at once");
         assert_eq!(kept.left(within, asked + ms(102_400)), within);
+    }
+
+    #[test]
+    fn whoever_hears_slowly_hears_all_in_order() {
+        let process = ProcessLimits { unheard: UNLIMITED, ..ProcessLimits::default() };
+        let user = UserLimits { unheard: UNLIMITED, ..UserLimits::default() };
+        let user = Users::default().find(1000, &Limits { process, user, ..Limits::default() });
+        let (stream, client) = stream_of(&user);
+        std::thread::scope(|scope| {
+            let sends = scope.spawn(|| stream.send_all());
+            // Some are sent at once; of the others there are more than any socket takes.
+            for part in 0..4 {
+                let mappings = part * 5_000..(part + 1) * 5_000;
+                mappings.clone().for_each(|mapping| stream.push(Push::Gone(MappingId(mapping)), Vec::new()));
+                for mapping in mappings {
+                    let (bytes, _) = client.receive(64, 0).expect("a message");
+                    assert_eq!(kmt_calls::wire::decode::<Push>(&bytes).ok(), Some(Push::Gone(MappingId(mapping))));
+                }
+            }
+            stream.end("over");
+            assert_eq!(sends.join().expect("no panic"), "over");
+        });
+        assert_eq!(stream.pushed(), 20_000);
     }
 
     #[test]

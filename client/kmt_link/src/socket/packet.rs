@@ -104,6 +104,25 @@ impl Packets {
         self.send_all(bytes, files, Some(patience))
     }
 
+    /// Sends a message if it fits a packet and the peer has room for it now; false: it has not been sent.
+    ///
+    /// # Errors
+    /// When the peer has gone.
+    ///
+    /// # Panics
+    /// As [`Packets::send`].
+    pub fn send_at_once(&self, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<bool, PacketError> {
+        assert!(files.len() <= FILES_MAX, "{} descriptors in a message", files.len());
+        if bytes.len() > PACKET_BYTES {
+            return Ok(false);
+        }
+        match self.send_packet(LAST, bytes, files, Some(Duration::ZERO)) {
+            Ok(()) => Ok(true),
+            Err(PacketError::System(Errno::AGAIN)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn send_all(&self, bytes: &[u8], files: &[BorrowedFd<'_>], patience: Option<Duration>) -> Result<(), PacketError> {
         assert!(files.len() <= FILES_MAX, "{} descriptors in a message", files.len());
         let mut chunks = bytes.chunks(PACKET_BYTES).peekable();
@@ -138,7 +157,10 @@ impl Packets {
             match rustix::net::sendmsg(&self.socket, &parts, &mut control, flags) {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if let Some(patience) = patience => self.await_peer(PollFlags::OUT, patience)?,
+                Err(Errno::AGAIN) => match patience.filter(|patience| !patience.is_zero()) {
+                    Some(patience) => self.await_peer(PollFlags::OUT, patience)?,
+                    None => return Err(Errno::AGAIN.into()),
+                },
                 Err(Errno::PIPE | Errno::CONNRESET) => return Err(PacketError::Closed),
                 Err(error) => return Err(error.into()),
             }
@@ -369,6 +391,7 @@ mod tests {
         over(ours.receive_patiently(patience, 16, 0).expect_err("it never ends"));
         let late = std::iter::repeat_with(|| ours.send_within(patience, &[0; 1000], &[])).find_map(Result::err);
         over(late.expect("no socket takes everything"));
+        assert!(!ours.send_at_once(&[0; 1000], &[]).expect("it is there"), "there is no room yet");
         // One that does both in time is heard, and hears.
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -379,7 +402,11 @@ mod tests {
             ours.send_within(patience, b"well?", &[]).expect("it hears");
             assert_eq!(ours.receive_patiently(patience, 16, 0).expect("it speaks").0, b"well");
         });
+        assert!(ours.send_at_once(b"at once", &[]).expect("it is there"));
+        assert_eq!(theirs.receive(16, 0).expect("a message").0, b"at once");
+        assert!(!ours.send_at_once(&[0; PACKET_BYTES + 1], &[]).expect("it is there"), "more than a packet");
         drop(theirs);
+        assert!(matches!(ours.send_at_once(b"?", &[]), Err(PacketError::Closed)));
         assert!(matches!(ours.receive_patiently(patience, 16, 0), Err(PacketError::Closed)));
     }
 
