@@ -100,10 +100,6 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                     "calls" => calls::rows(pair, amounts.copy_batches, options.smoke)?,
                     "daemon" | "neighbour" => match options.program.as_ref().map(Program) {
                         Some(program) if *name == "daemon" => daemon::rows(program, options.smoke)?,
-                        // Until that call is found, a run that is to end in any case leaves it out.
-                        Some(_) if options.smoke => {
-                            vec![Row::absent("neighbour", "only in full: a call of the attacker may stay unanswered")]
-                        }
                         Some(program) => neighbour::rows(program, options.smoke)?,
                         None => vec![Row::absent(name, "needs a program that plays its clients")],
                     },
