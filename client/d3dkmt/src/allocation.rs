@@ -125,7 +125,7 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         // Refused only when the device has gone before: then the allocation has too.
-        let _ = self.link.call(Call::DestroyAllocation {
+        self.link.post(Call::DestroyAllocation {
             device: self.device,
             target: self.target(),
             flags: DestroyFlags::empty(),

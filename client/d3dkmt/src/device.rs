@@ -86,6 +86,17 @@ impl Device {
         Ok(expect_reply!(self.link().call(call)?, Reply::BytesToTrim(bytes) => bytes))
     }
 
+    /// The same for several lists with flags of their own, one after the other, with one way to the kernel and back. Returns the bytes over
+    /// budget behind the last.
+    ///
+    /// # Errors
+    /// The first refusal; of the other lists each that is not refused itself is evicted.
+    pub fn evict_lists(&self, lists: Vec<(Vec<RawHandle>, EvictFlags)>) -> Result<u64, Refusal> {
+        let evict = |(allocations, flags)| Call::Evict { device: self.handle(), allocations, flags };
+        let results = self.link().calls(lists.into_iter().map(evict).collect());
+        results.into_iter().try_fold(0, |_, result| Ok(expect_reply!(result?, Reply::BytesToTrim(bytes) => bytes)))
+    }
+
     /// `D3DKMTOfferAllocations`: their content may be thrown away once what was submitted before is over. They may be neither
     /// locked nor used until [`PagingQueue::reclaim`].
     ///

@@ -37,6 +37,17 @@ pub trait Link: Send + Sync {
     /// What the kernel answers when it refuses; `DEVICE_REMOVED` when the kernel has gone.
     fn call(&self, call: Call) -> Result<Reply, Refusal>;
 
+    /// Makes calls one after the other, and waits for all of their answers: as [`Link::call`] for each, with one way to the kernel and back. What
+    /// one is refused keeps none behind it from being made.
+    fn calls(&self, calls: Vec<Call>) -> Vec<Result<Reply, Refusal>> {
+        calls.into_iter().map(|call| self.call(call)).collect()
+    }
+
+    /// Makes a call whose answer nobody looks at. It is made before every later one of this process, and perhaps not yet at return.
+    fn post(&self, call: Call) {
+        let _ = self.call(call);
+    }
+
     /// System memory, where the process reaches all of it: its kernel is in the same program.
     fn system_memory(&self) -> Option<&Arc<Memory>>;
 

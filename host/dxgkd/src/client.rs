@@ -15,6 +15,7 @@ use wddm_types::{PAGE_BYTES, ProcessId};
 
 use crate::lane;
 use crate::limits::UNLIMITED;
+use crate::posts::Posts;
 use crate::refusals::Refusals;
 use crate::stream::Stream;
 use crate::user::{Count, Part, Place, User};
@@ -51,6 +52,8 @@ pub(crate) struct Client {
     /// Bytes of its messages that are in memory.
     messages: Count,
     refusals: Refusals,
+    /// Calls that nobody waits for.
+    pub posts: Posts,
     ended: AtomicBool,
     /// Go with the last thread.
     _places: Places,
@@ -166,6 +169,7 @@ impl Client {
             lanes: Mutex::default(),
             messages: Count::default(),
             refusals: Refusals::default(),
+            posts: Posts::default(),
             ended: AtomicBool::new(false),
             _places: places,
         });
@@ -265,6 +269,7 @@ impl Client {
     /// The client goes, by itself or because of what it did: to the kernel the process has died.
     pub fn end(&self, reason: &str) {
         let reason = self.speaker.stream.end(reason);
+        self.posts.end();
         for (lane, _place) in std::mem::take(&mut *self.lanes.lock().unwrap_or_else(PoisonError::into_inner)) {
             lane.close();
         }

@@ -1,11 +1,11 @@
-//! One lane: a request, its response, and the next.
+//! One lane: a request, its response, and the next. What nobody waits for has no response.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Refusal, Reply};
-use kmt_link::socket::{MESSAGE_MAX, PacketError, Packets, Request, Response, Told};
+use kmt_calls::{Call, Refusal, Reply};
+use kmt_link::socket::{Asked, CALLS_MAX, MESSAGE_MAX, PacketError, Packets, Request, Response, Told};
 
 use wddm_types::{Blame, NtStatus};
 
@@ -20,9 +20,12 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
         let answered = heard.and_then(|(bytes, files)| {
             let (response, file) = match bytes {
                 Ok(bytes) => {
-                    let request = decode(&bytes).map_err(|_| PacketError::Malformed("no request of this version"))?;
+                    let asked = decode(&bytes).map_err(|_| PacketError::Malformed("no request of this version"))?;
                     drop(bytes);
-                    answer(client, request, files)?
+                    match answer(client, asked, files)? {
+                        Some(answered) => answered,
+                        None => return Ok(()),
+                    }
                 }
                 Err(reason) => {
                     client.log_refusal("message", &reason);
@@ -53,26 +56,45 @@ fn no_room(reason: String) -> Refusal {
     Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Quota, reason: reason.into(), bytes_to_trim: 0 }
 }
 
-/// The response, and what goes with it.
+/// Makes a call of the process.
+fn make(client: &Client, call: Call) -> Result<Result<Reply, Refusal>, PacketError> {
+    let name = call.name();
+    let result = client.host.call(client.process(), call);
+    match &result {
+        Ok(reply) => client.lend_words(reply)?,
+        Err(refusal) if refusal.blame == Blame::Quota => client.log_refusal(name, &refusal.reason),
+        Err(_) => {}
+    }
+    Ok(result)
+}
+
+/// The response, and what goes with it; `None`: nobody waits for one.
 fn answer(
     client: &Arc<Client>,
-    request: Request,
+    Asked { after, request }: Asked,
     mut files: Vec<OwnedFd>,
-) -> Result<(Response, Option<OwnedFd>), PacketError> {
+) -> Result<Option<(Response, Option<OwnedFd>)>, PacketError> {
     if matches!(request, Request::Lane | Request::Described) != (files.len() == 1) {
         return Err(PacketError::Malformed("a descriptor without use, or none where one is needed"));
     }
+    // What was asked before on other lanes, and nobody waits for.
+    if !client.posts.wait_for(after) {
+        return Err(PacketError::Closed);
+    }
     let (host, process) = (&client.host, client.process());
     let response = match request {
-        Request::Call(call) => {
-            let name = call.name();
-            let result = host.call(process, call);
-            match &result {
-                Ok(reply) => client.lend_words(reply)?,
-                Err(refusal) if refusal.blame == Blame::Quota => client.log_refusal(name, &refusal.reason),
-                Err(_) => {}
-            }
-            Response::Answer(result)
+        Request::Call(call) => Response::Answer(make(client, call)?),
+        Request::Calls(calls) if calls.len() > CALLS_MAX => {
+            return Err(PacketError::Malformed("more calls than a message may have"));
+        }
+        Request::Calls(calls) => {
+            let results = calls.into_iter().map(|call| make(client, call)).collect::<Result<_, _>>()?;
+            Response::Answers(results)
+        }
+        Request::Post(call) => {
+            let made = make(client, call);
+            client.posts.one_is_over();
+            return made.map(|_| None);
         }
         Request::Lane => {
             let lane = Packets::new(files.pop().expect("just counted"));
@@ -80,7 +102,7 @@ fn answer(
                 Ok(lane) => lane,
                 Err(reason) => {
                     client.log_refusal("lane", &reason);
-                    return Ok((Response::Refused(reason), None));
+                    return Ok(Some((Response::Refused(reason), None)));
                 }
             };
             let begun = client.spawn("lane", move |client| serve(client, &lane));
@@ -89,7 +111,7 @@ fn answer(
         }
         Request::Now => Response::Now(host.now_ns()),
         Request::Descriptor(handle) => match host.nt_descriptor(process, handle) {
-            Ok(descriptor) => return Ok((Response::Answer(Ok(Reply::Done)), Some(descriptor))),
+            Ok(descriptor) => return Ok(Some((Response::Answer(Ok(Reply::Done)), Some(descriptor)))),
             Err(refusal) => Response::Answer(Err(refusal)),
         },
         Request::Described => {
@@ -97,5 +119,5 @@ fn answer(
             Response::Answer(host.nt_handle_of(descriptor.as_fd()).map(Reply::NtHandle))
         }
     };
-    Ok((response, None))
+    Ok(Some((response, None)))
 }

@@ -17,6 +17,7 @@ mod descriptors;
 mod lane;
 mod limits;
 mod listener;
+mod posts;
 mod refusals;
 mod sandbox;
 mod socket;

@@ -202,18 +202,13 @@ impl ResidencyList {
     fn evict(&mut self, gpu: &Gpu, victims: &[RawHandle]) -> Result<(), UmdError> {
         let (written, clean): (Vec<RawHandle>, Vec<RawHandle>) =
             victims.iter().copied().partition(|handle| self.entries[handle].written);
-        for (list, not_written) in [(written, false), (clean, true)] {
-            if list.is_empty() {
-                continue;
-            }
-            let mut flags = EvictFlags::EVICT_ONLY_IF_NECESSARY;
-            flags.set(EvictFlags::NOT_WRITTEN_TO, not_written);
-            gpu.device().evict(list.clone(), flags)?;
-            for handle in list {
-                let entry = self.entries.remove(&handle).expect("it was on the list");
-                self.order.remove(&(entry.last_use, handle));
-                self.trimmed_bytes += entry.bytes;
-            }
+        let lazily = EvictFlags::EVICT_ONLY_IF_NECESSARY;
+        let lists = [(written, lazily), (clean, lazily | EvictFlags::NOT_WRITTEN_TO)];
+        gpu.device().evict_lists(lists.into_iter().filter(|(list, _)| !list.is_empty()).collect())?;
+        for handle in victims {
+            let entry = self.entries.remove(handle).expect("it was on the list");
+            self.order.remove(&(entry.last_use, *handle));
+            self.trimmed_bytes += entry.bytes;
         }
         Ok(())
     }

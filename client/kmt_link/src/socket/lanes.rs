@@ -1,46 +1,74 @@
 //! The lanes of a process: a request takes one that is free and waits on it for its response. When all are taken, another is made, so
-//! that no call waits behind one that sleeps in the kernel.
+//! that no call waits behind one that sleeps in the kernel. Of calls that nobody waits for the next request tells how many there were, so
+//! that they are made before it whatever lane they took.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kmt_calls::Call;
 use kmt_calls::wire::{decode, encode};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::message::{Request, Response, Told};
-use super::packet::{MESSAGE_MAX, PacketError, Packets};
+use super::message::{Asked, Request, Response, Told};
+use super::packet::{MESSAGE_MAX, PACKET_BYTES, PacketError, Packets};
 
 /// The lanes.
 #[derive(Debug)]
 pub(super) struct Lanes {
     free: Mutex<Vec<Packets>>,
+    /// Calls that nobody waits for.
+    posted: AtomicU64,
 }
 
 impl Lanes {
     /// The first of them.
     pub fn new(first: Packets) -> Lanes {
-        Lanes { free: Mutex::new(vec![first]) }
+        Lanes { free: Mutex::new(vec![first.shortly()]), posted: AtomicU64::new(0) }
     }
 
     /// What the kernel answers. A lane whose peer has gone, or says what no kernel says, is not used again.
-    pub fn ask(&self, request: &Request, files: &[BorrowedFd<'_>]) -> Result<(Told, Option<OwnedFd>), PacketError> {
+    pub fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<(Told, Option<OwnedFd>), PacketError> {
         let lane = self.take()?;
-        lane.send(&encode(request, Vec::new()), files)?;
-        let told = response(&lane)?;
+        let brings = usize::from(matches!(request, Request::Descriptor(_)));
+        lane.send(&self.asked(request), files)?;
+        let told = response(&lane, brings)?;
         self.free().push(lane);
         Ok(told)
     }
 
     /// The same for what is answered at once: where no lane can be had, on the one that others are asked for with.
-    pub fn ask_shortly(&self, request: &Request) -> Result<(Told, Option<OwnedFd>), PacketError> {
-        match self.ask(request, &[]) {
+    pub fn ask_shortly(&self, request: Request) -> Result<(Told, Option<OwnedFd>), PacketError> {
+        match self.ask(request.clone(), &[]) {
             Err(PacketError::NoLane(_)) => {
                 let free = self.free();
                 let lane = free.first().ok_or(PacketError::Closed)?;
-                lane.send(&encode(request, Vec::new()), &[])?;
-                response(lane)
+                lane.send(&self.asked(request), &[])?;
+                response(lane, 0)
             }
             told => told,
         }
+    }
+
+    /// Makes a call whose answer nobody looks at. False: it has not been made, because it is as long as may be refused before it is looked
+    /// at, or because no lane can be had.
+    pub fn post(&self, call: Call) -> Result<bool, PacketError> {
+        let asked = self.asked(Request::Post(call));
+        if asked.len() > PACKET_BYTES {
+            return Ok(false);
+        }
+        let lane = match self.take() {
+            Err(PacketError::NoLane(_)) => return Ok(false),
+            lane => lane?,
+        };
+        // Before it is sent: whoever asks from here on asks behind it.
+        self.posted.fetch_add(1, Ordering::AcqRel);
+        lane.send(&asked, &[])?;
+        self.free().push(lane);
+        Ok(true)
+    }
+
+    fn asked(&self, request: Request) -> Vec<u8> {
+        encode(&Asked { after: self.posted.load(Ordering::Acquire), request }, Vec::new())
     }
 
     /// A lane that nobody uses.
@@ -52,9 +80,9 @@ impl Lanes {
             1 => {
                 let (ours, theirs) = Packets::pair()?;
                 let asks = &free[0];
-                asks.send(&encode(&Request::Lane, Vec::new()), &[theirs.as_fd()])?;
-                match response(asks)?.0.response {
-                    Response::Done => Ok(ours),
+                asks.send(&self.asked(Request::Lane), &[theirs.as_fd()])?;
+                match response(asks, 0)?.0.response {
+                    Response::Done => Ok(ours.shortly()),
                     Response::Refused(reason) => Err(PacketError::NoLane(reason)),
                     _ => Err(PacketError::Malformed("no lane, and no reason")),
                 }
@@ -68,9 +96,9 @@ impl Lanes {
     }
 }
 
-/// The next response on a lane, and what comes with it.
-pub(super) fn response(lane: &Packets) -> Result<(Told, Option<OwnedFd>), PacketError> {
-    let (bytes, mut files) = lane.receive(MESSAGE_MAX, 1)?;
+/// The next response on a lane, and the descriptor that comes with it, if it `brings` one.
+pub(super) fn response(lane: &Packets, brings: usize) -> Result<(Told, Option<OwnedFd>), PacketError> {
+    let (bytes, mut files) = lane.receive(MESSAGE_MAX, brings)?;
     let told = decode(&bytes).map_err(|_| PacketError::Malformed("no response of this version"))?;
     Ok((told, files.pop()))
 }

@@ -13,7 +13,7 @@ use wddm_types::{Blame, NtStatus, PAGE_BYTES, RawHandle, WordAddress};
 
 use super::hearing::{Hearing, Page, listen};
 use super::lanes::{Lanes, response};
-use super::message::{Hello, Request, Response};
+use super::message::{CALLS_MAX, Hello, Request, Response};
 use super::packet::{PacketError, Packets};
 use crate::{CpuMapping, DoorbellPage, Link, WritableWord};
 
@@ -76,7 +76,7 @@ impl SocketLink {
         let _ = first.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]);
         // The kernel's own end is the only one: when it goes, the stream ends.
         drop(theirs);
-        match response(&first)?.0.response {
+        match response(&first, 0)?.0.response {
             Response::Done => {}
             Response::Refused(reason) => return Err(ConnectError::Refused(reason)),
             _ => return Err(PacketError::Malformed("no answer to the first message").into()),
@@ -96,16 +96,12 @@ impl SocketLink {
     }
 
     /// Asks, and hears what the kernel had said before it answered.
-    fn ask(&self, request: &Request) -> Result<Response, PacketError> {
+    fn ask(&self, request: Request) -> Result<Response, PacketError> {
         self.ask_with(request, &[]).map(|(response, _)| response)
     }
 
     /// The same with descriptors.
-    fn ask_with(
-        &self,
-        request: &Request,
-        files: &[BorrowedFd<'_>],
-    ) -> Result<(Response, Option<OwnedFd>), PacketError> {
+    fn ask_with(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<(Response, Option<OwnedFd>), PacketError> {
         let (told, file) = match request {
             Request::Now => self.lanes.ask_shortly(request)?,
             _ => self.lanes.ask(request, files)?,
@@ -116,17 +112,36 @@ impl SocketLink {
 
 impl Link for SocketLink {
     fn call(&self, call: Call) -> Result<Reply, Refusal> {
-        match self.ask(&Request::Call(call)) {
+        match self.ask(Request::Call(call)) {
             Ok(Response::Answer(result)) => result,
             Ok(_) => Err(gone("it answers what was not asked".into())),
-            // Nothing was asked, and nothing has changed.
-            Err(PacketError::NoLane(reason)) => Err(Refusal {
-                status: NtStatus::NO_MEMORY,
-                blame: Blame::Quota,
-                reason: reason.into(),
-                bytes_to_trim: 0,
-            }),
-            Err(error) => Err(gone(error.to_string())),
+            Err(error) => Err(unasked(error)),
+        }
+    }
+
+    fn calls(&self, calls: Vec<Call>) -> Vec<Result<Reply, Refusal>> {
+        let mut results = Vec::with_capacity(calls.len());
+        let mut rest = calls.into_iter();
+        loop {
+            let some: Vec<Call> = rest.by_ref().take(CALLS_MAX).collect();
+            let count = some.len();
+            if count == 0 {
+                return results;
+            }
+            results.extend(match self.ask(Request::Calls(some)) {
+                Ok(Response::Answers(answers)) if answers.len() == count => answers,
+                // There was no room for the message.
+                Ok(Response::Answer(Err(refusal))) => vec![Err(refusal); count],
+                Ok(_) => vec![Err(gone("it answers what was not asked".into())); count],
+                Err(error) => vec![Err(unasked(error)); count],
+            });
+        }
+    }
+
+    fn post(&self, call: Call) {
+        // Nobody looks at what becomes of it, here neither.
+        if let Ok(false) = self.lanes.post(call.clone()) {
+            let _ = self.lanes.ask_shortly(Request::Call(call));
         }
     }
 
@@ -166,7 +181,7 @@ impl Link for SocketLink {
     }
 
     fn descriptor(&self, handle: u64) -> Result<OwnedFd, Refusal> {
-        match self.ask_with(&Request::Descriptor(handle), &[]) {
+        match self.ask_with(Request::Descriptor(handle), &[]) {
             Ok((Response::Answer(answer), file)) => {
                 answer?;
                 file.ok_or_else(|| gone("it gives no descriptor".into()))
@@ -177,7 +192,7 @@ impl Link for SocketLink {
     }
 
     fn described(&self, descriptor: BorrowedFd<'_>) -> Result<u64, Refusal> {
-        match self.ask_with(&Request::Described, &[descriptor]) {
+        match self.ask_with(Request::Described, &[descriptor]) {
             Ok((Response::Answer(answer), _)) => match answer? {
                 Reply::NtHandle(handle) => Ok(handle),
                 _ => Err(gone("it answers what was not asked".into())),
@@ -188,7 +203,7 @@ impl Link for SocketLink {
     }
 
     fn now_ns(&self) -> u64 {
-        match self.ask(&Request::Now) {
+        match self.ask(Request::Now) {
             Ok(Response::Now(now_ns)) => now_ns,
             // Without a kernel no time passes; what waits for it is refused by the calls.
             _ => 0,
@@ -210,6 +225,16 @@ impl Drop for SocketLink {
             // A panic there has been printed by its thread.
             let _ = listener.join();
         }
+    }
+}
+
+/// What was to be asked was not, and nothing has changed; or nobody knows.
+fn unasked(error: PacketError) -> Refusal {
+    match error {
+        PacketError::NoLane(reason) => {
+            Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Quota, reason: reason.into(), bytes_to_trim: 0 }
+        }
+        error => gone(error.to_string()),
     }
 }
 

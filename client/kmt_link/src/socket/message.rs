@@ -4,7 +4,7 @@ use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use serde::{Deserialize, Serialize};
 
 /// The version of everything here and of the calls; a kernel speaks one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The first message on a connection to a kernel, with the other end of what becomes the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,11 +22,27 @@ impl Hello {
     pub const OURS: Hello = Hello { magic: Hello::MAGIC, version: VERSION };
 }
 
+/// Most calls of one [`Request::Calls`].
+pub const CALLS_MAX: usize = 16;
+
+/// What a process says on a lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// So many calls of the process that nobody waits for are over before this is looked at, on whatever lane they came.
+    pub after: u64,
+    /// What it asks.
+    pub request: Request,
+}
+
 /// What a process asks on a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// A call → `Answer`.
     Call(Call),
+    /// Calls that are made one after the other, at most [`CALLS_MAX`] → `Answers`.
+    Calls(Vec<Call>),
+    /// A call whose answer nobody looks at → nothing.
+    Post(Call),
     /// One lane more, whose other end comes with the message → `Done`.
     Lane,
     /// The kernel's clock → `Now`.
@@ -44,6 +60,8 @@ pub enum Response {
     Done,
     /// Of a call.
     Answer(Result<Reply, Refusal>),
+    /// Of several, in their order.
+    Answers(Vec<Result<Reply, Refusal>>),
     /// Nanoseconds.
     Now(u64),
     /// This is no client, for this reason; the connection ends.

@@ -14,7 +14,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use d3dkmt::{EvictFlags, FenceFlags, Lock, NativeFenceRequest, SyncObjectAccess};
 use kmt_calls::wire::encode;
 use kmt_calls::{Call, Refusal, Reply};
-use kmt_link::socket::{Packets, Request, SocketLink};
+use kmt_link::socket::{Asked, Packets, Request, SocketLink};
 use kmt_link::{Link, Routed};
 use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, shutdown};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, SurfaceKind, UmdError};
@@ -202,7 +202,7 @@ impl Attacker {
         let Ok(socket) = connect(&self.path) else { return };
         let packets = Packets::new(socket);
         let files = [packets.as_fd(); DESCRIPTORS];
-        let _ = packets.send(&encode(&Request::Now, Vec::new()), &files);
+        let _ = packets.send(&encode(&Asked { after: 0, request: Request::Now }, Vec::new()), &files);
     }
 }
 

@@ -10,6 +10,7 @@ mod locks;
 mod notifications;
 mod offers;
 mod queues;
+mod several;
 
 use d3dkmt::Refusal;
 use wddm_types::NtStatus;

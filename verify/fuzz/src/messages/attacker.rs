@@ -10,7 +10,7 @@ use kmt_calls::{
     Call, DoorbellAddress, EventCall, MakeResidentFlags, MappingId, NativeFenceRequest, PriorityCall, QueueCall,
     QueueFlags, Reply, SyncCall,
 };
-use kmt_link::socket::{Hello, Packets, Request, Response, Said, Told};
+use kmt_link::socket::{Asked, Hello, Packets, Request, Response, Said, Told};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use sim::Random;
@@ -42,6 +42,8 @@ struct Connection {
     calls: Packets,
     stream: Packets,
     spies: Option<Spy>,
+    /// Calls that nobody waits for.
+    posted: u64,
 }
 
 /// Of so many mappings a spy says that they hold.
@@ -76,7 +78,19 @@ impl Attacker {
             }
             None => (self.request(), self.dice.odd()),
         };
-        let mut bytes = encode(&request, Vec::new());
+        // What nobody waits for has no answer: then this is not waited for either. Now and then more are said to be over than there were.
+        let request = match request {
+            Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => Request::Post(call),
+            Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => {
+                Request::Calls(vec![call; self.dice.below(20) as usize])
+            }
+            request => request,
+        };
+        let after = connection.posted + u64::from(odd && self.dice.chance(1));
+        let posts = matches!(request, Request::Post(_));
+        connection.posted += u64::from(posts);
+        let asked = Asked { after, request };
+        let mut bytes = encode(&asked, Vec::new());
         if odd {
             self.spoil(&mut bytes);
         }
@@ -90,9 +104,13 @@ impl Attacker {
         if sent.is_err() {
             return Ok(());
         }
+        if posts && !odd {
+            self.connection = Some(connection);
+            return Ok(());
+        }
         let Ok((answer, _)) = connection.calls.receive(1 << 20, 0) else { return Ok(()) };
         report.answered += 1;
-        if let (Some(spy), Request::Call(call)) = (&mut connection.spies, &request)
+        if let (Some(spy), Request::Call(call)) = (&mut connection.spies, &asked.request)
             && let Ok(Told { response: Response::Answer(Ok(reply)), .. }) = decode(&answer)
         {
             // What was spoiled may have been another call; then it knows something that is not so.
@@ -122,7 +140,7 @@ impl Attacker {
         let _ = calls.send(&hello, &[theirs.as_fd()]);
         let _ = calls.receive(1 << 12, 0);
         let spies = self.dice.chance(SPIES).then(|| Spy { known: Known::new(false), mappings: Vec::new() });
-        Ok(Connection { calls, stream, spies })
+        Ok(Connection { calls, stream, spies, posted: 0 })
     }
 
     /// What a client would say on its stream, of doorbells and mappings that it has or has not.

@@ -220,12 +220,13 @@ impl Site {
             return Ok(());
         }
         let written = |id: &StorageId| writes.binary_search(id).is_ok();
-        for run in set.chunk_by(|a, b| written(a) == written(b)) {
+        let list = |run: &[StorageId]| {
             let handles = run.iter().map(|id| self.storages.get(*id).allocation().handle()).collect();
             let mut flags = EvictFlags::EVICT_ONLY_IF_NECESSARY;
             flags.set(EvictFlags::NOT_WRITTEN_TO, !written(&run[0]));
-            self.gpu.device().evict(handles, flags)?;
-        }
+            (handles, flags)
+        };
+        self.gpu.device().evict_lists(set.chunk_by(|a, b| written(a) == written(b)).map(list).collect())?;
         Ok(())
     }
 
