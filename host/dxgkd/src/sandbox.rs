@@ -72,8 +72,8 @@ const CALLS: &[Rule] = &[
     (libc::SYS_exit, Only::Any, "its end"),
     // The end, and what is said.
     (libc::SYS_rt_sigreturn, Only::Any, "after the signal that says stop"),
-    (libc::SYS_read, Only::Any, "which signal it was"),
-    (libc::SYS_write, Only::Any, "that signal to whoever waits for it; the log"),
+    (libc::SYS_read, Only::Any, "which signal it was; who asks for figures"),
+    (libc::SYS_write, Only::Any, "that signal to whoever waits for it; the log; figures"),
     (libc::SYS_unlinkat, Only::Any, "the socket goes; Landlock says that nothing else does"),
     (libc::SYS_exit_group, Only::Any, "the end"),
 ];
@@ -98,9 +98,6 @@ const REFUSED: &[Rule] = &[
 
 /// An option of `prctl`: names of memory.
 const PR_SET_VMA: u64 = 0x5356_4d41;
-
-/// What figures by HTTP need beside that.
-const FIGURES: &[libc::c_long] = &[libc::SYS_recvfrom, libc::SYS_sendto];
 
 const _: () = assert!(CALLS.len() <= CALLS_MAX, "a daemon that needs so much hides nothing");
 
@@ -151,14 +148,14 @@ pub fn give_up_files(removes: Option<&Path>, keeps_network: bool) -> Result<File
     })
 }
 
-/// From now on no thread of this process makes another system call than those of [`CALLS`], and what a stream of bytes needs if it gives
-/// `figures` by HTTP. Nor does it ever gain privileges (`no_new_privs`).
+/// From now on no thread of this process makes another system call than those of [`CALLS`]. Nor does it ever gain privileges
+/// (`no_new_privs`).
 ///
 /// # Errors
 /// See [`SandboxError`].
-pub fn give_up_calls(figures: bool) -> Result<(), SandboxError> {
+pub fn give_up_calls() -> Result<(), SandboxError> {
     // Of two filters the stricter answer holds. The one that kills comes last: what installs filters is no call of its own.
-    for filter in [refusing()?, allowing(figures)?] {
+    for filter in [refusing()?, allowing()?] {
         let filter: BpfProgram = filter.try_into()?;
         seccompiler::apply_filter_all_threads(&filter)?;
     }
@@ -173,14 +170,11 @@ fn refusing() -> Result<SeccompFilter, SandboxError> {
     Ok(SeccompFilter::new(rules, SeccompAction::Allow, refuse, std::env::consts::ARCH.try_into()?)?)
 }
 
-fn allowing(figures: bool) -> Result<SeccompFilter, SandboxError> {
+fn allowing() -> Result<SeccompFilter, SandboxError> {
     let mut rules = BTreeMap::new();
     // What is refused already is let through here.
     for (call, only, _) in CALLS.iter().chain(REFUSED) {
         rules.insert(*call, conditions(only)?);
-    }
-    for call in FIGURES.iter().filter(|_| figures) {
-        rules.insert(*call, Vec::new());
     }
     let arch = std::env::consts::ARCH.try_into()?;
     Ok(SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, arch)?)

@@ -46,7 +46,7 @@ fn the_child() {
     let folder = PathBuf::from(std::env::var(FOLDER).expect("a folder"));
     match tries.as_str() {
         "files" => try_files(&folder),
-        "nothing" => give_up_calls(false).expect("a filter"),
+        "nothing" => give_up_calls().expect("a filter"),
         "open" => after_calls(|| drop(File::open("/etc/hostname").expect_err("files are given up"))),
         "socket" => after_calls(forbidden),
         "thread" => after_calls(|| drop(std::thread::spawn(forbidden).join())),
@@ -60,7 +60,7 @@ fn the_child() {
         }
         "serve" => serve(&folder),
         "unlink that is kept" => {
-            give_up_calls(false).expect("a filter");
+            give_up_calls().expect("a filter");
             rustix::fs::unlink(folder.join("kept")).expect("the socket goes at the end");
         }
         other => panic!("nobody tries {other}"),
@@ -74,7 +74,7 @@ fn forbidden() {
 }
 
 fn after_calls(tries: impl FnOnce()) {
-    give_up_calls(false).expect("a filter");
+    give_up_calls().expect("a filter");
     tries();
 }
 
@@ -106,7 +106,7 @@ fn serve(folder: &Path) {
     (config.vram_bytes, config.page_table_bytes, config.system_bytes) = (8 << 20, 4 << 20, 32 << 20);
     config.isolates_processes = true;
     let host = Host::start(config).expect("a kernel");
-    give_up_calls(false).expect("a filter");
+    give_up_calls().expect("a filter");
     let daemon = Daemon::listen(host, socket, Limits::default()).expect("a thread");
     let mut input = [0];
     while std::io::stdin().read(&mut input).is_ok_and(|read| read > 0) {}

@@ -200,7 +200,7 @@ fn the_daemon() {
     let profile = Profile::named("discrete-4k").expect("a built-in profile");
     let sizes = HostConfig { vram_bytes: 32 << 20, system_bytes: 64 << 20, ..HostConfig::new(profile, Mode::Real) };
     let host = Host::start(HostConfig { isolates_processes: true, ..sizes }).expect("a kernel");
-    give_up_calls(false).expect("a filter");
+    give_up_calls().expect("a filter");
     let daemon = Daemon::listen(host, socket, Limits::default()).expect("a thread");
     println!("\n{SERVES}");
     while std::io::stdin().read(&mut [0]).is_ok_and(|read| read > 0) {}

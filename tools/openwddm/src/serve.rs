@@ -137,7 +137,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
         remedy: "run it where signals can be handled".to_owned(),
     })?;
     if sandboxed {
-        give_up_calls(figures.is_some()).map_err(not_given_up)?;
+        give_up_calls().map_err(not_given_up)?;
     } else {
         tracing::warn!("the daemon keeps files and system calls that it does not need");
     }

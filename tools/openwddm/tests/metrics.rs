@@ -45,7 +45,7 @@ fn a_collector_finds_what_processes_do_and_counters_only_rise() {
     let folder = tempfile::tempdir().expect("a folder");
     let (socket, address) = (folder.path().join("kernel"), port());
     let arguments = ["--adapter", "discrete-4k,vram=128MiB", "--system", "1GiB", "--metrics", &address.to_string()];
-    let daemon = Daemon::start(&socket, &arguments);
+    let mut daemon = Daemon::start(&socket, &arguments);
     let gpu = Gpu::open(kmt_link::socket::SocketLink::connect(&daemon.socket).expect("a kernel")).expect("an adapter");
     let resident = |samples: &BTreeMap<String, f64>| sum(samples, "openwddm_process_resident_bytes", "process=\"");
     let before = samples(address);
@@ -76,6 +76,10 @@ fn a_collector_finds_what_processes_do_and_counters_only_rise() {
     let _ = running.wait();
     assert!(get(address, "/").starts_with("HTTP/1.1 404 "));
     gpu.pin(&surface).expect("the kernel is where it was");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&daemon.child), rustix::process::Signal::TERM)
+        .expect("it runs");
+    assert_eq!(daemon.child.wait().expect("it ends").code(), Some(0), "it stops as one without figures does");
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
 }
 
 #[test]

@@ -114,7 +114,7 @@ pub fn daemon() {
     let socket = Socket::bind(&path, 0o600).expect("a socket");
     give_up_files(path.parent(), false).expect("Landlock, or none");
     let host = Host::start(config(Way::Socket)).expect("the adapter starts");
-    give_up_calls(false).expect("a filter");
+    give_up_calls().expect("a filter");
     let daemon = Daemon::listen(Arc::clone(&host), socket, Limits::default()).expect("a thread");
     println!("{SAYS}ready");
     let mut line = String::new();

@@ -1,12 +1,18 @@
 //! Strangers on a TCP socket: a few threads that take one after the other, with bounds on what is read and on the time of it all. The threads
-//! and the socket are there when it has started: none is made for a stranger.
+//! and the socket are there when it has started: none is made for a stranger. It asks the operating system for nothing that a daemon in its
+//! sandbox has given up.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
 
 use super::request::{Answer, HEAD_MAX, end_of_head, judge, response};
 
@@ -19,6 +25,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// A server. Dropping it ends its threads.
 pub struct Listener {
+    socket: Arc<TcpListener>,
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -34,7 +41,8 @@ impl Listener {
         page: impl Fn() -> Option<String> + Send + Sync + 'static,
     ) -> std::io::Result<Listener> {
         let socket = Arc::new(TcpListener::bind(address)?);
-        let mut listener = Listener { address: socket.local_addr()?, stop: Arc::default(), threads: Vec::new() };
+        let address = socket.local_addr()?;
+        let mut listener = Listener { socket: Arc::clone(&socket), address, stop: Arc::default(), threads: Vec::new() };
         let page = Arc::new(page);
         for _ in 0..THREADS {
             let (socket, stop, page) = (Arc::clone(&socket), Arc::clone(&listener.stop), Arc::clone(&page));
@@ -53,27 +61,25 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // Each thread takes one stranger more and sees that it is over; which takes which is nobody's choice.
-        let mut called = self.threads.iter().map(|_| TcpStream::connect_timeout(&self.address, PATIENCE));
-        if called.all(|stranger| stranger.is_ok()) {
-            for thread in self.threads.drain(..) {
-                // A panic there has been printed by its thread.
-                let _ = thread.join();
-            }
+        // A socket that was listened at and is shut wakes whoever accepts there. A failure: nobody listens there any more, all are awake.
+        let _ = shutdown(&*self.socket, Shutdown::Both);
+        for thread in self.threads.drain(..) {
+            // A panic there has been printed by its thread.
+            let _ = thread.join();
         }
-        // Where nobody can be called, as on an address that has gone, the threads stay behind, waiting.
     }
 }
 
 fn accept(socket: &TcpListener, stop: &AtomicBool, page: &dyn Fn() -> Option<String>) {
     loop {
-        let accepted = socket.accept();
+        let accepted = accept_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
         if stop.load(Ordering::Acquire) {
             return;
         }
         match accepted {
             // One that goes away in the middle of it has had what it wanted.
-            Ok((stranger, _)) => drop(serve(stranger, page)),
+            Ok(stranger) => drop(serve(stranger.as_fd(), page)),
+            Err(Errno::INTR) => {}
             Err(error) => {
                 tracing::warn!("nobody was served figures: {error}");
                 std::thread::park_timeout(AFTER_FAILURE);
@@ -83,7 +89,7 @@ fn accept(socket: &TcpListener, stop: &AtomicBool, page: &dyn Fn() -> Option<Str
 }
 
 /// Hears a stranger out, and answers it.
-fn serve(mut stranger: TcpStream, page: &dyn Fn() -> Option<String>) -> std::io::Result<()> {
+fn serve(stranger: BorrowedFd<'_>, page: &dyn Fn() -> Option<String>) -> std::io::Result<()> {
     let until = Instant::now() + PATIENCE;
     let mut head = Vec::new();
     let answer = loop {
@@ -94,13 +100,10 @@ fn serve(mut stranger: TcpStream, page: &dyn Fn() -> Option<String>) -> std::io:
             None => {}
         }
         let mut some = [0; 1024];
-        stranger.set_read_timeout(Some(left(until)?))?;
-        match stranger.read(&mut some) {
-            Ok(0) if head.is_empty() => return Ok(()),
-            Ok(0) => break Answer::Bad,
-            Ok(got) => head.extend_from_slice(&some[..got]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match read(stranger, &mut some, until)? {
+            0 if head.is_empty() => return Ok(()),
+            0 => break Answer::Bad,
+            got => head.extend_from_slice(&some[..got]),
         }
     };
     let figures = if answer == Answer::Figures { page() } else { Some(String::new()) };
@@ -108,29 +111,50 @@ fn serve(mut stranger: TcpStream, page: &dyn Fn() -> Option<String>) -> std::io:
         Some(figures) => response(answer, &figures),
         None => response(Answer::NoFigures, ""),
     };
-    write_all(&mut stranger, &bytes, until)?;
+    write_all(stranger, &bytes, until)?;
     // What was sent too much is read, or the operating system would take the answer back; not for ever, and not all of it.
-    stranger.shutdown(Shutdown::Write)?;
+    shutdown(stranger, Shutdown::Write)?;
     for _ in 0..HEAD_MAX / 1024 {
-        stranger.set_read_timeout(Some(left(until)?))?;
-        if stranger.read(&mut [0; 1024])? == 0 {
+        if read(stranger, &mut [0; 1024], until)? == 0 {
             break;
         }
     }
     Ok(())
 }
 
-fn write_all(stranger: &mut TcpStream, mut bytes: &[u8], until: Instant) -> std::io::Result<()> {
+/// Some bytes that have come; none: the stranger has no more to say.
+fn read(stranger: BorrowedFd<'_>, into: &mut [u8], until: Instant) -> std::io::Result<usize> {
+    in_time(stranger, PollFlags::IN, until, || rustix::io::read(stranger, &mut *into))
+}
+
+fn write_all(stranger: BorrowedFd<'_>, mut bytes: &[u8], until: Instant) -> std::io::Result<()> {
     while !bytes.is_empty() {
-        stranger.set_write_timeout(Some(left(until)?))?;
-        match stranger.write(bytes) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(written) => bytes = &bytes[written..],
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+        let written = in_time(stranger, PollFlags::OUT, until, || rustix::io::write(stranger, bytes))?;
+        bytes = &bytes[written..];
     }
     Ok(())
+}
+
+/// Does what does not wait as soon as a stranger is ready for it.
+fn in_time(
+    stranger: BorrowedFd<'_>,
+    ready: PollFlags,
+    until: Instant,
+    mut does: impl FnMut() -> rustix::io::Result<usize>,
+) -> std::io::Result<usize> {
+    loop {
+        match does() {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let left = Timespec::try_from(left(until)?).map_err(|_| ErrorKind::InvalidInput)?;
+                match poll(&mut [PollFd::from_borrowed_fd(stranger, ready)], Some(&left)) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            done => return Ok(done?),
+        }
+    }
 }
 
 /// What is left of a stranger's time, which is never nothing.
@@ -142,6 +166,8 @@ fn left(until: Instant) -> std::io::Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
     use std::sync::atomic::AtomicU32;
 
     const HERE: ([u8; 4], u16) = ([127, 0, 0, 1], 0);

@@ -16,7 +16,8 @@ pub fn openwddm(arguments: &[&str]) -> Command {
 
 /// A daemon that is ended with the test.
 pub struct Daemon {
-    child: Child,
+    /// Its process.
+    pub child: Child,
     /// Where it listens.
     pub socket: PathBuf,
 }
