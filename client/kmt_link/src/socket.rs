@@ -19,7 +19,9 @@ mod lanes;
 mod link;
 mod message;
 mod packet;
+mod packets;
 
 pub use link::{ConnectError, SocketLink};
 pub use message::{Asked, CALLS_MAX, Hello, PieceOf, Push, Request, Response, Said, Told, VERSION};
-pub use packet::{FILES_MAX, MESSAGE_MAX, PacketError, Packets};
+pub use packet::{FILES_MAX, PacketError};
+pub use packets::{MESSAGE_MAX, Packets};

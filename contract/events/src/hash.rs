@@ -5,7 +5,8 @@
 use wddm_types::PageRun;
 
 use crate::Tracer;
-use crate::event::{Cause, Event, Move};
+use crate::event::Event;
+use crate::movement::{Cause, Move};
 use crate::reason::{ContextSchedule, Conversion, DoorbellTaken, PreemptedFor, Stillness};
 
 /// Accumulates the hash of a stream of events.

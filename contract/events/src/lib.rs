@@ -6,10 +6,12 @@
 
 mod event;
 mod hash;
+mod movement;
 mod reason;
 
-pub use event::{Cause, Event, Move};
+pub use event::Event;
 pub use hash::TraceHash;
+pub use movement::{Cause, Move};
 pub use reason::{ContextSchedule, Conversion, DoorbellTaken, PreemptedFor, Stillness};
 use wddm_types::AdapterIndex;
 

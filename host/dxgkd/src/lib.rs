@@ -14,6 +14,7 @@
 
 mod client;
 mod descriptors;
+mod kept_waiting;
 mod lane;
 mod limits;
 mod listener;

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use shared_words::{ClientAccess, LentFile, LentPages};
 use wddm_types::PAGE_BYTES;
 
+use crate::kept_waiting::KeptWaiting;
 use crate::limits::OfUser;
 use crate::user::{Place, User};
 
@@ -252,40 +253,6 @@ impl Stream {
     }
 }
 
-/// For how long a client has kept the kernel waiting, with the paging of everybody. Who answers at once may be asked as often as its memory
-/// moves; who takes its time has it once, and gets it back slowly.
-#[derive(Default)]
-struct KeptWaiting {
-    kept: Duration,
-    /// When that was.
-    at: Option<Instant>,
-}
-
-/// An answer within this is at once.
-const AT_ONCE: Duration = Duration::from_millis(10);
-/// Of so much time that passes, a client gets one part back.
-const GIVEN_BACK: u32 = 20;
-
-impl KeptWaiting {
-    /// It was asked then and has answered now.
-    fn add(&mut self, asked: Instant, now: Instant) {
-        // Several changes at once are waited for at the same time.
-        let waited = now.duration_since(self.at.map_or(asked, |at| at.max(asked)));
-        self.kept = self.until(now) + waited.saturating_sub(AT_ONCE);
-        self.at = Some(now);
-    }
-
-    fn until(&self, now: Instant) -> Duration {
-        let passed = self.at.map_or(Duration::ZERO, |at| now.duration_since(at));
-        self.kept.saturating_sub(passed / GIVEN_BACK)
-    }
-
-    /// What is left to it of all that it may take.
-    fn left(&self, within: Duration, now: Instant) -> Duration {
-        within.saturating_sub(self.until(now)).max(AT_ONCE.min(within))
-    }
-}
-
 fn answer_within(user: &User) -> Duration {
     Duration::from_millis(user.limits.process.answer_ms)
 }
@@ -353,29 +320,6 @@ mod tests {
             stream.end("over");
             assert_eq!(sends.join().expect("no panic"), "over");
         });
-    }
-
-    #[test]
-    fn who_takes_its_time_has_it_once_and_gets_it_back_slowly() {
-        let ms = Duration::from_millis;
-        let begin = Instant::now();
-        let (mut kept, within) = (KeptWaiting::default(), ms(2_000));
-        for round in 0..1_000 {
-            let asked = begin + ms(10) * round;
-            kept.add(asked, asked + AT_ONCE);
-        }
-        let now = begin + ms(10_000);
-        assert_eq!(kept.left(within, now), within, "it answers at once");
-        kept.add(now, now + ms(1_510));
-        let now = now + ms(1_510);
-        assert_eq!(kept.left(within, now), ms(500));
-        // Four changes of one work, and the kernel has waited for all of them together.
-        let asked = now + ms(1_000);
-        (1..=4).for_each(|nth| kept.add(asked, asked + ms(100 * nth)));
-        assert!((ms(550) - ms(400)..=ms(550) - ms(300)).contains(&kept.left(within, asked + ms(400))));
-        kept.add(asked + ms(400), asked + ms(2_400));
-        assert_eq!(kept.left(within, asked + ms(2_400)), AT_ONCE, "it has used it up, and may answer at once");
-        assert_eq!(kept.left(within, asked + ms(102_400)), within);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod recorders;
 mod setup;
 mod share;
 mod stages;
+mod summary;
 
 pub use place::{AdapterChoice, parse_placement};
 pub use replay::{Placement, Stage};
@@ -23,17 +24,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dxgk_host::{Host, ProcessLink, RecoveryPolicy};
-use events::Move;
-use replay::{DeviceState, DriveError, DriveOptions, Observer, ResidencyPolicy, round_trip_ns};
+use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy, round_trip_ns};
 
 use crate::arguments::{BenchArguments, Choice, Policy};
 use crate::error::RunError;
-use crate::outcome::{AdapterSummary, Outcome, ProcessSummary, Summary};
+use crate::outcome::Outcome;
 use crate::progress::Progress;
 use crate::run::numbers::Numbers;
-use crate::run::play::{Played, play};
+use crate::run::play::play;
 use crate::run::recorders::Recorders;
 use crate::run::setup::Setup;
+use crate::run::summary::summary;
 use crate::size::MemorySize;
 
 /// The bundled workload: one training step of a small GPT, gzipped; it travels in the program so that it runs anywhere.
@@ -286,116 +287,4 @@ pub(crate) fn failed(error: DriveError) -> RunError {
                     .to_owned(),
         },
     }
-}
-
-fn summary(
-    options: &RunOptions,
-    setup: &Setup,
-    workloads: &[(replay::Workload, Terms)],
-    played: &[Played],
-    numbers: Vec<Numbers>,
-    recorders: &Recorders,
-) -> Summary {
-    let verdict = |played: &Played| match (&played.driven.mismatch, options.verify) {
-        (Some(mismatch), _) => mismatch.to_string(),
-        (None, true) => "ok".to_owned(),
-        (None, false) => "off".to_owned(),
-    };
-    let lost = |played: &Played| played.driven.lost.map(device_state);
-    let wrong = played.iter().find(|played| played.driven.mismatch.is_some());
-    let started_ns = played.iter().map(|played| played.driven.started_ns).min().unwrap_or(0);
-    let ended_ns = played.iter().map(|played| played.driven.started_ns + played.driven.elapsed_ns).max().unwrap_or(0);
-    let process = |((workload, terms), played): (&(replay::Workload, Terms), &Played)| {
-        let peak_bytes = workload.peak_bytes(options.steps);
-        let bytes = |how| recorders.moved_bytes(played.process.0, how);
-        ProcessSummary {
-            process: played.process.0,
-            workload: workload.name().to_owned(),
-            priority: terms.priority.name(),
-            budget_bytes: terms.budget.map(|budget| budget.bytes(peak_bytes)),
-            ops: played.driven.ops,
-            steps: u64::from(played.driven.steps),
-            peak_bytes,
-            paged_in_bytes: bytes(Move::PageIn),
-            paged_out_bytes: bytes(Move::PageOut),
-            discarded_bytes: bytes(Move::Discard),
-            elapsed_ns: played.driven.elapsed_ns,
-            verify: verdict(played),
-            lost: lost(played),
-        }
-    };
-    let processes = match played {
-        [_] => Vec::new(),
-        _ => workloads.iter().zip(played).map(process).collect(),
-    };
-    let elapsed_ns = ended_ns - started_ns;
-    let adapters = match setup.adapters.len() {
-        1 => Vec::new(),
-        _ => adapters(setup, played, &numbers),
-    };
-    let mut counted = Numbers::into_summary(numbers);
-    if adapters.is_empty() && setup.adapters[0].stage == Stage::Hardware && played.len() == 1 {
-        // The kernel holds a queue while what was submitted before still runs: that part is no stall.
-        counted.stall_ns = counted.stall_ns.min(elapsed_ns.saturating_sub(counted.ideal_ns));
-    }
-    Summary {
-        workload: title(workloads),
-        adapter: setup.profile_name(),
-        stage: setup.stage_name(),
-        ops: played.iter().map(|played| played.driven.ops).sum(),
-        steps: played.iter().map(|played| u64::from(played.driven.steps)).max().unwrap_or(0),
-        peak_bytes: setup.peak_bytes,
-        vram_bytes: setup.vram_bytes(),
-        verify: verdict(wrong.unwrap_or(&played[0])),
-        lost: played.iter().find_map(lost),
-        time: if options.virtual_time { "virtual" } else { "real" }.to_owned(),
-        policy: match options.policy {
-            Policy::Lru => "lru".to_owned(),
-            Policy::Kept => "kept".to_owned(),
-        },
-        choices: setup.adapters[0]
-            .memory_policy
-            .written()
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
-        seed: options.seed,
-        elapsed_ns,
-        processes,
-        displaced: recorders.displaced(),
-        demotion_log: recorders.demotion_verdict(),
-        adapters,
-        ..counted
-    }
-}
-
-/// What has become of a device that was lost.
-fn device_state(state: DeviceState) -> &'static str {
-    match state {
-        DeviceState::Active => "active",
-        DeviceState::Reset => "the adapter was reset",
-        DeviceState::Hung => "its work did not end",
-        DeviceState::Stopped => "the adapter has stopped",
-        DeviceState::ErrorOutOfMemory => "its memory could not be brought back",
-        DeviceState::ErrorDmaFault => "a packet faulted",
-        DeviceState::ErrorDmaPageFault => "it used an address without memory",
-    }
-}
-
-/// What each of several adapters did.
-fn adapters(setup: &Setup, played: &[Played], numbers: &[Numbers]) -> Vec<AdapterSummary> {
-    let summary = |(number, (planned, numbers)): (usize, (&setup::Planned, &Numbers))| {
-        let sites = || played.iter().filter_map(|played| played.driven.sites.get(number));
-        AdapterSummary {
-            // CAST: adapters are counted in ones.
-            adapter: number as u32,
-            profile: planned.profile.name.to_owned(),
-            stage: stages::name(planned.stage),
-            vram_bytes: planned.vram_bytes,
-            ops: sites().map(|site| site.ops).sum(),
-            arrived_bytes: sites().map(|site| site.arrived_bytes).sum(),
-            ..numbers.of_adapter()
-        }
-    };
-    setup.adapters.iter().zip(numbers).enumerate().map(summary).collect()
 }

@@ -11,7 +11,8 @@ use shared_words::{AddressRange, Memory, ReadOnlyMemory};
 use wddm_types::PAGE_BYTES;
 
 use super::message::{PieceOf, Push, Said};
-use super::packet::{FILES_MAX, MESSAGE_MAX, PacketError, Packets};
+use super::packet::{FILES_MAX, PacketError};
+use super::packets::{MESSAGE_MAX, Packets};
 use crate::{CpuMapping, DoorbellPage, Piece, tell};
 
 /// What has been heard.

@@ -10,7 +10,8 @@ use kmt_calls::wire::{decode, encode};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::message::{Asked, Request, Response, Told};
-use super::packet::{MESSAGE_MAX, PACKET_BYTES, PacketError, Packets};
+use super::packet::{PACKET_BYTES, PacketError};
+use super::packets::{MESSAGE_MAX, Packets};
 
 /// The lanes.
 #[derive(Debug)]

@@ -14,7 +14,8 @@ use wddm_types::{Blame, NtStatus, PAGE_BYTES, RawHandle, WordAddress};
 use super::hearing::{Hearing, Page, listen};
 use super::lanes::{Lanes, response};
 use super::message::{CALLS_MAX, Hello, Request, Response};
-use super::packet::{PacketError, Packets};
+use super::packet::PacketError;
+use super::packets::Packets;
 use crate::{CpuMapping, DoorbellPage, Link, WritableWord};
 
 /// Why there is no kernel to speak to.
