@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use shared_words::across::FrequentAcross;
 use shared_words::{AddressRange, FrequentBarrier, HardwareBarrier, Memory, doorbell};
 use wddm_types::WordAddress;
 
@@ -40,7 +41,7 @@ enum Form {
         held: Mutex<bool>,
         opened: Condvar,
     },
-    /// `rare_pays`: whoever falls asleep puts a barrier for this process, too.
+    /// `rare_pays`: whoever falls asleep puts a barrier for this process, too ([`shared_words::across`]).
     Received {
         rare_pays: bool,
     },
@@ -61,8 +62,8 @@ impl DoorbellPage {
         DoorbellPage { window, place: AtomicU64::new(NOWHERE), form, wake }
     }
 
-    /// A page that a kernel elsewhere has handed to this process, where it leads as that kernel says. `rare_pays`: the kernel's process has
-    /// the rare half of the asymmetric barrier ([`shared_words::is_asymmetric`]).
+    /// A page that a kernel elsewhere has handed to this process, where it leads as that kernel says. `rare_pays`: that kernel's
+    /// barrier holds for this process, by the law of [`shared_words::across`].
     pub fn received(page: Arc<Memory>, rare_pays: bool, wake: WakeEngine) -> DoorbellPage {
         DoorbellPage { window: page, place: AtomicU64::new(0), form: Form::Received { rare_pays }, wake }
     }
@@ -152,7 +153,7 @@ impl DoorbellPage {
             Form::Received { rare_pays } => {
                 let [value, asleep] = [doorbell::VALUE_OFFSET, doorbell::ASLEEP_OFFSET].map(|at| self.window.word(at));
                 match rare_pays {
-                    true => doorbell::ring::<FrequentBarrier>(value, asleep, write_pointer),
+                    true => doorbell::ring::<FrequentAcross>(value, asleep, write_pointer),
                     false => doorbell::ring::<HardwareBarrier>(value, asleep, write_pointer),
                 }
             }

@@ -11,6 +11,7 @@
 //!
 //! It is no transport, it parks no thread and wakes nobody: it says *whether* somebody must be woken.
 
+pub mod across;
 mod address_range;
 mod asymmetric;
 pub mod doorbell;
@@ -24,7 +25,7 @@ pub mod scheduling_log;
 mod word;
 
 pub use address_range::AddressRange;
-pub use asymmetric::{FrequentBarrier, RareBarrier, is_asymmetric};
+pub use asymmetric::{FrequentBarrier, RareBarrier};
 pub use faults::HOLDING_REQUESTS;
 pub use memory::{
     ClientAccess, ClientPage, DetachedPages, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord,

@@ -6,6 +6,7 @@ use ddi::Miniport;
 use device_port::{DevicePort, Probe};
 use dxgkrnl::{DriverClock, FeaturePolicy, MemoryPolicy, RecoveryPolicy, SchedulingPolicy};
 use events::Tracer;
+use shared_words::across::Processors;
 
 use crate::profile::Profile;
 
@@ -92,6 +93,9 @@ pub struct HostConfig {
     /// What a process may map is lent to it in memory files of its own, which a program can hand to others
     /// ([`Host::lent_word`](crate::Host::lent_word)). Off, all memory is one, and clients are in this program.
     pub isolates_processes: bool,
+    /// All processors, if this program may run on each: then processes that it isolates ring doorbells without a barrier of their own, and
+    /// the host has a thread on each ([`shared_words::across`]). Asked for before files are given up.
+    pub processors: Option<Processors>,
     /// Time and content.
     pub mode: Mode,
     /// The choices of the memory manager, those of the profile unless somebody chooses otherwise.
@@ -144,6 +148,7 @@ impl HostConfig {
             system_bytes,
             memory_files: false,
             isolates_processes: false,
+            processors: None,
             mode,
             memory_policy,
             features,

@@ -35,6 +35,7 @@ use crate::config::{HostConfig, Mode};
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
 use crate::doorbells::Doorbells;
+use crate::everywhere::Everywhere;
 use crate::host::held::Waiting;
 use crate::host::mount::{Measured, Mounted, Platform};
 use crate::host::passage::spawn_dispatcher;
@@ -87,6 +88,8 @@ pub struct Host {
     call_ns: u64,
     traces_fences: AtomicBool,
     threads: Mutex<Option<Threads>>,
+    /// In real time, where processes elsewhere ring without a barrier of their own.
+    everywhere: Option<Everywhere>,
     /// Those that stand for NT handles, once there is one.
     descriptors: Mutex<Option<Descriptors>>,
 }
@@ -171,6 +174,8 @@ impl Host {
         for Mounted { miniport, adapter, .. } in mounted {
             state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
         }
+        let processors = config.processors.filter(|_| isolates && config.mode == Mode::Real);
+        let everywhere = processors.as_ref().and_then(Everywhere::start);
         let host = Arc::new(Host {
             state: Mutex::new(state),
             line,
@@ -181,6 +186,7 @@ impl Host {
             call_ns,
             traces_fences: AtomicBool::new(false),
             threads: Mutex::new(None),
+            everywhere,
             descriptors: Mutex::new(None),
         });
         if matches!(host.mode, Mode::Virtual { .. }) {

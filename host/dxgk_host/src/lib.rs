@@ -17,6 +17,7 @@ mod cpu_cache;
 mod cpu_mapping;
 mod doorbells;
 mod elsewhere;
+mod everywhere;
 mod host;
 mod iommu;
 mod lent;

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host};
 use kmt_calls::{DoorbellAddress, MappingId, Notification, Reply};
 use kmt_link::socket::{PacketError, Packets, Push, Said};
 use rustix::io::Errno;
-use shared_words::{LentFile, is_asymmetric};
+use shared_words::LentFile;
 use wddm_types::{PAGE_BYTES, ProcessId};
 
 use crate::lane;
@@ -97,6 +97,8 @@ struct Speaker {
     stream: Stream,
     /// Mappings that the client has been shown: what is said of them from then on must be answered.
     shown: Mutex<BTreeSet<MappingId>>,
+    /// It need not put a barrier of its own when it rings. It is asked when it is about to have its first doorbell.
+    rare_pays: OnceLock<bool>,
 }
 
 impl Elsewhere for Speaker {
@@ -119,7 +121,7 @@ impl Elsewhere for Speaker {
     }
 
     fn doorbell(&self, address: DoorbellAddress, page: Arc<LentFile>) {
-        let push = Push::Doorbell { address, rare_pays: is_asymmetric() };
+        let push = Push::Doorbell { address, rare_pays: *self.rare_pays.get().unwrap_or(&false) };
         let bytes = page.bytes();
         self.stream.push(push, vec![FilePiece { file: page, offset: 0, bytes }]);
     }
@@ -153,7 +155,7 @@ impl Client {
     ) -> std::io::Result<Arc<Client>> {
         let limits = &user.limits;
         let stream = Stream::new(Packets::new(stream), Arc::clone(&user));
-        let speaker = Arc::new(Speaker { stream, shown: Mutex::default() });
+        let speaker = Arc::new(Speaker { stream, shown: Mutex::default(), rare_pays: OnceLock::new() });
         let (process, together) = (limits.process.quota(), limits.user.quota());
         let admission = Admission { account: AccountId(peer.uid), process, together };
         let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn Elsewhere>, admission);
@@ -194,6 +196,12 @@ impl Client {
         let client = Arc::clone(self);
         let name = format!("{what} {}", self.process.0);
         std::thread::Builder::new().name(name).spawn(move || run(&client)).map(drop)
+    }
+
+    /// It is about to have a doorbell: where it can be, it need put no barrier of its own when it rings. Not under the kernel's lock, for that
+    /// waits until every processor has had time.
+    pub fn will_ring(&self) {
+        self.speaker.rare_pays.get_or_init(|| self.host.run_everywhere());
     }
 
     /// Takes a lane over.

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, QueueCall, Refusal, Reply};
 use kmt_link::socket::{Asked, CALLS_MAX, MESSAGE_MAX, PacketError, Packets, Request, Response, Told};
 
 use wddm_types::{Blame, NtStatus};
@@ -59,6 +59,9 @@ fn no_room(reason: String) -> Refusal {
 /// Makes a call of the process.
 fn make(client: &Client, call: Call) -> Result<Result<Reply, Refusal>, PacketError> {
     let name = call.name();
+    if matches!(call, Call::Queue(QueueCall::CreateDoorbell { .. })) {
+        client.will_ring();
+    }
     let result = client.host.call(client.process(), call);
     match &result {
         Ok(reply) => client.lend_words(reply)?,

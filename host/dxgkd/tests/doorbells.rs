@@ -12,6 +12,7 @@ use kmt_calls::wire::encode;
 use kmt_calls::{Call, QueueCall, QueueFlags, Reply};
 use kmt_link::Link;
 use kmt_link::socket::{Hello, Packets, Said, SocketLink};
+use shared_words::across::Processors;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
 use wddm_types::NodeId;
 
@@ -30,6 +31,7 @@ fn serve(profile: &str) -> Served {
     let mut config = HostConfig::new(Profile::named(profile).expect("a built-in profile"), Mode::Real);
     (config.vram_bytes, config.page_table_bytes, config.system_bytes) = (16 << 20, 4 << 20, 32 << 20);
     config.isolates_processes = true;
+    config.processors = Processors::all();
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("kernel");
     let host = Host::start(config).expect("a kernel");

@@ -71,6 +71,8 @@ impl SocketLink {
     /// # Panics
     /// When the operating system gives no thread.
     pub fn over(socket: OwnedFd) -> Result<Arc<SocketLink>, ConnectError> {
+        // Before the kernel hears of this process: what it does for who rings, it does afterwards.
+        shared_words::across::register();
         let first = Packets::new(socket);
         let (stream, theirs) = Packets::pair().map_err(PacketError::System)?;
         // Whoever does not even listen to this may have said why.

@@ -4,7 +4,7 @@ use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use serde::{Deserialize, Serialize};
 
 /// The version of everything here and of the calls; a kernel speaks one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The first message on a connection to a kernel, with the other end of what becomes the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +123,7 @@ pub enum Push {
     Doorbell {
         /// Which.
         address: DoorbellAddress,
-        /// The kernel's process has the rare half of the asymmetric barrier.
+        /// The kernel's process has run on every processor since this one spoke to it, and has the rare half of the asymmetric barrier.
         rare_pays: bool,
     },
     /// It has it no more.

@@ -11,6 +11,7 @@ use wddm_types::ProcessId;
 use super::Host;
 use crate::cpu_mapping::Moved;
 use crate::elsewhere::Elsewhere;
+use crate::everywhere::Everywhere;
 
 /// Lends processes elsewhere what they see of video memory, one after the other, until the host goes. One thread lends, another tells the
 /// kernel: whoever holds the lock may wait for what it has ordered, so who lends never waits for the lock.
@@ -61,6 +62,13 @@ impl Host {
         self.doorbells.process_elsewhere(process, Arc::clone(&speaks));
         state.views.process_elsewhere(process, speaks);
         process
+    }
+
+    /// Whether a process elsewhere that was registered before ([`shared_words::across`]) may ring without a barrier of its own: this program
+    /// runs on every processor once, which may take a while.
+    // spec: sync §3.9
+    pub fn run_everywhere(&self) -> bool {
+        self.everywhere.as_ref().is_some_and(Everywhere::pass)
     }
 
     /// A process elsewhere has rung this doorbell of its own and found the engine asleep. Of any other it says nothing.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host, Quota};
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use kmt_link::{CpuMapping, DoorbellPage, Link, Piece, WritableWord};
-use shared_words::{LentFile, Memory, ReadOnlyMemory, ReadOnlyWord, is_asymmetric};
+use shared_words::{LentFile, Memory, ReadOnlyMemory, ReadOnlyWord};
 use softgpu_umd::Gpu;
 use wddm_types::{ProcessId, RawHandle, WordAddress};
 
@@ -64,7 +64,7 @@ impl Elsewhere for Speaker {
         let wake = Box::new(move |_| _ = rings.send(address));
         let received = page.as_fd().try_clone_to_owned().expect("a descriptor");
         let page = Memory::from_file(received, page.bytes()).expect("it maps what it was handed");
-        let page = Arc::new(DoorbellPage::received(page, is_asymmetric(), wake));
+        let page = Arc::new(DoorbellPage::received(page, false, wake));
         self.seen.doorbells.lock().unwrap().insert(address, page);
     }
 

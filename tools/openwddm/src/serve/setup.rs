@@ -2,6 +2,7 @@
 
 use dxgk_host::{AdapterSetup, HostConfig, Mode, PROFILES, Profile, page_table_bytes};
 use dxgkd::UNLIMITED;
+use shared_words::across::Processors;
 
 use crate::adapters::unknown;
 use crate::error::RunError;
@@ -49,6 +50,7 @@ pub fn host(
         page_table_bytes: first.page_table_bytes,
         system_bytes: first.system_bytes,
         isolates_processes: true,
+        processors: Processors::all(),
         others: setups.collect(),
         ..HostConfig::new(&first.profile, Mode::Real)
     })
