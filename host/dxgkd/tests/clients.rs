@@ -11,7 +11,7 @@ use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{Call, EventCall, NativeFenceRequest, Refusal, Reply, SignalFlags, SyncCall};
 use kmt_link::Link;
-use kmt_link::socket::{ConnectError, Hello, Packets, Request, Response, SocketLink, Told, VERSION};
+use kmt_link::socket::{Asked, ConnectError, Hello, Packets, Request, Response, SocketLink, Told, VERSION};
 use wddm_types::{Blame, NtStatus};
 
 /// A kernel that is served.
@@ -148,7 +148,9 @@ fn a_client_that_dies_in_a_call_leaves_nobody_waiting() {
     connection.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");
     connection.receive(4096, 0).expect("it is a client");
     let ask = |call| {
-        connection.send(&encode(&Request::Call(call), Vec::new()), &[]).expect("it listens");
+        connection
+            .send(&encode(&Asked { after: 0, request: Request::Call(call) }, Vec::new()), &[])
+            .expect("it listens");
     };
     ask(Call::Event(EventCall::Create { manual_reset: false }));
     let (bytes, _) = connection.receive(4096, 0).expect("an answer");
@@ -205,8 +207,11 @@ fn who_is_no_client_is_refused_with_the_reason() {
 fn a_client_that_says_what_no_client_says_is_ended_and_nobody_else() {
     let served = Served::start(Limits::default());
     let honest = served.connect();
-    for (message, files) in [(b"\xff\xff\xff\xff".to_vec(), 0), (Vec::new(), 0), (encode(&Request::Now, Vec::new()), 1)]
-    {
+    for (message, files) in [
+        (b"\xff\xff\xff\xff".to_vec(), 0),
+        (Vec::new(), 0),
+        (encode(&Asked { after: 0, request: Request::Now }, Vec::new()), 1),
+    ] {
         let connection = served.raw();
         let (_stream, theirs) = Packets::pair().expect("two descriptors");
         connection.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");

@@ -12,7 +12,9 @@ use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
-use kmt_link::socket::{FILES_MAX, Hello, MESSAGE_MAX, Packets, Push, Request, Response, Said, SocketLink, Told};
+use kmt_link::socket::{
+    Asked, FILES_MAX, Hello, MESSAGE_MAX, Packets, Push, Request, Response, Said, SocketLink, Told,
+};
 use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
 use shared_words::{Memory, ReadOnlyWord};
 use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
@@ -79,7 +81,7 @@ fn gone() -> Refusal {
 impl Link for Deaf {
     fn call(&self, call: Call) -> Result<Reply, Refusal> {
         let lane = self.lane.lock().expect("no panic");
-        lane.send(&encode(&Request::Call(call), Vec::new()), &[]).map_err(|_| gone())?;
+        lane.send(&encode(&Asked { after: 0, request: Request::Call(call) }, Vec::new()), &[]).map_err(|_| gone())?;
         let (bytes, _) = lane.receive(MESSAGE_MAX, 0).map_err(|_| gone())?;
         match decode::<Told>(&bytes).expect("a response").response {
             Response::Answer(result) => result,

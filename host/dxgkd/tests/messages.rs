@@ -10,7 +10,7 @@ use dxgkd::{Daemon, Limits, ProcessLimits, UserLimits};
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{Call, ESCAPE_BYTES_MAX, EscapeCall, EscapeFlags, Refusal, Reply};
 use kmt_link::Link;
-use kmt_link::socket::{Hello, Packets, Request, Response, SocketLink, Told};
+use kmt_link::socket::{Asked, Hello, Packets, Request, Response, SocketLink, Told};
 use rustix::fd::AsFd;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType};
 use wddm_types::{Blame, NtStatus, RawHandle};
@@ -94,7 +94,7 @@ fn begin(served: &Served) -> (Packets, Packets) {
     let (stream, theirs) = Packets::pair().expect("two descriptors");
     let lane = Packets::new(socket);
     lane.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");
-    lane.send(&encode(&Request::Now, Vec::new()), &[]).expect("it listens");
+    lane.send(&encode(&Asked { after: 0, request: Request::Now }, Vec::new()), &[]).expect("it listens");
     let told: Told = loop {
         let (bytes, _) = lane.receive(1 << 16, 1).expect("an answer");
         if let Ok(told) = decode::<Told>(&bytes) {
