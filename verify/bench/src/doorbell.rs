@@ -18,7 +18,6 @@ use dxgkd::{Daemon, Limits};
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
 use shared_words::Word;
-use shared_words::across::Processors;
 use softgpu_spec::{Command, engine};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, UmdError};
 use wddm_types::NodeId;
@@ -100,7 +99,7 @@ fn submission(pair: [usize; 2], batches: usize) -> Result<[Row; 2], BenchError> 
         // The client's memory has addresses, as in a process of its own: stores go there and pass no lock.
         memory_files: true,
         isolates_processes: true,
-        processors: Processors::all(),
+        processors: crate::machine::all_processors(),
         ..HostConfig::new(&PROFILES[0], Mode::Real)
     };
     let host = Host::start(config).map_err(|error| BenchError::Device(error.to_string()))?;

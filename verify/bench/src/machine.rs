@@ -1,6 +1,9 @@
 //! The machine under the measures: which two processors, how far apart, and whether a sleeping one halts. Asked by every
 //! measure; printed at the head of the report.
 
+use std::sync::OnceLock;
+
+use shared_words::across::Processors;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -111,6 +114,12 @@ impl NoHalt {
         };
         attempt().map(|request| NoHalt { _request: request }).map_err(|error| format!("{LATENCY_DEVICE}: {error}"))
     }
+}
+
+/// All processors, as they were when this was asked first: before a measure pins its thread.
+pub(crate) fn all_processors() -> Option<Processors> {
+    static ALL: OnceLock<Option<Processors>> = OnceLock::new();
+    ALL.get_or_init(Processors::all).clone()
 }
 
 /// Pins the calling thread. A refusal is no error: the figures only scatter more.

@@ -69,6 +69,8 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     let socket = kernel.path().expect("a kernel that is served").to_string_lossy().into_owned();
     let start = |part| program.start(&[part, &socket]);
     let mut pair = Pair { honest: start("worker")?, neighbour: start("neighbour")?, lives: 0 };
+    // A kernel of an earlier measure may be on its way out.
+    soon(GONE_WITHIN, Held::nobody_is_served);
     let before = Held::now(&kernel);
     pair.rate(Beside::Attacker, period)?;
     let mut left = before.left_within(&kernel, GONE_WITHIN, &MADE_ONCE)?;

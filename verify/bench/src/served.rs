@@ -8,7 +8,6 @@ use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink, page_table_bytes}
 use dxgkd::{Daemon, Limits};
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
-use shared_words::across::Processors;
 
 use crate::report::BenchError;
 
@@ -27,7 +26,7 @@ impl Kernel {
             page_table_bytes: page_table_bytes(vram_bytes),
             system_bytes: 16 * vram_bytes,
             isolates_processes: served,
-            processors: Processors::all(),
+            processors: crate::machine::all_processors(),
             memory_files: true,
             ..HostConfig::new(&PROFILES[0], Mode::Real)
         };

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::apart::Program;
-use crate::machine::{IdleExit, Machine, NoHalt};
+use crate::machine::{IdleExit, Machine, NoHalt, all_processors};
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
     calls, copies, daemon, doorbell, frames, handles, hop, litmus, mapping, neighbour, page_tables, residency, sched,
@@ -82,6 +82,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
         Some(pair) => {
             let mut held = held;
             let wanted = |name: &&str| options.only.as_deref().is_none_or(|only| only == *name);
+            all_processors();
             for name in MEASURES.iter().filter(|name| wanted(name)) {
                 rows.extend(match *name {
                     "litmus" => litmus::rows(pair, amounts.races),

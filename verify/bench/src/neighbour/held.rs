@@ -23,9 +23,12 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// Whether no thread of this program serves a client, of whichever kernel.
+    pub fn nobody_is_served() -> bool {
+        threads_that_serve() == 0
+    }
+
     pub fn now(kernel: &Kernel) -> Held {
-        let list =
-            |path| std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
         let open = list("/proc/self/fd").filter_map(|path| std::fs::read_link(path).ok());
         // Numbers of sockets and of this list itself tell nothing.
         let name =
@@ -34,12 +37,10 @@ impl Held {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let inode = |line: &str| line.split_whitespace().nth(4).map(str::to_owned);
         let files: BTreeSet<_> = maps.lines().filter(|line| line.contains("/memfd:")).filter_map(inode).collect();
-        let serves = |name: &String| ["stream ", "answers ", "lane ", "meet"].iter().any(|of| name.starts_with(of));
-        let names = list("/proc/self/task").filter_map(|task| std::fs::read_to_string(task.join("comm")).ok());
         Held {
             descriptors,
             memory_files: files.len(),
-            threads: names.filter(serves).count(),
+            threads: threads_that_serve(),
             state: kernel.host.state_digest(),
         }
     }
@@ -70,6 +71,16 @@ impl Held {
         kernel.host.check_invariants().map_err(|broken| BenchError::Device(broken.to_string()))?;
         Ok(left)
     }
+}
+
+fn list(path: &str) -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path())
+}
+
+fn threads_that_serve() -> usize {
+    let serves = |name: &String| ["stream ", "answers ", "lane ", "meet"].iter().any(|of| name.starts_with(of));
+    let names = list("/proc/self/task").filter_map(|task| std::fs::read_to_string(task.join("comm")).ok());
+    names.filter(serves).count()
 }
 
 fn counted(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
