@@ -46,7 +46,7 @@ impl Held {
     }
 
     /// What is there now and was not, or was and is not; but for parts of the kernel's state that begin like this.
-    fn left(&self, now: &Held, own: &[&str]) -> Vec<String> {
+    pub fn left(&self, now: &Held, own: &[&str]) -> Vec<String> {
         let mut left = self.state.differences(&now.state);
         let names = self.descriptors.keys().chain(now.descriptors.keys());
         let differ: BTreeSet<_> =
