@@ -9,6 +9,7 @@ use shared_words::{Barrier, FrequentBarrier, Memory, RareBarrier};
 
 /// A processor on which the process slept when it asked for the barrier has to be in it, too. (By the barrier for all registered processes
 /// alone it is not, until another program has run there: then this failed in half of its runs.)
+// seed: N27
 // spec: sync §3.9
 #[test]
 fn a_processor_that_slept_when_the_barrier_was_asked_for_is_in_it() {

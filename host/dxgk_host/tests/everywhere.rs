@@ -20,6 +20,7 @@ const PASSED: u64 = 2;
 
 /// A process elsewhere leaves its barrier out, registered while a processor on which it had run slept. The rare side has run on every processor
 /// since, so that one is in the barrier. (Without that this failed in some of its runs.)
+// seed: N27
 // spec: sync §3.9, sync §3.17
 #[test]
 fn a_process_elsewhere_is_in_the_barrier_once_the_other_has_run_everywhere() {

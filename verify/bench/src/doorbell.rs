@@ -22,7 +22,7 @@ use softgpu_spec::{Command, engine};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, UmdError};
 use wddm_types::NodeId;
 
-use crate::machine::{pin_here, pin_named};
+use crate::machine::{all_processors, pin_here, pin_named};
 use crate::pingpong::{answered_one_way_ns, word_one_way_ns};
 use crate::report::{BenchError, Goal, Row};
 use crate::rig::{Rig, word_va};
@@ -99,7 +99,7 @@ fn submission(pair: [usize; 2], batches: usize) -> Result<[Row; 2], BenchError> 
         // The client's memory has addresses, as in a process of its own: stores go there and pass no lock.
         memory_files: true,
         isolates_processes: true,
-        processors: crate::machine::all_processors(),
+        processors: all_processors(),
         ..HostConfig::new(&PROFILES[0], Mode::Real)
     };
     let host = Host::start(config).map_err(|error| BenchError::Device(error.to_string()))?;

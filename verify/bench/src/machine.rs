@@ -1,14 +1,13 @@
 //! The machine under the measures: which two processors, how far apart, and whether a sleeping one halts. Asked by every
 //! measure; printed at the head of the report.
 
-use std::sync::OnceLock;
-
-use shared_words::across::Processors;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+use shared_words::across::Processors;
 
 use crate::pingpong;
 

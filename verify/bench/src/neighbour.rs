@@ -69,13 +69,7 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     let socket = kernel.path().expect("a kernel that is served").to_string_lossy().into_owned();
     let start = |part| program.start(&[part, &socket]);
     let mut pair = Pair { honest: start("worker")?, neighbour: start("neighbour")?, lives: 0 };
-    // A kernel of an earlier measure may be on its way out.
-    soon(GONE_WITHIN, || {
-        let earlier = Held::now(&kernel);
-        std::thread::sleep(Duration::from_secs(1));
-        Held::nobody_is_served() && earlier.left(&Held::now(&kernel), &[]).is_empty()
-    });
-    let before = Held::now(&kernel);
+    let before = Held::settled(&kernel, GONE_WITHIN);
     pair.rate(Beside::Attacker, period)?;
     let mut left = before.left_within(&kernel, GONE_WITHIN, &MADE_ONCE)?;
     let before = Held::now(&kernel);

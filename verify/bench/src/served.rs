@@ -9,6 +9,7 @@ use dxgkd::{Daemon, Limits};
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
 
+use crate::machine::all_processors;
 use crate::report::BenchError;
 
 /// A kernel of the first profile in real time, served or not.
@@ -26,7 +27,7 @@ impl Kernel {
             page_table_bytes: page_table_bytes(vram_bytes),
             system_bytes: 16 * vram_bytes,
             isolates_processes: served,
-            processors: crate::machine::all_processors(),
+            processors: all_processors(),
             memory_files: true,
             ..HostConfig::new(&PROFILES[0], Mode::Real)
         };

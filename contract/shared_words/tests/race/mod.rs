@@ -2,10 +2,13 @@
 //! store are lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use shared_words::Memory;
 use shared_words::across::Processors;
 
+/// After which who has not come never does.
+const NEVER: Duration = Duration::from_secs(60);
 /// Rounds of a race.
 pub const ROUNDS: u64 = 200_000;
 /// Pairs of words used in turn, so that a round's lines were last touched long ago.
@@ -29,9 +32,19 @@ pub fn pin(processor: usize) {
 }
 
 /// Goes on when both sides have come this far.
+///
+/// # Panics
+/// When the other does not come: it has died.
 pub fn meet(memory: &Memory, side: u64, turn: u64) {
     memory.word(LINE * side).store(turn, Ordering::Release);
+    let mut looks = 0u64;
+    let mut began = None;
     while memory.word(LINE * (1 - side)).load(Ordering::Acquire) < turn {
+        looks += 1;
+        if looks.is_multiple_of(1 << 20) {
+            let began = began.get_or_insert_with(Instant::now);
+            assert!(began.elapsed() < NEVER, "the other side does not come to turn {turn}");
+        }
         std::hint::spin_loop();
     }
 }

@@ -10,6 +10,9 @@ use super::soon;
 use crate::report::BenchError;
 use crate::served::Kernel;
 
+/// Between two looks at what goes by itself.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+
 /// At one moment.
 pub(super) struct Held {
     /// What descriptors are open on, each with how many.
@@ -23,12 +26,9 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Whether no thread of this program serves a client, of whichever kernel.
-    pub fn nobody_is_served() -> bool {
-        threads_that_serve() == 0
-    }
-
     pub fn now(kernel: &Kernel) -> Held {
+        let list =
+            |path| std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
         let open = list("/proc/self/fd").filter_map(|path| std::fs::read_link(path).ok());
         // Numbers of sockets and of this list itself tell nothing.
         let name =
@@ -37,16 +37,29 @@ impl Held {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let inode = |line: &str| line.split_whitespace().nth(4).map(str::to_owned);
         let files: BTreeSet<_> = maps.lines().filter(|line| line.contains("/memfd:")).filter_map(inode).collect();
+        let serves = |name: &String| ["stream ", "answers ", "lane ", "meet"].iter().any(|of| name.starts_with(of));
+        let names = list("/proc/self/task").filter_map(|task| std::fs::read_to_string(task.join("comm")).ok());
         Held {
             descriptors,
             memory_files: files.len(),
-            threads: threads_that_serve(),
+            threads: names.filter(serves).count(),
             state: kernel.host.state_digest(),
         }
     }
 
+    /// When nothing goes any more. A kernel of an earlier measure may be on its way out with all that it has lent.
+    pub fn settled(kernel: &Kernel, within: Duration) -> Held {
+        let mut last = Held::now(kernel);
+        soon(within, || {
+            std::thread::sleep(BETWEEN_LOOKS);
+            let earlier = std::mem::replace(&mut last, Held::now(kernel));
+            last.threads == 0 && earlier.left(&last, &[]).is_empty()
+        });
+        last
+    }
+
     /// What is there now and was not, or was and is not; but for parts of the kernel's state that begin like this.
-    pub fn left(&self, now: &Held, own: &[&str]) -> Vec<String> {
+    fn left(&self, now: &Held, own: &[&str]) -> Vec<String> {
         let mut left = self.state.differences(&now.state);
         let names = self.descriptors.keys().chain(now.descriptors.keys());
         let differ: BTreeSet<_> =
@@ -71,16 +84,6 @@ impl Held {
         kernel.host.check_invariants().map_err(|broken| BenchError::Device(broken.to_string()))?;
         Ok(left)
     }
-}
-
-fn list(path: &str) -> impl Iterator<Item = PathBuf> {
-    std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path())
-}
-
-fn threads_that_serve() -> usize {
-    let serves = |name: &String| ["stream ", "answers ", "lane ", "meet"].iter().any(|of| name.starts_with(of));
-    let names = list("/proc/self/task").filter_map(|task| std::fs::read_to_string(task.join("comm")).ok());
-    names.filter(serves).count()
 }
 
 fn counted(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
