@@ -195,7 +195,7 @@ impl Views {
                     Some((_, View::Here(view))) => view.end(),
                     Some((_, View::There(there))) => {
                         // Whoever is given the pages next may come at once.
-                        self.mover.wait();
+                        self.mover.finish();
                         there.end(mapping);
                     }
                     Some((_, View::Ended)) | None => {}
@@ -317,9 +317,14 @@ impl Views {
         assert!(self.mover.give(there::Order::to_take_back(memory)).is_none(), "a thread lends");
     }
 
+    /// Whether the thread has taken all that was ordered.
+    pub fn orders_are_begun(&self) -> bool {
+        self.mover.has_begun()
+    }
+
     /// As whoever ends a mapping.
     pub fn wait_for_orders(&self) {
-        self.mover.wait();
+        self.mover.finish();
     }
 }
 

@@ -11,8 +11,7 @@
 //!   not heard.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use dxgkrnl::Heard;
 use kmt_calls::MappingId;
@@ -247,84 +246,127 @@ fn without(parts: &[Part], others: &[Part]) -> Vec<Part> {
 pub(super) enum Mover {
     /// Whoever gives them, at once.
     AtOnce,
-    /// A thread, in their order.
-    Thread { orders: Sender<Order>, given: u64, done: Arc<Done> },
+    /// A thread, in their order; or who waits for them.
+    Thread(Given),
 }
 
-/// What is carried out.
-#[derive(Default)]
-pub(crate) struct Done {
-    state: Mutex<DoneState>,
-    more: Condvar,
+/// What that thread has to do.
+enum Item {
+    CarryOut(Order),
+    /// Who has waited for it has carried it out, and told nobody.
+    Tell(Moved),
 }
 
 #[derive(Default)]
-struct DoneState {
-    /// How many orders.
-    orders: u64,
+struct Queue {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    items: VecDeque<Item>,
+    /// The thread is in the middle of an order.
+    under_way: bool,
     /// There will be no more.
     over: bool,
+    /// There is no thread.
+    abandoned: bool,
 }
 
-impl Done {
-    fn state(&self) -> std::sync::MutexGuard<'_, DoneState> {
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_while(&self, condition: impl Fn(&QueueState) -> bool) -> MutexGuard<'_, QueueState> {
+        self.changed.wait_while(self.state(), |state| condition(state)).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The orders of a host, for the thread that carries them out. Dropped, none is carried out any more, and nobody waits for that.
-pub(crate) struct Orders {
-    orders: Receiver<Order>,
-    done: Arc<Done>,
+/// The orders of a host, for whoever gives them. Dropped, there will be no more.
+pub(super) struct Given(Arc<Queue>);
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        self.0.state().over = true;
+        self.0.changed.notify_all();
+    }
 }
+
+/// The same for the thread that carries them out. Dropped, it carries none out any more.
+pub(crate) struct Orders(Arc<Queue>);
 
 impl Drop for Orders {
     fn drop(&mut self) {
-        self.done.state().over = true;
-        self.done.more.notify_all();
+        self.0.state().abandoned = true;
+        self.0.changed.notify_all();
     }
 }
 
 impl Orders {
-    /// Carries out the next. `None`: there will be no more.
+    /// Carries out the next, if nobody has, and answers what the kernel is to be told. `None`: there will be no more.
     pub fn next(&self) -> Option<Moved> {
-        let moved = self.orders.recv().ok()?.carry_out();
-        self.done.state().orders += 1;
-        self.done.more.notify_all();
-        Some(moved)
+        let mut state = self.0.wait_while(|state| state.items.is_empty() && !state.over);
+        match state.items.pop_front()? {
+            Item::Tell(moved) => Some(moved),
+            Item::CarryOut(order) => {
+                state.under_way = true;
+                drop(state);
+                let moved = order.carry_out();
+                self.0.state().under_way = false;
+                self.0.changed.notify_all();
+                Some(moved)
+            }
+        }
     }
 }
 
 impl Mover {
     /// One that a thread has to serve.
     pub fn thread() -> (Mover, Orders) {
-        let ((orders, receiver), done) = (channel(), Arc::new(Done::default()));
-        (Mover::Thread { orders, given: 0, done: Arc::clone(&done) }, Orders { orders: receiver, done })
+        let queue = Arc::new(Queue::default());
+        (Mover::Thread(Given(Arc::clone(&queue))), Orders(queue))
     }
 
     /// Gives an order; what came of it, if that is known already.
     pub fn give(&mut self, order: Order) -> Option<Moved> {
         match self {
             Mover::AtOnce => Some(order.carry_out()),
-            Mover::Thread { orders, given, .. } => {
-                *given += 1;
+            Mover::Thread(Given(queue)) => {
                 // Without the thread the host is going, or the kernel is about to fail, and nobody is told of anything any more.
-                let _ = orders.send(order);
+                queue.state().items.push_back(Item::CarryOut(order));
+                queue.changed.notify_all();
                 None
             }
         }
     }
 
-    /// Waits until every order is carried out.
+    /// Sees to it that every order is carried out: what the thread has not begun is carried out here, and it tells the kernel of it as of
+    /// what it has done itself. So the thread may wait for the kernel's lock, and whoever holds that for the thread's order.
     ///
     /// # Panics
     /// When the thread has died of a defect: what it was to take back is still shown, and whoever is given the pages next would be seen.
-    pub fn wait(&self) {
-        if let Mover::Thread { given, done, .. } = self {
-            let waits = |done: &mut DoneState| done.orders < *given && !done.over;
-            let done = done.more.wait_while(done.state(), waits).unwrap_or_else(PoisonError::into_inner);
-            assert!(done.orders >= *given, "who lends memory has died with {} of {given} orders done", done.orders);
+    pub fn finish(&self) {
+        let Mover::Thread(Given(queue)) = self else { return };
+        let mut state = queue.wait_while(|state| state.under_way && !state.abandoned);
+        let left = state.items.iter().filter(|item| matches!(item, Item::CarryOut(_))).count();
+        let died = state.abandoned && (state.under_way || left > 0);
+        assert!(!died, "who lends memory has died, and {left} orders are not begun");
+        for item in std::mem::take(&mut state.items) {
+            let moved = match item {
+                Item::CarryOut(order) => order.carry_out(),
+                Item::Tell(moved) => moved,
+            };
+            state.items.push_back(Item::Tell(moved));
         }
+    }
+}
+
+#[cfg(test)]
+impl Mover {
+    pub fn has_begun(&self) -> bool {
+        !matches!(self, Mover::Thread(Given(queue)) if !queue.state().items.is_empty())
     }
 }
 

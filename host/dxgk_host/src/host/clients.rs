@@ -1,7 +1,6 @@
 //! Processes elsewhere: how they come, and what they say of their memory.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 
 use dxgkrnl::{Admission, Heard};
@@ -13,21 +12,12 @@ use crate::cpu_mapping::Moved;
 use crate::elsewhere::Elsewhere;
 use crate::everywhere::Everywhere;
 
-/// Lends processes elsewhere what they see of video memory, one after the other, until the host goes. One thread lends, another tells the
-/// kernel: whoever holds the lock may wait for what it has ordered, so who lends never waits for the lock.
+/// Lends processes elsewhere what they see of video memory, one after the other, until the host goes, and tells the kernel of each.
 pub(super) fn spawn_lender(host: &Arc<Host>) {
     let orders = host.hold().views.lend_by_thread();
-    let (tells, told) = channel();
-    spawn("dxgk lender", host, move |_| {
-        while let Some(moved) = orders.next() {
-            // Without whom to tell the host is going, or the kernel has failed.
-            if tells.send(moved).is_err() {
-                return;
-            }
-        }
-    });
-    spawn("dxgk lent", host, move |host| {
-        while let (Ok(moved), Some(host)) = (told.recv(), host.upgrade()) {
+    spawn("dxgk lender", host, move |host| {
+        // Without whom to tell the host is going.
+        while let (Some(moved), Some(host)) = (orders.next(), host.upgrade()) {
             host.moved(moved);
         }
     });

@@ -83,6 +83,9 @@ fn who_lends_dies_of_a_defect_and_nobody_waits_for_ever() {
             // Whoever ends a mapping holds the lock until everything is carried out that was ordered before.
             let mut state = host.hold();
             state.views.order_to_take_back(&unlendable());
+            while !state.views.orders_are_begun() {
+                std::thread::yield_now();
+            }
             state.views.wait_for_orders();
             _ = says.send(());
         });
@@ -127,7 +130,7 @@ fn who_lends_does_not_wait_for_whoever_waits_for_it() {
         let ((says, hears), host) = (channel(), Arc::clone(&host));
         std::thread::spawn(move || {
             let mut state = host.hold();
-            // When the second is ordered, the kernel is yet to be told of the first.
+            // When the second is ordered, the kernel is yet to be told of the first, for which its lock is waited for.
             for _ in 0..2 {
                 state.views.order_to_take_back(&lendable);
                 state.views.wait_for_orders();
