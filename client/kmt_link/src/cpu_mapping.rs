@@ -85,6 +85,11 @@ impl CpuMapping {
         self.changed.notify_all();
     }
 
+    /// Whoever is held by the operating system goes on where he is: nobody says any more what it shows.
+    pub fn release(&self) {
+        self.range.iter().for_each(AddressRange::release);
+    }
+
     /// The lock is gone: what is read or written from now on is nobody's.
     pub fn end(&self) {
         match &self.range {

@@ -100,6 +100,12 @@ impl AddressRange {
         Ok(())
     }
 
+    /// Lets held stores go on where they are, if any are held.
+    pub fn release(&self) {
+        // What is not held is none that could be released.
+        let _ = self.faults.release(self.base, self.bytes);
+    }
+
     /// Shows zeros of its own from now on; what is stored is nobody's.
     pub fn end(&self) {
         // SAFETY: as in `show`.

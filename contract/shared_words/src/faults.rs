@@ -2,11 +2,14 @@
 //! into whatever is mapped there then (`userfaultfd` with write protection). Used by whoever puts other pages in place of these. Loads go
 //! on; nobody reads the descriptor's messages, and there is no signal handler: the operating system keeps the sleepers.
 //!
+//! The descriptor is a process's word that its stores may be held, for whoever it gives it to ([`StoresElsewhere`]): a kernel in another
+//! process then holds them itself, and asks nobody.
+//!
 //! Limit: a system call that writes into a protected page fails with EFAULT where the process may not handle faults of the operating
 //! system (`vm.unprivileged_userfaultfd`).
 #![allow(unsafe_code)]
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -36,34 +39,80 @@ impl Faults {
     /// # Safety
     /// The addresses are the caller's: whatever stores there may sleep until [`Faults::wake`].
     pub unsafe fn hold(self, base: NonNull<u8>, bytes: u64) -> Result<(), Errno> {
-        let range = range(base, bytes);
-        let register = Register { range, mode: MODE_WRITE_PROTECT, ioctls: 0 };
-        self.control::<{ opcode::read_write::<Register>(GROUP, 0x00) }, _>(register)?;
-        self.control::<{ opcode::read_write::<WriteProtect>(GROUP, 0x06) }, _>(WriteProtect { range, mode: 1 })
+        hold(self.0.as_fd(), range(base, bytes))
     }
 
     /// Lets stores into pages go on that are still the same.
     ///
-    /// # Safety
-    /// The addresses are the caller's, and held.
-    pub unsafe fn release(self, base: NonNull<u8>, bytes: u64) {
-        let range = range(base, bytes);
-        let release = WriteProtect { range, mode: 0 };
-        // What is protected can be released; whoever sleeps is woken by it.
-        let released = self.control::<{ opcode::read_write::<WriteProtect>(GROUP, 0x06) }, _>(release);
-        released.expect("it is registered");
+    /// # Errors
+    /// When they are not held.
+    pub fn release(self, base: NonNull<u8>, bytes: u64) -> Result<(), Errno> {
+        release(self.0.as_fd(), range(base, bytes))
     }
 
     /// Wakes every thread that sleeps on a store into these pages.
     pub fn wake(self, base: NonNull<u8>, bytes: u64) {
-        let woken = self.control::<{ opcode::read::<Range>(GROUP, 0x02) }, _>(range(base, bytes));
+        let woken = control::<{ opcode::read::<Range>(GROUP, 0x02) }, _>(self.0.as_fd(), range(base, bytes));
         woken.expect("waking refuses nobody");
     }
+}
 
-    fn control<const OPCODE: Opcode, T>(self, mut argument: T) -> Result<(), Errno> {
-        // SAFETY: each opcode is used with the structure that the operating system declares for it; who names addresses answers for them.
-        unsafe { ioctl(self.0, Updater::<OPCODE, T>::new(&mut argument)) }
+/// The way to the sleepers of another process, which has given it.
+#[derive(Debug)]
+pub struct StoresElsewhere(OwnedFd);
+
+impl StoresElsewhere {
+    /// What this process gives. `None`: the operating system does not hold stores into shared memory.
+    pub fn ours() -> Option<BorrowedFd<'static>> {
+        Faults::open().ok().map(|Faults(descriptor)| descriptor.as_fd())
     }
+
+    /// What a process has given.
+    ///
+    /// # Errors
+    /// Gives the reason, when it is no such descriptor: one of another kind might keep whoever uses it as long as it likes.
+    pub fn given(descriptor: OwnedFd) -> Result<StoresElsewhere, String> {
+        let ours = StoresElsewhere::ours().ok_or("the operating system holds no stores")?;
+        let lies = |descriptor: BorrowedFd<'_>| rustix::fs::fstat(descriptor).map(|stat| stat.st_dev);
+        match (lies(ours), lies(descriptor.as_fd())) {
+            (Ok(ours), Ok(theirs)) if ours == theirs => Ok(StoresElsewhere(descriptor)),
+            _ => Err("it is none by which stores are held".into()),
+        }
+    }
+
+    /// Holds every store of that process into whole pages of its addresses, until it maps others there. When it returns, no store is under
+    /// way. It takes as long as that process's memory is being changed by itself.
+    ///
+    /// # Errors
+    /// When there are no such pages of a file of shared memory; then some may be held.
+    pub fn hold(&self, base: u64, bytes: u64) -> Result<(), Errno> {
+        hold(self.0.as_fd(), Range { start: base, length: bytes })
+    }
+
+    /// Lets them go on.
+    ///
+    /// # Errors
+    /// When they are not held.
+    pub fn release(&self, base: u64, bytes: u64) -> Result<(), Errno> {
+        release(self.0.as_fd(), Range { start: base, length: bytes })
+    }
+}
+
+fn hold(descriptor: BorrowedFd<'_>, range: Range) -> Result<(), Errno> {
+    let register = Register { range, mode: MODE_WRITE_PROTECT, ioctls: 0 };
+    control::<{ opcode::read_write::<Register>(GROUP, 0x00) }, _>(descriptor, register)?;
+    control::<{ opcode::read_write::<WriteProtect>(GROUP, 0x06) }, _>(descriptor, WriteProtect { range, mode: 1 })
+}
+
+/// Whoever sleeps is woken by it.
+fn release(descriptor: BorrowedFd<'_>, range: Range) -> Result<(), Errno> {
+    control::<{ opcode::read_write::<WriteProtect>(GROUP, 0x06) }, _>(descriptor, WriteProtect { range, mode: 0 })
+}
+
+fn control<const OPCODE: Opcode, T>(descriptor: BorrowedFd<'_>, mut argument: T) -> Result<(), Errno> {
+    // SAFETY: each opcode is used with the structure that the operating system declares for it. The addresses in it are those of whoever
+    // opened the descriptor, who answers for them; memory that nobody has is refused.
+    unsafe { ioctl(descriptor, Updater::<OPCODE, T>::new(&mut argument)) }
 }
 
 fn range(base: NonNull<u8>, bytes: u64) -> Range {

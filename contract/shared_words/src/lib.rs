@@ -26,7 +26,7 @@ mod word;
 
 pub use address_range::AddressRange;
 pub use asymmetric::{FrequentBarrier, RareBarrier};
-pub use faults::HOLDING_REQUESTS;
+pub use faults::{HOLDING_REQUESTS, StoresElsewhere};
 pub use memory::{
     ClientAccess, ClientPage, DetachedPages, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord,
 };

@@ -1,16 +1,14 @@
 //! One client: a process to the kernel, its lanes and its stream.
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host};
 use kmt_calls::{DoorbellAddress, MappingId, Notification, Reply};
-use kmt_link::socket::{PacketError, Packets, Push, Said};
+use kmt_link::socket::{PacketError, Packets, Placed, Push, Said};
 use rustix::io::Errno;
-use shared_words::LentFile;
+use shared_words::{LentFile, StoresElsewhere};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
 use crate::lane;
@@ -66,6 +64,14 @@ pub(crate) struct Places {
     pub _of_user: Place,
 }
 
+/// What a client has brought with its first message.
+pub(crate) struct Brought {
+    /// On which it is told.
+    pub stream: Packets,
+    /// By which its stores are held.
+    pub stores: Option<StoresElsewhere>,
+}
+
 /// Where a message of a client is, until it has been answered.
 pub(crate) struct MessageRoom<'a> {
     client: &'a Client,
@@ -95,29 +101,21 @@ impl MessageRoom<'_> {
 /// What the kernel speaks to.
 struct Speaker {
     stream: Stream,
-    /// Mappings that the client has been shown: what is said of them from then on must be answered.
-    shown: Mutex<BTreeSet<MappingId>>,
     /// It need not put a barrier of its own when it rings. It is asked when it is about to have its first doorbell.
     rare_pays: OnceLock<bool>,
 }
 
 impl Elsewhere for Speaker {
     fn shows(&self, mapping: MappingId, size_bytes: u64, pieces: Vec<FilePiece>) {
-        if !self.shown.lock().unwrap_or_else(PoisonError::into_inner).insert(mapping) {
-            self.stream.expects(mapping);
-        }
         self.stream.push_shows(mapping, size_bytes, pieces);
     }
 
     fn protected(&self, mapping: MappingId) {
-        self.stream.expects(mapping);
-        self.stream.push(Push::Protected(mapping), Vec::new());
+        self.stream.push_protected(mapping);
     }
 
     fn gone(&self, mapping: MappingId) {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).remove(&mapping);
-        self.stream.expects_nothing(mapping);
-        self.stream.push(Push::Gone(mapping), Vec::new());
+        self.stream.push_gone(mapping);
     }
 
     fn doorbell(&self, address: DoorbellAddress, page: Arc<LentFile>) {
@@ -151,11 +149,11 @@ impl Client {
         peer: Peer,
         places: Places,
         first: Packets,
-        stream: OwnedFd,
+        brought: Brought,
     ) -> std::io::Result<Arc<Client>> {
         let limits = &user.limits;
-        let stream = Stream::new(Packets::new(stream), Arc::clone(&user));
-        let speaker = Arc::new(Speaker { stream, shown: Mutex::default(), rare_pays: OnceLock::new() });
+        let stream = Stream::new(brought.stream, Arc::clone(&user), brought.stores);
+        let speaker = Arc::new(Speaker { stream, rare_pays: OnceLock::new() });
         let (process, together) = (limits.process.quota(), limits.user.quota());
         let admission = Admission { account: AccountId(peer.uid), process, together };
         let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn Elsewhere>, admission);
@@ -185,7 +183,10 @@ impl Client {
     }
 
     fn run(self: &Arc<Self>, first: Packets) -> std::io::Result<()> {
-        self.spawn("stream", |client| client.end(&client.speaker.stream.send_all()))?;
+        self.spawn("stream", |client| {
+            let holds = |mapping| client.host.mapping_holds(client.process, mapping);
+            client.end(&client.speaker.stream.send_all(&holds));
+        })?;
         self.spawn("answers", Client::hear)?;
         let lane = self.add_lane(first).map_err(std::io::Error::other)?;
         self.spawn("lane", move |client| lane::serve(client, &lane))
@@ -242,6 +243,11 @@ impl Client {
     /// Whether it is told nothing more.
     pub fn has_ended(&self) -> bool {
         self.speaker.stream.has_ended()
+    }
+
+    /// It says where it has mappings.
+    pub fn placed(&self, placed: &[Placed]) {
+        self.speaker.stream.placed(placed);
     }
 
     /// How many messages its stream has had.

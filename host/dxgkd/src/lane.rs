@@ -74,12 +74,13 @@ fn make(client: &Client, call: Call) -> Result<Result<Reply, Refusal>, PacketErr
 /// The response, and what goes with it; `None`: nobody waits for one.
 fn answer(
     client: &Arc<Client>,
-    Asked { after, request }: Asked,
+    Asked { after, placed, request }: Asked,
     mut files: Vec<OwnedFd>,
 ) -> Result<Option<(Response, Option<OwnedFd>)>, PacketError> {
     if matches!(request, Request::Lane | Request::Described) != (files.len() == 1) {
         return Err(PacketError::Malformed("a descriptor without use, or none where one is needed"));
     }
+    client.placed(&placed);
     // What was asked before on other lanes, and nobody waits for.
     if !client.posts.wait_for(after) {
         return Err(PacketError::Closed);

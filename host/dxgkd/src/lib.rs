@@ -18,6 +18,7 @@ mod kept_waiting;
 mod lane;
 mod limits;
 mod listener;
+mod mappings;
 mod posts;
 mod refusals;
 mod sandbox;

@@ -1,6 +1,5 @@
 //! The socket: who may connect, and what becomes of whoever does.
 
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,8 +11,9 @@ use kmt_calls::wire::{decode, encode};
 use kmt_link::socket::{Hello, Packets, Response, Told, VERSION};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags};
+use shared_words::StoresElsewhere;
 
-use crate::client::{Client, Peer, Places};
+use crate::client::{Brought, Client, Peer, Places};
 use crate::limits::Limits;
 use crate::socket::Socket;
 use crate::user::{Count, User, Users};
@@ -171,12 +171,12 @@ impl Shared {
     fn meet(&self, connection: Packets, peer: Peer, user: Arc<User>, places: Places) {
         match hello(&connection) {
             Ok(_) if self.host.has_failed() => refuse(&connection, peer, "the kernel has failed".to_owned()),
-            Ok(stream) => {
+            Ok(brought) => {
                 let told = Told { pushed: 0, response: Response::Done };
                 if connection.send(&encode(&told, Vec::new()), &[]).is_err() {
                     return;
                 }
-                match Client::begin(&self.host, user, peer, places, connection, stream) {
+                match Client::begin(&self.host, user, peer, places, connection, brought) {
                     Ok(client) => {
                         let mut clients = self.clients();
                         clients.retain(|client| client.strong_count() > 0);
@@ -197,12 +197,17 @@ impl Shared {
     }
 }
 
-/// The first message, which brings the stream.
-fn hello(connection: &Packets) -> Result<OwnedFd, String> {
-    let first = connection.receive_patiently(HELLO_WITHIN, HELLO_BYTES_MAX, 1);
-    let (bytes, mut files) = first.map_err(|error| error.to_string())?;
+/// The first message, which brings the stream, and perhaps that by which stores are held.
+fn hello(connection: &Packets) -> Result<Brought, String> {
+    let first = connection.receive_patiently(HELLO_WITHIN, HELLO_BYTES_MAX, 2);
+    let (bytes, files) = first.map_err(|error| error.to_string())?;
     match decode(&bytes) {
-        Ok(Hello { magic: Hello::MAGIC, version: VERSION }) => files.pop().ok_or_else(|| "it brings no stream".into()),
+        Ok(Hello { magic: Hello::MAGIC, version: VERSION }) => {
+            let mut files = files.into_iter();
+            let stream = Packets::new(files.next().ok_or("it brings no stream")?);
+            let stores = files.next().map(StoresElsewhere::given).transpose();
+            Ok(Brought { stream, stores: stores.map_err(|reason| format!("its second descriptor: {reason}"))? })
+        }
         Ok(Hello { magic: Hello::MAGIC, version }) => {
             Err(format!("it speaks version {version}, and this kernel {VERSION}"))
         }

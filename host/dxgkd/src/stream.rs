@@ -1,5 +1,6 @@
 //! What a client is told on its stream, in order. It is told under the kernel's lock, where nobody waits for a client: what its socket takes
-//! at once is sent at once, and the rest is noted, and sent by a thread of the client's own, which also looks whether it answers in time.
+//! at once is sent at once, and the rest is noted, and sent by a thread of the client's own, which also looks whether it answers in time. That
+//! thread holds the client's stores, too, where it need not be asked to do so: changing its memory may take as long as it changes that itself.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::AsFd;
@@ -9,14 +10,21 @@ use std::time::{Duration, Instant};
 use dxgk_host::FilePiece;
 use kmt_calls::MappingId;
 use kmt_calls::wire::encode;
-use kmt_link::socket::{FILES_MAX, PacketError, Packets, PieceOf, Push, Said};
+use kmt_link::socket::{FILES_MAX, PacketError, Packets, PieceOf, Placed, Push, Said};
 use rustix::io::Errno;
-use shared_words::{ClientAccess, LentFile, LentPages};
+use shared_words::{ClientAccess, LentFile, LentPages, StoresElsewhere};
 use wddm_types::PAGE_BYTES;
 
-use crate::kept_waiting::KeptWaiting;
 use crate::limits::OfUser;
+use crate::mappings::{Mappings, Placement};
 use crate::user::{Place, User};
+
+/// What the thread that sends has to do, in order.
+enum Item {
+    Say(Message),
+    /// Stores into a mapping are to be held.
+    Hold(MappingId, Placement),
+}
 
 /// A message and the files that go with it.
 struct Message {
@@ -32,23 +40,22 @@ pub(crate) struct Stream {
     state: Mutex<State>,
     said: Condvar,
     user: Arc<User>,
+    /// By which its stores are held, if it has given that.
+    stores: Option<StoresElsewhere>,
 }
 
 #[derive(Default)]
 struct State {
     /// How many messages there have been.
     pushed: u64,
-    waiting: VecDeque<Message>,
+    waiting: VecDeque<Item>,
     /// The thread that sends is there, and sends nothing: what is said now may be sent at once.
     idle: bool,
     /// When it looks by itself whether the client has answered.
     looks_at: Option<Instant>,
     /// Files of these.
     waiting_files: u64,
-    /// Changes that the kernel waits for, of each mapping the oldest first, and since when.
-    unanswered: BTreeMap<MappingId, VecDeque<Instant>>,
-    /// How long it has waited before.
-    kept_waiting: KeptWaiting,
+    mappings: Mappings,
     /// Which page of words the client has, and in which file; one that is not lent any more is not kept for that.
     pages: BTreeMap<u64, Weak<LentFile>>,
     /// Nothing more is said, for this reason.
@@ -57,8 +64,8 @@ struct State {
 
 impl Stream {
     /// A stream to a client that leaves no more unheard, and takes no longer to answer, than its user's limits say.
-    pub fn new(packets: Packets, user: Arc<User>) -> Stream {
-        Stream { packets, state: Mutex::default(), said: Condvar::new(), user }
+    pub fn new(packets: Packets, user: Arc<User>, stores: Option<StoresElsewhere>) -> Stream {
+        Stream { packets, state: Mutex::default(), said: Condvar::new(), user, stores }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -97,7 +104,7 @@ impl Stream {
                     return;
                 }
                 state.waiting_files += files.len() as u64;
-                state.waiting.push_back(Message { push, files, _place: place });
+                state.waiting.push_back(Item::Say(Message { push, files, _place: place }));
             }
         }
         self.said.notify_one();
@@ -138,9 +145,12 @@ impl Stream {
         self.push_locked(&mut state, push, vec![FilePiece { file, offset, bytes: PAGE_BYTES }]);
     }
 
-    /// Notes what a mapping shows, in as many messages as its files need.
+    /// Notes what a mapping shows, in as many messages as its files need. What it shows instead of something else is to be answered for.
     pub fn push_shows(&self, mapping: MappingId, size_bytes: u64, pieces: Vec<FilePiece>) {
         let mut state = self.state();
+        if state.mappings.shows(mapping, size_bytes, Instant::now()) {
+            self.expects(&state);
+        }
         let mut rest = pieces.into_iter().peekable();
         loop {
             let (mut files, mut sizes, mut parts): (Vec<FilePiece>, Vec<u64>, Vec<PieceOf>) = Default::default();
@@ -163,61 +173,85 @@ impl Stream {
         }
     }
 
-    /// The client is to answer for a change of a mapping.
-    pub fn expects(&self, mapping: MappingId) {
+    /// Notes that no store of the client into a mapping gets through from now on.
+    pub fn push_protected(&self, mapping: MappingId) {
         let mut state = self.state();
+        let placement = state.mappings.protected(mapping, Instant::now()).filter(|_| self.stores.is_some());
+        self.expects(&state);
+        match placement {
+            Some(placement) if state.ended.is_none() => {
+                state.waiting.push_back(Item::Hold(mapping, placement));
+                self.said.notify_one();
+            }
+            _ => self.push_locked(&mut state, Push::Protected(mapping), Vec::new()),
+        }
+    }
+
+    /// Notes that a mapping is gone: nobody need answer for it any more.
+    pub fn push_gone(&self, mapping: MappingId) {
+        let mut state = self.state();
+        state.mappings.gone(mapping, Instant::now());
+        self.push_locked(&mut state, Push::Gone(mapping), Vec::new());
+    }
+
+    /// Somebody is to answer in time.
+    fn expects(&self, state: &State) {
         let now = Instant::now();
-        state.unanswered.entry(mapping).or_default().push_back(now);
-        let by = now + state.kept_waiting.left(answer_within(&self.user), now);
+        let by = now + state.mappings.left(answer_within(&self.user), now);
         if state.looks_at.is_none_or(|looks| by < looks) {
             self.said.notify_one();
         }
     }
 
-    /// It has answered for the oldest.
+    /// The client says where it has mappings.
+    pub fn placed(&self, placed: &[Placed]) {
+        if !placed.is_empty() {
+            let mut state = self.state();
+            placed.iter().for_each(|Placed { mapping, address }| state.mappings.placed(*mapping, *address));
+        }
+    }
+
+    /// The oldest change of a mapping is answered for.
     pub fn answered(&self, mapping: MappingId) {
-        let mut state = self.state();
-        let Some(asked) = state.unanswered.get_mut(&mapping) else { return };
-        let oldest = asked.pop_front();
-        if asked.is_empty() {
-            state.unanswered.remove(&mapping);
-        }
-        if let Some(asked) = oldest {
-            state.kept_waiting.add(asked, Instant::now());
-        }
+        self.state().mappings.answered(mapping, Instant::now());
     }
 
-    /// It need not answer for this mapping any more.
-    pub fn expects_nothing(&self, mapping: MappingId) {
-        let mut state = self.state();
-        for asked in state.unanswered.remove(&mapping).into_iter().flatten() {
-            state.kept_waiting.add(asked, Instant::now());
+    /// Holds the client's stores, or says why it is to be ended: nobody could move its memory any more.
+    fn hold(&self, Placement { address, bytes }: Placement) -> Result<(), String> {
+        let stores = self.stores.as_ref().expect("without them the client is asked");
+        let held = stores.hold(address, bytes);
+        // A client whose stream has ended lets all stores go on, once: what is held behind that is let go here.
+        if self.has_ended() || self.packets.has_ended() {
+            // Its process may be gone.
+            let _ = stores.release(address, bytes);
         }
+        held.map_err(|error| format!("its stores cannot be held where it says that it has a mapping: {error}"))
     }
 
-    /// Sends until the client has gone or is over a limit; why it ended.
-    pub fn send_all(&self) -> String {
+    /// Sends until the client has gone or is over a limit; why it ended. `holds` is told of each mapping into which stores are held.
+    pub fn send_all(&self, holds: &dyn Fn(MappingId)) -> String {
         let within = answer_within(&self.user);
         loop {
-            let message = {
+            let item = {
                 let mut state = self.state();
                 loop {
                     if let Some(reason) = &state.ended {
                         return reason.clone();
                     }
-                    if let Some(message) = state.waiting.pop_front() {
-                        state.waiting_files -= message.files.len() as u64;
+                    if let Some(item) = state.waiting.pop_front() {
+                        if let Item::Say(message) = &item {
+                            state.waiting_files -= message.files.len() as u64;
+                        }
                         state.idle = false;
-                        break message;
+                        break item;
                     }
                     state.idle = true;
-                    let oldest = state.unanswered.values().flatten().min().copied();
-                    let Some(asked) = oldest else {
+                    let Some(asked) = state.mappings.waited_for_since() else {
                         state.looks_at = None;
                         state = self.said.wait(state).unwrap_or_else(PoisonError::into_inner);
                         continue;
                     };
-                    let may = state.kept_waiting.left(within, Instant::now());
+                    let may = state.mappings.left(within, Instant::now());
                     let left = may.saturating_sub(asked.elapsed());
                     if left.is_zero() {
                         return format!("it has not answered for a mapping within {may:.0?}, of {within:?} in all");
@@ -225,6 +259,17 @@ impl Stream {
                     state.looks_at = Some(Instant::now() + left);
                     state = self.said.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
                 }
+            };
+            let message = match item {
+                Item::Say(message) => message,
+                Item::Hold(mapping, placement) => match self.hold(placement) {
+                    Ok(()) => {
+                        self.answered(mapping);
+                        holds(mapping);
+                        continue;
+                    }
+                    Err(reason) => return reason,
+                },
             };
             let files: Vec<_> = message.files.iter().map(|piece| piece.file.as_fd()).collect();
             // One that hears nothing would keep this thread in the middle of a message, where nobody looks whether it has answered.
@@ -263,120 +308,4 @@ const PARTS_MAX: usize = 4096;
 const ANSWER_BYTES_MAX: usize = 64;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use crate::limits::{Limits, ProcessLimits, UNLIMITED, UserLimits};
-    use crate::user::Users;
-
-    const SHORT: Duration = Duration::from_millis(20);
-
-    fn user(unheard: u64, together: u64) -> Arc<User> {
-        let process = ProcessLimits { unheard, answer_ms: SHORT.as_millis() as u64, ..ProcessLimits::default() };
-        let user = UserLimits { unheard: together, ..UserLimits::default() };
-        Users::default().find(1000, &Limits { process, user, ..Limits::default() })
-    }
-
-    fn stream_of(user: &Arc<User>) -> (Stream, Packets) {
-        let (ours, theirs) = Packets::pair().expect("two descriptors");
-        (Stream::new(ours, Arc::clone(user)), Packets::new(theirs))
-    }
-
-    /// A stream, and the client's end of it.
-    fn stream(unheard: u64) -> (Stream, Packets) {
-        stream_of(&user(unheard, UNLIMITED))
-    }
-
-    #[test]
-    fn who_does_not_answer_for_a_mapping_is_ended() {
-        let (stream, _client) = stream(8);
-        stream.expects(MappingId(1));
-        stream.push(Push::Protected(MappingId(1)), Vec::new());
-        assert!(stream.send_all().contains("has not answered for a mapping within 20ms, of 20ms in all"));
-    }
-
-    #[test]
-    fn who_answers_for_one_of_two_changes_is_ended_for_the_other() {
-        let (stream, _client) = stream(8);
-        stream.expects(MappingId(1));
-        stream.expects(MappingId(1));
-        stream.answered(MappingId(1));
-        assert!(stream.send_all().contains("has not answered for a mapping"));
-    }
-
-    #[test]
-    fn who_answers_is_not() {
-        let (stream, client) = stream(8);
-        stream.expects(MappingId(1));
-        stream.answered(MappingId(1));
-        stream.expects(MappingId(2));
-        stream.expects(MappingId(2));
-        stream.expects_nothing(MappingId(2));
-        std::thread::scope(|scope| {
-            let sends = scope.spawn(|| stream.send_all());
-            std::thread::sleep(3 * SHORT);
-            assert!(!sends.is_finished());
-            drop(client);
-            stream.end("over");
-            assert_eq!(sends.join().expect("no panic"), "over");
-        });
-    }
-
-    #[test]
-    fn whoever_hears_slowly_hears_all_in_order() {
-        let process = ProcessLimits { unheard: UNLIMITED, ..ProcessLimits::default() };
-        let user = UserLimits { unheard: UNLIMITED, ..UserLimits::default() };
-        let user = Users::default().find(1000, &Limits { process, user, ..Limits::default() });
-        let (stream, client) = stream_of(&user);
-        std::thread::scope(|scope| {
-            let sends = scope.spawn(|| stream.send_all());
-            // Some are sent at once; of the others there are more than any socket takes.
-            for part in 0..4 {
-                let mappings = part * 5_000..(part + 1) * 5_000;
-                mappings.clone().for_each(|mapping| stream.push(Push::Gone(MappingId(mapping)), Vec::new()));
-                for mapping in mappings {
-                    let (bytes, _) = client.receive(64, 0).expect("a message");
-                    assert_eq!(kmt_calls::wire::decode::<Push>(&bytes).ok(), Some(Push::Gone(MappingId(mapping))));
-                }
-            }
-            stream.end("over");
-            assert_eq!(sends.join().expect("no panic"), "over");
-        });
-        assert_eq!(stream.pushed(), 20_000);
-    }
-
-    #[test]
-    fn who_leaves_too_much_unheard_is_ended_and_nothing_more_is_kept_for_it() {
-        let (stream, _client) = stream(3);
-        for mapping in 0..4 {
-            stream.push(Push::Gone(MappingId(mapping)), Vec::new());
-        }
-        assert_eq!(stream.pushed(), 3);
-        assert!(stream.has_ended() && stream.state().waiting.is_empty());
-        assert!(stream.send_all().contains("limit of unheard messages: the process has 3 of 3"));
-    }
-
-    #[test]
-    fn who_hears_nothing_keeps_no_thread() {
-        let (stream, _client) = stream(UNLIMITED);
-        // More than any socket takes.
-        for mapping in 0..100_000 {
-            stream.push(Push::Gone(MappingId(mapping)), Vec::new());
-        }
-        assert!(stream.send_all().contains("has heard nothing"));
-    }
-
-    #[test]
-    fn the_clients_of_a_user_share_what_they_may_leave_unheard() {
-        let user = user(UNLIMITED, 5);
-        let ((first, _first), (second, _second)) = (stream_of(&user), stream_of(&user));
-        (0..3).for_each(|mapping| first.push(Push::Gone(MappingId(mapping)), Vec::new()));
-        (0..2).for_each(|mapping| second.push(Push::Gone(MappingId(mapping)), Vec::new()));
-        assert!(!first.has_ended() && !second.has_ended());
-        second.push(Push::Gone(MappingId(2)), Vec::new());
-        assert!(second.send_all().contains("the processes of its user have 5"));
-        // What it had is the other's.
-        (0..2).for_each(|mapping| first.push(Push::Gone(MappingId(mapping)), Vec::new()));
-        assert!(!first.has_ended());
-    }
-}
+mod tests;

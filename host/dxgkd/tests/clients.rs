@@ -148,9 +148,7 @@ fn a_client_that_dies_in_a_call_leaves_nobody_waiting() {
     connection.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");
     connection.receive(4096, 0).expect("it is a client");
     let ask = |call| {
-        connection
-            .send(&encode(&Asked { after: 0, request: Request::Call(call) }, Vec::new()), &[])
-            .expect("it listens");
+        connection.send(&encode(&Asked::only(Request::Call(call)), Vec::new()), &[]).expect("it listens");
     };
     ask(Call::Event(EventCall::Create { manual_reset: false }));
     let (bytes, _) = connection.receive(4096, 0).expect("an answer");
@@ -188,7 +186,7 @@ fn who_is_no_client_is_refused_with_the_reason() {
     let (_ours, theirs) = Packets::pair().expect("two descriptors");
     let says = |message: Vec<u8>, files: usize| {
         let connection = served.raw();
-        connection.send(&message, &[theirs.as_fd(), theirs.as_fd()][..files]).expect("it listens");
+        connection.send(&message, &[theirs.as_fd(), theirs.as_fd(), theirs.as_fd()][..files]).expect("it listens");
         refused(&connection)
     };
     assert_eq!(says(b"GET / HTTP/1.1".to_vec(), 0), "it is no client");
@@ -197,7 +195,8 @@ fn who_is_no_client_is_refused_with_the_reason() {
     let expected = format!("it speaks version 77, and this kernel {VERSION}");
     assert_eq!(says(encode(&other, Vec::new()), 1), expected);
     assert_eq!(says(encode(&Hello::OURS, Vec::new()), 0), "it brings no stream");
-    assert!(says(encode(&Hello::OURS, Vec::new()), 2).contains("more descriptors"));
+    assert_eq!(says(encode(&Hello::OURS, Vec::new()), 2), "its second descriptor: it is none by which stores are held");
+    assert!(says(encode(&Hello::OURS, Vec::new()), 3).contains("more descriptors"));
     assert!(says(vec![0; 4096], 1).contains("longer than it may be"));
     served.until_clients_are(0);
     open(&served.connect());
@@ -207,11 +206,9 @@ fn who_is_no_client_is_refused_with_the_reason() {
 fn a_client_that_says_what_no_client_says_is_ended_and_nobody_else() {
     let served = Served::start(Limits::default());
     let honest = served.connect();
-    for (message, files) in [
-        (b"\xff\xff\xff\xff".to_vec(), 0),
-        (Vec::new(), 0),
-        (encode(&Asked { after: 0, request: Request::Now }, Vec::new()), 1),
-    ] {
+    for (message, files) in
+        [(b"\xff\xff\xff\xff".to_vec(), 0), (Vec::new(), 0), (encode(&Asked::only(Request::Now), Vec::new()), 1)]
+    {
         let connection = served.raw();
         let (_stream, theirs) = Packets::pair().expect("two descriptors");
         connection.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");

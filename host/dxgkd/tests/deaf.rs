@@ -81,7 +81,7 @@ fn gone() -> Refusal {
 impl Link for Deaf {
     fn call(&self, call: Call) -> Result<Reply, Refusal> {
         let lane = self.lane.lock().expect("no panic");
-        lane.send(&encode(&Asked { after: 0, request: Request::Call(call) }, Vec::new()), &[]).map_err(|_| gone())?;
+        lane.send(&encode(&Asked::only(Request::Call(call)), Vec::new()), &[]).map_err(|_| gone())?;
         let (bytes, _) = lane.receive(MESSAGE_MAX, 0).map_err(|_| gone())?;
         match decode::<Told>(&bytes).expect("a response").response {
             Response::Answer(result) => result,

@@ -130,7 +130,7 @@ impl Raw {
 
     fn say(&self, call: Call) {
         // A kernel that has ended this client hears nothing more.
-        let _ = self.lane.send(&encode(&Asked { after: 0, request: Request::Call(call) }, Vec::new()), &[]);
+        let _ = self.lane.send(&encode(&Asked::only(Request::Call(call)), Vec::new()), &[]);
     }
 
     fn ask(&self, call: Call) -> Option<Reply> {
@@ -213,7 +213,7 @@ fn floods_of_descriptors_and_of_what_nobody_hears_end_whoever_floods() {
         let client = served.raw();
         assert_eq!(client.hear(), Some(Response::Done));
         let files = vec![client.lane.as_fd(); descriptors];
-        client.lane.send(&encode(&Asked { after: 0, request: Request::Now }, Vec::new()), &files).expect("it listens");
+        client.lane.send(&encode(&Asked::only(Request::Now), Vec::new()), &files).expect("it listens");
         assert_eq!(client.hear(), None, "{descriptors} descriptors");
     }
     // Each fence is told of on the stream, which nobody hears.

@@ -94,7 +94,7 @@ fn begin(served: &Served) -> (Packets, Packets) {
     let (stream, theirs) = Packets::pair().expect("two descriptors");
     let lane = Packets::new(socket);
     lane.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");
-    lane.send(&encode(&Asked { after: 0, request: Request::Now }, Vec::new()), &[]).expect("it listens");
+    lane.send(&encode(&Asked::only(Request::Now), Vec::new()), &[]).expect("it listens");
     let told: Told = loop {
         let (bytes, _) = lane.receive(1 << 16, 1).expect("an answer");
         if let Ok(told) = decode::<Told>(&bytes) {

@@ -10,7 +10,7 @@ use kmt_calls::{DoorbellAddress, MappingId, Notification};
 use shared_words::{AddressRange, Memory, ReadOnlyMemory};
 use wddm_types::PAGE_BYTES;
 
-use super::message::{PieceOf, Push, Said};
+use super::message::{PieceOf, Placed, Push, Said};
 use super::packet::{FILES_MAX, PacketError};
 use super::packets::{MESSAGE_MAX, Packets};
 use crate::{CpuMapping, DoorbellPage, Piece, tell};
@@ -31,7 +31,9 @@ struct Heard {
     ended: bool,
     pages: BTreeMap<u64, Page>,
     mappings: BTreeMap<MappingId, Arc<CpuMapping>>,
-    /// Those into which nobody stores until they show something else.
+    /// Those that have come since the kernel was told where such are.
+    placed: Vec<Placed>,
+    /// Those into which nobody stores until they show something else, because the kernel has said so; what it holds itself is not known here.
     held: BTreeMap<MappingId, Arc<CpuMapping>>,
     doorbells: BTreeMap<DoorbellAddress, Arc<DoorbellPage>>,
     /// Parts of a change whose end has not been heard.
@@ -62,6 +64,11 @@ impl Hearing {
     /// What a lock shows.
     pub fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>> {
         self.heard().mappings.get(&mapping).cloned()
+    }
+
+    /// Where mappings are that have come since this was asked last.
+    pub fn take_placed(&self) -> Vec<Placed> {
+        std::mem::take(&mut self.heard().placed)
     }
 
     /// A doorbell.
@@ -126,7 +133,11 @@ impl Hearing {
                     known.show(pieces);
                     return Ok(Some(mapping));
                 }
-                heard.mappings.insert(mapping, Arc::new(shown(size_bytes, pieces)));
+                let shown = shown(size_bytes, pieces);
+                if let Some(range) = shown.range() {
+                    heard.placed.push(Placed { mapping, address: range.base().as_ptr() as u64 });
+                }
+                heard.mappings.insert(mapping, Arc::new(shown));
                 Ok(None)
             }
             Push::Protected(mapping) => {
@@ -140,6 +151,7 @@ impl Hearing {
             Push::Gone(mapping) => {
                 let known = heard.mappings.remove(&mapping);
                 heard.held.remove(&mapping);
+                heard.placed.retain(|placed| placed.mapping != mapping);
                 drop(heard);
                 known.ok_or(PacketError::Malformed("no mapping of this process"))?.end();
                 Ok(None)
@@ -172,10 +184,13 @@ impl Hearing {
         let mut heard = self.heard();
         heard.ended = true;
         let held = std::mem::take(&mut heard.held);
+        let others: Vec<_> = heard.mappings.values().cloned().collect();
         drop(heard);
         self.changed.notify_all();
         // Nobody says any more what they show: whoever sleeps on a store there goes on, in memory that is nobody's.
         held.into_values().for_each(|mapping| mapping.end());
+        // Which of the others the kernel has held itself it has not said. It does so no more: it sees that the stream has ended.
+        others.iter().for_each(|mapping| mapping.release());
     }
 }
 

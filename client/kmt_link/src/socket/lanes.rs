@@ -1,14 +1,15 @@
 //! The lanes of a process: a request takes one that is free and waits on it for its response. When all are taken, another is made, so
 //! that no call waits behind one that sleeps in the kernel. Of calls that nobody waits for the next request tells how many there were, so
-//! that they are made before it whatever lane they took.
+//! that they are made before it whatever lane they took; and each request tells where mappings are that were shown since the last.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kmt_calls::Call;
 use kmt_calls::wire::{decode, encode};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use super::hearing::Hearing;
 use super::message::{Asked, Request, Response, Told};
 use super::packet::{PACKET_BYTES, PacketError};
 use super::packets::{MESSAGE_MAX, Packets};
@@ -19,12 +20,14 @@ pub(super) struct Lanes {
     free: Mutex<Vec<Packets>>,
     /// Calls that nobody waits for.
     posted: AtomicU64,
+    /// What has been heard, of which requests tell the kernel.
+    hearing: Arc<Hearing>,
 }
 
 impl Lanes {
     /// The first of them.
-    pub fn new(first: Packets) -> Lanes {
-        Lanes { free: Mutex::new(vec![first.shortly()]), posted: AtomicU64::new(0) }
+    pub fn new(first: Packets, hearing: Arc<Hearing>) -> Lanes {
+        Lanes { free: Mutex::new(vec![first.shortly()]), posted: AtomicU64::new(0), hearing }
     }
 
     /// What the kernel answers. A lane whose peer has gone, or says what no kernel says, is not used again.
@@ -69,7 +72,8 @@ impl Lanes {
     }
 
     fn asked(&self, request: Request) -> Vec<u8> {
-        encode(&Asked { after: self.posted.load(Ordering::Acquire), request }, Vec::new())
+        let (after, placed) = (self.posted.load(Ordering::Acquire), self.hearing.take_placed());
+        encode(&Asked { after, placed, request }, Vec::new())
     }
 
     /// A lane that nobody uses.

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use kmt_calls::wire::encode;
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use shared_words::{Memory, ReadOnlyWord};
+use shared_words::{Memory, ReadOnlyWord, StoresElsewhere};
 use wddm_types::{Blame, NtStatus, PAGE_BYTES, RawHandle, WordAddress};
 
 use super::hearing::{Hearing, Page, listen};
@@ -76,7 +76,8 @@ impl SocketLink {
         let first = Packets::new(socket);
         let (stream, theirs) = Packets::pair().map_err(PacketError::System)?;
         // Whoever does not even listen to this may have said why.
-        let _ = first.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]);
+        let files: Vec<_> = [Some(theirs.as_fd()), StoresElsewhere::ours()].into_iter().flatten().collect();
+        let _ = first.send(&encode(&Hello::OURS, Vec::new()), &files);
         // The kernel's own end is the only one: when it goes, the stream ends.
         drop(theirs);
         match response(&first, 0)?.0.response {
@@ -90,7 +91,12 @@ impl SocketLink {
             let listen = move || listen(&stream, &hearing);
             std::thread::Builder::new().name("kmt stream".into()).spawn(listen).expect("the system gives a thread")
         };
-        Ok(Arc::new(SocketLink { lanes: Lanes::new(first), stream, hearing, listener: Some(listener) }))
+        Ok(Arc::new(SocketLink {
+            lanes: Lanes::new(first, Arc::clone(&hearing)),
+            stream,
+            hearing,
+            listener: Some(listener),
+        }))
     }
 
     /// The page in which a word lies.

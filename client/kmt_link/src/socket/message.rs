@@ -4,9 +4,10 @@ use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use serde::{Deserialize, Serialize};
 
 /// The version of everything here and of the calls; a kernel speaks one.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
-/// The first message on a connection to a kernel, with the other end of what becomes the stream.
+/// The first message on a connection to a kernel, with the other end of what becomes the stream; and, if the operating system holds stores
+/// here, that by which the kernel can have them held ([`shared_words::StoresElsewhere`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`Hello::MAGIC`].
@@ -30,8 +31,26 @@ pub const CALLS_MAX: usize = 16;
 pub struct Asked {
     /// So many calls of the process that nobody waits for are over before this is looked at, on whatever lane they came.
     pub after: u64,
+    /// Where it has mappings that it was shown since it asked last.
+    pub placed: Vec<Placed>,
     /// What it asks.
     pub request: Request,
+}
+
+impl Asked {
+    /// A request with which nothing else is said.
+    pub fn only(request: Request) -> Asked {
+        Asked { after: 0, placed: Vec::new(), request }
+    }
+}
+
+/// A mapping that the process has at an address of its own, from which it does not go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Which.
+    pub mapping: MappingId,
+    /// The first byte's address.
+    pub address: u64,
 }
 
 /// What a process asks on a lane.
@@ -115,7 +134,8 @@ pub enum Push {
         /// No more parts follow.
         complete: bool,
     },
-    /// No store into it gets through until it shows something; to be answered with the mapping's name.
+    /// No store into it gets through until it shows something; to be answered with the mapping's name. Not said where the kernel can see
+    /// to that itself.
     Protected(MappingId),
     /// It is gone.
     Gone(MappingId),

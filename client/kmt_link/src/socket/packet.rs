@@ -193,6 +193,13 @@ impl Connection {
         }
     }
 
+    /// Whether either end has ended it.
+    pub fn has_ended(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::empty())];
+        // If that cannot be found out, nothing has ended it.
+        poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::HUP)
+    }
+
     /// Ends the connection for both: whoever waits at either end is told that the peer has gone.
     pub fn close(&self) {
         // A peer that has gone already has closed it.

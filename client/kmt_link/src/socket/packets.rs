@@ -178,6 +178,11 @@ impl Packets {
         }
     }
 
+    /// Whether the connection has ended, by either end: nothing more is said on it.
+    pub fn has_ended(&self) -> bool {
+        self.connection.has_ended()
+    }
+
     /// Ends the connection for both: whoever waits at either end is told that the peer has gone.
     pub fn close(&self) {
         self.connection.close();

@@ -86,8 +86,7 @@ impl Memory {
         let replaced = self.write_to(offset, bytes, file, at).and_then(|()| self.map_filled(offset, bytes, file, at));
         match replaced {
             Ok(()) => faults.wake(base, bytes),
-            // SAFETY: they are held.
-            Err(_) => unsafe { faults.release(base, bytes) },
+            Err(_) => faults.release(base, bytes).expect("they are held"),
         }
         replaced
     }

@@ -10,9 +10,10 @@ use kmt_calls::{
     Call, DoorbellAddress, EventCall, MakeResidentFlags, MappingId, NativeFenceRequest, PriorityCall, QueueCall,
     QueueFlags, Reply, SyncCall,
 };
-use kmt_link::socket::{Asked, Hello, Packets, Request, Response, Said, Told};
+use kmt_link::socket::{Asked, Hello, Packets, Placed, Request, Response, Said, Told};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use shared_words::StoresElsewhere;
 use sim::Random;
 use wddm_types::{Luid, NodeId, RawHandle};
 
@@ -89,7 +90,7 @@ impl Attacker {
         let after = connection.posted + u64::from(odd && self.dice.chance(1));
         let posts = matches!(request, Request::Post(_));
         connection.posted += u64::from(posts);
-        let asked = Asked { after, request };
+        let asked = Asked { after, placed: self.placed(&connection), request };
         let mut bytes = encode(&asked, Vec::new());
         if odd {
             self.spoil(&mut bytes);
@@ -136,11 +137,29 @@ impl Attacker {
         if self.dice.chance(5) && self.dice.odd() {
             self.spoil(&mut hello);
         }
+        // Most let their stores be held, as the library does; or bring what cannot do that.
+        let stores = match self.dice.below(20) {
+            0 => Some(calls.as_fd()),
+            1..=5 => None,
+            _ => StoresElsewhere::ours(),
+        };
+        let files: Vec<_> = [Some(theirs.as_fd()), stores].into_iter().flatten().collect();
         // Whoever is refused at once finds out with its first message.
-        let _ = calls.send(&hello, &[theirs.as_fd()]);
+        let _ = calls.send(&hello, &files);
         let _ = calls.receive(1 << 12, 0);
         let spies = self.dice.chance(SPIES).then(|| Spy { known: Known::new(false), mappings: Vec::new() });
         Ok(Connection { calls, stream, spies, posted: 0 })
+    }
+
+    /// Where it says that it has mappings: it has them nowhere.
+    fn placed(&mut self, connection: &Connection) -> Vec<Placed> {
+        let known = connection.spies.as_ref().and_then(|spy| spy.mappings.last().copied());
+        if !self.dice.chance(5) {
+            return Vec::new();
+        }
+        let mapping = known.filter(|_| self.dice.odd()).unwrap_or(MappingId(self.dice.below(8)));
+        let address = [0, 0x1000, u64::MAX - 0xfff, 1 << 63][self.dice.below(4) as usize];
+        vec![Placed { mapping, address }]
     }
 
     /// What a client would say on its stream, of doorbells and mappings that it has or has not.

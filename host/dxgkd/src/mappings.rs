@@ -1,0 +1,111 @@
+//! The mappings of a client: which it has been shown and where it has them, which changes of them it is to answer for, and for how long it
+//! has kept the kernel waiting by that.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use kmt_calls::MappingId;
+
+use crate::kept_waiting::KeptWaiting;
+
+/// All of a client's.
+#[derive(Default)]
+pub(crate) struct Mappings {
+    known: BTreeMap<MappingId, Known>,
+    kept_waiting: KeptWaiting,
+}
+
+/// One that it has been shown.
+struct Known {
+    bytes: u64,
+    /// Where it says that it has it.
+    address: Option<u64>,
+    /// Changes that the kernel waits for, the oldest first, and since when.
+    unanswered: VecDeque<Instant>,
+}
+
+/// Addresses of a client's process, as it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placement {
+    pub address: u64,
+    pub bytes: u64,
+}
+
+impl Mappings {
+    /// The client is shown something by a mapping. True: it is to answer for that, because it was shown something before.
+    pub fn shows(&mut self, mapping: MappingId, bytes: u64, now: Instant) -> bool {
+        let new = Known { bytes, address: None, unanswered: VecDeque::new() };
+        let is_known = self.known.contains_key(&mapping);
+        let known = self.known.entry(mapping).or_insert(new);
+        if is_known {
+            known.unanswered.push_back(now);
+        }
+        is_known
+    }
+
+    /// No store of the client gets through any more, for which somebody is to answer: whoever holds its stores, if that can be done here.
+    /// It can where the client has the mapping at an address, and shows there what it was told last.
+    pub fn protected(&mut self, mapping: MappingId, now: Instant) -> Option<Placement> {
+        // What it was never shown it does not have.
+        let known = self.known.get_mut(&mapping)?;
+        let Known { bytes, address, unanswered } = known;
+        let placement = address.filter(|_| unanswered.is_empty()).map(|address| Placement { address, bytes: *bytes });
+        unanswered.push_back(now);
+        placement
+    }
+
+    /// The client says where it has a mapping. Of those that it has not it may say what it likes.
+    pub fn placed(&mut self, mapping: MappingId, address: u64) {
+        if let Some(known) = self.known.get_mut(&mapping) {
+            known.address = Some(address);
+        }
+    }
+
+    /// The oldest change of a mapping is answered for.
+    pub fn answered(&mut self, mapping: MappingId, now: Instant) {
+        let asked = self.known.get_mut(&mapping).and_then(|known| known.unanswered.pop_front());
+        asked.into_iter().for_each(|asked| self.kept_waiting.add(asked, now));
+    }
+
+    /// The client has it no more, and need not answer for it.
+    pub fn gone(&mut self, mapping: MappingId, now: Instant) {
+        let known = self.known.remove(&mapping);
+        known.into_iter().flat_map(|known| known.unanswered).for_each(|asked| self.kept_waiting.add(asked, now));
+    }
+
+    /// Since when it is waited for.
+    pub fn waited_for_since(&self) -> Option<Instant> {
+        self.known.values().flat_map(|known| &known.unanswered).min().copied()
+    }
+
+    /// For how long the client may still keep the kernel waiting, of all that it may.
+    pub fn left(&self, within: Duration, now: Instant) -> Duration {
+        self.kept_waiting.left(within, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_are_held_here_where_the_client_has_what_it_was_shown_last_and_nowhere_else() {
+        let (mut mappings, now, mapping) = (Mappings::default(), Instant::now(), MappingId(1));
+        assert_eq!(mappings.protected(mapping, now), None, "it was never shown anything");
+        mappings.placed(mapping, 0x1000);
+        assert!(!mappings.shows(mapping, 4096, now), "the first it sees with an answer");
+        assert_eq!(mappings.protected(mapping, now), None, "where it is was said of what was not there");
+        mappings.answered(mapping, now);
+        mappings.placed(mapping, 0x2000);
+        let placement = Some(Placement { address: 0x2000, bytes: 4096 });
+        assert_eq!(mappings.protected(mapping, now), placement);
+        assert!(mappings.shows(mapping, 4096, now));
+        mappings.answered(mapping, now);
+        assert_eq!(mappings.protected(mapping, now), None, "it has not answered for what it shows");
+        (0..2).for_each(|_| mappings.answered(mapping, now));
+        assert_eq!(mappings.waited_for_since(), None);
+        assert_eq!(mappings.protected(mapping, now), placement, "it stays where it is");
+        mappings.gone(mapping, now);
+        assert_eq!((mappings.waited_for_since(), mappings.protected(mapping, now)), (None, None));
+    }
+}
