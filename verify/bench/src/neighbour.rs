@@ -6,8 +6,12 @@
 //! busy with its own memory; what an attacker is to be judged by is what it takes beyond that. So the neighbour that is compared with has the
 //! attacker's lives, each up to the same call, with as many queues, doorbells, fences, names, submissions and moves of memory; but it computes
 //! in memory of its own meanwhile and not in what it shares, it says and names nothing that is wrong, and it gives back what it has and then goes. The honest
-//! client's rounds in a second beside the one are divided by those beside the other, in turn, in one run, at one kernel. How many rounds it
-//! gets beside another honest client, and alone, is printed.
+//! client's rounds in a second beside the one are divided by those beside the other, in turn, in one run, at one kernel. Both begin with the
+//! same life. How many rounds it gets beside another honest client, and alone, is printed.
+//!
+//! It is measured twice. Where there are as many processors as here, a program takes from others by how its own threads sleep and wake, with
+//! which no kernel of ours has to do. So in the second row the threads of whoever is beside it, attacker or not, give way to all others
+//! (`nice`): what is missing there, the kernel has let it take.
 //!
 //! A round of the honest client goes through everything that clients share: the doorbell and the engine, the kernel's lock, the paging ring
 //! twice (its memory is moved out and back), and a lock of that memory, whose content is verified. What the attacker does is `attacker`.
@@ -69,25 +73,49 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     let socket = kernel.path().expect("a kernel that is served").to_string_lossy().into_owned();
     let start = |part| program.start(&[part, &socket]);
     let mut pair = Pair { honest: start("worker")?, neighbour: start("neighbour")?, lives: 0 };
+    let mut giving_way = Pair { honest: start("worker")?, neighbour: start("giving-way")?, lives: 0 };
     let before = Held::settled(&kernel, GONE_WITHIN);
-    pair.rate(Beside::Attacker, period)?;
+    for pair in [&mut pair, &mut giving_way] {
+        pair.rate(Beside::Attacker, period)?;
+    }
     let mut left = before.left_within(&kernel, GONE_WITHIN, &MADE_ONCE)?;
     let before = Held::now(&kernel);
-    let (mut behaved, mut attacked, mut honest, mut alone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for nth in 0..pairs {
-        behaved.push(pair.rate(Beside::Behaved, period)?);
-        attacked.push(pair.rate(Beside::Attacker, period)?);
-        if nth % 10 == 0 {
-            honest.push(pair.rate(Beside::Honest, period)?);
-            alone.push(pair.rate(Beside::Nobody, period)?);
-        }
-    }
+    let rows = [
+        pair.compare("honest client beside an attacker, of its share", period, pairs)?,
+        giving_way.compare("the same, where the attacker's own threads give way", period, pairs)?,
+    ];
     left.extend(before.left_within(&kernel, GONE_WITHIN, &[])?);
-    let ratio = Some(median_ratio(&attacked, &behaved));
-    let each_second = |rates: Vec<f64>| format!("{:.0}/s", median(rates));
-    Ok(vec![
-        Row {
-            measure: "honest client beside an attacker, of its share".into(),
+    let lives = pair.lives + giving_way.lives;
+    let nothing = Row {
+        measure: "what is left of the attacker".into(),
+        ours: format!("{} things of {lives} lives{}", left.len(), listed(&left)),
+        peer: "descriptors, memory files, threads, the kernel's objects".into(),
+        ratio: None,
+        goal: Goal::Zero { counted: left.len() as u64 },
+    };
+    Ok(rows.into_iter().chain([nothing]).collect())
+}
+
+fn listed(left: &[String]) -> String {
+    if left.is_empty() { String::new() } else { format!(": {}", left.join(", ")) }
+}
+
+impl Pair {
+    /// What the honest client gets beside the one and beside the other, in turn.
+    fn compare(&mut self, measure: &str, period: Duration, pairs: usize) -> Result<Row, BenchError> {
+        let (mut behaved, mut attacked, mut honest, mut alone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for nth in 0..pairs {
+            behaved.push(self.rate(Beside::Behaved, period)?);
+            attacked.push(self.rate(Beside::Attacker, period)?);
+            if nth % 10 == 0 {
+                honest.push(self.rate(Beside::Honest, period)?);
+                alone.push(self.rate(Beside::Nobody, period)?);
+            }
+        }
+        let ratio = Some(median_ratio(&attacked, &behaved));
+        let each_second = |rates: Vec<f64>| format!("{:.0}/s", median(rates));
+        Ok(Row {
+            measure: measure.into(),
             ours: each_second(attacked),
             peer: format!(
                 "beside one that behaves {}, that is honest {}, alone {}",
@@ -97,29 +125,16 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
             ),
             ratio,
             goal: Goal::AtLeast(GOAL),
-        },
-        Row {
-            measure: "what is left of the attacker".into(),
-            ours: format!("{} things of {} lives{}", left.len(), pair.lives, listed(&left)),
-            peer: "descriptors, memory files, threads, the kernel's objects".into(),
-            ratio: None,
-            goal: Goal::Zero { counted: left.len() as u64 },
-        },
-    ])
-}
+        })
+    }
 
-fn listed(left: &[String]) -> String {
-    if left.is_empty() { String::new() } else { format!(": {}", left.join(", ")) }
-}
-
-impl Pair {
     /// Rounds in a second of the honest client.
     fn rate(&mut self, beside: Beside, period: Duration) -> Result<f64, BenchError> {
-        self.neighbour.tell(match beside {
-            Beside::Nobody => "nobody",
-            Beside::Honest => "honest",
-            Beside::Behaved => "good",
-            Beside::Attacker => "bad",
+        self.neighbour.tell(&match beside {
+            Beside::Nobody => "nobody".into(),
+            Beside::Honest => "honest".into(),
+            Beside::Behaved => format!("good {}", self.lives),
+            Beside::Attacker => format!("bad {}", self.lives),
         })?;
         self.honest.tell(&period.as_millis().to_string())?;
         let rate = number(&self.honest.hear()?);
@@ -143,24 +158,29 @@ pub(crate) fn play_worker(measure: &Measure, socket: &Path) -> Result<(), BenchE
     Ok(())
 }
 
-/// Plays whoever is beside it: who that is, then "stop", which is answered with how many lives the attacker has had.
-pub(crate) fn play(measure: &Measure, socket: &Path) -> Result<(), BenchError> {
+/// Plays whoever is beside it: who that is and from which life on, then "stop", which is answered with how many lives the attacker has had.
+/// `gives_way`: to the operating system its threads are the last of all.
+pub(crate) fn play(measure: &Measure, socket: &Path, gives_way: bool) -> Result<(), BenchError> {
+    if gives_way {
+        rustix::process::nice(19)
+            .map_err(|error| BenchError::Device(format!("its threads do not give way: {error}")))?;
+    }
     let attacker = Attacker::new(socket);
     measure.say("ready")?;
     while let Some(who) = measure.next()? {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let neighbours = match who.as_str() {
-                "nobody" => Vec::new(),
-                "honest" => vec![
+            let neighbours = match who.split_once(' ').unwrap_or((&who, "")) {
+                ("nobody", _) => Vec::new(),
+                ("honest", _) => vec![
                     scope.spawn(|| connect(socket)?.work_until(&stop)),
                     scope.spawn(|| {
                         compute(&stop);
                         Ok(())
                     }),
                 ],
-                "good" => attacker.begin(scope, &stop, Manners::Good),
-                "bad" => attacker.begin(scope, &stop, Manners::Bad),
+                ("good", first) => attacker.begin(scope, &stop, Manners::Good, number(first)?),
+                ("bad", first) => attacker.begin(scope, &stop, Manners::Bad, number(first)?),
                 _ => return Err(BenchError::Device(format!("nobody is called {who:?}"))),
             };
             let told = measure.next();

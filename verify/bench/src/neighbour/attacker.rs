@@ -1,9 +1,8 @@
 //! A client that attacks: it stores all over what it shares with the kernel while the kernel works for it, floods it with fences, NT handles,
 //! descriptors, queues with doorbells and rings, has the engine reach where nothing is, sends what no client sends, and dies without a word.
 //!
-//! It has one life after the other, as fast as it can, and dies one call later each time; who has lived through all of them begins again.
-//! With good manners it has the same lives, each as far as to the same call; but it attacks nobody, and gives everything back before it
-//! goes.
+//! It has one life after the other, as fast as it can, and dies before another call each time, until it has died before each of them. With
+//! good manners it has the same lives, each as far as to the same call; but it attacks nobody, and gives everything back before it goes.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -27,6 +26,8 @@ use crate::report::BenchError;
 const FENCES: u64 = 64;
 /// Descriptors with a message that has use for none.
 const DESCRIPTORS: usize = 16;
+/// From the cut of a life to that of the next: a prime number, so that it meets every call.
+const CUT_STEP: u64 = 167;
 /// Where nothing is.
 const NOWHERE: GpuVa = GpuVa(0x7fff_0000);
 
@@ -43,17 +44,16 @@ pub(super) struct Attacker {
     /// What it stores into just now.
     shared: Mutex<Option<Lock>>,
     lives: AtomicU64,
-    /// Before which call it dies; of the first life before none.
-    dies_at: AtomicU64,
-    /// The same of lives with good manners: it goes.
-    goes_at: AtomicU64,
+    /// The life after this one, of whichever manners.
+    next: AtomicU64,
+    /// Calls of a whole life. Nothing is known of them before the first.
+    calls: AtomicU64,
 }
 
 impl Attacker {
     pub fn new(socket: &Path) -> Attacker {
-        let path = socket.to_owned();
-        let [dies_at, goes_at] = [u64::MAX; 2].map(AtomicU64::new);
-        Attacker { path, shared: Mutex::default(), lives: AtomicU64::new(0), dies_at, goes_at }
+        let [lives, next, calls] = [0; 3].map(AtomicU64::new);
+        Attacker { path: socket.to_owned(), shared: Mutex::default(), lives, next, calls }
     }
 
     /// How many lives it has had.
@@ -61,13 +61,25 @@ impl Attacker {
         self.lives.load(Ordering::Relaxed)
     }
 
-    /// Lives on two threads until it is to stop.
+    /// Before which call the next life is over. Lives that follow one another are cut far from one another, so that those of a short
+    /// time are short and long; as many as there are calls have been cut at each of them.
+    fn cut(&self) -> u64 {
+        let nth = self.next.fetch_add(1, Ordering::Relaxed);
+        match self.calls.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            calls => 1 + nth * CUT_STEP % calls,
+        }
+    }
+
+    /// Lives on two threads until it is to stop, from this life on.
     pub fn begin<'scope, 'a: 'scope>(
         &'a self,
         scope: &'scope Scope<'scope, '_>,
         stop: &'a AtomicBool,
         manners: Manners,
+        first: u64,
     ) -> Vec<ScopedJoinHandle<'scope, Result<(), BenchError>>> {
+        self.next.store(first, Ordering::Relaxed);
         let lives = scope.spawn(move || {
             while !stop.load(Ordering::Acquire) {
                 match manners {
@@ -101,7 +113,7 @@ impl Attacker {
     /// One life without an attack, up to its end or to the call that it does not make any more.
     fn live_well(&self) -> Result<(), BenchError> {
         let link = SocketLink::connect(&self.path).map_err(|error| BenchError::Device(error.to_string()))?;
-        let left = AtomicU64::new(self.goes_at.load(Ordering::Relaxed));
+        let left = AtomicU64::new(self.cut());
         let goes = Arc::new(AtomicBool::new(false));
         let gone = Arc::clone(&goes);
         let route = move |link: &SocketLink, call: Call| -> Result<Reply, Refusal> {
@@ -113,13 +125,9 @@ impl Attacker {
             link.call(call)
         };
         match self.work(Arc::new(Routed::new(link, route)), Manners::Good) {
-            Err(_) if goes.load(Ordering::Relaxed) => _ = self.goes_at.fetch_add(1, Ordering::Relaxed),
-            lived => {
-                lived?;
-                self.goes_at.store(1, Ordering::Relaxed);
-            }
+            Err(_) if goes.load(Ordering::Relaxed) => Ok(()),
+            lived => Ok(lived?),
         }
-        Ok(())
     }
 
     /// One life, up to its end or to the call before which it dies.
@@ -127,26 +135,22 @@ impl Attacker {
         let socket = connect(&self.path)?;
         let connection = socket.try_clone()?;
         let link = SocketLink::over(socket).map_err(|error| BenchError::Device(error.to_string()))?;
-        let left = AtomicU64::new(self.dies_at.load(Ordering::Relaxed));
-        let dies = Arc::new(AtomicBool::new(false));
-        let dead = Arc::clone(&dies);
+        let cut = self.cut();
+        let left = Arc::new(AtomicU64::new(cut));
+        let still = Arc::clone(&left);
         let route = move |link: &SocketLink, call: Call| -> Result<Reply, Refusal> {
-            if left.fetch_sub(1, Ordering::Relaxed) == 1 {
-                dead.store(true, Ordering::Relaxed);
+            if still.fetch_sub(1, Ordering::Relaxed) == 1 {
                 // It may have been ended already.
                 let _ = shutdown(&connection, Shutdown::Both);
             }
             link.call(call)
         };
-        let lived = self.work(Arc::new(Routed::new(link, route)), Manners::Bad);
+        // It ends as it ends: what a life asks for may be refused, by the device that it has lost for one.
+        let _ = self.work(Arc::new(Routed::new(link, route)), Manners::Bad);
         *self.shared() = None;
         self.lives.fetch_add(1, Ordering::Relaxed);
-        match lived {
-            // It has done all that it does.
-            Ok(()) => self.dies_at.store(1, Ordering::Relaxed),
-            Err(_) if dies.load(Ordering::Relaxed) => _ = self.dies_at.fetch_add(1, Ordering::Relaxed),
-            // What it asks for may be refused, by its device that it has lost for one.
-            Err(_) => self.dies_at.store(1, Ordering::Relaxed),
+        if cut == u64::MAX {
+            self.calls.store(cut - left.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         Ok(())
     }
@@ -202,7 +206,7 @@ impl Attacker {
         let Ok(socket) = connect(&self.path) else { return };
         let packets = Packets::new(socket);
         let files = [packets.as_fd(); DESCRIPTORS];
-        let _ = packets.send(&encode(&Asked { after: 0, request: Request::Now }, Vec::new()), &files);
+        let _ = packets.send(&encode(&Asked::only(Request::Now), Vec::new()), &files);
     }
 }
 
