@@ -1,3 +1,5 @@
+//! What a client is told, when it is ended, and how its stores are held without its being asked.
+
 use std::sync::mpsc::channel;
 
 use shared_words::{AddressRange, Memory};
