@@ -1,5 +1,6 @@
 //! A client that has locked memory which is to move, and never says that it holds what it is told of it. The paging of the adapter waits
-//! for such an answer, everybody's; so the client has as long as its limits say, and is ended.
+//! for such an answer, everybody's; so the client has as long as its limits say, and is ended. Who lets its stores be held, and says where,
+//! is not asked to hold them.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,10 +14,10 @@ use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use kmt_link::socket::{
-    Asked, FILES_MAX, Hello, MESSAGE_MAX, Packets, Push, Request, Response, Said, SocketLink, Told,
+    Asked, FILES_MAX, Hello, MESSAGE_MAX, Packets, PieceOf, Placed, Push, Request, Response, Said, SocketLink, Told,
 };
 use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
-use shared_words::{Memory, ReadOnlyWord};
+use shared_words::{AddressRange, Memory, ReadOnlyWord, StoresElsewhere};
 use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind};
 use wddm_types::{NodeId, RawHandle, WordAddress};
@@ -51,25 +52,38 @@ struct Deaf {
     lane: Mutex<Packets>,
     stream: Packets,
     host: Arc<Host>,
+    /// What its next request says of where it has mappings.
+    placed: Mutex<Vec<Placed>>,
 }
 
 impl Deaf {
     fn connect(served: &Served) -> Arc<Deaf> {
+        Deaf::with(served, None)
+    }
+
+    /// One that brings that by which its stores are held.
+    fn with(served: &Served, stores: Option<BorrowedFd<'_>>) -> Arc<Deaf> {
         let kind = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
         let socket = rustix::net::socket(kind.0, kind.1, None).expect("a socket");
         let address = rustix::net::SocketAddrUnix::new(&served.path).expect("a path");
         rustix::net::connect(&socket, &address).expect("a kernel");
         let (stream, theirs) = Packets::pair().expect("two descriptors");
         let lane = Packets::new(socket);
-        lane.send(&encode(&Hello::OURS, Vec::new()), &[theirs.as_fd()]).expect("it listens");
+        let files: Vec<_> = [Some(theirs.as_fd()), stores].into_iter().flatten().collect();
+        lane.send(&encode(&Hello::OURS, Vec::new()), &files).expect("it listens");
         lane.receive(MESSAGE_MAX, 0).expect("it is a client");
-        Arc::new(Deaf { lane: Mutex::new(lane), stream, host: Arc::clone(&served.host) })
+        let (lane, host) = (Mutex::new(lane), Arc::clone(&served.host));
+        Arc::new(Deaf { lane, stream, host, placed: Mutex::default() })
     }
 
     /// What it is told next; `None`: it was ended.
     fn hear(&self) -> Option<Push> {
-        let (bytes, _files) = self.stream.receive(MESSAGE_MAX, FILES_MAX).ok()?;
-        Some(decode(&bytes).expect("what a kernel says"))
+        self.hear_with_files().map(|(push, _)| push)
+    }
+
+    fn hear_with_files(&self) -> Option<(Push, Vec<OwnedFd>)> {
+        let (bytes, files) = self.stream.receive(MESSAGE_MAX, FILES_MAX).ok()?;
+        Some((decode(&bytes).expect("what a kernel says"), files))
     }
 }
 
@@ -81,7 +95,9 @@ fn gone() -> Refusal {
 impl Link for Deaf {
     fn call(&self, call: Call) -> Result<Reply, Refusal> {
         let lane = self.lane.lock().expect("no panic");
-        lane.send(&encode(&Asked::only(Request::Call(call)), Vec::new()), &[]).map_err(|_| gone())?;
+        let placed = std::mem::take(&mut *self.placed.lock().expect("no panic"));
+        let asked = Asked { placed, ..Asked::only(Request::Call(call)) };
+        lane.send(&encode(&asked, Vec::new()), &[]).map_err(|_| gone())?;
         let (bytes, _) = lane.receive(MESSAGE_MAX, 0).map_err(|_| gone())?;
         match decode::<Told>(&bytes).expect("a response").response {
             Response::Answer(result) => result,
@@ -261,4 +277,57 @@ fn who_does_not_answer_for_what_it_has_locked_keeps_nobody_waiting_for_long() {
         (0..10).for_each(|number| honest.round(number));
         served.host.check_invariants().expect("what always holds");
     }
+}
+
+/// How often memory moves out from under its lock.
+const MOVES: u64 = 8;
+
+// spec: memory §6.3
+#[test]
+fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
+    let Some(stores) = StoresElsewhere::ours() else { return };
+    let served = serve(60_000);
+    let deaf = Deaf::with(&served, Some(stores));
+    let gpu = Gpu::open(Arc::clone(&deaf) as Arc<dyn Link>).expect("the adapter opens");
+    let made = with_a_copy(&gpu);
+    let (device, allocation) = (gpu.device().handle(), made.handle());
+    let arrives = || {
+        let resident = gpu.paging().make_resident(vec![allocation], Default::default()).expect("room for it");
+        let Residency::Pending { paging_fence_value } = resident else { return };
+        gpu.device().wait(&[(gpu.paging().fence(), paging_fence_value)]).expect("it comes");
+    };
+    let range = AddressRange::reserve(BYTES).expect("stores are held here");
+    // Carries out what is said of the mapping; what holds stores is not said.
+    let until = |what: &dyn Fn(&Push) -> bool| {
+        loop {
+            let (push, files) = deaf.hear_with_files().expect("it is not ended");
+            assert!(!matches!(push, Push::Protected(_)), "it was asked");
+            if let Push::Shows { files: sizes, pieces, .. } = &push {
+                let memory = |(file, bytes): (OwnedFd, &u64)| Memory::from_file(file, *bytes).expect("a file");
+                let memories: Vec<_> = files.into_iter().zip(sizes).map(memory).collect();
+                let part = |piece: &PieceOf| (&*memories[piece.file as usize], piece.offset, piece.bytes);
+                range.show(pieces.iter().map(part)).expect("a mapping");
+            }
+            if what(&push) {
+                return push;
+            }
+        }
+    };
+    for turn in 1..=MOVES {
+        arrives();
+        deaf.call(Call::Lock2 { device, allocation, flags: 0 }).expect("always");
+        let Push::Shows { mapping, .. } = until(&|push| matches!(push, Push::Shows { .. })) else { unreachable!() };
+        deaf.placed.lock().expect("no panic").push(Placed { mapping, address: range.base().as_ptr() as u64 });
+        gpu.device().evict(vec![allocation], EvictFlags::empty()).expect("it was resident");
+        until(&|push| matches!(push, Push::Shows { .. }));
+        // It was held until it was shown where it is now.
+        range.store_words(0, 1, |_| turn);
+        deaf.stream.send(&encode(&Said::Holds(mapping), Vec::new()), &[]).expect("it is heard");
+        arrives();
+        deaf.call(Call::Unlock2 { device, allocation }).expect("it was locked");
+        until(&|push| matches!(push, Push::Gone(_)));
+        range.end();
+        gpu.device().evict(vec![allocation], EvictFlags::empty()).expect("it was resident");
+    }
+    served.host.check_invariants().expect("what always holds");
 }

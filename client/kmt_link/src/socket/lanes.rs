@@ -107,3 +107,46 @@ pub(super) fn response(lane: &Packets, brings: usize) -> Result<(Told, Option<Ow
     let told = decode(&bytes).map_err(|_| PacketError::Malformed("no response of this version"))?;
     Ok((told, files.pop()))
 }
+
+#[cfg(test)]
+mod tests {
+    use kmt_calls::MappingId;
+    use shared_words::{ClientAccess, Memory};
+    use wddm_types::PAGE_BYTES;
+
+    use super::*;
+    use crate::socket::hearing::listen;
+    use crate::socket::message::{PieceOf, Push};
+
+    #[test]
+    fn where_a_mapping_is_the_next_request_tells_and_no_other() {
+        let (ours, theirs) = Packets::pair().expect("two ends");
+        let (stream, theirs, hearing) = (Arc::new(ours), Packets::new(theirs), Arc::new(Hearing::default()));
+        let listens = std::thread::spawn({
+            let hearing = Arc::downgrade(&hearing);
+            move || listen(&stream, &hearing)
+        });
+        let memory = Memory::reserve_file(PAGE_BYTES).expect("a page");
+        let file = memory.lend(&[(0, PAGE_BYTES)], ClientAccess::ReadWrite).expect("its file");
+        for mapping in [1, 2].map(MappingId) {
+            let pieces = vec![PieceOf { file: 0, offset: 0, bytes: PAGE_BYTES }];
+            let files = vec![PAGE_BYTES];
+            let shows = Push::Shows { mapping, size_bytes: PAGE_BYTES, files, pieces, complete: true };
+            theirs.send(&encode(&shows, Vec::new()), &[file.as_fd()]).expect("it hears");
+        }
+        theirs.send(&encode(&Push::Gone(MappingId(2)), Vec::new()), &[]).expect("it hears");
+        assert!(hearing.up_to(3));
+
+        let (lane, _) = Packets::pair().expect("two ends");
+        let lanes = Lanes::new(lane, Arc::clone(&hearing));
+        let asked = || decode::<Asked>(&lanes.asked(Request::Now)).expect("a request").placed;
+        let shown = hearing.mapping(MappingId(1)).expect("it was shown");
+        // Where the operating system holds no stores it has no address.
+        let address = shown.range().map(|range| range.base().as_ptr() as u64);
+        let told: Vec<_> = asked().iter().map(|placed| (placed.mapping, placed.address)).collect();
+        assert_eq!(told, address.map(|address| (MappingId(1), address)).into_iter().collect::<Vec<_>>());
+        assert!(asked().is_empty(), "it does not go from there");
+        drop(theirs);
+        listens.join().expect("no panic");
+    }
+}

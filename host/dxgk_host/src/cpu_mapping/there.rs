@@ -3,7 +3,8 @@
 //!
 //! # The law of this boundary
 //! - Content is copied, which takes as long as it is large: so it is done by an [`Order`], outside the machine's lock, one after the
-//!   other, and the kernel's ring stands meanwhile. In virtual time it is done at once.
+//!   other, and the kernel's ring stands meanwhile. Only who ends a mapping under that lock, and needs what was ordered before, carries out
+//!   himself what is not begun. In virtual time it is done at once.
 //! - What was shown and is shown no longer is taken back without its content, which the ring has moved; what leaves, with it. What the
 //!   process still maps then is nobody else's; it holds what it did until the process has answered, and nothing after. So the ring need not
 //!   wait for that answer, and goes on when an order is carried out.
