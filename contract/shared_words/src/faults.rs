@@ -70,7 +70,8 @@ impl StoresElsewhere {
     /// What a process has given.
     ///
     /// # Errors
-    /// Gives the reason, when it is no such descriptor: one of another kind might keep whoever uses it as long as it likes.
+    /// Gives the reason, when it is no such descriptor: one of another kind might keep whoever uses it as long as it likes. Nor is any where
+    /// this process has none itself to compare it with.
     pub fn given(descriptor: OwnedFd) -> Result<StoresElsewhere, String> {
         let ours = StoresElsewhere::ours().ok_or("the operating system holds no stores")?;
         let lies = |descriptor: BorrowedFd<'_>| rustix::fs::fstat(descriptor).map(|stat| stat.st_dev);

@@ -205,7 +205,9 @@ fn hello(connection: &Packets) -> Result<Brought, String> {
         Ok(Hello { magic: Hello::MAGIC, version: VERSION }) => {
             let mut files = files.into_iter();
             let stream = Packets::new(files.next().ok_or("it brings no stream")?);
-            let stores = files.next().map(StoresElsewhere::given).transpose();
+            // Where this process may not hold stores its clients are asked to, whatever they bring.
+            let stores = files.next().filter(|_| StoresElsewhere::ours().is_some());
+            let stores = stores.map(StoresElsewhere::given).transpose();
             Ok(Brought { stream, stores: stores.map_err(|reason| format!("its second descriptor: {reason}"))? })
         }
         Ok(Hello { magic: Hello::MAGIC, version }) => {

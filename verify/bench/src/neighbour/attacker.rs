@@ -26,8 +26,8 @@ use crate::report::BenchError;
 const FENCES: u64 = 64;
 /// Descriptors with a message that has use for none.
 const DESCRIPTORS: usize = 16;
-/// From the cut of a life to that of the next: a prime number, so that it meets every call.
-const CUT_STEP: u64 = 167;
+/// From the cut of a life to that of the next: a prime number that is larger than the calls of any life, so that it meets every call.
+const CUT_STEP: u64 = 1_000_003;
 /// Where nothing is.
 const NOWHERE: GpuVa = GpuVa(0x7fff_0000);
 
