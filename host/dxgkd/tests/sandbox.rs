@@ -15,6 +15,7 @@ use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Files, Limits, Socket, give_up_calls, give_up_files};
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
+use shared_words::StoresElsewhere;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, SurfaceKind};
 use wddm_types::NodeId;
 
@@ -58,6 +59,12 @@ fn the_child() {
                 drop(older.join());
             });
         }
+        // What the first client brings is looked at, where no adapter has had a use for such a thing before.
+        "stores" => after_calls(|| {
+            let ours = StoresElsewhere::ours().map(|ours| ours.try_clone_to_owned().expect("a descriptor"));
+            let given = ours.map(|ours| StoresElsewhere::given(ours).map(drop));
+            assert!(given.is_none_or(|given| given.is_ok()));
+        }),
         "serve" => serve(&folder),
         "unlink that is kept" => {
             give_up_calls().expect("a filter");
@@ -202,7 +209,7 @@ fn whoever_makes_another_call_is_killed() {
 
 #[test]
 fn what_is_kept_goes_on() {
-    for tries in ["nothing", "open", "unlink that is kept"] {
+    for tries in ["nothing", "open", "stores", "unlink that is kept"] {
         let (output, text) = child(tries);
         assert!(output.status.success() && text.contains("it lives"), "{tries}: {text}");
     }
