@@ -110,8 +110,7 @@ pub fn play(words: &[String]) -> Result<(), BenchError> {
     let played = match words[..] {
         ["replay", socket, seed, steps] => daemon::play(&measure, socket.as_ref(), seed, steps),
         ["worker", socket] => neighbour::play_worker(&measure, socket.as_ref()),
-        ["neighbour", socket] => neighbour::play(&measure, socket.as_ref(), false),
-        ["giving-way", socket] => neighbour::play(&measure, socket.as_ref(), true),
+        ["neighbour", socket] => neighbour::play(&measure, socket.as_ref()),
         _ => Err(BenchError::Device(format!("no part is called {words:?}"))),
     };
     if let Err(error) = &played {

@@ -24,7 +24,7 @@
 //! | `neighbour` | what a client of a daemon keeps of its share beside an attacker, and what is left of that |
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
 //!
-//! `apart` starts this program once more for what is to be a process, `machine` knows the processors and the idle exit, `rig` programs the software GPU straight through its registers, with
+//! `apart` starts this program once more for what is to be a process, `machine` knows the processors and the idle exit, `awake` keeps them from falling idle, `rig` programs the software GPU straight through its registers, with
 //! no kernel and no driver, `statistic` has the medians, `report` the table.
 //!
 //! # Rules of measuring
@@ -35,6 +35,7 @@
 //! It is no test of correctness and no profiler. Called by the command line.
 
 mod apart;
+mod awake;
 mod calls;
 mod copies;
 mod daemon;

@@ -121,6 +121,14 @@ pub(crate) fn all_processors() -> Option<Processors> {
     ALL.get_or_init(Processors::all).clone()
 }
 
+/// Gives the calling thread all processors that it had when this was called first, for the next measure and the processes that it starts.
+pub(crate) fn unpin_here() {
+    static FIRST: OnceLock<Option<CpuSet>> = OnceLock::new();
+    if let Some(first) = FIRST.get_or_init(|| sched_getaffinity(None).ok()) {
+        let _ = sched_setaffinity(None, first);
+    }
+}
+
 /// Pins the calling thread. A refusal is no error: the figures only scatter more.
 pub(crate) fn pin_here(processor: usize) {
     let _ = sched_setaffinity(None, &only(processor));
@@ -157,7 +165,8 @@ fn only(processor: usize) -> CpuSet {
     set
 }
 
-fn allowed() -> Vec<usize> {
+/// The processors that the calling thread may use.
+pub(crate) fn allowed() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect()
 }

@@ -9,9 +9,10 @@
 //! client's rounds in a second beside the one are divided by those beside the other, in turn, in one run, at one kernel. Both begin with the
 //! same life. How many rounds it gets beside another honest client, and alone, is printed.
 //!
-//! It is measured twice. Where there are as many processors as here, a program takes from others by how its own threads sleep and wake, with
-//! which no kernel of ours has to do. So in the second row the threads of whoever is beside it, attacker or not, give way to all others
-//! (`nice`): what is missing there, the kernel has let it take.
+//! It is measured twice. An attacker whose stores are held sleeps, and then a processor has nothing to do, where one that computes keeps it
+//! busy. On a virtual machine it takes long until such a processor does something again, and meanwhile threads wait, though a processor is
+//! free: so a trace of the scheduler says of most of what is missing. No kernel of ours has to do with that, and so the row that is judged keeps
+//! the processors awake ([`Awake`]) beside either; the row below it leaves them as they are.
 //!
 //! A round of the honest client goes through everything that clients share: the doorbell and the engine, the kernel's lock, the paging ring
 //! twice (its memory is moved out and back), and a lock of that memory, whose content is verified. What the attacker does is `attacker`.
@@ -29,6 +30,7 @@ use std::time::{Duration, Instant};
 use kmt_link::socket::SocketLink;
 
 use crate::apart::{Apart, Measure, Program};
+use crate::awake::Awake;
 use crate::neighbour::attacker::{Attacker, Manners};
 use crate::neighbour::held::Held;
 use crate::neighbour::worker::Worker;
@@ -72,21 +74,20 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     let socket = kernel.path().expect("a kernel that is served").to_string_lossy().into_owned();
     let start = |part| program.start(&[part, &socket]);
     let mut pair = Pair { honest: start("worker")?, neighbour: start("neighbour")?, lives: 0 };
-    let mut giving_way = Pair { honest: start("worker")?, neighbour: start("giving-way")?, lives: 0 };
     // Opened once by whoever comes first: from here on each that is left is a client's.
     let _ = shared_words::StoresElsewhere::ours();
     let before = Held::settled(&kernel, GONE_WITHIN);
-    for pair in [&mut pair, &mut giving_way] {
-        pair.rate(Beside::Attacker, period)?;
-    }
+    pair.rate(Beside::Attacker, period)?;
     let mut left = before.left_within(&kernel, GONE_WITHIN, &MADE_ONCE)?;
     let before = Held::now(&kernel);
-    let rows = [
-        pair.compare("honest client beside an attacker, of its share", period, pairs)?,
-        giving_way.compare("the same, where the attacker's own threads give way", period, pairs)?,
-    ];
+    let measure = "honest client beside an attacker, of its share";
+    let judged = match Awake::keep() {
+        Ok(_awake) => Row { goal: Goal::AtLeast(GOAL), ..pair.compare(measure, period, pairs)? },
+        Err(reason) => Row::absent(measure, &format!("processors cannot be kept awake: {reason}")),
+    };
+    let rows = [judged, pair.compare("the same, where idle processors fall asleep", period, pairs)?];
     left.extend(before.left_within(&kernel, GONE_WITHIN, &[])?);
-    let lives = pair.lives + giving_way.lives;
+    let lives = pair.lives;
     let nothing = Row {
         measure: "what is left of the attacker".into(),
         ours: format!("{} things of {lives} lives{}", left.len(), listed(&left)),
@@ -125,7 +126,7 @@ impl Pair {
                 each_second(alone)
             ),
             ratio,
-            goal: Goal::AtLeast(GOAL),
+            goal: Goal::None,
         })
     }
 
@@ -160,12 +161,7 @@ pub(crate) fn play_worker(measure: &Measure, socket: &Path) -> Result<(), BenchE
 }
 
 /// Plays whoever is beside it: who that is and from which life on, then "stop", which is answered with how many lives the attacker has had.
-/// `gives_way`: to the operating system its threads are the last of all.
-pub(crate) fn play(measure: &Measure, socket: &Path, gives_way: bool) -> Result<(), BenchError> {
-    if gives_way {
-        rustix::process::nice(19)
-            .map_err(|error| BenchError::Device(format!("its threads do not give way: {error}")))?;
-    }
+pub(crate) fn play(measure: &Measure, socket: &Path) -> Result<(), BenchError> {
     let attacker = Attacker::new(socket);
     measure.say("ready")?;
     while let Some(who) = measure.next()? {

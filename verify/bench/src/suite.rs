@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::apart::Program;
-use crate::machine::{IdleExit, Machine, NoHalt, all_processors};
+use crate::machine::{IdleExit, Machine, NoHalt, all_processors, unpin_here};
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
     calls, copies, daemon, doorbell, frames, handles, hop, litmus, mapping, neighbour, page_tables, residency, sched,
@@ -84,6 +84,8 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
             let wanted = |name: &&str| options.only.as_deref().is_none_or(|only| only == *name);
             all_processors();
             for name in MEASURES.iter().filter(|name| wanted(name)) {
+                // One that pins its thread leaves it so, and processes inherit that.
+                unpin_here();
                 rows.extend(match *name {
                     "litmus" => litmus::rows(pair, amounts.races),
                     "signals" => signals::rows(pair, amounts.signals)?,
