@@ -121,11 +121,20 @@ pub(crate) fn all_processors() -> Option<Processors> {
     ALL.get_or_init(Processors::all).clone()
 }
 
-/// Gives the calling thread all processors that it had when this was called first, for the next measure and the processes that it starts.
-pub(crate) fn unpin_here() {
-    static FIRST: OnceLock<Option<CpuSet>> = OnceLock::new();
-    if let Some(first) = FIRST.get_or_init(|| sched_getaffinity(None).ok()) {
-        let _ = sched_setaffinity(None, first);
+/// The processors that the calling thread may use, which it gets back when this goes: what it starts then is not pinned with it.
+pub(crate) struct AsBefore(Option<CpuSet>);
+
+impl AsBefore {
+    pub(crate) fn note() -> AsBefore {
+        AsBefore(sched_getaffinity(None).ok())
+    }
+}
+
+impl Drop for AsBefore {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = sched_setaffinity(None, before);
+        }
     }
 }
 

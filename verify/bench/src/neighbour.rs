@@ -9,10 +9,10 @@
 //! client's rounds in a second beside the one are divided by those beside the other, in turn, in one run, at one kernel. Both begin with the
 //! same life. How many rounds it gets beside another honest client, and alone, is printed.
 //!
-//! It is measured twice. An attacker whose stores are held sleeps, and then a processor has nothing to do, where one that computes keeps it
-//! busy. On a virtual machine it takes long until such a processor does something again, and meanwhile threads wait, though a processor is
-//! free: so a trace of the scheduler says of most of what is missing. No kernel of ours has to do with that, and so the row that is judged keeps
-//! the processors awake ([`Awake`]) beside either; the row below it leaves them as they are.
+//! It is measured twice. An attacker whose stores are held sleeps, and a processor has nothing to do then, where one that computes keeps it
+//! busy. How long it takes until such a processor does something again is for the machine to say, and on a virtual one it is long: a trace of the
+//! scheduler counted three times as much waiting for a processor while another was idle as beside the behaved one. So the first row keeps the
+//! processors awake ([`Awake`]), beside either, which costs both some rounds; the second leaves them as they are.
 //!
 //! A round of the honest client goes through everything that clients share: the doorbell and the engine, the kernel's lock, the paging ring
 //! twice (its memory is moved out and back), and a lock of that memory, whose content is verified. What the attacker does is `attacker`.
@@ -80,12 +80,12 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     pair.rate(Beside::Attacker, period)?;
     let mut left = before.left_within(&kernel, GONE_WITHIN, &MADE_ONCE)?;
     let before = Held::now(&kernel);
-    let measure = "honest client beside an attacker, of its share";
-    let judged = match Awake::keep() {
-        Ok(_awake) => Row { goal: Goal::AtLeast(GOAL), ..pair.compare(measure, period, pairs)? },
+    let measure = "honest client beside an attacker, processors awake";
+    let awake = match Awake::keep() {
+        Ok(_awake) => pair.compare(measure, period, pairs)?,
         Err(reason) => Row::absent(measure, &format!("processors cannot be kept awake: {reason}")),
     };
-    let rows = [judged, pair.compare("the same, where idle processors fall asleep", period, pairs)?];
+    let rows = [awake, pair.compare("the same, idle processors as they are", period, pairs)?];
     left.extend(before.left_within(&kernel, GONE_WITHIN, &[])?);
     let lives = pair.lives;
     let nothing = Row {
@@ -126,7 +126,7 @@ impl Pair {
                 each_second(alone)
             ),
             ratio,
-            goal: Goal::None,
+            goal: Goal::AtLeast(GOAL),
         })
     }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use crate::apart::Program;
-use crate::machine::{IdleExit, Machine, NoHalt, all_processors, unpin_here};
+use crate::machine::{AsBefore, IdleExit, Machine, NoHalt, all_processors};
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
     calls, copies, daemon, doorbell, frames, handles, hop, litmus, mapping, neighbour, page_tables, residency, sched,
@@ -84,8 +84,8 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
             let wanted = |name: &&str| options.only.as_deref().is_none_or(|only| only == *name);
             all_processors();
             for name in MEASURES.iter().filter(|name| wanted(name)) {
-                // One that pins its thread leaves it so, and processes inherit that.
-                unpin_here();
+                // Processes of the next measure would be pinned as this thread is.
+                let _as_before = AsBefore::note();
                 rows.extend(match *name {
                     "litmus" => litmus::rows(pair, amounts.races),
                     "signals" => signals::rows(pair, amounts.signals)?,
@@ -129,6 +129,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
 mod tests {
     use super::*;
     use crate::Verdict;
+    use crate::machine::allowed;
 
     #[test]
     fn the_smoke_run_goes_through_and_breaks_no_promise() {
@@ -141,5 +142,14 @@ mod tests {
         assert!(text.starts_with("machine: "), "{text}");
         assert!(text.lines().count() == report.rows.len() + 2, "{text}");
         assert!(report.rows.iter().all(|row| row.verdict() != Verdict::Broken), "{text}");
+    }
+
+    #[test]
+    fn a_measure_that_pins_its_thread_leaves_it_as_it_was() {
+        let before = allowed();
+        let only = Some("frames".into());
+        let options = BenchOptions { smoke: true, hold_idle_exit: false, only, program: None };
+        run(&options, &mut Vec::new()).expect("it measures");
+        assert_eq!(allowed(), before);
     }
 }
