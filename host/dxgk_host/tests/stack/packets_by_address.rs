@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use d3dkmt::DeviceState;
 use ddi::{PageTableUpdateMode, PagingOp, PowerState};
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use kmt_link::Link;
@@ -167,8 +168,10 @@ fn packets_run_at_the_cpu_s_addresses() {
         worker.gpu.pin(&behind).expect("room");
         // What is not resident is not reached: the packet faults, and its device is lost.
         worker.lane.pattern(&surfaces[0], 9);
-        let value = worker.lane.submit(&worker.gpu, None).expect("a submission");
-        assert!(worker.lane.wait(&worker.gpu, value).is_err(), "{mode:?}");
+        // With threads it may be lost before the value behind the packet is submitted: then the submission says it, else the wait.
+        let submitted = worker.lane.submit(&worker.gpu, None);
+        assert!(submitted.and_then(|value| worker.lane.wait(&worker.gpu, value)).is_err(), "{mode:?}");
+        assert_eq!(worker.gpu.device().state(), Ok(DeviceState::ErrorDmaPageFault), "{mode:?}");
         let mut other = Worker::new(&host);
         let late = other.gpu.create_surface(SurfaceKind::System, MIB).expect("a surface");
         other.gpu.pin(&late).expect("room");
