@@ -2,6 +2,7 @@
 //! (memory §6.3). It decides nothing. Called by the host for each effect, under the machine's lock. What a process elsewhere sees is
 //! `there`.
 
+mod mover;
 mod there;
 
 use std::collections::BTreeMap;
@@ -18,8 +19,9 @@ use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
 
 use crate::cpu_cache::StaleCache;
 use crate::elsewhere::Elsewhere;
+use mover::{Mover, Orders};
 pub(crate) use there::Moved;
-use there::{Mover, Orders, There, files};
+use there::{Outcome, There, files};
 
 /// How stores into locked memory wait while its content moves (memory §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +192,7 @@ impl Views {
                 View::Ended => Some((number, Heard::Seen)),
             },
             MappingChange::Shown(runs) => self.show(mapping, number, &runs),
+            MappingChange::Passed(runs) => self.pass(mapping, number, &runs),
             MappingChange::Gone => {
                 match self.views.remove(&mapping) {
                     Some((_, View::Here(view))) => view.end(),
@@ -227,17 +230,20 @@ impl Views {
 
     /// Pages were lent, or taken back. Answers what the kernel is to be told, up to which change.
     pub fn moved(&mut self, moved: Moved) -> Option<(u64, Heard)> {
-        let Moved { mapping, number, shows, old, leaves } = moved;
+        let Moved { mapping, number, outcome } = moved;
         // What is gone meanwhile nobody waits for.
         let Some((_, View::There(there))) = self.views.get_mut(&mapping) else { return None };
-        if !leaves {
-            return Some(there.tell(mapping, number, shows, old));
+        match outcome {
+            Outcome::Shows(shows, old) => Some(there.tell(mapping, number, shows, old)),
+            Outcome::Passed(old) => Some(there.passed(number, old)),
+            Outcome::Left(kept) => {
+                if let Err(reason) = kept {
+                    there.process.lost(&reason);
+                }
+                self.views.remove(&mapping);
+                Some((number, Heard::Seen))
+            }
         }
-        if let Err(reason) = shows {
-            there.process.lost(&reason);
-        }
-        self.views.remove(&mapping);
-        Some((number, Heard::Seen))
     }
 
     fn show(&mut self, mapping: MappingId, number: u64, runs: &[CpuRun]) -> Option<(u64, Heard)> {
@@ -250,6 +256,24 @@ impl Views {
             View::There(there) => match there.show(mapping, number, pieces.clone(), &self.system) {
                 Some(order) => self.mover.give(order).and_then(|moved| self.moved(moved)),
                 None => Some(there.tell(mapping, number, files(&pieces), Vec::new())),
+            },
+            View::Ended => Some((number, Heard::Seen)),
+        }
+    }
+
+    /// Content of which the outside is told again when it has got to where it stays.
+    fn pass(&mut self, mapping: MappingId, number: u64, runs: &[CpuRun]) -> Option<(u64, Heard)> {
+        let pieces = self.pieces(adapter_of_mapping(mapping), runs);
+        match &mut self.views.get_mut(&mapping).expect("it was made").1 {
+            View::Here(view) => {
+                view.show(pieces);
+                // A store may have got through in between: to where the content is.
+                view.protect();
+                Some((number, Heard::Seen))
+            }
+            View::There(there) => match there.pass(mapping, number, &pieces, &self.system) {
+                Some(order) => self.mover.give(order).and_then(|moved| self.moved(moved)),
+                None => Some(there.passed(number, Vec::new())),
             },
             View::Ended => Some((number, Heard::Seen)),
         }

@@ -42,6 +42,9 @@ pub enum MappingChange {
     /// It shows something else, and writes get through. To be answered in the same way: [`Heard::Done`] when nobody reaches what it
     /// showed before, [`Heard::Seen`] when its process sees it, or both at once by the second.
     Shown(Vec<CpuRun>),
+    /// Its content is at these and moves on at once, so its process need not be told: what it showed before goes on holding what it does, and
+    /// no write gets through. The next change is a [`MappingChange::Shown`], or it goes. To be answered as that is.
+    Passed(Vec<CpuRun>),
     /// It is gone; who waits in it goes on. What was lent for it is not any more, and what it held is nobody's.
     Gone,
     /// Its process has it no more; who waits in it goes on. What is lent for it stays so, and changes of what it shows are still told,
@@ -74,6 +77,8 @@ pub struct CpuMappings {
     unshown: BTreeSet<MappingId>,
     /// Unmapped; the ring has not got to where they leave.
     leaving: BTreeSet<MappingId>,
+    /// Their content has moved and moves on: no write gets through since the first of both was begun.
+    passed: BTreeSet<MappingId>,
     /// Those that were told to show something else, which their process does not see yet.
     unseen: BTreeMap<MappingId, Unseen>,
 }
@@ -83,7 +88,7 @@ pub struct CpuMappings {
 struct Unseen {
     process: ProcessId,
     number: u64,
-    /// The work behind which it was told.
+    /// The first work behind which its process sees something else than what it is.
     work: u64,
 }
 
@@ -91,11 +96,16 @@ impl CpuMappings {
     /// Tells the outside. Returns the change's number: what is answered for up to that holds.
     pub fn tell(&mut self, cx: &mut Cx<'_>, mapping: MappingId, change: MappingChange) -> u64 {
         self.told += 1;
+        match change {
+            MappingChange::Passed(_) => _ = self.passed.insert(mapping),
+            MappingChange::Made { .. } | MappingChange::Protected | MappingChange::Left => {}
+            MappingChange::Shown(_) | MappingChange::Gone | MappingChange::Unmapped => _ = self.passed.remove(&mapping),
+        }
         cx.effects.push(Effect::Mapping { mapping, number: self.told, change });
         self.told
     }
 
-    /// The same of what a mapping shows from a work on.
+    /// The same of where a mapping's content is from a work on.
     pub fn show(
         &mut self,
         cx: &mut Cx<'_>,
@@ -105,7 +115,8 @@ impl CpuMappings {
         work: u64,
     ) -> u64 {
         let number = self.tell(cx, mapping, shown);
-        self.unseen.insert(mapping, Unseen { process, number, work });
+        // What has passed its process has not seen either.
+        self.unseen.entry(mapping).or_insert(Unseen { process, number, work }).number = number;
         number
     }
 
@@ -135,7 +146,8 @@ impl CpuMappings {
 
     /// Whether a process may store into it.
     pub fn is_written(&self, mapping: MappingId) -> bool {
-        self.is_alive(mapping) && !self.leaving.contains(&mapping) && !self.unshown.contains(&mapping)
+        self.is_alive(mapping)
+            && ![&self.leaving, &self.unshown, &self.passed].iter().any(|those| those.contains(&mapping))
     }
 
     /// Whether an allocation is locked whose process sees nothing yet.
@@ -161,6 +173,11 @@ impl CpuMappings {
     /// Those that have not left, and now never do so at a turn of the ring.
     pub fn take_leaving(&mut self) -> BTreeSet<MappingId> {
         std::mem::take(&mut self.leaving)
+    }
+
+    /// Those whose content moves on no more.
+    pub fn take_passed(&mut self) -> BTreeSet<MappingId> {
+        std::mem::take(&mut self.passed)
     }
 }
 

@@ -7,12 +7,13 @@
 //!   himself what is not begun. In virtual time it is done at once.
 //! - What was shown and is shown no longer is taken back without its content, which the ring has moved; what leaves, with it. What the
 //!   process still maps then is nobody else's; it holds what it did until the process has answered, and nothing after. So the ring need not
-//!   wait for that answer, and goes on when an order is carried out.
+//!   wait for that answer, and goes on when an order is carried out. A process whose content moves on at once is not told in between, and
+//!   sees that until it has answered for where its content stays.
 //! - A client answers once for each change that it was told of, in their order; what it says beyond that, or of what it has unlocked, is
 //!   not heard.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use dxgkrnl::Heard;
 use kmt_calls::MappingId;
@@ -39,6 +40,8 @@ pub(super) struct There {
     told: bool,
     /// Changes that its process was told of and has not answered for, oldest first.
     asked: VecDeque<Asked>,
+    /// What it sees since its content moves on without its being told.
+    passed: Vec<DetachedPages>,
     /// It has unlocked it, by this change.
     closed: Option<u64>,
     /// Pages are being lent for it, or taken back.
@@ -54,8 +57,8 @@ struct Asked {
 
 impl There {
     pub fn new(process: Arc<dyn Elsewhere>, size_bytes: u64) -> There {
-        let (asked, closed) = (VecDeque::new(), None);
-        There { process, size_bytes, local: Vec::new(), told: false, asked, closed, moving: false }
+        let (asked, passed, closed) = (VecDeque::new(), Vec::new(), None);
+        There { process, size_bytes, local: Vec::new(), told: false, asked, passed, closed, moving: false }
     }
 
     /// No store of its process gets through, which it will say; of one that has unlocked it nobody asks.
@@ -75,8 +78,7 @@ impl There {
 
     /// It shows these; `system`: which memory is lent already. An order: what has to be done first.
     pub fn show(&mut self, mapping: MappingId, number: u64, pieces: Vec<Piece>, system: &Arc<Memory>) -> Option<Order> {
-        let part = |piece: &Piece| Part { memory: Arc::clone(&piece.memory), offset: piece.offset, bytes: piece.bytes };
-        let local: Vec<Part> = pieces.iter().filter(|piece| !Arc::ptr_eq(&piece.memory, system)).map(part).collect();
+        let local = local(&pieces, system);
         let old = std::mem::replace(&mut self.local, local);
         let (takes, lends) = (without(&old, &self.local), without(&self.local, &old));
         if takes.is_empty() && lends.is_empty() {
@@ -84,6 +86,26 @@ impl There {
         }
         self.moving = true;
         Some(Order { mapping, number, what: What::Show { takes, lends, pieces } })
+    }
+
+    /// Its content is at these and moves on. An order: what it shows no longer is to be taken back; nothing is lent, and nobody told.
+    pub fn pass(&mut self, mapping: MappingId, number: u64, pieces: &[Piece], system: &Arc<Memory>) -> Option<Order> {
+        let takes = without(&self.local, &local(pieces, system));
+        self.local = without(&self.local, &takes);
+        self.moving = !takes.is_empty();
+        self.moving.then_some(Order { mapping, number, what: What::Pass(takes) })
+    }
+
+    /// What it showed is taken back, by the change of this number; its process, which sees it, is not told.
+    pub fn passed(&mut self, number: u64, old: Vec<DetachedPages>) -> (u64, Heard) {
+        self.moving = false;
+        match self.closed {
+            Some(closed) => (closed.max(number), Heard::Seen),
+            None => {
+                self.passed.extend(old);
+                (number, Heard::Done)
+            }
+        }
     }
 
     /// It has left: an order to take back what is lent for it.
@@ -106,6 +128,7 @@ impl There {
     pub fn close(&mut self, mapping: MappingId, number: u64) -> Option<(u64, Heard)> {
         self.closed = Some(number);
         self.asked.clear();
+        self.passed.clear();
         self.process.gone(mapping);
         (!self.moving).then_some((number, Heard::Seen))
     }
@@ -119,6 +142,8 @@ impl There {
         old: Vec<DetachedPages>,
     ) -> (u64, Heard) {
         self.moving = false;
+        let mut seen = std::mem::take(&mut self.passed);
+        seen.extend(old);
         if let Some(closed) = self.closed {
             return (closed.max(number), Heard::Seen);
         }
@@ -128,7 +153,7 @@ impl There {
             Err(reason) => self.process.lost(&reason),
         }
         if std::mem::replace(&mut self.told, true) {
-            self.asked.push_back(Asked { number, _old: old });
+            self.asked.push_back(Asked { number, _old: seen });
             return (number, Heard::Done);
         }
         (number, Heard::Seen)
@@ -145,34 +170,43 @@ pub(crate) struct Order {
 
 enum What {
     Show { takes: Vec<Part>, lends: Vec<Part>, pieces: Vec<Piece> },
+    Pass(Vec<Part>),
     Leave(Vec<Part>),
 }
 
-/// What came of an order: the files that a process is to be shown, none when it leaves; or why there are none.
+/// What came of an order.
 pub(crate) struct Moved {
     pub mapping: MappingId,
     pub number: u64,
-    pub shows: Result<Vec<FilePiece>, String>,
-    /// What was shown before.
-    pub old: Vec<DetachedPages>,
-    pub leaves: bool,
+    pub outcome: Outcome,
+}
+
+/// Of each kind.
+pub(crate) enum Outcome {
+    /// The files that a process is to be shown, or why there are none; what was shown before.
+    Shows(Result<Vec<FilePiece>, String>, Vec<DetachedPages>),
+    /// What was shown before, and its process sees on.
+    Passed(Vec<DetachedPages>),
+    /// It has left; or why without its content.
+    Left(Result<(), String>),
 }
 
 impl Order {
-    fn carry_out(self) -> Moved {
+    /// Carries it out, which takes as long as the content is large.
+    pub fn carry_out(self) -> Moved {
         let Order { mapping, number, what } = self;
-        match what {
+        let outcome = match what {
             What::Show { takes, lends, pieces } => {
                 let old = takes.iter().map(detach).collect();
-                let shows = lend(&lends).and_then(|()| files(&pieces));
-                Moved { mapping, number, shows, old, leaves: false }
+                Outcome::Shows(lend(&lends).and_then(|()| files(&pieces)), old)
             }
+            What::Pass(takes) => Outcome::Passed(takes.iter().map(detach).collect()),
             What::Leave(parts) => {
                 let kept: Vec<_> = parts.iter().map(take_content_back).collect();
-                let shows = kept.into_iter().collect::<Result<(), String>>().map(|()| Vec::new());
-                Moved { mapping, number, shows, old: Vec::new(), leaves: true }
+                Outcome::Left(kept.into_iter().collect())
             }
-        }
+        };
+        Moved { mapping, number, outcome }
     }
 }
 
@@ -219,6 +253,12 @@ fn take_content_back(part: &Part) -> Result<(), String> {
     })
 }
 
+/// Those parts of pieces that are a device's memory.
+fn local(pieces: &[Piece], system: &Arc<Memory>) -> Vec<Part> {
+    let part = |piece: &Piece| Part { memory: Arc::clone(&piece.memory), offset: piece.offset, bytes: piece.bytes };
+    pieces.iter().filter(|piece| !Arc::ptr_eq(&piece.memory, system)).map(part).collect()
+}
+
 /// Parts without others.
 fn without(parts: &[Part], others: &[Part]) -> Vec<Part> {
     let mut left = Vec::new();
@@ -241,134 +281,6 @@ fn without(parts: &[Part], others: &[Part]) -> Vec<Part> {
         }
     }
     left
-}
-
-/// Who carries orders out.
-pub(super) enum Mover {
-    /// Whoever gives them, at once.
-    AtOnce,
-    /// A thread, in their order; or who waits for them.
-    Thread(Given),
-}
-
-/// What that thread has to do.
-enum Item {
-    CarryOut(Order),
-    /// Who has waited for it has carried it out, and told nobody.
-    Tell(Moved),
-}
-
-#[derive(Default)]
-struct Queue {
-    state: Mutex<QueueState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct QueueState {
-    items: VecDeque<Item>,
-    /// The thread is in the middle of an order.
-    under_way: bool,
-    /// There will be no more.
-    over: bool,
-    /// There is no thread.
-    abandoned: bool,
-}
-
-impl Queue {
-    fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait_while(&self, condition: impl Fn(&QueueState) -> bool) -> MutexGuard<'_, QueueState> {
-        self.changed.wait_while(self.state(), |state| condition(state)).unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The orders of a host, for whoever gives them. Dropped, there will be no more.
-pub(super) struct Given(Arc<Queue>);
-
-impl Drop for Given {
-    fn drop(&mut self) {
-        self.0.state().over = true;
-        self.0.changed.notify_all();
-    }
-}
-
-/// The same for the thread that carries them out. Dropped, it carries none out any more.
-pub(crate) struct Orders(Arc<Queue>);
-
-impl Drop for Orders {
-    fn drop(&mut self) {
-        self.0.state().abandoned = true;
-        self.0.changed.notify_all();
-    }
-}
-
-impl Orders {
-    /// Carries out the next, if nobody has, and answers what the kernel is to be told. `None`: there will be no more.
-    pub fn next(&self) -> Option<Moved> {
-        let mut state = self.0.wait_while(|state| state.items.is_empty() && !state.over);
-        match state.items.pop_front()? {
-            Item::Tell(moved) => Some(moved),
-            Item::CarryOut(order) => {
-                state.under_way = true;
-                drop(state);
-                let moved = order.carry_out();
-                self.0.state().under_way = false;
-                self.0.changed.notify_all();
-                Some(moved)
-            }
-        }
-    }
-}
-
-impl Mover {
-    /// One that a thread has to serve.
-    pub fn thread() -> (Mover, Orders) {
-        let queue = Arc::new(Queue::default());
-        (Mover::Thread(Given(Arc::clone(&queue))), Orders(queue))
-    }
-
-    /// Gives an order; what came of it, if that is known already.
-    pub fn give(&mut self, order: Order) -> Option<Moved> {
-        match self {
-            Mover::AtOnce => Some(order.carry_out()),
-            Mover::Thread(Given(queue)) => {
-                // Without the thread the host is going, or the kernel is about to fail, and nobody is told of anything any more.
-                queue.state().items.push_back(Item::CarryOut(order));
-                queue.changed.notify_all();
-                None
-            }
-        }
-    }
-
-    /// Sees to it that every order is carried out: what the thread has not begun is carried out here, and it tells the kernel of it as of
-    /// what it has done itself. So the thread may wait for the kernel's lock, and whoever holds that for the thread's order.
-    ///
-    /// # Panics
-    /// When the thread has died of a defect: what it was to take back is still shown, and whoever is given the pages next would be seen.
-    pub fn finish(&self) {
-        let Mover::Thread(Given(queue)) = self else { return };
-        let mut state = queue.wait_while(|state| state.under_way && !state.abandoned);
-        let left = state.items.iter().filter(|item| matches!(item, Item::CarryOut(_))).count();
-        let died = state.abandoned && (state.under_way || left > 0);
-        assert!(!died, "who lends memory has died, and {left} orders are not begun");
-        for item in std::mem::take(&mut state.items) {
-            let moved = match item {
-                Item::CarryOut(order) => order.carry_out(),
-                Item::Tell(moved) => moved,
-            };
-            state.items.push_back(Item::Tell(moved));
-        }
-    }
-}
-
-#[cfg(test)]
-impl Mover {
-    pub fn has_begun(&self) -> bool {
-        !matches!(self, Mover::Thread(Given(queue)) if !queue.state().items.is_empty())
-    }
 }
 
 #[cfg(test)]

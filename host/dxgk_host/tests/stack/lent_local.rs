@@ -27,7 +27,7 @@ fn host(profile: &str, vram_bytes: u64) -> Arc<Host> {
 }
 
 /// Whether this computer lets pages be lent with what they hold; where it does not, what is locked is in system memory.
-fn lends() -> bool {
+pub fn lends() -> bool {
     StoresWait::here() == StoresWait::InTheOperatingSystem
 }
 

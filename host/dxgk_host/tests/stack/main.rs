@@ -43,6 +43,7 @@ mod levels;
 mod lock_order;
 mod lost_writes;
 mod monitored;
+mod moves_on;
 mod object_names;
 mod offers;
 mod optimized_default;

@@ -298,26 +298,41 @@ fn an_address_of_a_lock_outlives_a_reset_and_shows_nobody_else_s_content() {
     }
 }
 
-/// The CPU stores into content that is on its way out when the hardware fails: it waits for the move, and the move never ends.
+/// The CPU stores into content that is on its way out, or in again at once, when the hardware fails: it waits for the move, and the move never
+/// ends.
 #[test]
 fn who_stores_into_content_that_was_on_its_way_goes_on() {
     // spec: memory §6.3, memory §8.4
-    for (mode, refused) in [(VIRTUAL, None), (VIRTUAL, Some("start it may not")), (Mode::Real, None)] {
-        let breakage = Breakage::default();
-        *breakage.refusal.lock().unwrap() = refused;
-        let (host, _) = breakage.host("discrete-4k", mode, RecoveryPolicy::default());
-        let mut worker = Worker::new(&host);
-        let surface = worker.gpu.create_lockable_surface(worker.kind, MIB, false).expect("a surface");
-        bring_in(&worker.gpu, &surface).expect("room");
-        worker.write(&surface, 1).expect("it runs");
-        let lock = surface.lock().expect("behind the BAR");
-        breakage.next.store(true, Ordering::SeqCst);
-        worker.gpu.device().evict(vec![surface.allocation().handle()], EvictFlags::empty()).expect("it is listed");
-        lock.write_words(0, &[4711]);
-        assert_eq!(lock.read_word(0), 4711, "{mode:?}");
-        while mode == VIRTUAL && host.step() {}
-        drop(lock);
-        assert!(refused.is_none() || host.stopped().is_some(), "{mode:?}");
+    let virtually = [None, Some("start it may not"), Some("reset it may not")].map(|refused| (VIRTUAL, refused));
+    for (mode, refused) in virtually.into_iter().chain([(Mode::Real, None)]) {
+        // It stays out, or comes back: at once, or behind others that take all buffers.
+        for comes_back in [None, Some(0), Some(4)] {
+            let breakage = Breakage::default();
+            *breakage.refusal.lock().unwrap() = refused;
+            let (host, _) = breakage.host("discrete-4k", mode, RecoveryPolicy::default());
+            let mut worker = Worker::new(&host);
+            let surface = worker.gpu.create_lockable_surface(worker.kind, MIB, false).expect("a surface");
+            bring_in(&worker.gpu, &surface).expect("room");
+            worker.write(&surface, 1).expect("it runs");
+            let lock = surface.lock().expect("behind the BAR");
+            let others: Vec<Surface> = (0..comes_back.unwrap_or(0)).map(|_| worker.local(MIB)).collect();
+            breakage.next.store(comes_back.is_none(), Ordering::SeqCst);
+            worker.gpu.device().evict(vec![surface.allocation().handle()], EvictFlags::empty()).expect("it is listed");
+            if comes_back.is_some() {
+                // In virtual time the move out has been built, and what is queued behind it has not.
+                breakage.next.store(true, Ordering::SeqCst);
+                for surface in others.iter().chain([&surface]) {
+                    let list = vec![surface.allocation().handle()];
+                    worker.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect("room");
+                }
+            }
+            lock.write_words(0, &[4711]);
+            assert_eq!(lock.read_word(0), 4711, "{mode:?}");
+            while mode == VIRTUAL && host.step() {}
+            drop(lock);
+            assert!(!breakage.next.load(Ordering::SeqCst) || mode == Mode::Real, "it broke");
+            assert!(refused.is_none() || host.stopped().is_some(), "{mode:?}");
+        }
     }
 }
 

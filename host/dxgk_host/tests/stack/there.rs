@@ -35,6 +35,18 @@ struct Seen {
     kept: Mutex<BTreeMap<usize, Kept>>,
     doorbells: Mutex<BTreeMap<DoorbellAddress, Arc<DoorbellPage>>>,
     lost: Mutex<Vec<String>>,
+    told: Mutex<Vec<Told>>,
+    /// What is told of this kind it hears later.
+    deaf_to: Mutex<Option<Told>>,
+    hears: Condvar,
+}
+
+/// What it was told of a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    Shows,
+    Protected,
+    Gone,
 }
 
 /// A file, so that its address is nobody else's, and what it holds.
@@ -90,6 +102,15 @@ impl Seen {
     }
 
     fn hear(&self, said: Said) -> Option<MappingId> {
+        let told = match said {
+            Said::Shows(..) => Told::Shows,
+            Said::Protected(_) => Told::Protected,
+            Said::Gone(_) => Told::Gone,
+        };
+        // Who sees what it was told and makes it deaf then makes it deaf to what comes later.
+        let deaf_to = self.deaf_to.lock().unwrap();
+        self.told.lock().unwrap().push(told);
+        drop(self.hears.wait_while(deaf_to, |deaf_to| *deaf_to == Some(told)).unwrap());
         match said {
             Said::Shows(mapping, size_bytes, pieces) => {
                 let piece = |piece: &FilePiece| {
@@ -154,6 +175,17 @@ impl There {
         self.seen.lost.lock().unwrap().clone()
     }
 
+    /// All that it was told of mappings.
+    pub fn told(&self) -> Vec<Told> {
+        self.seen.told.lock().unwrap().clone()
+    }
+
+    /// It does not do what it is told of this kind, nor anything behind it, until it is not deaf to that any more.
+    pub fn is_deaf_to(&self, told: Option<Told>) {
+        *self.seen.deaf_to.lock().unwrap() = told;
+        self.seen.hears.notify_all();
+    }
+
     /// It dies, whatever it has.
     pub fn dies(&self) {
         self.host.process_died(self.process);
@@ -181,6 +213,7 @@ impl There {
 
 impl Drop for There {
     fn drop(&mut self) {
+        self.is_deaf_to(None);
         self.host.process_died(self.process);
     }
 }

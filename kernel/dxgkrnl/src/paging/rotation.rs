@@ -8,6 +8,9 @@
 //! is shown others. The same work, with nothing to move, lends a client its first pages and takes the last ones back. Copies out over a
 //! system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: what it has written stays.
 //!
+//! Content that the next such work moves on is passed: its process is told when it has got to where it stays, and its stores wait until then,
+//! for which nobody asks again. What it sees meanwhile holds the same; no value is signalled that says otherwise (`promise`).
+//!
 //! What the outside is told has a number, by which it answers: an answer to an earlier change may be on its way when the next is told, and
 //! each stage waits for its own.
 
@@ -220,12 +223,25 @@ impl Adapter {
                     unanswered.insert(mapping, Awaited { number, seen: false });
                 }
             } else if self.cpu_mappings.is_alive(mapping) {
-                let number = self.cpu_mappings.show(cx, mapping, process, MappingChange::Shown(turn.runs), work);
-                unanswered.insert(mapping, Awaited { number, seen: self.stands_still(process) });
+                let seen = self.stands_still(process);
+                let passes = !seen && self.moves_on(mapping);
+                let change = if passes { MappingChange::Passed(turn.runs) } else { MappingChange::Shown(turn.runs) };
+                let number = self.cpu_mappings.show(cx, mapping, process, change, work);
+                unanswered.insert(mapping, Awaited { number, seen });
             }
         }
         self.ring.stage = Stage::Showing(unanswered, windows, ranges);
         self.advance_rotation(cx);
+    }
+
+    /// Whether what a mapping shows is moved by the next work that moves locked content, which nothing but the hardware keeps waiting. Not what
+    /// has passed once: or the moves that others cause could hold a process's stores for as long as they go on.
+    fn moves_on(&self, mapping: MappingId) -> bool {
+        let next = self.ring.building.iter().find(|work| !work.turns.is_empty());
+        let is_moved = |turn: &Turn| turn.mapping == mapping && !turn.leaves;
+        self.may_pump()
+            && self.cpu_mappings.is_written(mapping)
+            && next.is_some_and(|work| work.turns.iter().any(is_moved))
     }
 
     /// The outside has done what it was told of a mapping, up to this change, and perhaps its process sees it; it has gone: all of it.
@@ -254,7 +270,9 @@ impl Adapter {
             Stage::Moving(_, turns) => turns.into_iter().map(|turn| turn.mapping).collect(),
             Stage::None | Stage::Showing(..) => BTreeSet::new(),
         };
-        for mapping in turns.into_iter().chain(self.cpu_mappings.take_leaving()) {
+        let mappings: BTreeSet<MappingId> =
+            turns.into_iter().chain(self.cpu_mappings.take_leaving()).chain(self.cpu_mappings.take_passed()).collect();
+        for mapping in mappings {
             self.cpu_mappings.tell(cx, mapping, MappingChange::Gone);
         }
     }

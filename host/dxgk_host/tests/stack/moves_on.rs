@@ -1,0 +1,199 @@
+//! Locked content that is moved out and in again in one go: its process is told where it has got to, once, and no store of it is lost.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use d3dkmt::{EvictFlags, Lock, MakeResidentFlags};
+use dxgk_host::{Host, HostConfig, Profile};
+use events::Event;
+use kmt_calls::Residency;
+use softgpu_umd::{Gpu, Stream, StreamConfig, Surface, SurfaceKind, pattern};
+use wddm_types::{NodeId, RawHandle};
+
+use crate::heard::Heard;
+use crate::there::{There, Told};
+use crate::world::{MIB, VIRTUAL};
+
+const BYTES: u64 = 256 << 10;
+
+/// A process elsewhere in virtual time, which has locked content in video memory.
+struct Locked {
+    // Dropped in this order.
+    lock: Option<Lock>,
+    surface: Surface,
+    /// Locked throughout: what it is told of mappings is of the one that moves.
+    report: (Lock, Surface),
+    stream: Stream,
+    gpu: Gpu,
+    there: Arc<There>,
+    host: Arc<Host>,
+    /// Works of the ring that are done.
+    heard: Heard,
+}
+
+impl Locked {
+    /// `None`: where the operating system holds no stores, such content is in system memory, and stays there.
+    fn new() -> Option<Locked> {
+        if !crate::lent_local::lends() {
+            return None;
+        }
+        let heard = Heard::of(|event| matches!(event, Event::PagingCompleted { .. }));
+        let config = HostConfig {
+            vram_bytes: 8 * MIB,
+            page_table_bytes: 16 * MIB,
+            system_bytes: 64 * MIB,
+            isolates_processes: true,
+            tracer: Box::new(heard.clone()),
+            ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), VIRTUAL)
+        };
+        let host = Host::start(config).expect("the host starts");
+        let there = There::new(&host);
+        let gpu = there.gpu();
+        let stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+        let report = gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
+        let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, BYTES, false).expect("a surface");
+        for surface in [&report, &surface] {
+            gpu.pin(surface).expect("room for it");
+        }
+        let report = (report.lock().expect("system memory"), report);
+        let lock = surface.lock().expect("always");
+        lock.fill_words(0, BYTES / 8, |index| pattern::word(1, index * 8));
+        Some(Locked { lock: Some(lock), surface, report, stream, gpu, there, host, heard })
+    }
+
+    fn list(&self) -> Vec<RawHandle> {
+        vec![self.surface.allocation().handle()]
+    }
+
+    fn evict(&self) {
+        self.gpu.device().evict(self.list(), EvictFlags::empty()).expect("it is listed");
+    }
+
+    /// Asks for it; the value at which it is there.
+    fn make_resident(&self) -> u64 {
+        let made = self.gpu.paging().make_resident(self.list(), MakeResidentFlags::empty()).expect("room for it");
+        let Residency::Pending { paging_fence_value } = made else { panic!("it was evicted") };
+        paging_fence_value
+    }
+
+    /// Lets everything happen until something is so.
+    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        self.until_step(what, || {
+            while self.host.step() {}
+            is_so()
+        });
+    }
+
+    /// Lets one thing happen after the other until something is so.
+    fn until_step(&self, what: &str, is_so: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !is_so() {
+            self.host.step();
+            assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+            std::thread::yield_now();
+        }
+    }
+
+    fn reached(&self, value: u64) -> bool {
+        self.gpu.paging().fence().current() >= value
+    }
+
+    fn lock(&self) -> &Lock {
+        self.lock.as_ref().expect("it is locked")
+    }
+
+    /// The CPU sees what it wrote, and so does the GPU where it has that resident.
+    fn holds(&mut self, seed: u64) {
+        for at in (0..BYTES).step_by(8) {
+            assert_eq!(self.lock().read_word(at), pattern::word(seed, at), "at {at:#x}");
+        }
+        let mut commands = softgpu_umd::Commands::new();
+        commands.check(self.surface.va(), BYTES, seed, self.report.1.va(), 1);
+        let value = self.stream.submit(&self.gpu, &[], &commands).expect("a submission");
+        // The doorbell is rung by a thread.
+        self.until("the engine has looked", || self.stream.progress().current() >= value);
+        assert_eq!(self.report.0.read_word(0), 0, "as the GPU sees it");
+    }
+}
+
+#[test]
+fn who_is_moved_on_is_told_once_where_its_content_has_got_to() {
+    // spec: memory §6.3
+    let Some(mut locked) = Locked::new() else { return };
+    let before = locked.there.told().len();
+    for _ in 0..3 {
+        locked.evict();
+        let value = locked.make_resident();
+        locked.until("it is back", || locked.reached(value));
+    }
+    let told = locked.there.told()[before..].to_vec();
+    assert_eq!(told, [Told::Protected, Told::Shows].repeat(3));
+    locked.holds(1);
+    // Stores get through, and are where the GPU looks.
+    locked.lock().fill_words(0, BYTES / 8, |index| pattern::word(2, index * 8));
+    locked.holds(2);
+    // A move that none follows is shown as ever.
+    let before = locked.there.told().len();
+    locked.evict();
+    locked.until("it is shown", || locked.there.told().len() == before + 2);
+    let value = locked.make_resident();
+    locked.until("it is back", || locked.reached(value));
+    assert_eq!(locked.there.told()[before..], [Told::Protected, Told::Shows].repeat(2));
+    locked.holds(2);
+    assert!(locked.there.lost().is_empty());
+    locked.host.check_invariants().expect("in order");
+}
+
+#[test]
+fn moves_that_go_on_keep_no_store_waiting_behind_more_than_two_of_them() {
+    // spec: memory §6.3
+    let Some(mut locked) = Locked::new() else { return };
+    let before = locked.there.told().len();
+    let mut value = 0;
+    for _ in 0..4 {
+        locked.evict();
+        value = locked.make_resident();
+    }
+    locked.until("it is back", || locked.reached(value));
+    assert_eq!(locked.there.told()[before..], [Told::Protected, Told::Shows].repeat(4));
+    locked.holds(1);
+}
+
+#[test]
+fn what_has_come_and_moves_on_is_promised_when_its_process_sees_where_it_is() {
+    // spec: memory §4.9, memory §6.3
+    let Some(locked) = Locked::new() else { return };
+    let before = locked.there.told().len();
+    locked.evict();
+    locked.until("it is shown", || locked.there.told().len() == before + 2);
+    locked.there.is_deaf_to(Some(Told::Shows));
+    let value = locked.make_resident();
+    locked.evict();
+    locked.until("it is told where it is", || locked.there.told().len() == before + 4);
+    while locked.host.step() {}
+    assert!(!locked.reached(value), "it does not see it yet");
+    locked.there.is_deaf_to(None);
+    locked.until("it has come", || locked.reached(value));
+    for at in (0..BYTES).step_by(8) {
+        assert_eq!(locked.lock().read_word(at), pattern::word(1, at), "at {at:#x}");
+    }
+}
+
+#[test]
+fn who_unlocks_what_moves_on_is_not_told_where_it_gets_to() {
+    // spec: memory §6.3
+    let Some(mut locked) = Locked::new() else { return };
+    let before = locked.there.told().len();
+    locked.evict();
+    let value = locked.make_resident();
+    locked.heard.take();
+    locked.until_step("it has left", || locked.heard.count(|_| true) == 1);
+    assert_eq!(locked.there.told()[before..], [Told::Protected]);
+    drop(locked.lock.take());
+    locked.until("it is back", || locked.reached(value));
+    locked.until("it has heard", || locked.there.told().len() == before + 2);
+    assert_eq!(locked.there.told()[before..], [Told::Protected, Told::Gone]);
+    locked.lock = Some(locked.surface.lock().expect("always"));
+    locked.holds(1);
+    locked.host.check_invariants().expect("in order");
+}
