@@ -1,18 +1,18 @@
 //! An honest client of a daemon beside an attacker: what it gets of its share, and what is left of the attacker when it has gone. Called by
 //! the suite.
 //!
-//! The **share** of a client beside another is what it gets beside one that behaves and has the same work: of the same user and priority, with
-//! as many threads. Two clients on two processors are slower together than each alone, attacker or not, and a program may keep a processor
-//! busy with its own memory; what an attacker is to be judged by is what it takes beyond that. So the neighbour that is compared with has the
-//! attacker's lives, each up to the same call, with as many queues, doorbells, fences, names, submissions and moves of memory; but it computes
-//! in memory of its own meanwhile and not in what it shares, it says and names nothing that is wrong, and it gives back what it has and then goes. The honest
-//! client's rounds in a second beside the one are divided by those beside the other, in turn, in one run, at one kernel. Both begin with the
-//! same life. How many rounds it gets beside another honest client, and alone, is printed.
+//! The **fair share** of a client beside another is what it gets beside an honest one of the same user and priority that takes as much as it can
+//! with as many threads: one that makes the same rounds, and one that computes. The honest client's rounds in a second beside the attacker
+//! are divided by those beside that, in turn, in one run, at one kernel: all of the one by all of the other, because beside an honest one there are
+//! some periods in which it gets much, and a median would not count them. How many it makes alone is printed.
 //!
-//! It is measured twice. An attacker whose stores are held sleeps, and a processor has nothing to do then, where one that computes keeps it
-//! busy. How long it takes until such a processor does something again is for the machine to say, and on a virtual one it is long: a trace of the
-//! scheduler counted three times as much waiting for a processor while another was idle as beside the behaved one. So the first row keeps the
-//! processors awake ([`Awake`]), beside either, which costs both some rounds; the second leaves them as they are.
+//! That does not say what of an attacker's load is the attack. So there is a second neighbour to compare with, and a harder measure: one that has
+//! the attacker's lives, each up to the same call, with as many queues, doorbells, fences, names, submissions and moves of memory; but it computes in
+//! memory of its own meanwhile and not in what it shares, it says and names nothing that is wrong, and it gives back what it has and then
+//! goes. Both begin with the same life. What an attacker takes beyond that one is measured twice. One whose stores are held sleeps, and a processor has
+//! nothing to do then, where one that computes keeps it busy. How long it takes until such a processor does something again is for the machine to
+//! say, and on a virtual one it is long: a trace of the scheduler counted three times as much waiting for a processor while another was
+//! idle. So the one row leaves processors as they are, and the other keeps them awake ([`Awake`]), beside either, which costs both some rounds.
 //!
 //! A round of the honest client goes through everything that clients share: the doorbell and the engine, the kernel's lock, the paging ring
 //! twice (its memory is moved out and back), and a lock of that memory, whose content is verified. What the attacker does is `attacker`.
@@ -36,9 +36,9 @@ use crate::neighbour::held::Held;
 use crate::neighbour::worker::Worker;
 use crate::report::{BenchError, Goal, Row};
 use crate::served::Kernel;
-use crate::statistic::{median, median_ratio};
+use crate::statistic::{mean, ratio_of_totals};
 
-/// Least of its share that the honest client keeps.
+/// Least that the honest client keeps, of its fair share and of what the attacker's double leaves it.
 const GOAL: f64 = 0.95;
 /// Video memory: more than all of them use, so that what is compared is not who is moved out for whom.
 const VRAM_BYTES: u64 = 64 << 20;
@@ -69,7 +69,8 @@ struct Pair {
 
 /// The rows.
 pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchError> {
-    let (period, pairs) = if smoke { (Duration::from_millis(100), 1) } else { (Duration::from_millis(300), 61) };
+    let period = Duration::from_millis(if smoke { 100 } else { 300 });
+    let (turns, awake_turns) = if smoke { (1, 1) } else { (121, 61) };
     let kernel = Kernel::start(VRAM_BYTES, true)?;
     let socket = kernel.path().expect("a kernel that is served").to_string_lossy().into_owned();
     let start = |part| program.start(&[part, &socket]);
@@ -80,12 +81,13 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     pair.rate(Beside::Attacker, period)?;
     let mut left = before.left_within(&kernel, GONE_WITHIN, &MADE_ONCE)?;
     let before = Held::now(&kernel);
-    let measure = "honest client beside an attacker, processors awake";
+    let as_they_are = pair.measure(period, turns, true)?;
+    let measure = "the same beside its behaved double, awake";
     let awake = match Awake::keep() {
-        Ok(_awake) => pair.compare(measure, period, pairs)?,
+        Ok(_awake) => pair.measure(period, awake_turns, false)?.beside_its_double(measure),
         Err(reason) => Row::absent(measure, &format!("processors cannot be kept awake: {reason}")),
     };
-    let rows = [awake, pair.compare("the same, idle processors as they are", period, pairs)?];
+    let rows = [as_they_are.of_its_share(), as_they_are.beside_its_double("the same beside its behaved double"), awake];
     left.extend(before.left_within(&kernel, GONE_WITHIN, &[])?);
     let lives = pair.lives;
     let nothing = Row {
@@ -98,36 +100,64 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     Ok(rows.into_iter().chain([nothing]).collect())
 }
 
+/// What the honest client gets in a second beside each neighbour, in turn.
+#[derive(Default)]
+struct Rates {
+    attacked: Vec<f64>,
+    honest: Vec<f64>,
+    behaved: Vec<f64>,
+    alone: Vec<f64>,
+}
+
+impl Rates {
+    fn of_its_share(&self) -> Row {
+        Row {
+            measure: "honest client beside an attacker".into(),
+            ours: each_second(&self.attacked),
+            peer: format!(
+                "beside an honest one with as many threads {}, alone {}",
+                each_second(&self.honest),
+                each_second(&self.alone)
+            ),
+            ratio: Some(ratio_of_totals(&self.attacked, &self.honest)),
+            goal: Goal::AtLeast(GOAL),
+        }
+    }
+
+    fn beside_its_double(&self, measure: &str) -> Row {
+        Row {
+            measure: measure.into(),
+            ours: each_second(&self.attacked),
+            peer: format!("beside one with the same lives that behaves {}", each_second(&self.behaved)),
+            ratio: Some(ratio_of_totals(&self.attacked, &self.behaved)),
+            goal: Goal::AtLeast(GOAL),
+        }
+    }
+}
+
+fn each_second(rates: &[f64]) -> String {
+    format!("{:.0}/s", mean(rates))
+}
+
 fn listed(left: &[String]) -> String {
     if left.is_empty() { String::new() } else { format!(": {}", left.join(", ")) }
 }
 
 impl Pair {
-    /// What the honest client gets beside the one and beside the other, in turn.
-    fn compare(&mut self, measure: &str, period: Duration, pairs: usize) -> Result<Row, BenchError> {
-        let (mut behaved, mut attacked, mut honest, mut alone) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for nth in 0..pairs {
-            behaved.push(self.rate(Beside::Behaved, period)?);
-            attacked.push(self.rate(Beside::Attacker, period)?);
-            if nth % 10 == 0 {
-                honest.push(self.rate(Beside::Honest, period)?);
-                alone.push(self.rate(Beside::Nobody, period)?);
+    /// So many turns beside each neighbour, or beside each but the honest one.
+    fn measure(&mut self, period: Duration, turns: usize, honest: bool) -> Result<Rates, BenchError> {
+        let mut rates = Rates::default();
+        for nth in 0..turns {
+            rates.behaved.push(self.rate(Beside::Behaved, period)?);
+            rates.attacked.push(self.rate(Beside::Attacker, period)?);
+            if honest {
+                rates.honest.push(self.rate(Beside::Honest, period)?);
+            }
+            if honest && nth % 10 == 0 {
+                rates.alone.push(self.rate(Beside::Nobody, period)?);
             }
         }
-        let ratio = Some(median_ratio(&attacked, &behaved));
-        let each_second = |rates: Vec<f64>| format!("{:.0}/s", median(rates));
-        Ok(Row {
-            measure: measure.into(),
-            ours: each_second(attacked),
-            peer: format!(
-                "beside one that behaves {}, that is honest {}, alone {}",
-                each_second(behaved),
-                each_second(honest),
-                each_second(alone)
-            ),
-            ratio,
-            goal: Goal::AtLeast(GOAL),
-        })
+        Ok(rates)
     }
 
     /// Rounds in a second of the honest client.
