@@ -20,7 +20,7 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use device_port::PeerBell;
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, StartError, Token};
@@ -209,18 +209,20 @@ impl Host {
         self.hold().turn(Machine::process_created)
     }
 
-    /// A process went. Its calls that wait are refused.
-    pub fn process_died(&self, process: ProcessId) {
+    /// A process went. Its calls that wait are refused. Says for how long that kept the kernel: the time by which all others had to wait.
+    pub fn process_died(&self, process: ProcessId) -> Duration {
         if self.has_failed() {
-            return;
+            return Duration::ZERO;
         }
         let mut state = self.hold();
+        let began = Instant::now();
         state.turn(|machine, cx| machine.process_died(cx, process));
         state.notifications.remove(&process);
         state.views.process_gone(process);
         self.doorbells.process_gone(process);
         // Its calls that wait are over.
         state.waiting.wake_all();
+        began.elapsed()
     }
 
     /// Gives a process a handle of another one, as the operating system's `OpenProcess` would; whether it may is decided here.

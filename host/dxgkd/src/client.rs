@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host};
 use kmt_calls::{DoorbellAddress, MappingId, Notification, Reply};
@@ -11,6 +12,7 @@ use rustix::io::Errno;
 use shared_words::{LentFile, StoresElsewhere};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
+use crate::departures::Departures;
 use crate::lane;
 use crate::limits::UNLIMITED;
 use crate::posts::Posts;
@@ -19,7 +21,7 @@ use crate::stream::Stream;
 use crate::user::{Count, Part, Place, User};
 
 /// Who a client is, by what the operating system says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Peer {
     pub pid: i32,
     pub uid: u32,
@@ -53,6 +55,7 @@ pub(crate) struct Client {
     /// Calls that nobody waits for.
     pub posts: Posts,
     ended: AtomicBool,
+    departures: Arc<Departures>,
     /// Go with the last thread.
     _places: Places,
 }
@@ -150,6 +153,7 @@ impl Client {
         places: Places,
         first: Packets,
         brought: Brought,
+        departures: &Arc<Departures>,
     ) -> std::io::Result<Arc<Client>> {
         let limits = &user.limits;
         let stream = Stream::new(brought.stream, Arc::clone(&user), brought.stores);
@@ -171,6 +175,7 @@ impl Client {
             refusals: Refusals::default(),
             posts: Posts::default(),
             ended: AtomicBool::new(false),
+            departures: Arc::clone(departures),
             _places: places,
         });
         match client.run(first) {
@@ -290,7 +295,9 @@ impl Client {
         if !self.ended.swap(true, Ordering::AcqRel) {
             let Peer { pid, uid } = self.peer;
             tracing::info!(process = self.process.0, pid, uid, reason, "a client has gone");
-            self.host.process_died(self.process);
+            let took = self.host.process_died(self.process);
+            let percent = self.user.limits.process.clearing_percent;
+            self.departures.cleared(self.peer, took, percent, Instant::now());
         }
     }
 }

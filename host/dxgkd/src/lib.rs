@@ -7,12 +7,15 @@
 //! the kernel nor another client ever waits for it. Nothing is handed out but files that hold pages lent to that very process, and
 //! descriptors that stand for NT handles of it; one that comes back is known by its identity, and nothing is read from it.
 //!
+//! What a client leaves behind when it goes is cleared away for it, and its process waits for that before it is a client again ([`ProcessLimits::clearing_percent`]).
+//!
 //! A kernel that has failed (`Host::has_failed`) ends all clients, whoever waits in a call with them, and nobody becomes one any more.
 //!
 //! Threads: one accepts; each client has one that writes its stream, one that hears what holds, and one for each of its lanes, which
 //! sleeps in the kernel where a call waits.
 
 mod client;
+mod departures;
 mod descriptors;
 mod kept_waiting;
 mod lane;

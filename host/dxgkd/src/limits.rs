@@ -7,6 +7,7 @@
 //! | lanes | `client` | the lane is refused, and the call that it was for: `NO_MEMORY` |
 //! | bytes of messages | `client`, `lane` | the message is thrown away unread, and its call refused: `NO_MEMORY` |
 //! | handles, sync objects, memory, queued, descriptors of what is lent | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
+//! | clearing away | `departures` | the next client of the same process waits before it is met |
 //! | unheard, descriptors of what is unheard, answer time | `stream` | the client is ended |
 
 use std::collections::BTreeMap;
@@ -39,6 +40,9 @@ pub struct ProcessLimits {
     /// How long it may take to say that a change of a mapping holds, in milliseconds. The adapter's paging waits for it, so it is for all
     /// answers together: a twentieth of the time that passes is given back.
     pub answer_ms: u64,
+    /// How much of the time, in percent, may go into clearing away what clients of one process of the operating system left behind
+    /// when they went: its next client waits until that is kept, for five seconds at most. From 100 on it never waits.
+    pub clearing_percent: u64,
     /// Most memory files that it is lent; and most that are named in messages that it has not heard.
     pub descriptors: u64,
     /// Most handles.
@@ -102,6 +106,7 @@ impl Default for ProcessLimits {
             lanes: 64,
             unheard: 65_536,
             answer_ms: 2_000,
+            clearing_percent: 5,
             descriptors: 4_096,
             handles: 65_536,
             sync_objects: 4_096,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dxgk_host::Host;
 use kmt_calls::wire::{decode, encode};
@@ -14,6 +14,7 @@ use rustix::net::{Shutdown, SocketFlags};
 use shared_words::StoresElsewhere;
 
 use crate::client::{Brought, Client, Peer, Places};
+use crate::departures::Departures;
 use crate::limits::Limits;
 use crate::socket::Socket;
 use crate::user::{Count, User, Users};
@@ -54,6 +55,7 @@ struct Shared {
     /// Places taken, also by those that have not said yet who they are.
     taken: Count,
     users: Users,
+    departures: Arc<Departures>,
     clients: Mutex<Vec<Weak<Client>>>,
     stop: AtomicBool,
 }
@@ -64,6 +66,8 @@ const HELLO_WITHIN: Duration = Duration::from_secs(2);
 const HELLO_BYTES_MAX: usize = 64;
 /// How long nobody is accepted when that has failed.
 const AFTER_FAILURE: Duration = Duration::from_millis(10);
+/// Whoever waits to be met looks so often whether the daemon stops.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 impl Daemon {
     /// Serves a kernel at a path: [`Socket::bind`], then [`Daemon::listen`].
@@ -85,6 +89,7 @@ impl Daemon {
             limits,
             taken: Count::default(),
             users: Users::default(),
+            departures: Arc::default(),
             clients: Mutex::default(),
             stop: AtomicBool::new(false),
         });
@@ -167,16 +172,38 @@ impl Shared {
         Ok((user, Places { _of_all: of_all, _of_user: of_user }))
     }
 
+    /// Waits as long as this process has to before it is a client again; false: the daemon stops.
+    fn rests(&self, peer: Peer) -> bool {
+        let rest = self.departures.rest_of(peer, Instant::now());
+        if !rest.is_zero() {
+            let Peer { pid, uid } = peer;
+            tracing::debug!(pid, uid, ?rest, "a process waits before it is a client again");
+        }
+        loop {
+            let rest = self.departures.rest_of(peer, Instant::now());
+            if self.stop.load(Ordering::Acquire) {
+                return false;
+            }
+            if rest.is_zero() {
+                return true;
+            }
+            std::thread::park_timeout(rest.min(BETWEEN_LOOKS));
+        }
+    }
+
     /// Hears who somebody says to be.
     fn meet(&self, connection: Packets, peer: Peer, user: Arc<User>, places: Places) {
         match hello(&connection) {
             Ok(_) if self.host.has_failed() => refuse(&connection, peer, "the kernel has failed".to_owned()),
             Ok(brought) => {
+                if !self.rests(peer) {
+                    return refuse(&connection, peer, "the daemon stops".to_owned());
+                }
                 let told = Told { pushed: 0, response: Response::Done };
                 if connection.send(&encode(&told, Vec::new()), &[]).is_err() {
                     return;
                 }
-                match Client::begin(&self.host, user, peer, places, connection, brought) {
+                match Client::begin(&self.host, user, peer, places, connection, brought, &self.departures) {
                     Ok(client) => {
                         let mut clients = self.clients();
                         clients.retain(|client| client.strong_count() > 0);

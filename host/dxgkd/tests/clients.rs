@@ -122,6 +122,45 @@ fn what_a_client_had_goes_with_it() {
     assert!(left.iter().all(|part| !part.contains("device")), "{left:?}");
 }
 
+/// A client that makes so many fences and dies, and has been cleared away.
+fn leave_fences_behind(served: &Served, fences: u32) {
+    let client = served.connect();
+    let adapter = open(&client);
+    let Ok(Reply::Handle(device)) = client.call(Call::CreateDevice { adapter }) else { panic!("no device") };
+    for _ in 0..fences {
+        let create = SyncCall::CreateNativeFence { device, request: NativeFenceRequest::default() };
+        assert!(matches!(client.call(Call::Sync(create)), Ok(Reply::Fence(_))));
+    }
+    drop(client);
+    served.until_clients_are(0);
+}
+
+#[test]
+fn who_leaves_much_behind_waits_before_it_is_a_client_again() {
+    let process = ProcessLimits { clearing_percent: 1, ..ProcessLimits::default() };
+    let served = Served::start(Limits { process, ..Limits::default() });
+    leave_fences_behind(&served, 2_000);
+    let began = Instant::now();
+    open(&served.connect());
+    // 99 times as long as that took, and a fence takes 100 ns on any machine.
+    assert!(began.elapsed() >= Duration::from_millis(19), "it came back after {:?}", began.elapsed());
+}
+
+#[test]
+fn who_waits_to_be_a_client_again_hears_that_the_daemon_stops() {
+    let process = ProcessLimits { clearing_percent: 0, ..ProcessLimits::default() };
+    let mut served = Served::start(Limits { process, ..Limits::default() });
+    leave_fences_behind(&served, 1);
+    let path = served.path.clone();
+    let waits = std::thread::spawn(move || SocketLink::connect(&path).map(drop));
+    served.until_clients_are(1);
+    drop(served.daemon.take());
+    match waits.join().expect("nobody panics") {
+        Err(ConnectError::Refused(reason)) => assert_eq!(reason, "the daemon stops"),
+        came => panic!("it was to wait for five seconds: {came:?}"),
+    }
+}
+
 #[test]
 fn a_call_that_waits_keeps_no_other_thread_of_its_process() {
     let served = Served::start(Limits::default());

@@ -4,7 +4,8 @@
 //! The **fair share** of a client beside another is what it gets beside an honest one of the same user and priority that takes as much as it can
 //! with as many threads: one that makes the same rounds, and one that computes. The honest client's rounds in a second beside the attacker
 //! are divided by those beside that, in turn, in one run, at one kernel: all of the one by all of the other, because beside an honest one there are
-//! some periods in which it gets much, and a median would not count them. How many it makes alone is printed.
+//! some periods in which it gets much, and a median would not count them. It is measured beside that one twice in each turn: how far the one
+//! differs from the other is what the machine does, and is a row of its own. How many it makes alone is printed.
 //!
 //! That does not say what of an attacker's load is the attack. So there is a second neighbour to compare with, and a harder measure: one that has
 //! the attacker's lives, each up to the same call, with as many queues, doorbells, fences, names, submissions and moves of memory; but it computes in
@@ -87,7 +88,8 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
         Ok(_awake) => pair.measure(period, awake_turns, false)?.beside_its_double(measure),
         Err(reason) => Row::absent(measure, &format!("processors cannot be kept awake: {reason}")),
     };
-    let rows = [as_they_are.of_its_share(), as_they_are.beside_its_double("the same beside its behaved double"), awake];
+    let double = as_they_are.beside_its_double("the same beside its behaved double");
+    let rows = [as_they_are.of_its_share(), double, awake, as_they_are.of_itself()];
     left.extend(before.left_within(&kernel, GONE_WITHIN, &[])?);
     let lives = pair.lives;
     let nothing = Row {
@@ -105,21 +107,37 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
 struct Rates {
     attacked: Vec<f64>,
     honest: Vec<f64>,
+    honest_again: Vec<f64>,
     behaved: Vec<f64>,
     alone: Vec<f64>,
 }
 
 impl Rates {
+    /// Beside an honest one, both times.
+    fn share(&self) -> Vec<f64> {
+        self.honest.iter().zip(&self.honest_again).map(|(once, again)| f64::midpoint(*once, *again)).collect()
+    }
+
+    fn of_itself(&self) -> Row {
+        Row {
+            measure: "honest client beside an honest one".into(),
+            ours: each_second(&self.honest),
+            peer: format!("beside the same again, in turn {}", each_second(&self.honest_again)),
+            ratio: Some(ratio_of_totals(&self.honest, &self.honest_again)),
+            goal: Goal::None,
+        }
+    }
+
     fn of_its_share(&self) -> Row {
         Row {
             measure: "honest client beside an attacker".into(),
             ours: each_second(&self.attacked),
             peer: format!(
                 "beside an honest one with as many threads {}, alone {}",
-                each_second(&self.honest),
+                each_second(&self.share()),
                 each_second(&self.alone)
             ),
-            ratio: Some(ratio_of_totals(&self.attacked, &self.honest)),
+            ratio: Some(ratio_of_totals(&self.attacked, &self.share())),
             goal: Goal::AtLeast(GOAL),
         }
     }
@@ -149,9 +167,12 @@ impl Pair {
         let mut rates = Rates::default();
         for nth in 0..turns {
             rates.behaved.push(self.rate(Beside::Behaved, period)?);
-            rates.attacked.push(self.rate(Beside::Attacker, period)?);
             if honest {
                 rates.honest.push(self.rate(Beside::Honest, period)?);
+            }
+            rates.attacked.push(self.rate(Beside::Attacker, period)?);
+            if honest {
+                rates.honest_again.push(self.rate(Beside::Honest, period)?);
             }
             if honest && nth % 10 == 0 {
                 rates.alone.push(self.rate(Beside::Nobody, period)?);

@@ -63,6 +63,7 @@ pub struct ProcessPart {
     lanes: Option<Count>,
     unheard: Option<Count>,
     answer_ms: Option<Count>,
+    clearing_percent: Option<Count>,
     budget: Option<Amount>,
     messages: Option<Amount>,
     raise_priority: Option<bool>,
@@ -173,7 +174,7 @@ macro_rules! over {
     };
 }
 
-over!(ProcessPart: handles sync_objects memory queued descriptors lanes unheard answer_ms budget messages raise_priority);
+over!(ProcessPart: handles sync_objects memory queued descriptors lanes unheard answer_ms clearing_percent budget messages raise_priority);
 over!(UserPart: processes handles sync_objects memory queued descriptors lanes unheard messages);
 
 impl ProcessPart {
@@ -183,6 +184,7 @@ impl ProcessPart {
             lanes: count(self.lanes, other.lanes),
             unheard: count(self.unheard, other.unheard),
             answer_ms: count(self.answer_ms, other.answer_ms),
+            clearing_percent: count(self.clearing_percent, other.clearing_percent),
             descriptors: count(self.descriptors, other.descriptors),
             handles: count(self.handles, other.handles),
             sync_objects: count(self.sync_objects, other.sync_objects),

@@ -85,7 +85,9 @@ fn whatever_is_done_with_displays_the_kernel_stays_whole() {
             host.check_invariants().unwrap_or_else(|broken| panic!("seed {seed}, step {step}: {broken:?}"));
         }
         drop(games);
-        links.iter().for_each(|link| host.process_died(link.process()));
+        for link in &links {
+            host.process_died(link.process());
+        }
         while host.step() {}
         host.check_invariants().unwrap();
         assert_eq!((host.stopped(), host.device_register(display::DISPLAY_CONTROL) & 1), (None, 0), "seed {seed}");

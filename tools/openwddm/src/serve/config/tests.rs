@@ -37,11 +37,12 @@ fn the_printed_file_says_the_defaults_and_every_name() {
         lanes,
         unheard,
         answer_ms,
+        clearing_percent,
         budget,
         messages,
         raise_priority,
     } = said.process;
-    let counts = [handles, sync_objects, queued, descriptors, lanes, unheard, answer_ms];
+    let counts = [handles, sync_objects, queued, descriptors, lanes, unheard, answer_ms, clearing_percent];
     assert!(
         counts.iter().all(Option::is_some)
             && memory.is_some()

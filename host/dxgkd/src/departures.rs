@@ -1,0 +1,81 @@
+//! How long a process waits before it is a client again, for what its clients left behind when they went.
+//!
+//! Whoever gives back what it has, call by call, waits for each. Whoever dies waits for nothing, and the kernel clears away all of it, under the
+//! lock that everybody needs. To come again at once and to die again would be the cheapest way to keep the kernel busy; so what is cleared
+//! away for a process takes no more than a part of the time, however often its clients die. Its next client waits for that, and
+//! nobody else does.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::client::Peer;
+
+/// Longest that anybody waits.
+const REST_MAX: Duration = Duration::from_secs(5);
+
+/// Until when processes wait.
+#[derive(Debug, Default)]
+pub(crate) struct Departures {
+    until: Mutex<BTreeMap<Peer, Instant>>,
+}
+
+impl Departures {
+    /// To clear away what a client of this process had took so long, and may take so much of its time, in percent.
+    pub fn cleared(&self, peer: Peer, took: Duration, percent: u64, now: Instant) {
+        let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever waits no more has nothing to be kept.
+        until.retain(|_, until| *until > now);
+        let rest = rest(took, percent);
+        if !rest.is_zero() {
+            let until = until.entry(peer).or_insert(now);
+            *until = (*until + rest).min(now + REST_MAX);
+        }
+    }
+
+    /// How long this process has to wait now.
+    pub fn rest_of(&self, peer: Peer, now: Instant) -> Duration {
+        let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.get(&peer).map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+}
+
+/// What has to pass with something else, where what took so long may take so much of the time.
+fn rest(took: Duration, percent: u64) -> Duration {
+    let others = 100_u64.saturating_sub(percent);
+    let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).saturating_mul(others);
+    Duration::from_nanos(nanoseconds.checked_div(percent).unwrap_or(u64::MAX)).min(REST_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Peer = Peer { pid: 7, uid: 1000 };
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn what_is_cleared_away_is_so_much_of_a_process_s_time() {
+        let (departures, now) = (Departures::default(), Instant::now());
+        departures.cleared(ONE, MS, 10, now);
+        assert_eq!(departures.rest_of(ONE, now), 9 * MS);
+        assert_eq!(departures.rest_of(ONE, now + 4 * MS), 5 * MS);
+        departures.cleared(ONE, MS, 25, now + 4 * MS);
+        assert_eq!(departures.rest_of(ONE, now + 4 * MS), 8 * MS, "the second comes behind the first");
+        assert_eq!(departures.rest_of(ONE, now + 12 * MS), Duration::ZERO);
+        let others = [Peer { pid: 8, ..ONE }, Peer { uid: 1001, ..ONE }];
+        assert!(others.iter().all(|other| departures.rest_of(*other, now).is_zero()), "nobody else waits");
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_and_who_need_not_wait_is_not_kept() {
+        let (departures, now) = (Departures::default(), Instant::now());
+        for (took, percent) in [(Duration::MAX, 10), (MS, 0), (REST_MAX, 1)] {
+            departures.cleared(ONE, took, percent, now);
+            assert_eq!(departures.rest_of(ONE, now), REST_MAX, "{took:?} at {percent} %");
+        }
+        departures.cleared(Peer { pid: 8, ..ONE }, MS, 100, now + REST_MAX);
+        departures.cleared(Peer { pid: 9, ..ONE }, MS, u64::MAX, now + REST_MAX);
+        assert!(departures.until.lock().expect("nobody panics").is_empty());
+    }
+}
