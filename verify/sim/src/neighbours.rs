@@ -162,7 +162,9 @@ impl Neighbours {
         self.steps_left -= 1;
         if self.done() {
             self.waits.clear();
-            self.processes.iter().for_each(|process| host.process_died(process.id));
+            for process in &self.processes {
+                host.process_died(process.id);
+            }
             return Ok(());
         }
         let who = self.random.index(COUNT);
