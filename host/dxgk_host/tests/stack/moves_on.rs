@@ -1,9 +1,11 @@
 //! Locked content that is moved out and in again in one go: its process is told where it has got to, once, and no store of it is lost.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use d3dkmt::{EvictFlags, Lock, MakeResidentFlags};
+use ddi::{PagingOp, PagingStatus};
 use dxgk_host::{Host, HostConfig, Profile};
 use events::Event;
 use kmt_calls::Residency;
@@ -11,10 +13,19 @@ use softgpu_umd::{Gpu, Stream, StreamConfig, Surface, SurfaceKind, pattern};
 use wddm_types::{NodeId, RawHandle};
 
 use crate::heard::Heard;
+use crate::stubborn::{Whims, wrapped};
 use crate::there::{There, Told};
 use crate::world::{MIB, VIRTUAL};
 
 const BYTES: u64 = 256 << 10;
+
+/// Asks for content whatever else is there; the value at which that is there.
+fn ask_for(gpu: &Gpu, surface: &Surface) -> u64 {
+    let list = vec![surface.allocation().handle()];
+    let made = gpu.paging().make_resident(list, MakeResidentFlags::CANT_TRIM_FURTHER).expect("in turns");
+    let Residency::Pending { paging_fence_value } = made else { panic!("it was not there") };
+    paging_fence_value
+}
 
 /// A process elsewhere in virtual time, which has locked content in video memory.
 struct Locked {
@@ -27,8 +38,18 @@ struct Locked {
     gpu: Gpu,
     there: Arc<There>,
     host: Arc<Host>,
-    /// Works of the ring that are done.
+    /// Works of the ring that are done; devices that are made, stand still and go on.
     heard: Heard,
+    /// The driver fills nothing, which clears what is new, while this is set.
+    refuses: Arc<AtomicBool>,
+}
+
+fn is_of_devices(event: &Event) -> bool {
+    matches!(event, Event::DeviceCreated { .. } | Event::DeviceSuspended { .. } | Event::DeviceResumed { .. })
+}
+
+fn is_done(event: &Event) -> bool {
+    matches!(event, Event::PagingCompleted { .. })
 }
 
 impl Locked {
@@ -37,13 +58,23 @@ impl Locked {
         if !crate::lent_local::lends() {
             return None;
         }
-        let heard = Heard::of(|event| matches!(event, Event::PagingCompleted { .. }));
+        let heard = Heard::of(|event| is_done(event) || is_of_devices(event));
+        let refuses = Arc::<AtomicBool>::default();
+        let told = Arc::clone(&refuses);
+        let whims = Whims {
+            build: Box::new(move |driver, build| match build.operation {
+                PagingOp::Fill { .. } if told.load(Ordering::SeqCst) => Err(PagingStatus::Fatal("it fills nothing")),
+                _ => driver.build_paging_buffer(build),
+            }),
+            ..Whims::default()
+        };
         let config = HostConfig {
             vram_bytes: 8 * MIB,
             page_table_bytes: 16 * MIB,
             system_bytes: 64 * MIB,
             isolates_processes: true,
             tracer: Box::new(heard.clone()),
+            wrap_miniport: Some(wrapped(whims)),
             ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), VIRTUAL)
         };
         let host = Host::start(config).expect("the host starts");
@@ -51,14 +82,14 @@ impl Locked {
         let gpu = there.gpu();
         let stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
         let report = gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
-        let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, BYTES, false).expect("a surface");
+        let surface = gpu.create_lockable_surface(SurfaceKind::Local, BYTES, false).expect("a surface");
         for surface in [&report, &surface] {
             gpu.pin(surface).expect("room for it");
         }
         let report = (report.lock().expect("system memory"), report);
         let lock = surface.lock().expect("always");
         lock.fill_words(0, BYTES / 8, |index| pattern::word(1, index * 8));
-        Some(Locked { lock: Some(lock), surface, report, stream, gpu, there, host, heard })
+        Some(Locked { lock: Some(lock), surface, report, stream, gpu, there, host, heard, refuses })
     }
 
     fn list(&self) -> Vec<RawHandle> {
@@ -69,11 +100,9 @@ impl Locked {
         self.gpu.device().evict(self.list(), EvictFlags::empty()).expect("it is listed");
     }
 
-    /// Asks for it; the value at which it is there.
+    /// Asks for it, whatever else is there; the value at which it is there.
     fn make_resident(&self) -> u64 {
-        let made = self.gpu.paging().make_resident(self.list(), MakeResidentFlags::empty()).expect("room for it");
-        let Residency::Pending { paging_fence_value } = made else { panic!("it was evicted") };
-        paging_fence_value
+        ask_for(&self.gpu, &self.surface)
     }
 
     /// Lets everything happen until something is so.
@@ -187,7 +216,7 @@ fn who_unlocks_what_moves_on_is_not_told_where_it_gets_to() {
     locked.evict();
     let value = locked.make_resident();
     locked.heard.take();
-    locked.until_step("it has left", || locked.heard.count(|_| true) == 1);
+    locked.until_step("it has left", || locked.heard.count(is_done) == 1);
     assert_eq!(locked.there.told()[before..], [Told::Protected]);
     drop(locked.lock.take());
     locked.until("it is back", || locked.reached(value));
@@ -196,4 +225,52 @@ fn who_unlocks_what_moves_on_is_not_told_where_it_gets_to() {
     locked.lock = Some(locked.surface.lock().expect("always"));
     locked.holds(1);
     locked.host.check_invariants().expect("in order");
+}
+
+#[test]
+fn who_stands_still_is_shown_where_content_is_that_moves_on() {
+    // spec: memory §6.3, memory §8.6
+    let Some(mut locked) = Locked::new() else { return };
+    // Another device of the process stands still, for somebody whose memory is not resident beside its own.
+    locked.heard.take();
+    let (own, others) = (locked.there.gpu(), There::new(&locked.host));
+    let [Event::DeviceCreated { device, .. }] = locked.heard.take()[..] else { panic!("it was created") };
+    let theirs = others.gpu();
+    let large = |gpu: &Gpu| {
+        let surface = gpu.create_surface(SurfaceKind::Local, 5 * MIB).expect("a surface");
+        let value = ask_for(gpu, &surface);
+        gpu.device().wait(&[(gpu.paging().fence(), value)]).expect("its turn comes");
+        surface
+    };
+    let _surfaces = [large(&own), large(&theirs)];
+    let suspended = |event: &Event| matches!(event, Event::DeviceSuspended { device: which, .. } if *which == device);
+    assert_eq!(locked.heard.count(suspended), 1, "it is the other's turn");
+    locked.heard.take();
+    let before = locked.there.told().len();
+    locked.evict();
+    let value = locked.make_resident();
+    locked.until_step("it is back", || locked.reached(value));
+    assert_eq!(locked.heard.count(is_of_devices), 0, "it stands still until then");
+    assert_eq!(locked.there.told()[before..], [Told::Protected, Told::Shows].repeat(2));
+    locked.holds(1);
+}
+
+#[test]
+fn what_moves_on_is_let_go_when_the_adapter_stops_before() {
+    // spec: memory §6.3, memory §8.4
+    let Some(locked) = Locked::new() else { return };
+    let between = locked.gpu.create_surface(SurfaceKind::Local, BYTES).expect("a surface");
+    let before = locked.there.told().len();
+    locked.evict();
+    locked.heard.take();
+    locked.refuses.store(true, Ordering::SeqCst);
+    ask_for(&locked.gpu, &between);
+    locked.make_resident();
+    assert_eq!(locked.host.stopped(), None, "what is between waits for the move out");
+    locked.until("it has stopped", || locked.host.stopped().is_some());
+    assert_eq!(locked.heard.count(is_done), 1);
+    // Whoever stores into it waits for nothing any more.
+    locked.until("it has heard", || locked.there.told().len() == before + 2);
+    assert_eq!(locked.there.told()[before..], [Told::Protected, Told::Gone]);
+    locked.lock().fill_words(0, 1, |_| 4711);
 }
