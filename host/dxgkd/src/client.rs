@@ -1,6 +1,7 @@
 //! One client: a process to the kernel, its lanes and its stream.
 
 use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -13,6 +14,7 @@ use shared_words::{LentFile, StoresElsewhere};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
 use crate::departures::Departures;
+use crate::going::Going;
 use crate::lane;
 use crate::limits::UNLIMITED;
 use crate::posts::Posts;
@@ -73,6 +75,8 @@ pub(crate) struct Brought {
     pub stream: Packets,
     /// By which its stores are held.
     pub stores: Option<StoresElsewhere>,
+    /// What tells that its process has died.
+    pub process: Option<OwnedFd>,
 }
 
 /// Where a message of a client is, until it has been answered.
@@ -178,7 +182,7 @@ impl Client {
             departures: Arc::clone(departures),
             _places: places,
         });
-        match client.run(first) {
+        match client.run(first, brought.process) {
             Ok(()) => Ok(client),
             Err(error) => {
                 client.end(&error.to_string());
@@ -187,13 +191,14 @@ impl Client {
         }
     }
 
-    fn run(self: &Arc<Self>, first: Packets) -> std::io::Result<()> {
+    fn run(self: &Arc<Self>, first: Packets, process: Option<OwnedFd>) -> std::io::Result<()> {
         self.spawn("stream", |client| {
             let holds = |mapping| client.host.mapping_holds(client.process, mapping);
             client.end(&client.speaker.stream.send_all(&holds));
         })?;
-        self.spawn("answers", Client::hear)?;
         let lane = self.add_lane(first).map_err(std::io::Error::other)?;
+        let going = Going::new(Arc::clone(&lane), process);
+        self.spawn("answers", move |client| client.hear(going))?;
         self.spawn("lane", move |client| lane::serve(client, &lane))
     }
 
@@ -272,8 +277,11 @@ impl Client {
         Ok(())
     }
 
-    fn hear(self: &Arc<Self>) {
+    fn hear(&self, mut going: Going) {
         loop {
+            if let Err(reason) = going.or_says(self.speaker.stream.as_fd()) {
+                return self.end(reason);
+            }
             match self.speaker.stream.hear() {
                 Ok(Said::Holds(mapping)) => {
                     self.speaker.stream.answered(mapping);

@@ -12,11 +12,12 @@
 //! A kernel that has failed (`Host::has_failed`) ends all clients, whoever waits in a call with them, and nobody becomes one any more.
 //!
 //! Threads: one accepts; each client has one that writes its stream, one that hears what holds, and one for each of its lanes, which
-//! sleeps in the kernel where a call waits.
+//! sleeps in the kernel where a call waits. The one that hears looks whether the client has gone, too (`going`, decision 0035).
 
 mod client;
 mod departures;
 mod descriptors;
+mod going;
 mod kept_waiting;
 mod lane;
 mod limits;

@@ -1,5 +1,6 @@
 //! The socket: who may connect, and what becomes of whoever does.
 
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,7 +17,7 @@ use shared_words::StoresElsewhere;
 use crate::client::{Brought, Client, Peer, Places};
 use crate::departures::Departures;
 use crate::limits::Limits;
-use crate::socket::Socket;
+use crate::socket::{Socket, process_of};
 use crate::user::{Count, User, Users};
 
 /// Why a kernel can't be served.
@@ -235,7 +236,9 @@ fn hello(connection: &Packets) -> Result<Brought, String> {
             // Where this process may not hold stores its clients are asked to, whatever they bring.
             let stores = files.next().filter(|_| StoresElsewhere::ours().is_some());
             let stores = stores.map(StoresElsewhere::given).transpose();
-            Ok(Brought { stream, stores: stores.map_err(|reason| format!("its second descriptor: {reason}"))? })
+            let stores = stores.map_err(|reason| format!("its second descriptor: {reason}"))?;
+            let process = process_of(connection.as_fd()).map_err(|error| format!("its process: {error}"))?;
+            Ok(Brought { stream, stores, process })
         }
         Ok(Hello { magic: Hello::MAGIC, version }) => {
             Err(format!("it speaks version {version}, and this kernel {VERSION}"))

@@ -43,9 +43,13 @@ const CALLS: &[Rule] = &[
     (libc::SYS_recvmsg, Only::Any, "what they say, with its descriptors"),
     (libc::SYS_sendmsg, Only::Any, "what they are told"),
     (libc::SYS_shutdown, Only::Any, "a connection ends for whoever waits at it"),
-    (libc::SYS_getsockopt, Only::OneOf(1, &[libc::SOL_SOCKET as u64]), "who has connected"),
+    (libc::SYS_getsockopt, Only::OneOf(1, &[libc::SOL_SOCKET as u64]), "who has connected, and whether that has died"),
     (libc::SYS_socketpair, Only::Any, "a descriptor that is an NT handle"),
-    (libc::SYS_ppoll, Only::Any, "which of those have been closed by all who had them; whether a client hears"),
+    (
+        libc::SYS_ppoll,
+        Only::Any,
+        "which of those have been closed by all who had them; whether a client hears, or has gone",
+    ),
     (libc::SYS_close, Only::Any, "descriptors of clients that have gone, and files that are lent no more"),
     // Memory.
     (libc::SYS_memfd_create, Only::Any, "a file for pages that are lent"),

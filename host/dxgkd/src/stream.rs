@@ -3,7 +3,7 @@
 //! thread holds the client's stores, too, where it need not be asked to do so: changing its memory may take as long as it changes that itself.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -295,6 +295,12 @@ impl Stream {
         self.packets.close();
         self.said.notify_all();
         first
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.packets.as_fd()
     }
 }
 

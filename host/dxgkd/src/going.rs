@@ -1,0 +1,76 @@
+//! How it is seen that a client has gone, whoever has its connection still.
+//!
+//! # The law of this boundary
+//! - A stream ends when nobody has the client's end of it any more. The daemon itself may have it: a client may send it in a message, which is
+//!   looked at when what was asked before is over, and that may wait for the client. So whoever hears a client watches its first
+//!   lane, too. That it may have sent as well: so its process is watched where the operating system tells of it.
+//! - What a client has asked for before it went is done: it is ended after [`LEFT_TO_DO`], or when its lanes have found out.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kmt_link::socket::Packets;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How long what a client has asked for may take when it has gone.
+const LEFT_TO_DO: Duration = Duration::from_secs(1);
+
+/// What tells that a client has gone.
+pub(crate) struct Going {
+    lane: Arc<Packets>,
+    /// Readable when it has died.
+    process: Option<OwnedFd>,
+    /// It has gone: since when it is known, and by what.
+    gone: Option<(Instant, &'static str)>,
+}
+
+impl Going {
+    /// Of a client with this first lane, and this process.
+    pub fn new(lane: Arc<Packets>, process: Option<OwnedFd>) -> Going {
+        Going { lane, process, gone: None }
+    }
+
+    /// Waits until there is something to be heard on a client's stream, its end included.
+    ///
+    /// # Errors
+    /// Why the client has gone, which is not heard there.
+    pub fn or_says(&mut self, stream: BorrowedFd<'_>) -> Result<(), &'static str> {
+        loop {
+            let mut left = None;
+            if let Some((since, reason)) = self.gone {
+                let rest = LEFT_TO_DO.saturating_sub(since.elapsed());
+                if rest.is_zero() {
+                    return Err(reason);
+                }
+                // PANIC: a second can be said.
+                left = Some(Timespec::try_from(rest).expect("a time"));
+            }
+            // Where the process is not told of, its lane stands for it.
+            let (process, died) = match &self.process {
+                Some(process) => (process.as_fd(), PollFlags::IN),
+                None => (self.lane.as_fd(), PollFlags::empty()),
+            };
+            let mut watched = [
+                PollFd::from_borrowed_fd(stream, PollFlags::IN),
+                PollFd::new(&*self.lane, PollFlags::empty()),
+                PollFd::from_borrowed_fd(process, died),
+            ];
+            // What has been seen once would be seen at once.
+            let watches = if self.gone.is_some() { 1 } else { watched.len() };
+            if poll(&mut watched[..watches], left.as_ref()).is_err() {
+                // By a signal, or for want of memory: whoever looks at the stream finds out.
+                return Ok(());
+            }
+            let [says, lane, process] = watched.map(|watched| watched.revents());
+            if !says.is_empty() {
+                return Ok(());
+            }
+            if self.gone.is_none() && process.contains(PollFlags::IN) {
+                self.gone = Some((Instant::now(), "its process has died"));
+            } else if self.gone.is_none() && lane.contains(PollFlags::HUP) {
+                self.gone = Some((Instant::now(), "it has closed its first lane"));
+            }
+        }
+    }
+}
