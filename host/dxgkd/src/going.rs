@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use kmt_link::socket::Packets;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// How long what a client has asked for may take when it has gone.
 const LEFT_TO_DO: Duration = Duration::from_secs(1);
@@ -58,9 +59,11 @@ impl Going {
             ];
             // What has been seen once would be seen at once.
             let watches = if self.gone.is_some() { 1 } else { watched.len() };
-            if poll(&mut watched[..watches], left.as_ref()).is_err() {
-                // By a signal, or for want of memory: whoever looks at the stream finds out.
-                return Ok(());
+            match poll(&mut watched[..watches], left.as_ref()) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                // For want of memory: the stream is heard as if nobody watched.
+                Err(_) => return Ok(()),
             }
             let [says, lane, process] = watched.map(|watched| watched.revents());
             if !says.is_empty() {
