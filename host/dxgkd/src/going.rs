@@ -66,14 +66,42 @@ impl Going {
                 Err(_) => return Ok(()),
             }
             let [says, lane, process] = watched.map(|watched| watched.revents());
+            if process.contains(PollFlags::IN) {
+                self.gone = Some((Instant::now(), "its process has died"));
+            } else if lane.contains(PollFlags::HUP) {
+                self.gone = Some((Instant::now(), "it has closed its first lane"));
+            }
             if !says.is_empty() {
                 return Ok(());
             }
-            if self.gone.is_none() && process.contains(PollFlags::IN) {
-                self.gone = Some((Instant::now(), "its process has died"));
-            } else if self.gone.is_none() && lane.contains(PollFlags::HUP) {
-                self.gone = Some((Instant::now(), "it has closed its first lane"));
-            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Packets, Packets) {
+        let (ours, theirs) = Packets::pair().expect("two descriptors");
+        (ours, Packets::new(theirs))
+    }
+
+    #[test]
+    fn who_has_gone_is_heard_for_a_while_and_no_longer_however_much_is_said() {
+        let [(lane, its_lane), (other, _kept), (stream, its_stream), (dies, lives)] = std::array::from_fn(|_| pair());
+        // As a process: readable from its death on. Somebody has that one's lane.
+        let process = dies.as_fd().try_clone_to_owned().expect("a descriptor");
+        let goings = [(Arc::new(lane), None), (Arc::new(other), Some(process))];
+        its_stream.send(b"said", &[]).expect("it is heard");
+        lives.send(b"died", &[]).expect("it is heard");
+        drop(its_lane);
+        for ((lane, process), why) in goings.into_iter().zip(["it has closed its first lane", "its process has died"]) {
+            let (mut going, began) = (Going::new(lane, process), Instant::now());
+            // Nobody reads it: there is something to be heard all the time.
+            let reason = std::iter::repeat_with(|| going.or_says(stream.as_fd())).find_map(Result::err);
+            assert_eq!(reason, Some(why));
+            assert!(began.elapsed() >= LEFT_TO_DO, "{why}, after {:?}", began.elapsed());
         }
     }
 }

@@ -114,6 +114,9 @@ fn seqpacket() -> Result<OwnedFd, Errno> {
 }
 
 /// What is readable once the process which has connected has died; `None`: this operating system does not tell (Linux before 6.5).
+///
+/// # Errors
+/// It has died already, or there is no descriptor left.
 pub(crate) fn process_of(connection: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
     let (mut descriptor, mut bytes) = (-1_i32, 4);
     let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERPIDFD);
@@ -123,7 +126,11 @@ pub(crate) fn process_of(connection: BorrowedFd<'_>) -> Result<Option<OwnedFd>, 
     if asked != 0 {
         // PANIC: a call that fails says why.
         let error = Errno::from_io_error(&std::io::Error::last_os_error()).expect("of the operating system");
-        return if error == Errno::NOPROTOOPT { Ok(None) } else { Err(error) };
+        return match error {
+            // It has gone, or nobody gets a descriptor now.
+            Errno::SRCH | Errno::MFILE | Errno::NFILE | Errno::NOMEM => Err(error),
+            _ => Ok(None),
+        };
     }
     // SAFETY: it was made by this call, for whoever makes it.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
