@@ -1,6 +1,5 @@
 //! One client: a process to the kernel, its lanes and its stream.
 
-use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,7 +8,6 @@ use std::time::Instant;
 use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host};
 use kmt_calls::{DoorbellAddress, MappingId, Notification, Reply};
 use kmt_link::socket::{PacketError, Packets, Placed, Push, Said};
-use rustix::io::Errno;
 use shared_words::{LentFile, StoresElsewhere};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
@@ -17,31 +15,11 @@ use crate::departures::Departures;
 use crate::going::Going;
 use crate::lane;
 use crate::limits::UNLIMITED;
+use crate::peer::Peer;
 use crate::posts::Posts;
 use crate::refusals::Refusals;
 use crate::stream::Stream;
 use crate::user::{Count, Part, Place, User};
-
-/// Who a client is, by what the operating system says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Peer {
-    pub pid: i32,
-    pub uid: u32,
-}
-
-impl Peer {
-    /// Who has connected.
-    pub fn of(socket: &Packets) -> Result<Peer, Errno> {
-        let credentials = rustix::net::sockopt::socket_peercred(socket)?;
-        Ok(Peer { pid: credentials.pid.as_raw_nonzero().get(), uid: credentials.uid.as_raw() })
-    }
-}
-
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "process {} of user {}", self.pid, self.uid)
-    }
-}
 
 /// A client.
 pub(crate) struct Client {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::client::Peer;
+use crate::peer::Peer;
 
 /// Longest that anybody waits.
 const REST_MAX: Duration = Duration::from_secs(5);

@@ -101,7 +101,7 @@ mod tests {
             // Nobody reads it: there is something to be heard all the time.
             let reason = std::iter::repeat_with(|| going.or_says(stream.as_fd())).find_map(Result::err);
             assert_eq!(reason, Some(why));
-            assert!(began.elapsed() >= LEFT_TO_DO, "{why}, after {:?}", began.elapsed());
+            assert!(began.elapsed() >= Duration::from_secs(1), "{why}, after {:?}", began.elapsed());
         }
     }
 }

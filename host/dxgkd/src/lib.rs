@@ -23,6 +23,7 @@ mod lane;
 mod limits;
 mod listener;
 mod mappings;
+mod peer;
 mod posts;
 mod refusals;
 mod sandbox;

@@ -14,10 +14,11 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags};
 use shared_words::StoresElsewhere;
 
-use crate::client::{Brought, Client, Peer, Places};
+use crate::client::{Brought, Client, Places};
 use crate::departures::Departures;
 use crate::limits::Limits;
-use crate::socket::{Socket, process_of};
+use crate::peer::{Peer, process_of};
+use crate::socket::Socket;
 use crate::user::{Count, User, Users};
 
 /// Why a kernel can't be served.

@@ -1,10 +1,9 @@
 //! The socket at which the daemon listens: one that it makes, or one that a service manager hands it when it starts (`LISTEN_FDS`).
 //!
-//! Unsafe: a descriptor that was handed over is known by its number alone, and only the environment says that it is ours; and for one option of
-//! a connection no library has a call.
+//! Unsafe: a descriptor that was handed over is known by its number alone, and only the environment says that it is ours.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
@@ -111,27 +110,4 @@ impl Drop for Socket {
 
 fn seqpacket() -> Result<OwnedFd, Errno> {
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-}
-
-/// What is readable once the process which has connected has died; `None`: this operating system does not tell (Linux before 6.5).
-///
-/// # Errors
-/// It has died already, or there is no descriptor left.
-pub(crate) fn process_of(connection: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
-    let (mut descriptor, mut bytes) = (-1_i32, 4);
-    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERPIDFD);
-    let room = (&raw mut descriptor).cast();
-    // SAFETY: the option is an int, for which there is room at the one address, and its length is at the other.
-    let asked = unsafe { libc::getsockopt(connection.as_raw_fd(), level, option, room, &raw mut bytes) };
-    if asked != 0 {
-        // PANIC: a call that fails says why.
-        let error = Errno::from_io_error(&std::io::Error::last_os_error()).expect("of the operating system");
-        return match error {
-            // It has gone, or nobody gets a descriptor now.
-            Errno::SRCH | Errno::MFILE | Errno::NFILE | Errno::NOMEM => Err(error),
-            _ => Ok(None),
-        };
-    }
-    // SAFETY: it was made by this call, for whoever makes it.
-    Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
 }
