@@ -80,6 +80,8 @@ pub struct Pending(Token);
 /// [`Host::adapter`] speaks of the others.
 pub struct Host {
     state: Mutex<State>,
+    /// The kernel has failed. Its lock may not be poisoned yet.
+    failed: Arc<AtomicBool>,
     line: Arc<Line>,
     devices: Vec<Arc<SoftGpu>>,
     system: Arc<Memory>,
@@ -170,6 +172,7 @@ impl Host {
             line: Arc::clone(&line),
             views: Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files),
             waiting: Waiting::default(),
+            failed: Arc::default(),
         };
         for Mounted { miniport, adapter, .. } in mounted {
             state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
@@ -177,6 +180,7 @@ impl Host {
         let processors = config.processors.filter(|_| isolates && config.mode == Mode::Real);
         let everywhere = processors.as_ref().and_then(Everywhere::start);
         let host = Arc::new(Host {
+            failed: Arc::clone(&state.failed),
             state: Mutex::new(state),
             line,
             devices,
@@ -211,10 +215,7 @@ impl Host {
 
     /// A process went. Its calls that wait are refused. Says for how long that kept the kernel: the time by which all others had to wait.
     pub fn process_died(&self, process: ProcessId) -> Duration {
-        if self.has_failed() {
-            return Duration::ZERO;
-        }
-        let mut state = self.hold();
+        let Ok(mut state) = self.hold_sound() else { return Duration::ZERO };
         let began = Instant::now();
         state.turn(|machine, cx| machine.process_died(cx, process));
         state.notifications.remove(&process);
@@ -230,7 +231,7 @@ impl Host {
     /// # Errors
     /// When there is no such process, or no such right.
     pub fn open_process(&self, from: ProcessId, of: ProcessId, access: ProcessAccess) -> Result<u64, Refusal> {
-        self.hold().turn(|machine, _| machine.open_process(from, of, access))
+        self.hold_sound()?.turn(|machine, _| machine.open_process(from, of, access))
     }
 
     /// Whether a process may ask for priorities above the ordinary ones itself (`SE_INC_BASE_PRIORITY_NAME`); it may not at first.
@@ -292,10 +293,10 @@ impl Host {
     /// # Errors
     /// The pending call: it is not a failure.
     pub fn begin_call(&self, process: ProcessId, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
-        if self.has_failed() {
-            return Ok(Err(inspect::kernel_failed()));
-        }
-        let mut state = self.hold();
+        let mut state = match self.hold_sound() {
+            Ok(state) => state,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         let answer = state.turn(|machine, cx| machine.call(cx, process, call));
         if matches!(self.mode, Mode::Virtual { .. }) {
             let until = state.clock.now_ns() + self.call_ns;

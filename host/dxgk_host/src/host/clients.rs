@@ -69,10 +69,7 @@ impl Host {
 
     /// Pages were lent, or taken back.
     fn moved(&self, moved: Moved) {
-        let mut state = self.hold();
-        if self.has_failed() {
-            return;
-        }
+        let Ok(mut state) = self.hold_sound() else { return };
         let mapping = moved.mapping;
         if let Some((number, heard)) = state.views.moved(moved) {
             state.turn(|machine, cx| machine.mapping_changed(cx, mapping, number, heard));
@@ -81,10 +78,7 @@ impl Host {
 
     /// What the kernel has said of a mapping of a process elsewhere holds there.
     pub fn mapping_holds(&self, process: ProcessId, mapping: MappingId) {
-        if self.has_failed() {
-            return;
-        }
-        let mut state = self.hold();
+        let Ok(mut state) = self.hold_sound() else { return };
         if let Some(number) = state.views.hear(process, mapping) {
             state.turn(|machine, cx| machine.mapping_changed(cx, mapping, number, Heard::Seen));
         }

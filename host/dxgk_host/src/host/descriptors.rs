@@ -33,7 +33,7 @@ impl Host {
         }
         // Given first, and named when the kernel keeps what it stands for.
         let pair = Descriptors::pair().map_err(|error| no_memory(error.to_string()))?;
-        self.hold().turn(|machine, _| machine.keep_nt_handle(process, handle))?;
+        self.hold_sound()?.turn(|machine, _| machine.keep_nt_handle(process, handle))?;
         Ok(descriptors.name(pair, handle))
     }
 
@@ -55,8 +55,9 @@ impl Host {
     fn new_descriptors(self: &Arc<Self>) -> io::Result<Descriptors> {
         let host = Arc::downgrade(self);
         Descriptors::new(Box::new(move |handle| {
-            if let Some(host) = host.upgrade().filter(|host| !host.has_failed()) {
-                host.hold().turn(|machine, cx| machine.close_kept_nt_handle(cx, handle));
+            let Some(host) = host.upgrade() else { return };
+            if let Ok(mut state) = host.hold_sound() {
+                state.turn(|machine, cx| machine.close_kept_nt_handle(cx, handle));
             }
         }))
     }

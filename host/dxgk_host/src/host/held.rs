@@ -8,10 +8,11 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread::Thread;
 
 use dxgkrnl::Token;
+use kmt_calls::Refusal;
 use wddm_types::ProcessId;
 
 use super::state::State;
-use super::{Host, lock};
+use super::{Host, inspect, lock};
 
 /// The kernel, held.
 pub(super) struct Held<'a> {
@@ -24,6 +25,12 @@ impl Host {
     /// Holds the kernel.
     pub(super) fn hold(&self) -> Held<'_> {
         Held { mutex: &self.state, guard: Some(lock(&self.state)) }
+    }
+
+    /// The same, if it has not failed. It may have while this thread waited for the lock: so nobody looks before.
+    pub(super) fn hold_sound(&self) -> Result<Held<'_>, Refusal> {
+        let held = self.hold();
+        if self.has_failed() { Err(inspect::kernel_failed()) } else { Ok(held) }
     }
 }
 

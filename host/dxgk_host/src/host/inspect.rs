@@ -1,5 +1,7 @@
 //! Looking at the kernel from outside, for tests, fuzzers and simulators: nothing here changes anything.
 
+use std::sync::atomic::Ordering;
+
 use dxgkrnl::{BrokenInvariant, Residence, StateDigest};
 use kmt_calls::Refusal;
 use wddm_types::{Blame, NtStatus};
@@ -18,7 +20,7 @@ impl Host {
     /// Whether an assertion of the kernel, or a panic of its driver, has ended it: nothing is asked of it any more, not even
     /// by what is taken down on the way.
     pub fn has_failed(&self) -> bool {
-        self.state.is_poisoned()
+        self.failed.load(Ordering::Acquire) || self.state.is_poisoned()
     }
 
     /// Native fences of the first adapter whose driver owes news of them: see [`HostAdapter::unreported_fences`].

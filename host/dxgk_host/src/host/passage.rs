@@ -159,11 +159,8 @@ pub(super) fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<
         let mut longest = None;
         while line.wait(longest) {
             let Some(host) = host.upgrade() else { return };
-            let mut state = host.hold();
             // A kernel that has failed is asked nothing more.
-            if host.has_failed() {
-                return;
-            }
+            let Ok(mut state) = host.hold_sound() else { return };
             host.dispatch(&mut state);
             longest = host.run_timer(&mut state);
         }

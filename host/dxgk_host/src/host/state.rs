@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dxgkrnl::{Cx, Effect, Machine, Token};
 use events::Tracer;
@@ -28,19 +29,22 @@ pub(super) struct State {
     pub views: Views,
     /// Which threads wait for what.
     pub waiting: Waiting,
+    /// The kernel has failed: what the host says of it.
+    pub failed: Arc<AtomicBool>,
 }
 
 impl State {
     /// One turn of the machine: lends it time, tracer and effects, then performs the effects.
     pub fn turn<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
-        let turning = Turning(self);
-        turning.0.perform(turn)
+        let turning = Turning { state: self, unwinding: std::thread::panicking() };
+        turning.state.perform(turn)
     }
 
     /// The kernel has failed: whoever holds the lock panics, and there will be no answer any more. Threads of this program that wait for
     /// one are told that, as soon as they get the lock; processes elsewhere are ended, or one whose stores wait for a move that is never done
-    /// would wait for ever.
+    /// would wait for ever. Whoever hears of it finds that it is so: the lock is poisoned only afterwards.
     pub fn fail(&mut self) {
+        self.failed.store(true, Ordering::Release);
         for process in self.views.all_elsewhere() {
             process.lost("the kernel has failed");
         }
@@ -86,12 +90,16 @@ impl State {
 }
 
 /// A turn that may not come to its end.
-struct Turning<'a>(&'a mut State);
+struct Turning<'a> {
+    state: &'a mut State,
+    /// Whoever makes it falls already, by a defect that is not the kernel's: what it takes down on the way is asked of the kernel as ever.
+    unwinding: bool,
+}
 
 impl Drop for Turning<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.fail();
+        if !self.unwinding && std::thread::panicking() {
+            self.state.fail();
         }
     }
 }

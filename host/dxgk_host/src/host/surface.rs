@@ -6,7 +6,7 @@ use dxgkrnl::CreatedSurface;
 use kmt_calls::Refusal;
 use wddm_types::{ProcessId, RawHandle};
 
-use super::{Host, inspect};
+use super::Host;
 
 impl Host {
     /// Creates a surface for a device of a process; its handles are the process's own. Others open it by its global share
@@ -21,9 +21,6 @@ impl Host {
         device: RawHandle,
         wanted: StandardAllocation,
     ) -> Result<CreatedSurface, Refusal> {
-        if self.has_failed() {
-            return Err(inspect::kernel_failed());
-        }
-        self.hold().turn(|machine, cx| machine.create_standard_allocation(cx, process, device, wanted))
+        self.hold_sound()?.turn(|machine, cx| machine.create_standard_allocation(cx, process, device, wanted))
     }
 }

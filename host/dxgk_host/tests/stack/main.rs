@@ -18,6 +18,7 @@ mod doorbells;
 mod driver_ranges;
 mod engine_power;
 mod escapes;
+mod failures;
 mod falling_asleep;
 mod features;
 mod fence_interrupts;
