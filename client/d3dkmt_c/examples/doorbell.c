@@ -41,6 +41,19 @@ static void ring_doorbell(uint64_t value, uint64_t write_pointer) {
     }
 }
 
+/* An engine that has had nothing to do sleeps, or has lost its power and the doorbell with it. */
+static void wait_until_nobody_looks(void) {
+    const char* page = doorbell.DoorbellCPUVirtualAddress;
+    struct timespec pause = {.tv_nsec = 1000 * 1000};
+    for (int waited_ms = 0; !load(page + ASLEEP); waited_ms++) {
+        if (load(doorbell.DoorbellStatusCPUVirtualAddress) == D3DDDI_DOORBELLSTATUS_DISCONNECTED_RETRY) {
+            return;
+        }
+        CHECK(waited_ms < 60 * 1000);
+        nanosleep(&pause, NULL);
+    }
+}
+
 int main(void) {
     D3DKMT_HANDLE adapter = first_adapter();
     D3DKMT_HANDLE device = create_device(adapter);
@@ -88,14 +101,11 @@ int main(void) {
         while (load(progress) < round) {
         }
         if (round % 100 == 0) {
-            /* Nobody looks at a doorbell for so long. */
-            struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
-            nanosleep(&pause, NULL);
+            wait_until_nobody_looks();
         }
     }
     unlock_surface(device, ring);
     CHECK(doorbell.DoorbellCPUVirtualAddress == address);
-    /* An engine that has had nothing to do sleeps, or has lost its power and the doorbell with it. */
     CHECK(connects >= 1 && connects + wakes >= 3 && load(progress) == ROUNDS);
     words = lock_surface(device, target);
     CHECK(words[0] == (ROUNDS | (uint64_t)ROUNDS << 32) && words[BYTES / 8 - 1] == words[0]);

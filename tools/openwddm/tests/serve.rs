@@ -53,7 +53,10 @@ fn a_process_whose_kernel_is_killed_ends_with_the_reason() {
     let socket = folder.path().join("kernel");
     let daemon = Daemon::start(&socket, &["--adapter", "discrete-4k,vram=128MiB", "--system", "2GiB"]);
     let child = connect(&daemon.socket, &["--steps", "1000"]);
-    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    while processes(&daemon.socket).is_empty() {
+        assert!(began.elapsed() < NEVER, "it does not begin");
+    }
     drop(daemon);
     let (output, text) = ended(child);
     assert_eq!(output.status.code(), Some(1), "{text}");
@@ -171,7 +174,7 @@ fn the_daemon_keeps_the_limits_of_its_configuration_and_says_who_is_over_them() 
     command.arg("--socket").arg(&socket).args(["--limit", "process.queued=5000"]);
     let mut daemon = Logged(command.spawn().expect("the binary starts"));
     let began = Instant::now();
-    while !socket.exists() {
+    while !served::listens(&socket) {
         assert!(began.elapsed() < NEVER, "it does not serve");
         std::thread::sleep(Duration::from_millis(5));
     }

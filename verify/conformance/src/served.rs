@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dxgk_host::Host;
-use dxgkd::{Daemon, Limits, Socket, give_up_calls, give_up_files};
+use dxgkd::{Daemon, Limits, ProcessLimits, Socket, give_up_calls, give_up_files};
 use wddm_types::ProcessId;
 
 use crate::{Way, config};
@@ -115,7 +115,10 @@ pub fn daemon() {
     give_up_files(path.parent(), false).expect("Landlock, or none");
     let host = Host::start(config(Way::Socket)).expect("the adapter starts");
     give_up_calls().expect("a filter");
-    let daemon = Daemon::listen(Arc::clone(&host), socket, Limits::default()).expect("a thread");
+    // How long a client may take is a subject of its own, and here the machine may be as slow as it is.
+    let process = ProcessLimits { answer_ms: 60_000, ..ProcessLimits::default() };
+    let limits = Limits { process, ..Limits::default() };
+    let daemon = Daemon::listen(Arc::clone(&host), socket, limits).expect("a thread");
     println!("{SAYS}ready");
     let mut line = String::new();
     loop {

@@ -96,9 +96,12 @@ pub fn run_messages(seed: u64, count: u64) -> Result<Messages, String> {
     }
     host.check_invariants().map_err(|broken| broken.to_string())?;
     // What a process that has gone had given out is closed behind it, by a thread of the kernel's.
-    let left = settled_files();
-    if left > files {
-        return Err(format!("{files} descriptors before, {left} after"));
+    let began = Instant::now();
+    while open_files() > files {
+        if began.elapsed() > GONE_WITHIN {
+            return Err(format!("{files} descriptors before, {} after", open_files()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
     Ok(report)
 }

@@ -207,27 +207,36 @@ fn paging_takes_the_node_from_whoever_has_it() {
         let one = client.memory(SurfaceKind::System, MIB);
         client.drain(&context);
         heard.take_timed();
-        let more: Vec<_> = (0..8u64)
-            .map(|round| {
-                changes(&one, MIB, 8).render(&context).unwrap();
-                // Nobody waits for it; it is paged in between two commands of what runs.
-                let local = client.unlisted(SurfaceKind::Local, 65536);
-                local.lock().unwrap().write_words(0, &[round]);
-                client.list(&local);
-                local
-            })
-            .collect();
-        client.drain(&context);
-        let events = heard.take_timed();
-        let asked = events.iter().filter(|(_, event)| matches!(event, Event::PreemptionRequested { context: 0, .. }));
-        let (asked, answered) =
-            (asked.count(), events.iter().filter(|(_, e)| matches!(e, Event::Preempted { .. })).count());
-        assert!(asked > 0 && asked == answered, "{mode:?}: {asked} asked for, {answered} answered");
-        assert_eq!(one.lock().unwrap().read_word(MIB - 8), 64, "{mode:?}: once each");
-        for (round, local) in (0..).zip(&more) {
-            client.gpu.device().evict(vec![local.handle()], EvictFlags::empty()).unwrap();
-            assert_eq!(local.lock().unwrap().read_word(0), round);
-        }
+        let mut changed = 0;
+        let requested = loop {
+            let more: Vec<_> = (0..8u64)
+                .map(|round| {
+                    changes(&one, MIB, 8).render(&context).unwrap();
+                    // Nobody waits for it; it is paged in between two commands of what runs.
+                    let local = client.unlisted(SurfaceKind::Local, 65536);
+                    local.lock().unwrap().write_words(0, &[round]);
+                    client.list(&local);
+                    local
+                })
+                .collect();
+            client.drain(&context);
+            changed += 64;
+            let events = heard.take_timed();
+            let of = |which: fn(&Event) -> bool| events.iter().filter(|(_, event)| which(event)).count();
+            let asked = of(|event| matches!(event, Event::PreemptionRequested { context: 0, .. }));
+            let answered = of(|event| matches!(event, Event::Preempted { .. }));
+            assert_eq!(asked, answered, "{mode:?}");
+            assert_eq!(one.lock().unwrap().read_word(MIB - 8), changed, "{mode:?}: once each");
+            for (round, local) in (0..).zip(&more) {
+                client.gpu.device().evict(vec![local.handle()], EvictFlags::empty()).unwrap();
+                assert_eq!(local.lock().unwrap().read_word(0), round);
+            }
+            // With threads the node may be done each time before the page-in comes.
+            if asked > 0 || mode == VIRTUAL || changed == 64 * 100 {
+                break asked;
+            }
+        };
+        assert!(requested > 0, "{mode:?}");
     }
 }
 

@@ -191,6 +191,11 @@ fn bring_in(gpu: &Gpu, surface: &Surface) -> Result<(), UmdError> {
     Ok(())
 }
 
+/// Hardware is reset because it fails, and not because the machine that runs the tests is slow.
+pub fn patient() -> RecoveryPolicy {
+    RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() }
+}
+
 /// Breaks the hardware with this worker's next page-in, and waits until it notices.
 pub fn break_hardware(breakage: &Breakage, worker: &mut Worker) {
     breakage.next.store(true, Ordering::SeqCst);
@@ -209,7 +214,7 @@ fn a_reset_takes_memory_and_devices_and_leaves_an_adapter_that_works() {
     let virtually = breakable.map(|profile| (profile.name, VIRTUAL));
     for (profile, mode) in virtually.chain(REAL.map(|profile| (profile, Mode::Real))) {
         let breakage = Breakage::default();
-        let (host, heard) = breakage.host(profile, mode, RecoveryPolicy::default());
+        let (host, heard) = breakage.host(profile, mode, patient());
         let (mut first, mut second) = (Worker::new(&host), Worker::new(&host));
         let (kept, seen) = (first.local(MIB), second.local(MIB));
         for (worker, surface, seed) in [(&mut first, &kept, 1), (&mut second, &seen, 2)] {
@@ -267,7 +272,7 @@ fn an_address_of_a_lock_outlives_a_reset_and_shows_nobody_else_s_content() {
     for profile in ["discrete-4k", "small-bar", "two-memories"] {
         for mode in [VIRTUAL, Mode::Real] {
             let breakage = Breakage::default();
-            let (host, _) = breakage.host(profile, mode, RecoveryPolicy::default());
+            let (host, _) = breakage.host(profile, mode, patient());
             let mut first = Worker::new(&host);
             let surface =
                 first.gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, MIB, false).expect("a surface");
@@ -309,7 +314,7 @@ fn who_stores_into_content_that_was_on_its_way_goes_on() {
         for comes_back in [None, Some(0), Some(4)] {
             let breakage = Breakage::default();
             *breakage.refusal.lock().unwrap() = refused;
-            let (host, _) = breakage.host("discrete-4k", mode, RecoveryPolicy::default());
+            let (host, _) = breakage.host("discrete-4k", mode, patient());
             let mut worker = Worker::new(&host);
             let surface = worker.gpu.create_lockable_surface(worker.kind, MIB, false).expect("a surface");
             bring_in(&worker.gpu, &surface).expect("room");

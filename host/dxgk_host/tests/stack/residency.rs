@@ -1,8 +1,8 @@
 //! What must be resident, for one process and for several that want more than there is: the behaviour that the residency
 //! tests of the Windows hardware lab kit look for, and what other systems get wrong.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 
 use crate::world::{Client, MIB, VIRTUAL, client, host};
 use d3dkmt::{
@@ -173,7 +173,8 @@ fn crowded(mode: Mode) -> (Arc<Host>, Suspensions) {
 }
 
 /// A process that keeps three quarters of the memory on its list for good and works on all of it.
-fn greedy(link: Arc<dyn Link>, rounds: u64) {
+/// The first two rounds begin together with those of others.
+fn greedy(link: Arc<dyn Link>, rounds: u64, together: Option<&Barrier>) {
     let gpu = Gpu::open(link).expect("the adapter opens");
     let mut stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
     let report = gpu.create_surface(SurfaceKind::System, 4096).unwrap();
@@ -181,6 +182,9 @@ fn greedy(link: Arc<dyn Link>, rounds: u64) {
     let surface = gpu.create_surface(SurfaceKind::Local, 3 * MIB).unwrap();
     bring_in(&gpu, &[&surface], CANT_TRIM).expect("it is the only one over its budget, or the other is too");
     for round in 0..rounds {
+        if let Some(together) = together.filter(|_| round < 2) {
+            together.wait();
+        }
         let mut commands = Commands::new();
         if round > 0 {
             commands.check(surface.va(), 3 * MIB, pattern::seed(1, round - 1), report.va(), round);
@@ -201,14 +205,16 @@ fn devices_that_do_not_fit_together_take_turns() {
         let (host, suspensions) = crowded(mode);
         let links: Vec<_> = (0..2).map(|_| ProcessLink::new(Arc::clone(&host))).collect();
         let conductor = Conductor::new(Arc::clone(&host), links.len());
+        let together = &Barrier::new(links.len());
         std::thread::scope(|scope| {
             for (player, link) in links.into_iter().enumerate() {
                 let conductor = Arc::clone(&conductor);
                 scope.spawn(move || match mode {
-                    Mode::Real => greedy(link as Arc<dyn Link>, rounds),
+                    // Each has had its turn before the second round, so both have stood still.
+                    Mode::Real => greedy(link as Arc<dyn Link>, rounds, Some(together)),
                     Mode::Virtual { .. } => {
                         conductor.enter(player);
-                        greedy(conductor.link(player, link), rounds);
+                        greedy(conductor.link(player, link), rounds, None);
                         conductor.leave(player);
                     }
                 });
@@ -231,7 +237,7 @@ fn one_process_more_does_not_stop_the_others() {
             let conductor = Arc::clone(&conductor);
             scope.spawn(move || {
                 conductor.enter(player);
-                greedy(conductor.link(player, link), 500);
+                greedy(conductor.link(player, link), 500, None);
                 conductor.leave(player);
             });
         }

@@ -222,7 +222,7 @@ mod tests {
         let began = Instant::now();
         let answer = ask(&listener, b"GET /no HTTP/1.0\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
-        assert!(began.elapsed() < 4 * PATIENCE, "{:?}", began.elapsed());
+        assert!(began.elapsed() < 30 * PATIENCE, "{:?}", began.elapsed());
         drop((silent, deaf));
     }
 

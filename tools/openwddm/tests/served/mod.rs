@@ -29,12 +29,20 @@ impl Daemon {
         let child = command.args(arguments).stderr(Stdio::null()).spawn().expect("the binary starts");
         let daemon = Daemon { child, socket: socket.to_owned() };
         let began = Instant::now();
-        while !socket.exists() {
+        while !listens(socket) {
             assert!(began.elapsed() < NEVER, "it does not serve");
             std::thread::sleep(Duration::from_millis(5));
         }
         daemon
     }
+}
+
+/// Whether somebody listens at this path: between making a socket and listening at it there is a moment in which a connection is refused.
+pub fn listens(path: &Path) -> bool {
+    // PANIC: without procfs nobody knows, and every system that runs this has it.
+    let sockets = std::fs::read_to_string("/proc/net/unix").expect("procfs");
+    let listens = |line: &str| line.split_whitespace().nth(3) == Some("00010000");
+    sockets.lines().any(|line| listens(line) && line.ends_with(&format!(" {}", path.display())))
 }
 
 impl Drop for Daemon {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ddi::AllocationFlags;
-use dxgk_host::{Mode, RecoveryPolicy};
+use dxgk_host::Mode;
 
 use super::{PITCH, RANGE, old, rows};
-use crate::resets::{Breakage, Worker, break_hardware};
+use crate::resets::{Breakage, Worker, break_hardware, patient};
 use crate::world::VIRTUAL;
 
 #[test]
@@ -14,7 +14,7 @@ fn a_reset_takes_the_ranges_back_and_leaves_the_locks_their_addresses() {
     // spec: memory §3.5, memory §6.5, memory §8.4
     for mode in [VIRTUAL, Mode::Real] {
         let breakage = Breakage::default();
-        let (host, _) = breakage.host("wddm1-banks", mode, RecoveryPolicy::default());
+        let (host, _) = breakage.host("wddm1-banks", mode, patient());
         let client = old(&host);
         let forms = [(0, 0), (PITCH, 0), (PITCH, AllocationFlags::SWIZZLED.bits())];
         let surfaces = forms.map(|(pitch, flags)| client.surface(pitch, flags));
