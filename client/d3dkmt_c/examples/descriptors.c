@@ -172,6 +172,20 @@ static int makes(int socket) {
     return 0;
 }
 
+/* The kernel hears a moment later that a descriptor was closed. */
+static void until_nobody_has_the_name(void) {
+    D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME by_name = {.dwDesiredAccess = GENERIC_ALL, .pObjAttrib = named()};
+    NTSTATUS found = STATUS_SUCCESS;
+    for (int tries = 0; tries < 2000 && found != STATUS_OBJECT_NAME_NOT_FOUND; tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        found = D3DKMTOpenSyncObjectNtHandleFromName(&by_name);
+        if (found == STATUS_SUCCESS) {
+            close((int)(uintptr_t)by_name.hNtHandle);
+        }
+    }
+    CHECK(found == STATUS_OBJECT_NAME_NOT_FOUND);
+}
+
 static void nt_handles(D3DKMT_HANDLE device) {
     D3DKMT_HANDLE fence = create_fence(device), opened;
     int shared = share(fence), sockets[2];
@@ -191,15 +205,7 @@ static void nt_handles(D3DKMT_HANDLE device) {
     OPENWDDM_CLOSEHANDLE close_it = {.hObject = by_name.hNtHandle};
     OK(OpenWddmCloseHandle(&close_it));
     EXPECT(STATUS_INVALID_HANDLE, OpenWddmCloseHandle(&close_it));
-    NTSTATUS found = STATUS_SUCCESS;
-    for (int tries = 0; tries < 2000 && found != STATUS_OBJECT_NAME_NOT_FOUND; tries++) {
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-        found = D3DKMTOpenSyncObjectNtHandleFromName(&by_name);
-        if (found == STATUS_SUCCESS) {
-            close((int)(uintptr_t)by_name.hNtHandle);
-        }
-    }
-    CHECK(found == STATUS_OBJECT_NAME_NOT_FOUND);
+    until_nobody_has_the_name();
     close(sockets[0]);
     close(sockets[1]);
 }
@@ -216,6 +222,7 @@ static void two_processes(D3DKMT_HANDLE device, pid_t child, int socket) {
     signal_to(device, again, 8);
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTDestroySynchronizationObject(&(D3DKMT_DESTROYSYNCHRONIZATIONOBJECT){.hSyncObject = 0}));
     close(sent);
+    until_nobody_has_the_name();
 }
 
 int main(void) {

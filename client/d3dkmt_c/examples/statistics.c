@@ -1,6 +1,7 @@
 /* Who uses the first adapter and for what: its processes, what its nodes have done, where memory is; and a node's clock beside the CPU's.
  * Figures are everybody's to read. */
 #include <inttypes.h>
+#include <time.h>
 
 #include "softgpu.h"
 
@@ -42,9 +43,13 @@ int main(void) {
     LUID luid = list.Adapters[0].AdapterLuid;
     D3DKMT_HANDLE adapter = list.Adapters[0].hAdapter;
 
-    /* Nobody has a device yet. */
+    /* Nobody has a device yet; who has gone may still be on its way out. */
     D3DKMT_ENUMPROCESSES processes = {.AdapterLuid = luid};
     OK(D3DKMTEnumProcesses(&processes));
+    for (int tries = 0; tries < 2000 && processes.BufferCount != 0; tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        OK(D3DKMTEnumProcesses(&processes));
+    }
     CHECK(processes.BufferCount == 0);
     D3DKMT_HANDLE device = create_device(adapter);
     ULONG id = 0;

@@ -217,7 +217,7 @@ impl Client {
 
     /// Something was refused because of a limit.
     pub fn log_refusal(&self, what: &str, reason: &str) {
-        if let Some(before) = self.refusals.note() {
+        if let Some(before) = self.refusals.note(Instant::now()) {
             let Peer { pid, uid } = self.peer;
             tracing::warn!(process = self.process.0, pid, uid, what, unlogged = before, "{reason}");
         }

@@ -20,13 +20,13 @@ struct State {
 
 impl Refusals {
     /// Another one. It is to be logged, with how many have not been since the last; `None`: it is not.
-    pub fn note(&self) -> Option<u64> {
+    pub fn note(&self, now: Instant) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.logged.is_some_and(|logged| logged.elapsed() < LINE_EACH) {
+        if state.logged.is_some_and(|logged| now.duration_since(logged) < LINE_EACH) {
             state.since += 1;
             return None;
         }
-        state.logged = Some(Instant::now());
+        state.logged = Some(now);
         Some(std::mem::take(&mut state.since))
     }
 }
@@ -37,10 +37,10 @@ mod tests {
 
     #[test]
     fn who_is_refused_again_and_again_writes_few_lines() {
-        let refusals = Refusals::default();
-        assert_eq!(refusals.note(), Some(0));
-        (0..1000).for_each(|_| assert_eq!(refusals.note(), None));
-        refusals.state.lock().expect("nobody has panicked").logged = Instant::now().checked_sub(LINE_EACH);
-        assert_eq!(refusals.note(), Some(1000));
+        let (refusals, begin) = (Refusals::default(), Instant::now());
+        assert_eq!(refusals.note(begin), Some(0));
+        let within = |milliseconds| begin + Duration::from_millis(milliseconds);
+        (0..1000).for_each(|at| assert_eq!(refusals.note(within(at)), None));
+        assert_eq!(refusals.note(within(1000)), Some(1000));
     }
 }

@@ -153,7 +153,7 @@ fn who_waits_to_be_a_client_again_hears_that_the_daemon_stops() {
     let mut served = Served::start(Limits { process, ..Limits::default() });
     let died = leave_fences_behind(&served, 1);
     let path = served.path.clone();
-    let waits = std::thread::spawn(move || SocketLink::connect(&path).map(drop));
+    let waits = std::thread::spawn(move || SocketLink::connect(&path));
     served.until_clients_are(1);
     drop(served.daemon.take());
     match waits.join().expect("nobody panics") {

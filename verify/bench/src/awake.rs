@@ -66,6 +66,8 @@ fn give_way_to_all() -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     /// Runnable or running, of the lowest class, and pinned: what the operating system says of the threads of this process by their names.
@@ -91,6 +93,11 @@ mod tests {
         let awake = Awake::keep().expect("anybody may give way");
         assert_eq!(classes(), expected);
         drop(awake);
-        assert_eq!(classes(), [""; 0]);
+        // A thread that was joined is on the list for a moment longer.
+        let began = Instant::now();
+        while !classes().is_empty() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{:?}", classes());
+            std::thread::yield_now();
+        }
     }
 }

@@ -2,7 +2,6 @@
 //! exact recording of the same step.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use replay::{Lifetime, SourceKind, Workload, lru_bytes};
 
@@ -75,12 +74,18 @@ fn derived_workloads_move_like_the_exact_ones() {
     }
 }
 
+/// How long a processor has worked for this thread, whatever it does for others.
+fn worked_seconds() -> f64 {
+    let said = std::fs::read_to_string("/proc/thread-self/schedstat").expect("procfs");
+    said.split(' ').next().expect("a number").parse::<f64>().expect("nanoseconds") / 1e9
+}
+
 /// A generous ceiling that still notices an algorithm gone quadratic.
 #[test]
 fn importing_takes_well_under_a_second() {
-    let begin = Instant::now();
+    let begin = worked_seconds();
     open("et_transformer_train_step.json.gz");
-    let seconds = begin.elapsed().as_secs_f64();
+    let seconds = worked_seconds() - begin;
     assert!(seconds < 5.0, "{seconds} s");
     println!("import took {seconds:.3} s");
 }

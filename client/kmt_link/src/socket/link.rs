@@ -59,8 +59,9 @@ impl SocketLink {
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(no_kernel)?;
         let address = SocketAddrUnix::new(path).map_err(no_kernel)?;
+        let ready = Ready::new()?;
         rustix::net::connect(&socket, &address).map_err(no_kernel)?;
-        SocketLink::over(socket)
+        ready.over(socket)
     }
 
     /// The same over a connection that somebody has made.
@@ -71,32 +72,7 @@ impl SocketLink {
     /// # Panics
     /// When the operating system gives no thread.
     pub fn over(socket: OwnedFd) -> Result<Arc<SocketLink>, ConnectError> {
-        // Before the kernel hears of this process: what it does for who rings, it does afterwards.
-        shared_words::across::register();
-        let first = Packets::new(socket);
-        let (stream, theirs) = Packets::pair().map_err(PacketError::System)?;
-        // Whoever does not even listen to this may have said why.
-        let files: Vec<_> = [Some(theirs.as_fd()), StoresElsewhere::ours()].into_iter().flatten().collect();
-        let _ = first.send(&encode(&Hello::OURS, Vec::new()), &files);
-        // The kernel's own end is the only one: when it goes, the stream ends.
-        drop(theirs);
-        match response(&first, 0)?.0.response {
-            Response::Done => {}
-            Response::Refused(reason) => return Err(ConnectError::Refused(reason)),
-            _ => return Err(PacketError::Malformed("no answer to the first message").into()),
-        }
-        let (stream, hearing) = (Arc::new(stream), Arc::new(Hearing::default()));
-        let listener = {
-            let (stream, hearing) = (Arc::clone(&stream), Arc::downgrade(&hearing));
-            let listen = move || listen(&stream, &hearing);
-            std::thread::Builder::new().name("kmt stream".into()).spawn(listen).expect("the system gives a thread")
-        };
-        Ok(Arc::new(SocketLink {
-            lanes: Lanes::new(first, Arc::clone(&hearing)),
-            stream,
-            hearing,
-            listener: Some(listener),
-        }))
+        Ready::new()?.over(socket)
     }
 
     /// The page in which a word lies.
@@ -116,6 +92,50 @@ impl SocketLink {
             _ => self.lanes.ask(request, files)?,
         };
         if self.hearing.up_to(told.pushed) { Ok((told.response, file)) } else { Err(PacketError::Closed) }
+    }
+}
+
+/// What a process brings to a kernel, made before it connects: whoever has connected is to say soon who it is.
+struct Ready {
+    stream: Packets,
+    /// The kernel's end of the stream.
+    theirs: OwnedFd,
+    /// That by which its stores are held, where the operating system holds any.
+    stores: Option<BorrowedFd<'static>>,
+}
+
+impl Ready {
+    fn new() -> Result<Ready, PacketError> {
+        // Before the kernel hears of this process: what it does for who rings, it does afterwards.
+        shared_words::across::register();
+        let (stream, theirs) = Packets::pair().map_err(PacketError::System)?;
+        Ok(Ready { stream, theirs, stores: StoresElsewhere::ours() })
+    }
+
+    fn over(self, socket: OwnedFd) -> Result<Arc<SocketLink>, ConnectError> {
+        let first = Packets::new(socket);
+        // Whoever does not even listen to this may have said why.
+        let files: Vec<_> = [Some(self.theirs.as_fd()), self.stores].into_iter().flatten().collect();
+        let _ = first.send(&encode(&Hello::OURS, Vec::new()), &files);
+        // The kernel's own end is the only one: when it goes, the stream ends.
+        drop(self.theirs);
+        match response(&first, 0)?.0.response {
+            Response::Done => {}
+            Response::Refused(reason) => return Err(ConnectError::Refused(reason)),
+            _ => return Err(PacketError::Malformed("no answer to the first message").into()),
+        }
+        let (stream, hearing) = (Arc::new(self.stream), Arc::new(Hearing::default()));
+        let listener = {
+            let (stream, hearing) = (Arc::clone(&stream), Arc::downgrade(&hearing));
+            let listen = move || listen(&stream, &hearing);
+            std::thread::Builder::new().name("kmt stream".into()).spawn(listen).expect("the system gives a thread")
+        };
+        Ok(Arc::new(SocketLink {
+            lanes: Lanes::new(first, Arc::clone(&hearing)),
+            stream,
+            hearing,
+            listener: Some(listener),
+        }))
     }
 }
 
