@@ -40,7 +40,22 @@ const STEPS: &[Step] = &[
     Step { name: "tests", action: Action::Cargo(&["test", "--workspace", "--quiet"]), needs: "" },
     Step {
         name: "C interface, the flavour of the Linux subsystem",
-        action: Action::Cargo(&["test", "-p", "openwddm-libopenwddm", "--features", "wsl", "--quiet"]),
+        // Of the whole workspace, so that everything else is what the step before has built.
+        action: Action::Cargo(&[
+            "test",
+            "--workspace",
+            "--features",
+            "openwddm-libopenwddm/wsl",
+            "--test",
+            "bad_arguments",
+            "--test",
+            "c_programs",
+            "--test",
+            "symbols",
+            "--test",
+            "header",
+            "--quiet",
+        ]),
         needs: "",
     },
     Step {
