@@ -1,41 +1,20 @@
 //! What becomes of others when a thread falls: by a defect of the kernel, which has ended it for all before anybody hears of it; or by one of
 //! its own, which ends nobody else.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host, HostConfig, Mode, Profile, Quota};
+use dxgk_host::{Host, HostConfig, Mode, Profile};
 use events::{Event, Tracer};
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Reply};
-use shared_words::LentFile;
+use kmt_calls::{Call, Reply};
 use wddm_types::{NtStatus, ProcessId};
 
+use crate::there::There;
 use crate::world::MIB;
 
 /// Whoever is not answered within this is not answered at all.
 const WITHIN: Duration = Duration::from_secs(60);
-
-/// A process elsewhere that asks, when it is given up, whether the kernel has failed.
-#[derive(Default)]
-struct Asks {
-    host: OnceLock<Weak<Host>>,
-    found: Mutex<Vec<(String, bool)>>,
-}
-
-impl Elsewhere for Asks {
-    fn shows(&self, _: MappingId, _: u64, _: Vec<FilePiece>) {}
-    fn protected(&self, _: MappingId) {}
-    fn gone(&self, _: MappingId) {}
-    fn doorbell(&self, _: DoorbellAddress, _: Arc<LentFile>) {}
-    fn doorbell_gone(&self, _: DoorbellAddress) {}
-    fn notify(&self, _: Notification) {}
-
-    fn lost(&self, reason: &str) {
-        let failed = self.host.get().and_then(Weak::upgrade).expect("a host").has_failed();
-        self.found.lock().unwrap().push((reason.to_owned(), failed));
-    }
-}
 
 /// Falls over the first device, when it is told to.
 struct Falls {
@@ -53,8 +32,8 @@ impl Tracer for Falls {
     }
 }
 
-/// A host that falls when it is told to, having said that it would, with a process elsewhere.
-fn start() -> (Arc<Host>, Arc<Asks>, Receiver<()>, Sender<()>) {
+/// A host with a process elsewhere. It falls over the first device: it says that it will, and does when it is told to.
+fn start() -> (Arc<Host>, Arc<There>, Receiver<()>, Sender<()>) {
     let ((comes, falls), (tells, told)) = (channel(), channel());
     let config = HostConfig {
         vram_bytes: MIB,
@@ -65,16 +44,13 @@ fn start() -> (Arc<Host>, Arc<Asks>, Receiver<()>, Sender<()>) {
         ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), Mode::Real)
     };
     let host = Host::start(config).expect("the host starts");
-    let asks = Arc::<Asks>::default();
-    asks.host.set(Arc::downgrade(&host)).expect("the first");
-    let admission = Admission { account: AccountId(1), process: Quota::NONE, together: Quota::NONE };
-    host.process_elsewhere(Arc::clone(&asks) as Arc<dyn Elsewhere>, admission);
-    (host, asks, falls, tells)
+    let there = There::new(&host);
+    (host, there, falls, tells)
 }
 
 #[test]
 fn a_kernel_has_failed_before_anybody_hears_of_it_and_answers_nobody_who_waited_for_its_lock() {
-    let (host, asks, falls, tells) = start();
+    let (host, there, falls, tells) = start();
     let [process, other] = [(); 2].map(|()| host.process_created());
     let opened = host.call(process, Call::OpenAdapterFromLuid { luid: host.luid() });
     let Ok(Reply::Handle(adapter)) = opened else { panic!("{opened:?}") };
@@ -94,7 +70,7 @@ fn a_kernel_has_failed_before_anybody_hears_of_it_and_answers_nobody_who_waited_
     let refusal = waits.recv_timeout(WITHIN).expect("an answer").expect_err("the kernel has failed");
     assert_eq!(refusal.status, NtStatus::DEVICE_REMOVED);
     holds.join().expect_err("whose call it was");
-    assert_eq!(*asks.found.lock().unwrap(), [("the kernel has failed".to_owned(), true)]);
+    assert_eq!(there.lost(), [("the kernel has failed".to_owned(), true)]);
 }
 
 /// Asks the kernel when it is taken down.
@@ -109,7 +85,7 @@ impl Drop for TakesDown {
 
 #[test]
 fn who_falls_by_a_defect_of_its_own_ends_nobody_else() {
-    let (host, asks, ..) = start();
+    let (host, there, ..) = start();
     let falls = {
         let takes_down = TakesDown(Arc::clone(&host), host.process_created());
         std::thread::spawn(move || {
@@ -118,6 +94,6 @@ fn who_falls_by_a_defect_of_its_own_ends_nobody_else() {
         })
     };
     falls.join().expect_err("it falls");
-    assert_eq!(*asks.found.lock().unwrap(), []);
+    assert_eq!(there.lost(), []);
     assert!(!host.has_failed());
 }

@@ -34,7 +34,7 @@ struct Seen {
     more: Condvar,
     kept: Mutex<BTreeMap<usize, Kept>>,
     doorbells: Mutex<BTreeMap<DoorbellAddress, Arc<DoorbellPage>>>,
-    lost: Mutex<Vec<String>>,
+    lost: Mutex<Vec<(String, bool)>>,
     told: Mutex<Vec<Told>>,
     /// What is told of this kind it hears later.
     deaf_to: Mutex<Option<Told>>,
@@ -53,6 +53,7 @@ pub enum Told {
 type Kept = (Arc<LentFile>, Arc<Memory>);
 
 struct Speaker {
+    host: Weak<Host>,
     says: Sender<Said>,
     rings: Sender<DoorbellAddress>,
     seen: Arc<Seen>,
@@ -87,7 +88,8 @@ impl Elsewhere for Speaker {
     fn notify(&self, _: Notification) {}
 
     fn lost(&self, reason: &str) {
-        self.seen.lost.lock().unwrap().push(reason.to_owned());
+        let failed = self.host.upgrade().is_some_and(|host| host.has_failed());
+        self.seen.lost.lock().unwrap().push((reason.to_owned(), failed));
     }
 }
 
@@ -146,7 +148,7 @@ impl There {
     /// A process of this host.
     pub fn new(host: &Arc<Host>) -> Arc<There> {
         let ((says, heard), (rings, rung), seen) = (channel(), channel(), Arc::<Seen>::default());
-        let speaker = Arc::new(Speaker { says, rings, seen: Arc::clone(&seen) });
+        let speaker = Arc::new(Speaker { host: Arc::downgrade(host), says, rings, seen: Arc::clone(&seen) });
         let admission = Admission { account: AccountId(1), process: Quota::NONE, together: Quota::NONE };
         let process = host.process_elsewhere(speaker, admission);
         let (theirs, to): (Arc<Seen>, Weak<Host>) = (Arc::clone(&seen), Arc::downgrade(host));
@@ -170,8 +172,8 @@ impl There {
         Gpu::open(Arc::clone(self) as Arc<dyn Link>).expect("the adapter opens")
     }
 
-    /// Why the host has given it up, if it has.
-    pub fn lost(&self) -> Vec<String> {
+    /// Why the host has given it up, if it has, and whether its kernel had failed when it heard of it.
+    pub fn lost(&self) -> Vec<(String, bool)> {
         self.seen.lost.lock().unwrap().clone()
     }
 
