@@ -8,7 +8,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use kmt_calls::{Call, Refusal, Reply};
 use kmt_link::{Link, Routed};
-use wddm_types::{Blame, NtStatus};
 
 use crate::host::{Host, Pending};
 use crate::link::ProcessLink;
@@ -118,7 +117,7 @@ impl Conductor {
             }
             if turn.players[player] == Player::Gone {
                 if !self.host.step() {
-                    return Err(stands_still());
+                    return Err(self.host.stands_still(pending));
                 }
                 continue;
             }
@@ -129,21 +128,12 @@ impl Conductor {
                 turn.fruitless = 0;
                 if !self.host.step() {
                     turn.players[player] = Player::Playing;
-                    return Err(stands_still());
+                    return Err(self.host.stands_still(pending));
                 }
                 continue;
             }
             self.pass(&mut turn);
             turn = self.await_turn(turn, player);
         }
-    }
-}
-
-fn stands_still() -> Refusal {
-    Refusal {
-        status: NtStatus::TIMEOUT,
-        blame: Blame::Caller,
-        reason: "virtual time stands still: nothing is left that could end this wait".into(),
-        bytes_to_trim: 0,
     }
 }

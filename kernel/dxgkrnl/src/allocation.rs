@@ -17,6 +17,7 @@ use crate::memory::LIST_MAX;
 use crate::object::{Allocation, Body, Renaming, Resource, ResourceBody};
 use crate::quota::Kind;
 use crate::refusal::{invalid, no_memory, not_supported};
+use crate::scarcity::{Lack, NotCreated};
 use standard::{Rows, StandardData};
 
 /// Most bytes of a driver's private data, per allocation and per call.
@@ -60,7 +61,7 @@ impl Adapter {
         call: &ResourceRequest,
         resource: Option<u64>,
         existing: Vec<Existing>,
-    ) -> Result<Created, Refusal> {
+    ) -> Result<Created, NotCreated> {
         self.check_create(requests, call, resource)?;
         let standard = self.staging_data(requests, call)?;
         let is_standard = standard.is_some();
@@ -84,37 +85,37 @@ impl Adapter {
         creation: Creation<'_>,
         resource: Option<u64>,
         existing: Vec<Existing>,
-    ) -> Result<Created, Refusal> {
+    ) -> Result<Created, NotCreated> {
         let Creation { requests, call, mut blobs, is_standard, rows } = creation;
         let (infos, kmd_resource) = self.create_in_driver(&blobs, call, resource)?;
-        let undo = |adapter: &mut Adapter, refusal: Refusal| {
+        let undo = |adapter: &mut Adapter, why: NotCreated| {
             let made: Vec<KmdAllocation> = infos.iter().map(|info| info.allocation).collect();
             adapter.destroy_in_driver(&made, kmd_resource, resource.is_none());
-            refusal
+            why
         };
         if let Some(Err(refusal)) = rows.map(|rows| rows.check(&infos)) {
-            return Err(undo(self, refusal));
+            return Err(undo(self, refusal.into()));
         }
         let mut placed = match self.place(device, requests, call, &infos, existing) {
             Ok(placed) => placed,
-            Err(refusal) => return Err(undo(self, refusal)),
+            Err(why) => return Err(undo(self, why)),
         };
         let process = self.devices[device].process;
         let ids: Vec<AllocationId> = placed.iter().map(|(id, _)| *id).collect();
         if let Err(refusal) = self.give_addresses(cx, process, &ids, true) {
-            let refusal = self.unplace(&mut placed, refusal);
-            return Err(undo(self, refusal));
+            self.unplace(&mut placed);
+            return Err(undo(self, refusal.into()));
         }
         if let Err(refusal) = self.share_backing(&ids) {
-            let refusal = self.unplace(&mut placed, refusal);
-            return Err(undo(self, refusal));
+            self.unplace(&mut placed);
+            return Err(undo(self, refusal.into()));
         }
         let before = blobs.clone();
         let opens = match self.open_in_driver(device, &infos, &mut blobs, call) {
             Ok(opens) => opens,
             Err(refusal) => {
-                let refusal = self.unplace(&mut placed, refusal);
-                return Err(undo(self, refusal));
+                self.unplace(&mut placed);
+                return Err(undo(self, refusal.into()));
             }
         };
         let resource = self.enter_resource(device, resource, call, kmd_resource);
@@ -211,7 +212,7 @@ impl Adapter {
         call: &ResourceRequest,
         infos: &[ddi::AllocationInfo],
         existing: Vec<Existing>,
-    ) -> Result<Vec<(AllocationId, Option<u64>)>, Refusal> {
+    ) -> Result<Vec<(AllocationId, Option<u64>)>, NotCreated> {
         let owner = self.devices[device].vidmm;
         let mut wanted = Vec::with_capacity(infos.len());
         let mut sections = Vec::with_capacity(infos.len());
@@ -229,8 +230,11 @@ impl Adapter {
         let fresh = || wanted.iter().filter(|(_, origin)| origin.existing.is_none());
         // What VidMm has checked it rounds to pages.
         let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
-        self.room.take(Kind::CommittedBytes, bytes)?;
-        self.room.take(Kind::MemoryFiles, fresh().count() as u64 * self.files_of_one())?;
+        let files = fresh().count() as u64 * self.files_of_one();
+        for (kind, wanted) in [(Kind::CommittedBytes, bytes), (Kind::MemoryFiles, files)] {
+            let room = self.room.take(kind, wanted);
+            room.map_err(|refusal| NotCreated::Lacks(Lack::Quota(kind, wanted), refusal))?;
+        }
         let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
         for ((info, origin), section) in wanted.into_iter().zip(sections) {
             match self.vidmm.create_allocation_from(owner, info, origin) {
@@ -241,19 +245,21 @@ impl Adapter {
                     }
                     placed.push((id, section));
                 }
-                Err(error) => return Err(self.unplace(&mut placed, from_allocation(&error))),
+                Err(error) => {
+                    self.unplace(&mut placed);
+                    return Err(from_allocation(&error));
+                }
             }
         }
         Ok(placed)
     }
 
     /// Takes back what was placed before a refusal.
-    fn unplace(&mut self, placed: &mut Vec<(AllocationId, Option<u64>)>, refusal: Refusal) -> Refusal {
+    fn unplace(&mut self, placed: &mut Vec<(AllocationId, Option<u64>)>) {
         for (id, _) in placed.drain(..) {
             self.unlent.remove(&id);
             assert!(self.vidmm.destroy_allocation(id, &[]).is_none(), "nobody has used it");
         }
-        refusal
     }
 
     /// What a driver wants that its paging buffers cannot give.
@@ -358,10 +364,12 @@ fn completed(
 }
 
 // spec: memory §9.2
-fn from_allocation(error: &AllocationError) -> Refusal {
-    match error {
-        AllocationError::NoBackingStore => no_memory(error.to_string()),
+fn from_allocation(error: &AllocationError) -> NotCreated {
+    NotCreated::Refused(match error {
+        AllocationError::NoBackingStore { wanted, .. } => {
+            return NotCreated::Lacks(Lack::Pages(*wanted), no_memory(error.to_string()));
+        }
         AllocationError::NotBuilt(_) | AllocationError::PhysicalAdapter => not_supported(error.to_string()),
         _ => invalid(error.to_string()),
-    }
+    })
 }

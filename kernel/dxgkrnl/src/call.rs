@@ -46,13 +46,24 @@ use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
 use crate::quota::{self, Kind, Room};
 use crate::refusal::{invalid, no_memory};
+use crate::scarcity::Lacking;
 use crate::section::Sections;
 
 /// Carries out one call.
 pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: Token, call: Call) -> Answer {
     let name = call.name();
-    in_turn(machine, cx, (from, token), (name, quota::needs(&call)), |turn, cx| turn.perform(cx, call))
-        .unwrap_or_else(|refusal| Answer::Done(Err(refusal)))
+    match in_turn(machine, cx, (from, token), (name, quota::needs(&call)), |turn, cx| turn.perform(cx, call)) {
+        Ok(answer) => answer,
+        Err(Undone::Waits) => Answer::Later(token),
+        Err(Undone::Refused(refusal)) => Answer::Done(Err(refusal)),
+    }
+}
+
+/// Why a turn did nothing.
+enum Undone {
+    Refused(Refusal),
+    /// The call lacks memory that is coming, and is tried again.
+    Waits,
 }
 
 /// Creates what no call asks for, as an object of the process `from`.
@@ -65,10 +76,14 @@ pub fn create_standard(
     wanted: StandardAllocation,
 ) -> Result<CreatedSurface, Refusal> {
     let needs = &[Kind::Handles, Kind::CommittedBytes, Kind::MemoryFiles];
-    in_turn(machine, cx, (from, token), ("CreateStandardAllocation", needs), |turn, cx| {
+    let surface = in_turn(machine, cx, (from, token), ("CreateStandardAllocation", needs), |turn, cx| {
         let mut touched = None;
         let result = turn.create_surface(cx, device, wanted, &mut touched);
         (touched, result)
+    });
+    surface.map_err(|undone| match undone {
+        Undone::Refused(refusal) => refusal,
+        Undone::Waits => unreachable!("only calls lack what they may wait for"),
     })
 }
 
@@ -79,22 +94,46 @@ fn in_turn<T>(
     (from, token): (ProcessId, Token),
     (name, needs): (&str, &[Kind]),
     act: impl FnOnce(&mut Turn<'_>, &mut Cx<'_>) -> (Option<u32>, Result<T, Refusal>),
-) -> Result<T, Refusal> {
+) -> Result<T, Undone> {
     let room = machine.room_of(from, needs);
     let Some(process) = machine.processes.get_mut(&from) else {
-        return Err(invalid("the process is not known to the kernel"));
+        return Err(Undone::Refused(invalid("the process is not known to the kernel")));
     };
     process.handles.allow_more(room.left(Kind::Handles));
     machine.adapters.iter_mut().for_each(|adapter| adapter.room = room);
     let Machine { adapters, nt_handles, globals, cross_fences, sections, keyed_mutexes, .. } = machine;
-    let mut turn =
-        Turn { process, adapters, nt_handles, globals, cross_fences, sections, keyed_mutexes, from, token, room };
+    let mut turn = Turn {
+        process,
+        adapters,
+        nt_handles,
+        globals,
+        cross_fences,
+        sections,
+        keyed_mutexes,
+        from,
+        token,
+        room,
+        lacking: None,
+    };
     let (touched, result) = act(&mut turn, cx);
+    let lacking = turn.lacking;
     // What is done later, nobody's call does.
     machine.adapters.iter_mut().for_each(|adapter| adapter.room = Room::default());
+    let stood = lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter as usize].memory_stamp());
     if let Some(adapter) = touched {
         machine.adapters[adapter as usize].settle(cx);
     }
+    let result = match (result, lacking) {
+        // Settling may have ended destructions already.
+        (Err(refusal), Some(lacking))
+            if stood != Some(machine.adapters[lacking.adapter as usize].memory_stamp())
+                || machine.is_coming(from, &lacking) =>
+        {
+            machine.wait_for_memory(from, token, lacking, refusal);
+            return Err(Undone::Waits);
+        }
+        (result, _) => result,
+    };
     if let Err(refusal) = &result {
         if let Some(adapter) = touched {
             machine.adapters[adapter as usize].counters.calls_refused += 1;
@@ -110,7 +149,7 @@ fn in_turn<T>(
             None => cx.emit_of_all(refused),
         }
     }
-    result
+    result.map_err(Undone::Refused)
 }
 
 struct Turn<'a> {
@@ -124,6 +163,8 @@ struct Turn<'a> {
     from: ProcessId,
     token: Token,
     room: Room,
+    /// The call is refused for want of this, and may wait for it.
+    lacking: Option<Lacking>,
 }
 
 type Performed = (Option<u32>, Result<Answer, Refusal>);

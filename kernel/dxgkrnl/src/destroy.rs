@@ -100,7 +100,8 @@ impl Adapter {
                 self.displays_lose(cx, *id);
             }
         }
-        let dying = Dying { device, process, bindings, resource_body, after, answer };
+        let awaited = answer.is_some();
+        let dying = Dying { device, process, bindings, resource_body, after, answer, awaited };
         if dying.after.is_empty() {
             self.bury(cx, dying);
         } else {

@@ -63,6 +63,7 @@ mod recovery;
 mod refusal;
 mod residency;
 mod resource;
+mod scarcity;
 mod scheduling;
 mod scheduling_log;
 mod section;

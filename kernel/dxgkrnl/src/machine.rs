@@ -24,6 +24,7 @@ use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
 use crate::paging::Residence;
 use crate::quota::Accounts;
+use crate::scarcity::Waiting;
 use crate::section::Sections;
 use crate::start::StartError;
 use crate::statistics::AdapterCounters;
@@ -49,6 +50,8 @@ pub struct Machine {
     armed: Option<u64>,
     /// Calls that wait until an adapter has less paging work outstanding, oldest first.
     blocked: VecDeque<(ProcessId, Token, Call)>,
+    /// Calls that wait for memory of pending destructions, oldest first.
+    pub(crate) lacking: VecDeque<Waiting>,
 }
 
 impl Machine {
@@ -69,6 +72,7 @@ impl Machine {
             next_token: 1,
             armed: None,
             blocked: VecDeque::new(),
+            lacking: VecDeque::new(),
         }
     }
 
@@ -254,6 +258,7 @@ impl Machine {
             }
             self.carry_news(cx);
         }
+        self.retry_lacking(cx);
         for adapter in &mut self.adapters {
             adapter.drain_logs(cx, &Names(&self.processes));
             adapter.drain_scheduling_logs(cx);

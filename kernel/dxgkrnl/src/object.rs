@@ -380,4 +380,6 @@ pub struct Dying {
     pub after: Vec<FencePoint<FenceId>>,
     /// The call that waits for it.
     pub answer: Option<Token>,
+    /// The kernel waits for its last use, and hears when it is over.
+    pub awaited: bool,
 }

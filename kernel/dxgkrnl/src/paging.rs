@@ -65,6 +65,8 @@ pub struct PagingRing {
     leaving: u64,
     /// One of these is being carried out.
     clears: bool,
+    /// Calls that wait for memory hear when the hardware has got past this work.
+    returns_watched: u64,
     last_queued: u64,
     /// The memory manager's number of the last of its works that was queued.
     last_serial: u64,
@@ -120,6 +122,7 @@ impl PagingRing {
             deferred: VecDeque::new(),
             leaving: 0,
             clears: false,
+            returns_watched: 0,
             last_queued: 0,
             last_serial: 0,
             last_done: 0,

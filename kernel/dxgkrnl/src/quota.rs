@@ -75,7 +75,7 @@ pub struct Admission {
 
 /// What is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub enum Kind {
     Handles,
     SyncObjects,
     CommittedBytes,
@@ -238,6 +238,29 @@ impl Machine {
             room.left[*kind as usize] = left(*kind);
         }
         room
+    }
+
+    /// Whether there may be so much more for a process once what these processes are to give back is back.
+    pub(crate) fn fits_behind(
+        &self,
+        process: ProcessId,
+        kind: Kind,
+        wanted: u64,
+        ending: &BTreeMap<ProcessId, Committed>,
+    ) -> bool {
+        let Some(admission) = self.processes.get(&process).and_then(|known| known.admission) else { return true };
+        let account = self.accounts.accounts.get(&admission.account).expect("it has entered it");
+        let kept = |process: &ProcessId| {
+            let ends = ending.get(process).map_or(0, |ending| match kind {
+                Kind::CommittedBytes => ending.bytes,
+                Kind::MemoryFiles => ending.files,
+                Kind::Handles | Kind::SyncObjects | Kind::Queued => 0,
+            });
+            self.used(*process, kind).saturating_sub(ends)
+        };
+        let fits = |kept: u64, limit: u64| kept.saturating_add(wanted) <= limit;
+        fits(kept(&process), admission.process.of(kind))
+            && fits(account.processes.iter().map(kept).sum(), account.quota.of(kind))
     }
 
     fn used(&self, process: ProcessId, kind: Kind) -> u64 {

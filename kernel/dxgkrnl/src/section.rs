@@ -20,6 +20,7 @@ use crate::cpu_mapping::MappingChange;
 use crate::machine::{Cx, Machine};
 use crate::quota::Commitments;
 use crate::refusal::{invalid, no_memory};
+use crate::scarcity::{Lack, NotCreated};
 use crate::store::Store;
 
 /// The sections of all processes.
@@ -57,6 +58,11 @@ impl Section {
         self.process
     }
 
+    /// The adapter that it was made through.
+    pub fn creator(&self) -> u32 {
+        self.creator
+    }
+
     /// Its bytes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
@@ -79,13 +85,18 @@ impl Sections {
         adapter: &mut Adapter,
         process: ProcessId,
         size_bytes: u64,
-    ) -> Result<(u64, Mapped), Refusal> {
+    ) -> Result<(u64, Mapped), NotCreated> {
         if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
-            return Err(invalid(format!("a section of {size_bytes} bytes is no multiple of the page")));
+            return Err(invalid(format!("a section of {size_bytes} bytes is no multiple of the page")).into());
         }
         let pages = Pages(size_bytes / PAGE_BYTES);
-        let runs =
-            adapter.vidmm.allocate_scattered(pages.0).ok_or_else(|| no_memory("no system memory for a section"))?;
+        let scarce = |free: Pages| {
+            let reason =
+                format!("no system memory for a section of {size_bytes} bytes: {} bytes are free", free.bytes());
+            NotCreated::Lacks(Lack::Pages(pages), no_memory(reason))
+        };
+        let runs = adapter.vidmm.allocate_scattered(pages.0);
+        let runs = runs.ok_or_else(|| scarce(adapter.vidmm.free_system_pages()))?;
         if !adapter.lend_system(&runs) {
             adapter.clear_pages(&runs);
         }

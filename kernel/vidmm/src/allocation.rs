@@ -71,8 +71,8 @@ pub enum AllocationError {
     SharedBackingStore,
     #[error("larger than every segment that it supports")]
     TooLarge,
-    #[error("no system memory left for the backing store")]
-    NoBackingStore,
+    #[error("no system memory left for the backing store: it needs {} bytes, {} are free", .wanted.bytes(), .free.bytes())]
+    NoBackingStore { wanted: Pages, free: Pages },
 }
 
 /// Where an allocation's content is for the GPU.
@@ -117,6 +117,9 @@ pub(crate) struct Allocation<F> {
     pub count: u64,
     /// Time of the evict that took the count to 0, while pages are still in a memory segment.
     pub lazy_since: Option<u64>,
+    /// Destroyed by its owner; its backing store is counted among what returns
+    /// ([`VidMm::returning_pages`](crate::VidMm::returning_pages)).
+    pub returns: bool,
     /// Destroyed by its owner at this time, and kept until its last use is over: its pages are the first to go, uncopied.
     pub doomed: Option<u64>,
     /// Devices whose lists name it.

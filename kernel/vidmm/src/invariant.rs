@@ -26,6 +26,7 @@ use crate::allocation::Placement;
 use crate::segment::Segment;
 use crate::slab::{AllocationId, DeviceId};
 use crate::space::SpaceKind;
+use crate::system::pages_of;
 use crate::vidmm::VidMm;
 
 /// A rule that does not hold: a defect of ours, never of a caller or driver.
@@ -123,6 +124,12 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     }
 
     fn check_system(&self, lent: &[PageRun]) -> Result<(), String> {
+        let doomed = self.allocations.iter().filter(|(_, allocation)| allocation.returns);
+        let doomed: u64 = doomed.map(|(_, allocation)| pages_of(&allocation.backing)).sum();
+        let retiring: u64 = self.retiring.iter().map(|(_, runs)| pages_of(runs)).sum();
+        if self.returning != doomed + retiring {
+            return Err(format!("{} pages return: of doomed {doomed}, of dead {retiring}", self.returning));
+        }
         let mut owned = vec![self.dummy_page];
         owned.extend(lent);
         owned.extend(self.retiring.iter().flat_map(|(_, runs)| runs));

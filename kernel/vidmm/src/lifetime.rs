@@ -11,6 +11,7 @@ use crate::extent::PageSet;
 use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::suspend::Postponed;
+use crate::system::pages_of;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -37,7 +38,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let (_, pages) = allocation::check(self.with_system_alias(*info), origin, self.creation_terms())?;
             needed = needed.saturating_add(if origin.existing.is_some() { 0 } else { pages });
         }
-        if self.can_back(needed) { Ok(()) } else { Err(AllocationError::NoBackingStore) }
+        if self.can_back(Pages(needed)) { Ok(()) } else { Err(self.no_backing_store(needed)) }
     }
 
     /// The same for a primary, or over memory that exists already.
@@ -62,7 +63,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.take_backing(info.flags, pages)
             }
         };
-        let backing = backing.ok_or(AllocationError::NoBackingStore)?;
+        let backing = backing.ok_or_else(|| self.no_backing_store(pages))?;
         let system_only = info.supported_segments.iter().all(|id| self.segment(id).is_aperture());
         let valid = if system_only || foreign { PageSet::all(pages) } else { PageSet::default() };
         // spec: memory §2.2, bits 8 and 9: never a victim, whatever lists say
@@ -80,6 +81,7 @@ impl<F: Copy + Eq> VidMm<F> {
             count: 0,
             lazy_since: None,
             doomed: None,
+            returns: false,
             holders: BTreeSet::new(),
             band: self.band_of(owner),
             standing: None,
@@ -100,6 +102,10 @@ impl<F: Copy + Eq> VidMm<F> {
         });
         self.devices[owner].owned.insert(id);
         Ok(id)
+    }
+
+    fn no_backing_store(&self, wanted: u64) -> AllocationError {
+        AllocationError::NoBackingStore { wanted: Pages(wanted), free: self.free_system_pages() }
     }
 
     /// Takes free pages for a backing store; `None`: scarcity.
@@ -164,6 +170,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn doom_allocation(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
         // Its process sees it no more, whenever it goes.
         self.unlock_all(id);
+        self.count_returning(id);
         let owner = self.allocations[id].owner;
         if self.must_postpone(owner, after) {
             self.devices[owner].postponed.push(Postponed::Doom { id, after: after.to_vec() });
@@ -227,6 +234,9 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let work = self.finish(batch, false);
         let last = work.as_ref().map_or(gone.last_work, |work| work.serial);
+        if gone.returns {
+            self.returning -= pages_of(&gone.backing);
+        }
         if !gone.foreign {
             self.retire(last, gone.backing);
         }

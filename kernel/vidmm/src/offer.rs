@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 
 use ddi::AllocationFlags2;
-use wddm_types::FencePoint;
+use wddm_types::{FencePoint, Pages};
 
 use crate::allocation::Placement;
 use crate::paging::{Batch, Cause, Work, merge_points};
@@ -23,6 +23,7 @@ use crate::plan::{Claim, Limit, Plan, Takes};
 use crate::residency::MakeResidentError;
 use crate::slab::{AllocationId, DeviceId};
 use crate::suspend::Postponed;
+use crate::system::pages_of;
 use crate::vidmm::VidMm;
 
 /// `D3DKMT_OFFER_PRIORITY`, without NONE (allocation lists only).
@@ -318,10 +319,10 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Whether so many pages of backing store can be had, with what is offered given up.
-    pub(crate) fn can_back(&self, pages: u64) -> bool {
+    pub fn can_back(&self, pages: Pages) -> bool {
         let offered = self.decommittable.iter().filter(|(_, _, id)| self.may_decommit(*id));
         let given_up: u64 = offered.map(|(_, _, id)| self.allocations[*id].pages).sum();
-        self.system.free_pages() + given_up >= pages
+        self.system.free_pages() + given_up >= pages.0
     }
 
     /// Only what no queued work touches: the rest would not come free in time.
@@ -337,7 +338,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Gives up backing stores of offered content, LOW first, until this many system pages are free. When that cannot be,
     /// nobody loses anything.
     pub(crate) fn decommit_for(&mut self, pages: u64) {
-        if self.system.free_pages() >= pages || !self.can_back(pages) {
+        if self.system.free_pages() >= pages || !self.can_back(Pages(pages)) {
             return;
         }
         let offered: Vec<AllocationId> = self.decommittable.iter().map(|&(_, _, id)| id).collect();
@@ -351,6 +352,9 @@ impl<F: Copy + Eq> VidMm<F> {
             let allocation = &mut self.allocations[id];
             allocation.lose_content();
             let runs = std::mem::take(&mut allocation.backing);
+            if allocation.returns {
+                self.returning -= pages_of(&runs);
+            }
             allocation.offer.as_mut().expect("only what is offered is in the list").discarded = true;
             runs.into_iter().for_each(|run| self.give_system(run));
         }

@@ -3,6 +3,7 @@
 
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
+use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 
 /// Is told of system pages that return to the pool.
@@ -21,6 +22,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.completed = self.completed.max(serial);
         while self.retiring.front().is_some_and(|(last, _)| *last <= self.completed) {
             let (_, runs) = self.retiring.pop_front().expect("it was just looked at");
+            self.returning -= pages_of(&runs);
             for run in runs {
                 self.give_system(run);
             }
@@ -63,7 +65,28 @@ impl<F: Copy + Eq> VidMm<F> {
         if let Some(returned) = &self.returned {
             (returned.0)(run);
         }
+        self.returned_pages += run.count.0;
         self.system.give(run);
+    }
+
+    /// System pages that pending destructions give back: the backing stores of allocations that their owners have destroyed and queued
+    /// work may still use, and of dead ones that the ring has not got past. A call that lacks memory may wait for these.
+    pub fn returning_pages(&self) -> Pages {
+        Pages(self.returning)
+    }
+
+    /// All system pages that have ever returned to the pool: a call that lacked memory asks again when this has risen.
+    pub fn returned_pages(&self) -> Pages {
+        Pages(self.returned_pages)
+    }
+
+    /// The owner has destroyed an allocation: its backing store returns.
+    pub(crate) fn count_returning(&mut self, id: AllocationId) {
+        let allocation = &mut self.allocations[id];
+        if !allocation.foreign {
+            allocation.returns = true;
+            self.returning += pages_of(&allocation.backing);
+        }
     }
 
     /// System pages that nobody owns.
@@ -82,7 +105,13 @@ impl<F: Copy + Eq> VidMm<F> {
             runs.into_iter().for_each(|run| self.give_system(run));
             return;
         }
+        self.returning += pages_of(&runs);
         let at = self.retiring.partition_point(|(serial, _)| *serial <= last);
         self.retiring.insert(at, (last, runs));
     }
+}
+
+/// Pages of all these runs.
+pub(crate) fn pages_of(runs: &[PageRun]) -> u64 {
+    runs.iter().map(|run| run.count.0).sum()
 }

@@ -82,6 +82,10 @@ pub struct VidMm<F> {
     pub(crate) dummy_page: PageRun,
     /// System pages of dead allocations, each with the work after which nobody writes them.
     pub(crate) retiring: VecDeque<(u64, Vec<PageRun>)>,
+    /// Pages of `retiring`, and of the backing stores of allocations that their owners have destroyed.
+    pub(crate) returning: u64,
+    /// System pages that have returned to the pool, from the start on.
+    pub(crate) returned_pages: u64,
 }
 
 /// A device: its residency requirement list (memory §5.1).
@@ -185,6 +189,8 @@ impl<F: Copy + Eq> VidMm<F> {
             dummy_page,
             ranges: SwizzlingRanges::default(),
             retiring: VecDeque::new(),
+            returning: 0,
+            returned_pages: 0,
             undisplayed: Vec::new(),
             untold: Vec::new(),
         })

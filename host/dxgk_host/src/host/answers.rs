@@ -3,9 +3,11 @@
 
 use std::collections::VecDeque;
 
+use dxgkrnl::Token;
 use kmt_calls::{Notification, Refusal, Reply};
 use wddm_types::{Blame, NtStatus, ProcessId};
 
+use super::state::State;
 use super::{Host, Pending, inspect};
 use crate::config::Mode;
 
@@ -42,6 +44,11 @@ impl Host {
         }
     }
 
+    /// What a pending call is answered when virtual time stands still.
+    pub(crate) fn stands_still(&self, pending: Pending) -> Refusal {
+        self.hold().stands_still(pending.0)
+    }
+
     pub(super) fn finish(&self, process: Option<ProcessId>, pending: Pending) -> Result<Reply, Refusal> {
         let mut state = self.hold();
         let result = loop {
@@ -60,17 +67,23 @@ impl Host {
                     state.sleep();
                 }
                 Mode::Virtual { .. } if self.step_locked(&mut state) => {}
-                Mode::Virtual { .. } => {
-                    break Err(Refusal {
-                        status: NtStatus::TIMEOUT,
-                        blame: Blame::Caller,
-                        reason: "virtual time stands still: nothing is left that could end this wait".into(),
-                        bytes_to_trim: 0,
-                    });
-                }
+                Mode::Virtual { .. } => break Err(state.stands_still(pending.0)),
             }
         };
         state.waiting.answer_taken(pending.0);
         result
+    }
+}
+
+impl State {
+    /// What a call is answered that virtual time cannot end: the refusal of memory that it lacks, which no destruction gives back any
+    /// more, or that its wait has no end.
+    fn stands_still(&mut self, token: Token) -> Refusal {
+        self.machine.give_up_memory(token).unwrap_or_else(|| Refusal {
+            status: NtStatus::TIMEOUT,
+            blame: Blame::Caller,
+            reason: "virtual time stands still: nothing is left that could end this wait".into(),
+            bytes_to_trim: 0,
+        })
     }
 }

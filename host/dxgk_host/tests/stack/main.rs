@@ -66,6 +66,7 @@ mod renaming;
 mod resets;
 mod residency;
 mod running_times;
+mod scarcity;
 mod scheduling;
 mod scheduling_logs;
 mod several;

@@ -13,6 +13,7 @@ use super::{Created, Creation, PRIVATE_DATA_MAX};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::{from_driver, invalid, not_supported, refuse};
+use crate::scarcity::NotCreated;
 
 /// What a driver answers about an allocation that the kernel describes.
 pub(super) struct StandardData {
@@ -74,7 +75,9 @@ impl Adapter {
             is_standard: true,
             rows: Some(Rows { pitch_bytes, count, seen }),
         };
-        let created = self.create_described(cx, device, creation, None, vec![None])?;
+        let created = self.create_described(cx, device, creation, None, vec![None]);
+        // No call asks for it that could be answered later.
+        let created = created.map_err(NotCreated::into_refusal)?;
         Ok((created, pitch))
     }
 

@@ -16,6 +16,7 @@ use crate::memory::LIST_MAX;
 use crate::object::Object;
 use crate::quota::Kind;
 use crate::refusal::invalid;
+use crate::scarcity::{Lack, Lacking, NotCreated};
 
 /// A standard allocation that was created for a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +43,11 @@ impl Turn<'_> {
         touched: &mut Option<u32>,
     ) -> Result<Answer, Refusal> {
         match call {
-            Call::CreateAllocation { device, allocations, resource } => {
-                let (index, device) = self.live_device(device, touched)?;
-                self.create_allocations(cx, index, device, &allocations, &resource)
+            Call::CreateAllocation { device: handle, allocations, resource } => {
+                let (index, device) = self.live_device(handle, touched)?;
+                let created = self.create_allocations(cx, index, device, &allocations, &resource);
+                let call = || Call::CreateAllocation { device: handle, allocations, resource };
+                created.map_err(|why| self.not_created(index, why, call))
             }
             Call::DestroyAllocation { device, target, flags } => {
                 let (index, device) = self.device(device)?;
@@ -65,17 +68,8 @@ impl Turn<'_> {
             Call::CreateSection { adapter, size_bytes } => {
                 let index = self.adapter(adapter)?;
                 self.adapters[index as usize].running()?;
-                self.room.take(Kind::CommittedBytes, size_bytes)?;
-                self.room.take(Kind::MemoryFiles, 1)?;
-                let adapter = &mut self.adapters[index as usize];
-                let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes)?;
-                match self.name(Object::Section(number)) {
-                    Ok(section) => done(Reply::Section(CreatedSection { section, mapped })),
-                    Err(refusal) => {
-                        self.sections.close(cx, self.adapters, number);
-                        Err(refusal)
-                    }
-                }
+                let created = self.create_section(cx, index, size_bytes);
+                created.map_err(|why| self.not_created(index, why, || Call::CreateSection { adapter, size_bytes }))
             }
             Call::CloseSection { section } => {
                 let number = self.section(section)?;
@@ -87,6 +81,33 @@ impl Turn<'_> {
         }
     }
 
+    /// The refusal of a creation. What it lacks is noted: the machine has the call wait where that is coming.
+    fn not_created(&mut self, adapter: u32, why: NotCreated, call: impl FnOnce() -> Call) -> Refusal {
+        match why {
+            NotCreated::Refused(refusal) => refusal,
+            NotCreated::Lacks(lack, refusal) => {
+                self.lacking = Some(Lacking { adapter, lack, call: call() });
+                refusal
+            }
+        }
+    }
+
+    fn create_section(&mut self, cx: &mut Cx<'_>, index: u32, size_bytes: u64) -> Result<Answer, NotCreated> {
+        for (kind, wanted) in [(Kind::CommittedBytes, size_bytes), (Kind::MemoryFiles, 1)] {
+            let room = self.room.take(kind, wanted);
+            room.map_err(|refusal| NotCreated::Lacks(Lack::Quota(kind, wanted), refusal))?;
+        }
+        let adapter = &mut self.adapters[index as usize];
+        let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes)?;
+        match self.name(Object::Section(number)) {
+            Ok(section) => Ok(done(Reply::Section(CreatedSection { section, mapped }))?),
+            Err(refusal) => {
+                self.sections.close(cx, self.adapters, number);
+                Err(refusal.into())
+            }
+        }
+    }
+
     fn create_allocations(
         &mut self,
         cx: &mut Cx<'_>,
@@ -94,7 +115,7 @@ impl Turn<'_> {
         device: u64,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, NotCreated> {
         let resource = match call.resource {
             RawHandle::NONE => None,
             handle => Some(self.resource_of(index, device, handle)?),
@@ -114,7 +135,7 @@ impl Turn<'_> {
         let adapter = &mut self.adapters[index as usize];
         let created = adapter.create_allocations(cx, device, requests, call, resource, existing)?;
         entered.into_iter().for_each(|section| self.sections.enter(section));
-        done(Reply::Allocations(self.name_created(cx, index, call.resource, created)?))
+        Ok(done(Reply::Allocations(self.name_created(cx, index, call.resource, created)?))?)
     }
 
     /// A surface that only the kernel asks for.

@@ -217,7 +217,11 @@ impl Adapter {
         let made = self.vidmm.create_fence_storage(vidmm, info, pattern);
         let allocation = made.map_err(|error| {
             let reason = format!("the driver's storage for fences: {error}");
-            if error == AllocationError::NoBackingStore { no_memory(reason) } else { not_supported(reason) }
+            if matches!(error, AllocationError::NoBackingStore { .. }) {
+                no_memory(reason)
+            } else {
+                not_supported(reason)
+            }
         })?;
         for run in self.vidmm.backing(allocation) {
             self.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), pattern);

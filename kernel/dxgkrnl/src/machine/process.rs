@@ -93,6 +93,7 @@ impl Machine {
         }
         cx.emit_of_all(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
+        self.forget_lacking(id);
         self.settle_behind(cx);
         self.after_turn(cx);
     }

@@ -41,6 +41,8 @@ pub(super) enum Deferred {
     Answer(Token, Box<Reply>),
     /// What was unlocked is where it was: answered whatever has become of the adapter (memory §8.6).
     Unlocked(Token),
+    /// Nothing: calls wait for pages that come free here.
+    Returns,
     /// Storage of fences that is somewhere else.
     WordsMoved(vidmm::AllocationId),
     /// Devices that stood still while content moved.
@@ -178,6 +180,14 @@ impl Adapter {
         self.ring.deferred.iter().filter_map(section)
     }
 
+    /// Has the kernel hear when the ring has got past everything queued so far: calls wait for pages that it frees.
+    pub fn watch_returns(&mut self) {
+        if !self.ring.is_idle() && self.ring.returns_watched < self.ring.last_queued {
+            self.ring.returns_watched = self.ring.last_queued;
+            self.defer(Deferred::Returns);
+        }
+    }
+
     /// Somebody has gone: what is deferred until now, and what comes of it, is carried out when the hardware has got past it, though
     /// nobody asks for anything any more.
     pub fn clear_behind(&mut self) {
@@ -204,6 +214,7 @@ impl Adapter {
             self.ring.clears = number <= self.ring.leaving;
             match deferred {
                 Deferred::Pages(run) => self.pages.give_back(run),
+                Deferred::Returns => {}
                 Deferred::CommonUse(cross) => self.common.end_use(cross),
                 Deferred::SystemMapping(va, count) => {
                     let space = self.processes[&ProcessId::SYSTEM].space;
@@ -260,6 +271,7 @@ impl Adapter {
                     what,
                     Deferred::Answer(..)
                         | Deferred::Unlocked(_)
+                        | Deferred::Returns
                         | Deferred::Resume(..)
                         | Deferred::Relocated(_)
                         | Deferred::StillnessOver(_)

@@ -93,7 +93,10 @@ fn backing_store_is_scarce() {
     let (mut mm, _, device) = with_device(64);
     let all = mm.free_system_pages();
     let run = mm.allocate_system(all.0 - 3).expect("it is free");
-    assert_eq!(mm.create_allocation(device, info(4, &[VRAM])), Err(AllocationError::NoBackingStore));
+    assert_eq!(
+        mm.create_allocation(device, info(4, &[VRAM])),
+        Err(AllocationError::NoBackingStore { wanted: Pages(4), free: Pages(3) })
+    );
     mm.free_system(run);
     assert!(mm.create_allocation(device, info(4, &[VRAM])).is_ok());
     assert_eq!(mm.free_system_pages(), all - Pages(4));

@@ -213,7 +213,8 @@ fn a_creation_that_fails_costs_nobody_what_is_offered() {
     let wanted = |pages: u64| (info(pages, &[VRAM]), crate::Origin::default());
     let before = mm.state_digest();
     let both = [wanted(50), wanted(50)];
-    assert_eq!(mm.check_allocations(&both), Err(crate::AllocationError::NoBackingStore), "70 pages can be had");
+    let scarce = crate::AllocationError::NoBackingStore { wanted: wddm_types::Pages(100), free: wddm_types::Pages(10) };
+    assert_eq!(mm.check_allocations(&both), Err(scarce), "70 pages can be had");
     assert_eq!(mm.check_allocations(&both[..1]), Ok(()));
     // Nor when one of them alone asks for more than there can ever be.
     let huge = mm.create_allocation(device, info(64, &[VRAM])).expect("60 offered and 10 free pages are enough");

@@ -1,0 +1,260 @@
+//! Calls that lack memory which pending destructions give back: the machine answers them later.
+//!
+//! # The law of this boundary
+//! CreateAllocation and CreateSection are refused for want of memory only where every pending destruction together would not give back
+//! enough. Else the call waits:
+//!
+//! | a call lacks | pending destructions give back |
+//! |---|---|
+//! | system pages of an adapter | backing stores of destroyed allocations, their instances too, that queued work may still use or the paging ring has not got past; sections that only such allocations keep |
+//! | committed bytes or memory files of its process or account | those of destroyed allocations that are not buried, and of such sections |
+//!
+//! A call that waits has changed nothing, and stands in nobody's way: other calls that fit go on. The machine tries waiting calls again,
+//! oldest first, when memory has returned, and asks the hardware to tell of it. A call ends with its process. It waits as long as
+//! the destructions do: a process that holds back the work that its own destruction stands behind waits for itself, as with
+//! SynchronousDestroy.
+// spec: memory §6.2
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpu_fence::WaitMode;
+use kmt_calls::{Call, Refusal};
+use wddm_types::{PAGE_BYTES, Pages, ProcessId};
+
+use crate::adapter::{Adapter, Waiter};
+use crate::machine::{Answer, Cx, Effect, Machine, Token};
+use crate::quota::{Committed, Kind};
+
+/// Why a creation made nothing.
+pub enum NotCreated {
+    /// The caller, the driver or a scarcity that no destruction ends.
+    Refused(Refusal),
+    /// It lacks this; the refusal says so where pending destructions do not give it back.
+    Lacks(Lack, Refusal),
+}
+
+impl From<Refusal> for NotCreated {
+    fn from(refusal: Refusal) -> NotCreated {
+        NotCreated::Refused(refusal)
+    }
+}
+
+impl NotCreated {
+    /// The refusal of a call that cannot wait.
+    pub fn into_refusal(self) -> Refusal {
+        match self {
+            NotCreated::Refused(refusal) | NotCreated::Lacks(_, refusal) => refusal,
+        }
+    }
+}
+
+/// What a call lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// So many system pages of an adapter, all of them counted.
+    Pages(Pages),
+    /// So much more of what its process or account may have.
+    Quota(Kind, u64),
+}
+
+/// A call that lacks something.
+pub struct Lacking {
+    /// The adapter whose memory it wants.
+    pub adapter: u32,
+    /// How much.
+    pub lack: Lack,
+    /// The call, to be tried again.
+    pub call: Call,
+}
+
+/// A call that waits.
+pub struct Waiting {
+    from: ProcessId,
+    token: Token,
+    lacking: Lacking,
+    /// What it is answered if its wait is given up.
+    refusal: Refusal,
+    /// How the adapter's memory stood when the call was tried last.
+    seen: Option<Stamp>,
+}
+
+/// How the memory of an adapter stands: a waiting call is judged anew when this has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    returned: Pages,
+    free: Pages,
+    dying: usize,
+    stopped: bool,
+}
+
+impl Machine {
+    /// Whether pending destructions give back enough of what a call lacks.
+    pub(crate) fn is_coming(&self, from: ProcessId, lacking: &Lacking) -> bool {
+        let adapter = &self.adapters[lacking.adapter as usize];
+        if adapter.stopped.is_some() {
+            return false;
+        }
+        let sections = self.ending_sections();
+        match lacking.lack {
+            Lack::Pages(wanted) => {
+                let of_adapter = sections.iter().filter_map(|number| self.sections.get(*number));
+                let of_adapter = of_adapter.filter(|section| section.creator() == lacking.adapter);
+                let of_sections: u64 = of_adapter.map(|section| section.size_bytes() / PAGE_BYTES).sum();
+                let coming = adapter.vidmm.returning_pages().0 + adapter.dying_instance_pages() + of_sections;
+                coming > 0 && adapter.vidmm.can_back(Pages(wanted.0.saturating_sub(coming)))
+            }
+            Lack::Quota(kind, wanted) => {
+                let mut ending: BTreeMap<ProcessId, Committed> = BTreeMap::new();
+                let mut add = |process, bytes, files| {
+                    let of_process = ending.entry(process).or_default();
+                    of_process.bytes += bytes;
+                    of_process.files += files;
+                };
+                for adapter in &self.adapters {
+                    let files = adapter.files_of_one();
+                    adapter.each_ending(|process, bytes| add(process, bytes, files));
+                }
+                for section in sections.iter().filter_map(|number| self.sections.get(*number)) {
+                    add(section.process(), section.size_bytes(), 1);
+                }
+                !ending.is_empty() && self.fits_behind(from, kind, wanted, &ending)
+            }
+        }
+    }
+
+    /// A call waits for what it lacks.
+    pub(crate) fn wait_for_memory(&mut self, from: ProcessId, token: Token, lacking: Lacking, refusal: Refusal) {
+        self.lacking.push_back(Waiting { from, token, lacking, refusal, seen: None });
+    }
+
+    /// Ends the wait of a call that lacks memory: the caller knows that nothing will happen any more that could end the destructions.
+    /// `None`: this call waits for something else, or not at all.
+    pub fn give_up_memory(&mut self, token: Token) -> Option<Refusal> {
+        let at = self.lacking.iter().position(|waiting| waiting.token == token)?;
+        self.lacking.remove(at).map(|waiting| waiting.refusal)
+    }
+
+    /// A process has gone, and its calls with it.
+    pub(crate) fn forget_lacking(&mut self, from: ProcessId) {
+        self.lacking.retain(|waiting| waiting.from != from);
+    }
+
+    /// Tries waiting calls again, oldest first, where memory has returned or none is coming any more.
+    pub(crate) fn retry_lacking(&mut self, cx: &mut Cx<'_>) {
+        while !self.lacking.is_empty() {
+            let wanted: BTreeSet<u32> = self.lacking.iter().map(|waiting| waiting.lacking.adapter).collect();
+            for index in wanted {
+                let adapter = &mut self.adapters[index as usize];
+                adapter.watch_destructions(cx);
+                adapter.settle(cx);
+            }
+            self.carry_news(cx);
+            let mut tried = false;
+            for mut waiting in std::mem::take(&mut self.lacking) {
+                let stamp = self.adapters[waiting.lacking.adapter as usize].memory_stamp();
+                if waiting.seen == Some(stamp) {
+                    self.lacking.push_back(waiting);
+                    continue;
+                }
+                let fits = match waiting.lacking.lack {
+                    // A call that did not fit though there were pages enough asks for them in one piece.
+                    Lack::Pages(wanted) => self.adapters[waiting.lacking.adapter as usize].vidmm.can_back(wanted),
+                    Lack::Quota(kind, wanted) => self.room_of(waiting.from, &[kind]).left(kind) >= wanted,
+                };
+                if !fits && self.is_coming(waiting.from, &waiting.lacking) {
+                    waiting.seen = Some(stamp);
+                    self.lacking.push_back(waiting);
+                    continue;
+                }
+                tried = true;
+                let Waiting { from, token, lacking, .. } = waiting;
+                if let Answer::Done(result) = crate::call::dispatch(self, cx, from, token, lacking.call) {
+                    cx.effects.push(Effect::Answer { token, result });
+                }
+                self.carry_news(cx);
+                // The call may wait again: it is judged anew when something has changed since.
+                if let Some(again) = self.lacking.back_mut().filter(|again| again.token == token) {
+                    again.seen = Some(stamp);
+                }
+            }
+            if !tried {
+                break;
+            }
+        }
+    }
+
+    /// Sections whose handles are closed and whose allocations are all destroyed.
+    fn ending_sections(&self) -> Vec<u64> {
+        let mut leaving: BTreeMap<u64, u32> = BTreeMap::new();
+        for adapter in &self.adapters {
+            for section in adapter.ending_uses_of_sections() {
+                *leaving.entry(section).or_default() += 1;
+            }
+        }
+        let ends = |(number, uses): (u64, u32)| {
+            let section = self.sections.get(number)?;
+            (section.holder().is_none() && section.users() == uses).then_some(number)
+        };
+        leaving.into_iter().filter_map(ends).collect()
+    }
+}
+
+impl Adapter {
+    /// How the adapter's memory stands.
+    pub(crate) fn memory_stamp(&self) -> Stamp {
+        Stamp {
+            returned: self.vidmm.returned_pages(),
+            free: self.vidmm.free_system_pages(),
+            dying: self.dying.len(),
+            stopped: self.stopped.is_some(),
+        }
+    }
+
+    /// Has the hardware tell when pending destructions are over: else the kernel finds them so with some later turn.
+    fn watch_destructions(&mut self, cx: &mut Cx<'_>) {
+        let mut at = 0;
+        while let Some(dying) = self.dying.get_mut(at) {
+            at += 1;
+            if std::mem::replace(&mut dying.awaited, true) {
+                continue;
+            }
+            let after = dying.after.clone();
+            if self.begin_wait(cx, &after, WaitMode::All, Waiter::Burial) {
+                self.due.push_back(Waiter::Burial);
+            }
+        }
+        self.watch_returns();
+    }
+
+    /// The destroyed allocations that only queued work keeps, each once.
+    fn ending(&self) -> impl Iterator<Item = &crate::object::Allocation> {
+        let mut seen = BTreeSet::new();
+        let bindings = self.dying.iter().flat_map(|dying| &dying.bindings);
+        bindings.filter(move |binding| self.bodies[&binding.vidmm].living == 0 && seen.insert(binding.vidmm))
+    }
+
+    /// Calls `each` with the creator and the bytes of what it has committed and pending destructions give back.
+    fn each_ending(&self, mut each: impl FnMut(ProcessId, u64)) {
+        for binding in self.ending() {
+            let body = &self.bodies[&binding.vidmm];
+            if body.section.is_none() {
+                each(body.creator, self.vidmm.allocation_bytes(binding.vidmm));
+            }
+            for instance in &binding.renaming.former {
+                each(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
+            }
+        }
+    }
+
+    /// Pages behind former instances of destroyed allocations: the memory manager does not know yet that they go.
+    fn dying_instance_pages(&self) -> u64 {
+        let former = self.ending().flat_map(|binding| &binding.renaming.former);
+        former.map(|instance| self.vidmm.allocation_bytes(instance.vidmm) / PAGE_BYTES).sum()
+    }
+
+    /// The sections of destroyed allocations, one item for each allocation that is on its way out of it.
+    fn ending_uses_of_sections(&self) -> impl Iterator<Item = u64> {
+        let destroyed = self.ending().filter_map(|binding| self.bodies[&binding.vidmm].section);
+        destroyed.chain(self.leaving_sections()).chain(self.left_sections.iter().copied())
+    }
+}
