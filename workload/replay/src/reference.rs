@@ -8,7 +8,8 @@
 //!   used them; those of one operation in ascending order of identity), and only as many pages as are needed.
 //! - A taken page that is dirty is paged out; a clean one is dropped.
 //! - Missing pages are paged in if the storage has content outside: it was there before its step, or pages of it were
-//!   taken earlier. Otherwise they are filled in place, which moves nothing.
+//!   taken after something had written it. Otherwise they are filled in place, which moves nothing: a storage that is read before
+//!   anything writes it has no content to keep.
 //! - Written storages become wholly dirty. Pages that come back are clean until the next write.
 //! - Death drops all pages, wherever they are.
 //!
@@ -113,6 +114,8 @@ struct Held {
     dirty: u64,
     /// Whether missing pages have content elsewhere.
     content_outside: bool,
+    /// Whether an operation has written it.
+    written: bool,
     /// The last operation that used it.
     last_use: u64,
 }
@@ -161,7 +164,7 @@ impl Memory {
         self.used -= taken;
         let dirty_taken = held.dirty.saturating_sub(held.resident);
         held.dirty -= dirty_taken;
-        held.content_outside = true;
+        held.content_outside |= held.written;
         self.paged_out += u128::from(dirty_taken);
         if held.resident == 0 {
             self.order.remove(&(last_use, id));
@@ -170,7 +173,7 @@ impl Memory {
 
     fn write(&mut self, id: StorageId) {
         if let Some(held) = self.held.get_mut(&id) {
-            held.dirty = held.resident;
+            (held.dirty, held.written) = (held.resident, true);
         }
     }
 

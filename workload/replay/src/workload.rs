@@ -140,27 +140,45 @@ impl Workload {
     /// with more than one step; zero steps hold the persistent bytes.
     #[must_use]
     pub fn peak_bytes(&self, steps: u32) -> u64 {
+        self.peak_of(steps, |bytes| bytes)
+    }
+
+    /// The same with each storage rounded up to whole pages of `page_bytes`: what the allocations of a memory with such pages hold. It
+    /// saturates.
+    #[must_use]
+    pub fn peak_page_bytes(&self, steps: u32, page_bytes: u64) -> u64 {
+        self.peak_of(steps, |bytes| bytes.checked_next_multiple_of(page_bytes).unwrap_or(u64::MAX))
+    }
+
+    fn peak_of(&self, steps: u32, size: impl Fn(u64) -> u64) -> u64 {
+        let sizes: Vec<u64> = self.storages.iter().map(|storage| size(storage.bytes)).collect();
+        let sum = |counts: &dyn Fn(usize) -> bool| {
+            let counted = sizes.iter().enumerate().filter(|(index, _)| counts(*index));
+            counted.map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
+        };
+        let persistent = sum(&|index| self.storages[index].persistent);
+        let brought = sum(&|index| self.lifetimes[index] == Lifetime::Brought);
         let mut alive = std::collections::BTreeSet::new();
-        let (mut live, mut step_now) = (self.persistent_bytes(), 0);
+        let (mut live, mut step_now) = (persistent, 0);
         let mut peak = live;
         for event in self.steps(steps) {
             if self.begins_step(&event, step_now) {
                 step_now += 1;
-                live += self.brought_bytes();
+                live = live.saturating_add(brought);
             }
             match event {
                 StepEvent::Op { reads, writes, .. } => {
                     for id in reads.into_iter().chain(writes) {
                         let storage = self.storages[id.storage as usize];
                         if !storage.persistent && alive.insert(id) {
-                            live += storage.bytes;
+                            live = live.saturating_add(sizes[id.storage as usize]);
                         }
                     }
                     peak = peak.max(live);
                 }
                 StepEvent::Death(id) => {
                     alive.remove(&id);
-                    live -= self.storages[id.storage as usize].bytes;
+                    live = live.saturating_sub(sizes[id.storage as usize]);
                 }
             }
         }
@@ -202,16 +220,11 @@ impl Workload {
     }
 
     /// Whether the event is the first of the step after `step_now`: deaths of what that step left over still are not.
-    fn begins_step(&self, event: &StepEvent, step_now: u32) -> bool {
+    pub(crate) fn begins_step(&self, event: &StepEvent, step_now: u32) -> bool {
         match event {
             StepEvent::Op { step, .. } => *step > step_now,
             StepEvent::Death(id) => id.step > step_now,
         }
-    }
-
-    fn brought_bytes(&self) -> u64 {
-        let brought = self.lifetimes.iter().zip(&self.storages).filter(|(life, _)| **life == Lifetime::Brought);
-        brought.map(|(_, storage)| storage.bytes).sum()
     }
 }
 

@@ -78,6 +78,15 @@ fn victims_are_the_least_recently_used_and_of_one_operation_the_first() {
 }
 
 #[test]
+fn a_storage_that_nothing_has_written_is_filled_again() {
+    // 0 is read before anything writes it; 1 pushes it out; 0 comes back with nothing in it, is written, and is pushed out again.
+    let events = vec![op(&[0], &[]), op(&[1], &[]), op(&[0], &[0]), op(&[1], &[]), op(&[0], &[])];
+    let w = workload(&[(3, false), (3, true)], events);
+    // In: 3 for storage 1, 3 more when it comes back, 3 for 0 with what was written. Out: 3, once.
+    assert_eq!(moved_pages(&w, 1, 3), (9, 3));
+}
+
+#[test]
 fn death_drops_without_moving() {
     let events = vec![op(&[], &[0]), Event::Death(0), op(&[1], &[])];
     let w = workload(&[(3, false), (3, true)], events);
