@@ -8,6 +8,9 @@ use dxgkrnl::{DriverClock, FeaturePolicy, MemoryPolicy, RecoveryPolicy, Scheduli
 use events::Tracer;
 use shared_words::across::Processors;
 
+use wddm_types::PAGE_BYTES;
+
+use crate::computer;
 use crate::profile::Profile;
 
 /// How time passes and whether bytes exist.
@@ -35,7 +38,7 @@ pub struct AdapterSetup {
     pub vram_bytes: u64,
     /// Video memory for page tables, beside it.
     pub page_table_bytes: u64,
-    /// System memory for backing stores of its allocations.
+    /// System memory for backing stores of its allocations: they take it as they use it.
     pub system_bytes: u64,
     /// The choices of the memory manager.
     pub memory_policy: MemoryPolicy,
@@ -57,13 +60,20 @@ pub struct AdapterSetup {
 }
 
 impl AdapterSetup {
-    /// An adapter of this profile with its own memory size.
-    pub fn new(profile: &Profile) -> AdapterSetup {
+    /// An adapter of this profile with its own memory size, and as much system memory as there is ([`system_bytes`]).
+    pub fn new(profile: &Profile, mode: Mode) -> AdapterSetup {
+        AdapterSetup::sized(profile, mode, None, None)
+    }
+
+    /// The same with these sizes where they are given, and page tables for both memories.
+    pub fn sized(profile: &Profile, mode: Mode, vram_bytes: Option<u64>, system: Option<u64>) -> AdapterSetup {
+        let vram_bytes = vram_bytes.unwrap_or(profile.vram_bytes);
+        let system_bytes = system.unwrap_or_else(|| system_bytes(mode));
         AdapterSetup {
             profile: *profile,
-            vram_bytes: profile.vram_bytes,
-            page_table_bytes: page_table_bytes(profile.vram_bytes),
-            system_bytes: 2 * profile.vram_bytes,
+            vram_bytes,
+            page_table_bytes: page_table_bytes(vram_bytes.saturating_add(system_bytes)),
+            system_bytes,
             memory_policy: profile.memory_policy,
             features: FeaturePolicy { native_fence: profile.fence_caps, ..FeaturePolicy::default() },
             // A device in software on a computer that has other things to do is slow, not hung: whoever wants to know asks.
@@ -85,7 +95,7 @@ pub struct HostConfig {
     pub vram_bytes: u64,
     /// Video memory for page tables, beside it.
     pub page_table_bytes: u64,
-    /// System memory for backing stores.
+    /// System memory for backing stores: they take it as they use it.
     pub system_bytes: u64,
     /// Memory is made of memory files: locks have addresses that stay while content moves. Off, first touches are cheaper,
     /// and a lock's bytes are reached through its methods only.
@@ -125,8 +135,13 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
-    /// An adapter of this profile with its own memory size, nobody listening.
+    /// An adapter of this profile with its own memory size, as much system memory as there is ([`system_bytes`]), nobody listening.
     pub fn new(profile: &Profile, mode: Mode) -> HostConfig {
+        HostConfig::of(AdapterSetup::new(profile, mode), mode)
+    }
+
+    /// A host of this adapter, nobody listening.
+    pub fn of(first: AdapterSetup, mode: Mode) -> HostConfig {
         let AdapterSetup {
             profile,
             vram_bytes,
@@ -140,7 +155,7 @@ impl HostConfig {
             probe,
             wrap_miniport,
             wrap_port,
-        } = AdapterSetup::new(profile);
+        } = first;
         HostConfig {
             profile,
             vram_bytes,
@@ -181,6 +196,17 @@ impl HostConfig {
             wrap_port: self.wrap_port.take(),
         };
         std::iter::once(first).chain(self.others.drain(..)).collect()
+    }
+}
+
+/// System memory of an adapter in virtual time: the same on every computer, so that a run is. No byte of it exists before it is written.
+const VIRTUAL_SYSTEM_BYTES: u64 = 256 << 30;
+
+/// As much system memory as there is for an adapter: in real time what the computer has for this program, in virtual time 256 GiB.
+pub fn system_bytes(mode: Mode) -> u64 {
+    match mode {
+        Mode::Real => computer::memory_bytes() / PAGE_BYTES * PAGE_BYTES,
+        Mode::Virtual { .. } => VIRTUAL_SYSTEM_BYTES,
     }
 }
 

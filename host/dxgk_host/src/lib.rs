@@ -11,6 +11,8 @@
 //! - The kernel's clock never runs backwards: it is read under the lock.
 //! - Effects are performed before the lock is given up, in order.
 
+mod amount;
+mod computer;
 mod conductor;
 mod config;
 mod cpu_cache;
@@ -26,8 +28,11 @@ mod link;
 mod profile;
 mod time;
 
+pub use amount::{AmountError, parse_bytes, scaled, split as split_amount};
 pub use conductor::Conductor;
-pub use config::{AdapterSetup, HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes};
+pub use config::{
+    AdapterSetup, HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes, system_bytes,
+};
 pub use cpu_mapping::StoresWait;
 pub use dxgkrnl::{
     AccountId, Admission, BrokenInvariant, CreatedSurface, DriverClock, FeatureOverride, FeaturePolicy, MemoryPolicy,

@@ -5,7 +5,7 @@ use std::env;
 use std::path::Path;
 use std::sync::Arc;
 
-use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, PROFILES, ProcessLink, Profile, page_table_bytes};
+use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, PROFILES, ProcessLink, Profile, parse_bytes};
 use kmt_calls::Refusal;
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
@@ -17,7 +17,8 @@ pub fn open() -> Result<Arc<dyn Link>, Refusal> {
         let link = SocketLink::connect(Path::new(&socket));
         return Ok(link.map_err(|error| said(format!("OPENWDDM_SOCKET: {error}")))?);
     }
-    let config = config(&variable("OPENWDDM_ADAPTER")?, &variable("OPENWDDM_VRAM")?).map_err(said)?;
+    let (vram, system) = (variable("OPENWDDM_VRAM")?, variable("OPENWDDM_SYSTEM")?);
+    let config = config(&variable("OPENWDDM_ADAPTER")?, &vram, &system).map_err(said)?;
     let host = Host::start(config).map_err(|error| said(error.to_string()))?;
     Ok(ProcessLink::new(host))
 }
@@ -37,33 +38,28 @@ fn variable(name: &str) -> Result<String, Refusal> {
     }
 }
 
-fn config(adapters: &str, vram: &str) -> Result<HostConfig, String> {
-    let vram = match vram {
-        "" => None,
-        bytes => Some(bytes.parse::<u64>().map_err(|_| format!("OPENWDDM_VRAM: {bytes:?} is no number of bytes"))?),
-    };
+fn config(adapters: &str, vram: &str, system: &str) -> Result<HostConfig, String> {
+    let (vram, system) = (amount("OPENWDDM_VRAM", vram)?, amount("OPENWDDM_SYSTEM", system)?);
     let names: Vec<&str> = if adapters.is_empty() { vec![PROFILES[0].name] } else { adapters.split(',').collect() };
     let mut setups = Vec::with_capacity(names.len());
     for name in names {
         let profile = Profile::named(name).ok_or_else(|| format!("OPENWDDM_ADAPTER: no profile is called {name:?}"))?;
-        let mut setup = AdapterSetup::new(profile);
-        if let Some(bytes) = vram {
-            setup.vram_bytes = bytes;
-            setup.page_table_bytes = page_table_bytes(bytes);
-            setup.system_bytes = bytes.saturating_mul(2);
-        }
-        setups.push(setup);
+        setups.push(AdapterSetup::sized(profile, Mode::Real, vram, system));
     }
     let first = setups.remove(0);
     // Memory files: what is locked has an address, and fence words can be shown for reading only.
-    Ok(HostConfig {
-        vram_bytes: first.vram_bytes,
-        page_table_bytes: first.page_table_bytes,
-        system_bytes: first.system_bytes,
-        memory_files: true,
-        others: setups,
-        ..HostConfig::new(&first.profile, Mode::Real)
-    })
+    Ok(HostConfig { memory_files: true, others: setups, ..HostConfig::of(first, Mode::Real) })
+}
+
+/// An amount of memory, as the command line reads it; empty: nothing is said.
+fn amount(name: &str, text: &str) -> Result<Option<u64>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let bytes = parse_bytes(text);
+    bytes
+        .map(Some)
+        .map_err(|error| format!("{name}={text:?}: {error}; give bytes, or a number with a unit, as 6GiB or 1.5GB"))
 }
 
 fn refuse(status: NtStatus, reason: String) -> Refusal {
@@ -75,7 +71,7 @@ mod tests {
     use super::*;
 
     fn built(adapters: &str, vram: &str) -> HostConfig {
-        config(adapters, vram).unwrap_or_else(|reason| panic!("{reason}"))
+        config(adapters, vram, "").unwrap_or_else(|reason| panic!("{reason}"))
     }
 
     #[test]
@@ -89,7 +85,30 @@ mod tests {
 
     #[test]
     fn what_is_no_profile_and_no_number_is_said() {
-        assert!(config("discrete", "").err().expect("no such profile").contains("discrete"));
-        assert!(config("", "1 GiB").err().expect("no number").contains("OPENWDDM_VRAM"));
+        assert!(config("discrete", "", "").err().expect("no such profile").contains("discrete"));
+        for (vram, system, name) in
+            [("1 GoB", "", "OPENWDDM_VRAM"), ("", "60%", "OPENWDDM_SYSTEM"), ("", "0", "OPENWDDM_SYSTEM")]
+        {
+            let said = config("", vram, system).err().expect("no amount");
+            assert!(
+                said.contains(name) && said.contains(vram) && said.contains(system) && said.contains("6GiB"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_as_the_command_line_reads_them() {
+        let config = config("discrete-4k,wddm1-banks", "128MiB", "1.5 GB").expect("two amounts");
+        let second = &config.others[0];
+        assert_eq!((config.vram_bytes, config.system_bytes), (128 << 20, 1_500_000_000));
+        assert_eq!((second.vram_bytes, second.system_bytes), (128 << 20, 1_500_000_000));
+        assert!(config.page_table_bytes >= dxgk_host::page_table_bytes(config.vram_bytes + config.system_bytes));
+    }
+
+    #[test]
+    fn system_memory_is_what_the_computer_has_whatever_the_video_memory() {
+        let [small, large] = ["1MiB", "4GiB"].map(|vram| built("", vram).system_bytes);
+        assert_eq!((small, large), (dxgk_host::system_bytes(Mode::Real), small));
     }
 }

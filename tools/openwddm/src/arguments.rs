@@ -116,12 +116,16 @@ pub struct RunArguments {
     #[arg(value_name = "FILE[,priority=CLASS][,budget=SIZE]")]
     pub workloads: Vec<Share>,
     /// Run them against the kernel that `openwddm serve` serves there, as processes of its own: its adapters and their memory are given
-    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["vram", "adapters", "place", "virtual_time", "choices", "trace", "report",
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["vram", "system", "adapters", "place", "virtual_time", "choices", "trace", "report",
         "json", "demotions", "log_submissions", "delay", "level", "limit"])]
     pub connect: Option<PathBuf>,
     /// Video memory of each adapter: bytes, a number with KiB … TiB or KB … TB, or a percentage of the workload's peak
     #[arg(long, value_name = "SIZE|PERCENT", default_value = "60%", allow_hyphen_values = true)]
     pub vram: MemorySize,
+    /// System memory for the storages of each adapter, which stays theirs while they are in video memory: a size as with --vram
+    /// [default: what this computer has, taken as it is used; with --virtual-time as much as the workloads need]
+    #[arg(long, value_name = "SIZE|PERCENT", allow_hyphen_values = true)]
+    pub system: Option<MemorySize>,
     /// Adapter profile; `openwddm adapters` lists them. Several, each with its --adapter, share the work: they are counted from 0, an
     /// operation may name one, and what one wrote and another reads crosses through memory that both reach
     #[arg(long = "adapter", value_name = "PROFILE[,vram=SIZE]")]
@@ -234,6 +238,7 @@ impl RunArguments {
             terms: first.terms,
             others: shares.collect(),
             vram: self.vram,
+            system: self.system,
             adapters: self.adapters,
             placement: self.place,
             stages: self.stages,
@@ -317,6 +322,7 @@ pub fn default_run() -> RunOptions {
         terms: Terms::default(),
         others: Vec::new(),
         vram: MemorySize::OfPeak { millionths: 600_000 },
+        system: None,
         adapters: Vec::new(),
         placement: None,
         stages: Vec::new(),

@@ -72,6 +72,7 @@ pub fn run(
                     hears_budget: false,
                     stage: Some(stage),
                     keeps_submissions: false,
+                    ahead_bytes: None,
                 };
                 let watcher = &watcher;
                 scope.spawn(move || drive(workload, link as Arc<_>, drive_options, &mut { watcher }, cancel))

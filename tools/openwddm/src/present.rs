@@ -178,7 +178,6 @@ fn show(
     let config = HostConfig {
         vram_bytes: (64 << 20) + bytes.next_multiple_of(65536) * u64::from(options.buffers),
         page_table_bytes: 16 << 20,
-        system_bytes: 256 << 20,
         tracer: Box::new(counter.clone()),
         features,
         ..HostConfig::new(profile, mode)

@@ -60,6 +60,8 @@ pub struct RunOptions {
     pub others: Vec<Share>,
     /// How much video memory.
     pub vram: MemorySize,
+    /// How much system memory for each adapter; `None`: as much as there is.
+    pub system: Option<MemorySize>,
     /// The adapters, in the order in which operations name them; empty: the usual one.
     pub adapters: Vec<AdapterChoice>,
     /// Which operation runs on which; `None`: as recorded if any names one, else split.
@@ -149,7 +151,11 @@ fn execute_at(
     // Who shares the adapter wants to know what its share is; the report draws it.
     let hears_budget = workloads.len() > 1;
     let keeps_submissions = options.recorded;
-    let drive_options = DriveOptions { steps, content, seed, residency, hears_budget, stage, keeps_submissions };
+    // The dead hold no more than the smallest video memory, of which the GPU cannot use more at once, and no more than is ever alive, for which
+    // there are addresses.
+    let ahead_bytes = setup.adapters.iter().map(|planned| planned.vram_bytes.min(setup.peak_bytes)).min();
+    let drive_options =
+        DriveOptions { steps, content, seed, residency, hears_budget, stage, keeps_submissions, ahead_bytes };
     // Before anybody has a queue: then the logs of all of them are long.
     host.trace_fences(options.recorded);
     host.trace_scheduling(options.recorded);

@@ -44,8 +44,8 @@ pub struct ServeArguments {
     /// Adapter profile; `openwddm adapters` lists them. Several make as many adapters [default: discrete-4k]
     #[arg(long = "adapter", value_name = "PROFILE[,vram=SIZE]")]
     pub adapters: Vec<AdapterChoice>,
-    /// System memory for the allocations of each adapter, which stays theirs while they are in video memory [default: twice its video
-    /// memory]
+    /// System memory for the allocations of each adapter, which stays theirs while they are in video memory [default: what this computer
+    /// has, taken as it is used]
     #[arg(long, value_name = "SIZE")]
     pub system: Option<MemorySize>,
     /// Most processes at a time [default: 64]

@@ -101,6 +101,7 @@ fn replayed(workload: &Workload, link: Arc<dyn Link>, seed: u64, steps: u32) -> 
         hears_budget: false,
         stage: Some(Stage::User),
         keeps_submissions: false,
+        ahead_bytes: None,
     };
     let driven = drive(workload, link, options, &mut Unheard, &AtomicBool::new(false));
     let driven = driven.map_err(|error| BenchError::Device(error.to_string()))?;

@@ -145,7 +145,7 @@ impl World {
             vram_bytes: 16 * MIB,
             page_table_bytes: 16 * MIB,
             system_bytes: 64 * MIB,
-            ..AdapterSetup::new(Profile::named(name).expect("a built-in profile"))
+            ..AdapterSetup::new(Profile::named(name).expect("a built-in profile"), Mode::Real)
         };
         let mut setups = profiles.iter().map(setup);
         let first = setups.next().expect("one at least");

@@ -94,7 +94,7 @@ impl World {
             let mut profile = *Profile::named(name).ok_or(("start", format!("no profile {name}")))?;
             profile.driver.peers = peers;
             let (watched, has_packets) = (Arc::clone(ledger), name == "wddm2-packets");
-            let mut setup = AdapterSetup::new(&profile);
+            let mut setup = AdapterSetup::new(&profile, Mode::Virtual { stored: true });
             (setup.vram_bytes, setup.page_table_bytes) = ((1 + random.below(4)) * MIB, 16 * MIB);
             setup.system_bytes = (16 + random.below(16)) * MIB;
             setup.wrap_miniport = Some(Box::new(move |inner| {

@@ -2,8 +2,8 @@
 //!
 //! For each operation, in order: its storages are made resident, a command buffer is submitted that waits *on the GPU* for
 //! the paging fence, reads what the operation reads and writes what it writes, and its storages are evicted again, lazily
-//! and saying what was not written. The CPU runs ahead as far as the stream lets it; it waits only when that is full, and at
-//! the end of each step.
+//! and saying what was not written. The CPU runs ahead as far as the stream lets it, and as far as dead storages that the GPU still uses
+//! hold no more bytes than [`DriveOptions::ahead_bytes`]; else it waits only at the end of each step.
 //!
 //! With content, what an operation writes is a function of (storage, generation, offset), and what it reads is compared
 //! with that, every word, by the GPU itself: a page that comes back wrong from any number of evictions is found at the
@@ -14,6 +14,7 @@
 //!
 //! It knows no kernel and no host: it is handed a link.
 
+mod ahead;
 mod content;
 mod copies;
 mod crossing;
@@ -41,7 +42,7 @@ use crate::drive::copies::Copies;
 use crate::drive::crossing::Crossing;
 use crate::drive::site::{At, Order, Site};
 use crate::steps::{StepEvent, StorageId};
-use crate::workload::{Event, Workload};
+use crate::workload::{Event, Lifetime, Workload};
 
 /// How a workload is driven.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +61,9 @@ pub struct DriveOptions {
     pub stage: Option<Stage>,
     /// Say afterwards what each submission was.
     pub keeps_submissions: bool,
+    /// Most bytes that dead storages may hold on an adapter while submitted work still uses them; `None`: as many as its process may have
+    /// resident there.
+    pub ahead_bytes: Option<u64>,
 }
 
 /// What stays on the residency list between operations.
@@ -136,6 +140,7 @@ pub fn drive(
         link,
         options,
         crossings: BTreeMap::new(),
+        homes: homes(workload),
         content: Content::new(options),
         copies: Copies::default(),
         ops: 0,
@@ -150,6 +155,8 @@ struct Driver<'a> {
     /// From which to which; they go before the devices that they belong to.
     crossings: BTreeMap<(usize, usize), Crossing>,
     sites: Vec<Site>,
+    /// The adapter that each storage's first content comes to.
+    homes: Vec<u32>,
     content: Content,
     copies: Copies,
     ops: u64,
@@ -165,7 +172,7 @@ struct Reached {
 impl Driver<'_> {
     fn run(&mut self, observer: &mut dyn Observer, cancel: &AtomicBool) -> Result<Driven, DriveError> {
         let total = self.workload.ops() as u64 * u64::from(self.options.steps);
-        let created = self.create_persistent();
+        let created = self.bring(0, |life| life != Lifetime::Unused);
         let started_ns = self.link.now_ns();
         let mut reached = Reached::default();
         let lost = match created.and_then(|()| self.operate(total, &mut reached, observer, cancel)) {
@@ -201,13 +208,10 @@ impl Driver<'_> {
     ) -> Result<(), DriveError> {
         let workload = self.workload;
         for event in workload.steps(self.options.steps) {
-            let op_step = match &event {
-                StepEvent::Op { step, .. } => Some(*step),
-                StepEvent::Death(_) => None,
-            };
-            if op_step.is_some_and(|step| step > reached.steps) {
+            if workload.begins_step(&event, reached.steps) {
                 self.finish_step(reached.steps, observer)?;
                 reached.steps += 1;
+                self.bring(reached.steps, |life| life == Lifetime::Brought)?;
             }
             if cancel.load(Ordering::Relaxed) || self.sites.iter().any(|site| site.report.found()) {
                 reached.interrupted = cancel.load(Ordering::Relaxed);
@@ -243,14 +247,15 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// What is alive before the first step: its content comes from the CPU, to the adapter that uses it first.
-    fn create_persistent(&mut self) -> Result<(), DriveError> {
-        let homes = homes(self.workload);
-        for (index, storage) in self.workload.storages().iter().enumerate() {
-            if storage.persistent && storage.bytes > 0 {
+    /// The storages that are alive before a step, of these lifetimes: their content comes from the CPU, to the adapter that uses
+    /// them first.
+    fn bring(&mut self, step: u32, comes: impl Fn(Lifetime) -> bool) -> Result<(), DriveError> {
+        let lives = self.workload.storages().iter().zip(self.workload.lifetimes());
+        for (index, (storage, life)) in lives.enumerate() {
+            if storage.persistent && comes(*life) {
                 // CAST: a workload has fewer than 2^32 storages.
-                let id = StorageId { step: 0, storage: index as u32 };
-                let home = homes[index] as usize;
+                let id = StorageId { step, storage: index as u32 };
+                let home = self.homes[index] as usize;
                 let Site { storages, gpu, .. } = &mut self.sites[home];
                 let lock = storages.get_or_create(gpu, id)?.lock()?;
                 self.content.write_by_cpu(id, &lock, storage.bytes);

@@ -79,7 +79,7 @@ impl World {
                 page_table_bytes: 16 * MIB,
                 system_bytes: 64 * MIB,
                 wrap_miniport: Some(wrapped(whims)),
-                ..AdapterSetup::new(&profile)
+                ..AdapterSetup::new(&profile, mode)
             }
         };
         let mut setups = profiles.iter().enumerate().map(|(index, name)| setup(index, name));

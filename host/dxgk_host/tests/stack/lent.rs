@@ -264,7 +264,7 @@ fn cross_adapter_fences_have_a_word_that_all_may_see() {
     for profiles in [["discrete-4k", "discrete-4k"], ["peer-linear", "peer-linear"]] {
         let (vram_bytes, page_table_bytes, system_bytes) = (8 * MIB, 16 * MIB, 64 * MIB);
         let second = Profile::named(profiles[1]).unwrap();
-        let other = AdapterSetup { vram_bytes, page_table_bytes, system_bytes, ..AdapterSetup::new(second) };
+        let other = AdapterSetup { vram_bytes, page_table_bytes, system_bytes, ..AdapterSetup::new(second, VIRTUAL) };
         let config = HostConfig { others: vec![other], ..isolating(profiles[0], VIRTUAL) };
         let host = Host::start(config).expect("the host starts");
         let link = Apart::new(&host);

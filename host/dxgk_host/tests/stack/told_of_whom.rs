@@ -34,7 +34,7 @@ fn what_is_told_names_its_adapter_unless_it_is_about_a_process() {
         vram_bytes: 4 * MIB,
         page_table_bytes: 16 * MIB,
         system_bytes: 64 * MIB,
-        ..AdapterSetup::new(profile)
+        ..AdapterSetup::new(profile, VIRTUAL)
     };
     let config = HostConfig {
         vram_bytes: 4 * MIB,

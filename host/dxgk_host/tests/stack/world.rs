@@ -23,7 +23,8 @@ pub fn host_of_several(mode: Mode, profiles: &[&str], change: impl Fn(usize, &mu
     let named = |name: &&str| Profile::named(name).expect("a built-in profile");
     let setup = |(index, name): (usize, &&str)| {
         let (vram_bytes, page_table_bytes, system_bytes) = (8 * MIB, 16 * MIB, 64 * MIB);
-        let mut setup = AdapterSetup { vram_bytes, page_table_bytes, system_bytes, ..AdapterSetup::new(named(name)) };
+        let mut setup =
+            AdapterSetup { vram_bytes, page_table_bytes, system_bytes, ..AdapterSetup::new(named(name), mode) };
         change(index, &mut setup);
         setup
     };

@@ -10,8 +10,8 @@ use crate::error::RunError;
 use crate::run::recorders::{Listener, Recorders};
 use crate::run::{AdapterChoice, RunOptions, Terms, stages};
 
-/// System memory beside the workload's own: rings, command memory, reports.
-const SYSTEM_EXTRA_BYTES: u64 = 256 << 20;
+/// System memory of a process beside its storages: rings, command memory, reports.
+const PROCESS_SYSTEM_BYTES: u64 = 16 << 20;
 
 /// The adapters and the sizes of a run.
 pub struct Setup {
@@ -21,10 +21,10 @@ pub struct Setup {
     pub stage: Option<Stage>,
     /// Most bytes alive at once.
     pub peak_bytes: u64,
-    /// Bytes of addresses and backing stores that can be in use at once.
+    /// Bytes of addresses that can be in use at once.
     mapped_bytes: u64,
-    /// How many processes there will be.
-    processes: u64,
+    /// System memory of each adapter.
+    system_bytes: u64,
 }
 
 /// One adapter of a run.
@@ -60,12 +60,18 @@ impl Setup {
                 planned.collect::<Result<_, _>>()?
             }
         };
-        // Each storage is rounded up to a page; while the CPU runs ahead of the GPU, dead storages linger for a while.
-        let storages: usize = each().map(|workload| workload.storages().len()).sum();
-        let rounding = (storages as u64).saturating_mul(65536);
-        let mapped_bytes = peak_bytes.saturating_mul(2).saturating_add(rounding);
+        // Each storage is rounded up to a page; while the CPU runs ahead of the GPU, dead storages linger, of each process as many as
+        // fit the video memory.
+        let page = adapters.iter().map(|planned| planned.profile.segment_page_bytes()).max().expect("one at least");
+        let peaks = each().map(|workload| workload.peak_page_bytes(options.steps, page));
+        let alive_bytes = peaks.fold(0, u64::saturating_add);
+        let vram_bytes = adapters.iter().map(|planned| planned.vram_bytes).max().expect("one at least");
         let processes = workloads.len() as u64;
-        Ok(Setup { adapters, stage, peak_bytes, mapped_bytes, processes })
+        let lingering_bytes = vram_bytes.min(alive_bytes).saturating_mul(processes);
+        let mapped_bytes = alive_bytes.saturating_add(lingering_bytes);
+        let needed_bytes = alive_bytes.saturating_add(PROCESS_SYSTEM_BYTES.saturating_mul(processes));
+        let system_bytes = system_bytes(options, &adapters, (peak_bytes, needed_bytes))?;
+        Ok(Setup { adapters, stage, peak_bytes, mapped_bytes, system_bytes })
     }
 
     /// Video memory of all adapters.
@@ -103,7 +109,7 @@ impl Setup {
         let mode = if options.virtual_time { Mode::Virtual { stored: false } } else { Mode::Real };
         let probe = |number: usize| options.recorded.then(|| recorders.of(number) as Arc<dyn Probe>);
         let (first, others) = self.adapters.split_first().expect("there is one at least");
-        let system_bytes = self.mapped_bytes.saturating_add(SYSTEM_EXTRA_BYTES.saturating_mul(self.processes));
+        let system_bytes = self.system_bytes;
         let page_table_bytes = page_table_bytes(self.mapped_bytes);
         let other = |(number, planned): (usize, &Planned)| AdapterSetup {
             vram_bytes: planned.vram_bytes,
@@ -112,7 +118,7 @@ impl Setup {
             recovery: options.recovery,
             system_bytes,
             probe: probe(number),
-            ..AdapterSetup::new(&planned.profile)
+            ..AdapterSetup::new(&planned.profile, mode)
         };
         let config = HostConfig {
             vram_bytes: first.vram_bytes,
@@ -201,6 +207,33 @@ fn largest_op_pages(workload: &replay::Workload, adapter: usize, page: u64) -> u
         _ => 0,
     });
     needs.max().unwrap_or(0)
+}
+
+/// System memory of each adapter: what was asked for, or what there is. In virtual time no byte of it exists, so it is what the workloads
+/// need.
+///
+/// # Errors
+/// One adapter has to hold all storages that are alive at once, and less is given, or is there.
+fn system_bytes(options: &RunOptions, adapters: &[Planned], (peak, needed): (u64, u64)) -> Result<u64, RunError> {
+    let mode = if options.virtual_time { Mode::Virtual { stored: false } } else { Mode::Real };
+    let there = dxgk_host::system_bytes(mode);
+    let (given, argument) = match options.system {
+        Some(size) => (size.bytes(peak), format!("--system {}", size.bytes(peak))),
+        None if options.virtual_time => (there.max(needed), String::new()),
+        None => (there, "the system memory of this computer".to_owned()),
+    };
+    // Of several adapters each holds the storages of its own operations.
+    if given >= needed || adapters.len() > 1 {
+        return Ok(given);
+    }
+    let remedy = match options.system {
+        Some(_) => format!("give at least {needed} bytes, or leave --system out"),
+        None => "use --virtual-time, which stores no bytes".to_owned(),
+    };
+    let problem = format!(
+        "storages are kept in system memory while they are in video memory, too; up to {needed} bytes are needed at once, {given} are given"
+    );
+    Err(RunError::Argument { argument, problem, remedy })
 }
 
 fn unknown_profile(name: &str) -> RunError {

@@ -1,6 +1,6 @@
 //! The adapters of a served kernel, as the configuration or the command line names them. Called by `serve`.
 
-use dxgk_host::{AdapterSetup, HostConfig, Mode, PROFILES, Profile, page_table_bytes};
+use dxgk_host::{AdapterSetup, HostConfig, Mode, PROFILES, Profile};
 use dxgkd::UNLIMITED;
 use shared_words::across::Processors;
 
@@ -46,13 +46,10 @@ pub fn host(
     let mut setups = wanted.iter().map(setup).collect::<Result<Vec<_>, _>>()?.into_iter();
     let first = setups.next().expect("there is one at least");
     Ok(HostConfig {
-        vram_bytes: first.vram_bytes,
-        page_table_bytes: first.page_table_bytes,
-        system_bytes: first.system_bytes,
         isolates_processes: true,
         processors: Processors::all(),
         others: setups.collect(),
-        ..HostConfig::new(&first.profile, Mode::Real)
+        ..HostConfig::of(first, Mode::Real)
     })
 }
 
@@ -68,17 +65,14 @@ fn setup(wanted: &Wanted) -> Result<AdapterSetup, RunError> {
     if profile.uses_cpu_addresses() {
         return Err(unsupported("its GPU uses the CPU addresses of processes, which are in this program"));
     }
-    let vram_bytes = wanted.vram.unwrap_or(profile.vram_bytes);
-    let system_bytes = wanted.system.unwrap_or(vram_bytes.saturating_mul(2));
-    if vram_bytes == UNLIMITED || system_bytes == UNLIMITED {
+    if [wanted.vram, wanted.system].contains(&Some(UNLIMITED)) {
         return Err(RunError::Argument {
             argument: format!("memory of adapter {}", profile.name),
             problem: "no adapter has unlimited memory".to_owned(),
             remedy: "give bytes, or a number with KiB … TiB or KB … TB".to_owned(),
         });
     }
-    let page_table_bytes = page_table_bytes(vram_bytes);
-    Ok(AdapterSetup { vram_bytes, page_table_bytes, system_bytes, ..AdapterSetup::new(profile) })
+    Ok(AdapterSetup::sized(profile, Mode::Real, wanted.vram, wanted.system))
 }
 
 /// A size that is no share of a workload.

@@ -7,6 +7,7 @@ use kmt_link::Link;
 use softgpu_umd::{Gpu, Lane, ResidencyList, Retry, UmdError};
 use wddm_types::{Luid, NodeId, WordAddress};
 
+use crate::drive::ahead::DeadStorages;
 use crate::drive::content::Report;
 use crate::drive::error::DriveError;
 use crate::drive::storages::Storages;
@@ -85,6 +86,7 @@ pub struct Site {
     // Dropped in this order: work before memory, memory before the device.
     pub lane: Lane,
     pub storages: Storages,
+    dead: DeadStorages,
     pub report: Report,
     /// With [`ResidencyPolicy::Kept`].
     kept: Option<ResidencyList>,
@@ -115,11 +117,17 @@ impl Site {
         let told = options.hears_budget.then(|| gpu.device().register_budget_change());
         let budget = told.transpose().map_err(UmdError::from)?;
         let storages = Storages::new(workload.storages());
+        let ahead_bytes = match options.ahead_bytes {
+            Some(bytes) => bytes,
+            None => gpu.adapter().video_memory_info(true).map_err(UmdError::from)?.budget_bytes,
+        };
+        let dead = DeadStorages::new(ahead_bytes);
         let keeps_submissions = options.keeps_submissions;
         let (submissions, ops, arrived_bytes) = (Vec::new(), 0, 0);
         Ok(Site {
             lane,
             storages,
+            dead,
             report,
             kept,
             _budget: budget,
@@ -139,10 +147,24 @@ impl Site {
         set: &[StorageId],
         writes: &[StorageId],
     ) -> Result<Option<u64>, DriveError> {
+        self.wait_for_the_dead(set)?;
         match self.kept {
             None => self.make_resident_once(at, set),
             Some(_) => self.keep_resident(at, set, writes),
         }
+    }
+
+    /// Before a storage is made: as long as dead ones hold too many bytes the GPU is waited for.
+    fn wait_for_the_dead(&mut self, set: &[StorageId]) -> Result<(), DriveError> {
+        if set.iter().all(|id| self.storages.find(*id).is_some()) {
+            return Ok(());
+        }
+        self.dead.reached(self.lane.progress().current());
+        if let Some(value) = self.dead.wait_for() {
+            self.lane.wait(&self.gpu, value)?;
+            self.dead.reached(value);
+        }
+        Ok(())
     }
 
     fn make_resident_once(&mut self, at: At<'_>, set: &[StorageId]) -> Result<Option<u64>, DriveError> {
@@ -240,9 +262,11 @@ impl Site {
 
     /// The storage is not needed here any more: it died, or its content here is out of date.
     pub fn drop_storage(&mut self, id: StorageId) {
-        if let (Some(kept), Some(surface)) = (&mut self.kept, self.storages.find(id)) {
+        let Some(surface) = self.storages.find(id) else { return };
+        if let Some(kept) = &mut self.kept {
             kept.forget(surface);
         }
+        self.dead.died(self.lane.last_value(), surface.bytes());
         self.storages.drop_storage(id);
     }
 

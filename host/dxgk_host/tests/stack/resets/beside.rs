@@ -64,7 +64,7 @@ fn an_adapter_keeps_what_it_shares_with_one_that_is_reset() {
             vram_bytes: 8 * MIB,
             page_table_bytes: 16 * MIB,
             system_bytes: 64 * MIB,
-            ..AdapterSetup::new(Profile::named(stays).expect("a built-in profile"))
+            ..AdapterSetup::new(Profile::named(stays).expect("a built-in profile"), VIRTUAL)
         };
         let (host, heard) = breakage.host_of_several(breaks, VIRTUAL, vec![beside]);
         let process = ProcessLink::new(Arc::clone(&host));

@@ -44,7 +44,8 @@ fn two(recovery: RecoveryPolicy, hand: &Arc<Hand>, whims: Whims) -> (Arc<Host>, 
     let heard = Heard::of(kept);
     let (host, _, fault) = host_with(recovery, |config| {
         let profile = Profile::named("discrete-4k").expect("a built-in profile");
-        let sizes = AdapterSetup { vram_bytes: 8 * MIB, system_bytes: 64 * MIB, ..AdapterSetup::new(profile) };
+        let sizes =
+            AdapterSetup { vram_bytes: 8 * MIB, system_bytes: 64 * MIB, ..AdapterSetup::new(profile, Mode::Real) };
         config.others.push(AdapterSetup { page_table_bytes: 16 * MIB, ..sizes });
         config.wrap_miniport = Some(wrapped(whims));
         config.driver_clock = Some(Arc::clone(hand) as Arc<dyn DriverClock>);

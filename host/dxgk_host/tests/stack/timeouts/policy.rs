@@ -35,7 +35,11 @@ fn at_level_one_a_hang_is_the_end_of_its_adapter_and_of_no_other() {
     let policy = RecoveryPolicy { on_timeout: OnTimeout::Stop, ..impatient() };
     let (host, heard, fault) = host_with(policy, |config| {
         let profile = Profile::named("discrete-4k").expect("a built-in profile");
-        let sizes = AdapterSetup { vram_bytes: 8 * MIB, system_bytes: 64 * MIB, ..AdapterSetup::new(profile) };
+        let sizes = AdapterSetup {
+            vram_bytes: 8 * MIB,
+            system_bytes: 64 * MIB,
+            ..AdapterSetup::new(profile, crate::world::VIRTUAL)
+        };
         config.others.push(AdapterSetup { page_table_bytes: 16 * MIB, ..sizes });
     });
     let link = ProcessLink::new(Arc::clone(&host));
