@@ -149,6 +149,7 @@ impl Machine {
         }
         let answer = crate::call::dispatch(self, cx, from, token, call);
         self.after_turn(cx);
+        self.count_lacking(token);
         answer
     }
 

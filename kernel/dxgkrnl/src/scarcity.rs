@@ -127,6 +127,13 @@ impl Machine {
         self.lacking.push_back(Waiting { from, token, lacking, refusal, seen: None });
     }
 
+    /// Counts a call that waits beyond the turn that it was made in.
+    pub(crate) fn count_lacking(&mut self, token: Token) {
+        if let Some(waiting) = self.lacking.back().filter(|waiting| waiting.token == token) {
+            self.adapters[waiting.lacking.adapter as usize].counters.creations_waited += 1;
+        }
+    }
+
     /// Ends the wait of a call that lacks memory: the caller knows that nothing will happen any more that could end the destructions.
     /// `None`: this call waits for something else, or not at all.
     pub fn give_up_memory(&mut self, token: Token) -> Option<Refusal> {

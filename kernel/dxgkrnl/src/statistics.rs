@@ -51,6 +51,8 @@ pub struct AdapterCounters {
     pub devices_lost: u64,
     /// Calls refused that had named the adapter.
     pub calls_refused: u64,
+    /// Creations that lacked memory and waited for pending destructions to give it back.
+    pub creations_waited: u64,
     /// Devices that were asked to trim.
     pub trims: u64,
 }

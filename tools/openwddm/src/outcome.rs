@@ -85,6 +85,8 @@ pub struct Summary {
     pub interrupt_dispatches_releasing: u64,
     /// How often a queue got a doorbell that was taken from another one.
     pub doorbells_passed_on: u64,
+    /// Creations that waited until destructions had given system memory back.
+    pub creations_waited: u64,
     /// `ok`, `off`, or what did not match.
     pub verify: String,
     /// The run ended early because a device was lost: what had become of it.

@@ -117,6 +117,10 @@ fn fence_rows(rows: &mut Rows, summary: &Summary) {
         let times = grouped(summary.doorbells_passed_on);
         rows.add("doorbells passed on", format!("{times} times from queue to queue: there are fewer"));
     }
+    if summary.creations_waited != 0 {
+        let times = grouped(summary.creations_waited);
+        rows.add("creations that waited", format!("{times}, for system memory of what was being destroyed"));
+    }
 }
 
 /// Hardware that failed or hung, and what was lost with it.

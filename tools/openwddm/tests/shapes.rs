@@ -297,6 +297,33 @@ fn every_string_runs_at_every_capacity_and_stage_and_moves_what_the_model_says()
     println!("{runs} runs of {} strings", SHAPES.len() as u64 * count);
 }
 
+/// A replay does not leave it to the kernel to wait for what it has destroyed: the dead hold no more than the video memory.
+#[test]
+fn a_replay_runs_ahead_by_no_more_dead_bytes_than_the_video_memory_holds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let progress = Progress::new(Box::new(std::io::sink()), false);
+    let mut string = Strings::default();
+    let bytes = 8 * MIB;
+    let mut last = string.storage(bytes, false);
+    string.op(&[], &[last]);
+    for _ in 0..80 {
+        let next = string.storage(bytes, false);
+        string.op(&[last], &[next]);
+        string.death(last);
+        last = next;
+    }
+    let file = folder.path().join("string.json");
+    std::fs::write(&file, string.json()).expect("a file");
+    let of = options(&file, 2 * bytes, Stage::User);
+    let waited = |system| {
+        let of = RunOptions { system: Some(MemorySize::Bytes(system)), ..of.clone() };
+        execute(&of, &progress, &AtomicBool::new(false)).expect("it runs").summary.creations_waited
+    };
+    // Two are alive at once and two dead, and the pages of two or three are on their way back behind the paging ring; 16 MiB are the process's own.
+    assert_eq!(waited(7 * bytes + 16 * MIB), 0);
+    assert!(waited(2 * bytes + 16 * MIB) > 0, "the kernel waits where the replay need not");
+}
+
 #[test]
 fn real_bytes_of_every_shape_come_back_right() {
     let folder = tempfile::tempdir().expect("a folder");

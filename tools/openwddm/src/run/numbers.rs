@@ -174,6 +174,7 @@ impl Numbers {
         to.interrupts_suppressed += self.device.suppressed;
         to.interrupt_dispatches_releasing += self.kernel.dispatches_releasing;
         to.doorbells_passed_on += self.kernel.doorbells_passed_on;
+        to.creations_waited += self.kernel.creations_waited;
     }
 }
 

@@ -126,6 +126,7 @@ impl Recorder {
                 adapter_resets: kernel.adapter_resets - before.adapter_resets,
                 devices_lost: kernel.devices_lost - before.devices_lost,
                 calls_refused: kernel.calls_refused - before.calls_refused,
+                creations_waited: kernel.creations_waited - before.creations_waited,
                 trims: kernel.trims - before.trims,
             },
             per_step,
