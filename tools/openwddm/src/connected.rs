@@ -15,6 +15,7 @@ use wddm_types::NtStatus;
 
 use crate::entry::INTERRUPTED;
 use crate::error::RunError;
+use crate::printable;
 use crate::progress::Progress;
 use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency};
 use crate::units;
@@ -22,7 +23,8 @@ use crate::units;
 /// Runs the workloads at the same time; what is to be printed, and the exit code.
 ///
 /// # Errors
-/// [`RunError::Argument`] when nobody listens, or a workload is to have what only the daemon gives, [`RunError::NotSupported`] for a stage that processes elsewhere do not have, and those of
+/// [`RunError::Argument`] when no daemon listens, when a workload is to have what only the daemon gives, or needs more than it gives,
+/// [`RunError::NotSupported`] for a stage that processes elsewhere do not have, and those of
 /// [`crate::run::execute`].
 pub fn run(
     options: &RunOptions,
@@ -79,7 +81,11 @@ pub fn run(
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect::<Result<_, _>>()
     })
-    .map_err(|error| failed_there(error, socket))?;
+    .map_err(|error| {
+        // The error has a line of its own.
+        progress.finish();
+        failed_there(error, socket)
+    })?;
     progress.finish();
     let mut text = String::new();
     for ((workload, _), driven) in workloads.iter().zip(&driven) {
@@ -91,7 +97,11 @@ pub fn run(
         };
         let (ops, steps, time) = (driven.ops, driven.steps, units::duration(driven.elapsed_ns));
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{}: {ops} operations in {steps} steps, {time}; {verdict}", workload.name());
+        let _ = writeln!(
+            text,
+            "{}: {ops} operations in {steps} steps, {time}; {verdict}",
+            printable::line(workload.name())
+        );
     }
     let code = match () {
         () if driven.iter().any(|driven| driven.mismatch.is_some() || driven.lost.is_some()) => 1,
