@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::run;
 use crate::run_command;
 use crate::serve::serve;
-use crate::top::top;
+use crate::top::{screen, top};
 
 /// Exit code after Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
@@ -96,6 +96,7 @@ fn cancel() -> Arc<AtomicBool> {
         if raised.swap(true, Ordering::SeqCst) {
             // No value is dropped any more: what values would have put in order is put in order here.
             output::abandon();
+            screen::give_back_if_taken();
             std::process::exit(i32::from(INTERRUPTED));
         }
     });

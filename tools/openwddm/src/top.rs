@@ -7,6 +7,7 @@
 //! | `page` | what is shown and what keys do, as a value; `rows`, `columns`, `history` are its parts |
 //! | `draw` | the page becomes cells, whatever the size |
 //! | `screen` | the terminal |
+//! | `hangup` | whether the terminal has gone |
 //! | `json` | the page for scripts |
 //!
 //! It is a client like any other, with no device and no right of its own: figures are everybody's to read.
@@ -16,6 +17,7 @@ pub mod draw;
 pub mod feed;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod hangup;
 pub mod history;
 pub mod json;
 pub mod page;
@@ -110,13 +112,18 @@ fn live(link: &dyn Link, mut page: Page, stop: &AtomicBool) -> Result<u8, RunErr
     let ink = Ink { coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) };
     page.told(feed::read(link).map_err(gone)?);
     let mut screen = Screen::take().map_err(no_terminal)?;
+    hangup::end_with_terminal().map_err(no_terminal)?;
     // The second look comes soon: there are no rates before.
     let mut next = Instant::now() + Duration::from_millis(page.interval_ms.min(250));
     loop {
-        screen.show(|area, out| draw::draw(&page, ink, area, out)).map_err(no_terminal)?;
+        match screen.show(|area, out| draw::draw(&page, ink, area, out)) {
+            Err(_) if hangup::has_gone() => return Ok(0),
+            shown => shown.map_err(no_terminal)?,
+        }
         let left = next.saturating_duration_since(Instant::now());
         let stopped = || stop.load(Ordering::Relaxed);
         match screen.key_within(left, stopped) {
+            Err(_) if hangup::has_gone() => return Ok(0),
             Err(error) => return Err(no_terminal(error)),
             Ok(Came::Key(key)) => {
                 let before = page.interval_ms;
