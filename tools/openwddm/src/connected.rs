@@ -17,6 +17,7 @@ use crate::entry::INTERRUPTED;
 use crate::error::RunError;
 use crate::printable;
 use crate::progress::Progress;
+use crate::run::budget;
 use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency};
 use crate::units;
 
@@ -57,6 +58,9 @@ pub fn run(
     let links = workloads.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
     for ((_, terms), link) in workloads.iter().zip(&links) {
         take_class(link, *terms, socket)?;
+    }
+    for ((workload, _), link) in workloads.iter().zip(&links) {
+        budget::judge_given(workload, link, socket)?;
     }
     let total = workloads.iter().map(|(workload, _)| workload.ops() as u64 * u64::from(options.steps)).sum();
     progress.begin(&format!("{} processes at {}", links.len(), socket.display()), total);
@@ -133,7 +137,7 @@ fn take_class(link: &Arc<SocketLink>, terms: Terms, socket: &Path) -> Result<(),
 }
 
 /// What went wrong, for somebody who can look at the kernel from outside only.
-fn failed_there(error: DriveError, socket: &Path) -> RunError {
+pub(crate) fn failed_there(error: DriveError, socket: &Path) -> RunError {
     let lacks = matches!(&error, DriveError::Refused(refusal) | DriveError::Driver(UmdError::Refused(refusal))
         if refusal.status == NtStatus::NOT_SUPPORTED);
     match error {

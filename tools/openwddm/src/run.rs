@@ -2,6 +2,7 @@
 //!
 //! It reads the workload and drives it; it writes no file and prints nothing. `run_command` calls it.
 
+pub(crate) mod budget;
 mod displaced;
 mod numbers;
 mod packet_waits;
