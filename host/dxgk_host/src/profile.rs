@@ -81,6 +81,17 @@ impl Profile {
         self.driver.segment_page_bytes
     }
 
+    /// Whether it has memory of its own, and so a local budget: what processes of an integrated adapter use lies in system memory.
+    pub fn has_memory_segments(&self) -> bool {
+        !matches!(self.driver.layout, Layout::Aperture)
+    }
+
+    /// Bytes of its memory that a process's fences take for good: a page where the kernel keeps their MonitoredValues there.
+    pub fn fence_bytes_local(&self) -> u64 {
+        let kept_there = self.fence_caps.optimized_default_fence_type && self.has_memory_segments();
+        if kept_there { self.segment_page_bytes() } else { 0 }
+    }
+
     /// The driver's choices for this much video memory: a second memory segment is a quarter of it.
     pub fn driver_for(&self, vram_bytes: u64) -> KmdConfig {
         let layout = match self.driver.layout {

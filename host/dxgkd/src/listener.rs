@@ -24,9 +24,17 @@ use crate::user::{Count, User, Users};
 /// Why a kernel can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Somebody else listens there.
-    #[error("{0}: somebody listens there already")]
+    /// Another program listens there.
+    #[error("{0}: another daemon listens there already")]
     Busy(String),
+    /// Something stands there that no daemon has left behind.
+    #[error("{path}: {what} stands there, which is not the daemon's to remove")]
+    Taken {
+        /// The socket.
+        path: String,
+        /// What stands there.
+        what: &'static str,
+    },
     /// The operating system refuses.
     #[error("{path}: {source}")]
     Socket {

@@ -21,7 +21,7 @@ use seccompiler::{
 };
 
 /// Most system calls of the filter.
-const CALLS_MAX: usize = 30;
+const CALLS_MAX: usize = 31;
 
 /// What a call's argument must be.
 enum Only {
@@ -78,6 +78,11 @@ const CALLS: &[Rule] = &[
     (libc::SYS_rt_sigreturn, Only::Any, "after the signal that says stop"),
     (libc::SYS_read, Only::Any, "which signal it was; who asks for figures"),
     (libc::SYS_write, Only::Any, "that signal to whoever waits for it; the log; figures"),
+    (
+        libc::SYS_newfstatat,
+        Only::OneOf(3, &[libc::AT_SYMLINK_NOFOLLOW as u64]),
+        "whether it is still the daemon's socket that stands at its path",
+    ),
     (libc::SYS_unlinkat, Only::Any, "the socket goes; Landlock says that nothing else does"),
     (libc::SYS_exit_group, Only::Any, "the end"),
 ];

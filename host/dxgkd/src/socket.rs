@@ -1,12 +1,19 @@
 //! The socket at which the daemon listens: one that it makes, or one that a service manager hands it when it starts (`LISTEN_FDS`).
 //!
+//! # The law of this boundary
+//! What stands at the path of the socket is somebody's. The daemon removes two things and nothing else: when it starts, a socket that no
+//! program has any more; when it ends, the very socket that it has made, known by device and inode. A file, a folder, a link, a pipe, a socket
+//! that a program still has: they are said and stay, and so does what has taken the daemon's place at the path since. A socket that was handed over
+//! is its maker's to remove.
+//!
 //! Unsafe: a descriptor that was handed over is known by its number alone, and only the environment says that it is ours.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -17,37 +24,65 @@ use crate::listener::ServeError;
 const BACKLOG: i32 = 64;
 /// The first descriptor that a service manager hands over.
 const FIRST_HANDED: i32 = 3;
+/// How often a turn is asked for.
+const TURN_TRIES: u32 = 200;
+/// How long another may have it in between.
+const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
 /// A socket that listens.
 #[derive(Debug)]
 pub struct Socket {
     socket: OwnedFd,
     /// The file that is removed with it; one that was handed over is its maker's.
-    path: Option<PathBuf>,
+    made: Option<Made>,
+}
+
+/// A file that this program has made, and still has: nothing else gets its number.
+#[derive(Debug)]
+struct Made {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
 }
 
 impl Socket {
-    /// A socket at a path, which is the owner's alone unless `mode` gives it to others, too. A socket that nobody listens at any more is
+    /// A socket at a path, which is the owner's alone unless `mode` gives it to others, too. A socket that no program has any more is
     /// taken over.
     ///
     /// # Errors
-    /// See [`ServeError`].
+    /// See [`ServeError`]; what stands there is untouched then.
     pub fn bind(path: &Path, mode: u32) -> Result<Socket, ServeError> {
         let refused = |source| ServeError::Socket { path: path.display().to_string(), source };
+        if path.as_os_str().is_empty() {
+            // The operating system would choose a name of its own.
+            return Err(refused(Errno::NOENT));
+        }
         let address = SocketAddrUnix::new(path).map_err(refused)?;
         let socket = seqpacket().map_err(refused)?;
+        let mode = Mode::from_raw_mode(mode);
+        // It is given to nobody for a moment: the file has this mode from its beginning, less what the process does not give.
+        rustix::fs::fchmod(&socket, mode).map_err(refused)?;
+        // Of daemons that find the same remains one at a time looks and takes over.
+        let _turn = turn_in(path);
         match rustix::net::bind(&socket, &address) {
             Err(Errno::ADDRINUSE) => {
-                let asks = seqpacket().map_err(refused)?;
-                if rustix::net::connect(&asks, &address) != Err(Errno::CONNREFUSED) {
-                    return Err(ServeError::Busy(path.display().to_string()));
-                }
-                rustix::fs::unlink(path).and_then(|()| rustix::net::bind(&socket, &address)).map_err(refused)?;
+                remove_stale(path, &address)?;
+                rustix::net::bind(&socket, &address).map_err(refused)?;
             }
             other => other.map_err(refused)?,
         }
-        let socket = Socket { socket, path: Some(path.to_owned()) };
-        rustix::fs::chmod(path, Mode::from_raw_mode(mode)).map_err(refused)?;
+        // The file and no other, wherever the path leads by now.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty()).map_err(refused)?;
+        let stat = rustix::fs::fstat(&file).map_err(refused)?;
+        if !is_socket(&stat) {
+            return Err(taken(path, &stat));
+        }
+        let made = Made { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino };
+        let socket = Socket { socket, made: Some(made) };
+        if Mode::from_raw_mode(stat.st_mode) != mode {
+            rustix::fs::chmod(format!("/proc/self/fd/{}", file.as_raw_fd()), mode).map_err(refused)?;
+        }
         rustix::net::listen(&socket.socket, BACKLOG).map_err(refused)?;
         Ok(socket)
     }
@@ -86,12 +121,12 @@ impl Socket {
             (Err(error), ..) => return Err(wrong(&format!("no socket: {error}"))),
         }
         rustix::io::fcntl_setfd(of, rustix::io::FdFlags::CLOEXEC).map_err(|error| wrong(&error.to_string()))?;
-        Ok(Socket { socket, path: None })
+        Ok(Socket { socket, made: None })
     }
 
     /// The file that is removed with it.
     pub fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        self.made.as_ref().map(|made| made.path.as_path())
     }
 }
 
@@ -103,9 +138,78 @@ impl AsFd for Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Somebody may have removed it before.
-        let _ = self.path.as_ref().map(rustix::fs::unlink);
+        let Some(made) = &self.made else { return };
+        // The descriptor is there still, and so no other file has got the number.
+        let stands = rustix::fs::statat(CWD, &made.path, AtFlags::SYMLINK_NOFOLLOW);
+        if stands.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (made.device, made.inode)) {
+            // A folder that no longer lets it go keeps it; the next daemon there takes it over.
+            let _ = rustix::fs::unlink(&made.path);
+        }
     }
+}
+
+/// Removes a socket that no program has any more.
+///
+/// # Errors
+/// [`ServeError`]: it is anything else.
+fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ServeError> {
+    let refused = |source| ServeError::Socket { path: path.display().to_string(), source };
+    let look = || rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
+    let before = match look() {
+        // It has gone by itself.
+        Err(Errno::NOENT) => return Ok(()),
+        found => found.map_err(refused)?,
+    };
+    if !is_socket(&before) {
+        return Err(taken(path, &before));
+    }
+    // Asked by a datagram: one that takes no datagrams, or does not listen yet, is the wrong kind, and one that no program has refuses.
+    let asks = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    match rustix::net::connect(&asks.map_err(refused)?, address) {
+        Err(Errno::CONNREFUSED) => {}
+        Ok(()) | Err(Errno::PROTOTYPE) => return Err(ServeError::Busy(path.display().to_string())),
+        Err(error) => return Err(refused(error)),
+    }
+    match look() {
+        Ok(now) if (now.st_dev, now.st_ino) == (before.st_dev, before.st_ino) => {
+            rustix::fs::unlink(path).map_err(refused)
+        }
+        Err(Errno::NOENT) => Ok(()),
+        Ok(now) => Err(taken(path, &now)),
+        Err(error) => Err(refused(error)),
+    }
+}
+
+/// A turn among the daemons that start at paths in this folder; it is over when the value is dropped. Where the folder cannot be read or
+/// locked there is none, and two that start at the same moment on the remains of a third may both believe that they serve.
+fn turn_in(path: &Path) -> Option<OwnedFd> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
+    for _ in 0..TURN_TRIES {
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            // Another program has it, and may be of ill will.
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(BETWEEN_TRIES),
+            done => return done.ok().map(|()| folder),
+        }
+    }
+    None
+}
+
+fn is_socket(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Socket
+}
+
+fn taken(path: &Path, stat: &Stat) -> ServeError {
+    let what = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => "an ordinary file",
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "another socket, since a moment,",
+        _ => "a device",
+    };
+    ServeError::Taken { path: path.display().to_string(), what }
 }
 
 fn seqpacket() -> Result<OwnedFd, Errno> {

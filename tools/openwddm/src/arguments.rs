@@ -206,8 +206,8 @@ impl FromStr for Choice {
 /// Steps that one run may have: what a progress value can number with room to spare.
 pub const STEPS_MAX: u32 = 1_000_000;
 
-const EXIT_CODES: &str = "Exit codes: 0 done; 1 bytes did not match or the kernel failed; 2 bad input; 130 ended by Ctrl-C, \
-                          with what was reached until then.";
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 bytes did not match, the kernel failed, or what is written found no room; 2 bad input; \
+                          130 ended by Ctrl-C, with what was reached until then. A reader that goes early changes none of them.";
 
 impl RunArguments {
     /// What the run shall do.

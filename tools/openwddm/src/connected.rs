@@ -15,14 +15,17 @@ use wddm_types::NtStatus;
 
 use crate::entry::INTERRUPTED;
 use crate::error::RunError;
+use crate::printable;
 use crate::progress::Progress;
+use crate::run::budget;
 use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency};
 use crate::units;
 
 /// Runs the workloads at the same time; what is to be printed, and the exit code.
 ///
 /// # Errors
-/// [`RunError::Argument`] when nobody listens, or a workload is to have what only the daemon gives, [`RunError::NotSupported`] for a stage that processes elsewhere do not have, and those of
+/// [`RunError::Argument`] when no daemon listens, when a workload is to have what only the daemon gives, or needs more than it gives,
+/// [`RunError::NotSupported`] for a stage that processes elsewhere do not have, and those of
 /// [`crate::run::execute`].
 pub fn run(
     options: &RunOptions,
@@ -56,6 +59,9 @@ pub fn run(
     for ((_, terms), link) in workloads.iter().zip(&links) {
         take_class(link, *terms, socket)?;
     }
+    for ((workload, _), link) in workloads.iter().zip(&links) {
+        budget::judge_given(workload, link, socket)?;
+    }
     let total = workloads.iter().map(|(workload, _)| workload.ops() as u64 * u64::from(options.steps)).sum();
     progress.begin(&format!("{} processes at {}", links.len(), socket.display()), total);
     let watcher = Watcher { progress, done: AtomicU64::new(0) };
@@ -80,7 +86,11 @@ pub fn run(
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect::<Result<_, _>>()
     })
-    .map_err(|error| failed_there(error, socket))?;
+    .map_err(|error| {
+        // The error has a line of its own.
+        progress.finish();
+        failed_there(error, socket)
+    })?;
     progress.finish();
     let mut text = String::new();
     for ((workload, _), driven) in workloads.iter().zip(&driven) {
@@ -92,7 +102,11 @@ pub fn run(
         };
         let (ops, steps, time) = (driven.ops, driven.steps, units::duration(driven.elapsed_ns));
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{}: {ops} operations in {steps} steps, {time}; {verdict}", workload.name());
+        let _ = writeln!(
+            text,
+            "{}: {ops} operations in {steps} steps, {time}; {verdict}",
+            printable::line(workload.name())
+        );
     }
     let code = match () {
         () if driven.iter().any(|driven| driven.mismatch.is_some() || driven.lost.is_some()) => 1,
@@ -124,7 +138,7 @@ fn take_class(link: &Arc<SocketLink>, terms: Terms, socket: &Path) -> Result<(),
 }
 
 /// What went wrong, for somebody who can look at the kernel from outside only.
-fn failed_there(error: DriveError, socket: &Path) -> RunError {
+pub(crate) fn failed_there(error: DriveError, socket: &Path) -> RunError {
     let lacks = matches!(&error, DriveError::Refused(refusal) | DriveError::Driver(UmdError::Refused(refusal))
         if refusal.status == NtStatus::NOT_SUPPORTED);
     match error {

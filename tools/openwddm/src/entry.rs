@@ -10,50 +10,80 @@ use clap::Parser;
 use crate::adapters::adapters;
 use crate::arguments::{Arguments, Command, default_run};
 use crate::connected;
+use crate::console::{Out, complain};
 use crate::error::RunError;
+use crate::output;
 use crate::present;
 use crate::progress::Progress;
 use crate::run;
 use crate::run_command;
 use crate::serve::serve;
-use crate::top::top;
+use crate::top::{screen, top};
 
 /// Exit code after Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
 /// Does what the command line says.
 pub fn enter() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = match arguments.command {
-        None => run_command::prepare_default_folder().and_then(|()| run_here(default_run())),
-        Some(Command::Run(mut run)) => match run.connect.take() {
-            None => run.options().and_then(run_here),
-            Some(socket) => run.options().and_then(|options| run_there(&options, &socket)),
-        },
-        Some(Command::Serve(arguments)) => serve(&arguments),
-        Some(Command::Top(arguments)) => top(&arguments, &cancel()),
-        Some(Command::Adapters(asked)) => adapters(asked.profile.as_deref(), asked.json).map(print),
-        Some(Command::Fences(fences)) => run::fence_paths(fences.smoke).map(|()| 0),
-        Some(Command::Present(wanted)) => wanted.options().and_then(|options| present::present(&options)).map(told),
-        Some(Command::Bench(bench)) => run::measure(bench).map(|()| 0),
+    let mut out = Out::standard();
+    let done = match Arguments::try_parse() {
+        Ok(arguments) => command(arguments.command, &mut out),
+        Err(said) => parsed_no_further(&said, &mut out),
     };
     match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("error: {error}");
+            complain(&format!("error: {error}\n"));
             ExitCode::from(error.exit_code())
         }
     }
 }
 
-fn run_here(options: run::RunOptions) -> Result<u8, RunError> {
-    let cancel = cancel();
-    run_command::run(&options, &Progress::on_stderr(), &cancel, &mut std::io::stdout())
+fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
+    match command {
+        None => {
+            run_command::prepare_default_folder()?;
+            run_here(&default_run(), out)
+        }
+        Some(Command::Run(mut run)) => match run.connect.take() {
+            None => run_here(&run.options()?, out),
+            Some(socket) => run_there(&run.options()?, &socket, out),
+        },
+        Some(Command::Serve(arguments)) => serve(&arguments, out),
+        Some(Command::Top(arguments)) => top(&arguments, &cancel(), out),
+        Some(Command::Adapters(asked)) => {
+            out.print(&adapters(asked.profile.as_deref(), asked.json)?)?;
+            Ok(0)
+        }
+        Some(Command::Fences(fences)) => run::fence_paths(fences.smoke, out).map(|()| 0),
+        Some(Command::Present(wanted)) => {
+            let shown = present::present(&wanted.options()?)?;
+            out.print(&shown.text())?;
+            // Pictures that were torn although everybody kept the rules are a fault.
+            Ok(u8::from(!shown.is_as_promised()))
+        }
+        Some(Command::Bench(bench)) => run::measure(bench, out).map(|()| 0),
+    }
 }
 
-fn run_there(options: &run::RunOptions, socket: &Path) -> Result<u8, RunError> {
+/// The parser has said all: help that was asked for, or what is wrong with the words.
+fn parsed_no_further(said: &clap::Error, out: &mut Out) -> Result<u8, RunError> {
+    if said.use_stderr() {
+        complain(&said.render().to_string());
+    } else {
+        out.print_help(&said.render())?;
+    }
+    // CAST: 0 or 2.
+    Ok(said.exit_code() as u8)
+}
+
+fn run_here(options: &run::RunOptions, out: &mut Out) -> Result<u8, RunError> {
+    run_command::run(options, &Progress::on_stderr(), &cancel(), out)
+}
+
+fn run_there(options: &run::RunOptions, socket: &Path, out: &mut Out) -> Result<u8, RunError> {
     let (text, code) = connected::run(options, socket, &Progress::on_stderr(), &cancel())?;
-    print!("{text}");
+    out.print(&text)?;
     Ok(code)
 }
 
@@ -64,22 +94,14 @@ fn cancel() -> Arc<AtomicBool> {
     // The first Ctrl-C asks for an end with what was reached; the second ends at once.
     let set = ctrlc::set_handler(move || {
         if raised.swap(true, Ordering::SeqCst) {
+            // No value is dropped any more: what values would have put in order is put in order here.
+            output::abandon();
+            screen::give_back_if_taken();
             std::process::exit(i32::from(INTERRUPTED));
         }
     });
     if let Err(error) = set {
-        eprintln!("note: Ctrl-C will end the run without a result: {error}");
+        complain(&format!("note: Ctrl-C will end the run without a result: {error}\n"));
     }
     cancel
-}
-
-/// Pictures that were torn although everybody kept the rules are a fault.
-fn told(shown: present::Shown) -> u8 {
-    print!("{}", shown.text());
-    u8::from(!shown.is_as_promised())
-}
-
-fn print(text: String) -> u8 {
-    print!("{text}");
-    0
 }

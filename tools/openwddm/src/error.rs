@@ -6,11 +6,13 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::printable::{line, paragraph, path as shown};
+
 /// Why a command ended without its result.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// An argument, alone or together with another, asks for what cannot be.
-    #[error("{argument}: {problem}\n  what to do: {remedy}")]
+    #[error("{}: {}\n  what to do: {}", line(argument), paragraph(problem), paragraph(remedy))]
     Argument {
         /// The argument as typed, with its value.
         argument: String,
@@ -20,7 +22,7 @@ pub enum RunError {
         remedy: String,
     },
     /// A file that is read or written.
-    #[error("{role} {}: {problem}\n  what to do: {remedy}", path.display())]
+    #[error("{role} {}: {}\n  what to do: {}", shown(path), paragraph(problem), paragraph(remedy))]
     File {
         /// What the file is for: `workload`, `--trace`, …
         role: String,
@@ -31,8 +33,22 @@ pub enum RunError {
         /// What to do about it.
         remedy: String,
     },
+    /// A file that was found good, and could not be written when its time came.
+    #[error(
+        "{role} {}: could not be written: {}\n  what to do: make room there or choose another place, and run again",
+        shown(path),
+        paragraph(problem)
+    )]
+    Unwritten {
+        /// What the file is for.
+        role: String,
+        /// Which file.
+        path: PathBuf,
+        /// What kept it from being written.
+        problem: String,
+    },
     /// The kernel, a driver or the device failed while the workload ran.
-    #[error("the run failed: {problem}\n  what to do: {remedy}")]
+    #[error("the run failed: {}\n  what to do: {}", paragraph(problem), paragraph(remedy))]
     Kernel {
         /// What failed, where.
         problem: String,
@@ -40,12 +56,18 @@ pub enum RunError {
         remedy: String,
     },
     /// Not built.
-    #[error("{what} is not supported: {reason}")]
+    #[error("{} is not supported: {}", line(what), paragraph(reason))]
     NotSupported {
         /// What was asked.
         what: String,
         /// Why it is not there.
         reason: String,
+    },
+    /// Standard output did not take what was printed. A reader that has gone is no such fault.
+    #[error("standard output: {problem}\n  what to do: make room where it goes, and run it again")]
+    Output {
+        /// What the operating system says.
+        problem: String,
     },
 }
 
@@ -54,7 +76,10 @@ impl RunError {
     pub fn exit_code(&self) -> u8 {
         match self {
             RunError::Argument { .. } | RunError::File { .. } => 2,
-            RunError::Kernel { .. } | RunError::NotSupported { .. } => 1,
+            RunError::Kernel { .. }
+            | RunError::NotSupported { .. }
+            | RunError::Output { .. }
+            | RunError::Unwritten { .. } => 1,
         }
     }
 }
@@ -73,5 +98,18 @@ mod tests {
         };
         assert_eq!(error.to_string(), "--trace nowhere/t: no such folder\n  what to do: create it");
         assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn nothing_in_an_error_is_obeyed_or_passes_for_another_line() {
+        let error = RunError::File {
+            role: "workload".to_string(),
+            path: PathBuf::from("a\nerror: b\x1b[2J"),
+            problem: "operation \"\u{202e}x\nerror: all is well\" is wrong".to_string(),
+            remedy: "look".to_string(),
+        };
+        let text = error.to_string();
+        assert!(text.starts_with(r"workload a\u000aerror: b\u001b[2J: operation"), "{text}");
+        assert!(text.contains(r"\u202ex") && !text.contains("\nerror"), "{text}");
     }
 }

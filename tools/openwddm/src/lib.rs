@@ -17,11 +17,16 @@
 //!                 │       → table     the terminal
 //!                 └→ timeline → perfetto, report
 //! ```
+//! What any of them prints goes through `console`, and what of it comes from elsewhere through `printable`.
+//!
 //! It is a library so that examples and tests reach it; it promises nothing to anybody but the binary.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod adapters;
 pub mod arguments;
 pub mod connected;
+pub mod console;
 pub mod entry;
 pub mod error;
 pub mod hangs;
@@ -32,6 +37,7 @@ pub mod owners;
 pub mod perfetto;
 pub mod placed;
 pub mod present;
+pub mod printable;
 pub mod progress;
 pub mod report;
 pub mod run;

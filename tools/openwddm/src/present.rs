@@ -21,6 +21,7 @@ use wddm_types::{NodeId, VidPnSourceId};
 
 use crate::adapters;
 use crate::error::RunError;
+use crate::printable;
 use counts::Counter;
 pub use counts::Counts;
 use screen::Screen;
@@ -118,7 +119,7 @@ impl Shown {
             }
         }
         if let Some(folder) = self.options.pictures.as_ref().filter(|_| self.pictures > 0) {
-            let _ = writeln!(text, "\n{} pictures are in {}", self.pictures, folder.display());
+            let _ = writeln!(text, "\n{} pictures are in {}", self.pictures, printable::path(folder));
         }
         text
     }

@@ -3,9 +3,12 @@
 //! It goes to the error stream, so that what a command prints stays clean. It has no thread of its own: whoever works calls
 //! [`Progress::advance`], from any thread.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::console;
+use crate::printable;
 
 /// Where the work stands.
 pub struct Progress {
@@ -15,8 +18,8 @@ pub struct Progress {
 impl Progress {
     /// Progress on the error stream.
     pub fn on_stderr() -> Progress {
-        let terminal = std::io::stderr().is_terminal();
-        Progress::new(Box::new(std::io::stderr()), terminal)
+        let (sink, terminal) = console::errors();
+        Progress::new(sink, terminal)
     }
 
     /// Progress into `sink`, as a bar when it is a terminal.
@@ -25,10 +28,10 @@ impl Progress {
         Progress { state: Mutex::new(state) }
     }
 
-    /// Work of `total` parts begins.
+    /// Work of `total` parts begins. What it is called may come from elsewhere.
     pub fn begin(&self, what: &str, total: u64) {
         self.with(|state| {
-            (state.what, state.total, state.tenth, state.drawn) = (what.to_string(), total, 0, None);
+            (state.what, state.total, state.tenth, state.drawn) = (printable::name(what), total, 0, None);
             state.draw(0);
         });
     }
@@ -124,6 +127,15 @@ mod tests {
     fn without_a_terminal_one_line_every_ten_percent() {
         let lines: Vec<String> = (1..=10).map(|tenth| format!("steps: {tenth}0 %")).collect();
         assert_eq!(written(false).lines().collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn names_from_elsewhere_keep_to_their_line() {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let progress = Progress::new(Box::new(Shared(text.clone())), true);
+        progress.begin("model\x1b[2J\r\n", 1);
+        let text = String::from_utf8(text.lock().unwrap().clone()).unwrap();
+        assert!(text.contains(r"model\u001b[2J\u000d\u000a 0/1"), "{text:?}");
     }
 
     #[test]

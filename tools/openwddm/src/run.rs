@@ -2,6 +2,7 @@
 //!
 //! It reads the workload and drives it; it writes no file and prints nothing. `run_command` calls it.
 
+pub(crate) mod budget;
 mod displaced;
 mod numbers;
 mod packet_waits;
@@ -27,6 +28,7 @@ use dxgk_host::{Host, ProcessLink, RecoveryPolicy};
 use replay::{DriveError, DriveOptions, Observer, ResidencyPolicy, round_trip_ns};
 
 use crate::arguments::{BenchArguments, Choice, Policy};
+use crate::console::{self, Out};
 use crate::error::RunError;
 use crate::outcome::Outcome;
 use crate::progress::Progress;
@@ -192,23 +194,34 @@ fn title(workloads: &[(replay::Workload, Terms)]) -> String {
 /// Measures this build against peers and limits of this machine and prints the table.
 ///
 /// # Errors
-/// [`RunError::Kernel`] when a measurement fails or a count that must be zero is not.
-pub fn measure(arguments: BenchArguments) -> Result<(), RunError> {
+/// [`RunError::Kernel`] when a measurement fails or a count that must be zero is not, [`RunError::Output`] when the table goes nowhere.
+pub fn measure(arguments: BenchArguments, out: &mut Out) -> Result<(), RunError> {
     let BenchArguments { smoke, only, part } = arguments;
     if !part.is_empty() {
         return bench::play(&part).map_err(unmeasured);
     }
     let program = std::env::current_exe().ok();
     let options = bench::BenchOptions { smoke, only, program, ..bench::BenchOptions::default() };
-    bench::run(&options, &mut std::io::stdout()).map(drop).map_err(unmeasured)
+    let measured = bench::run(&options, out);
+    told(measured.map(drop), out)
 }
 
 /// `openwddm fences`.
 ///
 /// # Errors
-/// [`RunError::Kernel`] when the table could not be measured or written.
-pub fn fence_paths(smoke: bool) -> Result<(), RunError> {
-    bench::fence_paths(smoke, &mut std::io::stdout()).map_err(unmeasured)
+/// [`RunError::Kernel`] when the table could not be measured, [`RunError::Output`] when it could not be written.
+pub fn fence_paths(smoke: bool, out: &mut Out) -> Result<(), RunError> {
+    let measured = bench::fence_paths(smoke, out);
+    told(measured, out)
+}
+
+fn told(measured: Result<(), bench::BenchError>, out: &mut Out) -> Result<(), RunError> {
+    match measured {
+        // Parts of a measure are written to, too, and end otherwise.
+        Err(bench::BenchError::Output(error)) if out.has_failed() => Err(console::unwritten(&error)),
+        Err(error) => Err(unmeasured(error)),
+        Ok(()) => out.print(""),
+    }
 }
 
 fn unmeasured(error: bench::BenchError) -> RunError {

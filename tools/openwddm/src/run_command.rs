@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use crate::console;
 use crate::entry::INTERRUPTED;
 use crate::error::RunError;
 use crate::outcome::{INCOMPLETE, Outcome};
@@ -44,8 +45,14 @@ pub fn run(
     progress.finish();
     let outcome = outcome?;
     outputs.write(&outcome)?;
-    // A terminal that went away is no fault of the run, whose files are written.
-    let _ = sink.write_all(table::table(&outcome, &outputs.files()).as_bytes());
+    let table = table::table(&outcome, &outputs.files());
+    if outputs.all().any(Output::is_standard_output) {
+        // Whoever reads the numbers there wants nothing between them.
+        console::complain(&table);
+    } else {
+        let told = sink.write_all(table.as_bytes()).and_then(|()| sink.flush());
+        told.map_err(|error| console::unwritten(&error))?;
+    }
     Ok(exit_code(&outcome))
 }
 
@@ -69,30 +76,28 @@ struct Outputs {
 
 impl Outputs {
     fn check(options: &RunOptions) -> Result<Outputs, RunError> {
-        let named = [
+        let [trace, report, json, demotions] = [
             ("--trace", &options.trace),
             ("--report", &options.report),
             ("--json", &options.json),
             ("--demotions", &options.demotions),
-        ];
+        ]
+        .map(|(role, path)| path.as_ref().map(|path| Output::check(role, path)).transpose());
+        let outputs = Outputs { trace: trace?, report: report?, json: json?, demotions: demotions? };
         let read = || std::iter::once(&options.workload).chain(options.others.iter().map(|other| &other.workload));
-        for (at, (role, path)) in named.iter().enumerate() {
-            let Some(path) = path else { continue };
-            if named[..at].iter().any(|(_, other)| other.as_ref() == Some(path)) {
-                return Err(clash(
-                    role,
-                    path,
-                    "another output has the same name",
-                    "give each output a name of its own",
-                ));
+        for (at, output) in outputs.all().enumerate() {
+            if outputs.all().take(at).any(|other| other.is(output.path())) {
+                return Err(clash(output, "another output is the same file", "give each output a name of its own"));
             }
-            if read().any(|read| matches!(read, Workload::File(workload) if workload == path)) {
-                return Err(clash(role, path, "this is the workload itself", "name another file"));
+            if read().any(|read| matches!(read, Workload::File(workload) if output.is(workload))) {
+                return Err(clash(output, "this is the workload itself", "name another file"));
             }
         }
-        let [trace, report, json, demotions] =
-            named.map(|(role, path)| path.as_ref().map(|path| Output::check(role, path)).transpose());
-        Ok(Outputs { trace: trace?, report: report?, json: json?, demotions: demotions? })
+        Ok(outputs)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Output> {
+        [&self.trace, &self.report, &self.json, &self.demotions].into_iter().flatten()
     }
 
     fn write(&self, outcome: &Outcome) -> Result<(), RunError> {
@@ -131,8 +136,8 @@ impl Outputs {
     }
 }
 
-fn clash(role: &str, path: &Path, problem: &str, remedy: &str) -> RunError {
-    let (role, path) = (role.to_string(), path.to_path_buf());
+fn clash(output: &Output, problem: &str, remedy: &str) -> RunError {
+    let (role, path) = (output.role().to_string(), output.path().to_path_buf());
     RunError::File { role, path, problem: problem.to_string(), remedy: remedy.to_string() }
 }
 
@@ -164,6 +169,15 @@ mod tests {
         let same = Some(folder.path().join("same"));
         let twice = RunOptions { trace: same.clone(), report: same.clone(), ..default_run() };
         assert!(Outputs::check(&twice).err().unwrap().to_string().contains("a name of its own"));
+        let (link, one) = (folder.path().join("link"), folder.path().join("one"));
+        std::os::unix::fs::symlink("one", &link).unwrap();
+        for stands in [false, true] {
+            let linked = RunOptions { trace: Some(link.clone()), report: Some(one.clone()), ..default_run() };
+            assert!(Outputs::check(&linked).err().unwrap().to_string().contains("the same file"), "{stands}");
+            fs::write(&one, "old").unwrap();
+        }
+        let null = Some("/dev/null".into());
+        assert!(Outputs::check(&RunOptions { trace: null.clone(), report: null, ..default_run() }).is_ok());
         let workload = Workload::File(folder.path().join("same"));
         let onto = RunOptions { workload, trace: same, report: None, ..default_run() };
         assert!(Outputs::check(&onto).err().unwrap().to_string().contains("the workload itself"));

@@ -5,7 +5,6 @@ mod config;
 mod setup;
 mod value;
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use clap::Args;
 use dxgk_host::Host;
 use dxgkd::{Daemon, Files, Limits, SandboxError, ServeError, Socket, give_up_calls, give_up_files, raise_descriptors};
 
+use crate::console::{Log, Out};
 use crate::error::RunError;
 use crate::metrics;
 use crate::run::AdapterChoice;
@@ -77,11 +77,10 @@ pub struct ServeArguments {
 /// # Errors
 /// [`RunError::File`] and [`RunError::Argument`] for a configuration or arguments that cannot be, [`RunError::NotSupported`] for an
 /// adapter that can't be served, [`RunError::Kernel`] when the socket or the adapters do not come up.
-pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
+pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> {
     let began = Instant::now();
     if arguments.write_config {
-        print!("{}", config::DEFAULT);
-        return Ok(0);
+        return out.print(config::DEFAULT).map(|()| 0);
     }
     let config = said(arguments)?;
     // Before anything else is opened: what was handed over is known by its number.
@@ -99,8 +98,8 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
     let names: Vec<&str> =
         std::iter::once(setup.profile.name).chain(setup.others.iter().map(|other| other.profile.name)).collect();
     let names = names.join(", ");
-    let ansi = std::io::stderr().is_terminal();
-    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(ansi).with_target(false).finish();
+    // Without colours: what would be one is shown by the log, whoever has sent it.
+    let subscriber = tracing_subscriber::fmt().with_writer(|| Log).with_ansi(false).with_target(false).finish();
     // There is one subscriber of a program, and this is the only place that sets it.
     let _ = tracing::subscriber::set_global_default(subscriber);
     let limits = met(&config, raise_descriptors())?;
@@ -122,11 +121,7 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
             Files::Kept => tracing::warn!("this kernel has no Landlock: only system calls are given up"),
         }
     }
-    let host = Host::start(setup).map_err(|error| RunError::Kernel {
-        problem: format!("the adapters did not start: {error}"),
-        remedy: "ask for less video memory".to_owned(),
-    })?;
-    let figures = arguments.metrics.map(|address| metrics::serve(&host, address)).transpose()?;
+    // From here on a signal ends it as it should end, and its socket with it.
     let (stop, stopped) = mpsc::channel();
     let told = ctrlc::set_handler(move || {
         // Whoever stops already needs not to be told again.
@@ -136,6 +131,11 @@ pub fn serve(arguments: &ServeArguments) -> Result<u8, RunError> {
         problem: format!("nobody could stop it: {error}"),
         remedy: "run it where signals can be handled".to_owned(),
     })?;
+    let host = Host::start(setup).map_err(|error| RunError::Kernel {
+        problem: format!("the adapters did not start: {error}"),
+        remedy: "ask for less video memory".to_owned(),
+    })?;
+    let figures = arguments.metrics.map(|address| metrics::serve(&host, address)).transpose()?;
     if sandboxed {
         give_up_calls().map_err(not_given_up)?;
     } else {
@@ -177,10 +177,13 @@ fn not_given_up(error: SandboxError) -> RunError {
 }
 
 fn unserved(error: ServeError) -> RunError {
-    RunError::Kernel {
-        problem: error.to_string(),
-        remedy: "give another --socket, or stop whoever listens there".to_owned(),
-    }
+    let remedy = match &error {
+        ServeError::Busy(_) => "give another --socket, or stop the program that listens there",
+        ServeError::Taken { .. } => "give another --socket, or move away what stands there",
+        ServeError::Socket { .. } => "give another --socket",
+        ServeError::Handed(_) | ServeError::Thread(_) => "see to what the operating system or the service manager says",
+    };
+    RunError::Kernel { problem: error.to_string(), remedy: remedy.to_owned() }
 }
 
 /// What the command line says, and behind it the file.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::outcome::{INCOMPLETE, Outcome, Summary};
+use crate::printable::{line, path as shown};
 use crate::units::{bytes, bytes_exact, duration, grouped, percent};
 
 /// The whole table, lines ended.
@@ -26,7 +27,7 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
             match summary.demotion_log.as_str() {
                 "ok" => "adds up to what is resident, page by page".to_string(),
                 short if short.starts_with(INCOMPLETE) => short.to_string(),
-                wrong => format!("WRONG: {}", printable(wrong)),
+                wrong => format!("WRONG: {}", line(wrong)),
             },
         );
     }
@@ -36,7 +37,7 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
         rows.add("recording", format!("{} records left out: its limit was reached", grouped(dropped)));
     }
     for (name, path) in files {
-        rows.add(name, path.display().to_string());
+        rows.add(name, shown(path));
     }
     let ended = match (outcome.interrupted, summary.lost) {
         (_, Some(lost)) => format!(" (the device was lost, {lost}: what was reached until then)"),
@@ -51,11 +52,11 @@ fn head(outcome: &Outcome) -> String {
     let summary = &outcome.summary;
     let adapter = match outcome.profile.as_str() {
         profile if profile == summary.adapter => profile.to_owned(),
-        profile => format!("{} ({profile})", printable(&summary.adapter)),
+        profile => format!("{} ({profile})", line(&summary.adapter)),
     };
     format!(
         "{}: {} operations in {} {} on {adapter}, {} time, policy {}, seed {}",
-        printable(&summary.workload),
+        line(&summary.workload),
         grouped(summary.ops),
         summary.steps,
         if summary.steps == 1 { "step" } else { "steps" },
@@ -169,7 +170,7 @@ fn adapter_rows(rows: &mut Rows, summary: &Summary) {
     }
     rows.gap();
     for adapter in &summary.adapters {
-        let (profile, vram) = (printable(&adapter.profile), bytes(adapter.vram_bytes));
+        let (profile, vram) = (line(&adapter.profile), bytes(adapter.vram_bytes));
         rows.add(
             &format!("adapter {}", adapter.adapter),
             format!(
@@ -202,7 +203,7 @@ fn process_rows(rows: &mut Rows, summary: &Summary) {
     for process in &summary.processes {
         let budget = process.budget_bytes.map_or(String::new(), |budget| format!(", budget {}", bytes(budget)));
         let name = format!("process {}", process.process);
-        rows.add(&name, format!("{}, priority {}{budget}", printable(&process.workload), process.priority));
+        rows.add(&name, format!("{}, priority {}{budget}", line(&process.workload), process.priority));
         rows.add(
             "",
             format!(
@@ -231,13 +232,8 @@ fn verify_words(verify: &str) -> String {
     match verify {
         "ok" => "verified: every byte as it should be".to_string(),
         "off" => "not verified (--verify checks them)".to_string(),
-        fault => format!("MISMATCH: {}", printable(fault)),
+        fault => format!("MISMATCH: {}", line(fault)),
     }
-}
-
-/// Names come from files; what would steer a terminal is shown, not obeyed.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[derive(Default)]

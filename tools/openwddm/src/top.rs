@@ -7,6 +7,7 @@
 //! | `page` | what is shown and what keys do, as a value; `rows`, `columns`, `history` are its parts |
 //! | `draw` | the page becomes cells, whatever the size |
 //! | `screen` | the terminal |
+//! | `hangup` | whether the terminal has gone |
 //! | `json` | the page for scripts |
 //!
 //! It is a client like any other, with no device and no right of its own: figures are everybody's to read.
@@ -16,6 +17,7 @@ pub mod draw;
 pub mod feed;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod hangup;
 pub mod history;
 pub mod json;
 pub mod page;
@@ -23,7 +25,6 @@ pub mod rates;
 pub mod rows;
 pub mod screen;
 
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -38,7 +39,9 @@ use self::draw::Ink;
 use self::page::{INTERVALS_MS, Next, Page};
 use self::screen::{Came, Screen};
 use crate::connected::unreachable_kernel;
+use crate::console::Out;
 use crate::error::RunError;
+use crate::printable;
 
 /// Arguments of `top`.
 #[derive(Debug, Args)]
@@ -64,16 +67,16 @@ const PRINTED: (u16, u16) = (120, 40);
 ///
 /// # Errors
 /// [`RunError::Argument`] when nobody listens there or standard output is no terminal, [`RunError::Kernel`] when the kernel goes.
-pub fn top(arguments: &TopArguments, stop: &AtomicBool) -> Result<u8, RunError> {
+pub fn top(arguments: &TopArguments, stop: &AtomicBool, out: &mut Out) -> Result<u8, RunError> {
     let link = SocketLink::connect(&arguments.connect)
         .map_err(|error| unreachable_kernel(&arguments.connect, &error.to_string()))?;
     // CAST: at most a minute.
     let interval_ms = arguments.interval.as_millis() as u64;
-    let page = Page::new(arguments.connect.display().to_string(), interval_ms);
+    let page = Page::new(printable::path(&arguments.connect), interval_ms);
     if arguments.once {
-        return once(&*link, page, arguments.json, &mut std::io::stdout());
+        return once(&*link, page, arguments.json, out);
     }
-    if !std::io::stdout().is_terminal() {
+    if !screen::is_there() {
         return Err(RunError::Argument {
             argument: "top".to_owned(),
             problem: "standard output is no terminal".to_owned(),
@@ -84,14 +87,12 @@ pub fn top(arguments: &TopArguments, stop: &AtomicBool) -> Result<u8, RunError> 
 }
 
 /// Looks twice, an interval apart, and prints.
-fn once(link: &dyn Link, mut page: Page, as_json: bool, out: &mut dyn Write) -> Result<u8, RunError> {
+fn once(link: &dyn Link, mut page: Page, as_json: bool, out: &mut Out) -> Result<u8, RunError> {
     page.told(feed::read(link).map_err(gone)?);
     std::thread::sleep(Duration::from_millis(page.interval_ms));
     page.told(feed::read(link).map_err(gone)?);
     let text = if as_json { format!("{:#}\n", json::json(&page)) } else { printed(&page) };
-    // Whoever reads no further has seen enough.
-    let _ = out.write_all(text.as_bytes());
-    Ok(0)
+    out.print(&text).map(|()| 0)
 }
 
 /// The page as text, without the meanings of keys.
@@ -106,19 +107,25 @@ fn printed(page: &Page) -> String {
     out.content.chunks(PRINTED.0 as usize).take(PRINTED.1 as usize - 1).map(line).collect()
 }
 
-/// Draws and looks until a key or a signal ends it, or the kernel goes.
+/// Draws and looks until a key or a signal ends it, or the kernel goes. A terminal that goes ends it as a signal does.
 fn live(link: &dyn Link, mut page: Page, stop: &AtomicBool) -> Result<u8, RunError> {
     let ink = Ink { coloured: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) };
     page.told(feed::read(link).map_err(gone)?);
     let mut screen = Screen::take().map_err(no_terminal)?;
+    hangup::end_with_terminal().map_err(no_terminal)?;
     // The second look comes soon: there are no rates before.
     let mut next = Instant::now() + Duration::from_millis(page.interval_ms.min(250));
     loop {
-        screen.show(|area, out| draw::draw(&page, ink, area, out)).map_err(no_terminal)?;
+        match screen.show(|area, out| draw::draw(&page, ink, area, out)) {
+            Err(_) if hangup::has_gone() => return Ok(0),
+            shown => shown.map_err(no_terminal)?,
+        }
         let left = next.saturating_duration_since(Instant::now());
         let stopped = || stop.load(Ordering::Relaxed);
-        match screen.key_within(left, stopped).map_err(no_terminal)? {
-            Came::Key(key) => {
+        match screen.key_within(left, stopped) {
+            Err(_) if hangup::has_gone() => return Ok(0),
+            Err(error) => return Err(no_terminal(error)),
+            Ok(Came::Key(key)) => {
                 let before = page.interval_ms;
                 if page.pressed(key) == Next::Quit {
                     return Ok(0);
@@ -127,9 +134,9 @@ fn live(link: &dyn Link, mut page: Page, stop: &AtomicBool) -> Result<u8, RunErr
                     next = next.min(Instant::now() + Duration::from_millis(page.interval_ms));
                 }
             }
-            Came::Else => {}
-            Came::Nothing if stopped() => return Ok(0),
-            Came::Nothing => {
+            Ok(Came::Else) => {}
+            Ok(Came::Nothing) if stopped() => return Ok(0),
+            Ok(Came::Nothing) => {
                 page.told(feed::read(link).map_err(gone)?);
                 next = Instant::now() + Duration::from_millis(page.interval_ms);
             }

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 use serde_json::Value;
@@ -157,11 +158,12 @@ struct Watched {
 
 impl Watched {
     fn start(mut command: Command) -> Watched {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        // Nobody else has it: it goes when the test lets it go.
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
         grantpt(&ours).expect("a terminal");
         unlockpt(&ours).expect("a terminal");
         let name = ptsname(&ours, Vec::new()).expect("its name");
-        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let theirs = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).expect("its other end");
         tcsetwinsize(&theirs, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).expect("a size");
         let end = || Stdio::from(theirs.try_clone().expect("a descriptor"));
@@ -223,6 +225,56 @@ fn however_it_ends_the_terminal_is_what_it_was() {
     let (code, shown) = top.ended();
     assert_eq!(code, Some(1));
     assert!(shown.contains("error: ") && shown.contains("start the kernel again"), "{shown:?}");
+}
+
+#[test]
+fn it_ends_when_its_terminal_has_gone_also_when_the_kernel_does_not_answer() {
+    let (daemon, _folder) = daemon();
+    let daemon_id = rustix::process::Pid::from_child(&daemon.child);
+    for answers in [true, false] {
+        let Watched { ours, theirs, mut child, .. } = watched(&daemon);
+        if !answers {
+            rustix::process::kill_process(daemon_id, rustix::process::Signal::STOP).expect("it is there");
+        }
+        // What its terminal's window is to others; it is of no session, and gets no signal.
+        drop((ours, theirs));
+        let began = Instant::now();
+        let code = loop {
+            if let Some(status) = child.try_wait().expect("it is there") {
+                break status.code();
+            }
+            if began.elapsed() > NEVER {
+                let _ = child.kill();
+                panic!("it goes on without a terminal");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        assert_eq!(code, Some(0), "as by the signal that others get");
+    }
+    rustix::process::kill_process(daemon_id, rustix::process::Signal::CONT).expect("it is there");
+}
+
+#[test]
+fn a_second_signal_finds_the_terminal_given_back() {
+    let (daemon, _folder) = daemon();
+    let top = watched(&daemon);
+    let daemon_id = rustix::process::Pid::from_child(&daemon.child);
+    // A kernel that does not answer keeps it from seeing the first.
+    rustix::process::kill_process(daemon_id, rustix::process::Signal::STOP).expect("it is there");
+    let id = rustix::process::Pid::from_child(&top.child);
+    let terms = std::thread::spawn(move || {
+        // It ends by the second that it sees; signals that come together are one.
+        while rustix::process::kill_process(id, rustix::process::Signal::TERM).is_ok()
+            && std::fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero()))
+                .is_ok_and(|stat| !stat.contains(") Z "))
+        {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    });
+    // Either end is one: it saw the first before the kernel was asked again.
+    assert!(matches!(top.ended().0, Some(0 | 130)));
+    terms.join().expect("it ends");
+    rustix::process::kill_process(daemon_id, rustix::process::Signal::CONT).expect("it is there");
 }
 
 /// What the next test starts in a terminal of its own.

@@ -9,6 +9,7 @@ mod plan;
 mod receiver;
 mod rust_file;
 mod size;
+mod streams;
 mod words;
 
 #[cfg(test)]
@@ -59,6 +60,7 @@ fn check(path: &str, text: &str, report: &mut Report) {
         report.faults.extend(names::check_modules(path, &lines));
         report.faults.extend(rust_file::check(path, text, &lines));
         report.faults.extend(receiver::check(path, &lines));
+        report.faults.extend(streams::check(path, &lines));
     }
 }
 

@@ -8,7 +8,7 @@ use replay::{ContentMode, Stage};
 
 use crate::error::RunError;
 use crate::run::recorders::{Listener, Recorders};
-use crate::run::{AdapterChoice, RunOptions, Terms, stages};
+use crate::run::{AdapterChoice, RunOptions, Terms, budget, stages};
 
 /// System memory of a process beside its storages: rings, command memory, reports.
 const PROCESS_SYSTEM_BYTES: u64 = 16 << 20;
@@ -43,7 +43,8 @@ impl Setup {
     /// Judges the arguments against the workloads.
     ///
     /// # Errors
-    /// An unknown profile, a stage that it has not, a choice that cannot be made, too little video memory for one page or for the largest operation.
+    /// An unknown profile, a stage that it has not, a choice that cannot be made, too little video memory for one page or for the largest
+    /// operation, or too small a budget.
     pub fn judge(
         options: &RunOptions,
         workloads: &[(replay::Workload, Terms)],
@@ -67,6 +68,7 @@ impl Setup {
         let alive_bytes = peaks.fold(0, u64::saturating_add);
         let vram_bytes = adapters.iter().map(|planned| planned.vram_bytes).max().expect("one at least");
         let processes = workloads.len() as u64;
+        budget::judge(workloads, &adapters, options.steps)?;
         let lingering_bytes = vram_bytes.min(alive_bytes).saturating_mul(processes);
         let mapped_bytes = alive_bytes.saturating_add(lingering_bytes);
         let needed_bytes = alive_bytes.saturating_add(PROCESS_SYSTEM_BYTES.saturating_mul(processes));
@@ -174,7 +176,12 @@ impl Planned {
         let asked = own.unwrap_or(options.vram).bytes(peak_bytes);
         let vram_bytes = asked / page * page;
         // One that runs nothing still has a page.
-        let largest = workloads.map(|workload| largest_op_pages(workload, number, page)).max().unwrap_or(0).max(page);
+        let (mut largest, mut fences) = (page, 0);
+        for workload in workloads {
+            largest = largest.max(largest_op_pages(workload, number, page));
+            fences += profile.fence_bytes_local();
+        }
+        let largest = largest.saturating_add(fences);
         if vram_bytes < largest {
             return Err(RunError::Argument {
                 argument: match own {
@@ -192,7 +199,7 @@ impl Planned {
 }
 
 /// What the largest operation of an adapter needs when each storage takes whole pages.
-fn largest_op_pages(workload: &replay::Workload, adapter: usize, page: u64) -> u64 {
+pub(super) fn largest_op_pages(workload: &replay::Workload, adapter: usize, page: u64) -> u64 {
     let storages = workload.storages();
     let set_bytes = |reads: &[u32], writes: &[u32]| {
         let mut set: Vec<u32> = reads.iter().chain(writes).copied().collect();

@@ -1,11 +1,13 @@
 //! The terminal under the page: what it was before is what it is afterwards, however the page ends. Keys come in from here, cells go
 //! out. It knows nothing of what is shown.
 //!
-//! Three ends need care. A panic must be readable: the hook puts the terminal back before the message is printed. Ctrl-C is a key here, since
-//! the terminal is raw. A signal from elsewhere is told by a flag, which whoever waits for keys looks at ([`Screen::key_within`]).
+//! Four ends need care. A panic must be readable: the hook puts the terminal back before the message is printed. Ctrl-C is a key here, since
+//! the terminal is raw. A signal from elsewhere is told by a flag, which whoever waits for keys looks at ([`Screen::key_within`]). The second such signal
+//! ends the program without dropping anything: the handler calls [`give_back_if_taken`]. That the terminal has gone `hangup` sees.
 
-use std::io::Stdout;
+use std::io::{IsTerminal, Stdout};
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
@@ -35,6 +37,14 @@ pub enum Came {
     Nothing,
 }
 
+/// Whether there is a terminal to show pages on.
+pub fn is_there() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// A terminal is to be given back.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
 impl Screen {
     /// Takes the terminal.
     ///
@@ -43,6 +53,7 @@ impl Screen {
     pub fn take() -> std::io::Result<Screen> {
         give_back_on_panic();
         enable_raw_mode()?;
+        TAKEN.store(true, Ordering::SeqCst);
         // From here on it is given back, also when what follows fails.
         let given = GiveBack;
         execute!(std::io::stdout(), EnterAlternateScreen, Hide)?;
@@ -98,7 +109,15 @@ impl Drop for GiveBack {
     }
 }
 
+/// Gives the terminal back if it was taken: this program ends at once.
+pub fn give_back_if_taken() {
+    if TAKEN.load(Ordering::SeqCst) {
+        give_back();
+    }
+}
+
 fn give_back() {
+    TAKEN.store(false, Ordering::SeqCst);
     // A terminal that has gone needs nothing.
     let _ = execute!(std::io::stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();

@@ -39,6 +39,7 @@ fn work(now: &mut AdapterStatistics, step: u64) {
     now.sources[0].shown += 60;
 }
 
+#[allow(clippy::print_stdout, reason = "for the person who looks at it")]
 fn drawn(page: &Page, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal of memory");
     let ink = COLOURED;

@@ -1,0 +1,75 @@
+//! A file that is being written beside the place that it will have. It goes away with its value, unless it has got that place; where this
+//! program ends without dropping values, [`abandon`] takes all of them away. Called by `place`; `entry` abandons.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// All that there are.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Names that are tried: others are what programs of the same number have left behind.
+const NAMES_MAX: u32 = 100;
+
+/// A file without its place.
+pub(super) struct Temporary {
+    path: PathBuf,
+}
+
+impl Temporary {
+    /// An empty one in a folder. Its name is short, whatever the file will be called.
+    pub fn within(folder: &Path, mode: u32) -> io::Result<(Temporary, File)> {
+        let mut number = 0;
+        loop {
+            let path = folder.join(format!(".openwddm-{}-{number}.part", std::process::id()));
+            // Noted first: this thread may be stopped behind the next line.
+            let temporary = Temporary { path };
+            unfinished().push(temporary.path.clone());
+            match OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&temporary.path) {
+                Ok(file) => return Ok((temporary, file)),
+                Err(error) => {
+                    // It is not ours.
+                    temporary.forget();
+                    number += 1;
+                    if error.kind() != ErrorKind::AlreadyExists || number == NAMES_MAX {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives it its place, at once, whatever stands there.
+    pub fn take_place(self, target: &Path) -> io::Result<()> {
+        // One that fails goes away when it is dropped.
+        fs::rename(&self.path, target)?;
+        self.forget();
+        Ok(())
+    }
+
+    fn forget(self) {
+        unfinished().retain(|path| *path != self.path);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // A leftover that cannot be removed changes nothing about why it is left over.
+        let _ = fs::remove_file(&self.path);
+        unfinished().retain(|path| *path != self.path);
+    }
+}
+
+/// Takes away all that is not finished: this program ends at once.
+pub fn abandon() {
+    for path in unfinished().drain(..) {
+        // As above.
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
