@@ -15,6 +15,7 @@ use wddm_types::NtStatus;
 
 use crate::entry::INTERRUPTED;
 use crate::error::RunError;
+use crate::imported::Imported;
 use crate::progress::Progress;
 use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency};
 use crate::units;
@@ -92,6 +93,9 @@ pub fn run(
         let (ops, steps, time) = (driven.ops, driven.steps, units::duration(driven.elapsed_ns));
         // Writing to a string does not fail.
         let _ = writeln!(text, "{}: {ops} operations in {steps} steps, {time}; {verdict}", workload.name());
+        for said in Imported::of(workload).iter().flat_map(Imported::sentences) {
+            let _ = writeln!(text, "  {said}");
+        }
     }
     let code = match () {
         () if driven.iter().any(|driven| driven.mismatch.is_some() || driven.lost.is_some()) => 1,

@@ -25,6 +25,7 @@ pub mod connected;
 pub mod entry;
 pub mod error;
 pub mod hangs;
+pub mod imported;
 pub mod metrics;
 pub mod outcome;
 pub mod output;
