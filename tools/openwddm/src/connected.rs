@@ -15,6 +15,7 @@ use wddm_types::NtStatus;
 
 use crate::entry::INTERRUPTED;
 use crate::error::RunError;
+use crate::imported::Imported;
 use crate::printable;
 use crate::progress::Progress;
 use crate::run::budget;
@@ -107,6 +108,9 @@ pub fn run(
             "{}: {ops} operations in {steps} steps, {time}; {verdict}",
             printable::line(workload.name())
         );
+        for said in Imported::of(workload).iter().flat_map(Imported::sentences) {
+            let _ = writeln!(text, "  {}", printable::line(&said));
+        }
     }
     let code = match () {
         () if driven.iter().any(|driven| driven.mismatch.is_some() || driven.lost.is_some()) => 1,

@@ -30,6 +30,7 @@ pub mod console;
 pub mod entry;
 pub mod error;
 pub mod hangs;
+pub mod imported;
 pub mod metrics;
 pub mod outcome;
 pub mod output;

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use events::Cause;
 use serde::Serialize;
 
+use crate::imported::Imported;
+
 /// Everything that a run leaves behind.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -109,6 +111,9 @@ pub struct Summary {
     pub seed: u64,
     /// Hash of the whole event stream, in hexadecimal digits.
     pub trace_hash: String,
+    /// What became of each recording that is not exactly what runs: derived ones, and ones with times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub imports: Vec<Imported>,
     /// With several workloads: what each process did; else empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessSummary>,

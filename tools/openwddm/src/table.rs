@@ -12,6 +12,7 @@ use crate::units::{bytes, bytes_exact, duration, grouped, percent};
 pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     let summary = &outcome.summary;
     let mut rows = Rows::default();
+    import_rows(&mut rows, summary);
     memory_rows(&mut rows, summary);
     time_rows(&mut rows, summary);
     fence_rows(&mut rows, summary);
@@ -64,6 +65,19 @@ fn head(outcome: &Outcome) -> String {
         summary.policy,
         summary.seed
     )
+}
+
+/// What became of recordings on their way here, and what of them did not come along.
+fn import_rows(rows: &mut Rows, summary: &Summary) {
+    for imported in &summary.imports {
+        let whose = match summary.imports.len() {
+            1 => String::new(),
+            _ => format!("{}: ", printable(&imported.workload)),
+        };
+        for (at, sentence) in imported.sentences().iter().enumerate() {
+            rows.add(if at == 0 { "recording" } else { "" }, format!("{whose}{}", printable(sentence)));
+        }
+    }
 }
 
 fn memory_rows(rows: &mut Rows, summary: &Summary) {
@@ -288,6 +302,10 @@ mod tests {
         outcome.summary.paged_in_bytes = 3 << 29;
         outcome.summary.workload = "evil\x1b[2J".to_string();
         outcome.recordings[0].dropped = 12_000;
+        let left = crate::imported::Omission { reason: "no tensors", kernels: 17, storages: 0, bytes: 0 };
+        let source = Some("a\x1b[2Jb".to_owned());
+        let imported = crate::imported::Imported { kernels: 812, left_out: vec![left], source, ..Default::default() };
+        outcome.summary.imports = vec![imported];
         let text = table(&outcome, &[("trace", Path::new("out/t"))]);
         for part in [
             "80 operations in 2 steps",
@@ -297,6 +315,7 @@ mod tests {
             "pressure",
             "interrupts suppressed",
             "12,000 records left out",
+            "17 of 812 kernels left out: no tensors",
             "verified: every byte",
             "out/t",
         ] {

@@ -33,6 +33,7 @@ fn each_wrong_input_is_named_with_its_remedy() {
     write("cut.json.gz", &whole[..whole.len() / 2]);
     write("cut.json", b"{\"format\":\"residency-reference-string/1\",\"storages\":[[1,");
     write("empty.json", b"");
+    write("profile.json", b"{\"schemaVersion\":1,\"traceEvents\":[]}");
     write("other.json", b"{\"format\":\"something-else/7\"}");
     write("old.json", b"{\"schema\":\"0.0.9\",\"nodes\":[]}");
     write(
@@ -43,7 +44,8 @@ fn each_wrong_input_is_named_with_its_remedy() {
     let good = example.to_str().unwrap();
     refused(at, &["run", "cut.json.gz"], &["cut.json.gz", "cut off"]);
     refused(at, &["run", "cut.json"], &["cut.json", "line"]);
-    refused(at, &["run", "empty.json"], &["empty.json"]);
+    refused(at, &["run", "empty.json"], &["empty.json", "the file is empty"]);
+    refused(at, &["run", "profile.json"], &["profile.json", "Chrome trace", "ExecutionTraceObserver"]);
     refused(at, &["run", "other.json"], &["other.json", "something-else/7"]);
     refused(at, &["run", "old.json"], &["old.json", "0.0.9", "1.1.1"]);
     refused(at, &["run", "index.json"], &["index.json", "7"]);

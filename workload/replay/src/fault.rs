@@ -47,7 +47,9 @@ pub enum Fault {
         what: String,
     },
     /// The JSON text ends in the middle of a value.
-    #[error("the JSON text is cut off at line {line}, column {column}")]
+    #[error("{}", if (*.line, *.column) == (1, 0) { "the file is empty".to_owned() } else {
+        format!("the JSON text is cut off at line {line}, column {column}")
+    })]
     CutJson {
         /// Line of the end.
         line: usize,
@@ -81,7 +83,7 @@ pub enum Fault {
         found: String,
     },
     /// An execution trace of a schema that this importer does not know.
-    #[error("execution trace of schema \"{found}\", known are {}", crate::chakra::SCHEMAS.join(" and "))]
+    #[error("execution trace of schema \"{found}\", known are {}", crate::chakra::SCHEMAS.join(", "))]
     UnknownSchema {
         /// The schema that the trace names.
         found: String,
@@ -114,6 +116,17 @@ pub enum Fault {
         /// Their names as in the trace.
         devices: Vec<String>,
     },
+    /// A reference string has times, but not one for each operation.
+    #[error("\"op_ns\" has {times} times, but there are {ops} operations")]
+    TimesOfOthers {
+        /// How many times there are.
+        times: usize,
+        /// How many operations.
+        ops: usize,
+    },
+    /// The times of all operations together exceed 64 bits.
+    #[error("the times in \"op_ns\" add up to more than 2^64 nanoseconds")]
+    TimesOverflow,
     /// More storages or names than an index can hold.
     #[error("{count} {what} are more than an index holds")]
     TooMany {
@@ -131,6 +144,12 @@ pub enum Fault {
     /// No operation at all.
     #[error("the workload has no operation")]
     NoOps,
+    /// A trace has kernels, and none of them can be imported.
+    #[error("no kernel of the trace can be imported: {}", .reasons.join(", "))]
+    AllLeftOut {
+        /// How many, and why.
+        reasons: Vec<String>,
+    },
     /// An operation names a name that does not exist.
     #[error("event {event}: operation name {name}, but there are {names}")]
     NameOutOfRange {
@@ -200,8 +219,9 @@ impl Fault {
                 "correct that place, or record the file again".into()
             }
             Fault::UnknownFormat { .. } => format!(
-                "give a file with \"format\": \"{}\", or a PyTorch execution trace with \"schema\" and \"nodes\"",
-                crate::rrs::FORMAT
+                "give a file with \"format\": \"{}\" or \"{}\", or a PyTorch execution trace with \"schema\" and \"nodes\"",
+                crate::rrs::FORMATS[0],
+                crate::rrs::FORMATS[1]
             ),
             Fault::UnknownSchema { .. } => {
                 "record the trace with a PyTorch that writes one of these schemas, or record a reference string".into()
@@ -213,8 +233,15 @@ impl Fault {
                 "record the step exactly, as a reference string, with a dispatch-mode recorder".into()
             }
             Fault::SeveralDevices { .. } => "record one trace for each device".into(),
+            Fault::TimesOfOthers { .. } => {
+                "give one time for each event that is not a death, or leave \"op_ns\" out".into()
+            }
+            Fault::TimesOverflow => "check the unit of the times; they are nanoseconds".into(),
             Fault::TooMany { .. } | Fault::BytesOverflow { .. } => {
                 "check the recorder; no machine has run such a step".into()
+            }
+            Fault::AllLeftOut { .. } => {
+                "record with shapes (record_shapes=True) on the device that runs the kernels, or record a reference string".into()
             }
             Fault::NoOps => "record a step that runs at least one operation".into(),
             Fault::NameOutOfRange { .. }

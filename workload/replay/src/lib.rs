@@ -6,7 +6,7 @@
 //!
 //! | format | recognised by | module |
 //! |---|---|---|
-//! | residency reference string | `"format": "residency-reference-string/1"` | `rrs` |
+//! | residency reference string | `"format": "residency-reference-string/1"`, or `/2` | `rrs` |
 //! | PyTorch execution trace (Chakra host trace) | `"schema"` and `"nodes"` | `chakra` |
 //!
 //! either plain or gzipped. A file is an allegation: it is parsed once, judged once, and what comes out is a
@@ -19,7 +19,8 @@
 //!
 //! [`drive`] replays a workload through a link to a kernel: storages become allocations, operations command buffers.
 //!
-//! Modules: `workload` (the value and its measures), `placement` (which adapter runs what), `fault` (refusals), `source` (files, gzip, recognition), `rrs`,
+//! Modules: `workload` (the value and its measures), `placement` (which adapter runs what), `fault` (refusals), `import` (what of
+//! a recording is left out), `source` (files, recognition), `gzip`, `stranger` (files of other kinds), `rrs`,
 //! `chakra` (the two formats), `steps` (joining), `reference` (the oracle), `drive`
 //! (the replay).
 //!
@@ -28,11 +29,14 @@
 mod chakra;
 mod drive;
 mod fault;
+mod gzip;
+mod import;
 mod placement;
 mod reference;
 mod rrs;
 mod source;
 mod steps;
+mod stranger;
 mod workload;
 
 pub use drive::{
@@ -40,6 +44,7 @@ pub use drive::{
     Submission, Work, drive, round_trip_ns,
 };
 pub use fault::{Fault, WorkloadError};
+pub use import::{Import, LeftOut, Reason};
 pub use placement::Placement;
 pub use reference::{Moved, ReferenceError, lru_bytes};
 pub use source::EXPANDED_BYTES_MAX;

@@ -1,28 +1,47 @@
-//! Parser of the residency reference string, `residency-reference-string/1`: one recorded step, exact.
+//! Parser of the residency reference string: one recorded step, exact.
 //!
 //! JSON: `storages` is a list of `[bytes, alive before the step]`, `op_names` a list of texts, `events` in order
 //! either `[name index, [storages read], [storages written]]` or `[-1, [storage]]`, the death of a storage. An operation may name
 //! its adapter, counted from 0, as a fourth part. `model` is
-//! the workload's name if present; other fields are ignored. Kinds and ranges of numbers are checked here, with line
+//! the workload's name if present; other fields are ignored. `residency-reference-string/2` adds two fields that may be
+//! absent: `op_ns`, nanoseconds that each operation takes with memory enough, one whole number for each event that is not a
+//! death, and `source`, words. Kinds and ranges of numbers are checked here, with line
 //! and column; what the numbers mean is checked by [`Workload::new`], with the event. Called by `source`.
 
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
-use crate::{Event, Fault, SourceKind, Storage, Workload};
+use crate::{Event, Fault, Import, SourceKind, Storage, Workload};
 
-/// What the field `format` of such a file holds.
-pub(crate) const FORMAT: &str = "residency-reference-string/1";
+/// What the field `format` of such a file holds; the second has times.
+pub(crate) const FORMATS: [&str; 2] = ["residency-reference-string/1", "residency-reference-string/2"];
 
-/// Parses the expanded text of a file that [`FORMAT`] marks.
-pub(crate) fn parse(name: &str, text: &[u8]) -> Result<Workload, Fault> {
+/// Parses the expanded text of a file that one of [`FORMATS`] marks.
+pub(crate) fn parse(name: &str, text: &[u8], format: &str) -> Result<Workload, Fault> {
     let document: Document = serde_json::from_slice(text).map_err(|e| Fault::from_json(&e))?;
+    let has_times = format == FORMATS[1];
+    let times =
+        if has_times { serde_json::from_slice(text).map_err(|e| Fault::from_json(&e))? } else { Times::default() };
     let storages =
         document.storages.into_iter().map(|(bytes, Flag(persistent))| Storage { bytes, persistent }).collect();
     let events = document.events.into_iter().map(|Row(event)| event).collect();
     let name = document.model.unwrap_or_else(|| name.to_owned());
-    Workload::new(name, SourceKind::ReferenceString, storages, document.op_names, events)
+    let workload = Workload::new(name, SourceKind::ReferenceString, storages, document.op_names, events)?;
+    if let Some(times) = times.op_ns.as_ref().filter(|times| times.len() != workload.ops()) {
+        return Err(Fault::TimesOfOthers { times: times.len(), ops: workload.ops() });
+    }
+    if times.op_ns.iter().flatten().try_fold(0u64, |sum, ns| sum.checked_add(*ns)).is_none() {
+        return Err(Fault::TimesOverflow);
+    }
+    Ok(workload.with_import(Import { source: times.source, op_ns: times.op_ns, ..Import::exact() }))
+}
+
+/// What the second format has beside the first.
+#[derive(Default, serde::Deserialize)]
+struct Times {
+    source: Option<String>,
+    op_ns: Option<Vec<u64>>,
 }
 
 #[derive(serde::Deserialize)]

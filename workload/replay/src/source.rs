@@ -3,22 +3,21 @@
 //! Not a parser of either format; `rrs` and `chakra` are. Called by everybody who opens a recording.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::{Fault, Workload, WorkloadError, chakra, rrs};
+use crate::{Fault, Workload, WorkloadError, chakra, gzip, rrs, stranger};
 
 /// The most bytes that a workload file may hold after expansion. A gzip file of two megabytes can claim to be this
 /// large; the limit keeps a hostile or damaged file from taking the machine's memory.
 pub const EXPANDED_BYTES_MAX: u64 = 2 << 30;
 
-/// The first bytes of every gzip member.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// What some editors and tools of Windows put before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Workload {
     /// Reads a recorded workload from a file: a residency reference string or a PyTorch execution trace, plain or
@@ -44,13 +43,13 @@ impl Workload {
     /// The [`Fault`] that [`Workload::open`] would put the file's name to.
     pub fn from_bytes(name: &str, raw: &[u8]) -> Result<Workload, Fault> {
         let expanded;
-        let text = if raw.starts_with(&GZIP_MAGIC) {
-            expanded = expand(raw, EXPANDED_BYTES_MAX)?;
+        let text = if raw.starts_with(&gzip::MAGIC) {
+            expanded = gzip::expand(raw, EXPANDED_BYTES_MAX)?;
             &expanded[..]
         } else {
             raw
         };
-        recognise(name, text)
+        recognise(name, text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text))
     }
 }
 
@@ -63,14 +62,31 @@ struct Head {
 }
 
 fn recognise(name: &str, text: &[u8]) -> Result<Workload, Fault> {
-    let head: Head = serde_json::from_slice(text).map_err(|e| Fault::from_json(&e))?;
+    let head: Head = match serde_json::from_slice(text) {
+        Ok(head) => head,
+        // A list or a single value has no fields at all: well-formed, and no recording.
+        Err(e) if e.is_data() => return Err(Fault::UnknownFormat { found: stranger::describe(text) }),
+        Err(e) => return Err(not_json(text, &e)),
+    };
     match (&head.format, &head.schema, &head.nodes) {
-        (Some(Value::String(format)), _, _) if format == rrs::FORMAT => rrs::parse(name, text),
+        (Some(Value::String(format)), _, _) if rrs::FORMATS.contains(&format.as_str()) => {
+            rrs::parse(name, text, format)
+        }
         (Some(format), _, _) => Err(Fault::UnknownFormat { found: format!("\"format\": {format}") }),
         (None, Some(Value::String(schema)), Some(_)) if chakra::knows(schema) => chakra::parse(name, text),
         (None, Some(Value::String(schema)), Some(_)) => Err(Fault::UnknownSchema { found: schema.clone() }),
-        (None, Some(schema), _) => Err(Fault::UnknownFormat { found: format!("\"schema\": {schema}") }),
-        (None, None, _) => Err(Fault::UnknownFormat { found: "no \"format\" and no \"schema\"".into() }),
+        (None, Some(schema), Some(_)) => Err(Fault::UnknownFormat { found: format!("\"schema\": {schema}") }),
+        (None, _, _) => Err(Fault::UnknownFormat { found: stranger::describe(text) }),
+    }
+}
+
+/// The parser's fault, with the name of what lies there if the first bytes tell it.
+fn not_json(text: &[u8], error: &serde_json::Error) -> Fault {
+    match (Fault::from_json(error), stranger::by_first_bytes(text)) {
+        (Fault::BrokenJson { line, column, .. }, Some(words)) => {
+            Fault::BrokenJson { line, column, what: words.to_owned() }
+        }
+        (fault, _) => fault,
     }
 }
 
@@ -79,17 +95,6 @@ fn read_whole(from: impl Read, limit: u64) -> Result<Vec<u8>, Fault> {
     let mut raw = Vec::new();
     let read = from.take(limit + 1).read_to_end(&mut raw).map_err(Fault::Unreadable)?;
     if read as u64 > limit { Err(Fault::TooLarge { limit }) } else { Ok(raw) }
-}
-
-/// Expands a gzip stream of one or several members into at most `limit` bytes.
-fn expand(raw: &[u8], limit: u64) -> Result<Vec<u8>, Fault> {
-    let mut text = Vec::new();
-    match MultiGzDecoder::new(raw).take(limit + 1).read_to_end(&mut text) {
-        Ok(read) if read as u64 > limit => Err(Fault::TooLarge { limit }),
-        Ok(_) => Ok(text),
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Err(Fault::CutGzip { bytes: raw.len() as u64 }),
-        Err(e) => Err(Fault::BrokenGzip { expanded: text.len() as u64, what: e.to_string() }),
-    }
 }
 
 /// The file's name up to its first dot that ends a known suffix: `gpt2m.meta.rrs.json.gz` is `gpt2m.meta`.
@@ -106,31 +111,11 @@ fn short_name(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
-
-    fn gzip(text: &[u8]) -> Vec<u8> {
-        let mut to = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        to.write_all(text).unwrap();
-        to.finish().unwrap()
-    }
 
     #[test]
-    fn a_gzip_bomb_stops_at_the_limit() {
-        let bomb = gzip(&vec![b' '; 1 << 20]);
-        assert!(bomb.len() < 4096, "the bomb is small");
-        assert!(matches!(expand(&bomb, 1 << 16), Err(Fault::TooLarge { limit: 0x10000 })));
-        assert_eq!(expand(&bomb, 1 << 20).unwrap().len(), 1 << 20, "exactly the limit still fits");
-        assert!(matches!(read_whole(&bomb[..], 10), Err(Fault::TooLarge { limit: 10 })));
-    }
-
-    #[test]
-    fn cut_and_damaged_gzip_are_told_apart() {
-        let whole = gzip(br#"{"format": "none"}"#);
-        assert!(matches!(expand(&whole[..whole.len() - 3], 100), Err(Fault::CutGzip { .. })));
-        let mut damaged = whole;
-        let checksum = damaged.len() - 8;
-        damaged[checksum] ^= 1;
-        assert!(matches!(expand(&damaged, 100), Err(Fault::BrokenGzip { .. })));
+    fn a_file_that_is_too_large_is_refused_while_it_is_read() {
+        assert!(matches!(read_whole(&[0; 11][..], 10), Err(Fault::TooLarge { limit: 10 })));
+        assert_eq!(read_whole(&[0; 10][..], 10).unwrap().len(), 10);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! [`Workload::new`], which is the only door: behind it every index is in range, nothing is used after its death,
 //! nothing dies twice, and all sizes together fit 64 bits.
 
-use crate::{Fault, StepEvent, Steps};
+use crate::{Fault, Import, StepEvent, Steps};
 
 /// One recorded step of a real program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,7 @@ pub struct Workload {
     lifetimes: Vec<Lifetime>,
     op_names: Vec<String>,
     events: Vec<Event>,
+    import: Import,
 }
 
 /// Where a workload came from.
@@ -84,7 +85,19 @@ impl Workload {
         judge_sizes(&storages, &op_names)?;
         let lifetimes = judge_lives(&storages, op_names.len(), &events)?;
         let events = without_empty(&storages, events);
-        Ok(Workload { name, source, storages, lifetimes, op_names, events })
+        Ok(Workload { name, source, storages, lifetimes, op_names, events, import: Import::exact() })
+    }
+
+    /// The same workload with what its importer tells about the recording.
+    #[must_use]
+    pub fn with_import(self, import: Import) -> Workload {
+        Workload { import, ..self }
+    }
+
+    /// How the recording became this workload, and what of it did not.
+    #[must_use]
+    pub fn import(&self) -> &Import {
+        &self.import
     }
 
     /// What the recording calls itself, or the file's name without its suffixes.

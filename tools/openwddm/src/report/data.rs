@@ -16,6 +16,8 @@ pub struct Data<'a> {
     summary: &'a Summary,
     profile: &'a str,
     interrupted: bool,
+    /// What became of the recordings, a workload's name and a sentence each.
+    imports: Vec<(&'a str, String)>,
     /// What happened on each adapter; all count from the same beginning.
     views: Vec<View<'a>>,
 }
@@ -92,9 +94,15 @@ impl<'a> Data<'a> {
             summary: &outcome.summary,
             profile: &outcome.profile,
             interrupted: outcome.interrupted,
+            imports: imports(&outcome.summary),
             views: views.collect(),
         }
     }
+}
+
+fn imports(summary: &Summary) -> Vec<(&str, String)> {
+    let all = summary.imports.iter();
+    all.flat_map(|imported| imported.sentences().into_iter().map(|said| (imported.workload.as_str(), said))).collect()
 }
 
 fn marks(timeline: &Timeline) -> Marks<'_> {
@@ -240,6 +248,17 @@ fn mark_kind(kind: SliceKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_data_say_what_of_a_recording_is_left_out() {
+        let mut outcome = crate::synthetic::outcome(1, 4);
+        let left = crate::imported::Omission { reason: "no tensors", kernels: 17, storages: 0, bytes: 0 };
+        let workload = "mine".to_owned();
+        let imported = crate::imported::Imported { workload, kernels: 812, left_out: vec![left], ..Default::default() };
+        outcome.summary.imports = vec![imported];
+        let data = Data::of(&outcome, &[]);
+        assert_eq!(data.imports, [("mine", "17 of 812 kernels left out: no tensors".to_owned())]);
+    }
 
     #[test]
     fn the_data_count_what_the_timeline_holds() {

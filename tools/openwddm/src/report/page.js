@@ -20,6 +20,7 @@ function headline() {
   document.title = `openwddm: ${s.workload}`;
   const warn = (text) => at('warnings').append(element('span', 'warning', text));
   if (data.interrupted) warn('The run was interrupted. Everything here is what was reached until then.');
+  for (const [name, said] of data.imports.filter(([, said]) => said.includes('left out'))) warn(`${name}: ${said}`);
   if (s.verify !== 'ok' && s.verify !== 'off') warn('Contents did not match: ' + s.verify);
   const dropped = data.views.reduce((sum, view) => sum + view.dropped, 0);
   if (dropped) warn(`${units.grouped(dropped)} records were left out because the recording reached its limit. Timeline and lists are incomplete; the headline numbers are not.`);
@@ -223,7 +224,7 @@ function tables() {
     table(place('evictions', 'scroll'), [['at', true, (r) => units.time(r.at_ns)], ['victim: who gave', false, (r) => who(r.victim, r.victim_process)], ['asker: who asked', false, (r) => (r.asker === null ? 'its owner' : who(r.asker, r.asker_process))], ['bytes', true, bytes('bytes')], ['took', true, (r) => (r.took_ns === null ? '–' : units.time(r.took_ns))], ['how', false, (r) => r.how], ['cause', false, (r) => r.why]], m.evictions, 'Nothing was evicted.');
   });
   const exact = (n) => `${units.bytes(n)} (${units.grouped(n)} bytes)`;
-  const run = [['workload', s.workload], ['adapter', adapterName], ['time', s.time], ['stage', s.stage], ['policy', s.policy], ['seed', String(s.seed)], ['steps, operations', `${units.grouped(s.steps)}, ${units.grouped(s.ops)}`], ['peak', exact(s.peak_bytes)], ['video memory', exact(s.vram_bytes)], ['paged in', exact(s.paged_in_bytes)], ['paged out', exact(s.paged_out_bytes)], ['discarded', exact(s.discarded_bytes)], ['filled at first commit', exact(s.filled_bytes)], ['elapsed', units.time(s.elapsed_ns)], ...(s.adapters ? [] : [['ideal', units.time(s.ideal_ns)], ['stalled', units.time(s.stall_ns)]]), ['trace hash', s.trace_hash]];
+  const run = [['workload', s.workload], ['adapter', adapterName], ['time', s.time], ['stage', s.stage], ['policy', s.policy], ['seed', String(s.seed)], ['steps, operations', `${units.grouped(s.steps)}, ${units.grouped(s.ops)}`], ['peak', exact(s.peak_bytes)], ['video memory', exact(s.vram_bytes)], ['paged in', exact(s.paged_in_bytes)], ['paged out', exact(s.paged_out_bytes)], ['discarded', exact(s.discarded_bytes)], ['filled at first commit', exact(s.filled_bytes)], ['elapsed', units.time(s.elapsed_ns)], ...(s.adapters ? [] : [['ideal', units.time(s.ideal_ns)], ['stalled', units.time(s.stall_ns)]]), ['trace hash', s.trace_hash], ...data.imports.map(([name, said]) => [`recording ${name}`, said])];
   table('run', [['', false, (r) => r[0]], ['', false, (r) => r[1]]], run, '');
   const rest = at('run').querySelector('button');
   if (rest) rest.click();

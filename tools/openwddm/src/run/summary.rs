@@ -10,6 +10,7 @@ use super::setup::{self, Setup};
 use super::share::Terms;
 use super::{RunOptions, stages, title};
 use crate::arguments::Policy;
+use crate::imported::Imported;
 use crate::outcome::{AdapterSummary, ProcessSummary, Summary};
 
 /// What a run tells of itself.
@@ -86,6 +87,7 @@ pub(super) fn summary(
             .collect(),
         seed: options.seed,
         elapsed_ns,
+        imports: workloads.iter().filter_map(|(workload, _)| Imported::of(workload)).collect(),
         processes,
         displaced: recorders.displaced(),
         demotion_log: recorders.demotion_verdict(),

@@ -7,13 +7,22 @@
 //! (Looking for nodes inside that merely return the id is not enough: an operator that fills its result through views
 //! has many of them, none of which is a birthplace.)
 //!
-//! Moments are odd and even numbers: node *i* takes its arguments at 2*i*, births in it are at 2*i*+1, and it returns
+//! A collective returns what it was given, on whichever of its layers: it gives birth to nothing (`collective`).
+//!
+//! *Code that a compiler made allocates without telling the recorder.* What a compiled graph needs from outside it takes as
+//! its arguments, so whatever else appears inside it for the first time was born in it, and so was what an operator
+//! directly inside it is given as the place for its result. The same holds for a gradient that nobody has shown before
+//! it is handed over. Such a storage is born as the node that shows it begins, before its arguments are taken. If that node
+//! cannot have written it (it reads it), a kernel did that the trace does not have.
+//!
+//! Moments are odd and even numbers: node *i* takes its arguments at 2*i*, births in it are at 2*i*+1 (those that nobody
+//! tells of at 2*i*), and it returns
 //! after everything inside it, at 2*end*+1. A storage that was there before the trace has generation 0.
 //! Called by `chakra`; knows nothing of sizes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::trace::{Node, Tree};
+use super::trace::{Kind, Node, Tree};
 
 /// One storage: an id and which of its generations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,35 +44,50 @@ pub(super) struct Generations {
     births: BTreeMap<u64, Vec<usize>>,
     /// The last index inside each node.
     ends: Vec<usize>,
+    /// What nobody in the trace can have made: the storage, and the compiled graph in which it appears (none: elsewhere).
+    unexplained: BTreeMap<StorageKey, Option<usize>>,
 }
+
+/// How the autograd function of a compiled graph is called, forward and backward.
+const COMPILED_GRAPH: &str = "CompiledFunction";
+
+/// The node that hands a gradient over to its parameter.
+pub(super) const ACCUMULATE_GRADIENT: &str = "torch::autograd::AccumulateGrad";
 
 impl Generations {
     /// Finds all births.
     pub fn new(nodes: &[Node], tree: &Tree) -> Generations {
-        let mut births: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        let mut born_inside: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); nodes.len()];
-        for index in (0..nodes.len()).rev() {
-            let node = &nodes[index];
-            let taken: BTreeSet<u64> = node.inputs.iter().map(|tensor| tensor.storage).collect();
-            let mut born = std::mem::take(&mut born_inside[index]);
-            let returned: BTreeSet<u64> = node.outputs.iter().map(|tensor| tensor.storage).collect();
-            for id in returned.difference(&taken) {
-                if born.insert(*id) {
-                    births.entry(*id).or_default().push(2 * index + 1);
-                }
-            }
-            if let Some(parent) = tree.parents[index].filter(|_| !born.is_empty()) {
-                let outer = &mut born_inside[parent];
-                if outer.len() < born.len() {
-                    std::mem::swap(outer, &mut born); // the smaller set moves
-                }
-                outer.extend(born);
-            }
+        let mut births = told_births(nodes, tree);
+        let untold = untold_births(nodes, tree);
+        for birth in &untold {
+            births.entry(birth.id).or_default().push(2 * birth.node);
         }
-        for moments in births.values_mut() {
-            moments.reverse(); // they were found from the end
+        births.values_mut().for_each(|moments| moments.sort_unstable());
+        let mut generations = Generations { births, ends: tree.ends.clone(), unexplained: BTreeMap::new() };
+        for birth in untold.iter().filter(|birth| !birth.is_explained) {
+            generations.unexplained.insert(generations.taken(birth.node, birth.id), birth.graph);
         }
-        Generations { births, ends: tree.ends.clone() }
+        generations
+    }
+
+    /// Storages that only kernels can have made which the trace does not have, each with the compiled graph that shows it.
+    pub fn unexplained(&self) -> &BTreeMap<StorageKey, Option<usize>> {
+        &self.unexplained
+    }
+
+    /// Whether node `index` itself brought the storage into the world that it returns under an id.
+    pub fn is_birthplace(&self, index: usize, id: u64) -> bool {
+        self.births.get(&id).is_some_and(|births| births.binary_search(&(2 * index + 1)).is_ok())
+    }
+
+    /// Whether the trace tells where a storage was born.
+    pub fn is_told(&self, key: StorageKey) -> bool {
+        key.generation > 0 && self.births[&key.id][key.generation - 1] % 2 == 1
+    }
+
+    /// Whether a storage was born as node `index` began, without the trace telling of it.
+    pub fn is_untold_birth(&self, index: usize, key: StorageKey) -> bool {
+        key.generation > 0 && self.births[&key.id][key.generation - 1] == 2 * index
     }
 
     /// The storage that node `index` means by an id among its arguments.
@@ -80,4 +104,77 @@ impl Generations {
         let generation = self.births.get(&id).map_or(0, |births| births.partition_point(|&birth| birth <= moment));
         StorageKey { id, generation }
     }
+}
+
+/// Births that the trace tells of: an id returned and not taken.
+fn told_births(nodes: &[Node], tree: &Tree) -> BTreeMap<u64, Vec<usize>> {
+    let mut births: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    let mut born_inside: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); nodes.len()];
+    for index in (0..nodes.len()).rev() {
+        let node = &nodes[index];
+        let mut born = std::mem::take(&mut born_inside[index]);
+        if !matches!(node.kind, Kind::Collective(_)) {
+            let taken: BTreeSet<u64> = node.inputs.iter().map(|tensor| tensor.storage).collect();
+            let returned: BTreeSet<u64> = node.outputs.iter().map(|tensor| tensor.storage).collect();
+            for id in returned.difference(&taken) {
+                if born.insert(*id) {
+                    births.entry(*id).or_default().push(2 * index + 1);
+                }
+            }
+        }
+        if let Some(parent) = tree.parents[index].filter(|_| !born.is_empty()) {
+            let outer = &mut born_inside[parent];
+            if outer.len() < born.len() {
+                std::mem::swap(outer, &mut born); // the smaller set moves
+            }
+            outer.extend(born);
+        }
+    }
+    births
+}
+
+/// A birth that the trace does not tell of.
+struct Untold {
+    id: u64,
+    /// The node that shows the storage first.
+    node: usize,
+    /// The compiled graph that the node is in.
+    graph: Option<usize>,
+    /// The node itself wrote the storage.
+    is_explained: bool,
+}
+
+fn untold_births(nodes: &[Node], tree: &Tree) -> Vec<Untold> {
+    let (mut seen, mut untold) = (BTreeSet::new(), Vec::new());
+    let mut graphs: Vec<Option<usize>> = Vec::with_capacity(nodes.len());
+    for (index, node) in nodes.iter().enumerate() {
+        let parent = tree.parents[index];
+        let graph = parent.and_then(|parent| if is_graph(&nodes[parent]) { Some(parent) } else { graphs[parent] });
+        graphs.push(graph);
+        let mut firsts = BTreeSet::new();
+        for tensor in node.inputs.iter().filter(|tensor| tensor.bytes > 0) {
+            let id = tensor.storage;
+            let is_new = !seen.contains(&id) && (graph.is_some() || node.name == ACCUMULATE_GRADIENT);
+            let is_place = graph.is_some_and(|graph| parent == Some(graph) && is_result_place(node, id, &nodes[graph]));
+            if (is_new || is_place) && firsts.insert(id) {
+                let is_explained = is_place || node.kind == Kind::Kernel;
+                untold.push(Untold { id, node: index, graph, is_explained });
+            }
+        }
+        seen.extend(node.inputs.iter().chain(&node.outputs).map(|tensor| tensor.storage));
+    }
+    untold
+}
+
+/// A compiled graph that shows what it takes.
+fn is_graph(node: &Node) -> bool {
+    node.kind == Kind::Range && node.name.starts_with(COMPILED_GRAPH) && !node.inputs.is_empty()
+}
+
+/// Whether an operator is given the storage as the place for its result and for nothing else, and the graph does not take it.
+fn is_result_place(node: &Node, id: u64, graph: &Node) -> bool {
+    let mut uses = node.inputs.iter().filter(|tensor| tensor.storage == id).peekable();
+    uses.peek().is_some()
+        && uses.all(|tensor| tensor.access.out)
+        && graph.inputs.iter().all(|input| input.storage != id)
 }

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::collective::{self, Access, Layer};
+use super::schema;
 use crate::Fault;
 
 /// A node of the trace, reduced to what the import needs.
@@ -23,8 +25,8 @@ pub(super) struct Node {
     pub parent: u64,
     /// Such as `aten::mm`.
     pub name: String,
-    /// An operator of the dispatcher: it has a schema. Ranges and autograd functions have none.
-    pub is_operator: bool,
+    /// What it is.
+    pub kind: Kind,
     /// The schema says that the operator writes an argument.
     pub declares_write: bool,
     /// Tensors taken.
@@ -33,17 +35,39 @@ pub(super) struct Node {
     pub outputs: Vec<Tensor>,
 }
 
+/// What a node is, by its name, its schema and what the recorder says of its kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An operator of the dispatcher: it has a schema.
+    Operator {
+        /// It takes tensors, by its schema.
+        takes_tensors: bool,
+        /// It only asks for a tensor's description.
+        is_query: bool,
+    },
+    /// A kernel that a compiler made (Triton): it has no schema, and all its tensors stand among its inputs.
+    Kernel,
+    /// A part of a collective.
+    Collective(Layer),
+    /// A range, an autograd function, a thread: what happens, happens inside.
+    Range,
+}
+
 /// A tensor of a node.
 #[derive(Debug)]
 pub(super) struct Tensor {
+    /// The tensor's id: an address, reused after death.
+    pub id: u64,
     /// The storage's id as in the trace: an address, reused after death.
     pub storage: u64,
     /// Bytes from the storage's begin to the end of the furthest element.
     pub bytes: u64,
+    /// The trace has no strides for it; its bytes are those of a dense tensor of so many elements.
+    pub dense: bool,
     /// Where it stands.
     pub device: Device,
-    /// An input that the operator's schema declares as written.
-    pub written: bool,
+    /// With an input: what the node does with it.
+    pub access: Access,
 }
 
 /// Where a tensor stands.
@@ -57,15 +81,19 @@ pub(super) enum Device {
     Accelerator(String),
 }
 
-/// Parses the text and brings the nodes into the order of their ids.
-pub(super) fn parse(text: &[u8]) -> Result<Vec<Node>, Fault> {
+/// Parses the text and brings the nodes into the order of their ids. The second result counts the nodes of id 0: a
+/// recorder that fails while a call begins (it cannot describe a nested tensor, for one) writes that instead of an id.
+pub(super) fn parse(text: &[u8]) -> Result<(Vec<Node>, u64), Fault> {
     #[derive(Deserialize)]
     struct Document {
         nodes: Vec<Node>,
     }
     let Document { mut nodes } = serde_json::from_slice(text).map_err(|e| Fault::from_json(&e))?;
+    let all = nodes.len();
+    nodes.retain(|node| node.id != 0);
     nodes.sort_by_key(|node| node.id);
-    Ok(nodes)
+    let damaged = (all - nodes.len()) as u64;
+    Ok((nodes, damaged))
 }
 
 /// Who encloses whom, by index into the nodes.
@@ -136,17 +164,48 @@ impl TryFrom<RawNode> for Node {
 
     fn try_from(raw: RawNode) -> Result<Node, String> {
         let node = |what: &str| format!("node {} ({}): {what}", raw.id, raw.name);
-        let attribute = raw.attrs.iter().find(|attribute| attribute.name == "op_schema");
-        let schema = attribute.and_then(|found| found.value.as_str()).or(raw.op_schema.as_deref()).unwrap_or("");
+        let attribute = |name: &str| raw.attrs.iter().find(|attribute| attribute.name == name)?.value.as_str();
+        let schema = attribute("op_schema").or(raw.op_schema.as_deref()).unwrap_or("");
         let parent = raw.ctrl_deps.or(raw.parent).ok_or_else(|| node("neither \"ctrl_deps\" nor \"parent\""))?;
-        let writes = written_arguments(schema);
+        let arguments = schema::arguments(schema);
+        let kind = kind(&raw.name, schema, attribute("kernel_backend").unwrap_or(""));
+        let declares_write = arguments.iter().any(|argument| argument.written);
+        let by_names = !declares_write && (kind == Kind::Collective(Layer::Operator) || raw.name.starts_with("fsdp::"));
+        let accesses = if by_names {
+            collective::by_names(&raw.name, &arguments)
+        } else {
+            let is_out = |argument: &schema::Argument| argument.written && argument.name.starts_with("out");
+            let access =
+                |argument: &schema::Argument| Access { read: true, written: argument.written, out: is_out(argument) };
+            arguments.iter().map(access).collect()
+        };
+        let beyond = match kind {
+            Kind::Collective(Layer::Backend) => collective::by_backend(&raw.name),
+            _ => Access::READ,
+        };
         let inputs = Lists::of(&raw.inputs, raw.input_shapes.as_ref(), raw.input_types.as_ref());
-        let inputs = inputs.and_then(|lists| lists.tensors(&writes)).map_err(|e| node(&format!("inputs: {e}")))?;
+        let inputs =
+            inputs.and_then(|lists| lists.tensors(&accesses, beyond)).map_err(|e| node(&format!("inputs: {e}")))?;
         let outputs = Lists::of(&raw.outputs, raw.output_shapes.as_ref(), raw.output_types.as_ref());
-        let outputs = outputs.and_then(|lists| lists.tensors(&[])).map_err(|e| node(&format!("outputs: {e}")))?;
-        let (is_operator, declares_write) = (!schema.is_empty(), writes.contains(&true));
-        Ok(Node { id: raw.id, parent, name: raw.name, is_operator, declares_write, inputs, outputs })
+        let outputs =
+            outputs.and_then(|lists| lists.tensors(&[], Access::READ)).map_err(|e| node(&format!("outputs: {e}")))?;
+        let declares_write = inputs.iter().any(|tensor| tensor.access.written) || declares_write;
+        Ok(Node { id: raw.id, parent, name: raw.name, kind, declares_write, inputs, outputs })
     }
+}
+
+/// What a node is. Inductor names its Triton kernels `triton_…`; recorders since PyTorch 2.3 also say which compiler made
+/// them. Its kernels for the CPU appear only on request, as `…cpp_fused_…`.
+fn kind(name: &str, schema: &str, kernel_backend: &str) -> Kind {
+    if let Some(layer) = collective::layer(name, !schema.is_empty()) {
+        return Kind::Collective(layer);
+    }
+    if !schema.is_empty() {
+        let takes_tensors = schema::arguments(schema).iter().any(|argument| argument.has_tensors);
+        return Kind::Operator { takes_tensors, is_query: schema::is_query(name, schema) };
+    }
+    let is_kernel = !kernel_backend.is_empty() || name.starts_with("triton_") || name.contains("cpp_fused_");
+    if is_kernel { Kind::Kernel } else { Kind::Range }
 }
 
 /// The parallel lists of one side of a node, whichever layout they came from.
@@ -184,13 +243,14 @@ impl<'a> Lists<'a> {
         Ok(lists)
     }
 
-    /// All tensors of the side, those in lists too. `writes` says of each argument whether it is written.
-    fn tensors(&self, writes: &[bool]) -> Result<Vec<Tensor>, String> {
+    /// All tensors of the side, those in lists too. `accesses` says of each argument what the node does with it, `beyond`
+    /// of those that the schema does not name.
+    fn tensors(&self, accesses: &[Access], beyond: Access) -> Result<Vec<Tensor>, String> {
         let mut tensors = Vec::new();
         for (at, (value, kind)) in self.values.iter().zip(self.types).enumerate() {
             if kind.as_str().is_some_and(|kind| kind.contains("Tensor")) {
-                let written = writes.get(at).copied().unwrap_or(false);
-                collect(value, self.shapes.get(at), self.strides.get(at), written, &mut tensors)?;
+                let access = accesses.get(at).copied().unwrap_or(beyond);
+                collect(value, self.shapes.get(at), self.strides.get(at), access, &mut tensors)?;
             }
         }
         Ok(tensors)
@@ -202,7 +262,7 @@ fn collect(
     value: &Value,
     shape: Option<&Value>,
     strides: Option<&Value>,
-    written: bool,
+    access: Access,
     to: &mut Vec<Tensor>,
 ) -> Result<(), String> {
     let Value::Array(parts) = value else { return Ok(()) }; // an absent optional tensor is a text
@@ -210,74 +270,52 @@ fn collect(
     if !is_tensor {
         for (at, part) in parts.iter().enumerate() {
             let (shape, strides) = (shape.and_then(|list| list.get(at)), strides.and_then(|list| list.get(at)));
-            collect(part, shape, strides, written, to)?;
+            collect(part, shape, strides, access, to)?;
         }
         return Ok(());
     }
-    let [_, storage, offset, elements, element_bytes, Value::String(device)] = &parts[..] else {
+    let [id, storage, offset, elements, element_bytes, Value::String(device)] = &parts[..] else {
         return Err(format!("a tensor has six parts, found {}", short(value)));
     };
     let number = |part: &Value, what: &str| {
         part.as_u64().ok_or_else(|| format!("{what} is {}, a whole number from 0 is needed", short(part)))
     };
-    number(&parts[0], "a tensor's id")?;
+    let id = number(id, "a tensor's id")?;
     let storage = number(storage, "a storage's id")?;
     let sizes = [number(offset, "offset")?, number(elements, "elements")?, number(element_bytes, "bytes per element")?];
-    let bytes = reach(sizes, shape, strides).ok_or_else(|| format!("{} reaches beyond 2^64 bytes", short(value)))?;
+    let strided = strided_end(sizes, shape, strides);
+    let bytes = bytes_to(strided.unwrap_or_else(|| dense_end(sizes)), sizes)
+        .ok_or_else(|| format!("{} reaches beyond 2^64 bytes", short(value)))?;
     let device = match device.as_str() {
         "" => return Ok(()), // an undefined tensor has no storage
         "cpu" => Device::Host,
         "meta" => Device::Meta,
         other => Device::Accelerator(other.to_owned()),
     };
-    to.push(Tensor { storage, bytes, device, written });
+    to.push(Tensor { id, storage, bytes, dense: strided.is_none(), device, access });
     Ok(())
 }
 
-/// Trap 2: bytes from the storage's begin to the end of the furthest element. Without strides a tensor is taken as
-/// dense. `None` if the number does not fit.
-fn reach([offset, elements, element_bytes]: [u64; 3], shape: Option<&Value>, strides: Option<&Value>) -> Option<u64> {
-    if elements == 0 {
-        return Some(0);
-    }
+/// Trap 2: where the furthest element ends, in elements from the storage's begin. `None`: the trace has no strides for the
+/// tensor. `Some(None)`: the number does not fit.
+fn strided_end([offset, ..]: [u64; 3], shape: Option<&Value>, strides: Option<&Value>) -> Option<Option<u64>> {
     let numbers = |list: Option<&Value>| -> Option<Vec<u64>> { list?.as_array()?.iter().map(Value::as_u64).collect() };
-    let end = match (numbers(shape), numbers(strides)) {
-        (Some(shape), Some(strides)) if shape.len() == strides.len() => {
-            let far =
-                |end: u64, (&count, &stride): (&u64, &u64)| end.checked_add(count.checked_sub(1)?.checked_mul(stride)?);
-            shape.iter().zip(&strides).try_fold(offset.checked_add(1)?, far)?
-        }
-        _ => offset.checked_add(elements)?,
-    };
-    end.checked_mul(element_bytes)
+    let (shape, strides) = (numbers(shape)?, numbers(strides)?);
+    if shape.len() != strides.len() {
+        return None;
+    }
+    let far = |end: u64, (&count, &stride): (&u64, &u64)| end.checked_add(count.checked_sub(1)?.checked_mul(stride)?);
+    Some(offset.checked_add(1).and_then(|end| shape.iter().zip(&strides).try_fold(end, far)))
 }
 
-/// Which arguments an operator's schema declares as written: `aten::add_.Tensor(Tensor(a!) self, Tensor other, *, …)`.
-/// The star that opens the keyword arguments takes no place among the values.
-fn written_arguments(schema: &str) -> Vec<bool> {
-    let Some(open) = schema.find('(') else { return Vec::new() };
-    let (mut depth, mut writes, mut argument) = (0usize, Vec::new(), String::new());
-    let mut end_argument = |argument: &mut String| {
-        if !matches!(argument.trim(), "" | "*") {
-            writes.push(argument.contains('!'));
-        }
-        argument.clear();
-    };
-    for letter in schema[open + 1..].chars() {
-        match letter {
-            ')' if depth == 0 => break,
-            ',' if depth == 0 => {
-                end_argument(&mut argument);
-                continue;
-            }
-            '(' | '[' => depth += 1,
-            ')' | ']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        argument.push(letter);
-    }
-    end_argument(&mut argument);
-    writes
+/// The same for a tensor that is taken as dense.
+fn dense_end([offset, elements, _]: [u64; 3]) -> Option<u64> {
+    offset.checked_add(elements)
+}
+
+/// Bytes to the end of the furthest element; none if there is no element.
+fn bytes_to(end: Option<u64>, [_, elements, element_bytes]: [u64; 3]) -> Option<u64> {
+    if elements == 0 { Some(0) } else { end?.checked_mul(element_bytes) }
 }
 
 /// A value's text, shortened for a message.
@@ -295,6 +333,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn reach(sizes: [u64; 3], shape: Option<&Value>, strides: Option<&Value>) -> Option<u64> {
+        bytes_to(strided_end(sizes, shape, strides).unwrap_or_else(|| dense_end(sizes)), sizes)
+    }
+
     #[test]
     fn reach_follows_strides() {
         let reach_of = |sizes, shape: Value, strides: Value| reach(sizes, Some(&shape), Some(&strides));
@@ -309,17 +351,26 @@ mod tests {
     }
 
     #[test]
-    fn written_arguments_are_those_with_a_mark() {
-        assert_eq!(written_arguments("aten::mm(Tensor self, Tensor mat2) -> Tensor"), [false, false]);
-        assert_eq!(
-            written_arguments("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"),
-            [true, false, false]
-        );
-        assert_eq!(
-            written_arguments("f(Tensor x, int[2] pad=[0, 0], *, Tensor(a!)[] out) -> ()"),
-            [false, false, true]
-        );
-        assert_eq!(written_arguments("aten::new() -> Tensor(a!)"), [false; 0]);
-        assert_eq!(written_arguments("no parentheses"), [false; 0]);
+    fn kinds_are_known_by_schema_backend_and_name() {
+        let operator = |takes_tensors, is_query| Kind::Operator { takes_tensors, is_query };
+        let rows = [
+            ("aten::mm", "aten::mm(Tensor self, Tensor mat2) -> Tensor", "", operator(true, false)),
+            ("aten::size", "aten::size.int(Tensor self, int dim) -> int", "", operator(true, true)),
+            ("aten::empty", "aten::empty.memory_format(SymInt[] size) -> Tensor", "", operator(false, false)),
+            ("triton_poi_fused_add_0", "", "triton", Kind::Kernel),
+            ("my_kernel", "", "triton", Kind::Kernel),
+            ("triton_red_fused_sum_3", "", "", Kind::Kernel),
+            ("graph_0_cpp_fused_add_0", "", "", Kind::Kernel),
+            (
+                "c10d::allreduce_",
+                "c10d::allreduce_(Tensor[] tensors) -> Tensor[]",
+                "",
+                Kind::Collective(Layer::Operator),
+            ),
+            ("MmBackward0", "", "", Kind::Range),
+        ];
+        for (name, schema, backend, expected) in rows {
+            assert_eq!(kind(name, schema, backend), expected, "{name}");
+        }
     }
 }

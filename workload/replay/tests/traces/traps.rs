@@ -1,49 +1,8 @@
 //! Execution traces made by hand, one for each trap and for each layout that traces have.
 
-use replay::{Event, Fault, Lifetime, Storage, Workload};
+use crate::hand::{ADD, COPY, EMPTY, MM, import, node, row, side, tensor, told};
+use replay::{Fault, Lifetime, Storage};
 use serde_json::{Value, json};
-
-/// `[tensor id, storage id, offset, elements, bytes per element, device]`.
-fn tensor(storage: u64, elements: u64) -> Value {
-    json!([storage + 1000, storage, 0, elements, 4, "cpu"])
-}
-
-/// One side of a node in the layout of schema 1.0.2: tensors of one dimension, no strides.
-fn side(tensors: &[Value]) -> Value {
-    let types = vec!["Tensor(float)"; tensors.len()];
-    let shapes: Vec<Value> = tensors.iter().map(|tensor| json!([tensor[3]])).collect();
-    json!({"values": tensors, "shapes": shapes, "types": types})
-}
-
-fn node(id: u64, parent: u64, name: &str, schema: &str, inputs: &[Value], outputs: &[Value]) -> Value {
-    json!({"id": id, "name": name, "ctrl_deps": parent, "inputs": side(inputs), "outputs": side(outputs),
-        "attrs": [{"name": "op_schema", "type": "string", "value": schema}]})
-}
-
-fn import(schema: &str, nodes: &[Value]) -> Result<Workload, Fault> {
-    Workload::from_bytes("hand", json!({"schema": schema, "nodes": nodes}).to_string().as_bytes())
-}
-
-/// Operations as `(name, bytes read, bytes written)` and deaths as `("", bytes, [])`, in order.
-fn told(workload: &Workload) -> Vec<(String, Vec<u64>, Vec<u64>)> {
-    let bytes = |set: &[u32]| set.iter().map(|&index| workload.storages()[index as usize].bytes).collect::<Vec<_>>();
-    let tell = |event: &Event| match event {
-        Event::Op { name, reads, writes, .. } => {
-            (workload.op_names()[*name as usize].clone(), bytes(reads), bytes(writes))
-        }
-        &Event::Death(index) => (String::new(), bytes(&[index]), Vec::new()),
-    };
-    workload.events().iter().map(tell).collect()
-}
-
-fn row(name: &str, reads: &[u64], writes: &[u64]) -> (String, Vec<u64>, Vec<u64>) {
-    (name.to_owned(), reads.to_vec(), writes.to_vec())
-}
-
-const MM: &str = "aten::mm(Tensor self, Tensor mat2) -> Tensor";
-const EMPTY: &str = "aten::empty.memory_format(SymInt[] size) -> Tensor";
-const COPY: &str = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)";
-const ADD: &str = "aten::add_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)";
 
 /// A weight of 400 bytes, an input of 40; the result's id 7 is used again, by a larger storage, after its death.
 fn reused_id() -> Vec<Value> {
@@ -67,13 +26,21 @@ fn reused_id_told() -> Vec<(String, Vec<u64>, Vec<u64>)> {
 }
 
 #[test]
-fn both_schemas_and_their_chakra_names_are_known() {
-    for schema in ["1.0.2", "1.0.2-chakra.0.0.4", "1.1.1", "1.1.1-chakra.0.0.4"] {
+fn all_schemas_and_their_chakra_names_are_known() {
+    for schema in [
+        "1.0.2",
+        "1.0.2-chakra.0.0.4",
+        "1.0.3",
+        "1.0.4-chakra.0.0.4",
+        "1.1.0-chakra.0.0.4",
+        "1.1.1",
+        "1.1.1-chakra.0.0.4",
+    ] {
         let workload = import(schema, &reused_id()).unwrap();
         assert_eq!(told(&workload), reused_id_told(), "{schema}");
         assert_eq!(workload.storages().iter().filter(|storage| storage.persistent).count(), 2);
     }
-    for schema in ["1.0.1", "1.0.20", "1.1.0-chakra.0.0.4", "1.1.10", "2.0", ""] {
+    for schema in ["1.0.1", "1.0.20", "1.0.30-chakra.0.0.4", "1.1.10", "2.0", ""] {
         let Err(Fault::UnknownSchema { found }) = import(schema, &reused_id()) else { panic!("{schema} was imported") };
         assert_eq!(found, schema);
     }
