@@ -26,7 +26,7 @@ mod link;
 mod profile;
 mod time;
 
-pub use conductor::Conductor;
+pub use conductor::{Conductor, Seat, Turns};
 pub use config::{AdapterSetup, HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes};
 pub use cpu_mapping::StoresWait;
 pub use dxgkrnl::{
