@@ -2,6 +2,8 @@
 //! before are done with them. An allocation that several devices have open lives until its last binding is buried: each
 //! device waits for its own commands, so a device that says AssumeNotInUse speaks for itself only.
 
+use std::collections::BTreeSet;
+
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{DestroyFlags, Refusal, Reply};
@@ -40,7 +42,7 @@ impl Adapter {
         self.destroy_group(cx, device, numbers, resource, &after, synchronous);
         Ok(match synchronous {
             // spec: memory §6.2: the call returns when the memory is reclaimed
-            Some(token) if self.dying.iter().any(|dying| dying.answer == Some(token)) => Answer::Later(token),
+            Some(token) if self.dying.values().any(|dying| dying.answer == Some(token)) => Answer::Later(token),
             Some(token) => self.after_ring(cx, token, Reply::Done),
             None => Answer::Done(Ok(Reply::Done)),
         })
@@ -108,7 +110,7 @@ impl Adapter {
             if dying.answer.is_some() && self.begin_wait(cx, &dying.after, WaitMode::All, Waiter::Burial) {
                 self.due.push_back(Waiter::Burial);
             }
-            self.dying.push_back(dying);
+            self.add_dying(dying);
         }
         // What all have destroyed and some still use: its pages are the first to go.
         for id in ids {
@@ -148,28 +150,52 @@ impl Adapter {
 
     /// Ends the destroyed allocations whose last use is over.
     pub fn bury_dead(&mut self, cx: &mut Cx<'_>) {
-        self.bury_where(cx, |adapter, dying| dying.after.iter().all(|point| adapter.is_past(point)));
+        // This is asked after every turn of the machine, and hardly ever one is over: only those are looked at whose first point has passed.
+        let mut passed = BTreeSet::new();
+        let mut blocked = std::mem::take(&mut self.dying_at);
+        blocked.retain(|fence, dying| {
+            while let Some(&(value, number)) = dying.first()
+                && self.is_past(&FencePoint { fence: *fence, value })
+            {
+                dying.pop_first();
+                passed.insert(number);
+            }
+            !dying.is_empty()
+        });
+        self.dying_at = blocked;
+        for number in passed {
+            match self.dying[&number].after.iter().find(|point| !self.is_past(point)).copied() {
+                Some(point) => _ = self.dying_at.entry(point.fence).or_default().insert((point.value, number)),
+                None => self.end_dying(cx, number),
+            }
+        }
     }
 
     /// Ends the destroyed allocations of a device whose queues have stopped.
     pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: u64) {
-        self.bury_where(cx, |_, dying| dying.device == device);
+        let its: Vec<u64> =
+            self.dying.iter().filter(|(_, dying)| dying.device == device).map(|(number, _)| *number).collect();
+        for waiting in self.dying_at.values_mut() {
+            waiting.retain(|(_, number)| its.binary_search(number).is_err());
+        }
+        self.dying_at.retain(|_, waiting| !waiting.is_empty());
+        its.into_iter().for_each(|number| self.end_dying(cx, number));
     }
 
-    fn bury_where(&mut self, cx: &mut Cx<'_>, over: impl Fn(&Adapter, &Dying) -> bool) {
-        let mut at = 0;
-        // After every turn of the machine each is looked at, and hardly ever one is over.
-        while let Some(dying) = self.dying.get(at) {
-            if !over(self, dying) {
-                at += 1;
-                continue;
-            }
-            let dying = self.dying.remove(at).expect("just seen");
-            let answer = dying.answer;
-            self.bury(cx, dying);
-            if let Some(token) = answer {
-                self.answer_after_ring(token, Reply::Done);
-            }
+    /// Allocations wait for the first point of what may still use them, and then for the next.
+    fn add_dying(&mut self, dying: Dying) {
+        let number = self.dying.last_key_value().map_or(0, |(last, _)| last + 1);
+        let first = dying.after[0];
+        self.dying_at.entry(first.fence).or_default().insert((first.value, number));
+        self.dying.insert(number, dying);
+    }
+
+    fn end_dying(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let dying = self.dying.remove(&number).expect("just seen");
+        let answer = dying.answer;
+        self.bury(cx, dying);
+        if let Some(token) = answer {
+            self.answer_after_ring(token, Reply::Done);
         }
     }
 
@@ -238,7 +264,7 @@ impl Adapter {
     // spec: memory §6.2, memory §10.1
     fn leave(&mut self, binding: &Allocation, process: ProcessId) -> Option<vidmm::Work<FenceId>> {
         let living = self.allocations.iter().map(|(_, other)| other);
-        let dying = self.dying.iter().flat_map(|dying| &dying.bindings);
+        let dying = self.dying.values().flat_map(|dying| &dying.bindings);
         let others: Vec<u64> =
             living.chain(dying).filter(|other| other.vidmm == binding.vidmm).map(|other| other.device).collect();
         let same_process = others.iter().any(|device| self.devices[*device].process == process);

@@ -206,7 +206,8 @@ impl Adapter {
         let heard = self.doorbells.iter().find(rings).filter(|_| self.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
         // A stopped adapter builds nothing any more: what its memory manager still had to say is void.
-        self.vidmm.check_invariants(lent)
+        let elsewhere: Vec<PageRun> = lent.iter().copied().chain(self.pages.grown()).collect();
+        self.vidmm.check_invariants(&elsewhere)
     }
 
     fn check_displays(&self) -> Checked {
@@ -252,7 +253,7 @@ impl Adapter {
 
     /// Every binding, alive or waiting for its last use.
     fn bindings(&self) -> impl Iterator<Item = &Allocation> {
-        let dying = self.dying.iter().flat_map(|dying| &dying.bindings);
+        let dying = self.dying.values().flat_map(|dying| &dying.bindings);
         self.allocations.iter().map(|(_, binding)| binding).chain(dying)
     }
 
@@ -318,7 +319,7 @@ impl Adapter {
     fn check_resources(&self) -> Checked {
         for (number, body) in self.resource_bodies.iter() {
             let living = self.resources.iter().filter(|(_, resource)| resource.body == number).count();
-            let dying = self.dying.iter().filter(|dying| dying.resource_body == Some(number)).count();
+            let dying = self.dying.values().filter(|dying| dying.resource_body == Some(number)).count();
             let holds = body.holds as usize;
             ensure(living + dying == holds, "allocations", || {
                 format!("resource body {number} has {living} holders, {dying} dying, and counts {holds}")
@@ -379,6 +380,6 @@ impl Adapter {
         }
         self.displays.add_to(digest);
         digest.add("flips", &"", &self.packets.flips);
-        digest.add("destroyed", &"", &self.dying);
+        digest.add("destroyed", &"", &self.dying.values().collect::<Vec<_>>());
     }
 }

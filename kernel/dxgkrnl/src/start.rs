@@ -4,7 +4,7 @@ pub(crate) mod caps;
 mod describe;
 mod segments;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use ddi::{
@@ -239,7 +239,9 @@ impl Adapter {
             fence_opens: Store::default(),
             common: Default::default(),
             peers: Default::default(),
-            dying: VecDeque::new(),
+            dying: BTreeMap::new(),
+            dying_at: BTreeMap::new(),
+            half_fences: BTreeSet::new(),
             registrations: Store::default(),
             ring: PagingRing::new(device, context, has_addresses),
             cpu_mappings: Default::default(),
