@@ -31,6 +31,7 @@ use softgpu::{DataMode, Running, SoftGpu};
 use wddm_types::{AdapterIndex, PAGE_BYTES, ProcessId, RawHandle};
 
 pub use self::adapter::HostAdapter;
+pub(crate) use self::inspect::kernel_failed;
 use crate::config::{HostConfig, Mode};
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;

@@ -29,7 +29,7 @@ mod profile;
 mod time;
 
 pub use amount::{AmountError, parse_bytes, scaled, split as split_amount};
-pub use conductor::Conductor;
+pub use conductor::{Conductor, Seat, Turns};
 pub use config::{
     AdapterSetup, HostConfig, Mode, WrapMiniport, WrapPort, directory_table_bytes, page_table_bytes, system_bytes,
 };

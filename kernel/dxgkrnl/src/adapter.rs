@@ -3,7 +3,7 @@
 //! An adapter settles after each turn: waits that were released during the turn are carried out (answers, queues that go
 //! on, paging work), which may release more, until nothing is due.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use ddi::{AdapterCaps, FeatureId, KmdProcess};
@@ -190,6 +190,8 @@ pub struct Adapter {
     /// Events that the machine is to set.
     pub set_events: Vec<EventName>,
     pub pages: KernelPages,
+    /// Fences of 32 bits: looked at whether somebody waits or not.
+    pub half_fences: BTreeSet<u64>,
     pub spaces: BTreeMap<SpaceId, KmdProcess>,
     pub pasids: Pasids,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
@@ -294,6 +296,7 @@ impl Adapter {
         self.lend_ranks(cx);
         self.arm_timeouts(cx);
         self.stop_driver_behind_last();
+        self.shrink_kernel_pages();
         self.meter_nodes(cx.now_ns);
         // What moved for nobody in particular.
         self.emit_untold(cx, ProcessId::SYSTEM, u64::MAX);

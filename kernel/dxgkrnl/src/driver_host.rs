@@ -21,12 +21,43 @@ pub struct KernelPages {
     clients: Option<Arc<dyn ClientMemory>>,
     /// Pages that clients may map.
     shown: BTreeSet<u64>,
+    /// What they have grown by: where such a run begins, and its pages.
+    grown: BTreeMap<u64, u64>,
+    /// Such runs of which no page is used any more, until they are taken back.
+    unused: Vec<PageRun>,
 }
 
 impl KernelPages {
     /// All of `run` is free.
     pub fn new(run: PageRun, clients: Option<Arc<dyn ClientMemory>>) -> KernelPages {
-        KernelPages { free: BTreeMap::from([(run.first, run.count.0)]), clients, shown: BTreeSet::new() }
+        KernelPages {
+            free: BTreeMap::from([(run.first, run.count.0)]),
+            clients,
+            shown: BTreeSet::new(),
+            grown: BTreeMap::new(),
+            unused: Vec::new(),
+        }
+    }
+
+    /// Whether there are so many consecutive pages.
+    pub fn has_room(&self, count: Pages) -> bool {
+        self.free.values().any(|length| *length >= count.0)
+    }
+
+    /// `run` is free, too, until all of it is unused again ([`KernelPages::take_unused`]).
+    pub fn grow(&mut self, run: PageRun) {
+        self.grown.insert(run.first, run.count.0);
+        self.make_free(run);
+    }
+
+    /// The runs that these have grown by.
+    pub fn grown(&self) -> impl Iterator<Item = PageRun> {
+        self.grown.iter().map(|(first, count)| PageRun { first: *first, count: Pages(*count) })
+    }
+
+    /// A run that these have grown by and of which no page is used any more: it is somebody else's again.
+    pub fn take_unused(&mut self) -> Option<PageRun> {
+        self.unused.pop()
     }
 
     /// Consecutive pages, or `None`.
@@ -57,6 +88,30 @@ impl KernelPages {
         {
             clients.ends(CpuPlace::System, run);
         }
+        let (first, length) = self.make_free(run);
+        let end = first + length;
+        let whole = |(at, count): (&u64, &u64)| (*at + *count <= end).then_some((*at, *count));
+        let unused: Vec<_> = self.grown.range(first..end).filter_map(whole).collect();
+        for (at, count) in unused {
+            self.grown.remove(&at);
+            self.cut(at, count);
+            self.unused.push(PageRun { first: at, count: Pages(count) });
+        }
+    }
+
+    /// Takes a part of a free range out of it.
+    fn cut(&mut self, at: u64, count: u64) {
+        let (&first, &length) = self.free.range(..=at).next_back().expect("all of it is free");
+        self.free.remove(&first);
+        for (from, to) in [(first, at), (at + count, first + length)] {
+            if from < to {
+                self.free.insert(from, to - from);
+            }
+        }
+    }
+
+    /// Joins pages to the free ones. The range in which they are then.
+    fn make_free(&mut self, run: PageRun) -> (u64, u64) {
         let (mut first, mut length) = (run.first, run.count.0);
         if let Some((&before, &before_length)) = self.free.range(..first).next_back() {
             assert!(before + before_length <= first, "pages given back twice");
@@ -74,6 +129,7 @@ impl KernelPages {
             }
         }
         self.free.insert(first, length);
+        (first, length)
     }
 }
 

@@ -43,6 +43,7 @@ mod held;
 mod interrupt;
 mod invariant;
 mod io_mmu;
+mod kernel_room;
 mod keyed_mutex;
 mod lock;
 mod machine;

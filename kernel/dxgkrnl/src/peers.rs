@@ -35,7 +35,7 @@ impl Adapter {
         if u64::from(number) >= shared_words::peer::LANES {
             return;
         }
-        let Some(page) = self.pages.take(Pages(1)) else { return };
+        let Some(page) = self.take_kernel_pages(Pages(1)) else { return };
         self.memory.fill(page.first * PAGE_BYTES, PAGE_BYTES, 0);
         self.peers = Peers { inbox: Some(page), linear: caps.linear_storage };
         self.miniport.peer_doorbells().expect("it has them").set_inbox(number, page.first * PAGE_BYTES);

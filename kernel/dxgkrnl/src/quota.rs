@@ -95,6 +95,17 @@ impl Kind {
             Kind::Queued => "queued packets",
         }
     }
+
+    /// What it is called where it is set.
+    fn key(self) -> &'static str {
+        match self {
+            Kind::Handles => "handles",
+            Kind::SyncObjects => "sync_objects",
+            Kind::CommittedBytes => "memory",
+            Kind::MemoryFiles => "descriptors",
+            Kind::Queued => "queued",
+        }
+    }
 }
 
 /// The accounts that processes have.
@@ -154,7 +165,12 @@ impl Room {
             None => "the process has".to_owned(),
             Some(AccountId(account)) => format!("the processes of account {account} have"),
         };
-        let reason = format!("limit of {}: {whose} {used} of {limit}, and {wanted} more are asked for", kind.name());
+        let section = if left.of_account.is_none() { "process" } else { "user" };
+        let reason = format!(
+            "limit of {}: {whose} {used} of {limit}, and {wanted} more are asked for; who serves the kernel can raise it ({section}.{} of the configuration)",
+            kind.name(),
+            kind.key(),
+        );
         Some(refuse(NtStatus::NO_MEMORY, Blame::Quota, reason))
     }
 }

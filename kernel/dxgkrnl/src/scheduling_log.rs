@@ -113,7 +113,7 @@ impl Adapter {
 
     /// Where memory is short a node has none.
     fn make_scheduling_log(&mut self, cx: &mut Cx<'_>, node: NodeId) -> Option<usize> {
-        let run = self.pages.take(Pages(2 * LOG_PAGES.0))?;
+        let run = self.take_kernel_pages(Pages(2 * LOG_PAGES.0))?;
         let space = self.processes[&ProcessId::SYSTEM].space;
         let Ok(va) = self.map_pages(cx, space, run, true) else {
             self.defer_pages(run);

@@ -4,7 +4,7 @@ pub(crate) mod caps;
 mod describe;
 mod segments;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use ddi::{
@@ -240,6 +240,7 @@ impl Adapter {
             common: Default::default(),
             peers: Default::default(),
             dying: VecDeque::new(),
+            half_fences: BTreeSet::new(),
             registrations: Store::default(),
             ring: PagingRing::new(device, context, has_addresses),
             cpu_mappings: Default::default(),

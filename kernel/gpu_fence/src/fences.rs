@@ -48,6 +48,8 @@ pub enum FenceKind {
 /// The fences, and the waits on them. `W` is what the caller wants back when a wait ends.
 pub struct Fences<W> {
     fences: Slots<Fence>,
+    /// Those on which somebody sleeps: kept, so that a look at them costs what they are and not what there is.
+    waited_for: BTreeSet<FenceId>,
     waits: Slots<Wait<W>>,
     /// Waits that have not ended.
     waiting: usize,
@@ -57,7 +59,7 @@ pub struct Fences<W> {
 impl<W> Fences<W> {
     /// No fence.
     pub fn new() -> Self {
-        Fences { fences: Slots::new(), waits: Slots::new(), waiting: 0, registrations: 0 }
+        Fences { fences: Slots::new(), waited_for: BTreeSet::new(), waits: Slots::new(), waiting: 0, registrations: 0 }
     }
 
     /// A new fence, without waiters. Its [`monitored_value`](Self::monitored_value) counts as published: whoever
@@ -84,6 +86,7 @@ impl<W> Fences<W> {
     // spec: sync §6 B8
     pub fn destroy(&mut self, fence: FenceId) -> Sampled<W> {
         let destroyed = self.fences.remove(fence).unwrap_or_else(|| stale(fence));
+        self.waited_for.remove(&fence);
         let mut turn = Turn::default();
         for condition in destroyed.conditions {
             // Absent: a wait that named the fence twice and has ended a moment ago.
@@ -230,7 +233,7 @@ impl<W> Fences<W> {
 
     /// The fences on which somebody sleeps: what an interrupt without a list makes the kernel scan (sync §3.10, §6 B17).
     pub fn with_waiters(&self) -> impl Iterator<Item = FenceId> {
-        self.fences.iter().filter(|(_, fence)| !fence.conditions.is_empty()).map(|(id, _)| id)
+        self.waited_for.iter().copied()
     }
 
     /// From now on every value counts as reached, until the fence is destroyed: its device failed. A wait that also
@@ -268,12 +271,17 @@ impl<W> Fences<W> {
         Sampled { released: turn.released, updates: self.changed(turn.touched) }
     }
 
-    /// The updates of the `touched` fences whose MonitoredValue is no longer what was published.
+    /// The updates of the `touched` fences whose MonitoredValue is no longer what was published. Whoever adds or takes a condition of a
+    /// fence says so here.
     fn changed(&mut self, mut touched: Vec<FenceId>) -> Vec<MonitoredUpdate> {
         // A fence that was touched twice has nothing left to say the second time.
         touched.sort_unstable();
         let mut updates = Vec::new();
         for id in touched {
+            match self.fence(id).conditions.is_empty() {
+                true => self.waited_for.remove(&id),
+                false => self.waited_for.insert(id),
+            };
             let fence = self.fence_mut(id);
             let value = fence.monitored_value();
             if mem::replace(&mut fence.published, value) != value {

@@ -72,10 +72,10 @@ fn import_rows(rows: &mut Rows, summary: &Summary) {
     for imported in &summary.imports {
         let whose = match summary.imports.len() {
             1 => String::new(),
-            _ => format!("{}: ", printable(&imported.workload)),
+            _ => format!("{}: ", line(&imported.workload)),
         };
         for (at, sentence) in imported.sentences().iter().enumerate() {
-            rows.add(if at == 0 { "recording" } else { "" }, format!("{whose}{}", printable(sentence)));
+            rows.add(if at == 0 { "recording" } else { "" }, format!("{whose}{}", line(sentence)));
         }
     }
 }

@@ -17,6 +17,26 @@ impl Host {
         self.hold().answers.remove(&pending.0)
     }
 
+    /// A conductor watches for the answer of a call that one of its players waits for ([`Host::take_watched`]).
+    pub(crate) fn watch(&self, pending: Pending, player: usize) {
+        let mut state = self.hold();
+        let has_come = state.answers.contains_key(&pending.0);
+        state.waiting.watch(pending.0, player);
+        if has_come {
+            state.waiting.answered(pending.0);
+        }
+    }
+
+    /// It watches no more.
+    pub(crate) fn unwatch(&self, pending: Pending) {
+        self.hold().waiting.unwatch(pending.0);
+    }
+
+    /// Names the players whose answers have come since this was asked last.
+    pub(crate) fn take_watched(&self, come: impl FnMut(usize)) {
+        self.hold().waiting.take_come().for_each(come);
+    }
+
     /// Takes the oldest thing that the kernel has told a process by itself.
     pub fn take_notification(&self, process: ProcessId) -> Option<Notification> {
         self.hold().notifications.get_mut(&process)?.pop_front()

@@ -72,13 +72,18 @@ impl DerefMut for Held<'_> {
     }
 }
 
-/// Which threads of this program wait, and for what. In virtual time none: whoever waits lets time pass.
+/// Which threads of this program wait, and for what. In virtual time none: whoever waits lets time pass, or
+/// is one of several that a conductor gives turns to.
 #[derive(Default)]
 pub(super) struct Waiting {
     calls: BTreeMap<Token, Thread>,
     listeners: BTreeMap<ProcessId, Vec<Thread>>,
     /// To be woken when the lock is let go of.
     woken: Vec<Thread>,
+    /// Players whose answers a conductor watches for, by the call's token.
+    watched: BTreeMap<Token, usize>,
+    /// Those whose answer has come, until their conductor hears of it.
+    come: Vec<usize>,
 }
 
 impl Waiting {
@@ -97,9 +102,25 @@ impl Waiting {
         self.listeners.entry(process).or_default().push(std::thread::current());
     }
 
+    /// A conductor watches for the answer of one of its players.
+    pub fn watch(&mut self, token: Token, player: usize) {
+        self.watched.insert(token, player);
+    }
+
+    /// It watches no more.
+    pub fn unwatch(&mut self, token: Token) {
+        self.watched.remove(&token);
+    }
+
+    /// The players whose answers have come since this was asked last.
+    pub fn take_come(&mut self) -> impl Iterator<Item = usize> + '_ {
+        self.come.drain(..)
+    }
+
     /// The call is answered.
     pub fn answered(&mut self, token: Token) {
         self.woken.extend(self.calls.remove(&token));
+        self.come.extend(self.watched.remove(&token));
     }
 
     /// The process is told something.

@@ -52,7 +52,7 @@ impl HostAdapter<'_> {
 }
 
 /// What every call answers afterwards.
-pub(super) fn kernel_failed() -> Refusal {
+pub(crate) fn kernel_failed() -> Refusal {
     let reason = "the kernel failed an assertion, or its driver one".into();
     Refusal { status: NtStatus::DEVICE_REMOVED, blame: Blame::Driver, reason, bytes_to_trim: 0 }
 }

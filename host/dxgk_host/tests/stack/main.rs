@@ -43,6 +43,7 @@ mod lent_local;
 mod levels;
 mod lock_order;
 mod lost_writes;
+mod many_fences;
 mod monitored;
 mod moves_on;
 mod object_names;

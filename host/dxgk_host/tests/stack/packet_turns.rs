@@ -100,12 +100,11 @@ fn buffers_follow_their_memory_through_turns() {
         for (player, link) in links.into_iter().enumerate() {
             let (conductor, failed) = (Arc::clone(&conductor), &failed);
             scope.spawn(move || {
-                conductor.enter(player);
+                let _seat = conductor.enter(player);
                 let run = std::panic::AssertUnwindSafe(|| greedy(conductor.link(player, link), sizes[player], ROUNDS));
                 if std::panic::catch_unwind(run).is_err() {
                     *failed.lock().unwrap() += 1;
                 }
-                conductor.leave(player);
             });
         }
     });

@@ -213,9 +213,8 @@ fn devices_that_do_not_fit_together_take_turns() {
                     // Each has had its turn before the second round, so both have stood still.
                     Mode::Real => greedy(link as Arc<dyn Link>, rounds, Some(together)),
                     Mode::Virtual { .. } => {
-                        conductor.enter(player);
+                        let _seat = conductor.enter(player);
                         greedy(conductor.link(player, link), rounds, None);
-                        conductor.leave(player);
                     }
                 });
             }
@@ -236,12 +235,13 @@ fn one_process_more_does_not_stop_the_others() {
         for (player, link) in links.into_iter().enumerate() {
             let conductor = Arc::clone(&conductor);
             scope.spawn(move || {
-                conductor.enter(player);
+                let _seat = conductor.enter(player);
                 greedy(conductor.link(player, link), 500, None);
-                conductor.leave(player);
             });
         }
     });
+    let turns = conductor.turns();
+    assert!(turns.handed > 0 && turns.woken <= turns.handed, "nobody is woken but for a turn: {turns:?}");
 }
 
 /// MustSucceed that cannot: the device is lost, others are not.

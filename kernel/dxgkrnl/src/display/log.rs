@@ -23,13 +23,13 @@ impl Adapter {
         if self.displays.hardware.is_none() {
             return Ok(());
         }
+        self.make_kernel_room(Pages(1));
         let known = &mut self.displays.sources[source];
         let name = known.path.source;
         if known.queue.log.is_none() {
             known.queue.log = self.pages.take(Pages(1));
         }
-        let run =
-            known.queue.log.ok_or_else(|| no_memory("the kernel's pages for the logs of displays are used up"))?;
+        let run = known.queue.log.ok_or_else(|| no_memory("no system memory left for the logs of displays"))?;
         known.queue.begin();
         self.memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
         let buffer = Some((run.first * PAGE_BYTES, ENTRIES));

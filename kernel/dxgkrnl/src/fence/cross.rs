@@ -156,7 +156,7 @@ impl Adapter {
 
     /// Pages for the words of a cross-adapter fence that is created here, zeroed: the first is CurrentValue's, which processes see.
     pub fn take_common_pages(&mut self, count: Pages) -> Result<PageRun, Refusal> {
-        let run = self.pages.take(count).ok_or_else(|| no_memory("the kernel's pages for fence words are used up"))?;
+        let run = self.take_kernel_pages(count).ok_or_else(|| no_memory(super::page::NO_PAGES))?;
         self.memory.fill(run.first * PAGE_BYTES, count.bytes(), 0);
         self.show_word_page(PageRun { first: run.first, count: Pages(1) });
         Ok(run)

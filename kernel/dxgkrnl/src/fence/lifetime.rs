@@ -178,6 +178,9 @@ impl Adapter {
             by_display: periodic.is_some() || new.common.is_some_and(|common| common.by_display),
             doomed: false,
         };
+        if matches!(fence.word, FenceWord::Half(_)) {
+            self.half_fences.insert(number);
+        }
         assert_eq!(self.fences.insert(fence), number);
         // spec: sync §3.2 step 2: nobody waits yet; of a cross-adapter fence it is 0 for life. A page that is on its way gets it with all
         // others of its words.
@@ -275,6 +278,7 @@ impl Adapter {
         let fence = self.fences.remove(number).expect("a fence is destroyed once");
         assert!(fence.opens.is_empty() && fence.kmd.is_none(), "a fence is destroyed behind its last close");
         self.fence_numbers.remove(&fence.waits);
+        self.half_fences.remove(&number);
         self.end_notification(fence.periodic);
         if let Some(cross) = fence.cross() {
             self.common.leave(cross);

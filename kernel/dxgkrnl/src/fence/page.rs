@@ -1,6 +1,8 @@
 //! Pages of fence words in system memory, out of the kernel's own: how a process's words are packed (sync §1.5), and how such
 //! pages are mapped for the GPU. Called by `storage`.
 
+use std::collections::BTreeSet;
+
 use kmt_calls::Refusal;
 use shared_words::ClientAccess;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
@@ -11,8 +13,8 @@ use crate::machine::Cx;
 use crate::refusal::no_memory;
 use crate::word_page::WORD_STRIDE;
 
-/// Most pages of packed CurrentValues of one process: 4,096 fences.
-const PAGES_MAX: usize = 64;
+/// Why there is no word, where no quota says so before.
+pub(super) const NO_PAGES: &str = "no system memory left for fence words";
 /// `MonitoredValueStride` 0 (sync §6 A3).
 const NATURAL_STRIDE: u64 = 8;
 
@@ -26,12 +28,20 @@ pub(super) enum Which {
 /// The packed words of one process.
 #[derive(Debug, Default)]
 pub struct FenceStorage {
-    current: Vec<WordPage>,
-    monitored: Vec<WordPage>,
+    current: WordPages,
+    monitored: WordPages,
+}
+
+/// Its words of one kind.
+#[derive(Debug, Default)]
+struct WordPages {
+    pages: Vec<WordPage>,
+    /// Pages with a free word: the lowest gives the next one.
+    with_room: BTreeSet<usize>,
 }
 
 impl FenceStorage {
-    fn of(&mut self, which: Which) -> &mut Vec<WordPage> {
+    fn of(&mut self, which: Which) -> &mut WordPages {
         match which {
             Which::Current => &mut self.current,
             Which::Monitored => &mut self.monitored,
@@ -52,7 +62,7 @@ impl Adapter {
     /// Gives the packed words of a process back that has gone: their system mappings are freed, and the pages when the paging
     /// ring has got past every use of them.
     pub fn release_fence_storage(&mut self, storage: FenceStorage) {
-        for page in storage.current.into_iter().chain(storage.monitored) {
+        for page in storage.current.pages.into_iter().chain(storage.monitored.pages) {
             // Works that are still to come signal fences of the process by these addresses.
             if !page.system_va.is_null() {
                 self.defer_system_mapping(page.system_va, page.run.count);
@@ -79,13 +89,17 @@ impl Adapter {
     pub(super) fn take_word(&mut self, cx: &mut Cx<'_>, owner: ProcessId, which: Which) -> Result<Taken, Refusal> {
         let stride = self.word_stride(which);
         let pages = self.processes.get_mut(&owner).expect("the owner is on the adapter").fences.of(which);
-        let page = match pages.iter().position(|page| !page.free.is_empty()) {
-            Some(page) => page,
+        let number = match pages.with_room.first() {
+            Some(page) => *page,
             None => self.add_word_page(cx, owner, which, stride)?,
         };
-        let number = page;
-        let page = &mut self.processes.get_mut(&owner).expect("just found").fences.of(which)[page];
+        let pages = self.processes.get_mut(&owner).expect("just found").fences.of(which);
+        let page = &mut pages.pages[number];
         let index = page.free.pop().expect("a page with a free word");
+        if page.free.is_empty() {
+            pages.with_room.remove(&number);
+        }
+        let page = &pages.pages[number];
         let offset = u64::from(index) * stride;
         let at = |va: GpuVa| if va.is_null() { va } else { va.offset(offset) };
         Ok(Taken {
@@ -107,12 +121,6 @@ impl Adapter {
     ) -> Result<usize, Refusal> {
         // A stride of a whole page makes as many pages of MonitoredValues as there are fences.
         let words = PAGE_BYTES / stride;
-        // CAST: a page has at most 512 words.
-        let pages_max = (PAGES_MAX as u64 * (PAGE_BYTES / WORD_STRIDE)).div_ceil(words) as usize;
-        if self.processes.get_mut(&owner).expect("the owner is on the adapter").fences.of(which).len() >= pages_max {
-            let most = PAGES_MAX as u64 * (PAGE_BYTES / WORD_STRIDE);
-            return Err(no_memory(format!("a process has at most {most} fences")));
-        }
         let run = self.take_word_page()?;
         if which == Which::Current && owner != ProcessId::SYSTEM {
             self.show_word_page(run);
@@ -136,8 +144,10 @@ impl Adapter {
         process.words_mapped_at = mapped_at;
         let pages = process.fences.of(which);
         // CAST: a page has at most 512 words.
-        pages.push(WordPage { run, va, system_va, free: (0..words as u16).rev().collect() });
-        Ok(pages.len() - 1)
+        pages.pages.push(WordPage { run, va, system_va, free: (0..words as u16).rev().collect() });
+        let number = pages.pages.len() - 1;
+        pages.with_room.insert(number);
+        Ok(number)
     }
 
     pub(super) fn give_back_word(&mut self, owner: ProcessId, which: Which, home: Home, word: WordAddress) {
@@ -146,9 +156,12 @@ impl Adapter {
         // A process that has gone has given its pages back whole.
         let Some(process) = self.processes.get_mut(&owner) else { return };
         // Nor does one that has come again since own the page: its address tells, for it is not given out again before this.
-        let Some(page) = process.fences.of(which).get_mut(page) else { return };
+        let WordPages { pages, with_room } = process.fences.of(which);
+        let number = page;
+        let Some(page) = pages.get_mut(number) else { return };
         if page.run.first * PAGE_BYTES + u64::from(index) * stride == word.0 {
             page.free.push(index);
+            with_room.insert(number);
         }
     }
 
@@ -162,8 +175,7 @@ impl Adapter {
     /// A page for words, zeroed.
     // spec: sync §1.5: from the kernel's internal pool
     pub(super) fn take_word_page(&mut self) -> Result<PageRun, Refusal> {
-        let run =
-            self.pages.take(Pages(1)).ok_or_else(|| no_memory("the kernel's pages for fence words are used up"))?;
+        let run = self.take_kernel_pages(Pages(1)).ok_or_else(|| no_memory(NO_PAGES))?;
         self.memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
         Ok(run)
     }

@@ -15,7 +15,6 @@ use kmt_calls::MonitoredFenceSignal;
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::fence::FenceWord;
 use crate::machine::Cx;
 
 impl Adapter {
@@ -65,12 +64,13 @@ impl Adapter {
     fn look_at_monitored(&mut self, cx: &mut Cx<'_>, whose: impl Fn(ProcessId) -> bool) -> (u32, u32) {
         let worth_it = |number: &u64| {
             let fence = &self.fences[*number];
-            // Most have nobody who waits: whose they are is asked last.
             self.waits.kind(fence.waits) == FenceKind::Monitored
-                && (self.waits.waiters(fence.waits) > 0 || matches!(fence.word, FenceWord::Half(_)))
                 && fence.opens.iter().any(|open| whose(self.fence_opens[*open].process))
         };
-        let numbers: Vec<u64> = self.fences.iter().map(|(number, _)| number).filter(worth_it).collect();
+        let waited = self.waits.with_waiters().filter_map(|fence| self.fence_numbers.get(&fence));
+        let mut numbers: Vec<u64> = waited.chain(&self.half_fences).copied().filter(worth_it).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
         let released = self.sample_fences(cx, &numbers);
         // spec: sync §3.12: a word that several adapters share may have been written here
         self.tell_others_of_any(false, |adapter, number| {

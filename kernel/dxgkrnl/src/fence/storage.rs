@@ -201,9 +201,10 @@ impl Adapter {
     /// The one word of a monitored fence that is not mapped on the GPU.
     // spec: sync §1.6, sync §2.3
     pub(super) fn take_unmapped_slot(&mut self, owner: ProcessId) -> Result<FenceSlot, Refusal> {
+        self.make_kernel_room(Pages(1));
         let process = self.processes.get_mut(&owner).expect("the owner is on the adapter");
         let word = process.status_words.take(&self.memory, &mut self.pages, 0);
-        let current = word.ok_or_else(|| no_memory("the kernel's pages for fence words are used up"))?;
+        let current = word.ok_or_else(|| no_memory(super::page::NO_PAGES))?;
         Ok(FenceSlot::without_monitored(owner, Home::Unmapped, current, GpuVa::NULL, GpuVa::NULL))
     }
 

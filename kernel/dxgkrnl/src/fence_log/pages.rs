@@ -57,7 +57,7 @@ impl Adapter {
     }
 
     fn map_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, count: Pages) -> Result<LogPages, Refusal> {
-        let run = self.pages.take(count).ok_or_else(|| no_memory("the kernel's pages for fence logs are used up"))?;
+        let run = self.take_kernel_pages(count).ok_or_else(|| no_memory("no system memory left for fence logs"))?;
         // What another owner left there is not for this process.
         self.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
         let (system, space) = (self.processes[&ProcessId::SYSTEM].space, self.processes[&process].space);

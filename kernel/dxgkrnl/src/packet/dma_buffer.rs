@@ -82,7 +82,7 @@ impl Adapter {
         let by_address = self.packet_contexts[context].addresses;
         let mut va = GpuVa::NULL;
         let (pages, shown, at, shown_after) = if segments.is_empty() || by_address {
-            let run = self.pages.take(count)?;
+            let run = self.take_kernel_pages(count)?;
             if by_address {
                 let space = self.space_of_context(context);
                 let Ok(mapped) = self.map_pages(cx, space, run, false) else {
@@ -134,7 +134,7 @@ impl Adapter {
     fn take_scattered(&mut self, count: Pages) -> Option<Vec<PageRun>> {
         let mut pages = Vec::new();
         for _ in 0..count.0 {
-            match self.pages.take(Pages(1)) {
+            match self.take_kernel_pages(Pages(1)) {
                 Some(run) => pages.push(run),
                 None => {
                     pages.into_iter().for_each(|run| self.pages.give_back(run));

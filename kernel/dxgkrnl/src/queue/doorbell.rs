@@ -14,7 +14,7 @@ use ddi::{CreateDoorbell, DOORBELL_PRIVATE_DATA_MAX, OsDoorbell, OsQueue};
 use events::{DoorbellTaken, Event};
 use kmt_calls::Refusal;
 use shared_words::Word;
-use wddm_types::GpuVa;
+use wddm_types::{GpuVa, Pages};
 
 use self::lent::LentDoorbells;
 use crate::adapter::Adapter;
@@ -68,8 +68,10 @@ impl Adapter {
         };
         let ring_va = ring_va.ok_or_else(|| invalid("the ring buffer is nowhere mapped whole"))?;
         let number = self.doorbells.next_number();
+        // A page for each of the two words, at most.
+        self.make_kernel_room(Pages(2));
         let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
-        let out_of_pages = || no_memory("the kernel's pages for doorbell words are used up");
+        let out_of_pages = || no_memory("no system memory left for doorbell words");
         let last_queued = on_adapter.user_words.take(&self.memory, &mut self.pages, 0).ok_or_else(out_of_pages)?;
         let status = on_adapter.status_words.take(&self.memory, &mut self.pages, doorbell_status::DISCONNECTED_RETRY);
         let Some(status) = status else {

@@ -64,11 +64,8 @@ where
                     match &conductor {
                         None => play_one(workload, process, link as _, options, observer, cancel),
                         Some(conductor) => {
-                            conductor.enter(player);
-                            let link = conductor.link(player, link);
-                            let played = play_one(workload, process, link, options, observer, cancel);
-                            conductor.leave(player);
-                            played
+                            let _seat = conductor.enter(player);
+                            play_one(workload, process, conductor.link(player, link), options, observer, cancel)
                         }
                     }
                 })

@@ -1,0 +1,95 @@
+//! Fences are limited by memory and by quotas alone: more of one process than it once could have, and more pages of words than are set
+//! aside for the kernel at the start.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use d3dkmt::{Fence, FenceFlags, NativeFenceRequest};
+use dxgk_host::{Host, HostConfig, KERNEL_BYTES, Profile};
+use softgpu_umd::Commands;
+use wddm_types::NtStatus;
+
+use crate::world::{Client, MIB, VIRTUAL, client};
+
+fn roomy(system_bytes: u64) -> Arc<Host> {
+    let config = HostConfig {
+        vram_bytes: 4 * MIB,
+        page_table_bytes: 64 * MIB,
+        system_bytes,
+        ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), VIRTUAL)
+    };
+    Host::start(config).expect("the host starts")
+}
+
+fn make(client: &Client, count: usize) -> Vec<Fence> {
+    let make = || client.gpu.device().create_native_fence(NativeFenceRequest::default()).expect("there is memory");
+    (0..count).map(|_| make()).collect()
+}
+
+#[test]
+fn a_process_has_as_many_fences_as_it_asks_for() {
+    // spec: sync §1.5
+    let host = roomy(64 * MIB);
+    let mut client = client(&host);
+    for count in [1_000, 10_000, 100_000] {
+        let began = Instant::now();
+        let fences = make(&client, count);
+        let made = began.elapsed();
+        let pages: std::collections::BTreeSet<_> = fences.iter().map(|fence| fence.address().0 / 4096).collect();
+        assert!(pages.len() <= count / 64 + 2, "{count} fences at a stride of 64 bytes lie on {} pages", pages.len());
+        // An engine reaches the last of them, and whoever waits for it on the CPU is woken.
+        let last = fences.last().expect("some");
+        let mut commands = Commands::new();
+        commands.signal(last, 7);
+        client.stream.submit(&client.gpu, &[], &commands).expect("a command");
+        client.gpu.device().wait(&[(last, 7)]).expect("the engine signals it");
+        let began = Instant::now();
+        fences.iter().step_by(count / 1_000).for_each(|fence| client.gpu.device().signal(fence, 1).unwrap_or(()));
+        let signalled = began.elapsed();
+        let began = Instant::now();
+        drop(fences);
+        let each = |time: std::time::Duration, of: usize| time.as_nanos() / of as u128;
+        let (made, signalled) = (each(made, count), each(signalled, 1_000));
+        println!(
+            "{count} fences: create {made} ns, signal {signalled} ns, destroy {} ns",
+            each(began.elapsed(), count)
+        );
+    }
+    host.check_invariants().expect("all is in order");
+}
+
+/// Each takes a page of its own: more than the kernel has at the start. They come from system memory, and go back there.
+#[test]
+fn shareable_fences_take_pages_of_system_memory_and_give_them_back() {
+    // spec: sync §1.5
+    let host = roomy(32 * MIB);
+    let client = client(&host);
+    let shareable = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING | FenceFlags::NO_GPU_ACCESS;
+    let most = (KERNEL_BYTES / 4096) as usize;
+    let shared = || client.gpu.device().create_monitored_fence(shareable, 0);
+    let make = |count: usize| (0..count).map(|_| shared().expect("there is memory")).collect::<Vec<_>>();
+    for _ in 0..2 {
+        // More than fits at the start, twice: the second time only because the first time's pages have come back.
+        let fences = make(most + most / 4);
+        assert!(fences.iter().any(|fence| fence.address().0 >= KERNEL_BYTES), "the kernel's pages have grown");
+        host.check_invariants().expect("all is in order");
+        drop(fences);
+        while host.step() {}
+        host.check_invariants().expect("all is in order");
+    }
+    // Until there is no memory: the refusal says so, and those that are there work on.
+    let mut fences = make(most);
+    let refused = loop {
+        match shared() {
+            Ok(fence) => fences.push(fence),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(fences.len() > most + most / 4, "{} fences, and what is left is less than they had", fences.len());
+    assert_eq!(refused.status, NtStatus::NO_MEMORY, "{}", refused.reason);
+    assert!(refused.reason.contains("no system memory left for fence words"), "{}", refused.reason);
+    host.check_invariants().expect("all is in order");
+    let last = fences.last().expect("some");
+    client.gpu.device().signal(last, 3).expect("it works");
+    assert_eq!(last.current(), 3);
+}

@@ -1,0 +1,36 @@
+//! The kernel's own pages grow: words, logs and buffers that calls make are limited by memory and by quotas, not by what was set aside at
+//! the start. They grow by runs of system pages, and give each back of which no page is used any more. Not how pages are handed out:
+//! that is `driver_host`.
+
+use wddm_types::{PageRun, Pages};
+
+use crate::adapter::Adapter;
+
+/// What they grow by, where there is so much in one piece: 1 MiB.
+const GROWTH: Pages = Pages(256);
+
+impl Adapter {
+    /// Consecutive pages of the kernel's own; `None`: system memory is used up.
+    pub fn take_kernel_pages(&mut self, count: Pages) -> Option<PageRun> {
+        self.make_kernel_room(count);
+        self.pages.take(count)
+    }
+
+    /// Grows the kernel's pages where they have not so many in one piece.
+    pub fn make_kernel_room(&mut self, count: Pages) {
+        if self.pages.has_room(count) {
+            return;
+        }
+        let sizes = [GROWTH.0.max(count.0), count.0];
+        if let Some(run) = sizes.into_iter().find_map(|pages| self.vidmm.allocate_system(pages)) {
+            self.pages.grow(run);
+        }
+    }
+
+    /// Gives back what the kernel's pages have grown by and nothing uses any more.
+    pub fn shrink_kernel_pages(&mut self) {
+        while let Some(run) = self.pages.take_unused() {
+            self.vidmm.free_system(run);
+        }
+    }
+}
