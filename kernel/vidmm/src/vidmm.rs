@@ -233,7 +233,7 @@ impl<F: Copy + Eq> VidMm<F> {
         // spec: memory §4.6, entry 0 of the root stays invalid always
         let first = self.geometry.root_entry_pages();
         let end = self.end_of(kind, &table);
-        let space = self.spaces.insert(Space::new(kind, table, first, end));
+        let space = self.spaces.insert(Space::new(kind, table, first, end, self.asked_alignments()));
         if kind == SpaceKind::Process {
             self.processes.insert(space, Process::default());
         }
