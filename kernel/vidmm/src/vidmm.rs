@@ -49,6 +49,10 @@ pub struct VidMm<F> {
     pub(crate) devices: Slab<DeviceId, Device<F>>,
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
     pub(crate) processes: Processes,
+    /// By group: the processes that need something of it, or have reserved some.
+    pub(crate) claims: [BTreeSet<SpaceId>; 2],
+    /// Spaces whose tables are away.
+    pub(crate) tables_away: usize,
     /// Order of evicts, offers, suspensions.
     pub(crate) tick: u64,
     /// Suspended devices by the time of their suspension.
@@ -88,6 +92,8 @@ pub struct VidMm<F> {
 #[derive(Debug)]
 pub(crate) struct Device<F> {
     pub space: SpaceId,
+    /// Its place among all devices that its process has had.
+    pub nth: u64,
     /// Counts above 0.
     pub counts: BTreeMap<AllocationId, u64>,
     /// Allocations that it owns.
@@ -169,6 +175,8 @@ impl<F: Copy + Eq> VidMm<F> {
             devices: Slab::new(),
             allocations: Slab::new(),
             processes: Processes::new(),
+            claims: Default::default(),
+            tables_away: 0,
             tick: 0,
             waiting: BTreeMap::new(),
             known_turn: None,
@@ -258,9 +266,11 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Takes a creation back whose operations nobody has carried out: the space was nobody's yet, and shows nothing.
     pub fn abandon_space(&mut self, space: SpaceId) {
         let process = self.processes.remove(&space).expect("a process's space");
+        self.forget_claims(space);
         assert!(process.devices.is_empty(), "a space that nobody has");
         let gone = self.spaces.remove(space);
-        assert!(gone.mapped.is_empty() && gone.zero_page.is_none(), "a space that nobody has used");
+        let unused = gone.mapped.is_empty() && gone.zero_page.is_none() && gone.table.is_resident();
+        assert!(unused, "a space that nobody has used");
         gone.table.destroy(self.table_frames.of(gone.kind));
     }
 
@@ -269,6 +279,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// stale at return.
     pub fn destroy_space(&mut self, space: SpaceId) -> Option<Work<F>> {
         let process = self.processes.remove(&space);
+        self.forget_claims(space);
         assert!(process.is_none_or(|process| process.devices.is_empty()), "devices go before their space");
         let mut batch = Batch::new(self.serial + 1);
         let explicit = self.mmu.flags.contains(GpuMmuFlags::EXPLICIT_PAGE_TABLE_INVALIDATION)
@@ -278,6 +289,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.conceal(space, run, &mut batch);
         }
         let gone = self.spaces.remove(space);
+        self.tables_away -= usize::from(!gone.table.is_resident());
         // Without the explicit rule a flush of the whole space says everything that the entries would say.
         if !explicit {
             batch.invalidations.clear();
@@ -304,8 +316,12 @@ impl<F: Copy + Eq> VidMm<F> {
     /// ([`VidMm::is_suspended`]).
     pub fn create_device(&mut self, space: SpaceId) -> DeviceId {
         assert_eq!(self.spaces[space].kind, SpaceKind::Process, "devices belong to processes");
+        let process = self.process_mut(space);
+        process.made += 1;
+        let nth = process.made;
         let device = self.devices.insert(Device {
             space,
+            nth,
             counts: BTreeMap::new(),
             owned: BTreeSet::new(),
             suspended: None,
@@ -315,7 +331,7 @@ impl<F: Copy + Eq> VidMm<F> {
             last_uses: Vec::new(),
             postponed: Vec::new(),
         });
-        self.process_mut(space).devices.push(device);
+        self.process_mut(space).devices.insert(nth, device);
         if !self.spaces[space].table.is_resident() {
             self.stand_in_line(device);
         }
@@ -332,7 +348,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.release(id, count, last_use);
         }
         let gone = self.devices.remove(device);
-        self.process_mut(gone.space).devices.retain(|known| *known != device);
+        self.process_mut(gone.space).devices.remove(&gone.nth);
     }
 
     /// Bytes of page tables that exist for spaces of a kind.
