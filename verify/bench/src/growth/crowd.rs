@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use d3dkmt::{
     Adapter, Allocation, Device, Event, EvictFlags, Fence, FenceFlags, HwContext, KernelQueue, MakeResidentFlags,
-    NtHandle, PagingQueue, Section,
+    NtHandle, PagingQueue, Section, VirtualContext,
 };
 use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink};
 use dxgkd::{Daemon, Limits, ProcessLimits, UNLIMITED, UserLimits};
@@ -50,6 +50,7 @@ pub(super) struct Crowd {
     pub fences: Vec<Fence>,
     pub queues: Vec<KernelQueue>,
     pub contexts: Vec<HwContext>,
+    pub packet_contexts: Vec<VirtualContext>,
     pub paging_queues: Vec<PagingQueue>,
     pub allocations: Vec<Arc<Allocation>>,
     pub sections: Vec<Section>,
@@ -103,6 +104,7 @@ impl Crowd {
             fences: Vec::new(),
             queues: Vec::new(),
             contexts: Vec::new(),
+            packet_contexts: Vec::new(),
             paging_queues: Vec::new(),
             allocations: Vec::new(),
             sections: Vec::new(),

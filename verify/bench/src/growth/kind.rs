@@ -2,7 +2,7 @@
 
 use d3dkmt::{
     Adapter, Device, Event, EvictFlags, FenceFlags, GpuVaReservation, MakeResidentFlags, NativeFenceRequest,
-    OfferFlags, OpenSyncObjectRequest, Section, SyncObjectAccess, WaitFlags,
+    OfferFlags, OpenSyncObjectRequest, Section, SyncObjectAccess, VirtualContext, WaitFlags,
 };
 use wddm_types::{NodeId, PAGE_BYTES};
 
@@ -20,7 +20,8 @@ pub(super) struct Kind {
     pub make: Act,
     pub calls: &'static [Act],
     pub destroy: Act,
-    /// Most that there can be, where that is fewer than the sizes ask for.
+    /// Most that there can be, where that is fewer than the sizes ask for: the software GPU has 256 hardware queues, and a packet
+    /// context takes one.
     pub most: Option<usize>,
     /// A call that grows faster than the logarithm, and why.
     pub reason: Option<(&'static str, &'static str)>,
@@ -29,8 +30,11 @@ pub(super) struct Kind {
 /// The software GPU's first engine.
 const NODE: NodeId = NodeId(0);
 
+/// The one that takes packets, too.
+const COPY: NodeId = NodeId(1);
+
 /// All kinds.
-pub(super) const KINDS: [Kind; 15] = [
+pub(super) const KINDS: [Kind; 16] = [
     Kind {
         name: "devices",
         count: |crowd| crowd.devices.len(),
@@ -251,6 +255,22 @@ pub(super) const KINDS: [Kind; 15] = [
         destroy: ("DestroyHwContext", |crowd, at| gone(crowd.contexts.swap_remove(at))),
         most: None,
         reason: None,
+    },
+    Kind {
+        name: "packet contexts",
+        count: |crowd| crowd.packet_contexts.len(),
+        make: ("CreateContextVirtual", |crowd, _| {
+            let context = VirtualContext::create(crowd.gpu.device(), COPY, Vec::new())?;
+            crowd.packet_contexts.push(context);
+            Ok(())
+        }),
+        calls: &[],
+        destroy: ("DestroyContext", |crowd, at| gone(crowd.packet_contexts.swap_remove(at))),
+        most: Some(250),
+        reason: Some((
+            BYSTANDER,
+            "each turn of the machine asks every packet context for what is next; the hardware bounds how many there are",
+        )),
     },
     Kind {
         name: "hardware queues",
