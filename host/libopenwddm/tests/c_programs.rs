@@ -63,6 +63,26 @@ fn the_adapters_are_listed() {
     assert!(lines[1].contains("32 MiB of its own") && lines[1].ends_with("native fences off"), "{lines:?}");
 }
 
+/// Every call's cost is told at each size; how much it is depends on the machine.
+#[test]
+fn costs_are_told_by_size() {
+    let table = example("growth", &[]);
+    let mut lines = table.lines();
+    assert!(lines.next().is_some_and(|head| head.split_whitespace().eq([
+        "microseconds",
+        "beside",
+        "100",
+        "1000",
+        "ratio"
+    ])));
+    let rows: Vec<&str> = lines.collect();
+    assert_eq!(rows.len(), 9, "{table}");
+    for row in rows {
+        let figures: Vec<f64> = row.split_whitespace().rev().map_while(|figure| figure.parse().ok()).collect();
+        assert!(figures.len() == 3 && figures.iter().all(|figure| *figure > 0.0), "{row}");
+    }
+}
+
 /// On adapters of each kind: with video memory that the CPU sees, through a window of it, without any.
 #[test]
 fn an_allocation_lives() {

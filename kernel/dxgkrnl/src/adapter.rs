@@ -20,6 +20,7 @@ use crate::coherency::CpuCache;
 use crate::doorbell_page::DoorbellPages;
 use crate::driver::DriverClock;
 use crate::driver_host::KernelPages;
+use crate::dying::DyingGroups;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
 use crate::fence::{BusMemory, Fence, FenceOpen, SyncObject, SyncOpen};
@@ -28,9 +29,9 @@ use crate::io_mmu::{IoMmu, Pasids};
 use crate::lock::LegacyRequest;
 use crate::machine::{Cx, Effect, Token};
 use crate::memory_policy::MemoryPolicy;
+use crate::notification::Registrations;
 use crate::object::{
-    Allocation, Body, Context, Device, Doorbell, Dying, PagingQueue, ProcessOnAdapter, Queue, Registration, Resource,
-    ResourceBody,
+    Allocation, Body, Context, Device, Doorbell, PagingQueue, ProcessOnAdapter, Queue, Resource, ResourceBody,
 };
 use crate::packet::{PacketContext, Packets, Software};
 use crate::paging::PagingRing;
@@ -195,7 +196,9 @@ pub struct Adapter {
     pub spaces: BTreeMap<SpaceId, KmdProcess>,
     pub pasids: Pasids,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
+    pub processes_by_space: BTreeMap<SpaceId, ProcessId>,
     pub devices: Store<Device>,
+    pub devices_by_id: BTreeMap<DeviceId, u64>,
     pub contexts: Store<Context>,
     pub queues: Store<Queue>,
     pub packet_contexts: Store<PacketContext>,
@@ -204,6 +207,8 @@ pub struct Adapter {
     pub doorbells: Store<Doorbell>,
     pub paging_queues: Store<PagingQueue>,
     pub allocations: Store<Allocation>,
+    /// The allocations of each body that are not destroyed.
+    pub living: BTreeSet<(vidmm::AllocationId, u64)>,
     pub allocation_numbers: BTreeMap<vidmm::AllocationId, u64>,
     pub bodies: BTreeMap<vidmm::AllocationId, Body>,
     /// What processes have committed in allocations.
@@ -223,8 +228,8 @@ pub struct Adapter {
     /// Cross-adapter fences: what of them is here, and what the others are to be told.
     pub common: crate::fence::CommonFences,
     pub peers: crate::peers::Peers,
-    pub dying: VecDeque<Dying>,
-    pub registrations: Store<Registration>,
+    pub dying: DyingGroups,
+    pub registrations: Registrations,
     pub ring: PagingRing,
     pub cpu_mappings: crate::cpu_mapping::CpuMappings,
     /// Locked permanent system copies.

@@ -151,6 +151,7 @@ impl Adapter {
             }
             self.bodies.insert(id, body);
             self.devices[device].allocations.insert(number);
+            self.living.insert((self.allocations[number].vidmm, number));
             if let Some(resource) = resource {
                 self.resources[resource].allocations.push(number);
                 let body = self.resources[resource].body;

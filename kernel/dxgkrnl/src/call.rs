@@ -217,7 +217,8 @@ impl Turn<'_> {
             Call::EnumAdapters | Call::OpenAdapterFromLuid { .. } => unreachable!("handled before"),
             Call::CloseAdapter { adapter } => {
                 let index = self.adapter(adapter)?;
-                if self.adapters[index as usize].devices.iter().any(|(_, device)| device.process == self.from) {
+                let here = self.adapters[index as usize].processes.get(&self.from);
+                if here.is_some_and(|here| !here.devices.is_empty()) {
                     return Err(invalid("the adapter still has devices of this process"));
                 }
                 self.process.handles.remove(adapter);
@@ -252,9 +253,10 @@ impl Turn<'_> {
             Call::DestroyDevice { device } => {
                 let (index, number) = self.device(device)?;
                 *touched = Some(index);
+                let named = self.adapters[index as usize].named_of_device(number);
                 self.adapters[index as usize].destroy_device(cx, number);
                 self.close_keyed_mutexes_of(cx, (index, number));
-                self.forget_dead(index);
+                self.forget_all(named);
                 done(Reply::Done)
             }
             Call::GetDeviceState { device } => {
@@ -333,31 +335,12 @@ impl Turn<'_> {
     /// Forgets a handle and another of the same object.
     fn forget(&mut self, handle: RawHandle, other: Object) {
         self.process.handles.remove(handle);
-        self.process.handles.remove_where(|object| *object == other);
+        self.process.handles.remove_object(other);
     }
 
     /// Forgets the handles of objects that have gone with their owner.
-    fn forget_dead(&mut self, index: u32) {
-        let adapter = &self.adapters[index as usize];
-        self.process.handles.remove_where(|object| match *object {
-            Object::Adapter(_) => false,
-            Object::Device(on, number) => on == index && adapter.devices.get(number).is_none(),
-            Object::PagingQueue(on, number) => {
-                on == index && adapter.paging_queues.get(number).is_none_or(|queue| queue.doomed)
-            }
-            Object::Allocation(on, number) | Object::Instance(on, number, _) => {
-                on == index && adapter.allocations.get(number).is_none()
-            }
-            Object::Resource(on, number) => on == index && adapter.resources.get(number).is_none(),
-            Object::Section(_) | Object::Event(_) | Object::KeyedMutex(_) => false,
-            Object::Context(on, number) => on == index && adapter.contexts.get(number).is_none(),
-            Object::PacketContext(on, number) => on == index && adapter.packet_contexts.get(number).is_none(),
-            Object::Queue(on, number) => on == index && adapter.queues.get(number).is_none(),
-            Object::Doorbell(on, number) => on == index && adapter.doorbells.get(number).is_none(),
-            Object::Fence(on, number) => on == index && adapter.fence_gone(number),
-            Object::Legacy(on, number) => on == index && adapter.sync_opens.get(number).is_none(),
-            Object::Registration(on, number) => on == index && adapter.registrations.get(number).is_none(),
-        });
+    fn forget_all(&mut self, gone: Vec<Object>) {
+        gone.into_iter().for_each(|object| self.process.handles.remove_object(object));
     }
 }
 

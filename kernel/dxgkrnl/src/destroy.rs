@@ -40,7 +40,9 @@ impl Adapter {
         self.destroy_group(cx, device, numbers, resource, &after, synchronous);
         Ok(match synchronous {
             // spec: memory §6.2: the call returns when the memory is reclaimed
-            Some(token) if self.dying.iter().any(|dying| dying.answer == Some(token)) => Answer::Later(token),
+            Some(token) if self.dying.iter().next_back().is_some_and(|dying| dying.answer == Some(token)) => {
+                Answer::Later(token)
+            }
             Some(token) => self.after_ring(cx, token, Reply::Done),
             None => Answer::Done(Ok(Reply::Done)),
         })
@@ -72,6 +74,7 @@ impl Adapter {
         let mut bindings = Vec::with_capacity(numbers.len());
         for &number in numbers {
             let allocation = self.allocations.remove(number).expect("an allocation is destroyed once");
+            self.living.remove(&(allocation.vidmm, number));
             self.end_lock(cx, &allocation, process);
             self.updates_lose_binding(&allocation, process);
             self.devices[device].allocations.remove(&number);
@@ -100,8 +103,7 @@ impl Adapter {
                 self.displays_lose(cx, *id);
             }
         }
-        let awaited = answer.is_some();
-        let dying = Dying { device, process, bindings, resource_body, after, answer, awaited };
+        let dying = Dying { device, process, bindings, resource_body, after, answer };
         if dying.after.is_empty() {
             self.bury(cx, dying);
         } else {
@@ -109,7 +111,7 @@ impl Adapter {
             if dying.answer.is_some() && self.begin_wait(cx, &dying.after, WaitMode::All, Waiter::Burial) {
                 self.due.push_back(Waiter::Burial);
             }
-            self.dying.push_back(dying);
+            self.dying.add(dying);
         }
         // What all have destroyed and some still use: its pages are the first to go.
         for id in ids {
@@ -124,10 +126,9 @@ impl Adapter {
     /// has it finds it unlocked.
     // spec: memory §10.1 row 27
     fn end_lock(&mut self, cx: &mut Cx<'_>, gone: &Allocation, process: ProcessId) {
-        let same = |other: &Allocation| other.vidmm == gone.vidmm && self.devices[other.device].process == process;
         // Only the creator's process has locks, and only a shared one has other bindings.
         let body = &self.bodies[&gone.vidmm];
-        let shared = body.living > 1 && self.allocations.iter().any(|(_, other)| same(other));
+        let shared = self.living_of(gone.vidmm).any(|other| self.devices[other.device].process == process);
         if body.creator != process || shared || !self.vidmm.is_locked(gone.vidmm) {
             return;
         }
@@ -147,25 +148,31 @@ impl Adapter {
         }
     }
 
+    /// The allocations of a body that are not destroyed.
+    pub fn living_of(&self, id: vidmm::AllocationId) -> impl Iterator<Item = &Allocation> {
+        self.living.range((id, 0)..=(id, u64::MAX)).map(|(_, number)| &self.allocations[*number])
+    }
+
     /// Ends the destroyed allocations whose last use is over.
     pub fn bury_dead(&mut self, cx: &mut Cx<'_>) {
-        self.bury_where(cx, |adapter, dying| dying.after.iter().all(|point| adapter.is_past(point)));
+        if self.dying.is_empty() {
+            return;
+        }
+        let mut dying = std::mem::take(&mut self.dying);
+        let over = dying.over(|point| self.is_past(point));
+        self.dying = dying;
+        self.bury_all(cx, over);
     }
 
     /// Ends the destroyed allocations of a device whose queues have stopped.
     pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: u64) {
-        self.bury_where(cx, |_, dying| dying.device == device);
+        let over = self.dying.of_device(device);
+        self.bury_all(cx, over);
     }
 
-    fn bury_where(&mut self, cx: &mut Cx<'_>, over: impl Fn(&Adapter, &Dying) -> bool) {
-        let mut at = 0;
-        // After every turn of the machine each is looked at, and hardly ever one is over.
-        while let Some(dying) = self.dying.get(at) {
-            if !over(self, dying) {
-                at += 1;
-                continue;
-            }
-            let dying = self.dying.remove(at).expect("just seen");
+    fn bury_all(&mut self, cx: &mut Cx<'_>, over: Vec<u64>) {
+        for number in over {
+            let dying = self.dying.take(number);
             let answer = dying.answer;
             self.bury(cx, dying);
             if let Some(token) = answer {
@@ -238,13 +245,14 @@ impl Adapter {
     /// One binding of several goes: the device's counts go, and with the last binding of its process the addresses.
     // spec: memory §6.2, memory §10.1
     fn leave(&mut self, binding: &Allocation, process: ProcessId) -> Option<vidmm::Work<FenceId>> {
-        let living = self.allocations.iter().map(|(_, other)| other);
-        let dying = self.dying.iter().flat_map(|dying| &dying.bindings);
-        let others: Vec<u64> =
-            living.chain(dying).filter(|other| other.vidmm == binding.vidmm).map(|other| other.device).collect();
-        let same_process = others.iter().any(|device| self.devices[*device].process == process);
-        let heir = others.first().expect("an allocation that lives has a binding");
-        let (device, heir) = (self.devices[binding.device].vidmm, self.devices[*heir].vidmm);
+        let body = &self.bodies[&binding.vidmm];
+        let dying = (body.bindings > body.living).then(|| self.dying.iter().flat_map(|dying| &dying.bindings));
+        let dying = dying.into_iter().flatten().filter(|other| other.vidmm == binding.vidmm);
+        let mut others = self.living_of(binding.vidmm).chain(dying).map(|other| other.device).peekable();
+        let heir = *others.peek().expect("an allocation that lives has a binding");
+        let same_process = others.any(|device| self.devices[device].process == process);
+        drop(others);
+        let (device, heir) = (self.devices[binding.device].vidmm, self.devices[heir].vidmm);
         self.vidmm.leave_allocation(binding.vidmm, device, heir, !same_process)
     }
 

@@ -10,7 +10,7 @@ use wddm_types::ProcessId;
 use crate::adapter::Adapter;
 use crate::driver_host::{Creating, DriverHost};
 use crate::machine::Cx;
-use crate::object::{Device, Terms};
+use crate::object::{Device, Object, Terms};
 use crate::refusal::{from_driver, removed};
 use crate::suspension::SuspendReasons;
 
@@ -41,7 +41,6 @@ impl Adapter {
                 return Err(from_driver(status));
             }
         };
-        self.processes.get_mut(&process).expect("just added").devices += 1;
         let device = self.devices.insert(Device {
             process,
             vidmm,
@@ -51,6 +50,8 @@ impl Adapter {
             relocations: 0,
             table_changes: 0,
             contexts: BTreeSet::new(),
+            queues: BTreeSet::new(),
+            packet_contexts: BTreeSet::new(),
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),
             resources: BTreeSet::new(),
@@ -59,6 +60,8 @@ impl Adapter {
             fences: BTreeSet::new(),
             sync_objects: BTreeSet::new(),
         });
+        self.devices_by_id.insert(vidmm, device);
+        self.processes.get_mut(&process).expect("just added").devices.insert(device);
         self.stand_still_too(device);
         cx.emit(self.index, Event::DeviceCreated { process: process.0, device });
         // The page tables of its process are away: it runs when they are back (memory §4.6).
@@ -111,15 +114,45 @@ impl Adapter {
         let device = self.devices.remove(number).expect("a device is destroyed once");
         self.vidmm.destroy_device(device.vidmm, &[]);
         self.miniport.destroy_device(device.kmd);
-        self.processes.get_mut(&device.process).expect("a device's process is on the adapter").devices -= 1;
+        self.devices_by_id.remove(&device.vidmm);
+        let on_adapter = self.processes.get_mut(&device.process).expect("a device's process is on the adapter");
+        on_adapter.devices.remove(&number);
         self.drop_process_if_empty(cx, device.process);
     }
 
+    /// A device and all that goes with it, as far as its process may have handles of it.
+    pub fn named_of_device(&self, number: u64) -> Vec<Object> {
+        let (index, device) = (self.index.0, &self.devices[number]);
+        let mut named = vec![Object::Device(index, number)];
+        named.extend(device.contexts.iter().flat_map(|context| self.named_of_context(*context)));
+        named.extend(device.packet_contexts.iter().map(|context| Object::PacketContext(index, *context)));
+        named.extend(device.paging_queues.iter().flat_map(|queue| {
+            let fence = self.only_open(self.paging_queues[*queue].fence);
+            [Object::PagingQueue(index, *queue), Object::Fence(index, fence)]
+        }));
+        named.extend(device.allocations.iter().flat_map(|allocation| {
+            let instances = self.allocations[*allocation].renaming.names;
+            let instances = (1..=instances).map(|name| Object::Instance(index, *allocation, name));
+            instances.chain([Object::Allocation(index, *allocation)])
+        }));
+        named.extend(device.resources.iter().map(|resource| Object::Resource(index, *resource)));
+        named.extend(device.fences.iter().map(|open| Object::Fence(index, *open)));
+        named.extend(device.sync_objects.iter().map(|open| Object::Legacy(index, *open)));
+        named.extend(self.registrations.of_device(number).map(|number| Object::Registration(index, number)));
+        named
+    }
+
+    /// The devices of a process here.
+    pub fn devices_of_process(&self, process: ProcessId) -> BTreeSet<u64> {
+        self.processes.get(&process).map(|on_adapter| on_adapter.devices.clone()).unwrap_or_default()
+    }
+
     fn drop_process_if_empty(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
-        if self.processes.get(&process).is_none_or(|on_adapter| on_adapter.devices > 0) {
+        if self.processes.get(&process).is_none_or(|on_adapter| !on_adapter.devices.is_empty()) {
             return;
         }
         let on_adapter = self.processes.remove(&process).expect("just seen");
+        self.processes_by_space.remove(&on_adapter.space);
         self.statistics.forget(process);
         let work = self.vidmm.destroy_space(on_adapter.space);
         self.queue_any(cx, process, work);
@@ -132,9 +165,7 @@ impl Adapter {
 
     /// Everything of a process that has gone.
     pub fn process_died(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
-        let devices: Vec<u64> =
-            self.devices.iter().filter(|(_, device)| device.process == process).map(|(number, _)| number).collect();
-        for device in devices {
+        for device in self.devices_of_process(process) {
             self.destroy_device(cx, device);
         }
         let opens: Vec<u64> =
@@ -173,9 +204,7 @@ impl Adapter {
         self.device_leaves_displays(cx, number);
         let mut fences = self.fail_packets(cx, number);
         self.abandon_created_by(cx, number);
-        let queues: Vec<u64> =
-            self.queues.iter().filter(|(_, queue)| queue.device == number).map(|(queue, _)| queue).collect();
-        for queue in queues {
+        for queue in self.devices[number].queues.clone() {
             if let Some(doorbell) = self.queues[queue].doorbell {
                 self.abort_doorbell(cx, doorbell);
             }

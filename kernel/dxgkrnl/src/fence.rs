@@ -120,9 +120,4 @@ impl Adapter {
             _ => Ok(()),
         }
     }
-
-    /// Whether what a device had of a fence is gone for those who could name it.
-    pub fn fence_gone(&self, open: u64) -> bool {
-        self.fence_opens.get(open).is_none_or(|open| self.fences[open.fence].doomed)
-    }
 }

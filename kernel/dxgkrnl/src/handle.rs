@@ -20,7 +20,7 @@
 //! Between two changes of its size are a sixteenth as many calls as it has slots or more, so a call costs the same however many objects there
 //! are. A process that keeps those objects only that want one slot has them in the map, where a lookup is twenty steps at most.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_types::RawHandle;
 
@@ -56,6 +56,8 @@ pub struct HandleTable<T> {
     objects: Vec<T>,
     /// By name: objects whose slots others have.
     collided: BTreeMap<u32, T>,
+    /// The names of each object: a call that destroys it forgets them.
+    of_object: BTreeSet<(T, u32)>,
     /// The number of the next handle, unless an object has the name still.
     next: u32,
     living: usize,
@@ -66,17 +68,17 @@ pub struct HandleTable<T> {
     most: usize,
 }
 
-impl<T: Copy> Default for HandleTable<T> {
+impl<T: Copy + Ord> Default for HandleTable<T> {
     fn default() -> Self {
         HandleTable::counting(|_| false)
     }
 }
 
-impl<T: Copy> HandleTable<T> {
+impl<T: Copy + Ord> HandleTable<T> {
     /// An empty table that knows how many of its objects are such.
     pub fn counting(counts: fn(&T) -> bool) -> HandleTable<T> {
-        let (names, objects, collided) = (Vec::new(), Vec::new(), BTreeMap::new());
-        HandleTable { names, objects, collided, next: 0, living: 0, counted: 0, counts, most: HANDLES_MAX }
+        let (names, objects, collided, of_object) = (Vec::new(), Vec::new(), BTreeMap::new(), BTreeSet::new());
+        HandleTable { names, objects, collided, of_object, next: 0, living: 0, counted: 0, counts, most: HANDLES_MAX }
     }
 
     /// How many handles there are.
@@ -123,6 +125,7 @@ impl<T: Copy> HandleTable<T> {
             self.resize((2 * slots).max(SLOTS_MIN), object);
         }
         self.put(name.0, object);
+        self.of_object.insert((object, name.0));
         self.living += 1;
         self.counted += usize::from((self.counts)(&object));
         Some(name)
@@ -166,17 +169,16 @@ impl<T: Copy> HandleTable<T> {
             }
             _ => self.collided.remove(&handle.0)?,
         };
+        self.of_object.remove(&(object, handle.0));
         self.living -= 1;
         self.counted -= usize::from((self.counts)(&object));
         self.give_back();
         Some(object)
     }
 
-    /// Forgets every handle whose object `gone` says is gone, in no order.
-    pub fn remove_where(&mut self, mut gone: impl FnMut(&T) -> bool) {
-        let names = self.in_slots().map(|at| (self.names[at], &self.objects[at]));
-        let names = names.chain(self.collided.iter().map(|(name, object)| (*name, object)));
-        let names: Vec<u32> = names.filter(|(_, object)| gone(object)).map(|(name, _)| name).collect();
+    /// Forgets every handle of an object.
+    pub fn remove_object(&mut self, object: T) {
+        let names: Vec<u32> = self.of_object.range((object, 0)..=(object, u32::MAX)).map(|(_, name)| *name).collect();
         for name in names {
             self.remove(RawHandle(name));
         }

@@ -192,7 +192,7 @@ impl Adapter {
             .chain(of(&self.doorbells, move |number| Object::Doorbell(index, number)))
             .chain(of(&self.fence_opens, move |number| Object::Fence(index, number)))
             .chain(of(&self.sync_opens, move |number| Object::Legacy(index, number)))
-            .chain(of(&self.registrations, move |number| Object::Registration(index, number)))
+            .chain(self.registrations.iter().map(move |(number, _)| Object::Registration(index, number)))
     }
 
     /// `lent`: the pages of sections that are of its share.
@@ -221,6 +221,8 @@ impl Adapter {
         for (number, device) in self.devices.iter() {
             let mine = |owner: Option<u64>| owner == Some(number);
             let all = device.contexts.iter().all(|n| mine(self.contexts.get(*n).map(|context| context.device)))
+                && device.queues.iter().all(|n| mine(self.queues.get(*n).map(|queue| queue.device)))
+                && device.packet_contexts.iter().all(|n| mine(self.packet_contexts.get(*n).map(|known| known.device)))
                 && device.paging_queues.iter().all(|n| mine(self.paging_queues.get(*n).map(|queue| queue.device)))
                 && device.allocations.iter().all(|n| mine(self.allocations.get(*n).map(|a| a.device)))
                 && device.resources.iter().all(|n| mine(self.resources.get(*n).map(|resource| resource.device)))
@@ -228,7 +230,9 @@ impl Adapter {
                 && device.fences.iter().all(|n| mine(self.fence_opens.get(*n).and_then(|open| open.device)));
             ensure(all, "devices", || format!("device {number} has something that is not its own: {device:?}"))?;
             let process = self.processes.get(&device.process);
-            ensure(process.is_some(), "devices", || format!("device {number} is of no process"))?;
+            let listed = process.is_some_and(|process| process.devices.contains(&number));
+            let found = self.devices_by_id.get(&device.vidmm) == Some(&number);
+            ensure(listed && found, "devices", || format!("device {number} is of no process, or not found"))?;
         }
         let owned =
             |device: u64, has: &dyn Fn(&crate::object::Device) -> bool| self.devices.get(device).is_some_and(has);
@@ -239,14 +243,26 @@ impl Adapter {
         }
         for (number, queue) in self.queues.iter() {
             let context = self.contexts.get(queue.context).filter(|context| context.device == queue.device);
-            let known = context.is_some_and(|context| context.queues.contains(&number));
+            let known = context.is_some_and(|context| context.queues.contains(&number))
+                && owned(queue.device, &|device| device.queues.contains(&number));
             ensure(known, "devices", || format!("queue {number} is of no context: {queue:?}"))?;
         }
+        for (number, context) in self.packet_contexts.iter() {
+            let known = owned(context.device, &|device| device.packet_contexts.contains(&number));
+            ensure(known, "devices", || format!("packet context {number} is of no device"))?;
+        }
+        let counts = (self.processes_by_space.len(), self.devices_by_id.len());
+        let there = (self.processes.len(), self.devices.iter().count());
+        ensure(counts == there, "devices", || {
+            format!("{counts:?} processes and devices are found, {there:?} are there")
+        })?;
         // The system's own device is the paging ring's.
         for (process, known) in self.processes.iter().filter(|(process, _)| **process != ProcessId::SYSTEM) {
             let devices = self.devices.iter().filter(|(_, device)| device.process == *process).count();
-            let counted = known.devices as usize;
+            let counted = known.devices.len();
             ensure(devices == counted, "devices", || format!("process {}: {devices} devices, {counted}", process.0))?;
+            let found = self.processes_by_space.get(&known.space) == Some(process);
+            ensure(found, "devices", || format!("process {} is not found by its space", process.0))?;
         }
         Ok(())
     }
@@ -268,13 +284,13 @@ impl Adapter {
         for (id, body) in &self.bodies {
             let all = self.bindings().filter(|binding| binding.vidmm == *id).count();
             let living = self.allocations.iter().filter(|(_, binding)| binding.vidmm == *id).count();
-            let (bindings, alive) = (body.bindings as usize, body.living as usize);
-            ensure((all, living) == (bindings, alive), "allocations", || {
-                format!("{id:?} has {all} bindings, {living} alive, and counts {bindings}, {alive}")
-            })?;
+            let counted = (all, living) == (body.bindings as usize, body.living as usize);
+            ensure(counted, "allocations", || format!("{id:?}: {all} bindings, {living} alive, counted {body:?}"))?;
         }
         let stray = self.bindings().find(|binding| !self.bodies.contains_key(&binding.vidmm));
         ensure(stray.is_none(), "allocations", || format!("a binding without a body: {stray:?}"))?;
+        let living: BTreeSet<_> = self.allocations.iter().map(|(number, binding)| (binding.vidmm, number)).collect();
+        ensure(living == self.living, "allocations", || format!("alive are {living:?}, found {:?}", self.living))?;
         for instance in self.bindings().flat_map(|binding| &binding.renaming.former) {
             let offered = self.vidmm.offered(instance.vidmm).is_some();
             let may_go = instance.retired && !self.is_waited_for_a_turn_with(instance.vidmm);

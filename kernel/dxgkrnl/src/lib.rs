@@ -30,6 +30,7 @@ mod display;
 mod doorbell_page;
 mod driver;
 mod driver_host;
+mod dying;
 mod effect;
 mod engine_power;
 mod event;

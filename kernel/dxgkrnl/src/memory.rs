@@ -66,7 +66,7 @@ impl Adapter {
     // spec: sync §3.11
     pub fn queued_work(&self, device: u64) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
         let mut points = Vec::new();
-        for (_, queue) in self.queues.iter().filter(|(_, queue)| queue.device == device) {
+        for queue in self.devices[device].queues.iter().map(|number| &self.queues[*number]) {
             let current = self.current_value(queue.progress);
             let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
                 Some(doorbell) => shared_words::Word::load(self.memory.word(doorbell.last_queued.0)),
@@ -79,7 +79,7 @@ impl Adapter {
                 points.push(self.point(queue.progress, last));
             }
         }
-        for (_, context) in self.packet_contexts.iter().filter(|(_, context)| context.device == device) {
+        for context in self.devices[device].packet_contexts.iter().map(|number| &self.packet_contexts[*number]) {
             if context.last_submitted > self.current_value(context.progress) {
                 points.push(self.point(context.progress, context.last_submitted));
             }

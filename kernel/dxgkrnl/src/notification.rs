@@ -1,12 +1,63 @@
 //! Who wants to be told of what, and telling them (memory §5.4, §5.5). What there is to tell is decided in `vidmm`, and
 //! carried here by `turns`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kmt_calls::{Notification, NotificationKind};
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Effect};
 use crate::object::{Registration, RegistrationKind};
+use crate::store::Store;
+
+/// All registrations, by number, by device and by kind.
+#[derive(Default)]
+pub struct Registrations {
+    known: Store<Registration>,
+    of_devices: BTreeSet<(u64, u64)>,
+    of_kinds: BTreeMap<RegistrationKind, u64>,
+}
+
+impl Registrations {
+    fn insert(&mut self, registration: Registration) {
+        let (device, kind) = (registration.device, registration.kind);
+        self.of_devices.insert((device, self.known.insert(registration)));
+        *self.of_kinds.entry(kind).or_default() += 1;
+    }
+
+    /// A registration ends.
+    pub fn remove(&mut self, number: u64) {
+        let gone = self.known.remove(number).expect("a registration ends once");
+        self.of_devices.remove(&(gone.device, number));
+        *self.of_kinds.get_mut(&gone.kind).expect("it was counted") -= 1;
+    }
+
+    /// One by its number.
+    pub fn get(&self, number: u64) -> Option<&Registration> {
+        self.known.get(number)
+    }
+
+    /// The number that the next one gets.
+    pub fn next_number(&self) -> u64 {
+        self.known.next_number()
+    }
+
+    /// Those of a device.
+    pub fn of_device(&self, device: u64) -> impl Iterator<Item = u64> + '_ {
+        self.of_devices.range((device, 0)..=(device, u64::MAX)).map(|(_, number)| *number)
+    }
+
+    /// Whether there is one of this kind.
+    pub fn any(&self, kind: RegistrationKind) -> bool {
+        self.of_kinds.get(&kind).is_some_and(|count| *count > 0)
+    }
+
+    /// All, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Registration)> {
+        self.known.iter()
+    }
+}
 
 impl Adapter {
     /// A process wants to be told.
@@ -16,8 +67,7 @@ impl Adapter {
 
     /// A device goes: nobody is told of it any more.
     pub fn unregister_all(&mut self, device: u64) {
-        let gone: Vec<u64> =
-            self.registrations.iter().filter(|(_, known)| known.device == device).map(|(number, _)| number).collect();
+        let gone: Vec<u64> = self.registrations.of_device(device).collect();
         for number in gone {
             self.registrations.remove(number);
         }
@@ -26,7 +76,8 @@ impl Adapter {
     /// Tells whoever registered for this kind on a device.
     pub fn notify(&self, cx: &mut Cx<'_>, device: u64, kind: RegistrationKind, what: NotificationKind) {
         let process = self.devices[device].process;
-        for (_, known) in self.registrations.iter().filter(|(_, known)| known.device == device && known.kind == kind) {
+        let known = self.registrations.of_device(device).filter_map(|number| self.registrations.get(number));
+        for known in known.filter(|known| known.kind == kind) {
             let notification = Notification { registration: known.handle, kind: what };
             cx.effects.push(Effect::Notify { process, notification });
         }

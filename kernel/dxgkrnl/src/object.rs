@@ -119,8 +119,8 @@ pub struct ProcessOnAdapter {
     pub logs: LogPool,
     /// Words that it only reads: doorbell status, fences without GPU access.
     pub status_words: WordPages,
-    /// How many devices it has here.
-    pub devices: u32,
+    /// Its devices here, of which it has one at least; the system's own, which is the paging ring's, is none of these.
+    pub devices: BTreeSet<u64>,
     /// The ring's position at which the last fence words are mapped.
     pub words_mapped_at: u64,
     /// The ring's position at which the last allocation of a present is mapped.
@@ -141,6 +141,9 @@ pub struct Device {
     /// Works that change its page tables while it stands still.
     pub table_changes: u32,
     pub contexts: BTreeSet<u64>,
+    /// Those of all its contexts.
+    pub queues: BTreeSet<u64>,
+    pub packet_contexts: BTreeSet<u64>,
     pub paging_queues: BTreeSet<u64>,
     pub allocations: BTreeSet<u64>,
     pub resources: BTreeSet<u64>,
@@ -351,7 +354,7 @@ pub struct Gone {
 }
 
 /// What a registration is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RegistrationKind {
     /// Trims of the device.
     Trim,
@@ -380,6 +383,4 @@ pub struct Dying {
     pub after: Vec<FencePoint<FenceId>>,
     /// The call that waits for it.
     pub answer: Option<Token>,
-    /// The kernel waits for its last use, and hears when it is over.
-    pub awaited: bool,
 }

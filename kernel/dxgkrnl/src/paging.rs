@@ -60,6 +60,10 @@ pub struct PagingRing {
     /// Works built, by the progress value that completes them.
     submitted: VecDeque<Submitted>,
     deferred: VecDeque<(u64, Deferred)>,
+    /// The numbers of those deferred that a call or a device waits for: the kernel watches the ring for them.
+    awaited: VecDeque<u64>,
+    /// Turns of devices among them.
+    turns: usize,
     /// What is deferred up to this number is carried out as soon as the hardware is there: whose it was has gone, and makes no call
     /// any more that would find it due.
     leaving: u64,
@@ -120,6 +124,8 @@ impl PagingRing {
             held: VecDeque::new(),
             submitted: VecDeque::new(),
             deferred: VecDeque::new(),
+            awaited: VecDeque::new(),
+            turns: 0,
             leaving: 0,
             clears: false,
             returns_watched: 0,

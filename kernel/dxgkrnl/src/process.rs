@@ -1,6 +1,8 @@
 //! A process comes to an adapter: its address space, its number at the IOMMU, and what its driver keeps of the addresses for
 //! itself meanwhile (memory §4.6, §4.7). It goes with its last device (`device`).
 
+use std::collections::BTreeSet;
+
 use ddi::{CreateProcess, DriverStatus, OsProcess, ReserveGpuVaRange, ReserveGpuVaRangeFlags};
 use events::Event;
 use gpu_fence::FenceId;
@@ -92,11 +94,12 @@ impl Adapter {
             logs: Default::default(),
             user_words: WordPages::new(ClientAccess::ReadWrite),
             status_words: WordPages::new(ClientAccess::Read),
-            devices: 0,
+            devices: BTreeSet::new(),
             words_mapped_at: 0,
             views_mapped_at: 0,
         };
         self.processes.insert(process, on_adapter);
+        self.processes_by_space.insert(space, process);
         self.statistics.begin(process);
         self.queue_operations(cx, tables);
         for (va, size_bytes) in reserved {

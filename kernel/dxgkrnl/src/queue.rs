@@ -21,7 +21,7 @@ use crate::adapter::{Adapter, Payload, Waiter};
 use crate::driver_host::{Creating, DriverHost};
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
-use crate::object::{Context, Queue};
+use crate::object::{Context, Object, Queue};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::statistics::Fate;
 
@@ -105,6 +105,20 @@ impl Adapter {
         self.forget_suspension(cx, number);
     }
 
+    /// A hardware context and all that goes with it, as far as its process may have handles of it.
+    pub fn named_of_context(&self, number: u64) -> Vec<Object> {
+        let of_queues = self.contexts[number].queues.iter().flat_map(|queue| self.named_of_queue(*queue));
+        of_queues.chain([Object::Context(self.index.0, number)]).collect()
+    }
+
+    /// The same of a hardware queue.
+    pub fn named_of_queue(&self, number: u64) -> Vec<Object> {
+        let (index, queue) = (self.index.0, &self.queues[number]);
+        let doorbell = queue.doorbell.map(|doorbell| Object::Doorbell(index, doorbell));
+        let progress = Object::Fence(index, self.only_open(queue.progress));
+        doorbell.into_iter().chain([progress, Object::Queue(index, number)]).collect()
+    }
+
     /// `D3DKMTCreateHwQueue` with its native progress fence.
     // spec: sync §3.11, sync §2.5
     pub fn create_queue(&mut self, cx: &mut Cx<'_>, context: u64, flags: QueueFlags) -> Result<u64, Refusal> {
@@ -180,6 +194,7 @@ impl Adapter {
         };
         assert_eq!(self.queues.insert(queue), number);
         self.contexts[context].queues.insert(number);
+        self.devices[device].queues.insert(number);
         if !self.devices[device].suspended.is_empty() {
             self.vidsch.suspend(vidsch);
         }
@@ -214,6 +229,7 @@ impl Adapter {
         self.queue_leaves_displays(number);
         self.read_scheduling_logs(cx);
         self.contexts[queue.context].queues.remove(&number);
+        self.devices[queue.device].queues.remove(&number);
         // Paging work may stand behind the progress fence: it is reached for ever now, and goes when the ring has passed.
         self.signal_always(cx, queue.progress);
         self.defer_fence(queue.progress);

@@ -104,6 +104,7 @@ impl Adapter {
             let body = self.bodies.get_mut(&id).expect("a member lives");
             (body.bindings, body.living) = (body.bindings + 1, body.living + 1);
             self.devices[device].allocations.insert(binding);
+            self.living.insert((self.allocations[binding].vidmm, binding));
             self.resources[resource].allocations.push(binding);
             let size_bytes = self.vidmm.allocation_bytes(id);
             cx.emit(self.index, Event::AllocationCreated { device, allocation: binding, size_bytes });

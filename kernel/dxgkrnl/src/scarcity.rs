@@ -219,13 +219,7 @@ impl Adapter {
 
     /// Has the hardware tell when pending destructions are over: else the kernel finds them so with some later turn.
     fn watch_destructions(&mut self, cx: &mut Cx<'_>) {
-        let mut at = 0;
-        while let Some(dying) = self.dying.get_mut(at) {
-            at += 1;
-            if std::mem::replace(&mut dying.awaited, true) {
-                continue;
-            }
-            let after = dying.after.clone();
+        for after in self.dying.watch() {
             if self.begin_wait(cx, &after, WaitMode::All, Waiter::Burial) {
                 self.due.push_back(Waiter::Burial);
             }

@@ -25,6 +25,7 @@ use crate::driver_host::{Creating, DriverHost, KernelPages};
 use crate::features::Features;
 use crate::io_mmu::Pasids;
 use crate::machine::Cx;
+use crate::notification::Registrations;
 use crate::object::ProcessOnAdapter;
 use crate::packet::Packets;
 use crate::paging::{PacketRing, PagingRing};
@@ -184,7 +185,7 @@ impl Adapter {
             logs: Default::default(),
             user_words: WordPages::new(ClientAccess::ReadWrite),
             status_words: WordPages::new(ClientAccess::Read),
-            devices: 1,
+            devices: BTreeSet::new(),
             words_mapped_at: 0,
             views_mapped_at: 0,
         };
@@ -216,8 +217,10 @@ impl Adapter {
             pages,
             spaces: BTreeMap::from([(space, kmd)]),
             pasids,
+            processes_by_space: BTreeMap::from([(system.space, ProcessId::SYSTEM)]),
             processes: BTreeMap::from([(ProcessId::SYSTEM, system)]),
             devices: Store::default(),
+            devices_by_id: BTreeMap::new(),
             contexts: Store::default(),
             queues: Store::default(),
             packet_contexts: Store::default(),
@@ -226,6 +229,7 @@ impl Adapter {
             doorbells: Store::default(),
             paging_queues: Store::default(),
             allocations: Store::default(),
+            living: BTreeSet::new(),
             allocation_numbers: BTreeMap::new(),
             bodies: BTreeMap::new(),
             commitments: Default::default(),
@@ -239,9 +243,9 @@ impl Adapter {
             fence_opens: Store::default(),
             common: Default::default(),
             peers: Default::default(),
-            dying: VecDeque::new(),
+            dying: Default::default(),
             half_fences: BTreeSet::new(),
-            registrations: Store::default(),
+            registrations: Registrations::default(),
             ring: PagingRing::new(device, context, has_addresses),
             cpu_mappings: Default::default(),
             copies: Default::default(),

@@ -156,8 +156,9 @@ impl Adapter {
             }
         }
         waiting.extend(self.packets_running(number));
-        let no_timeout = self.queues.iter().any(|(_, queue)| queue.device == number && queue.no_timeout)
-            || self.packet_contexts.iter().any(|(_, context)| context.device == number && context.no_timeout);
+        let device = &self.devices[number];
+        let no_timeout = device.queues.iter().any(|queue| self.queues[*queue].no_timeout)
+            || device.packet_contexts.iter().any(|context| self.packet_contexts[*context].no_timeout);
         self.suspensions.add(value, number, waiting, no_timeout);
         self.advance_suspensions(cx);
         let reached = self.suspensions.pending.iter().all(|pending| pending.number != value);

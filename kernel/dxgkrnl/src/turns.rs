@@ -177,14 +177,14 @@ impl Adapter {
         !self.has_waiting_renders(device)
             && !self.has_promised(device)
             && !self.displays.want(device)
-            && self.queues.iter().filter(|(_, queue)| queue.device == device).all(|(_, queue)| {
+            && self.devices[device].queues.iter().map(|number| &self.queues[*number]).all(|queue| {
                 let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
                     Some(doorbell) => Word::load(self.memory.word(doorbell.last_queued.0)),
                     None => queue.last_submitted,
                 };
                 self.vidsch.held(queue.vidsch) == 0 && last <= self.current_value(queue.progress)
             })
-            && self.packet_contexts.iter().filter(|(_, context)| context.device == device).all(|(_, context)| {
+            && self.devices[device].packet_contexts.iter().map(|number| &self.packet_contexts[*number]).all(|context| {
                 self.vidsch.held(context.vidsch) == 0 && context.last_submitted <= self.current_value(context.progress)
             })
     }
@@ -227,7 +227,7 @@ impl Adapter {
 
     /// Trims are asked for while somebody listens and there is a reason.
     fn arm_trims(&mut self, cx: &mut Cx<'_>) {
-        let listens = self.registrations.iter().any(|(_, known)| known.kind == RegistrationKind::Trim);
+        let listens = self.registrations.any(RegistrationKind::Trim);
         if !listens || !self.vidmm.trim_pending() {
             self.turns.trim_ns = None;
         } else if self.turns.trim_ns.is_none_or(|at| at <= cx.now_ns) {
@@ -237,17 +237,14 @@ impl Adapter {
 
     // spec: memory §5.5
     fn tell_budgets(&mut self, cx: &mut Cx<'_>) {
-        if !self.registrations.iter().any(|(_, known)| known.kind == RegistrationKind::Budget) {
+        if !self.registrations.any(RegistrationKind::Budget) {
             return;
         }
         for change in self.vidmm.budget_changes() {
             let local = change.group == SegmentGroup::Local;
-            let of_process = self.processes.iter().find(|(_, process)| process.space == change.space);
-            let Some((&process, _)) = of_process else { continue };
+            let Some(&process) = self.processes_by_space.get(&change.space) else { continue };
             cx.emit(self.index, Event::BudgetChanged { process: process.0, local, bytes: change.budget_bytes });
-            let devices: Vec<u64> =
-                self.devices.iter().filter(|(_, device)| device.process == process).map(|(number, _)| number).collect();
-            for device in devices {
+            for device in self.devices_of_process(process) {
                 let kind = NotificationKind::BudgetChanged { local, budget_bytes: change.budget_bytes };
                 self.notify(cx, device, RegistrationKind::Budget, kind);
             }
@@ -255,7 +252,7 @@ impl Adapter {
     }
 
     fn device_number(&self, device: DeviceId) -> Option<u64> {
-        self.devices.iter().find(|(_, known)| known.vidmm == device).map(|(number, _)| number)
+        self.devices_by_id.get(&device).copied()
     }
 }
 

@@ -51,8 +51,10 @@ pub struct ReservationError {
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     pub priority: ProcessPriority,
-    /// Devices that it has.
-    pub devices: Vec<DeviceId>,
+    /// Devices that it has, by the order in which they were made.
+    pub devices: BTreeMap<u64, DeviceId>,
+    /// How many it has had.
+    pub made: u64,
     pub groups: [Group; 2],
     /// When it was asked to trim last.
     pub asked_ns: Option<u64>,
@@ -78,9 +80,11 @@ struct Share {
 impl<F: Copy + Eq> VidMm<F> {
     /// Says how well a process's memory is protected. Its content on and off lists changes rank at once.
     pub fn set_process_priority(&mut self, space: SpaceId, priority: ProcessPriority) {
-        self.process_mut(space).priority = priority;
-        let devices = self.processes[&space].devices.clone();
-        for device in devices {
+        // Each new device says the terms of its process again, and nothing changes, however much that has.
+        if std::mem::replace(&mut self.process_mut(space).priority, priority) == priority {
+            return;
+        }
+        for device in self.processes[&space].devices.clone().into_values() {
             let touched: Vec<AllocationId> =
                 self.devices[device].counts.keys().chain(&self.devices[device].owned).copied().collect();
             for id in touched {
@@ -111,6 +115,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(ReservationError { available_bytes });
         }
         self.process_mut(space).groups[group as usize].reservation = bytes;
+        self.note_claim(space, group);
         Ok(())
     }
 
@@ -160,7 +165,10 @@ impl<F: Copy + Eq> VidMm<F> {
         let mine = me.groups[group as usize];
         let mut left = self.group_bytes(group);
         let mut equals = Vec::new();
-        for (&other, process) in self.processes.iter().filter(|(other, _)| **other != space) {
+        // A process that asks for more has a claim by that; one without a claim takes nothing from the others.
+        let asking = more.map(|(asking, _)| asking).filter(|asking| !self.claims[group as usize].contains(asking));
+        let claims = self.claims[group as usize].iter().copied().chain(asking);
+        for (other, process) in claims.filter(|other| *other != space).map(|other| (other, &self.processes[&other])) {
             let theirs = process.groups[group as usize];
             let extra = more.filter(|(asking, _)| *asking == other).map_or(0, |(_, bytes)| bytes);
             let need = (theirs.need + extra).min(theirs.cap.unwrap_or(u64::MAX));
@@ -187,8 +195,8 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// What a process may reserve: the policy's part of the group, less what others have reserved.
     pub(crate) fn available_for_reservation(&self, space: SpaceId, group: SegmentGroup) -> u64 {
-        let others = self.processes.iter().filter(|(other, _)| **other != space);
-        let taken: u64 = others.map(|(_, process)| process.groups[group as usize].reservation).sum();
+        let others = self.claims[group as usize].iter().filter(|other| **other != space);
+        let taken: u64 = others.map(|other| self.processes[other].groups[group as usize].reservation).sum();
         // Divided first: a capacity in bytes times 100 could leave 64 bits.
         let part = self.group_bytes(group) / 100 * self.policy.reservable_percent;
         (part / PAGE_BYTES * PAGE_BYTES).saturating_sub(taken)
@@ -266,14 +274,35 @@ impl<F: Copy + Eq> VidMm<F> {
         let (bytes, charged) = (allocation.bytes(), allocation.charged);
         let Some(group) = charged else { return };
         let need = &mut self.process_mut(space).groups[group as usize].need;
-        *need = if add { *need + bytes } else { *need - bytes };
+        let before = *need;
+        let now = if add { before + bytes } else { before - bytes };
+        *need = now;
+        if before == 0 || now == 0 {
+            self.note_claim(space, group);
+        }
+    }
+
+    /// Whether a process takes anything of a group from the others: those alone are looked at when it is divided.
+    fn note_claim(&mut self, space: SpaceId, group: SegmentGroup) {
+        let theirs = self.processes[&space].groups[group as usize];
+        match theirs.need > 0 || theirs.reservation > 0 {
+            true => self.claims[group as usize].insert(space),
+            false => self.claims[group as usize].remove(&space),
+        };
+    }
+
+    /// A process has gone, and takes nothing any more.
+    pub(crate) fn forget_claims(&mut self, space: SpaceId) {
+        for claims in &mut self.claims {
+            claims.remove(&space);
+        }
     }
 }
 
 /// The even share of one that wants everything beside these.
 fn level(total: u64, mut others: Vec<Share>) -> u64 {
     // Who is content with little leaves more to the others, so the least needs are served first.
-    others.sort_unstable_by_key(|share| share.need);
+    others.sort_unstable_by_key(|share| (share.need, share.sure));
     let mut left = total;
     let mut at = 0;
     loop {

@@ -11,7 +11,7 @@ use crate::vidmm::VidMm;
 
 /// In which bases, bounds and sizes of reservations are counted.
 // spec: memory §4.8
-const UNIT_BYTES: u64 = 65536;
+pub(crate) const UNIT_BYTES: u64 = 65536;
 
 /// `D3DDDI_RESERVEGPUVIRTUALADDRESS` (memory §4.8). Everything is a multiple of 64 KB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

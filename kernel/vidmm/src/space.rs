@@ -11,6 +11,7 @@
 //! ```
 
 mod check;
+mod gaps;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +19,7 @@ use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress};
 
 use crate::page_table::PageTable;
 use crate::slab::AllocationId;
+use gaps::{ASKED, Gaps};
 
 /// Whose space it is (memory §4.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,30 +124,25 @@ pub(crate) struct Space {
     /// A page of zeros for hardware whose entries cannot say Zero, made when it is first needed.
     pub zero_page: Option<PageRun>,
     ranges: BTreeMap<u64, Range>,
-    /// Free addresses: first page to one past the last.
-    free: BTreeMap<u64, u64>,
+    free: Gaps,
 }
 
 impl Space {
-    /// A space whose pages `first..end` can be used.
-    pub fn new(kind: SpaceKind, table: PageTable, first: u64, end: u64) -> Self {
-        let free = if first < end { BTreeMap::from([(first, end)]) } else { BTreeMap::new() };
+    /// A space whose pages `first..end` can be used. Free ones are asked for by these alignments (see [`Gaps`]).
+    pub fn new(kind: SpaceKind, table: PageTable, first: u64, end: u64, alignments: [u64; ASKED]) -> Self {
+        let free = Gaps::new(first, end, alignments);
         let shown_root = (table.root(), table.root_entries());
         Space { kind, table, shown_root, mapped: BTreeMap::new(), zero_page: None, ranges: BTreeMap::new(), free }
     }
 
     /// Lowest free range of `pages` pages in `minimum..maximum`, first page a multiple of `alignment`.
     pub fn find(&self, pages: u64, minimum: u64, maximum: u64, alignment: u64) -> Option<u64> {
-        let from = self.free.range(..=minimum).next_back().map_or(0, |(&first, _)| first);
-        self.free.range(from..).find_map(|(&first, &end)| {
-            let at = first.max(minimum).checked_next_multiple_of(alignment)?;
-            (at.checked_add(pages)? <= end.min(maximum)).then_some(at)
-        })
+        self.free.find(pages, minimum, maximum, alignment)
     }
 
     /// Whether these pages are free.
     pub fn is_free(&self, run: PageRun) -> bool {
-        self.free.range(..=run.first).next_back().is_some_and(|(_, &end)| run.end() <= end)
+        self.free.at_or_below(run.first).is_some_and(|gap| run.end() <= gap.end)
     }
 
     /// The one range that all these pages are in: its first page, and it.
@@ -175,15 +172,7 @@ impl Space {
 
     /// Takes free pages.
     pub fn take(&mut self, run: PageRun, origin: Origin) {
-        let (&from, &end) = self.free.range(..=run.first).next_back().expect("the pages are free");
-        assert!(run.end() <= end, "the pages are free");
-        self.free.remove(&from);
-        if from < run.first {
-            self.free.insert(from, run.first);
-        }
-        if run.end() < end {
-            self.free.insert(run.end(), end);
-        }
+        self.free.take(run);
         self.ranges.insert(run.first, Range { end: run.end(), origin });
     }
 
@@ -202,7 +191,7 @@ impl Space {
             }
             next = range.end;
         }
-        self.release(run.first, run.end());
+        self.free.give(run);
     }
 
     /// Makes pages free that a call took, like [`Space::give`]: those among them that are the driver's stay taken.
@@ -274,18 +263,6 @@ impl Space {
     /// All pages that show something, as runs.
     pub fn shown_runs(&self) -> Vec<PageRun> {
         self.mapped.iter().map(|(&first, mapping)| PageRun { first, count: Pages(mapping.pages) }).collect()
-    }
-
-    fn release(&mut self, mut first: u64, mut end: u64) {
-        if let Some((&before, &before_end)) = self.free.range(..=first).next_back()
-            && before_end == first
-        {
-            first = before;
-        }
-        if let Some(after_end) = self.free.remove(&end) {
-            end = after_end;
-        }
-        self.free.insert(first, end);
     }
 }
 

@@ -169,6 +169,9 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether the root of a new space leaves enough to those whose tables are away.
     pub(crate) fn root_leaves_room(&self, root: (PhysicalAddress, u64)) -> bool {
+        if self.tables_away == 0 {
+            return true;
+        }
         let mut roots = self.roots();
         roots.push(root);
         let mut away = self.spaces.iter().filter(|(_, space)| !space.table.is_resident());
@@ -207,6 +210,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.spaces[id].table.is_resident() {
             return;
         }
+        self.tables_away -= 1;
         let space = &mut self.spaces[id];
         let made = space.table.restore(id, self.table_frames.of(space.kind)).expect("their way was cleared");
         batch.entries.extend(made);
@@ -271,7 +275,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return None;
         }
         let mut last = (Standing::Empty, 0);
-        for device in &process.devices {
+        for device in process.devices.values() {
             let known = &self.devices[*device];
             let ran = self.now_ns >= known.active_since_ns.saturating_add(self.policy.residency_quantum_ns);
             let stands = match (known.suspended, known.idle_since) {
@@ -291,7 +295,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn evict_tables(&mut self, victims: &[SpaceId], for_space: Option<SpaceId>, batch: &mut Batch<F>) {
         let not_before = self.now_ns.saturating_add(self.policy.residency_quantum_ns);
         for &id in victims {
-            for device in self.processes[&id].devices.clone() {
+            for device in self.processes[&id].devices.clone().into_values() {
                 if !self.is_suspended(device) {
                     self.suspend_now(device, batch);
                 }
@@ -300,6 +304,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             let space = &mut self.spaces[id];
             let bytes = Pages(space.table.lower_pages()).bytes();
+            self.tables_away += 1;
             batch.invalidations.extend(space.table.evict(id, self.table_frames.of(SpaceKind::Process)));
             Hull::note(&mut batch.stale, id, hull(space.table.root(), 0, self.geometry.space_pages()));
             batch.tables.push(TableMove { space: id, bytes, came: false, for_space });

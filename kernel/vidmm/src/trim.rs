@@ -93,7 +93,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Spreads what a process is to trim over its devices.
     fn ask(&self, space: SpaceId, over: u64, requests: &mut Vec<TrimRequest>) {
         let length = |device: DeviceId| self.listed_bytes(device);
-        let mut devices: Vec<DeviceId> = self.processes[&space].devices.clone();
+        let mut devices: Vec<DeviceId> = self.processes[&space].devices.values().copied().collect();
         devices.sort_by_key(|&device| (std::cmp::Reverse(length(device)), device));
         let mut left = over;
         for device in devices {

@@ -49,6 +49,10 @@ pub struct VidMm<F> {
     pub(crate) devices: Slab<DeviceId, Device<F>>,
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
     pub(crate) processes: Processes,
+    /// By group: the processes that need something of it, or have reserved some.
+    pub(crate) claims: [BTreeSet<SpaceId>; 2],
+    /// Spaces whose tables are away.
+    pub(crate) tables_away: usize,
     /// Order of evicts, offers, suspensions.
     pub(crate) tick: u64,
     /// Suspended devices by the time of their suspension.
@@ -92,6 +96,8 @@ pub struct VidMm<F> {
 #[derive(Debug)]
 pub(crate) struct Device<F> {
     pub space: SpaceId,
+    /// Its place among all devices that its process has had.
+    pub nth: u64,
     /// Counts above 0.
     pub counts: BTreeMap<AllocationId, u64>,
     /// Allocations that it owns.
@@ -173,6 +179,8 @@ impl<F: Copy + Eq> VidMm<F> {
             devices: Slab::new(),
             allocations: Slab::new(),
             processes: Processes::new(),
+            claims: Default::default(),
+            tables_away: 0,
             tick: 0,
             waiting: BTreeMap::new(),
             known_turn: None,
@@ -239,7 +247,7 @@ impl<F: Copy + Eq> VidMm<F> {
         // spec: memory §4.6, entry 0 of the root stays invalid always
         let first = self.geometry.root_entry_pages();
         let end = self.end_of(kind, &table);
-        let space = self.spaces.insert(Space::new(kind, table, first, end));
+        let space = self.spaces.insert(Space::new(kind, table, first, end, self.asked_alignments()));
         if kind == SpaceKind::Process {
             self.processes.insert(space, Process::default());
         }
@@ -264,9 +272,11 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Takes a creation back whose operations nobody has carried out: the space was nobody's yet, and shows nothing.
     pub fn abandon_space(&mut self, space: SpaceId) {
         let process = self.processes.remove(&space).expect("a process's space");
+        self.forget_claims(space);
         assert!(process.devices.is_empty(), "a space that nobody has");
         let gone = self.spaces.remove(space);
-        assert!(gone.mapped.is_empty() && gone.zero_page.is_none(), "a space that nobody has used");
+        let unused = gone.mapped.is_empty() && gone.zero_page.is_none() && gone.table.is_resident();
+        assert!(unused, "a space that nobody has used");
         gone.table.destroy(self.table_frames.of(gone.kind));
     }
 
@@ -275,6 +285,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// stale at return.
     pub fn destroy_space(&mut self, space: SpaceId) -> Option<Work<F>> {
         let process = self.processes.remove(&space);
+        self.forget_claims(space);
         assert!(process.is_none_or(|process| process.devices.is_empty()), "devices go before their space");
         let mut batch = Batch::new(self.serial + 1);
         let explicit = self.mmu.flags.contains(GpuMmuFlags::EXPLICIT_PAGE_TABLE_INVALIDATION)
@@ -284,6 +295,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.conceal(space, run, &mut batch);
         }
         let gone = self.spaces.remove(space);
+        self.tables_away -= usize::from(!gone.table.is_resident());
         // Without the explicit rule a flush of the whole space says everything that the entries would say.
         if !explicit {
             batch.invalidations.clear();
@@ -310,8 +322,12 @@ impl<F: Copy + Eq> VidMm<F> {
     /// ([`VidMm::is_suspended`]).
     pub fn create_device(&mut self, space: SpaceId) -> DeviceId {
         assert_eq!(self.spaces[space].kind, SpaceKind::Process, "devices belong to processes");
+        let process = self.process_mut(space);
+        process.made += 1;
+        let nth = process.made;
         let device = self.devices.insert(Device {
             space,
+            nth,
             counts: BTreeMap::new(),
             owned: BTreeSet::new(),
             suspended: None,
@@ -321,7 +337,7 @@ impl<F: Copy + Eq> VidMm<F> {
             last_uses: Vec::new(),
             postponed: Vec::new(),
         });
-        self.process_mut(space).devices.push(device);
+        self.process_mut(space).devices.insert(nth, device);
         if !self.spaces[space].table.is_resident() {
             self.stand_in_line(device);
         }
@@ -338,7 +354,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.release(id, count, last_use);
         }
         let gone = self.devices.remove(device);
-        self.process_mut(gone.space).devices.retain(|known| *known != device);
+        self.process_mut(gone.space).devices.remove(&gone.nth);
     }
 
     /// Bytes of page tables that exist for spaces of a kind.

@@ -22,6 +22,7 @@
 //! | `handles` | a lookup of a handle against an index into a slice; forged, stale and reused names, of which there may be none |
 //! | `daemon` | four clients of a daemon that have half of what they need, against the same four in one program |
 //! | `neighbour` | what a client of a daemon keeps of its share beside an attacker, and what is left of that |
+//! | `growth` | every call beside ever more objects of each kind: cost by size |
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
 //!
 //! `apart` starts this program once more for what is to be a process, `machine` knows the processors and the idle exit, `awake` keeps them from falling idle, `rig` programs the software GPU straight through its registers, with
@@ -42,6 +43,7 @@ mod daemon;
 mod doorbell;
 mod fences;
 mod frames;
+mod growth;
 mod handles;
 mod hop;
 mod litmus;

@@ -7,12 +7,12 @@ use crate::apart::Program;
 use crate::machine::{AsBefore, IdleExit, Machine, NoHalt, all_processors};
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
-    calls, copies, daemon, doorbell, frames, handles, hop, litmus, mapping, neighbour, page_tables, residency, sched,
-    signals, waiters,
+    calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour, page_tables, residency,
+    sched, signals, waiters,
 };
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 14] = [
+pub const MEASURES: [&str; 15] = [
     "litmus",
     "signals",
     "waiters",
@@ -20,6 +20,7 @@ pub const MEASURES: [&str; 14] = [
     "page-tables",
     "frames",
     "residency",
+    "growth",
     "handles",
     "calls",
     "daemon",
@@ -106,6 +107,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                         Some(program) => neighbour::rows(program, options.smoke)?,
                         None => vec![Row::absent(name, "needs a program that plays its clients")],
                     },
+                    "growth" => growth::rows(pair, options.smoke)?,
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
                     _ => {
                         // The last measure wakes sleepers whose processor has halted, and so the request ends here.

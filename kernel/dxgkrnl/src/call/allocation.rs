@@ -185,7 +185,6 @@ impl Turn<'_> {
                         adapter.destroy_allocation(cx, *number, &[]);
                     }),
                 }
-                self.forget_dead(index);
                 Err(refusal)
             }
         }
@@ -221,7 +220,6 @@ impl Turn<'_> {
             Err(refusal) => {
                 companions.into_iter().for_each(|companion| self.close_companion(cx, companion));
                 self.adapters[index as usize].destroy_resource(cx, opened.resource, &[]);
-                self.forget_dead(index);
                 Err(refusal)
             }
         }
@@ -260,20 +258,13 @@ impl Turn<'_> {
             targets.resource,
             flags,
         )?;
-        if target.resource == RawHandle::NONE {
-            for handle in names {
-                self.process.handles.remove(handle);
-            }
-        } else {
-            self.process.handles.remove(target.resource);
-            let dead = |object: &Object| match object {
-                Object::Allocation(on, number) | Object::Instance(on, number, _) => {
-                    *on == index && targets.numbers.contains(number)
-                }
-                _ => false,
-            };
-            self.process.handles.remove_where(dead);
+        // Of a resource the caller names the resource alone.
+        let dead = targets.numbers.iter().map(|number| Object::Allocation(index, *number));
+        dead.for_each(|object| self.process.handles.remove_object(object));
+        for handle in names {
+            self.process.handles.remove(handle);
         }
+        self.process.handles.remove(target.resource);
         Ok(answer)
     }
 

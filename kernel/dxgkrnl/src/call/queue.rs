@@ -34,8 +34,9 @@ impl Turn<'_> {
             QueueCall::DestroyHwContext { context } => {
                 let (index, number) = self.context(context)?;
                 *touched = Some(index);
+                let named = self.adapters[index as usize].named_of_context(number);
                 self.adapters[index as usize].destroy_context(cx, number);
-                self.forget_dead(index);
+                self.forget_all(named);
                 done(Reply::Done)
             }
             QueueCall::CreateHwQueue { context, flags } => {
@@ -54,8 +55,9 @@ impl Turn<'_> {
             QueueCall::DestroyHwQueue { queue } => {
                 let (index, number) = self.queue(queue)?;
                 *touched = Some(index);
+                let named = self.adapters[index as usize].named_of_queue(number);
                 self.adapters[index as usize].destroy_queue(cx, number);
-                self.forget_dead(index);
+                self.forget_all(named);
                 done(Reply::Done)
             }
             QueueCall::CreateDoorbell { queue, ring, ring_va, private_data } => {

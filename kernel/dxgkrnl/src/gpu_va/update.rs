@@ -188,8 +188,7 @@ impl Adapter {
         if !self.updates.values().flat_map(|queue| &queue.waiting).any(|queued| queued.process == process) {
             return;
         }
-        let same = |other: &Allocation| other.vidmm == gone.vidmm && self.devices[other.device].process == process;
-        if self.allocations.iter().any(|(_, other)| same(other)) {
+        if self.living_of(gone.vidmm).any(|other| self.devices[other.device].process == process) {
             return;
         }
         let waiting = self.updates.values_mut().flat_map(|queue| &mut queue.waiting);

@@ -78,11 +78,15 @@ fn no_name_is_accepted_that_is_not_somebodys_and_none_comes_again() {
 #[test]
 fn the_objects_of_a_dead_device_go_together() {
     let mut table = HandleTable::default();
-    let handles: Vec<_> = (0..10).map(|number| table.insert(number).unwrap()).collect();
-    table.remove_where(|number| number % 2 == 0);
-    for (number, handle) in handles.iter().enumerate() {
-        assert_eq!(table.get(*handle).is_some(), number % 2 == 1);
+    let handles: Vec<_> = (0..20).map(|nth| table.insert(nth / 2).unwrap()).collect();
+    for number in (0..10).step_by(2) {
+        table.remove_object(number);
     }
+    table.remove_object(99);
+    for (nth, handle) in handles.iter().enumerate() {
+        assert_eq!(table.get(*handle).is_some(), nth / 2 % 2 == 1, "both names of an object, and of no other");
+    }
+    assert_eq!((table.len(), table.of_object.len()), (10, 10));
 }
 
 #[test]
@@ -212,7 +216,7 @@ proptest! {
                     prop_assert_eq!(table.remove(RawHandle(name)), model.living.remove(&name));
                 }
                 Step::CloseAllBut(modulus) => {
-                    table.remove_where(|object| object % modulus != 0);
+                    model.living.values().filter(|of| *of % modulus != 0).for_each(|of| table.remove_object(*of));
                     model.living.retain(|_, object| *object % modulus == 0);
                 }
                 Step::Forge(name) => {
@@ -220,7 +224,7 @@ proptest! {
                     prop_assert_eq!(table.remove(RawHandle(name)), model.living.remove(&name));
                 }
                 Step::Reset => {
-                    table.remove_where(|_| true);
+                    model.living.values().for_each(|object| table.remove_object(*object));
                     model.living.clear();
                 }
             }

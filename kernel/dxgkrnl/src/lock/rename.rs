@@ -156,6 +156,8 @@ impl Adapter {
         }
         let allocation = &mut self.allocations[number];
         allocation.vidmm = next.id;
+        self.living.remove(&(old, number));
+        self.living.insert((next.id, number));
         let renaming = &mut allocation.renaming;
         let name = renaming.current.replace(next.name).expect("what is renamed has names");
         renaming.spare = renaming.spare.filter(|_| !next.fresh);

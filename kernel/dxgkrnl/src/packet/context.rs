@@ -111,6 +111,7 @@ impl Adapter {
             allocations,
         };
         assert_eq!(self.packet_contexts.insert(context), number);
+        self.devices[device].packet_contexts.insert(number);
         cx.emit(self.index, Event::PacketContextCreated { context: number, device, node: node.0, patched: !addresses });
         Ok(number)
     }
@@ -191,6 +192,7 @@ impl Adapter {
             self.destroy_dma_buffer(cx, number, buffer);
         }
         let context = self.packet_contexts.remove(number).expect("a context is destroyed once");
+        self.devices[context.device].packet_contexts.remove(&number);
         let dropped = self.vidsch.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
         self.forget_suspension(cx, super::watch::suspension_name(number));
@@ -238,8 +240,7 @@ impl Adapter {
 
     /// The packet contexts of a device.
     pub fn packet_contexts_of(&self, device: u64) -> Vec<u64> {
-        let of_device = self.packet_contexts.iter().filter(|(_, context)| context.device == device);
-        of_device.map(|(number, _)| number).collect()
+        self.devices.get(device).map(|known| known.packet_contexts.iter().copied().collect()).unwrap_or_default()
     }
 
     /// Forgets what a context has queued and in flight. The hardware is, or is about to be, told.

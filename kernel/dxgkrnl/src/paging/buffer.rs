@@ -59,7 +59,8 @@ impl Adapter {
                 copies: &[],
                 fences: &[],
             };
-            let names = Names { spaces: &self.spaces, devices: &self.devices, vidmm: &self.vidmm };
+            let (devices, numbers) = (&self.devices, &self.devices_by_id);
+            let names = Names { spaces: &self.spaces, devices, numbers, vidmm: &self.vidmm };
             let operation = as_paging_op(operation, &names, PageTableUpdateMode::CpuVirtual, asked);
             let mut build = BuildPagingBuffer {
                 buffer: &mut [],
@@ -172,7 +173,8 @@ impl Adapter {
         let flush = borrowed
             .filter(|borrowed| borrowed.flush)
             .map(|borrowed| self.vidmm.scratch_flush(self.processes[&ProcessId::SYSTEM].space, borrowed.windows));
-        let names = Names { spaces: &self.spaces, devices: &self.devices, vidmm: &self.vidmm };
+        let (devices, numbers) = (&self.devices, &self.devices_by_id);
+        let names = Names { spaces: &self.spaces, devices, numbers, vidmm: &self.vidmm };
         let work = &self.ring.building[0];
         let pages = work.operations.front().filter(|_| self.ring.device_pages).map(device_pages);
         let copy = |borrowed: Borrowed| copied_entries(work.operations.front()?, borrowed.windows);

@@ -51,6 +51,24 @@ pub(super) enum Deferred {
     StillnessOver(u64),
 }
 
+impl Deferred {
+    /// Whether a call or a device waits until it is carried out. The rest is done with the next turn that comes along.
+    fn is_awaited(&self) -> bool {
+        matches!(
+            self,
+            Deferred::Answer(..)
+                | Deferred::Unlocked(_)
+                | Deferred::Returns
+                | Deferred::Resume(..)
+                | Deferred::Relocated(_)
+                | Deferred::StillnessOver(_)
+                | Deferred::Signal { .. }
+                | Deferred::PowerDown(..)
+                | Deferred::Stop(..)
+        )
+    }
+}
+
 impl Adapter {
     /// Answers when the ring has got past everything queued so far: at once when it has already.
     pub fn after_ring(&mut self, cx: &mut Cx<'_>, token: Token, reply: Reply) -> Answer {
@@ -104,8 +122,14 @@ impl Adapter {
     /// is not begun any more.
     pub fn cancel_resume(&mut self, device: u64, before: u64) {
         let cancelled = |what: &Deferred| matches!(what, Deferred::Resume(resumed, _) if *resumed == device);
+        if self.ring.turns == 0 {
+            return;
+        }
         let known = self.ring.deferred.len();
         self.ring.deferred.retain(|(number, what)| *number >= before || !cancelled(what));
+        self.ring.turns -= known - self.ring.deferred.len();
+        let awaited = self.ring.deferred.iter().filter(|(_, what)| what.is_awaited());
+        self.ring.awaited = awaited.map(|(number, _)| *number).collect();
         for _ in self.ring.deferred.len()..known {
             self.packets_turn_over(device, false);
         }
@@ -113,7 +137,7 @@ impl Adapter {
 
     /// Whether a device's turn has been decided and has not begun.
     pub fn turn_outstanding(&self) -> bool {
-        self.ring.deferred.iter().any(|(_, what)| matches!(what, Deferred::Resume(..)))
+        self.ring.turns > 0
     }
 
     /// Lets devices go on that stood still for moves within a segment, when the ring has got past them.
@@ -197,6 +221,8 @@ impl Adapter {
     }
 
     fn defer(&mut self, what: Deferred) {
+        self.ring.turns += usize::from(matches!(what, Deferred::Resume(..)));
+        self.ring.awaited.extend(what.is_awaited().then_some(self.ring.last_queued));
         self.ring.deferred.push_back((self.ring.last_queued, what));
         if self.ring.clears {
             self.ring.leaving = self.ring.last_queued;
@@ -211,6 +237,10 @@ impl Adapter {
                 break;
             }
             let (number, deferred) = self.ring.deferred.pop_front().expect("just seen");
+            self.ring.turns -= usize::from(matches!(deferred, Deferred::Resume(..)));
+            if deferred.is_awaited() {
+                self.ring.awaited.pop_front();
+            }
             self.ring.clears = number <= self.ring.leaving;
             match deferred {
                 Deferred::Pages(run) => self.pages.give_back(run),
@@ -262,26 +292,7 @@ impl Adapter {
         }
         let Some(queue) = &self.ring.queue else { return };
         let progress = queue.progress;
-        let answer = self
-            .ring
-            .deferred
-            .iter()
-            .find(|(_, what)| {
-                matches!(
-                    what,
-                    Deferred::Answer(..)
-                        | Deferred::Unlocked(_)
-                        | Deferred::Returns
-                        | Deferred::Resume(..)
-                        | Deferred::Relocated(_)
-                        | Deferred::StillnessOver(_)
-                        | Deferred::Signal { .. }
-                        | Deferred::PowerDown(..)
-                        | Deferred::Stop(..)
-                )
-            })
-            .map(|(number, _)| *number);
-        let answer_value = answer.and_then(|wanted| {
+        let answer_value = self.ring.awaited.front().copied().and_then(|wanted| {
             self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)
         });
         // Half of the buffers at once: the hardware has the other half to go on with, and the CPU is woken seldom.
@@ -305,7 +316,8 @@ impl Adapter {
         let display_value = self.display_need().and_then(|serial| {
             self.ring.submitted.iter().find(|work| work.serial >= serial).map(|work| work.progress_value)
         });
-        let left = self.ring.deferred.iter().rev().find(|(number, _)| *number <= self.ring.leaving);
+        let behind = self.ring.deferred.partition_point(|(number, _)| *number <= self.ring.leaving);
+        let left = behind.checked_sub(1).and_then(|last| self.ring.deferred.get(last));
         let left_value = left.and_then(|(wanted, _)| {
             self.ring.submitted.iter().find(|work| work.number >= *wanted).map(|work| work.progress_value)
         });

@@ -17,6 +17,7 @@ use crate::store::Store;
 pub(super) struct Names<'a> {
     pub spaces: &'a BTreeMap<SpaceId, KmdProcess>,
     pub devices: &'a Store<Device>,
+    pub numbers: &'a BTreeMap<DeviceId, u64>,
     pub vidmm: &'a VidMm<FenceId>,
 }
 
@@ -24,7 +25,7 @@ impl Names<'_> {
     /// A device; `None` when it is gone already and only its memory is still under way.
     fn device(&self, id: Option<DeviceId>) -> Option<KmdDevice> {
         let id = id?;
-        self.devices.iter().find(|(_, device)| device.vidmm == id).map(|(_, device)| device.kmd)
+        self.numbers.get(&id).map(|number| self.devices[*number].kmd)
     }
 }
 

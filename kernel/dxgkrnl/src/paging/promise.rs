@@ -67,6 +67,7 @@ impl Adapter {
 
     /// Whether a process stands still, and goes on behind what is in the ring: what it is about to write it has to see.
     pub(super) fn stands_still(&self, process: ProcessId) -> bool {
-        self.devices.iter().any(|(_, device)| device.process == process && !device.suspended.is_empty())
+        let devices = self.processes.get(&process).map(|on_adapter| &on_adapter.devices);
+        devices.into_iter().flatten().any(|device| !self.devices[*device].suspended.is_empty())
     }
 }

@@ -35,8 +35,7 @@ impl Relocation {
 impl Adapter {
     /// Binds the moves of a work that is being queued: later ones may be decided before its turn comes.
     pub(super) fn bind_relocation(&self, stands_still: &[DeviceId], moves: &[vidmm::Move]) -> Relocation {
-        let number =
-            |id: &DeviceId| self.devices.iter().find(|(_, device)| device.vidmm == *id).map(|(number, _)| number);
+        let number = |id: &DeviceId| self.devices_by_id.get(id).copied();
         let devices: Vec<u64> = stands_still.iter().filter_map(number).collect();
         if devices.is_empty() {
             return Relocation::default();

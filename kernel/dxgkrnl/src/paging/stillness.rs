@@ -3,15 +3,16 @@
 //! of the process's devices leave the hardware when that work's turn has come, and go on when the hardware has got past
 //! it. A device that comes in between stands still too.
 
+use std::collections::BTreeSet;
+
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::DeviceState;
 use vidmm::{Operation, SpaceId, Work};
-use wddm_types::{FencePoint, PhysicalAddress, ProcessId};
+use wddm_types::{FencePoint, PhysicalAddress};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::Device;
 use crate::suspension::SuspendReasons;
 
 /// What stands still for one work.
@@ -48,9 +49,9 @@ impl Adapter {
             cx.emit(self.index, Event::ProcessStandsStill { work, process, why: *why });
         }
         let spaces: Vec<SpaceId> = spaces.into_iter().map(|(space, _)| space).collect();
-        let lives_there = |process| self.processes.get(process).is_some_and(|known| spaces.contains(&known.space));
-        let devices: Vec<u64> =
-            self.devices.iter().filter(|(_, device)| lives_there(&device.process)).map(|(number, _)| number).collect();
+        let processes: BTreeSet<_> = spaces.iter().filter_map(|space| self.processes_by_space.get(space)).collect();
+        let devices = processes.into_iter().flat_map(|process| &self.processes[process].devices);
+        let devices: Vec<u64> = devices.copied().collect::<BTreeSet<u64>>().into_iter().collect();
         for &device in &devices {
             self.devices[device].table_changes += 1;
         }
@@ -63,13 +64,15 @@ impl Adapter {
     // spec: memory §4.6
     pub(super) fn switch_root(&mut self, space: SpaceId, root: PhysicalAddress, entries: u32) {
         self.vidmm.root_switched(space, root, entries);
-        let lives_there = |process: ProcessId| self.processes.get(&process).is_some_and(|known| known.space == space);
-        let runs = |device: &Device| device.state == DeviceState::Active && lives_there(device.process);
+        let process = self.processes_by_space.get(&space);
+        let devices = process.into_iter().flat_map(|process| &self.processes[process].devices);
         let mut contexts = Vec::new();
-        for (number, device) in self.devices.iter().filter(|(_, device)| runs(device)) {
-            contexts.extend(device.contexts.iter().map(|context| self.contexts[*context].kmd));
-            let packets = self.packet_contexts.iter().filter(|(_, context)| context.device == number);
-            contexts.extend(packets.filter(|(_, context)| context.addresses).map(|(_, context)| context.kmd));
+        for device in devices.map(|device| &self.devices[*device]) {
+            if device.state == DeviceState::Active {
+                contexts.extend(device.contexts.iter().map(|context| self.contexts[*context].kmd));
+                let packets = device.packet_contexts.iter().map(|context| &self.packet_contexts[*context]);
+                contexts.extend(packets.filter(|context| context.addresses).map(|context| context.kmd));
+            }
         }
         let addressing = self.miniport.gpu_va().expect("checked at adapter start");
         for context in contexts {

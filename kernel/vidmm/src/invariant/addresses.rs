@@ -26,6 +26,9 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
                 ensure(holds, "addresses", || format!("{id:?} shows {mapping:?} at page {at:#x}, unknown to it"))?;
             }
         }
+        let away = self.spaces.iter().filter(|(_, space)| !space.table.is_resident()).count();
+        let counted = self.tables_away;
+        ensure(away == counted, "addresses", || format!("the tables of {away} spaces are away, {counted} counted"))?;
         for (id, allocation) in self.allocations.iter() {
             for &(space, at) in &allocation.mappings {
                 let mapping = self.spaces.get(space).and_then(|space| space.mapped.get(&at));

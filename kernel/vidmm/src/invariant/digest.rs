@@ -75,5 +75,5 @@ impl<F: Copy + Eq + Debug> VidMm<F> {
 
 fn terms(space: SpaceId, process: &Process) -> impl Debug + use<> {
     let groups = process.groups.map(|group| (group.cap, group.reservation, group.need));
-    (space, process.priority, process.devices.clone(), groups)
+    (space, process.priority, process.devices.values().copied().collect::<Vec<_>>(), groups)
 }

@@ -14,7 +14,8 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     // spec: memory §5.1
     pub(super) fn check_lists(&self) -> Result<(), BrokenInvariant> {
         for (device, known) in self.devices.iter() {
-            let owner = self.processes.get(&known.space).filter(|process| process.devices.contains(&device));
+            let owner =
+                self.processes.get(&known.space).filter(|process| process.devices.get(&known.nth) == Some(&device));
             ensure(owner.is_some(), "lists", || format!("{device:?} is no device of its process"))?;
             // spec: memory §4.6
             let walks = known.suspended.is_some() || self.tables_resident(known.space);
@@ -73,11 +74,14 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     pub(super) fn check_needs(&self) -> Result<(), BrokenInvariant> {
         for (space, process) in &self.processes {
             for group in [SegmentGroup::Local, SegmentGroup::NonLocal] {
-                let lists = process.devices.iter().flat_map(|device| self.devices[*device].counts.keys().copied());
+                let lists = process.devices.values().flat_map(|device| self.devices[*device].counts.keys().copied());
                 let listed: BTreeSet<AllocationId> = lists.collect();
                 let charged = listed.iter().filter(|id| self.allocations[**id].charged == Some(group));
                 let sum: u64 = charged.map(|id| self.allocations[*id].bytes()).sum();
                 let need = process.groups[group as usize].need;
+                let claims = need > 0 || process.groups[group as usize].reservation > 0;
+                let known = self.claims[group as usize].contains(space);
+                ensure(claims == known, "budgets", || format!("{space:?} is looked at for {group:?}: {known}"))?;
                 ensure(sum == need, "budgets", || format!("{space:?} needs {need} bytes {group:?}, its lists {sum}"))?;
             }
         }

@@ -3,6 +3,7 @@
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use super::{MapError, MapRequest, Target};
+use crate::reserve::UNIT_BYTES;
 use crate::slab::SpaceId;
 use crate::space::{Origin, page_of};
 use crate::vidmm::VidMm;
@@ -62,10 +63,19 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let minimum = page_of(window.0.0.max(self.policy.va_start.0));
         let maximum = if window.1.is_null() { u64::MAX } else { page_of(window.1.0) };
+        self.spaces[space].find(pages, minimum, maximum, self.alignment(pages, unit)).ok_or(MapError::NoRoom)
+    }
+
+    /// Of what so many pages begin at a multiple, where the kernel chooses.
+    fn alignment(&self, pages: u64, unit: u64) -> u64 {
         // spec: memory §4.5, a large page is aligned on both sides
         let large = self.geometry.large_page().filter(|&large| pages >= large).unwrap_or(1);
-        let alignment = page_of(self.policy.va_alignment_bytes.max(unit)).max(large);
-        self.spaces[space].find(pages, minimum, maximum, alignment).ok_or(MapError::NoRoom)
+        page_of(self.policy.va_alignment_bytes.max(unit)).max(large)
+    }
+
+    /// The alignments by which free addresses are asked for: of a page, of a reservation, and of what has a large page.
+    pub(crate) fn asked_alignments(&self) -> [u64; 3] {
+        [(1, PAGE_BYTES), (1, UNIT_BYTES), (u64::MAX, UNIT_BYTES)].map(|(pages, unit)| self.alignment(pages, unit))
     }
 
     /// Page of an address, its bits above the width masked off if they are zero or the sign (memory §4.3).

@@ -35,8 +35,8 @@ impl Geometry {
     /// Pages of a large page, if this adapter has any.
     // spec: memory §4.5
     pub fn large_page(&self) -> Option<u64> {
-        let covers = 1 << self.levels[0].table_shift;
-        (self.large.supported && covers == LARGE_PAGES).then_some(LARGE_PAGES)
+        let covered = self.levels.first().map(|leaf| 1 << leaf.table_shift);
+        covered.filter(|&pages: &u64| self.large.supported && pages == LARGE_PAGES)
     }
 }
 

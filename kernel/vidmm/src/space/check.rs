@@ -8,7 +8,8 @@ use super::{Mapping, Space};
 impl Space {
     /// What is wrong with the addresses of a space whose pages `first..end` can be used.
     pub(crate) fn check(&self, first: u64, end: u64) -> Result<(), String> {
-        let mut cuts: Vec<(u64, u64, bool)> = self.free.iter().map(|(&from, &to)| (from, to, true)).collect();
+        self.free.check()?;
+        let mut cuts: Vec<(u64, u64, bool)> = self.free.all().iter().map(|gap| (gap.first, gap.end, true)).collect();
         cuts.extend(self.ranges.iter().map(|(&from, range)| (from, range.end, false)));
         cuts.sort_unstable();
         let mut next = first;

@@ -1,0 +1,166 @@
+//! Allocations that calls have destroyed and queued work may still use, arranged so that after a turn of the machine few of
+//! them are looked at: each stands under one point that it waits for, and of those that wait for one fence only the first is asked. When
+//! that point is reached it stands under the next. What becomes of them is `destroy`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpu_fence::FenceId;
+use wddm_types::FencePoint;
+
+use crate::object::Dying;
+
+/// All that waits for its last use.
+#[derive(Debug, Default)]
+pub struct DyingGroups {
+    /// By number; numbers rise.
+    groups: BTreeMap<u64, Dying>,
+    next: u64,
+    /// The kernel hears when those before this number are over.
+    watched: u64,
+    /// By a fence that they wait for: its values and who waits for them.
+    awaited: BTreeMap<FenceId, BTreeSet<(u64, u64)>>,
+    /// By device.
+    of_devices: BTreeSet<(u64, u64)>,
+}
+
+impl DyingGroups {
+    /// One more, with a last use.
+    pub fn add(&mut self, dying: Dying) {
+        let first = *dying.after.first().expect("what nothing uses is buried at once");
+        let number = self.next;
+        self.next += 1;
+        self.of_devices.insert((dying.device, number));
+        self.stand(first, number);
+        self.groups.insert(number, dying);
+    }
+
+    /// Takes one out.
+    pub fn take(&mut self, number: u64) -> Dying {
+        let dying = self.groups.remove(&number).expect("a group is buried once");
+        self.of_devices.remove(&(dying.device, number));
+        // It stands under one of these; under none, if that was reached.
+        for point in &dying.after {
+            if let Some(values) = self.awaited.get_mut(&point.fence) {
+                values.remove(&(point.value, number));
+                if values.is_empty() {
+                    self.awaited.remove(&point.fence);
+                }
+            }
+        }
+        dying
+    }
+
+    /// The numbers of those whose last use is over, in the order in which they were destroyed; each has to be taken.
+    pub fn over(&mut self, is_past: impl Fn(&FencePoint<FenceId>) -> bool) -> Vec<u64> {
+        let (mut over, mut moved) = (Vec::new(), Vec::new());
+        self.awaited.retain(|&fence, values| {
+            while let Some(&(value, number)) =
+                values.first().filter(|(value, _)| is_past(&FencePoint { fence, value: *value }))
+            {
+                values.remove(&(value, number));
+                match self.groups[&number].after.iter().find(|point| !is_past(point)) {
+                    Some(next) => moved.push((*next, number)),
+                    None => over.push(number),
+                }
+            }
+            !values.is_empty()
+        });
+        moved.into_iter().for_each(|(point, number)| self.stand(point, number));
+        over.sort_unstable();
+        over
+    }
+
+    /// The numbers of a device's, in the order in which they were destroyed.
+    pub fn of_device(&self, device: u64) -> Vec<u64> {
+        self.of_devices.range((device, 0)..=(device, u64::MAX)).map(|(_, number)| *number).collect()
+    }
+
+    /// What those wait for of which the kernel does not hear when they are over. From now on it is to hear of them: calls wait for what they
+    /// give back.
+    pub fn watch(&mut self) -> Vec<Vec<FencePoint<FenceId>>> {
+        let unwatched = self.groups.range(self.watched..).filter(|(_, dying)| dying.answer.is_none());
+        let points = unwatched.map(|(_, dying)| dying.after.clone()).collect();
+        self.watched = self.next;
+        points
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// All, in the order in which they were destroyed.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Dying> {
+        self.groups.values()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    fn stand(&mut self, point: FencePoint<FenceId>, number: u64) {
+        self.awaited.entry(point.fence).or_default().insert((point.value, number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use wddm_types::ProcessId;
+
+    use super::*;
+
+    fn dying(device: u64, after: &[(FenceId, u64)]) -> Dying {
+        let after = after.iter().map(|&(fence, value)| FencePoint { fence, value }).collect();
+        let (process, bindings) = (ProcessId(1), Vec::new());
+        Dying { device, process, bindings, resource_body: None, after, answer: None }
+    }
+
+    fn fences() -> [FenceId; 2] {
+        let mut known = gpu_fence::Fences::<()>::new();
+        [(); 2].map(|()| known.create(gpu_fence::FenceKind::Native))
+    }
+
+    #[test]
+    fn a_group_is_over_when_all_of_its_points_are_past_and_in_the_order_of_destruction() {
+        let [a, b] = fences();
+        let mut groups = DyingGroups::default();
+        for (device, after) in [(1, vec![(a, 5), (b, 1)]), (2, vec![(b, 2)]), (1, vec![(a, 3)])] {
+            groups.add(dying(device, &after));
+        }
+        assert_eq!(groups.of_device(1), [0, 2]);
+        let at = |reached_a: u64, reached_b: u64| {
+            move |point: &FencePoint<FenceId>| point.value <= if point.fence == a { reached_a } else { reached_b }
+        };
+        assert!(groups.over(at(2, 0)).is_empty());
+        assert!(groups.over(at(2, 1)).is_empty(), "one of two points");
+        assert_eq!(groups.over(at(5, 2)), [0, 1, 2]);
+        for number in [0, 1, 2] {
+            groups.take(number);
+        }
+        assert!(groups.is_empty() && groups.awaited.is_empty() && groups.of_devices.is_empty());
+    }
+
+    #[test]
+    fn after_a_turn_one_of_each_fence_is_looked_at_however_many_wait() {
+        let [a, b] = fences();
+        let mut groups = DyingGroups::default();
+        for value in 1..=50_000 {
+            groups.add(dying(value, &[(a, value), (b, 1)]));
+        }
+        let looked = Cell::new(0);
+        let reached = |value: u64| {
+            let looked = &looked;
+            move |point: &FencePoint<FenceId>| {
+                looked.set(looked.get() + 1);
+                point.fence == b || point.value <= value
+            }
+        };
+        assert!(groups.over(reached(0)).is_empty());
+        assert_eq!(looked.take(), 1);
+        assert_eq!(groups.over(reached(2)), [0, 1]);
+        assert_eq!(looked.take(), 3 + 4, "the two, the next, and all points of the two");
+    }
+}
