@@ -69,6 +69,35 @@ pub(crate) struct Group {
     pub told: Option<u64>,
 }
 
+/// Whether some budget can have changed by more than a step since all were divided last. Dividing them looks at every process for every
+/// process, and is done after each turn of the machine; most turns move less than any process is from its next step.
+///
+/// A budget is what a process gets beside the needs of the others, so it changes by no more than those change together, and by the rounding to
+/// pages. Reservations, caps, protections and processes that come or go have everything looked at again.
+#[derive(Debug, Default)]
+pub(crate) struct BudgetWatch {
+    /// Bytes by which needs have changed since.
+    moved: u64,
+    /// The least by which a budget had to change then to be told; `None`: everything is to be looked at.
+    slack: Option<u64>,
+}
+
+impl BudgetWatch {
+    /// Everything is looked at the next time.
+    pub fn look_again(&mut self) {
+        self.slack = None;
+    }
+
+    fn moved(&mut self, bytes: u64) {
+        self.moved = self.moved.saturating_add(bytes);
+    }
+
+    /// Whether no budget can have changed by more than a step.
+    pub fn is_still(&self) -> bool {
+        self.slack.is_some_and(|slack| self.moved.saturating_add(2 * PAGE_BYTES) <= slack)
+    }
+}
+
 /// What a process needs, for the division.
 #[derive(Clone, Copy, Debug)]
 struct Share {
@@ -84,6 +113,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if std::mem::replace(&mut self.process_mut(space).priority, priority) == priority {
             return;
         }
+        self.budget_watch.look_again();
         for device in self.processes[&space].devices.clone().into_values() {
             let touched: Vec<AllocationId> =
                 self.devices[device].counts.keys().chain(&self.devices[device].owned).copied().collect();
@@ -97,6 +127,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Caps a process's budget; `None` lifts the cap. Not even CantTrimFurther goes beyond it.
     pub fn set_budget(&mut self, space: SpaceId, group: SegmentGroup, cap: Option<u64>) {
         self.process_mut(space).groups[group as usize].cap = cap;
+        self.budget_watch.look_again();
     }
 
     /// `D3DKMTChangeVideoMemoryReservation`: a hint for the minimum working set, in bytes.
@@ -115,12 +146,17 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(ReservationError { available_bytes });
         }
         self.process_mut(space).groups[group as usize].reservation = bytes;
+        self.budget_watch.look_again();
         self.note_claim(space, group);
         Ok(())
     }
 
     /// The budgets that changed since the last call, by more than the policy's step.
     pub fn budget_changes(&mut self) -> Vec<BudgetChange> {
+        if self.budget_watch.is_still() {
+            return Vec::new();
+        }
+        let mut slack = u64::MAX;
         let spaces: Vec<SpaceId> = self.processes.keys().copied().collect();
         let mut changes = Vec::new();
         for space in spaces {
@@ -133,11 +169,14 @@ impl<F: Copy + Eq> VidMm<F> {
                 if before.abs_diff(budget_bytes) > step {
                     changes.push(BudgetChange { space, group, budget_bytes });
                     *told = Some(budget_bytes);
+                    slack = slack.min(step);
                 } else {
                     *told = Some(before);
+                    slack = slack.min(step - before.abs_diff(budget_bytes));
                 }
             }
         }
+        self.budget_watch = BudgetWatch { moved: 0, slack: Some(slack) };
         changes
     }
 
@@ -277,6 +316,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let before = *need;
         let now = if add { before + bytes } else { before - bytes };
         *need = now;
+        self.budget_watch.moved(bytes);
         if before == 0 || now == 0 {
             self.note_claim(space, group);
         }
@@ -296,6 +336,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for claims in &mut self.claims {
             claims.remove(&space);
         }
+        self.budget_watch.look_again();
     }
 }
 

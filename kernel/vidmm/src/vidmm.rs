@@ -51,6 +51,7 @@ pub struct VidMm<F> {
     pub(crate) processes: Processes,
     /// By group: the processes that need something of it, or have reserved some.
     pub(crate) claims: [BTreeSet<SpaceId>; 2],
+    pub(crate) budget_watch: crate::budget::BudgetWatch,
     /// Spaces whose tables are away.
     pub(crate) tables_away: usize,
     /// Order of evicts, offers, suspensions.
@@ -180,6 +181,7 @@ impl<F: Copy + Eq> VidMm<F> {
             allocations: Slab::new(),
             processes: Processes::new(),
             claims: Default::default(),
+            budget_watch: Default::default(),
             tables_away: 0,
             tick: 0,
             waiting: BTreeMap::new(),
@@ -250,6 +252,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let space = self.spaces.insert(Space::new(kind, table, first, end, self.asked_alignments()));
         if kind == SpaceKind::Process {
             self.processes.insert(space, Process::default());
+            self.budget_watch.look_again();
         }
         let mut operations = self.spaces[space].table.initialize(space);
         if kind == SpaceKind::Paging && self.mmu.update_mode == PageTableUpdateMode::GpuVirtual {

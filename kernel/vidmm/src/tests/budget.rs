@@ -4,7 +4,9 @@ use ddi::{SegmentDescriptor4, SegmentFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use super::world::*;
-use crate::{AllocationId, EvictFlags, MapRequest, Policy, Protection, SegmentGroup, SpaceKind, Target, VidMm};
+use crate::{
+    AllocationId, EvictFlags, MapRequest, Policy, ProcessPriority, Protection, SegmentGroup, SpaceKind, Target, VidMm,
+};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 
@@ -59,6 +61,80 @@ fn only_what_is_meant_for_applications_counts() {
         mm.make_resident(device, &rest).expect("both segments to the last page");
         assert_eq!(mm.bytes_over_budget(space), 0, "{flags:?}");
     }
+}
+
+/// Most turns divide nothing; what is told is what dividing everything each time would tell.
+#[test]
+fn what_is_told_of_budgets_is_what_dividing_them_each_time_would_tell() {
+    // spec: memory §5.5
+    let groups = [SegmentGroup::Local, SegmentGroup::NonLocal];
+    let (mut told_at_all, mut still) = (0, 0);
+    for seed in 1..=40u64 {
+        let mut random = seed;
+        let mut next = move |below: u64| {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (random >> 33) % below
+        };
+        let (mut mm, space, one) = with_device(2048);
+        let mut processes = vec![(space, one)];
+        let mut told = std::collections::BTreeMap::new();
+        let mut listed: Vec<(usize, AllocationId)> = Vec::new();
+        for _ in 0..200 {
+            match next(12) {
+                0 if processes.len() < 6 => {
+                    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+                    processes.push((space, mm.create_device(space)));
+                }
+                1 => {
+                    let (space, _) = processes[next(processes.len() as u64) as usize];
+                    let class = [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground];
+                    mm.set_process_priority(space, class[next(3) as usize]);
+                }
+                2 => {
+                    let (space, _) = processes[next(processes.len() as u64) as usize];
+                    mm.set_budget(space, SegmentGroup::Local, (next(2) == 0).then(|| next(2048) * PAGE_BYTES));
+                }
+                3 => {
+                    let (space, _) = processes[next(processes.len() as u64) as usize];
+                    let _ = mm.change_reservation(space, SegmentGroup::Local, next(512) * PAGE_BYTES);
+                }
+                4 | 5 if !listed.is_empty() => {
+                    let (process, id) = listed.swap_remove(next(listed.len() as u64) as usize);
+                    mm.evict(processes[process].1, &[id], LAZY, &[]).expect("counted");
+                }
+                _ => {
+                    let process = next(processes.len() as u64) as usize;
+                    let device = processes[process].1;
+                    let segment = if next(4) == 0 { APERTURE } else { VRAM };
+                    let most = if next(5) == 0 { 400 } else { 12 };
+                    let id = create(&mut mm, device, 1 + next(most), &[segment]);
+                    match mm.make_resident(device, &[id]) {
+                        Ok(work) => {
+                            work.into_iter().for_each(|work| mm.completed(work.serial));
+                            listed.push((process, id));
+                        }
+                        Err(_) => drop(mm.destroy_allocation(id, &[])),
+                    }
+                }
+            }
+            let mut expected = Vec::new();
+            for (space, group) in processes.iter().flat_map(|(space, _)| groups.map(|group| (*space, group))) {
+                let budget_bytes = mm.budget_bytes(space, group);
+                let before = told.entry((space, group as usize)).or_insert(budget_bytes);
+                if before.abs_diff(budget_bytes) > mm.group_bytes(group) >> mm.policy.budget_step_shift {
+                    *before = budget_bytes;
+                    expected.push(crate::BudgetChange { space, group, budget_bytes });
+                }
+            }
+            expected.sort_by_key(|change| (change.space, change.group as usize));
+            still += u32::from(mm.budget_watch.is_still());
+            let mut changes = mm.budget_changes();
+            changes.sort_by_key(|change| (change.space, change.group as usize));
+            told_at_all += changes.len();
+            assert_eq!(changes, expected, "seed {seed}");
+        }
+    }
+    assert!(told_at_all > 100 && still > 1000, "{told_at_all} told, {still} turns divided nothing");
 }
 
 #[test]
