@@ -302,7 +302,7 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
 fn a_socket_that_nobody_listens_at_is_taken_over_and_no_other() {
     let served = Served::start(Limits::default());
     let again = Daemon::serve(Arc::clone(&served.host), &served.path, 0o600, Limits::default());
-    assert!(again.is_err_and(|error| error.to_string().contains("somebody listens there already")));
+    assert!(again.is_err_and(|error| error.to_string().contains("another daemon listens there already")));
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("left");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket that is left behind"));

@@ -74,11 +74,6 @@ impl Machine {
         Ok(())
     }
 
-    /// Why an adapter was stopped, if it was: its driver or hardware broke the contract.
-    pub fn stopped(&self, adapter: wddm_types::AdapterIndex) -> Option<String> {
-        self.adapters.get(adapter.0 as usize)?.stopped.clone()
-    }
-
     fn check_handles(&self, id: ProcessId, process: &Process) -> Checked {
         let mut seen: Vec<Object> = Vec::new();
         for (handle, object) in process.handles.iter() {

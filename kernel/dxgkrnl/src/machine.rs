@@ -295,6 +295,11 @@ impl Machine {
         self.adapters.get(adapter.0 as usize).map(|adapter| adapter.luid)
     }
 
+    /// Why an adapter was stopped, if it was: its driver or hardware broke the contract.
+    pub fn stopped(&self, adapter: AdapterIndex) -> Option<String> {
+        self.adapters.get(adapter.0 as usize)?.stopped.clone()
+    }
+
     /// An adapter as it started.
     pub fn describe(&mut self, adapter: AdapterIndex) -> Option<AdapterDescription> {
         let adapter = self.adapters.get_mut(adapter.0 as usize)?;
