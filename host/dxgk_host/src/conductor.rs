@@ -126,7 +126,7 @@ impl Conductor {
         let now_ns = self.host.now_ns();
         if round.current() == player && now_ns - round.began_ns() >= SLICE_NS {
             self.hear(&mut round);
-            // Whoever calls plays, so no time passes until somebody else does.
+            // The calling player plays, so no time passes until another player has its turn.
             let due = round.pass(now_ns);
             self.settle(&mut round, due);
             self.hand_over(round, player);
@@ -171,7 +171,7 @@ impl Conductor {
         }
     }
 
-    /// Lets virtual time pass until somebody can play, or time stands still: then whoever should have let it pass hears of it.
+    /// Lets virtual time pass until some player can play, or time stands still: the player whose turn it was to let it pass hears of that.
     fn settle(&self, round: &mut Round, mut due: Due) {
         while due == Due::Step && !self.host.has_failed() && self.host.step() {
             self.hear(round);

@@ -135,12 +135,12 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
-    /// An adapter of this profile with its own memory size, as much system memory as there is ([`system_bytes`]), nobody listening.
+    /// An adapter of this profile with its own memory size, as much system memory as there is ([`system_bytes`]), without a listener.
     pub fn new(profile: &Profile, mode: Mode) -> HostConfig {
         HostConfig::of(AdapterSetup::new(profile, mode), mode)
     }
 
-    /// A host of this adapter, nobody listening.
+    /// A host of this adapter, without a listener.
     pub fn of(first: AdapterSetup, mode: Mode) -> HostConfig {
         let AdapterSetup {
             profile,

@@ -1,7 +1,7 @@
 //! The socket at which the daemon listens: one that it makes, or one that a service manager hands it when it starts (`LISTEN_FDS`).
 //!
 //! # The law of this boundary
-//! What stands at the path of the socket is somebody's. The daemon removes two things and nothing else: when it starts, a socket that no
+//! A file at the path of the socket belongs to its maker. The daemon removes two things and nothing else: when it starts, a socket that no
 //! program has any more; when it ends, the very socket that it has made, known by device and inode. A file, a folder, a link, a pipe, a socket
 //! that a program still has: they are said and stay, and so does what has taken the daemon's place at the path since. A socket that was handed over
 //! is its maker's to remove.
@@ -60,7 +60,7 @@ impl Socket {
         let address = SocketAddrUnix::new(path).map_err(refused)?;
         let socket = seqpacket().map_err(refused)?;
         let mode = Mode::from_raw_mode(mode);
-        // It is given to nobody for a moment: the file has this mode from its beginning, less what the process does not give.
+        // No other user has access for a moment: the file has this mode from its beginning, less what the process does not give.
         rustix::fs::fchmod(&socket, mode).map_err(refused)?;
         // Of daemons that find the same remains one at a time looks and takes over.
         let _turn = turn_in(path);

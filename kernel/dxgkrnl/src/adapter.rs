@@ -191,7 +191,7 @@ pub struct Adapter {
     /// Events that the machine is to set.
     pub set_events: Vec<EventName>,
     pub pages: KernelPages,
-    /// Fences of 32 bits: looked at whether somebody waits or not.
+    /// Fences of 32 bits: the kernel looks at them with or without a waiter.
     pub half_fences: BTreeSet<u64>,
     pub spaces: BTreeMap<SpaceId, KmdProcess>,
     pub pasids: Pasids,

@@ -55,7 +55,7 @@ impl KernelPages {
         self.grown.iter().map(|(first, count)| PageRun { first: *first, count: Pages(*count) })
     }
 
-    /// A run that these have grown by and of which no page is used any more: it is somebody else's again.
+    /// A run that these have grown by and of which no page is used any more: it returns to the memory manager.
     pub fn take_unused(&mut self) -> Option<PageRun> {
         self.unused.pop()
     }

@@ -17,7 +17,7 @@ pub struct DyingGroups {
     next: u64,
     /// The kernel hears when those before this number are over.
     watched: u64,
-    /// By a fence that they wait for: its values and who waits for them.
+    /// By a fence that they wait for: its values and the groups that wait for them.
     awaited: BTreeMap<FenceId, BTreeSet<(u64, u64)>>,
     /// By device.
     of_devices: BTreeSet<(u64, u64)>,

@@ -9,7 +9,7 @@
 //! | system pages of an adapter | backing stores of destroyed allocations, their instances too, that queued work may still use or the paging ring has not got past; sections that only such allocations keep |
 //! | committed bytes or memory files of its process or account | those of destroyed allocations that are not buried, and of such sections |
 //!
-//! A call that waits has changed nothing, and stands in nobody's way: other calls that fit go on. The machine tries waiting calls again,
+//! A call that waits has changed nothing, and delays no other call: calls that fit go on. The machine tries waiting calls again,
 //! oldest first, when memory has returned, and asks the hardware to tell of it. A call ends with its process. It waits as long as
 //! the destructions do: a process that holds back the work that its own destruction stands behind waits for itself, as with
 //! SynchronousDestroy.

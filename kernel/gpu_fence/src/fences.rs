@@ -48,7 +48,7 @@ pub enum FenceKind {
 /// The fences, and the waits on them. `W` is what the caller wants back when a wait ends.
 pub struct Fences<W> {
     fences: Slots<Fence>,
-    /// Those on which somebody sleeps: kept, so that a look at them costs what they are and not what there is.
+    /// Those that have waiters: kept, so that a look at them costs what they are and not what there is.
     waited_for: BTreeSet<FenceId>,
     waits: Slots<Wait<W>>,
     /// Waits that have not ended.

@@ -20,7 +20,7 @@ use crate::printable;
 pub struct Out {
     sink: Box<dyn Write>,
     terminal: bool,
-    /// Nobody reads any more.
+    /// The reader has gone.
     unread: bool,
     failed: bool,
 }

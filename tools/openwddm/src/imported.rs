@@ -1,4 +1,4 @@
-//! What became of each recording on its way to a workload: operations, what was left out and why, times that nobody uses.
+//! What became of each recording on its way to a workload: operations, what was left out and why, times that no run uses.
 //!
 //! The importer counts ([`replay::Import`]); here the counts become fields of the JSON and sentences, the same for the table, the
 //! report and a run elsewhere. Called by `run` and `connected` (making), `table` and `report` (telling).

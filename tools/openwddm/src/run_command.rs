@@ -47,7 +47,7 @@ pub fn run(
     outputs.write(&outcome)?;
     let table = table::table(&outcome, &outputs.files());
     if outputs.all().any(Output::is_standard_output) {
-        // Whoever reads the numbers there wants nothing between them.
+        // The reader of the numbers wants nothing between them.
         console::complain(&table);
     } else {
         let told = sink.write_all(table.as_bytes()).and_then(|()| sink.flush());

@@ -61,7 +61,7 @@ fn every_command_ends_quietly_without_a_reader_and_says_that_a_disk_is_full() {
 }
 
 #[test]
-fn errors_that_nobody_hears_change_nothing() {
+fn errors_without_a_reader_change_nothing() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     for (words, code) in [(&["fly"][..], 2), (&["run", "nowhere.json"], 2), (&["run", GPT, "--virtual-time"], 0)] {
@@ -69,7 +69,7 @@ fn errors_that_nobody_hears_change_nothing() {
         let ended = command.stderr(writer.try_clone().expect("a descriptor")).output().expect("it ends");
         assert_eq!(ended.status.code(), Some(code), "{words:?}");
     }
-    // A daemon whose log nobody reads serves, and stops when it is told to.
+    // A daemon whose log has no reader serves, and stops when it is told to.
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("kernel");
     let mut command = openwddm(&["serve", "--adapter", "discrete-4k,vram=128MiB", "--system", "1GiB", "--socket"]);

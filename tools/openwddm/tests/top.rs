@@ -158,7 +158,7 @@ struct Watched {
 
 impl Watched {
     fn start(mut command: Command) -> Watched {
-        // Nobody else has it: it goes when the test lets it go.
+        // The test alone has it: it goes when the test lets it go.
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
         grantpt(&ours).expect("a terminal");
         unlockpt(&ours).expect("a terminal");

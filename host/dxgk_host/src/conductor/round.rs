@@ -4,7 +4,7 @@
 //! answer has not come has looked in vain and passes the turn on. When as many as are there have looked in vain in a row and
 //! none of them plays, the last one lets virtual time take a step, and looks again.
 //!
-//! Nobody is asked to look: who would look in vain is known, so a pass goes over them at once and counts them. The order of the
+//! The round asks no player to look: it knows the players that would look in vain, so a pass goes over them at once and counts them. The order of the
 //! calls and steps is that of the circle in which each looks (`tests` has that one, too), at a cost of O(log n) a pass.
 
 use std::collections::BTreeSet;
@@ -104,14 +104,14 @@ impl Round {
     /// The player whose turn it is has found no answer.
     pub fn looks_in_vain(&mut self, now_ns: u64) -> Due {
         self.fruitless += 1;
-        if self.nobody_plays() && self.fruitless >= self.present.len() {
+        if self.all_wait() && self.fruitless >= self.present.len() {
             self.fruitless = 0;
             return Due::Step;
         }
         self.pass(now_ns)
     }
 
-    /// Gives the turn to the next player that has something to do, over those that would look in vain. Where all have left, to nobody.
+    /// Gives the turn to the next player that has something to do, over those that would look in vain. Where all have left there is no turn.
     pub fn pass(&mut self, now_ns: u64) -> Due {
         let count = self.present.len();
         if count == 0 {
@@ -121,14 +121,14 @@ impl Round {
         let next = self.present.partition_point(|player| *player <= self.current);
         let ready = self.ready.range(self.current + 1..).next().or_else(|| self.ready.first()).copied();
         let over = ready.map(|player| {
-            // PANIC: whoever is ready is present.
+            // PANIC: a player that is ready is present.
             let at = self.present.binary_search(&player).expect("who is ready has not left");
             (player, (at + count - next) % count)
         });
         // So many looks in vain until time takes a step; the one that follows looks even if there were enough before it.
         let until_step = count.saturating_sub(self.fruitless).max(1);
         match over {
-            Some((player, over)) if over < until_step || !self.nobody_plays() => {
+            Some((player, over)) if over < until_step || !self.all_wait() => {
                 self.fruitless += over;
                 self.current = player;
                 Due::Play
@@ -141,7 +141,7 @@ impl Round {
         }
     }
 
-    fn nobody_plays(&self) -> bool {
+    fn all_wait(&self) -> bool {
         self.calling.len() == self.present.len()
     }
 }

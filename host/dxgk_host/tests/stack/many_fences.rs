@@ -37,7 +37,7 @@ fn a_process_has_as_many_fences_as_it_asks_for() {
         let made = began.elapsed();
         let pages: std::collections::BTreeSet<_> = fences.iter().map(|fence| fence.address().0 / 4096).collect();
         assert!(pages.len() <= count / 64 + 2, "{count} fences at a stride of 64 bytes lie on {} pages", pages.len());
-        // An engine reaches the last of them, and whoever waits for it on the CPU is woken.
+        // An engine reaches the last of them, and the thread that waits for it on the CPU is woken.
         let last = fences.last().expect("some");
         let mut commands = Commands::new();
         commands.signal(last, 7);

@@ -241,7 +241,7 @@ fn one_process_more_does_not_stop_the_others() {
         }
     });
     let turns = conductor.turns();
-    assert!(turns.handed > 0 && turns.woken <= turns.handed, "nobody is woken but for a turn: {turns:?}");
+    assert!(turns.handed > 0 && turns.woken <= turns.handed, "a thread is woken for its turn only: {turns:?}");
 }
 
 /// MustSucceed that cannot: the device is lost, others are not.

@@ -2,7 +2,7 @@
 //! out. It knows nothing of what is shown.
 //!
 //! Four ends need care. A panic must be readable: the hook puts the terminal back before the message is printed. Ctrl-C is a key here, since
-//! the terminal is raw. A signal from elsewhere is told by a flag, which whoever waits for keys looks at ([`Screen::key_within`]). The second such signal
+//! the terminal is raw. A signal from elsewhere is told by a flag, which the thread that waits for keys looks at ([`Screen::key_within`]). The second such signal
 //! ends the program without dropping anything: the handler calls [`give_back_if_taken`]. That the terminal has gone `hangup` sees.
 
 use std::io::{IsTerminal, Stdout};

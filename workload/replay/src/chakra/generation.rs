@@ -11,11 +11,11 @@
 //!
 //! *Code that a compiler made allocates without telling the recorder.* What a compiled graph needs from outside it takes as
 //! its arguments, so whatever else appears inside it for the first time was born in it, and so was what an operator
-//! directly inside it is given as the place for its result. The same holds for a gradient that nobody has shown before
+//! directly inside it is given as the place for its result. The same holds for a gradient that no node has shown before
 //! it is handed over. Such a storage is born as the node that shows it begins, before its arguments are taken. If that node
 //! cannot have written it (it reads it), a kernel did that the trace does not have.
 //!
-//! Moments are odd and even numbers: node *i* takes its arguments at 2*i*, births in it are at 2*i*+1 (those that nobody
+//! Moments are odd and even numbers: node *i* takes its arguments at 2*i*, births in it are at 2*i*+1 (those that no node
 //! tells of at 2*i*), and it returns
 //! after everything inside it, at 2*end*+1. A storage that was there before the trace has generation 0.
 //! Called by `chakra`; knows nothing of sizes.
@@ -44,7 +44,7 @@ pub(super) struct Generations {
     births: BTreeMap<u64, Vec<usize>>,
     /// The last index inside each node.
     ends: Vec<usize>,
-    /// What nobody in the trace can have made: the storage, and the compiled graph in which it appears (none: elsewhere).
+    /// What no node of the trace can have made: the storage, and the compiled graph in which it appears (none: elsewhere).
     unexplained: BTreeMap<StorageKey, Option<usize>>,
 }
 

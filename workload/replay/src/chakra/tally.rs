@@ -2,7 +2,7 @@
 //!
 //! | counts as left out | because |
 //! |---|---|
-//! | a kernel of a compiler, a collective, an operator that takes tensors, of which the trace shows no tensor | nobody can tell what it touches |
+//! | a kernel of a compiler, a collective, an operator that takes tensors, of which the trace shows no tensor | the trace does not tell what it touches |
 //! | an operator or kernel all of whose tensors stand elsewhere | the workload is about one memory |
 //! | a node without an id | its recorder failed |
 //! | a compiled graph that runs kernels which the trace does not have | a storage appears in it that nothing recorded can have made, or none of its kernels is there at all |
