@@ -15,14 +15,15 @@
 //! | destroy | all on that fence | at once, even if it needs more (sync §6 B8) |
 //! | cancel, end | all of that wait | at once |
 
-use std::collections::BTreeSet;
-use std::mem;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_types::FencePoint;
 
+use self::fence::{Condition, Fence};
 use crate::slots::{FenceId, Slots};
-use crate::wait::{MonitoredUpdate, Sampled, WaitId, WaitMode, WaitOutcome};
+use crate::wait::{MonitoredUpdate, Party, Sampled, WaitId, WaitMode, WaitOutcome};
 
+mod fence;
 #[cfg(test)]
 mod histories;
 #[cfg(test)]
@@ -51,6 +52,8 @@ pub struct Fences<W> {
     /// Those that have waiters: kept, so that a look at them costs what they are and not what there is.
     waited_for: BTreeSet<FenceId>,
     waits: Slots<Wait<W>>,
+    /// The waits of each party that has any: ending them costs what they are, and not what others wait for.
+    parties: BTreeMap<Party, BTreeSet<WaitId>>,
     /// Waits that have not ended.
     waiting: usize,
     registrations: u64,
@@ -59,7 +62,14 @@ pub struct Fences<W> {
 impl<W> Fences<W> {
     /// No fence.
     pub fn new() -> Self {
-        Fences { fences: Slots::new(), waited_for: BTreeSet::new(), waits: Slots::new(), waiting: 0, registrations: 0 }
+        Fences {
+            fences: Slots::new(),
+            waited_for: BTreeSet::new(),
+            waits: Slots::new(),
+            parties: BTreeMap::new(),
+            waiting: 0,
+            registrations: 0,
+        }
     }
 
     /// A new fence, without waiters. Its [`monitored_value`](Self::monitored_value) counts as published: whoever
@@ -111,6 +121,18 @@ impl<W> Fences<W> {
         current: &mut dyn FnMut(FenceId) -> u64,
         what: W,
     ) -> WaitOutcome<W> {
+        self.wait_of(None, points, mode, current, what)
+    }
+
+    /// The same for a party, with which the wait ends ([`Fences::end_waits_of`]).
+    pub fn wait_of(
+        &mut self,
+        party: Option<Party>,
+        points: &[FencePoint<FenceId>],
+        mode: WaitMode,
+        current: &mut dyn FnMut(FenceId) -> u64,
+        what: W,
+    ) -> WaitOutcome<W> {
         let mut open = Vec::new();
         for point in points {
             let reached = self.fence(point.fence).always_signaled || current(point.fence) >= point.value;
@@ -128,8 +150,11 @@ impl<W> Fences<W> {
             return WaitOutcome::Satisfied(what);
         }
         let registration = self.registrations;
-        let place = self.waits.insert(Wait { registration, points: open.clone(), left: open.len(), needed, what });
+        let place = self.waits.insert(Wait { party, points: open.clone(), left: open.len(), needed, what });
         let wait = WaitId { registration, place };
+        if let Some(party) = party {
+            self.parties.entry(party).or_default().insert(wait);
+        }
         self.registrations += 1;
         self.waiting += 1;
         let mut touched = Vec::with_capacity(open.len());
@@ -150,13 +175,11 @@ impl<W> Fences<W> {
         self.end_waits(waits, ends)
     }
 
-    /// Ends every wait whose waiter `ends` says so of: whoever waits was lost with its device.
+    /// Ends every wait of a party: a device was lost, or goes.
     // spec: sync §3.16
-    pub fn end_waits_of(&mut self, ends: &mut dyn FnMut(&W) -> bool) -> Sampled<W> {
-        let id = |(place, wait): (FenceId, &Wait<W>)| WaitId { registration: wait.registration, place };
-        let mut waits: Vec<WaitId> = self.waits.iter().map(id).collect();
-        waits.sort_unstable();
-        self.end_waits(waits, ends)
+    pub fn end_waits_of(&mut self, party: Party) -> Sampled<W> {
+        let waits = self.parties.get(&party).map_or_else(Vec::new, |waits| waits.iter().copied().collect());
+        self.end_waits(waits, &mut |_| true)
     }
 
     fn end_waits(&mut self, waits: Vec<WaitId>, ends: &mut dyn FnMut(&W) -> bool) -> Sampled<W> {
@@ -252,6 +275,14 @@ impl<W> Fences<W> {
     fn remove_wait(&mut self, id: WaitId) -> Option<Wait<W>> {
         let wait = self.waits.remove(id.place)?;
         self.waiting -= 1;
+        if let Some(party) = wait.party
+            && let Some(waits) = self.parties.get_mut(&party)
+        {
+            waits.remove(&id);
+            if waits.is_empty() {
+                self.parties.remove(&party);
+            }
+        }
         Some(wait)
     }
 
@@ -284,7 +315,7 @@ impl<W> Fences<W> {
             };
             let fence = self.fence_mut(id);
             let value = fence.monitored_value();
-            if mem::replace(&mut fence.published, value) != value {
+            if std::mem::replace(&mut fence.published, value) != value {
                 updates.push(MonitoredUpdate { fence: id, value });
             }
         }
@@ -306,61 +337,8 @@ impl<W> Default for Fences<W> {
     }
 }
 
-struct Fence {
-    kind: FenceKind,
-    always_signaled: bool,
-    conditions: BTreeSet<Condition>,
-    /// The least value that is waited for on other adapters.
-    elsewhere: Option<u64>,
-    /// What the last update said; before the first, what the fence was created with.
-    published: u64,
-}
-
-impl Fence {
-    fn new(kind: FenceKind) -> Self {
-        let mut fence =
-            Fence { kind, always_signaled: false, conditions: BTreeSet::new(), elsewhere: None, published: 0 };
-        fence.published = fence.monitored_value();
-        fence
-    }
-
-    // spec: sync §1.3, §3.12, §6 B3
-    fn monitored_value(&self) -> u64 {
-        let here = self.conditions.first().map(|condition| condition.value);
-        match (self.kind, here.into_iter().chain(self.elsewhere).min()) {
-            (FenceKind::Monitored | FenceKind::NativeCrossAdapter, _) => 0,
-            (FenceKind::Native, None) => u64::MAX,
-            // Nobody waits for 0: every sample has reached it.
-            (FenceKind::Native, Some(earliest)) => earliest.saturating_sub(1),
-        }
-    }
-
-    fn split_reached(&mut self, current: u64) -> BTreeSet<Condition> {
-        match current.checked_add(1) {
-            Some(value) => {
-                let above = self.conditions.split_off(&Condition { value, wait: EARLIEST, index: 0 });
-                mem::replace(&mut self.conditions, above)
-            }
-            None => mem::take(&mut self.conditions),
-        }
-    }
-}
-
-/// No wait comes before it.
-const EARLIEST: WaitId = WaitId { registration: 0, place: FenceId::FIRST };
-
-/// One point of one wait, as its fence sorts it. Its tests count how often two are compared.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(test), derive(PartialOrd, Ord))]
-struct Condition {
-    value: u64,
-    wait: WaitId,
-    /// Which point of the wait: tells duplicates apart.
-    index: usize,
-}
-
 struct Wait<W> {
-    registration: u64,
+    party: Option<Party>,
     /// The points that did not hold at registration, reached since or not.
     points: Vec<FencePoint<FenceId>>,
     /// How many of them are still in the lists of their fences.

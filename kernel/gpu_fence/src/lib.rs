@@ -36,4 +36,4 @@ pub use extension::{Extension, REACH};
 pub use fences::{FenceKind, Fences};
 pub use legacy::{LegacyError, LegacyId, LegacyKind, LegacyObjects, LegacyWait, LegacyWaitId};
 pub use slots::FenceId;
-pub use wait::{MonitoredUpdate, Sampled, WaitId, WaitMode, WaitOutcome};
+pub use wait::{MonitoredUpdate, Party, Sampled, WaitId, WaitMode, WaitOutcome};

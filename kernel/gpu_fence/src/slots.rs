@@ -60,13 +60,6 @@ impl<T> Slots<T> {
     pub(crate) fn get_mut(&mut self, id: FenceId) -> Option<&mut T> {
         self.slots.get_mut(id.slot as usize).filter(|entry| entry.generation == id.generation)?.value.as_mut()
     }
-
-    /// The live values in the order of their slots.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (FenceId, &T)> {
-        self.slots.iter().zip(0u32..).filter_map(|(entry, slot)| {
-            entry.value.as_ref().map(|value| (FenceId { slot, generation: entry.generation }, value))
-        })
-    }
 }
 
 #[cfg(test)]

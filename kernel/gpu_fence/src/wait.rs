@@ -11,6 +11,10 @@ pub struct WaitId {
     pub(crate) place: FenceId,
 }
 
+/// With whom a wait ends: the caller's number for a device, or for another that waits several times.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Party(pub u64);
+
 /// When a wait for several points ends. (`WaitAny` of `D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS`.)
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitMode {

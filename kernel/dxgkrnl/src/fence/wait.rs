@@ -2,7 +2,7 @@
 //! What a wait does when it ends is its [`Waiter`]; here it is registered, published, or found to be over already.
 
 use events::Event;
-use gpu_fence::{FenceId, MonitoredUpdate, WaitMode, WaitOutcome};
+use gpu_fence::{FenceId, MonitoredUpdate, Party, WaitMode, WaitOutcome};
 use kmt_calls::{Refusal, Reply, WaitFlags};
 use wddm_types::FencePoint;
 
@@ -10,6 +10,18 @@ use crate::adapter::{Adapter, Waiter};
 use crate::event::EventName;
 use crate::machine::{Answer, Cx, Token};
 use crate::refusal::invalid;
+
+/// The paging ring as a party that waits: no device has this number.
+const RING: Party = Party(u64::MAX);
+
+/// With whom a wait ends: the waits of a device's threads with the device, the ring's with the ring.
+fn party_of(waiter: &Waiter) -> Option<Party> {
+    match waiter {
+        Waiter::Answer { device, .. } | Waiter::Event { device, .. } => Some(Party(*device)),
+        Waiter::Ring(_) => Some(RING),
+        _ => None,
+    }
+}
 
 impl Adapter {
     /// `D3DKMTWaitForSynchronizationObjectFromCpu`: blocks, or with an event answers at once and sets it once.
@@ -65,11 +77,7 @@ impl Adapter {
     /// Ends the CPU waits of a device that is lost, or goes; they are answered so.
     // spec: sync §3.16, sync §6 B8
     pub fn end_waits_of_device(&mut self, cx: &mut Cx<'_>, number: u64) {
-        let mut of_device = |waiter: &Waiter| match waiter {
-            Waiter::Answer { device, .. } | Waiter::Event { device, .. } => *device == number,
-            _ => false,
-        };
-        let ended = self.waits.end_waits_of(&mut of_device);
+        let ended = self.waits.end_waits_of(Party(number));
         self.release(cx, ended.released);
         self.publish(cx, ended.updates);
     }
@@ -77,7 +85,7 @@ impl Adapter {
     /// Ends the waits of a ring that has nothing left to wait for; nobody goes on by them.
     // spec: sync §4.4
     pub fn end_waits_of_ring(&mut self, cx: &mut Cx<'_>) {
-        let ended = self.waits.end_waits_of(&mut |waiter: &Waiter| matches!(waiter, Waiter::Ring(_)));
+        let ended = self.waits.end_waits_of(RING);
         self.publish(cx, ended.updates);
     }
 
@@ -90,7 +98,7 @@ impl Adapter {
     ) -> Option<Vec<MonitoredUpdate>> {
         let (memory, fences, numbers) = (&self.memory, &mut self.fences, &self.fence_numbers);
         let mut current = |fence: FenceId| fences[numbers[&fence]].look(memory);
-        match self.waits.wait(points, mode, &mut current, waiter) {
+        match self.waits.wait_of(party_of(&waiter), points, mode, &mut current, waiter) {
             WaitOutcome::Satisfied(_) => None,
             WaitOutcome::Pending { updates, .. } => Some(updates),
         }

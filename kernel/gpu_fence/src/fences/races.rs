@@ -2,6 +2,8 @@
 //! are plain numbers here and each step is atomic, so this shows that the *steps* suffice; that the barriers between
 //! them make real memory behave so is proved where the words are.
 
+use std::mem;
+
 use super::*;
 
 /// What the kernel's side does, in this order.

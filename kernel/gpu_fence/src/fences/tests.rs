@@ -213,7 +213,7 @@ fn cross_adapter_and_monitored_fences_interrupt_at_each_signal_and_never_update(
 
 #[test]
 fn waits_of_some_waiters_end_and_those_of_others_stay() {
-    // spec: sync §2.3, §3.4, §3.16
+    // spec: sync §2.3, §3.4
     let mut fences = Waits::new();
     let (f, g) = (fences.create(FenceKind::Native), fences.create(FenceKind::Native));
     let _ = pend(&mut fences, &[at(f, 5), at(g, 3)], WaitMode::All, 0, "cpu, both");
@@ -222,9 +222,37 @@ fn waits_of_some_waiters_end_and_those_of_others_stay() {
     let closed = fences.end_waits_on(f, &mut |who| who.starts_with("cpu"));
     assert_eq!(closed, sampled(&["cpu, both"], &[monitored(g, 8)]));
     assert_eq!(fences.monitored_value(f), 4, "the queue still waits");
-    let lost = fences.end_waits_of(&mut |who| who.starts_with("cpu"));
-    assert_eq!(lost, sampled(&["cpu, other"], &[monitored(g, NOBODY)]));
     assert_eq!(fences.sample(f, 7).released, ["queue"]);
+    assert_eq!(fences.sample(g, 9).released, ["cpu, other"]);
+}
+
+/// However each of a party's waits has ended before, the others end with the party, in the order of their registration.
+#[test]
+fn a_party_ends_with_its_waits_and_with_no_others() {
+    // spec: sync §3.16
+    let mut fences = Waits::new();
+    let (f, g) = (fences.create(FenceKind::Native), fences.create(FenceKind::Native));
+    let h = fences.create(FenceKind::Native);
+    let (lost, other) = (Party(7), Party(8));
+    let mut wait = |party, point, what| match fences.wait_of(party, &[point], WaitMode::All, &mut |_| 0, what) {
+        WaitOutcome::Pending { wait, .. } => wait,
+        WaitOutcome::Satisfied(what) => panic!("{what} is not reached"),
+    };
+    wait(Some(lost), at(f, 1), "reached");
+    let cancelled = wait(Some(lost), at(f, 9), "cancelled");
+    wait(Some(lost), at(h, 9), "destroyed");
+    wait(Some(lost), at(g, 5), "first");
+    wait(Some(other), at(f, 8), "of another party");
+    wait(None, at(g, 7), "of none");
+    wait(Some(lost), at(f, 6), "second");
+    assert_eq!(fences.sample(f, 1).released, ["reached"]);
+    assert_eq!(fences.cancel(cancelled).map(|(what, _)| what), Some("cancelled"));
+    assert_eq!(fences.destroy(h).released, ["destroyed"]);
+    let ended = sampled(&["first", "second"], &[monitored(f, 7), monitored(g, 6)]);
+    assert_eq!(fences.end_waits_of(lost), ended);
+    assert_eq!(fences.end_waits_of(lost), sampled(&[], &[]), "the party has none any more");
+    assert_eq!(fences.sample(f, 8).released, ["of another party"]);
+    assert_eq!(fences.sample(g, 7).released, ["of none"]);
 }
 
 #[test]
