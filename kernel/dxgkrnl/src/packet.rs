@@ -276,6 +276,8 @@ pub struct Packets {
     /// `None`: the driver has none.
     caps: Option<PacketCaps>,
     nodes: Vec<Node>,
+    /// The contexts by the queue that each has at the scheduler.
+    by_queue: BTreeMap<QueueId, u64>,
     /// Flips of primaries: what writes one of them waits.
     pub flips: Flips<AllocationId>,
     /// Turns of suspended devices: how many were decided, and how many have come.
@@ -305,6 +307,7 @@ impl Packets {
         Packets {
             caps,
             nodes: (0..nodes).map(|_| Node::new(policy)).collect(),
+            by_queue: BTreeMap::new(),
             flips: Flips::new(),
             turns: BTreeMap::new(),
             buffers_made: 0,

@@ -1,6 +1,6 @@
 //! All queues of one adapter by id. What a queue does is in `queue`; who may call is said in the crate's law.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_types::NodeId;
 
@@ -39,6 +39,8 @@ pub struct QueueId(u64);
 pub struct VidSch<P, F> {
     limits: Limits,
     queues: BTreeMap<QueueId, Queue<P, F>>,
+    /// Those that hold packets: a look for work costs what they are, and not what queues there are.
+    holding: BTreeSet<QueueId>,
     created: u64,
     /// What queues hold and have in flight, by the owner that they are counted for; nobody is here with 0.
     unfinished: BTreeMap<u32, u64>,
@@ -47,7 +49,7 @@ pub struct VidSch<P, F> {
 impl<P, F: Copy + Ord> VidSch<P, F> {
     /// No queue.
     pub fn new(limits: Limits) -> Self {
-        VidSch { limits, queues: BTreeMap::new(), created: 0, unfinished: BTreeMap::new() }
+        VidSch { limits, queues: BTreeMap::new(), holding: BTreeSet::new(), created: 0, unfinished: BTreeMap::new() }
     }
 
     /// A queue on `node`, ready. At most `in_flight_max` works are started and not completed at any time; 0 means
@@ -67,6 +69,7 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     /// Here and in every method that takes a queue: if the queue was destroyed.
     pub fn destroy_queue(&mut self, queue: QueueId) -> Vec<Packet<P, F>> {
         let gone = self.queues.remove(&queue).unwrap_or_else(|| stale(queue));
+        self.holding.remove(&queue);
         count(&mut self.unfinished, gone.owner, gone.unfinished(), 0);
         gone.into_packets()
     }
@@ -205,6 +208,11 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
         self.queues.iter().filter(move |(_, queue)| queue.node == node).map(|(id, _)| *id)
     }
 
+    /// The queues that hold packets, oldest first: of the others nothing is due.
+    pub fn holding(&self) -> impl Iterator<Item = QueueId> {
+        self.holding.iter().copied()
+    }
+
     fn queue(&self, id: QueueId) -> &Queue<P, F> {
         self.queues.get(&id).unwrap_or_else(|| stale(id))
     }
@@ -212,9 +220,14 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     /// Does something to a queue, and counts what is on it then.
     fn change<T>(&mut self, id: QueueId, act: impl FnOnce(&mut Queue<P, F>) -> T) -> T {
         let queue = self.queues.get_mut(&id).unwrap_or_else(|| stale(id));
-        let before = queue.unfinished();
+        let (before, held) = (queue.unfinished(), queue.held());
         let result = act(queue);
         count(&mut self.unfinished, queue.owner, before, queue.unfinished());
+        match (held, queue.held()) {
+            (0, 1..) => drop(self.holding.insert(id)),
+            (1.., 0) => drop(self.holding.remove(&id)),
+            _ => {}
+        }
         result
     }
 }

@@ -111,6 +111,7 @@ impl Adapter {
             allocations,
         };
         assert_eq!(self.packet_contexts.insert(context), number);
+        self.packets.by_queue.insert(vidsch, number);
         self.devices[device].packet_contexts.insert(number);
         cx.emit(self.index, Event::PacketContextCreated { context: number, device, node: node.0, patched: !addresses });
         Ok(number)
@@ -193,6 +194,7 @@ impl Adapter {
         }
         let context = self.packet_contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].packet_contexts.remove(&number);
+        self.packets.by_queue.remove(&context.vidsch);
         let dropped = self.vidsch.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
         self.forget_suspension(cx, super::watch::suspension_name(number));
@@ -236,6 +238,14 @@ impl Adapter {
             node.dropped.clear();
             (node.asked, node.spared) = (None, None);
         }
+    }
+
+    /// The packet contexts that have something queued, in the order of their numbers: of the others nothing is due.
+    pub(super) fn contexts_with_packets(&self) -> Vec<u64> {
+        let mut contexts: Vec<u64> =
+            self.vidsch.holding().filter_map(|queue| self.packets.by_queue.get(&queue).copied()).collect();
+        contexts.sort_unstable();
+        contexts
     }
 
     /// The packet contexts of a device.

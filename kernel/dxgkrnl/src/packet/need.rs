@@ -86,9 +86,9 @@ impl Adapter {
 
     /// Primaries that packets are about to write which displays still show, or are about to.
     pub fn primaries_of_waiting_packets(&self) -> Vec<AllocationId> {
-        let next = |known: &super::PacketContext| self.vidsch.next_is_work(known.vidsch);
-        let work = self.packet_contexts.iter().filter(|(_, known)| next(known));
-        let written = work.flat_map(|(_, known)| match known.queued.front().map(|packet| &packet.work) {
+        let known = self.contexts_with_packets().into_iter().map(|context| &self.packet_contexts[context]);
+        let work = known.filter(|known| self.vidsch.next_is_work(known.vidsch));
+        let written = work.flat_map(|known| match known.queued.front().map(|packet| &packet.work) {
             Some(Work::Virtual { primaries, .. }) => primaries.clone(),
             Some(Work::Patched { entries, .. }) => {
                 entries.iter().filter(|bound| bound.write).filter_map(|bound| bound.vidmm).collect()
@@ -100,10 +100,11 @@ impl Adapter {
 
     /// What the packets that are next need of the paging ring: the least of it.
     pub fn ring_need(&self) -> Option<RingNeed> {
-        let waits = |(number, known): (u64, &super::PacketContext)| {
+        let waits = |number: u64| {
+            let known = &self.packet_contexts[number];
             let runs = self.devices[known.device].suspended.is_empty() && self.vidsch.next_is_work(known.vidsch);
             runs.then(|| self.need_of(number)).flatten()
         };
-        self.packet_contexts.iter().find_map(waits)
+        self.contexts_with_packets().into_iter().find_map(waits)
     }
 }

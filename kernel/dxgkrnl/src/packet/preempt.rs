@@ -38,8 +38,9 @@ impl Adapter {
             self.packets.nodes[node].time.passes(cx.now_ns, here);
             return Turn::Wait { again_ns: None };
         };
-        let on_node = self.packet_contexts.iter().filter(|(_, context)| usize::from(context.node.0) == node);
-        let ready: Vec<_> = on_node.map(|(number, _)| number).filter(|context| self.may_start(*context)).collect();
+        let on_node = |context: &u64| usize::from(self.packet_contexts[*context].node.0) == node;
+        let mut ready = self.contexts_with_packets();
+        ready.retain(|context| on_node(context) && self.may_start(*context));
         let ready = self.contenders(&ready);
         let occupied = Occupied {
             in_flight: known.in_flight.len(),

@@ -96,9 +96,10 @@ impl Adapter {
     /// The waits and signals that are due on a node's contexts.
     // spec: sync §3.8, sync §4.1
     fn advance_contexts(&mut self, cx: &mut Cx<'_>, node: usize) {
-        let contexts: Vec<u64> = self.packet_contexts.iter().filter(on(node)).map(|(number, _)| number).collect();
-        for context in contexts {
-            let Some(vidsch) = self.packet_contexts.get(context).map(|known| known.vidsch) else { continue };
+        for context in self.contexts_with_packets() {
+            // What is due on one of them may end another.
+            let on_node = self.packet_contexts.get(context).filter(|known| usize::from(known.node.0) == node);
+            let Some(vidsch) = on_node.map(|known| known.vidsch) else { continue };
             while self.stopped.is_none() {
                 if self.vidsch.next_is_work(vidsch) {
                     break;
@@ -364,9 +365,9 @@ impl Adapter {
 
     /// Whether a device has buffers with lists that are not done.
     pub fn has_listed_packets(&self, device: u64) -> bool {
-        self.packet_contexts.iter().any(|(_, context)| {
-            let unfinished = context.last_submitted > self.current_value(context.progress);
-            context.device == device && !context.addresses && unfinished
+        self.devices[device].packet_contexts.iter().any(|context| {
+            let context = &self.packet_contexts[*context];
+            !context.addresses && context.last_submitted > self.current_value(context.progress)
         })
     }
 
@@ -391,8 +392,4 @@ enum Refused {
     Patch(DriverStatus),
     Submit(DriverStatus),
     Virtual(DriverStatus),
-}
-
-fn on(node: usize) -> impl Fn(&(u64, &super::PacketContext)) -> bool {
-    move |(_, context)| usize::from(context.node.0) == node
 }

@@ -239,3 +239,25 @@ fn what_queues_hold_and_have_in_flight_is_counted_for_their_owner_until_it_is_ov
     vidsch.destroy_queue(other);
     assert_eq!((vidsch.unfinished_of(7), vidsch.unfinished_of(8)), (0, 0));
 }
+
+/// Of every queue that is not named nothing is due: what comes out, goes back and ends is named, and not named, as it is held.
+#[test]
+fn the_queues_that_hold_packets_are_known_by_name() {
+    let mut vidsch = Scheduler::new(Limits::default());
+    let [first, second, third] = [0; 3].map(|_| vidsch.create_queue(NodeId(0), QueueKind::Kernel, 1));
+    let holding = |vidsch: &Scheduler| vidsch.holding().collect::<Vec<_>>();
+    assert_eq!(holding(&vidsch), []);
+    for queue in [third, first] {
+        assert_eq!(vidsch.submit(queue, Packet::Work("work")), Ok(()));
+    }
+    assert_eq!(holding(&vidsch), [first, third], "oldest first");
+    assert_eq!(vidsch.next(first), Some(Step::Start("work")));
+    assert_eq!(holding(&vidsch), [third], "what is in flight is not held");
+    vidsch.preempted(first, "work");
+    assert_eq!(holding(&vidsch), [first, third], "what came back is");
+    assert_eq!(vidsch.fail(first).len(), 1);
+    assert_eq!(vidsch.submit(second, Packet::Wait(points(7, 1))), Ok(()));
+    assert_eq!(holding(&vidsch), [second, third]);
+    vidsch.destroy_queue(third);
+    assert_eq!(holding(&vidsch), [second]);
+}
