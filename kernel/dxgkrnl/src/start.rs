@@ -105,7 +105,7 @@ impl Adapter {
             page_table_reserve: config.page_table_reserve,
             directory_reserve: config.directory_reserve,
             paging_space: description.paging_space,
-            paging_table_reserve: caps::paging_tables(&description.mmu, &description.levels, config.page_table_reserve),
+            paging_table_reserve: caps::paging_tables(&description, config.page_table_reserve),
             paging_by_gpu_va: description.caps.paging_by_gpu_va,
             moves_within_segments: description.caps.move_paging_supported,
             // What clients see is lent to them page by page; rows that a range shows in another order are smaller than pages.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use d3dkmt::EvictFlags;
+use d3dkmt::{EvictFlags, FenceFlags, NativeFenceRequest};
 use dxgk_host::{Host, HostConfig, HostError, Mode, PROFILES, ProcessLink, Profile};
 use kmt_link::Link;
 use softgpu_umd::{Gpu, Lane, SurfaceKind, pattern};
@@ -90,7 +90,7 @@ fn the_paging_process_has_as_many_addresses_as_its_driver_wants() {
         Host::start(HostConfig {
             vram_bytes,
             page_table_bytes: 16 * MIB,
-            system_bytes: 64 * MIB,
+            system_bytes: 128 * MIB,
             wrap_miniport: Some(wrapped(whims)),
             ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), VIRTUAL)
         })
@@ -100,8 +100,18 @@ fn the_paging_process_has_as_many_addresses_as_its_driver_wants() {
     // Words of fences are shown there, and eight megabytes do not even hold what the kernel starts with.
     let host = start(Some(40), 4 * MIB).expect("it starts");
     let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).expect("the adapter opens");
-    let fences: Vec<_> = (0..4096).map_while(|_| gpu.device().create_native_fence(Default::default()).ok()).collect();
-    assert!(fences.len() < 4096, "{}", fences.len());
+    // A shareable one takes two pages of them; what the kernel starts with leaves 40 MiB a tenth.
+    let shareable = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
+    let request = NativeFenceRequest { flags: shareable, ..NativeFenceRequest::default() };
+    let mut fences = Vec::new();
+    let refused = loop {
+        match gpu.device().create_native_fence(request) {
+            Ok(fence) => fences.push(fence),
+            Err(refused) => break refused,
+        }
+    };
+    assert!((100..1_000).contains(&fences.len()), "{}", fences.len());
+    assert!(refused.reason.contains("no free range"), "{}", refused.reason);
     assert_eq!(host.check_invariants(), Ok(()));
     assert!(start(Some(8), 4 * MIB).is_err());
 }

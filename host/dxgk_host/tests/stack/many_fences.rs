@@ -6,17 +6,23 @@ use std::time::Instant;
 
 use d3dkmt::{Fence, FenceFlags, NativeFenceRequest};
 use dxgk_host::{Host, HostConfig, KERNEL_BYTES, Profile};
+use softgpu_spec::page_table::Shape;
 use softgpu_umd::Commands;
 use wddm_types::NtStatus;
 
 use crate::world::{Client, MIB, VIRTUAL, client};
 
 fn roomy(system_bytes: u64) -> Arc<Host> {
+    shaped(Shape::FOUR_LEVELS, system_bytes)
+}
+
+fn shaped(shape: Shape, system_bytes: u64) -> Arc<Host> {
+    let profile = Profile { shape, ..*Profile::named("discrete-4k").expect("a built-in profile") };
     let config = HostConfig {
         vram_bytes: 4 * MIB,
         page_table_bytes: 64 * MIB,
         system_bytes,
-        ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), VIRTUAL)
+        ..HostConfig::new(&profile, VIRTUAL)
     };
     Host::start(config).expect("the host starts")
 }
@@ -92,4 +98,40 @@ fn shareable_fences_take_pages_of_system_memory_and_give_them_back() {
     let last = fences.last().expect("some");
     client.gpu.device().signal(last, 3).expect("it works");
     assert_eq!(last.current(), 3);
+}
+
+/// Two pages of the paging process's addresses each, where the driver wants all fences: neither its addresses nor its tables end first.
+#[test]
+fn shareable_native_fences_are_limited_by_memory() {
+    // spec: sync §1.5, memory §4.7
+    // Where a leaf table has 16 entries, the paging process's tables are more than are set aside for it otherwise.
+    for (shape, counts) in [(Shape::FOUR_LEVELS, [2_000, 20_000]), (Shape::new(&[4, 14, 9, 9]), [1_000, 8_000])] {
+        let host = shaped(shape, 256 * MIB);
+        let mut client = client(&host);
+        for count in counts {
+            let (made, destroyed) = made_and_destroyed(&mut client, count);
+            println!("{count} shareable fences: create {made} ns, destroy {destroyed} ns");
+            while host.step() {}
+            host.check_invariants().expect("all is in order");
+        }
+    }
+}
+
+/// Nanoseconds of a creation and of a destruction beside the others. An engine signals the last of them.
+fn made_and_destroyed(client: &mut Client, count: u64) -> (u128, u128) {
+    let flags = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
+    let request = NativeFenceRequest { flags, ..NativeFenceRequest::default() };
+    let began = Instant::now();
+    let make = || client.gpu.device().create_native_fence(request).expect("there is memory");
+    let fences: Vec<Fence> = (0..count).map(|_| make()).collect();
+    let made = began.elapsed();
+    let last = fences.last().expect("some");
+    let mut commands = Commands::new();
+    commands.signal(last, 7);
+    client.stream.submit(&client.gpu, &[], &commands).expect("a command");
+    client.gpu.device().wait(&[(last, 7)]).expect("the engine signals it");
+    let began = Instant::now();
+    drop(fences);
+    let each = |time: std::time::Duration| time.as_nanos() / u128::from(count);
+    (each(made), each(began.elapsed()))
 }

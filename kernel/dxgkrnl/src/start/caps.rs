@@ -1,13 +1,12 @@
 //! The rules of a driver's capability bits at adapter start: they agree with its version, with each other and with its
 //! facets (memory §1.13, §1.14). A lie fails the start.
 
-use ddi::{
-    AdapterCaps, DdiVersion, DriverModel, GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, PageTableUpdateMode, VidMmCaps,
-};
+use ddi::{AdapterCaps, DdiVersion, DriverModel, GpuMmuFlags, PageTableUpdateMode, VidMmCaps};
 use vidmm::{Policy, SegmentDescription};
-use wddm_types::{PageRun, Pages};
+use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use super::StartError;
+use super::describe::Description;
 use crate::driver::Driver;
 
 /// The memory manager's capabilities as far as the driver says them, with those that its facets tell.
@@ -38,18 +37,23 @@ pub fn paging_space(miniport: &Driver, caps: &AdapterCaps, segments: &[SegmentDe
     Pages::holding(largest / 4).max(Pages(least.0.saturating_add(before.0)))
 }
 
-/// Frames for the paging process's own tables: some, what the scratch area takes beside where leaf tables are small, and what
-/// a window onto all others takes where they are written by address (an entry of 8 bytes for each page).
+/// Frames for the paging process's own tables: enough that all its addresses can have leaf tables, where that is no more than an eighth
+/// of the reserve; at least some, what the scratch area takes beside where leaf tables are small, and what a window onto all others takes
+/// where they are written by address (an entry of 8 bytes for each page).
 // spec: memory §4.7
-pub fn paging_tables(mmu: &GpuMmuCaps, levels: &[PageTableLevelDesc], reserve: Pages) -> Pages {
+pub(super) fn paging_tables(description: &Description, reserve: Pages) -> Pages {
+    let (mmu, leaf) = (&description.mmu, description.levels.first());
     let policy = Policy::new(PageRun { first: 0, count: Pages::ZERO });
     let (usual, scratch) =
         (policy.paging_table_reserve.0, u64::from(policy.scratch_slots) * 2 * policy.scratch_window.0);
-    let tables = levels.first().map_or(0, |leaf| scratch >> leaf.index_bits.min(63));
+    let tables_for = |pages: u64| leaf.map_or(0, |leaf| pages >> leaf.index_bits.min(63));
+    // Fence words of all processes stand there, a page or two of a shareable fence: their limit is memory, not the room for tables.
+    let leaf_pages = leaf.map_or(0, |leaf| u64::from(leaf.size_bytes).div_ceil(PAGE_BYTES));
+    let whole = tables_for(description.paging_space.0).saturating_mul(leaf_pages).min(reserve.0 / 8);
     // Leaf tables of 512 entries are the usual ones. A root that grows takes up to a quarter of all.
-    let small = tables.saturating_sub(scratch / 512) * 3 / 2;
+    let small = tables_for(scratch).saturating_sub(scratch / 512) * 3 / 2;
     let window = if mmu.update_mode == PageTableUpdateMode::GpuVirtual { reserve.0 / 128 } else { 0 };
-    let more = small + window;
+    let more = usual.max(whole) - usual + small + window;
     if more == 0 { Pages(usual) } else { Pages(usual + more).min(Pages(reserve.0.saturating_sub(1))) }
 }
 

@@ -51,19 +51,38 @@ impl<F: Copy + Eq> VidMm<F> {
         if reserving {
             return Err(MapError::NotReserved);
         }
-        let first = self.find(space, pages, (request.minimum, request.maximum), PAGE_BYTES)?;
+        let window = (request.minimum, request.maximum);
+        let first = match request.target {
+            // A page of fence words never becomes part of a 64-KB page: aligned like one, each would take a leaf table's room of 16.
+            Target::SystemPages(_) | Target::FencePages(_) if pages < page_of(UNIT_BYTES) => {
+                self.find_by(space, pages, window, PAGE_BYTES, 1)
+            }
+            _ => self.find(space, pages, window, PAGE_BYTES),
+        }?;
         Ok((first, true))
     }
 
     /// Free addresses in a window whose bounds are multiples of `unit`.
     // spec: memory §4.8, base + size at most the maximum
     pub(crate) fn find(&self, space: SpaceId, pages: u64, window: (GpuVa, GpuVa), unit: u64) -> Result<u64, MapError> {
+        self.find_by(space, pages, window, unit, self.alignment(pages, unit))
+    }
+
+    /// The same from a multiple of `alignment` pages on.
+    fn find_by(
+        &self,
+        space: SpaceId,
+        pages: u64,
+        window: (GpuVa, GpuVa),
+        unit: u64,
+        alignment: u64,
+    ) -> Result<u64, MapError> {
         if [window.0, window.1].iter().any(|bound| !bound.0.is_multiple_of(unit)) {
             return Err(MapError::Misaligned);
         }
         let minimum = page_of(window.0.0.max(self.policy.va_start.0));
         let maximum = if window.1.is_null() { u64::MAX } else { page_of(window.1.0) };
-        self.spaces[space].find(pages, minimum, maximum, self.alignment(pages, unit)).ok_or(MapError::NoRoom)
+        self.spaces[space].find(pages, minimum, maximum, alignment).ok_or(MapError::NoRoom)
     }
 
     /// Of what so many pages begin at a multiple, where the kernel chooses.
