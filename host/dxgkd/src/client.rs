@@ -8,6 +8,7 @@ use std::time::Instant;
 use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host};
 use kmt_calls::{DoorbellAddress, MappingId, Notification, Reply};
 use kmt_link::socket::{PacketError, Packets, Placed, Push, Said};
+use rustix::io::Errno;
 use shared_words::{LentFile, StoresElsewhere};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
@@ -249,7 +250,7 @@ impl Client {
     /// When one lies in no file: descriptors or mappings are used up.
     pub fn lend_words(&self, reply: &Reply) -> Result<(), PacketError> {
         for word in reply.words() {
-            let lent = self.host.lent_word(word).ok_or(PacketError::Malformed("no file is left for its words"))?;
+            let lent = self.host.lent_word(word).ok_or(PacketError::System(Errno::MFILE))?;
             self.speaker.stream.push_page(word.0 / PAGE_BYTES, lent);
         }
         Ok(())

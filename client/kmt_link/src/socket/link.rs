@@ -32,9 +32,21 @@ pub enum ConnectError {
     /// The kernel refuses this process.
     #[error("the kernel refuses this process: {0}")]
     Refused(String),
-    /// Whoever listens there speaks another language.
-    #[error("whoever listens is no kernel of this version: {0}")]
-    NoKernelOfThisVersion(#[from] PacketError),
+    /// The operating system gives this process not all that a connection takes: descriptors, or memory.
+    #[error("this process gets no connection to a kernel: {0}")]
+    NoConnection(PacketError),
+    /// The program that listens there speaks another language.
+    #[error("the program that listens is no kernel of this version: {0}")]
+    NoKernelOfThisVersion(PacketError),
+}
+
+impl From<PacketError> for ConnectError {
+    fn from(error: PacketError) -> ConnectError {
+        match error {
+            PacketError::System(_) | PacketError::Memory(_) => ConnectError::NoConnection(error),
+            _ => ConnectError::NoKernelOfThisVersion(error),
+        }
+    }
 }
 
 /// A process's way to a kernel in another process. Dropping it is the process's death, as far as that kernel is concerned.

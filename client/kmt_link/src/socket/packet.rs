@@ -171,8 +171,12 @@ impl Connection {
         if got.bytes == 0 {
             return Err(PacketError::Closed);
         }
-        if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        if got.flags.contains(ReturnFlags::TRUNC) {
             return Err(PacketError::Malformed("a packet that is too long"));
+        }
+        // There is room for as many as a packet brings: the limit of this process has kept some out (RLIMIT_NOFILE).
+        if got.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(Errno::MFILE.into());
         }
         Ok(first)
     }
