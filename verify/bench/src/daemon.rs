@@ -6,15 +6,13 @@
 //! of them have read the recording and are connected before the time begins.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use kmt_link::Link;
 use kmt_link::socket::SocketLink;
-use replay::{ContentMode, DriveOptions, Observer, ResidencyPolicy, Stage, Workload, drive};
+use replay::{ContentMode, Workload};
 
 use crate::apart::{Measure, Program};
+use crate::replayed::{recording, replayed};
 use crate::report::{BenchError, Goal, Row};
 use crate::served::Kernel;
 use crate::statistic::{median, median_ratio};
@@ -25,8 +23,6 @@ const GOAL: f64 = 1.15;
 const CLIENTS: u64 = 4;
 /// How many times more they need than there is.
 const OVER_COMMITTED: u64 = 2;
-/// A training step of a small model.
-const RECORDING: &[u8] = include_bytes!("../../../examples/gpt.cpu.rrs.json.gz");
 
 /// The row.
 pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchError> {
@@ -48,16 +44,14 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     }])
 }
 
-fn recording() -> Result<Workload, BenchError> {
-    Workload::from_bytes("gpt.cpu.rrs.json.gz", RECORDING).map_err(|fault| BenchError::Device(fault.to_string()))
-}
-
 /// How long all of them take, from the first call to the last answer.
 fn threads_ns(kernel: &Kernel, workload: &Workload, steps: u32) -> Result<f64, BenchError> {
     let links = (0..CLIENTS).map(|_| kernel.connect()).collect::<Result<Vec<_>, _>>()?;
     let started = Instant::now();
     std::thread::scope(|scope| {
-        let clients = (0..).zip(links).map(|(seed, link)| scope.spawn(move || replayed(workload, link, seed, steps)));
+        let clients = (0..)
+            .zip(links)
+            .map(|(seed, link)| scope.spawn(move || replayed(workload, link, seed, steps, ContentMode::Verified)));
         let clients: Vec<_> = clients.collect();
         for client in clients {
             client.join().expect("a client does not panic")?;
@@ -85,40 +79,8 @@ pub(crate) fn play(measure: &Measure, socket: &Path, seed: &str, steps: &str) ->
     let link = SocketLink::connect(socket).map_err(|error| BenchError::Device(error.to_string()))?;
     measure.say("ready")?;
     while measure.next()?.is_some() {
-        replayed(&workload, link.clone(), seed, steps)?;
+        replayed(&workload, link.clone(), seed, steps, ContentMode::Verified)?;
         measure.say("done")?;
     }
     Ok(())
-}
-
-/// One client's whole replay.
-fn replayed(workload: &Workload, link: Arc<dyn Link>, seed: u64, steps: u32) -> Result<(), BenchError> {
-    let options = DriveOptions {
-        steps,
-        content: ContentMode::Verified,
-        seed,
-        residency: ResidencyPolicy::PerOperation,
-        hears_budget: false,
-        stage: Some(Stage::User),
-        keeps_submissions: false,
-        ahead_bytes: None,
-    };
-    let driven = drive(workload, link, options, &mut Unheard, &AtomicBool::new(false));
-    let driven = driven.map_err(|error| BenchError::Device(error.to_string()))?;
-    if let Some(state) = driven.lost {
-        return Err(BenchError::Device(format!("a device was lost: {state:?}")));
-    }
-    if let Some(mismatch) = driven.mismatch {
-        return Err(BenchError::Device(format!("not what was written: {mismatch}")));
-    }
-    Ok(())
-}
-
-/// Nobody listens.
-struct Unheard;
-
-impl Observer for Unheard {
-    fn progress(&mut self, _done: u64, _total: u64) {}
-
-    fn step_done(&mut self, _step: u32, _now_ns: u64) {}
 }

@@ -23,10 +23,12 @@
 //! | `daemon` | four clients of a daemon that have half of what they need, against the same four in one program |
 //! | `neighbour` | what a client of a daemon keeps of its share beside an attacker, and what is left of that |
 //! | `growth` | every call beside ever more objects of each kind: cost by size |
+//! | `processes` | several processes in virtual time against as many times one: what their turns cost |
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
 //!
 //! `apart` starts this program once more for what is to be a process, `machine` knows the processors and the idle exit, `awake` keeps them from falling idle, `rig` programs the software GPU straight through its registers, with
-//! no kernel and no driver, `statistic` has the medians, `report` the table.
+//! no kernel and no driver, `replayed` has the recording that processes replay, `statistic` the medians,
+//! `report` the table.
 //!
 //! # Rules of measuring
 //! Memory is touched before it is timed. What is compared alternates, batch by batch, and each pair gives one ratio; the
@@ -52,6 +54,8 @@ mod mapping;
 mod neighbour;
 mod page_tables;
 mod pingpong;
+mod processes;
+mod replayed;
 mod report;
 mod residency;
 mod rig;

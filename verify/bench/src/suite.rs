@@ -7,12 +7,12 @@ use crate::apart::Program;
 use crate::machine::{AsBefore, IdleExit, Machine, NoHalt, all_processors};
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
-    calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour, page_tables, residency,
-    sched, signals, waiters,
+    calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour, page_tables, processes,
+    residency, sched, signals, waiters,
 };
 
 /// The names of the measures, in their order.
-pub const MEASURES: [&str; 15] = [
+pub const MEASURES: [&str; 16] = [
     "litmus",
     "signals",
     "waiters",
@@ -21,6 +21,7 @@ pub const MEASURES: [&str; 15] = [
     "frames",
     "residency",
     "growth",
+    "processes",
     "handles",
     "calls",
     "daemon",
@@ -108,6 +109,7 @@ pub fn run(options: &BenchOptions, out: &mut dyn Write) -> Result<BenchReport, B
                         None => vec![Row::absent(name, "needs a program that plays its clients")],
                     },
                     "growth" => growth::rows(pair, options.smoke)?,
+                    "processes" => processes::rows(options.smoke)?,
                     "residency" => residency::rows(pair, amounts.copy_batches, options.smoke)?,
                     _ => {
                         // The last measure wakes sleepers whose processor has halted, and so the request ends here.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use d3dkmt::{
     Adapter, Allocation, Device, Event, EvictFlags, Fence, FenceFlags, HwContext, KernelQueue, MakeResidentFlags,
-    NtHandle, PagingQueue, Section, VirtualContext,
+    NtHandle, PagingQueue, Resource, Section, VirtualContext,
 };
 use dxgk_host::{Host, HostConfig, Mode, PROFILES, ProcessLink};
 use dxgkd::{Daemon, Limits, ProcessLimits, UNLIMITED, UserLimits};
+use kmt_calls::{CreateAllocationFlags, ResourceRequest};
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
 use softgpu_spec::private_data::{AllocationRequest, Kind};
@@ -54,6 +55,8 @@ pub(super) struct Crowd {
     pub paging_queues: Vec<PagingQueue>,
     pub allocations: Vec<Arc<Allocation>>,
     pub sections: Vec<Section>,
+    /// The first is shared, and each other one is an open of it.
+    pub resources: Vec<Resource>,
     pub addresses: Vec<GpuVa>,
     pub devices: Vec<Device>,
     /// Another process with a device.
@@ -108,6 +111,7 @@ impl Crowd {
             paging_queues: Vec::new(),
             allocations: Vec::new(),
             sections: Vec::new(),
+            resources: Vec::new(),
             addresses: Vec::new(),
             devices: Vec::new(),
             processes: Vec::new(),
@@ -120,14 +124,15 @@ impl Crowd {
 
     /// One page of memory of a device.
     pub fn page(device: &Device) -> Result<Arc<Allocation>, BenchError> {
-        let request = AllocationRequest {
-            kind: Kind::Local,
-            cpu_visible: true,
-            cached: false,
-            accessed_physically: false,
-            size_bytes: PAGE_BYTES,
-        };
-        Ok(device.create_allocation(request.encode().to_vec())?)
+        Ok(device.create_allocation(page_request().encode().to_vec())?)
+    }
+
+    /// The same as a resource that others open.
+    pub fn shared_page(device: &Device) -> Result<Resource, BenchError> {
+        let private_data = page_request().encode().to_vec();
+        let allocation = kmt_calls::AllocationRequest { private_data, ..Default::default() };
+        let flags = CreateAllocationFlags::CREATE_RESOURCE | CreateAllocationFlags::CREATE_SHARED;
+        Ok(Resource::create(device, vec![allocation], ResourceRequest { flags, ..Default::default() })?)
     }
 
     /// Another process.
@@ -158,6 +163,16 @@ impl Bystander {
         own.paging().make_resident(vec![allocation.handle()], MakeResidentFlags::empty())?;
         let fence = own.device().create_monitored_fence(FenceFlags::empty(), 0)?;
         Ok(Bystander { allocation, fence, value: 0, gpu: own })
+    }
+}
+
+fn page_request() -> AllocationRequest {
+    AllocationRequest {
+        kind: Kind::Local,
+        cpu_visible: true,
+        cached: false,
+        accessed_physically: false,
+        size_bytes: PAGE_BYTES,
     }
 }
 

@@ -2,11 +2,10 @@
 
 use d3dkmt::{
     Adapter, Device, Event, EvictFlags, FenceFlags, GpuVaReservation, MakeResidentFlags, NativeFenceRequest,
-    OfferFlags, OpenSyncObjectRequest, Section, SyncObjectAccess, VirtualContext, WaitFlags,
+    OfferFlags, OpenSyncObjectRequest, Resource, Section, SyncObjectAccess, VirtualContext, WaitFlags,
 };
 use wddm_types::{NodeId, PAGE_BYTES};
 
-use super::BYSTANDER;
 use super::crowd::Crowd;
 use crate::report::BenchError;
 
@@ -34,7 +33,7 @@ const NODE: NodeId = NodeId(0);
 const COPY: NodeId = NodeId(1);
 
 /// All kinds.
-pub(super) const KINDS: [Kind; 16] = [
+pub(super) const KINDS: [Kind; 18] = [
     Kind {
         name: "devices",
         count: |crowd| crowd.devices.len(),
@@ -158,6 +157,26 @@ pub(super) const KINDS: [Kind; 16] = [
         reason: None,
     },
     Kind {
+        name: "opened resources",
+        count: |crowd| crowd.resources.len(),
+        make: ("OpenResource2", |crowd, _| {
+            if crowd.resources.is_empty() {
+                crowd.resources.push(Crowd::shared_page(crowd.gpu.device())?);
+            }
+            let share = crowd.resources[0].global_share();
+            crowd.resources.push(Resource::open(crowd.gpu.device(), share)?);
+            Ok(())
+        }),
+        calls: &[("QueryResourceInfo", |crowd, _| {
+            let share = crowd.resources[0].global_share();
+            Ok(drop(crowd.gpu.device().query_resource_info(share)?))
+        })],
+        // The first goes last.
+        destroy: ("DestroyAllocation2", |crowd, at| gone(crowd.resources.swap_remove(at.max(1)))),
+        most: None,
+        reason: None,
+    },
+    Kind {
         name: "monitored fences",
         count: |crowd| crowd.fences.len(),
         make: ("CreateSynchronizationObject2", |crowd, _| {
@@ -176,6 +195,20 @@ pub(super) const KINDS: [Kind; 16] = [
         make: ("CreateNativeFence", |crowd, _| {
             let fence = crowd.gpu.device().create_native_fence(NativeFenceRequest::default())?;
             crowd.fences.push(fence);
+            Ok(())
+        }),
+        calls: SIGNALS,
+        destroy: ("DestroySynchronizationObject", |crowd, at| gone(crowd.fences.swap_remove(at))),
+        most: None,
+        reason: None,
+    },
+    Kind {
+        name: "shareable native fences",
+        count: |crowd| crowd.fences.len(),
+        make: ("CreateNativeFence", |crowd, _| {
+            let flags = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
+            let request = NativeFenceRequest { flags, ..NativeFenceRequest::default() };
+            crowd.fences.push(crowd.gpu.device().create_native_fence(request)?);
             Ok(())
         }),
         calls: SIGNALS,
@@ -204,7 +237,7 @@ pub(super) const KINDS: [Kind; 16] = [
             Ok(crowd.gpu.device().signal(&crowd.fences[0], next)?)
         }),
         most: None,
-        reason: Some((BYSTANDER, "the end of a device looks at every wait for those that it ends")),
+        reason: None,
     },
     Kind {
         name: "events",
@@ -267,10 +300,7 @@ pub(super) const KINDS: [Kind; 16] = [
         calls: &[],
         destroy: ("DestroyContext", |crowd, at| gone(crowd.packet_contexts.swap_remove(at))),
         most: Some(250),
-        reason: Some((
-            BYSTANDER,
-            "each turn of the machine asks every packet context for what is next; the hardware bounds how many there are",
-        )),
+        reason: None,
     },
     Kind {
         name: "hardware queues",
