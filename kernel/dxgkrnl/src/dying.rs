@@ -52,19 +52,23 @@ impl DyingGroups {
 
     /// The numbers of those whose last use is over, in the order in which they were destroyed; each has to be taken.
     pub fn over(&mut self, is_past: impl Fn(&FencePoint<FenceId>) -> bool) -> Vec<u64> {
+        let first = |values: &BTreeSet<(u64, u64)>| values.first().map_or(u64::MAX, |(value, _)| *value);
+        let reached = self.awaited.iter().filter(|(fence, values)| is_past(&point_of(**fence, first(values))));
+        let reached: Vec<FenceId> = reached.map(|(fence, _)| *fence).collect();
         let (mut over, mut moved) = (Vec::new(), Vec::new());
-        self.awaited.retain(|&fence, values| {
-            while let Some(&(value, number)) =
-                values.first().filter(|(value, _)| is_past(&FencePoint { fence, value: *value }))
-            {
+        for fence in reached {
+            let values = self.awaited.get_mut(&fence).expect("just seen");
+            while let Some(&(value, number)) = values.first().filter(|(value, _)| is_past(&point_of(fence, *value))) {
                 values.remove(&(value, number));
                 match self.groups[&number].after.iter().find(|point| !is_past(point)) {
                     Some(next) => moved.push((*next, number)),
                     None => over.push(number),
                 }
             }
-            !values.is_empty()
-        });
+            if values.is_empty() {
+                self.awaited.remove(&fence);
+            }
+        }
         moved.into_iter().for_each(|(point, number)| self.stand(point, number));
         over.sort_unstable();
         over
@@ -102,6 +106,10 @@ impl DyingGroups {
     fn stand(&mut self, point: FencePoint<FenceId>, number: u64) {
         self.awaited.entry(point.fence).or_default().insert((point.value, number));
     }
+}
+
+fn point_of(fence: FenceId, value: u64) -> FencePoint<FenceId> {
+    FencePoint { fence, value }
 }
 
 #[cfg(test)]

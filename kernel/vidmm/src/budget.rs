@@ -11,10 +11,13 @@ use std::collections::BTreeMap;
 
 use wddm_types::PAGE_BYTES;
 
+use self::division::{Division, Share, level};
 use crate::allocation::Placement;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::usage::SegmentGroup;
 use crate::vidmm::VidMm;
+
+mod division;
 
 /// Protection of a process's memory: while a lower one holds a byte, a higher one loses none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,14 +101,6 @@ impl BudgetWatch {
     }
 }
 
-/// What a process needs, for the division.
-#[derive(Clone, Copy, Debug)]
-struct Share {
-    need: u64,
-    /// Need within the reservation.
-    sure: u64,
-}
-
 impl<F: Copy + Eq> VidMm<F> {
     /// Says how well a process's memory is protected. Its content on and off lists changes rank at once.
     pub fn set_process_priority(&mut self, space: SpaceId, priority: ProcessPriority) {
@@ -158,10 +153,12 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let mut slack = u64::MAX;
         let spaces: Vec<SpaceId> = self.processes.keys().copied().collect();
+        let groups = [SegmentGroup::Local, SegmentGroup::NonLocal].map(|group| (group, self.division(group)));
         let mut changes = Vec::new();
         for space in spaces {
-            for group in [SegmentGroup::Local, SegmentGroup::NonLocal] {
-                let budget_bytes = self.budget_bytes(space, group);
+            for (group, division) in &groups {
+                let group = *group;
+                let budget_bytes = self.budget_in(division, space, group);
                 let step = self.group_bytes(group) >> self.policy.budget_step_shift;
                 let told = &mut self.process_mut(space).groups[group as usize].told;
                 // Nobody is told what it starts with: it asks.
@@ -219,6 +216,24 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let share = level(left, equals) / PAGE_BYTES * PAGE_BYTES;
         share.max(mine.reservation).min(self.budget_max_bytes(space, group))
+    }
+
+    /// What all processes need of a group, to divide it for one after the other.
+    fn division(&self, group: SegmentGroup) -> Division {
+        let claims = self.claims[group as usize].iter().map(|space| {
+            let process = &self.processes[space];
+            let theirs = process.groups[group as usize];
+            let need = theirs.need.min(theirs.cap.unwrap_or(u64::MAX));
+            (Share { need, sure: need.min(theirs.reservation) }, process.priority, *space)
+        });
+        Division::of(self.group_bytes(group), claims.collect())
+    }
+
+    /// A process's budget, as [`budget_beside`](Self::budget_beside) has it.
+    fn budget_in(&self, division: &Division, space: SpaceId, group: SegmentGroup) -> u64 {
+        let me = &self.processes[&space];
+        let share = division.beside(space, me.priority) / PAGE_BYTES * PAGE_BYTES;
+        share.max(me.groups[group as usize].reservation).min(self.budget_max_bytes(space, group))
     }
 
     /// What even CantTrimFurther does not exceed.
@@ -340,50 +355,5 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 }
 
-/// The even share of one that wants everything beside these.
-fn level(total: u64, mut others: Vec<Share>) -> u64 {
-    // Who is content with little leaves more to the others, so the least needs are served first.
-    others.sort_unstable_by_key(|share| (share.need, share.sure));
-    let mut left = total;
-    let mut at = 0;
-    loop {
-        let share = left / (others.len() - at + 1) as u64;
-        if others.get(at).is_some_and(|least| least.need <= share) {
-            left -= others[at].need;
-            at += 1;
-            continue;
-        }
-        // What is reserved and needed beyond an even share is served before the rest is divided.
-        match others[at..].iter().position(|other| other.sure > share) {
-            Some(position) => {
-                let reserved = others.remove(at + position);
-                left = left.saturating_sub(reserved.sure);
-            }
-            None => return share,
-        }
-    }
-}
-
 /// The processes by their spaces.
 pub(crate) type Processes = BTreeMap<SpaceId, Process>;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_share_is_even_and_what_is_not_needed_goes_round() {
-        let share = |total, needs: &[(u64, u64)]| {
-            level(total, needs.iter().map(|&(need, sure)| Share { need, sure }).collect())
-        };
-        assert_eq!(share(100, &[]), 100);
-        assert_eq!(share(100, &[(0, 0), (0, 0)]), 100);
-        assert_eq!(share(100, &[(30, 0)]), 70);
-        assert_eq!(share(100, &[(90, 0)]), 50);
-        assert_eq!(share(90, &[(10, 0), (500, 0)]), 40);
-        // One has reserved more than an even share.
-        assert_eq!(share(100, &[(80, 80)]), 20);
-        assert_eq!(share(100, &[(80, 80), (80, 0)]), 10);
-        assert_eq!(share(100, &[(200, 200)]), 0);
-    }
-}

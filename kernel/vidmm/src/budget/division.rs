@@ -1,0 +1,95 @@
+//! How the room of a group is divided: the arithmetic, of numbers alone. Called by `budget`.
+
+use super::ProcessPriority;
+use crate::slab::SpaceId;
+
+/// What a process needs, for the division.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    pub need: u64,
+    /// Need within the reservation.
+    pub sure: u64,
+}
+
+/// All that take something of a group, arranged so that it is divided for each of them without a look for them again.
+#[derive(Debug)]
+pub(super) struct Division {
+    bytes: u64,
+    /// The least needs first.
+    claims: Vec<(Share, ProcessPriority, SpaceId)>,
+    reserved: bool,
+}
+
+impl Division {
+    pub fn of(bytes: u64, mut claims: Vec<(Share, ProcessPriority, SpaceId)>) -> Division {
+        claims.sort_unstable_by_key(|(share, ..)| (share.need, share.sure));
+        let reserved = claims.iter().any(|(share, ..)| share.sure > 0);
+        Division { bytes, claims, reserved }
+    }
+
+    /// What a process gets that wants everything beside the others.
+    pub fn beside(&self, space: SpaceId, priority: ProcessPriority) -> u64 {
+        let above = self.claims.iter().filter(|(_, theirs, other)| *theirs > priority && *other != space);
+        let above = above.fold(0u64, |sum, (share, ..)| sum.saturating_add(share.need));
+        let equals = || self.claims.iter().filter(|(_, theirs, other)| *theirs == priority && *other != space);
+        let mut left = self.bytes.saturating_sub(above);
+        if self.reserved {
+            return level(left, equals().map(|(share, ..)| *share).collect());
+        }
+        // As `level` does it where nothing is reserved.
+        let mut sharing = equals().count() as u64 + 1;
+        for (share, ..) in equals() {
+            if share.need > left / sharing {
+                break;
+            }
+            left -= share.need;
+            sharing -= 1;
+        }
+        left / sharing
+    }
+}
+
+/// The even share of one that wants everything beside these.
+pub(super) fn level(total: u64, mut others: Vec<Share>) -> u64 {
+    // Who is content with little leaves more to the others, so the least needs are served first.
+    others.sort_unstable_by_key(|share| (share.need, share.sure));
+    let mut left = total;
+    let mut at = 0;
+    loop {
+        let share = left / (others.len() - at + 1) as u64;
+        if others.get(at).is_some_and(|least| least.need <= share) {
+            left -= others[at].need;
+            at += 1;
+            continue;
+        }
+        // What is reserved and needed beyond an even share is served before the rest is divided.
+        match others[at..].iter().position(|other| other.sure > share) {
+            Some(position) => {
+                let reserved = others.remove(at + position);
+                left = left.saturating_sub(reserved.sure);
+            }
+            None => return share,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_is_even_and_what_is_not_needed_goes_round() {
+        let share = |total, needs: &[(u64, u64)]| {
+            level(total, needs.iter().map(|&(need, sure)| Share { need, sure }).collect())
+        };
+        assert_eq!(share(100, &[]), 100);
+        assert_eq!(share(100, &[(0, 0), (0, 0)]), 100);
+        assert_eq!(share(100, &[(30, 0)]), 70);
+        assert_eq!(share(100, &[(90, 0)]), 50);
+        assert_eq!(share(90, &[(10, 0), (500, 0)]), 40);
+        // One has reserved more than an even share.
+        assert_eq!(share(100, &[(80, 80)]), 20);
+        assert_eq!(share(100, &[(80, 80), (80, 0)]), 10);
+        assert_eq!(share(100, &[(200, 200)]), 0);
+    }
+}
