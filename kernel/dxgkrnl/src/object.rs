@@ -119,6 +119,8 @@ pub struct ProcessOnAdapter {
     pub logs: LogPool,
     /// Words that it only reads: doorbell status, fences without GPU access.
     pub status_words: WordPages,
+    /// Those fences that it has open here and that others may have, too.
+    pub shared_fences: BTreeSet<u64>,
     /// Its devices here, of which it has one at least; the system's own, which is the paging ring's, is none of these.
     pub devices: BTreeSet<u64>,
     /// The ring's position at which the last fence words are mapped.

@@ -216,7 +216,7 @@ impl Adapter {
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
         // The driver names it in no interrupt any more: what it has signalled by its end is looked at.
         if self.caps.optimized_native_fence_interrupt {
-            self.look_at_devices(cx, &BTreeSet::from([queue.device]));
+            self.look_at_processes(cx, &BTreeSet::from([self.devices[queue.device].process]));
         }
         if let Some(logs) = queue.logs {
             let process = self.devices[queue.device].process;

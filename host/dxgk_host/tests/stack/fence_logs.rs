@@ -1,6 +1,7 @@
 //! Logs of native fences: which queues have them, who writes them, and what stands there.
 
 mod optimized;
+mod reach;
 mod read;
 mod traced;
 mod verbose;
