@@ -3,10 +3,12 @@
 
 mod addresses;
 mod fences;
+mod folds;
 mod packets;
 mod queues;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
@@ -27,6 +29,8 @@ use crate::check::contract::Broken;
 use crate::check::{Ledger, Shared, shared};
 use crate::sabotage::Sabotage;
 use packets::Tampering;
+
+pub use folds::{Folds, Names};
 
 const CONTRACT: &str = "ddi contract";
 const FRAMES: &str = "frames";
@@ -49,6 +53,8 @@ pub struct Watched {
     /// In a world of packets.
     packet_caps: Option<PacketCaps>,
     tampering: Tampering,
+    /// In worlds where it is late.
+    folds: Option<Arc<Folds>>,
 }
 
 impl Watched {
@@ -68,7 +74,14 @@ impl Watched {
             converted: BTreeSet::new(),
             packet_caps,
             tampering: Tampering::default(),
+            folds: None,
         }
+    }
+
+    /// The same of a driver that is late with its interrupts.
+    pub fn late(mut self, folds: Arc<Folds>) -> Watched {
+        self.folds = Some(folds);
+        self
     }
 
     fn see(&self, checker: &'static str, check: impl FnOnce(&mut Ledger) -> Result<(), Broken>) {

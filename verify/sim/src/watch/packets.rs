@@ -10,6 +10,7 @@ use ddi::{
 };
 use wddm_types::{NodeId, SegmentId};
 
+use super::folds::Folding;
 use super::{CONTRACT, Watched};
 use crate::check::packets::Handed;
 use crate::check::{Shared, shared};
@@ -100,8 +101,12 @@ impl Watched {
 
     /// The interrupts of a driver, seen by the checkers and then, perhaps not as they were, by the kernel.
     pub(super) fn interrupts(&mut self, notify: &mut dyn Notify) -> bool {
-        let Watched { inner, ledger, sabotage, tampering, .. } = self;
-        inner.interrupt_routine(&mut Heard { notify, ledger, sabotage: *sabotage, tampering })
+        let Watched { inner, ledger, sabotage, tampering, folds, .. } = self;
+        let mut heard = Heard { notify, ledger, sabotage: *sabotage, tampering };
+        match folds {
+            Some(folds) => inner.interrupt_routine(&mut Folding { folds, notify: &mut heard }),
+            None => inner.interrupt_routine(&mut heard),
+        }
     }
 }
 
