@@ -8,7 +8,6 @@ mod packets;
 mod queues;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
@@ -28,9 +27,8 @@ use wddm_types::{EngineId, NodeId, PhysicalAddress};
 use crate::check::contract::Broken;
 use crate::check::{Ledger, Shared, shared};
 use crate::sabotage::Sabotage;
-use packets::Tampering;
-
 pub use folds::{Folds, Names};
+use packets::Tampering;
 
 const CONTRACT: &str = "ddi contract";
 const FRAMES: &str = "frames";
@@ -53,8 +51,6 @@ pub struct Watched {
     /// In a world of packets.
     packet_caps: Option<PacketCaps>,
     tampering: Tampering,
-    /// In worlds where it is late.
-    folds: Option<Arc<Folds>>,
 }
 
 impl Watched {
@@ -74,14 +70,7 @@ impl Watched {
             converted: BTreeSet::new(),
             packet_caps,
             tampering: Tampering::default(),
-            folds: None,
         }
-    }
-
-    /// The same of a driver that is late with its interrupts.
-    pub fn late(mut self, folds: Arc<Folds>) -> Watched {
-        self.folds = Some(folds);
-        self
     }
 
     fn see(&self, checker: &'static str, check: impl FnOnce(&mut Ledger) -> Result<(), Broken>) {

@@ -66,7 +66,10 @@ fn only_a_queue_that_its_process_feeds_has_logs_and_its_driver_hears_of_both() {
     let owned = client.gpu.device().create_context(NodeId(0)).unwrap();
     let context = owned.handle();
     let create = |flags| {
-        let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags })).unwrap();
+        let made = client
+            .link
+            .call(Call::Queue(QueueCall::CreateHwQueue { context, flags, private_data: Vec::new() }))
+            .unwrap();
         let Reply::HwQueue(made) = made else { panic!("{made:?}") };
         made.logs
     };

@@ -1,10 +1,12 @@
 //! A driver that is late: it keeps its fence interrupts for a while and tells of all by the next one that it lets through, as the contract
 //! allows it (sync §3.10). Meanwhile logs run over.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ddi::{Interrupt, InterruptFlags, KmdQueue, Notify, OsGlobalFence};
 use wddm_types::NodeId;
+
+use super::Watched;
 
 /// How it names what was signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,14 @@ impl Folds {
             Names::None => Interrupt::NativeFenceSignaled { node, fences: None, queues: &[], flags },
         };
         notify.interrupt(interrupt);
+    }
+}
+
+impl Watched {
+    /// The same of a driver that is late with its interrupts.
+    pub fn late(mut self, folds: Arc<Folds>) -> Watched {
+        self.tampering.folds = Some(folds);
+        self
     }
 }
 
