@@ -54,6 +54,7 @@ impl Adapter {
             packet_contexts: BTreeSet::new(),
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),
+            rings: Default::default(),
             resources: BTreeSet::new(),
             context_allocations: made,
             local_words: Vec::new(),

@@ -2,6 +2,7 @@
 
 mod asleep;
 mod passed_on;
+mod rings;
 
 use std::sync::Arc;
 
