@@ -68,7 +68,8 @@ impl HwContext {
 
     fn create_queue(&self, flags: QueueFlags) -> Result<(Owned, Fence), Refusal> {
         let link = Arc::clone(&self.owned.link);
-        let call = Call::Queue(QueueCall::CreateHwQueue { context: self.owned.handle, flags });
+        let call =
+            Call::Queue(QueueCall::CreateHwQueue { context: self.owned.handle, flags, private_data: Vec::new() });
         let created = expect_reply!(link.call(call)?, Reply::HwQueue(created) => created);
         let progress = Fence::borrowed(Arc::clone(&link), created.progress);
         Ok((

@@ -1,5 +1,7 @@
 /* Work that the program hands to an engine by itself: commands in a ring of its own, and a store at the doorbell. No call is made for work
- * but to wake an engine that sleeps. What is in the ring, and what the doorbell's page says, is the software GPU's (softgpu.h). */
+ * but to wake an engine that sleeps, and to sleep until the work is done. What is in the ring, what the doorbell's page says and what the
+ * driver says of a queue is the software GPU's (softgpu.h). */
+#include <pthread.h>
 #include <time.h>
 
 #include "softgpu.h"
@@ -54,6 +56,19 @@ static void wait_until_nobody_looks(void) {
     }
 }
 
+/* A thread that waits for the progress fence. */
+typedef struct {
+    pthread_t thread;
+    D3DKMT_HANDLE device, fence;
+    uint64_t value;
+} SLEEPER;
+
+static void* sleep_until(void* argument) {
+    const SLEEPER* sleeper = argument;
+    wait_for(sleeper->device, sleeper->fence, sleeper->value);
+    return NULL;
+}
+
 int main(void) {
     D3DKMT_HANDLE adapter = first_adapter();
     D3DKMT_HANDLE device = create_device(adapter);
@@ -63,8 +78,19 @@ int main(void) {
 
     D3DKMT_CREATEHWCONTEXT context = {.hDevice = device, .EngineAffinity = 1};
     OK(D3DKMTCreateHwContext(&context));
-    D3DKMT_CREATEHWQUEUE queue = {.hHwContext = context.hHwContext, .Flags = {.UserModeSubmission = 1}};
+    SOFTGPU_QUEUE of_driver = softgpu_queue();
+    D3DKMT_CREATEHWQUEUE queue = {
+        .hHwContext = context.hHwContext,
+        .Flags = {.UserModeSubmission = 1},
+        .pPrivateDriverData = &of_driver,
+        .PrivateDriverDataSize = sizeof of_driver,
+    };
+    of_driver.reserved = 1;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateHwQueue(&queue));
+    of_driver.reserved = 0;
     OK(D3DKMTCreateHwQueue(&queue));
+    CHECK(of_driver.progress_monitored_va != 0);
+    CHECK(of_driver.progress_monitored_va != queue.HwQueueProgressFenceGPUVirtualAddress);
     const void* progress = queue.HwQueueProgressFenceCPUVirtualAddress;
 
     doorbell.hHwQueue = queue.hHwQueue;
@@ -90,16 +116,26 @@ int main(void) {
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         uint64_t commands[8];
         uint64_t* end = softgpu_fill(commands, target.va, BYTES, (uint32_t)round);
-        /* The progress fence: nobody has asked to be interrupted for it. */
+        /* The progress fence: the GPU interrupts if the program sleeps by then. */
         uint64_t va = queue.HwQueueProgressFenceGPUVirtualAddress;
-        end = softgpu_signal(end, va, va, round);
+        end = softgpu_signal(end, va, of_driver.progress_monitored_va, round);
         for (const uint64_t* word = commands; word < end; word++) {
             words[written % RING_BYTES / 8] = *word;
             written += 8;
         }
-        ring_doorbell(round, written);
-        while (load(progress) < round) {
+        /* Every second time it is asleep before the work is there, on another thread. */
+        int before = round % 2 == 0;
+        SLEEPER sleeper = {.device = device, .fence = queue.hHwQueueProgressFence, .value = round};
+        if (before) {
+            CHECK(pthread_create(&sleeper.thread, NULL, sleep_until, &sleeper) == 0);
         }
+        ring_doorbell(round, written);
+        if (before) {
+            CHECK(pthread_join(sleeper.thread, NULL) == 0);
+        } else {
+            wait_for(device, queue.hHwQueueProgressFence, round);
+        }
+        CHECK(load(progress) >= round);
         if (round % 100 == 0) {
             wait_until_nobody_looks();
         }

@@ -34,8 +34,25 @@ static inline uint64_t* softgpu_fill(uint64_t* words, uint64_t va, uint64_t byte
     return words + 3;
 }
 
-/* Stores a fence's value, and interrupts if it is greater than the monitored one: four words. */
+/* The private data of a hardware queue. The structure of the call has one address of the progress fence, CurrentValue's; a signal needs
+ * MonitoredValue's, too, and the kernel-mode driver answers with it here. */
+typedef struct {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t reserved;
+    uint64_t progress_monitored_va;
+} SOFTGPU_QUEUE;
+
+static inline SOFTGPU_QUEUE softgpu_queue(void) {
+    SOFTGPU_QUEUE queue = {.version = 1};
+    memcpy(&queue.magic, "SGQU", 4);
+    return queue;
+}
+
+/* Stores a fence's value, and interrupts if it is greater than the monitored one: four words. A value never exceeds itself: with the address
+ * of CurrentValue for that of MonitoredValue no interrupt comes, and who waits on the CPU sleeps for ever. */
 static inline uint64_t* softgpu_signal(uint64_t* words, uint64_t current_va, uint64_t monitored_va, uint64_t value) {
+    CHECK(current_va != monitored_va);
     words[0] = 0x02 | (uint64_t)4 << 8;
     words[1] = current_va;
     words[2] = monitored_va;

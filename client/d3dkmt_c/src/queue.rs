@@ -35,13 +35,12 @@ pub fn destroy_hw_context(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYHWCONTE
 
 // spec: sync §2.5
 pub fn create_hw_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEHWQUEUE) -> Answer {
-    if arguments.PrivateDriverDataSize != 0 {
-        return Err(not_supported("private data of a hardware queue"));
-    }
     let call = Call::Queue(QueueCall::CreateHwQueue {
         context: RawHandle(arguments.hHwContext),
         flags: QueueFlags::from_bits_retain(arguments.Flags.Value),
+        private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     });
+    let results = caller.room::<u8>(arguments.pPrivateDriverData.cast(), arguments.PrivateDriverDataSize)?;
     let created = expect_reply!(caller.process.call(call)?, Reply::HwQueue(created) => created);
     let CreatedFence { fence, current, current_va, current_cpu_va, .. } = created.progress;
     caller.process.has_word(fence);
@@ -50,6 +49,7 @@ pub fn create_hw_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEHWQUEUE
     arguments.hHwQueueProgressFence = fence.0;
     arguments.HwQueueProgressFenceCPUVirtualAddress = caller.process.word(current)?;
     arguments.HwQueueProgressFenceGPUVirtualAddress = for_gpu(current_va, current_cpu_va);
+    results.write(&created.private_data);
     Ok(NtStatus::SUCCESS)
 }
 

@@ -28,7 +28,7 @@ pub trait HardwareQueues {
     ///
     /// # Errors
     /// `NoMemory`, `InvalidParameter`.
-    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus>;
+    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue<'_>) -> Result<KmdQueue, DriverStatus>;
 
     /// `DxgkDdiDestroyHwQueue`. When it returns the hardware executes nothing for it any more.
     fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue);

@@ -102,8 +102,8 @@ pub struct ProgressFence {
 }
 
 /// `DXGKARG_CREATEHWQUEUE`.
-#[derive(Clone, Copy, Debug)]
-pub struct CreateHwQueue {
+#[derive(Debug)]
+pub struct CreateHwQueue<'a> {
     /// The context.
     pub context: KmdContext,
     /// The kernel's handle.
@@ -112,6 +112,8 @@ pub struct CreateHwQueue {
     pub flags: HwQueueFlags,
     /// The native progress fence.
     pub progress: ProgressFence,
+    /// From the user-mode driver, and back to it; untrusted. Empty for the kernel's own.
+    pub private_data: &'a mut [u8],
 }
 
 /// `DXGKARG_SUBMITCOMMANDTOHWQUEUE`.

@@ -160,7 +160,7 @@ events! {
     /// An adapter was told that a cross-adapter fence, which another one signalled, may have this value now.
     CrossAdapterValueArrived = 130 { adapter: u32, fence: u64, value: u64 }
     /// A native-fence interrupt was dispatched: how many fences or queues it named (0: any), how many waits it released.
-    FenceInterrupt = 46 { adapter: u32, named: u32, released: u32 }
+    FenceInterrupt = 46 { adapter: u32, named: u32, looked_at: u32, released: u32 }
     /// A monitored-fence interrupt was dispatched: how many fences were looked at, how many waits that ended.
     MonitoredFenceInterrupt = 80 { adapter: u32, node: u16, looked_at: u32, released: u32 }
     /// A command buffer of a basic engine has completed, and the fences that the process waits for were looked at.

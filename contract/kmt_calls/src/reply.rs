@@ -329,7 +329,7 @@ impl CreatedFence {
 }
 
 /// Of CreateHwQueue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedHwQueue {
     /// The queue.
     pub queue: RawHandle,
@@ -339,6 +339,8 @@ pub struct CreatedHwQueue {
     pub progress: CreatedFence,
     /// Where its waits and signals are logged; `None` if the kernel feeds it (sync §3.14).
     pub logs: Option<NativeFenceLogDetail>,
+    /// What the driver wrote.
+    pub private_data: Vec<u8>,
 }
 
 /// `D3DDDI_NATIVEFENCELOGDETAIL` (sync §2.9): the logs of a queue as the user-mode driver knows them. It never reads or writes them; it

@@ -77,6 +77,8 @@ mod tests {
         // spec: sync §1.3
         // seed: N16, N17
         let (current, monitored) = (AtomicU64::new(41), AtomicU64::new(41));
+        assert!(!signal::<HardwareBarrier>(&current, &monitored, 41, || ()), "41 is not above 41");
+        assert!(!still_exceeds(&monitored, 41) && still_exceeds(&monitored, 42));
         assert!(signal::<HardwareBarrier>(&current, &monitored, 42, || ()), "42 > 41");
         assert!(!publish_monitored::<HardwareBarrier>(&current, &monitored, 42), "waiter 43 is the earliest now");
         assert!(signal::<HardwareBarrier>(&current, &monitored, 43, || ()), "43 > 42");

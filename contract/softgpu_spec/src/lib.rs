@@ -33,6 +33,7 @@ pub mod page_table;
 pub mod pattern;
 pub mod private_call;
 pub mod private_data;
+pub mod queue_data;
 pub mod register;
 pub mod tile;
 

@@ -163,7 +163,11 @@ fn step(client: &Raw, nth: usize, made: &[RawHandle]) -> Option<Call> {
         1 => Call::CreateDevice { adapter: made[0] },
         2 => Call::CreatePagingQueue { device: *device?, priority: 0, physical_adapter: 0 },
         3 => Call::Queue(QueueCall::CreateHwContext { device: *device?, node: NodeId(0), private_data: Vec::new() }),
-        4 => Call::Queue(QueueCall::CreateHwQueue { context: *context?, flags: Default::default() }),
+        4 => Call::Queue(QueueCall::CreateHwQueue {
+            context: *context?,
+            flags: Default::default(),
+            private_data: Vec::new(),
+        }),
         5 => Call::Sync(SyncCall::CreateNativeFence { device: *device?, request: NativeFenceRequest::default() }),
         6 => Call::Event(EventCall::Create { manual_reset: false }),
         7 => Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue: *queue?, points: vec![(*fence?, 9)] }),
@@ -256,7 +260,13 @@ fn floods_of_what_is_lent_leave_nothing_behind() {
             let (node, private_data) = (NodeId(0), Vec::new());
             let context = client.ask(Call::Queue(QueueCall::CreateHwContext { device, node, private_data }));
             let Some(Reply::Handle(context)) = context else { return false };
-            client.ask(Call::Queue(QueueCall::CreateHwQueue { context, flags: Default::default() })).is_some()
+            client
+                .ask(Call::Queue(QueueCall::CreateHwQueue {
+                    context,
+                    flags: Default::default(),
+                    private_data: Vec::new(),
+                }))
+                .is_some()
         }),
     ];
     for (what, make) in floods {

@@ -28,6 +28,8 @@ impl Adapter {
         if !known.contains(flags) {
             return Err(invalid(format!("destroy flags {:#x}: reserved, or not for user mode", flags.bits())));
         }
+        let ids: Vec<_> = numbers.iter().map(|number| self.allocations[*number].vidmm).collect();
+        self.check_rings(device, &ids)?;
         // Buffers with lists say what they use, whatever the caller says: they hold physical addresses.
         let assumed = flags.contains(DestroyFlags::ASSUME_NOT_IN_USE) && !self.has_listed_packets(device);
         let after = if assumed { Vec::new() } else { self.queued_work(device)? };

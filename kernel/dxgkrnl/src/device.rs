@@ -54,6 +54,7 @@ impl Adapter {
             packet_contexts: BTreeSet::new(),
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),
+            rings: Default::default(),
             resources: BTreeSet::new(),
             context_allocations: made,
             local_words: Vec::new(),
@@ -118,6 +119,20 @@ impl Adapter {
         let on_adapter = self.processes.get_mut(&device.process).expect("a device's process is on the adapter");
         on_adapter.devices.remove(&number);
         self.drop_process_if_empty(cx, device.process);
+    }
+
+    /// A hardware context and all that goes with it, as far as its process may have handles of it.
+    pub fn named_of_context(&self, number: u64) -> Vec<Object> {
+        let of_queues = self.contexts[number].queues.iter().flat_map(|queue| self.named_of_queue(*queue));
+        of_queues.chain([Object::Context(self.index.0, number)]).collect()
+    }
+
+    /// The same of a hardware queue.
+    pub fn named_of_queue(&self, number: u64) -> Vec<Object> {
+        let (index, queue) = (self.index.0, &self.queues[number]);
+        let doorbell = queue.doorbell.map(|doorbell| Object::Doorbell(index, doorbell));
+        let progress = Object::Fence(index, self.only_open(queue.progress));
+        doorbell.into_iter().chain([progress, Object::Queue(index, number)]).collect()
     }
 
     /// A device and all that goes with it, as far as its process may have handles of it.

@@ -18,7 +18,7 @@ use shared_words::{Memory, Word, log};
 use wddm_types::{GpuVa, PAGE_BYTES, ProcessId};
 
 pub use pages::LogPool;
-pub use reader::Names;
+pub use reader::{LogNews, Names};
 pub use resize::RetiredLogs;
 pub use tracing::FenceTracing;
 

@@ -153,6 +153,7 @@ impl Adapter {
         self.translates()?;
         let process = self.devices[device].process;
         let space = self.processes[&process].space;
+        self.check_rings_at(device, base, size_bytes)?;
         let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;
         self.updates_lose_range(space, base, size_bytes);
         self.queue_any(cx, process, work);

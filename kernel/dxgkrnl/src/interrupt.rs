@@ -114,10 +114,14 @@ impl Adapter {
             self.scheduling_log_interrupt(cx, node);
         }
         for signals in reported.native {
-            self.native_fences_signaled(cx, names, &signals);
+            if self.has_node(cx, signals.node, 19) {
+                self.native_fences_signaled(cx, names, &signals);
+            }
         }
         for node in reported.monitored {
-            self.monitored_fences_signaled(cx, node);
+            if self.has_node(cx, node, 11) {
+                self.monitored_fences_signaled(cx, node);
+            }
         }
         for (context, suspend_fence) in reported.suspended {
             self.context_suspended(cx, context.0, suspend_fence);
@@ -159,6 +163,15 @@ impl Adapter {
         }
     }
 
+    /// Whether an interrupt is about a node that there is; one about another ends the adapter.
+    fn has_node(&mut self, cx: &mut Cx<'_>, node: NodeId, interrupt: u32) -> bool {
+        let known = usize::from(node.0) < self.nodes.len();
+        if !known {
+            self.stop(cx, format!("interrupt {interrupt} is about node {} of {}", node.0, self.nodes.len()));
+        }
+        known
+    }
+
     /// A queue faulted: it stops, its device is in error, nobody else notices.
     // spec: memory §5.8, memory §8.6
     fn queue_faulted(&mut self, cx: &mut Cx<'_>, fault: PageFault) {
@@ -170,6 +183,9 @@ impl Adapter {
         let Some((queue, device)) = found else {
             if self.is_paging_queue(fault.queue) {
                 self.hardware_lost(cx, format!("the paging queue faulted at {:#x}", fault.virtual_address));
+            } else {
+                let (KmdQueue(queue), at) = (fault.queue, fault.virtual_address);
+                self.stop(cx, format!("a fault of queue {queue:#x} at {at:#x} was reported; there is no such queue"));
             }
             return;
         };

@@ -179,8 +179,9 @@ impl Machine {
     pub fn trace_fences(&mut self, cx: &mut Cx<'_>, on: bool) {
         for adapter in &mut self.adapters {
             adapter.trace_fences(cx, &Names(&self.processes), on);
+            adapter.settle(cx);
         }
-        self.drivers_left(cx);
+        self.after_turn(cx);
     }
 
     /// A tool switches further types of logs on or off: when submissions begin. They are told while it traces ([`Machine::trace_fences`]).
@@ -250,6 +251,9 @@ impl Machine {
 
     /// Carries news from adapter to adapter, lets blocked calls go on, and arms the timer.
     pub(crate) fn after_turn(&mut self, cx: &mut Cx<'_>) {
+        for adapter in &mut self.adapters {
+            adapter.drain_logs(cx, &Names(&self.processes));
+        }
         self.carry_news(cx);
         while self.outstanding() <= PAGING_WORKS_MAX / 2
             && let Some((from, token, call)) = self.blocked.pop_front()
@@ -261,7 +265,6 @@ impl Machine {
         }
         self.retry_lacking(cx);
         for adapter in &mut self.adapters {
-            adapter.drain_logs(cx, &Names(&self.processes));
             adapter.drain_scheduling_logs(cx);
         }
         self.drivers_left(cx);

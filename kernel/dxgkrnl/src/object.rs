@@ -1,11 +1,11 @@
 //! The objects of the kernel and how a process names them.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdOpenAllocation, KmdProcess, KmdQueue, KmdResource};
 use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, DoorbellAddress};
-use wddm_types::{FencePoint, NodeId, ProcessId, VidPnSourceId, WordAddress};
+use wddm_types::{FencePoint, GpuVa, NodeId, ProcessId, VidPnSourceId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceStorage, LocalPage};
@@ -119,6 +119,8 @@ pub struct ProcessOnAdapter {
     pub logs: LogPool,
     /// Words that it only reads: doorbell status, fences without GPU access.
     pub status_words: WordPages,
+    /// Those fences that it has open here and that others may have, too.
+    pub shared_fences: BTreeSet<u64>,
     /// Its devices here, of which it has one at least; the system's own, which is the paging ring's, is none of these.
     pub devices: BTreeSet<u64>,
     /// The ring's position at which the last fence words are mapped.
@@ -146,6 +148,8 @@ pub struct Device {
     pub packet_contexts: BTreeSet<u64>,
     pub paging_queues: BTreeSet<u64>,
     pub allocations: BTreeSet<u64>,
+    /// Allocations that are rings, with the doorbells that they are rings of.
+    pub rings: BTreeMap<vidmm::AllocationId, BTreeSet<u64>>,
     pub resources: BTreeSet<u64>,
     /// What the driver made for all its contexts.
     pub context_allocations: Vec<ContextAllocation>,
@@ -219,6 +223,8 @@ pub enum Connection {
 pub struct Doorbell {
     pub queue: u64,
     pub kmd: KmdDoorbell,
+    /// Where the engine fetches commands: the address of its ring, and the ring's bytes.
+    pub ring: (GpuVa, u64),
     /// Where its process rings.
     pub address: DoorbellAddress,
     /// Written by the process before each ring (sync §3.11).

@@ -228,6 +228,7 @@ impl Adapter {
             queue: OsQueue(0),
             flags: HwQueueFlags::NATIVE_PROGRESS_FENCE,
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
+            private_data: &mut [],
         };
         let mut host = crate::driver_host::DriverHost::new(&self.features, &mut self.pages);
         let hardware = self.miniport.hardware_queues().expect("checked at adapter start");

@@ -21,7 +21,7 @@ use crate::adapter::{Adapter, Payload, Waiter};
 use crate::driver_host::{Creating, DriverHost};
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
-use crate::object::{Context, Object, Queue};
+use crate::object::{Context, Queue};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::statistics::Fate;
 
@@ -105,23 +105,15 @@ impl Adapter {
         self.forget_suspension(cx, number);
     }
 
-    /// A hardware context and all that goes with it, as far as its process may have handles of it.
-    pub fn named_of_context(&self, number: u64) -> Vec<Object> {
-        let of_queues = self.contexts[number].queues.iter().flat_map(|queue| self.named_of_queue(*queue));
-        of_queues.chain([Object::Context(self.index.0, number)]).collect()
-    }
-
-    /// The same of a hardware queue.
-    pub fn named_of_queue(&self, number: u64) -> Vec<Object> {
-        let (index, queue) = (self.index.0, &self.queues[number]);
-        let doorbell = queue.doorbell.map(|doorbell| Object::Doorbell(index, doorbell));
-        let progress = Object::Fence(index, self.only_open(queue.progress));
-        doorbell.into_iter().chain([progress, Object::Queue(index, number)]).collect()
-    }
-
     /// `D3DKMTCreateHwQueue` with its native progress fence.
     // spec: sync §3.11, sync §2.5
-    pub fn create_queue(&mut self, cx: &mut Cx<'_>, context: u64, flags: QueueFlags) -> Result<u64, Refusal> {
+    pub fn create_queue(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: u64,
+        flags: QueueFlags,
+        private_data: &mut [u8],
+    ) -> Result<u64, Refusal> {
         let broadcasts = QueueFlags::NO_BROADCAST_SIGNAL | QueueFlags::NO_BROADCAST_WAIT;
         let known = QueueFlags::DISABLE_GPU_TIMEOUT | QueueFlags::USER_MODE_SUBMISSION | broadcasts;
         if !known.contains(flags) {
@@ -150,6 +142,7 @@ impl Adapter {
             queue: OsQueue(number),
             flags: kmd_flags,
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
+            private_data,
         };
         let mut host = DriverHost::new(&self.features, &mut self.pages);
         let created =
@@ -216,7 +209,7 @@ impl Adapter {
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
         // The driver names it in no interrupt any more: what it has signalled by its end is looked at.
         if self.caps.optimized_native_fence_interrupt {
-            self.look_at_devices(cx, &BTreeSet::from([queue.device]));
+            self.look_at_processes(cx, &BTreeSet::from([self.devices[queue.device].process]));
         }
         if let Some(logs) = queue.logs {
             let process = self.devices[queue.device].process;

@@ -88,6 +88,7 @@ impl Adapter {
             return Err(invalid(format!("Evict flags {:#x} are reserved", flags.difference(known).bits())));
         }
         let allocations = self.vidmm_list(device, list)?;
+        self.check_rings_leaving(device, &allocations)?;
         let last_use = self.queued_work(device)?;
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let not_written = flags.contains(EvictFlags::NOT_WRITTEN_TO);
@@ -124,6 +125,7 @@ impl Adapter {
             other => return Err(invalid(format!("offer priority {other}: 1 LOW, 2 NORMAL, 3 HIGH or 4 AUTO"))),
         };
         let allocations = self.vidmm_list(device, list)?;
+        self.check_rings(device, &allocations)?;
         let last_use = self.queued_work(device)?;
         let how = vidmm::OfferFlags { allow_decommit: flags.contains(OfferFlags::ALLOW_DECOMMIT) };
         let owner = self.devices[device].vidmm;

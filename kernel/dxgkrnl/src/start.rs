@@ -185,6 +185,7 @@ impl Adapter {
             logs: Default::default(),
             user_words: WordPages::new(ClientAccess::ReadWrite),
             status_words: WordPages::new(ClientAccess::Read),
+            shared_fences: BTreeSet::new(),
             devices: BTreeSet::new(),
             words_mapped_at: 0,
             views_mapped_at: 0,

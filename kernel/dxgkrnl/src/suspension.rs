@@ -219,6 +219,10 @@ impl Adapter {
     /// The driver acknowledges.
     // spec: sync §4.1
     pub fn context_suspended(&mut self, cx: &mut Cx<'_>, context: u64, suspend_fence: u64) {
+        if context >= self.contexts.next_number() {
+            self.stop(cx, format!("a suspension of context {context} was acknowledged; there never was one"));
+            return;
+        }
         if suspend_fence > self.suspensions.issued {
             // Bug check 0x119, parameter 0x11.
             self.stop(cx, format!("suspension {suspend_fence} was acknowledged and never asked for"));

@@ -259,6 +259,11 @@ impl<W> Fences<W> {
         self.waited_for.iter().copied()
     }
 
+    /// Whether somebody sleeps on the fence.
+    pub fn is_waited_for(&self, fence: FenceId) -> bool {
+        self.waited_for.contains(&fence)
+    }
+
     /// From now on every value counts as reached, until the fence is destroyed: its device failed. A wait that also
     /// needs other fences goes on waiting for those.
     // spec: sync §3.16, §6 B13

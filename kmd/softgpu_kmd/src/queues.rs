@@ -20,7 +20,7 @@ use ddi::{
     SetupPriorityBands, SubmitCommandToHwQueue, SuspendStatus,
 };
 use softgpu_spec::register::{self, queue_control};
-use softgpu_spec::{Command, QUEUE_COUNT};
+use softgpu_spec::{Command, QUEUE_COUNT, queue_data};
 use wddm_types::{EngineId, GpuVa, NodeId, PageRun};
 
 use crate::driver::SoftGpuKmd;
@@ -200,7 +200,7 @@ impl HardwareQueues for SoftGpuKmd {
         self.devices.get_mut(context.device.0).expect("a device outlives its contexts").contexts -= 1;
     }
 
-    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue<'_>) -> Result<KmdQueue, DriverStatus> {
         let context =
             self.contexts.get(create.context.0).ok_or(DriverStatus::InvalidParameter("no such hardware context"))?;
         let (node, system) = (context.node, context.system);
@@ -210,6 +210,10 @@ impl HardwareQueues for SoftGpuKmd {
         }
         if !self.fences.exists(create.progress.fence) {
             return Err(DriverStatus::InvalidParameter("the progress fence does not exist"));
+        }
+        // spec: sync §2.5
+        if !create.private_data.is_empty() && !queue_data::answer(create.private_data, create.progress.monitored_va.0) {
+            return Err(DriverStatus::InvalidParameter("the private data of a queue are none of this driver's"));
         }
         let index = self.queues.free_index().ok_or(DriverStatus::NoMemory("every hardware queue is taken"))?;
         let ring = if user { Ring::User(None) } else { self.kernel_ring(host)? };

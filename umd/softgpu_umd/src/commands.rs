@@ -3,6 +3,7 @@
 use softgpu_spec::Command;
 use wddm_types::{GpuVa, RawHandle};
 
+use crate::gpu::UmdError;
 use crate::logs::{FenceName, Logs};
 
 /// Commands of one submission, encoded as they are added. Byte counts are rounded up to 8, which never leaves a page.
@@ -11,6 +12,8 @@ pub struct Commands {
     words: Vec<u64>,
     /// Its waits and signals, in their order.
     fenced: Vec<Fenced>,
+    /// A signal among them that would wake nobody.
+    mute: Option<FenceName>,
 }
 
 /// What a log slot adds to a command.
@@ -67,9 +70,13 @@ impl Commands {
         self.push(Command::Wait { va: current.0, value, log: None })
     }
 
-    /// Signals a fence on the GPU.
+    /// Signals a fence on the GPU. One whose MonitoredValue stands at the address of its CurrentValue is refused when it is submitted.
     pub fn signal(&mut self, fence: impl Into<FenceName>, value: u64) -> &mut Self {
-        let FenceName { handle, current, monitored } = fence.into();
+        let name = fence.into();
+        if name.check().is_err() {
+            self.mute.get_or_insert(name);
+        }
+        let FenceName { handle, current, monitored } = name;
         self.fenced.push(Fenced { at: self.words.len(), handle });
         self.push(Command::Signal { current_va: current.0, monitored_va: monitored.0, value, log: None })
     }
@@ -100,6 +107,12 @@ impl Commands {
     pub fn clear(&mut self) {
         self.words.clear();
         self.fenced.clear();
+        self.mute = None;
+    }
+
+    /// Whether every signal can wake somebody.
+    pub(crate) fn check_signals(&self) -> Result<(), UmdError> {
+        self.mute.map_or(Ok(()), |name| name.check())
     }
 
     /// Its waits and signals: fence, value, whether it is a signal.

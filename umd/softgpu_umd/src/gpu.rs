@@ -35,6 +35,13 @@ pub enum UmdError {
     // spec: sync §5
     #[error("a queue that the process feeds waits for native fences and signals them, no monitored ones")]
     NotNative,
+    /// A signal that would wake nobody: a value never exceeds itself.
+    // spec: sync §3.7, sync §3.9
+    #[error(
+        "a signal names {0:#x} both as the fence's CurrentValue and as its MonitoredValue: no value exceeds itself, so no interrupt would \
+         come; it takes the two addresses that the fence was created with"
+    )]
+    MonitorsItself(u64),
     /// A submission is larger than its stream can ever hold.
     #[error("a submission of {words} words does not fit a stream of {limit}")]
     TooLarge {

@@ -184,6 +184,7 @@ impl KernelFedStream {
         commands: &Commands,
         primaries: &[RawHandle],
     ) -> Result<u64, UmdError> {
+        commands.check_signals()?;
         let value = self.last_value + 1;
         let mut words = commands.words().to_vec();
         self.feed.end(value, &mut words);

@@ -7,6 +7,8 @@ use shared_words::log;
 use softgpu_spec::{Command, LogSlot};
 use wddm_types::{GpuVa, RawHandle};
 
+use crate::gpu::UmdError;
+
 /// A native fence as commands name it: where its words are, and the handle that entries of logs bear.
 #[derive(Clone, Copy, Debug)]
 pub struct FenceName {
@@ -21,6 +23,16 @@ pub struct FenceName {
 impl From<&Fence> for FenceName {
     fn from(fence: &Fence) -> FenceName {
         FenceName { handle: fence.handle(), current: fence.current_va(), monitored: fence.monitored_va() }
+    }
+}
+
+impl FenceName {
+    /// Whether a signal by this name can wake somebody.
+    pub(crate) fn check(&self) -> Result<(), UmdError> {
+        match self.current == self.monitored {
+            true => Err(UmdError::MonitorsItself(self.current.0)),
+            false => Ok(()),
+        }
     }
 }
 

@@ -126,6 +126,8 @@ impl Stream {
         commands: &Commands,
         signals: &[GpuSignal],
     ) -> Result<u64, UmdError> {
+        commands.check_signals()?;
+        signals.iter().try_for_each(|signal| signal.fence.check())?;
         let limit = (self.config.command_bytes / 8) as usize;
         let (body_words, value) = (commands.logged_words(), self.last_value + 1);
         let begin_words = if self.logs.submissions.is_some() { BEGIN_WORDS } else { 0 };

@@ -66,7 +66,11 @@ impl Generator<'_> {
         if self.known.here(Kind::HwContext) > 0 && self.known.here(Kind::Queue) < 2 && self.dice.chance(15) {
             let user = self.known.here(Kind::Queue) == 1;
             let flags = if user { QueueFlags::USER_MODE_SUBMISSION } else { QueueFlags::empty() };
-            return Call::Queue(QueueCall::CreateHwQueue { context: self.handle(Kind::HwContext), flags });
+            return Call::Queue(QueueCall::CreateHwQueue {
+                context: self.handle(Kind::HwContext),
+                flags,
+                private_data: Vec::new(),
+            });
         }
         if self.dice.chance(6) {
             let (node, engine_affinity) = (NodeId(0), 1);

@@ -5,5 +5,6 @@ pub mod doorbell;
 pub mod elsewhere;
 pub mod fence;
 pub mod log;
+pub mod named;
 pub mod passed_on;
 pub mod run_list;

@@ -28,6 +28,7 @@
 //! | [`complete::doorbell`] | two producers with rings of two entries against the engine that falls asleep, with both forms of barriers |
 //! | [`complete::passed_on`] | two producers that take one doorbell from each other, and the engine that falls asleep |
 //! | [`complete::log`] | two queues' logs of two entries against their reader: nothing unread, nothing half written, nothing overwritten |
+//! | [`complete::named`] | two queues of a process on a device each, whose logs do not say what the CPU waits for: lost, or by another name |
 //! | [`complete::run_list`] | two engines that signal against the table of parked queues |
 //!
 //! # What is not here

@@ -16,7 +16,8 @@
 //! fewer than queues or because an engine has nothing to do, and in some the whole adapter sleeps now and then. One of the thirteen has
 //! another world beside it, in which processes have work on two adapters ([`run_crossing`]); from seed 9500 on another of them has one in
 //! which they have displays ([`run_displays`]). From seed 12000 on every fourth kernel lends its processes what they see, so that locks of
-//! video memory begin and end at turns of the paging ring.
+//! video memory begin and end at turns of the paging ring. From seed 13000 on a third of the thirteen has a world beside it in which CPUs
+//! wait for what queues of all devices signal, while the driver is late with its interrupts ([`run_waiters`]).
 //!
 //! # What is checked, all the time
 //! | checker | rule |
@@ -46,6 +47,7 @@ mod renderers;
 mod report;
 mod sabotage;
 mod shape;
+mod waiters;
 mod watch;
 mod world;
 
@@ -63,6 +65,9 @@ pub fn run(seed: u64) -> Result<Report, Box<Violation>> {
     }
     if shape::has_displays(seed) {
         run_displays(seed)?;
+    }
+    if shape::has_waiters(seed) {
+        run_waiters(seed)?;
     }
     world::run(seed, Sabotage::None)
 }
@@ -83,7 +88,23 @@ pub fn run_displays(seed: u64) -> Result<Report, Box<Violation>> {
     displays::run(seed, Sabotage::None)
 }
 
+/// Runs the world of a seed in which CPUs wait for what queues of all devices signal.
+///
+/// # Errors
+/// The first rule that was broken, with its seed.
+pub fn run_waiters(seed: u64) -> Result<Report, Box<Violation>> {
+    waiters::run(seed, Sabotage::None)
+}
+
 /// The same with something broken.
+///
+/// # Errors
+/// The first rule that was broken: what is wanted here.
+pub fn run_waiters_sabotaged(seed: u64, sabotage: Sabotage) -> Result<Report, Box<Violation>> {
+    waiters::run(seed, sabotage)
+}
+
+/// As [`run_displays`] with something broken.
 ///
 /// # Errors
 /// The first rule that was broken: what is wanted here.

@@ -30,6 +30,8 @@ pub enum Sabotage {
     KernelSkipsConversionFlush,
     /// The kernel does not stop a process for a conversion.
     KernelRunsOn,
+    /// The driver that is late with its fence interrupts tells of the last one only.
+    DriverForgetsFolded,
     /// The driver does not look at what other adapters' engines have signalled.
     DriverForgetsNews,
     /// The driver forgets to copy page-table entries.

@@ -20,6 +20,8 @@ const TURNS_FROM: u64 = 6000;
 const DISPLAYS_FROM: u64 = 9500;
 /// And from here on kernels lend processes their memory.
 const LENT_FROM: u64 = 12_000;
+/// From here on some seeds have a world of waiters beside theirs.
+const WAITERS_FROM: u64 = 13_000;
 /// The kinds of any other seed's world, by its remainder: whoever takes as many seeds in a row meets them all. Their number has
 /// no divisor in common with what else is chosen by remainders, so that each kind meets every choice.
 const TURNS: [Kind; 13] = [
@@ -193,6 +195,11 @@ pub fn has_crossing(seed: u64) -> bool {
 /// Whether beside a seed's world one with displays is run, likewise.
 pub fn has_displays(seed: u64) -> bool {
     seed >= DISPLAYS_FROM && seed % TURNS.len() as u64 == 1
+}
+
+/// Whether beside a seed's world one of waiters is run, likewise.
+pub fn has_waiters(seed: u64) -> bool {
+    seed >= WAITERS_FROM && seed % TURNS.len() as u64 == 2
 }
 
 /// Builds the device of a world. The seed says how and not the world's random numbers, so that the first worlds are the

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod fences;
+mod folds;
 mod packets;
 mod queues;
 
@@ -26,6 +27,7 @@ use wddm_types::{EngineId, NodeId, PhysicalAddress};
 use crate::check::contract::Broken;
 use crate::check::{Ledger, Shared, shared};
 use crate::sabotage::Sabotage;
+pub use folds::{Folds, Names};
 use packets::Tampering;
 
 const CONTRACT: &str = "ddi contract";

@@ -229,7 +229,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0xe570_4dde_50a2_9b9f), (2, 0xe9c3_2d39_bc54_c2ec), (3, 0x0ac3_64c6_94cb_521c)];
+    let pinned = [(1, 0xe3c7_d26b_3a07_368a), (2, 0x01c0_c31d_1fc3_a2f0), (3, 0x0cf3_d42f_f344_ecf1)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");

@@ -28,6 +28,8 @@ pub enum QueueCall {
         context: RawHandle,
         /// Flags.
         flags: QueueFlags,
+        /// For the driver, and back from it.
+        private_data: Vec<u8>,
     },
     /// `D3DKMTDestroyHwQueue`.
     DestroyHwQueue {

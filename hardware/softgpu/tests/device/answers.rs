@@ -12,6 +12,7 @@ use softgpu_spec::page_table::Shape;
 use softgpu_spec::register::*;
 use softgpu_spec::{Command, LogSlot};
 
+use crate::signals::looked_at;
 use crate::{PAGE, Pin, RING, RING_BYTES, Rig, SYSTEM};
 
 /// Byte of system memory behind virtual address `SYSTEM`.
@@ -79,8 +80,11 @@ impl Rig {
 #[test]
 fn wait_and_signal_are_done_together_and_logged_each() {
     // spec: sync §3.7, sync §3.8, sync §3.14
+    // seed: N103
     for monitored in [u64::MAX, 6] {
         let mut rig = rig();
+        let of_signal = [WORDS + 128, WORDS + 1024, WORDS + 1024 + 64 + entry::FENCE_VALUE];
+        let seen = looked_at(&rig, of_signal);
         Word::store(rig.system.word(WORDS + 256), monitored);
         rig.push(&[wait(Some(slot(WAIT_LOG))), signal(Some(slot(SIGNAL_LOG))), Command::Nop]);
         let _running = rig.gpu.run_threads();
@@ -100,6 +104,8 @@ fn wait_and_signal_are_done_together_and_logged_each() {
         let told = if monitored == 6 { (record::FENCE, [0, GIVEN, 7]) } else { (record::NONE, [0; 3]) };
         let (kind, fields) = rig.pop();
         assert_eq!((kind, if kind == record::NONE { [0; 3] } else { fields }), told);
+        let when_told: &[[u64; 3]] = if monitored == 6 { &[[7, 1, 7]] } else { &[] };
+        assert_eq!(*seen.lock().unwrap(), when_told, "value, position and entry stand there before");
     }
 }
 

@@ -13,11 +13,12 @@ mod rings;
 mod scheduling_log;
 mod seals;
 mod sharing;
+mod signals;
 mod stores;
 mod tiles;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use device_port::{Clocked, DevicePort, InterruptPin};
 use shared_words::{Memory, Word};
@@ -34,12 +35,18 @@ const RING: u64 = 0;
 const RING_BYTES: u64 = 4096;
 const PAGE: u64 = 4096;
 
+type Look = Box<dyn FnMut() + Send>;
+
+/// How often it was asserted, and what happens then.
 #[derive(Default)]
-struct Pin(AtomicU64);
+struct Pin(AtomicU64, Mutex<Option<Look>>);
 
 impl InterruptPin for Pin {
     fn assert(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
+        if let Some(look) = &mut *self.1.lock().unwrap() {
+            look();
+        }
     }
 }
 

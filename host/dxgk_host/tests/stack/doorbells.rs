@@ -2,6 +2,7 @@
 
 mod asleep;
 mod passed_on;
+mod rings;
 
 use std::sync::Arc;
 
@@ -86,7 +87,8 @@ pub fn made_by_hand(client: &Client, ring: &Surface) -> CreatedDoorbell {
     let device = client.gpu.device().handle();
     let made = call(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() });
     let Reply::Handle(context) = made else { panic!("no context: {made:?}") };
-    let made = call(QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION });
+    let made =
+        call(QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION, private_data: Vec::new() });
     let Reply::HwQueue(queue) = made else { panic!("no queue: {made:?}") };
     let (ring_va, ring) = (ring.va(), ring.allocation().handle());
     let made = call(QueueCall::CreateDoorbell { queue: queue.queue, ring, ring_va, private_data: Vec::new() });

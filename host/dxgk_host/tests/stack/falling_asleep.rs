@@ -23,7 +23,11 @@ pub fn wait_for_ever(client: &Client, target: Surface) {
     let made =
         client.link.call(Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }));
     let Ok(Reply::Handle(context)) = made else { panic!("no context: {made:?}") };
-    let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags: QueueFlags::empty() }));
+    let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue {
+        context,
+        flags: QueueFlags::empty(),
+        private_data: Vec::new(),
+    }));
     let Ok(Reply::HwQueue(made)) = made else { panic!("no queue: {made:?}") };
     let made_fence = client.link.call(Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() }));
     let Ok(Reply::Fence(fence)) = made_fence else { panic!("no fence: {made_fence:?}") };
@@ -151,8 +155,11 @@ fn a_device_without_power_is_told_of_no_work() {
     let made =
         client.link.call(Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }));
     let Ok(Reply::Handle(context)) = made else { panic!("no context: {made:?}") };
-    let made =
-        client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION }));
+    let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue {
+        context,
+        flags: QueueFlags::USER_MODE_SUBMISSION,
+        private_data: Vec::new(),
+    }));
     let Ok(Reply::HwQueue(queue)) = made else { panic!("no queue: {made:?}") };
     let (ring_va, handle) = (ring.va(), ring.allocation().handle());
     let made = client.link.call(Call::Queue(QueueCall::CreateDoorbell {

@@ -212,7 +212,7 @@ fn the_gpu_writes_the_current_value_and_not_the_monitored_one() {
     }
     let fence = bad.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
     let mut commands = Commands::new();
-    commands.signal(unnamed(fence.monitored_va(), fence.monitored_va()), 7);
+    commands.signal(unnamed(fence.monitored_va(), fence.current_va()), 7);
     bad.stream.submit(&bad.gpu, &[], &commands).unwrap();
     while host.step() {}
     assert_eq!(bad.gpu.device().state().unwrap(), DeviceState::ErrorDmaPageFault);
@@ -228,7 +228,10 @@ fn a_queue_says_that_its_progress_fence_is_native() {
     let owned = client.gpu.device().create_context(NodeId(0)).unwrap();
     let context = owned.handle();
     for flags in [QueueFlags::empty(), QueueFlags::USER_MODE_SUBMISSION] {
-        let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags })).unwrap();
+        let made = client
+            .link
+            .call(Call::Queue(QueueCall::CreateHwQueue { context, flags, private_data: Vec::new() }))
+            .unwrap();
         let Reply::HwQueue(made) = made else { panic!("{made:?}") };
         assert!(made.flags.contains(QueueFlags::NATIVE_PROGRESS_FENCE));
         assert_eq!(made.flags.bits(), flags.bits() | HwQueueFlags::NATIVE_PROGRESS_FENCE.bits());
@@ -249,7 +252,10 @@ fn a_queue_that_its_process_feeds_takes_no_monitored_fence() {
     for (flags, status) in
         [(QueueFlags::USER_MODE_SUBMISSION, NtStatus::INVALID_PARAMETER), (QueueFlags::empty(), NtStatus::SUCCESS)]
     {
-        let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags })).unwrap();
+        let made = client
+            .link
+            .call(Call::Queue(QueueCall::CreateHwQueue { context, flags, private_data: Vec::new() }))
+            .unwrap();
         let Reply::HwQueue(made) = made else { panic!("{made:?}") };
         let (queue, points) = (made.queue, vec![(monitored.handle(), 1)]);
         for call in [

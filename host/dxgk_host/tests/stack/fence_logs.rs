@@ -1,6 +1,7 @@
 //! Logs of native fences: which queues have them, who writes them, and what stands there.
 
 mod optimized;
+mod reach;
 mod read;
 mod traced;
 mod verbose;
@@ -65,7 +66,10 @@ fn only_a_queue_that_its_process_feeds_has_logs_and_its_driver_hears_of_both() {
     let owned = client.gpu.device().create_context(NodeId(0)).unwrap();
     let context = owned.handle();
     let create = |flags| {
-        let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags })).unwrap();
+        let made = client
+            .link
+            .call(Call::Queue(QueueCall::CreateHwQueue { context, flags, private_data: Vec::new() }))
+            .unwrap();
         let Reply::HwQueue(made) = made else { panic!("{made:?}") };
         made.logs
     };

@@ -26,7 +26,11 @@ fn a_device_that_slept_is_told_who_waits_no_more_and_what_is_always_signalled() 
             private_data: Vec::new(),
         }));
         let Ok(Reply::Handle(context)) = made else { panic!("no context: {made:?}") };
-        let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags: QueueFlags::empty() }));
+        let made = client.link.call(Call::Queue(QueueCall::CreateHwQueue {
+            context,
+            flags: QueueFlags::empty(),
+            private_data: Vec::new(),
+        }));
         assert!(matches!(made, Ok(Reply::HwQueue(_))), "{made:?}");
         let (async_event, flags) = (RawHandle::NONE, WaitFlags::empty());
         let points = vec![(gone.handle(), 1), (stays.handle(), 1)];

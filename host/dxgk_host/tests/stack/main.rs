@@ -20,6 +20,7 @@ mod engine_power;
 mod escapes;
 mod failures;
 mod falling_asleep;
+mod false_reports;
 mod features;
 mod fence_interrupts;
 mod fence_logs;

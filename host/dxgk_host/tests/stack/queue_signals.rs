@@ -35,7 +35,8 @@ impl Queues {
 
     fn add(&mut self, flags: QueueFlags) {
         let context = self._context.handle();
-        let created = self.client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags }));
+        let created =
+            self.client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags, private_data: Vec::new() }));
         let Ok(Reply::HwQueue(created)) = created else { panic!("no queue: {created:?}") };
         let gate = self.client.gpu.device().create_native_fence(Default::default()).expect("a fence");
         let buffer = self.client.pinned(SurfaceKind::System, 4096);

@@ -300,7 +300,11 @@ fn a_full_handle_table_makes_nothing() {
         Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
         Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() }),
         Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }),
-        Call::Queue(QueueCall::CreateHwQueue { context, flags: kmt_calls::QueueFlags::empty() }),
+        Call::Queue(QueueCall::CreateHwQueue {
+            context,
+            flags: kmt_calls::QueueFlags::empty(),
+            private_data: Vec::new(),
+        }),
         Call::RegisterTrimNotification { device },
         Call::CreateDevice { adapter: raw.adapter },
     ];

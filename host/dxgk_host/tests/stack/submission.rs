@@ -1,11 +1,13 @@
 //! A client's work from its ring to its results, in both kinds of time.
 
 use crate::world::{MIB, VIRTUAL, client, host};
-use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
+use d3dkmt::{EvictFlags, MakeResidentFlags, NativeFenceRequest, Residency};
 use dxgk_host::Mode;
 use kmt_calls::SignalFlags;
-use softgpu_umd::{Commands, FenceName, GpuWait, SurfaceKind, pattern};
-use wddm_types::NtStatus;
+use softgpu_umd::{
+    Commands, FenceName, GpuSignal, GpuWait, KernelFedStream, StreamConfig, SurfaceKind, UmdError, pattern,
+};
+use wddm_types::{NodeId, NtStatus};
 
 #[test]
 fn what_the_gpu_writes_the_cpu_reads() {
@@ -23,6 +25,36 @@ fn what_the_gpu_writes_the_cpu_reads() {
             assert_eq!(lock.read_word(offset), pattern::word(7, offset), "{mode:?} at {offset}");
         }
     }
+}
+
+/// A value never exceeds itself: who waits for a fence by such a signal would sleep for ever.
+#[test]
+fn a_signal_that_monitors_its_own_value_is_refused_before_it_is_submitted() {
+    // spec: sync §3.7, sync §3.9
+    let host = host(VIRTUAL, 4 * MIB);
+    let mut client = client(&host);
+    let fence = client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
+    let wrong = FenceName { monitored: fence.current_va(), ..FenceName::from(&fence) };
+    let mut fed = KernelFedStream::hardware(&client.gpu, NodeId(0), StreamConfig::default()).expect("a queue");
+    let (mut commands, last) = (Commands::new(), client.stream.last_value());
+    commands.signal(wrong, 1).signal(&fence, 2);
+    let behind = [GpuSignal { fence: wrong, value: 1 }];
+    let refusals = [
+        client.stream.submit(&client.gpu, &[], &commands).unwrap_err(),
+        client.stream.submit_signaling(&client.gpu, &[], &Commands::new(), &behind).unwrap_err(),
+        fed.submit(&client.gpu, None, &commands).unwrap_err(),
+    ];
+    for refusal in refusals {
+        let said = refusal.to_string();
+        assert!(matches!(refusal, UmdError::MonitorsItself(va) if va == fence.current_va().0), "{said}");
+        assert!(said.contains(&format!("{:#x}", fence.current_va().0)), "{said}");
+    }
+    assert_eq!(client.stream.last_value(), last, "nothing was submitted");
+    // The buffer is used again, and the stream.
+    commands.clear();
+    commands.signal(&fence, 3);
+    client.stream.submit(&client.gpu, &[], &commands).expect("it has two addresses");
+    client.gpu.device().wait(&[(&fence, 3)]).expect("it comes");
 }
 
 /// Three surfaces in room for two: each comes back as it was, however often it leaves.

@@ -244,7 +244,7 @@ fn a_queue_without_timeout_takes_its_time_and_so_does_an_adapter_without_detecti
     let made = call(Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }));
     let Ok(Reply::Handle(context)) = made else { panic!("no context: {made:?}") };
     let flags = QueueFlags::DISABLE_GPU_TIMEOUT;
-    let made = call(Call::Queue(QueueCall::CreateHwQueue { context, flags }));
+    let made = call(Call::Queue(QueueCall::CreateHwQueue { context, flags, private_data: Vec::new() }));
     let Ok(Reply::HwQueue(queue)) = made else { panic!("no queue: {made:?}") };
     let buffer = client.pinned(SurfaceKind::System, 4096);
     let mut commands = Commands::new();

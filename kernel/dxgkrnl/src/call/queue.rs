@@ -10,6 +10,10 @@ use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
 use crate::queue::NewDoorbell;
+use crate::refusal::invalid;
+
+/// Most bytes that a user-mode driver hands the other about a queue. Policy.
+const PRIVATE_DATA_MAX: usize = 4096;
 
 impl Turn<'_> {
     pub(super) fn on_queue(
@@ -39,10 +43,14 @@ impl Turn<'_> {
                 self.forget_all(named);
                 done(Reply::Done)
             }
-            QueueCall::CreateHwQueue { context, flags } => {
+            QueueCall::CreateHwQueue { context, flags, mut private_data } => {
+                let bytes = private_data.len();
+                if bytes > PRIVATE_DATA_MAX {
+                    return Err(invalid(format!("{bytes} bytes of private data: a queue has {PRIVATE_DATA_MAX}")));
+                }
                 let (index, number) = self.context(context)?;
                 self.alive(index, self.adapters[index as usize].contexts[number].device, touched)?;
-                let queue = self.adapters[index as usize].create_queue(cx, number, flags)?;
+                let queue = self.adapters[index as usize].create_queue(cx, number, flags, &mut private_data)?;
                 let adapter = &self.adapters[index as usize];
                 let open = adapter.only_open(adapter.queues[queue].progress);
                 let logs = adapter.queues[queue].logs.as_ref().map(QueueLogs::detail);
@@ -50,7 +58,8 @@ impl Turn<'_> {
                     (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
                 let progress = self.adapters[index as usize].created_fence(open, fence_handle, Default::default());
                 let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
-                self.when_mapped(cx, index, Reply::HwQueue(CreatedHwQueue { queue, flags, progress, logs }))
+                let made = CreatedHwQueue { queue, flags, progress, logs, private_data };
+                self.when_mapped(cx, index, Reply::HwQueue(made))
             }
             QueueCall::DestroyHwQueue { queue } => {
                 let (index, number) = self.queue(queue)?;

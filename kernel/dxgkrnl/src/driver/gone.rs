@@ -29,7 +29,7 @@ impl HardwareQueues for Gone {
 
     fn destroy_hw_context(&mut self, _context: KmdContext) {}
 
-    fn create_hw_queue(&mut self, _: &mut dyn Host, _: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+    fn create_hw_queue(&mut self, _: &mut dyn Host, _: CreateHwQueue<'_>) -> Result<KmdQueue, DriverStatus> {
         Err(FAILED)
     }
 

@@ -118,7 +118,8 @@ impl CommonFences {
         *uses -= 1;
         if *uses == 0 {
             self.uses.remove(&cross);
-            self.news.push(News::Left(cross));
+            // An engine may have signalled it behind its last close here, of which no interrupt tells.
+            self.news.extend([News::Signaled(cross), News::Left(cross)]);
         }
     }
 }

@@ -54,6 +54,7 @@ impl Adapter {
             let writable = !self.fences[fence].by_display;
             let view = self.map_fence_view(cx, &slot, process, writable)?;
             self.fences[fence].views.insert(process, view);
+            self.processes.get_mut(&process).expect("its device is here").shared_fences.insert(fence);
         }
         match self.open_fence_in_driver(fence, number, &open, &mut private_data) {
             Ok(kmd) => {
@@ -181,6 +182,15 @@ impl Adapter {
         }
     }
 
+    /// A process's queues do not reach a fence any more: what they signalled at last is news, for nothing that the process has open and no
+    /// name in its logs says so.
+    pub fn look_at_unreached(&mut self, cx: &mut Cx<'_>, fence: u64) {
+        if self.fences.get(fence).is_some_and(|fence| !fence.opens.is_empty()) {
+            self.tell_others(fence, News::Signaled);
+            self.sample_fences(cx, &[fence]);
+        }
+    }
+
     /// The open of a fence that nobody shares.
     pub fn only_open(&self, fence: u64) -> u64 {
         *self.fences[fence].opens.first().expect("its creator's")
@@ -191,7 +201,14 @@ impl Adapter {
         if views.get(&process).is_some_and(|view| view.opens == 0)
             && let Some(view) = views.remove(&process)
         {
+            if let Some(on_adapter) = self.processes.get_mut(&process) {
+                on_adapter.shared_fences.remove(&fence);
+            }
             self.unmap_fence_view(cx, process, view);
+            // Without the cap the driver names the fence itself.
+            if self.caps.optimized_native_fence_interrupt && !self.fences[fence].opens.is_empty() {
+                self.look_behind_ring(fence);
+            }
         }
     }
 }

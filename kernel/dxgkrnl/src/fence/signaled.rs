@@ -7,19 +7,21 @@
 //! | 1 | queues | what their logs have new says which fences have come to which values: those are not read |
 //! | 1 | none | the logs of all queues of the engine |
 //!
-//! With the cap three things are looked at as if there were no logs: fences that several processes share, for a log is its process's
-//! word; all fences of a device some of whose entries were lost; and those of a device with a queue that has no log.
+//! GPU addresses and the names in a log are a process's: a queue signals whatever its process has open, on whichever of its devices.
+//! So with the cap two things are looked at as if there were no logs: the shareable fences of a queue's process, for others wait for
+//! them, and a log is its process's word; and all fences of a process some of whose entries were lost, or that has a queue without a log.
+//! Both cost what the process has open, and not what others have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{KmdQueue, OsGlobalFence};
 use events::Event;
 use gpu_fence::FenceKind;
-use wddm_types::NodeId;
+use wddm_types::{NodeId, ProcessId};
 
 use super::News;
 use crate::adapter::Adapter;
-use crate::fence_log::Names;
+use crate::fence_log::{LogNews, Names};
 use crate::interrupt::NativeSignals;
 use crate::machine::Cx;
 use crate::object::Queue;
@@ -29,8 +31,8 @@ use crate::object::Queue;
 struct Scope {
     /// Queues with logs, by their numbers.
     logged: Vec<u64>,
-    /// Devices whose fences are looked at.
-    devices: BTreeSet<u64>,
+    /// Processes all of whose fences are looked at.
+    processes: BTreeSet<ProcessId>,
     /// All fences are.
     everything: bool,
 }
@@ -62,7 +64,8 @@ impl Adapter {
         let devices = self.devices_of(&numbers);
         let released = self.sample_fences(cx, &numbers);
         // CAST: a driver names at most the records of one routine.
-        self.count_dispatch(cx, named.len() as u32, released);
+        let named = named.len() as u32;
+        self.count_dispatch(cx, named, named, released);
         self.find_signallers(cx, names, &devices);
     }
 
@@ -73,7 +76,8 @@ impl Adapter {
         let devices = self.devices_of(&numbers);
         let released = self.sample_fences(cx, &numbers);
         self.tell_others_of_any(true, |_, _| true);
-        self.count_dispatch(cx, 0, released);
+        // CAST: fences are bounded by the memory that their words take.
+        self.count_dispatch(cx, 0, numbers.len() as u32, released);
         self.find_signallers(cx, names, &devices);
     }
 
@@ -83,7 +87,7 @@ impl Adapter {
         let queues: Vec<u64> =
             self.queues.iter().filter(|(_, queue)| devices.contains(&queue.device)).map(|(number, _)| number).collect();
         let news = self.read_logs(cx, names, &queues);
-        self.look_at_devices(cx, &news.incomplete);
+        self.look_at_processes(cx, &news.incomplete);
     }
 
     /// The logs of these queues say what has been signalled; of none, those of the engine's.
@@ -92,24 +96,41 @@ impl Adapter {
         self.tell_others_of_queues(node, named);
         let mut scope = if named.is_empty() { self.scope_of_node(node) } else { self.scope_of(named) };
         let news = self.read_logs(cx, names, &scope.logged);
-        scope.devices.extend(news.incomplete);
-        // A queue that was named and has logged nothing new signals without a log, or was read before: its fences are looked at.
+        // A queue that was named and has logged nothing new signals without a log, or was read before: its process's fences are looked at.
         let silent = scope.logged.iter().filter(|queue| !news.spoken.contains(queue));
         if !named.is_empty() {
-            scope.devices.extend(silent.map(|queue| self.queues[*queue].device));
+            scope.processes.extend(silent.map(|queue| self.process_of_queue(&self.queues[*queue])));
         }
+        scope.processes.extend(&news.incomplete);
         scope.everything |= named.is_empty() && news.spoken.is_empty();
-        let of_one_process = |point: &(u64, u64)| !self.fences[point.0].is_shareable();
-        let (own, shared): (Vec<_>, Vec<_>) = news.signalled.into_iter().partition(of_one_process);
-        let shared: BTreeSet<u64> = shared.into_iter().map(|(fence, _)| fence).collect();
-        let mut released = self.reach_fences(cx, &own);
-        released += self.sample_fences(cx, &Vec::from_iter(shared));
-        released += match scope.everything {
-            true => self.sample_fences(cx, &self.waited_native_fences()),
-            false => self.look_at_devices(cx, &scope.devices),
-        };
-        // CAST: a driver names at most the queues of its device.
-        self.count_dispatch(cx, named.len() as u32, released);
+        let numbers = self.fences_of_scope(&scope);
+        let released = self.reach_fences(cx, &news.signalled) + self.sample_fences(cx, &numbers);
+        // CAST: a driver names at most the queues of its device, and fences are bounded by the memory that their words take.
+        self.count_dispatch(cx, named.len() as u32, numbers.len() as u32, released);
+    }
+
+    /// What is looked at whatever the logs have said.
+    // spec: sync §3.15, sync §6 C10
+    fn fences_of_scope(&self, scope: &Scope) -> Vec<u64> {
+        if scope.everything {
+            return self.waited_native_fences();
+        }
+        let logged: BTreeSet<ProcessId> =
+            scope.logged.iter().map(|queue| self.process_of_queue(&self.queues[*queue])).collect();
+        let shared = logged.difference(&scope.processes).flat_map(|process| self.waited_shared_fences(*process));
+        let whole = scope.processes.iter().flat_map(|process| self.waited_fences_of(*process));
+        // Several processes may have one open.
+        BTreeSet::from_iter(shared.chain(whole)).into_iter().collect()
+    }
+
+    /// Logs were read and no interrupt was the cause. What they say is said once: where nothing else tells the kernel of signals it is
+    /// acted upon now, for the interrupt that is still to come finds nothing new.
+    // spec: sync §3.14, sync §3.15
+    pub fn heed_logs(&mut self, cx: &mut Cx<'_>, news: &LogNews) {
+        if self.caps.optimized_native_fence_interrupt {
+            self.reach_fences(cx, &news.signalled);
+            self.look_at_processes(cx, &news.incomplete);
+        }
     }
 
     /// Other adapters are told of every fence that these queues, or those of the engine, may have signalled: a log is its process's word,
@@ -120,11 +141,10 @@ impl Adapter {
             true => self.contexts[queue.context].node == node,
             false => named.contains(&queue.kmd),
         };
-        let devices: BTreeSet<u64> =
-            self.queues.iter().filter(|(_, queue)| meant(queue)).map(|(_, queue)| queue.device).collect();
+        let meant = self.queues.iter().filter(|(_, queue)| meant(queue));
+        let processes: BTreeSet<ProcessId> = meant.map(|(_, queue)| self.process_of_queue(queue)).collect();
         self.tell_others_of_any(true, |adapter, number| {
-            let opens = adapter.fences[number].opens.iter();
-            opens.filter_map(|open| adapter.fence_opens[*open].device).any(|device| devices.contains(&device))
+            processes.iter().any(|process| adapter.fences[number].views.contains_key(process))
         });
     }
 
@@ -133,8 +153,8 @@ impl Adapter {
         for kmd in named {
             match self.queues.iter().find(|(_, queue)| queue.kmd == *kmd) {
                 Some((number, queue)) if queue.logs.is_some() => scope.logged.push(number),
-                Some((_, queue)) => drop(scope.devices.insert(queue.device)),
-                // The paging queue signals fences of every device; and so may a queue that has just gone.
+                Some((_, queue)) => drop(scope.processes.insert(self.process_of_queue(queue))),
+                // The paging queue signals fences of every process; and so may a queue that has just gone.
                 None => scope.everything = true,
             }
         }
@@ -146,21 +166,23 @@ impl Adapter {
         for (number, queue) in self.queues.iter().filter(|(_, queue)| self.contexts[queue.context].node == node) {
             match queue.logs {
                 Some(_) => scope.logged.push(number),
-                None => drop(scope.devices.insert(queue.device)),
+                None => drop(scope.processes.insert(self.process_of_queue(queue))),
             }
         }
         scope
     }
 
-    /// Ends the waits that these values satisfy; the fences are not read for it, but once more behind an update of what is monitored.
+    /// Ends the waits that these values satisfy, of fences that nobody else has; the fences are not read for it, but once more behind an
+    /// update of what is monitored.
     // spec: sync §3.15, sync §3.9
     fn reach_fences(&mut self, cx: &mut Cx<'_>, points: &[(u64, u64)]) -> u32 {
         let (mut count, mut updates) = (0, BTreeMap::new());
         for &(number, value) in points {
-            if !self.fences[number].slot.on_cpu() {
+            let fence = &self.fences[number];
+            if !fence.slot.on_cpu() || fence.is_shareable() {
                 continue;
             }
-            let sampled = self.waits.sample(self.fences[number].waits, value);
+            let sampled = self.waits.sample(fence.waits, value);
             // CAST: waits are bounded by calls in flight.
             count += sampled.released.len() as u32;
             self.release(cx, sampled.released);
@@ -169,18 +191,40 @@ impl Adapter {
         count + self.publish(cx, updates.into_values().collect())
     }
 
-    /// Looks at all fences of devices that somebody waits for.
+    /// Looks at all fences of processes that somebody waits for.
     // spec: sync §3.14 (overrun), sync §3.15
-    pub fn look_at_devices(&mut self, cx: &mut Cx<'_>, devices: &BTreeSet<u64>) -> u32 {
-        if devices.is_empty() {
-            return 0;
-        }
-        let theirs = |number: &u64| {
-            let opens = self.fences[*number].opens.iter();
-            opens.filter_map(|open| self.fence_opens[*open].device).any(|device| devices.contains(&device))
-        };
-        let numbers: Vec<u64> = self.waited_native_fences().into_iter().filter(theirs).collect();
+    pub fn look_at_processes(&mut self, cx: &mut Cx<'_>, processes: &BTreeSet<ProcessId>) -> u32 {
+        let numbers: Vec<u64> = processes.iter().flat_map(|process| self.waited_fences_of(*process)).collect();
         self.sample_fences(cx, &numbers)
+    }
+
+    /// The native fences that a process has open and that somebody waits for.
+    fn waited_fences_of(&self, process: ProcessId) -> Vec<u64> {
+        let of = self.processes.get(&process).into_iter().flat_map(|on_adapter| &on_adapter.devices);
+        let fences = of.flat_map(|device| {
+            let device = &self.devices[*device];
+            let opened = device.fences.iter().map(|open| self.fence_opens[*open].fence);
+            // One of them may be about to go.
+            let progress = device.queues.iter().filter_map(|queue| Some(self.queues.get(*queue)?.progress));
+            let paging = device.paging_queues.iter().filter_map(|queue| Some(self.paging_queues.get(*queue)?.fence));
+            opened.chain(progress).chain(paging)
+        });
+        fences.filter(|fence| self.is_waited_native(*fence)).collect()
+    }
+
+    /// Those of them that others may have open, too.
+    fn waited_shared_fences(&self, process: ProcessId) -> impl Iterator<Item = u64> {
+        let of = self.processes.get(&process).into_iter().flat_map(|on_adapter| &on_adapter.shared_fences);
+        of.copied().filter(|fence| self.is_waited_native(*fence))
+    }
+
+    fn is_waited_native(&self, number: u64) -> bool {
+        let fence = self.fences[number].waits;
+        self.waits.is_waited_for(fence) && self.waits.kind(fence) != FenceKind::Monitored
+    }
+
+    fn process_of_queue(&self, queue: &Queue) -> ProcessId {
+        self.devices[queue.device].process
     }
 
     fn waited_native_fences(&self) -> Vec<u64> {
@@ -207,9 +251,9 @@ impl Adapter {
         opens.filter_map(|open| self.fence_opens[*open].device).collect()
     }
 
-    fn count_dispatch(&mut self, cx: &mut Cx<'_>, named: u32, released: u32) {
+    fn count_dispatch(&mut self, cx: &mut Cx<'_>, named: u32, looked_at: u32, released: u32) {
         self.counters.interrupt_dispatches += 1;
         self.counters.dispatches_releasing += u64::from(released > 0);
-        cx.emit(self.index, Event::FenceInterrupt { adapter: self.index.0, named, released });
+        cx.emit(self.index, Event::FenceInterrupt { adapter: self.index.0, named, looked_at, released });
     }
 }

@@ -36,13 +36,14 @@ impl Names<'_> {
     }
 }
 
-/// What logs have told.
+/// What logs have told. Nothing is told twice.
 #[derive(Debug, Default)]
+#[must_use]
 pub struct LogNews {
     /// Fences and the values that signals have brought them to, in the order of the entries; a value may appear twice.
     pub signalled: Vec<(u64, u64)>,
-    /// Devices some of whose signals are not among these.
-    pub incomplete: BTreeSet<u64>,
+    /// Processes some of whose signals are not among these.
+    pub incomplete: BTreeSet<ProcessId>,
     /// Queues whose signal log had something new.
     pub spoken: BTreeSet<u64>,
 }
@@ -196,12 +197,12 @@ impl Adapter {
     fn read_log(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, of: Source, new: u64, news: &mut LogNews) {
         let Source { queue: number, which, .. } = of;
         let queue = &mut self.queues[number];
-        let device = queue.device;
+        let process = self.devices[queue.device].process;
         let taken = queue.log_mut(of).take(&self.memory, new);
         if which == Which::Signals {
             news.spoken.insert(number);
             if !taken.complete {
-                news.incomplete.insert(device);
+                news.incomplete.insert(process);
             }
         }
         // spec: sync §3.14: lost events matter to a tool
@@ -214,7 +215,6 @@ impl Adapter {
                 },
             );
         }
-        let process = self.devices[device].process;
         for (position, entry) in taken.entries {
             self.check_time(cx, of, entry.end);
             let Some(fence) = self.fence_of_entry(names, process, which, entry) else {

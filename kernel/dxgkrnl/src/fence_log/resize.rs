@@ -66,7 +66,8 @@ impl Adapter {
         };
         let retired = self.queues.iter().filter(|(_, queue)| !queue.retired_logs.is_empty()).map(|(number, _)| number);
         for number in retired.filter(over).collect::<Vec<_>>() {
-            self.read_logs(cx, names, &[number]);
+            let news = self.read_logs(cx, names, &[number]);
+            self.heed_logs(cx, &news);
             let (current, process) =
                 (self.current_value(self.queues[number].progress), self.devices[self.queues[number].device].process);
             let retired = std::mem::take(&mut self.queues[number].retired_logs);

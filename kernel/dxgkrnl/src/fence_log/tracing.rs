@@ -51,7 +51,8 @@ impl Adapter {
     pub fn trace_fences(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, on: bool) {
         if self.fence_tracing.on {
             let queues: Vec<u64> = self.queues.iter().map(|(number, _)| number).collect();
-            self.read_logs(cx, names, &queues);
+            let news = self.read_logs(cx, names, &queues);
+            self.heed_logs(cx, &news);
         }
         let changes = on != self.fence_tracing.on;
         self.fence_tracing.on = on;
@@ -94,7 +95,9 @@ impl Adapter {
         });
         let queues: Vec<u64> = full.map(|(number, _)| number).collect();
         if !queues.is_empty() {
-            self.read_logs(cx, names, &queues);
+            let news = self.read_logs(cx, names, &queues);
+            self.heed_logs(cx, &news);
+            self.settle(cx);
         }
     }
 

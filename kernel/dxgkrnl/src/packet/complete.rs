@@ -6,7 +6,7 @@ use kmt_calls::DeviceState;
 use wddm_types::{NodeId, ProcessId};
 
 use super::watch::suspension_name;
-use super::{Handed, InFlight, Work};
+use super::{Handed, InFlight, Node, Work};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::statistics::Fate;
@@ -19,12 +19,11 @@ impl Adapter {
             return;
         };
         let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fence_id) else {
-            // A packet of a context that was stopped meanwhile; an id that was never given is a bug check (sync §4.4).
-            let ahead = fence_id.wrapping_sub(known.last_fence_id);
+            // A packet of a context that was stopped meanwhile.
             if known.dropped.contains(&fence_id) {
                 known.passed(fence_id);
-            } else if ahead != 0 && ahead < 1 << 31 {
-                self.stop(cx, format!("packet {fence_id} of node {} was reported and never handed over", node.0));
+            } else {
+                self.invalid_fence_id(cx, node, fence_id, "done");
             }
             return;
         };
@@ -33,6 +32,24 @@ impl Adapter {
         for packet in done {
             self.finish_packet(cx, node, packet);
         }
+    }
+
+    /// A report of a packet that the node does not have.
+    // spec: sync §4.4
+    fn invalid_fence_id(&mut self, cx: &mut Cx<'_>, node: NodeId, fence_id: u32, reported: &str) {
+        let known = &self.packets.nodes[usize::from(node.0)];
+        let has = |known: &Node| known.in_flight.iter().any(|packet| packet.fence_id == fence_id);
+        let elsewhere = self.packets.nodes.iter().position(has);
+        // Ids rise, and go round.
+        let ahead = fence_id.wrapping_sub(known.last_fence_id);
+        let why = match elsewhere {
+            _ if fence_id == known.last_completed && fence_id != 0 => "it was reported done before".into(),
+            Some(other) => format!("node {other} has it"),
+            None if ahead != 0 && ahead < 1 << 31 => "it was never handed over".into(),
+            None => format!("packet {} was done before", known.last_completed),
+        };
+        let said = format!("packet {fence_id} of node {} was reported {reported}: {why}", node.0);
+        self.stop(cx, format!("bug check 0x119, parameter 0x1: {said}"));
     }
 
     fn finish_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, packet: InFlight) {
@@ -83,7 +100,12 @@ impl Adapter {
             self.stop(cx, format!("a packet of node {} faulted; there is no such node", fault.node.0));
             return;
         };
-        let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fault.fence_id) else { return };
+        let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fault.fence_id) else {
+            if !known.dropped.contains(&fault.fence_id) {
+                self.invalid_fence_id(cx, fault.node, fault.fence_id, "to have faulted");
+            }
+            return;
+        };
         let context = known.in_flight[at].context();
         if let Some(before) = at.checked_sub(1).map(|before| known.in_flight[before].fence_id) {
             self.packet_completed(cx, fault.node, before);

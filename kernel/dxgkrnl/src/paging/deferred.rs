@@ -23,6 +23,8 @@ pub(super) enum Deferred {
     Space(SpaceId),
     Process(ddi::KmdProcess),
     Fence(u64),
+    /// A process does not reach a fence any more that others have.
+    UnreachedFence(u64),
     PagingQueue(u64),
     /// Which device, and when its turn was decided.
     Resume(u64, u64),
@@ -63,6 +65,8 @@ impl Deferred {
                 | Deferred::Relocated(_)
                 | Deferred::StillnessOver(_)
                 | Deferred::Signal { .. }
+                | Deferred::UnreachedFence(_)
+                | Deferred::CommonUse(_)
                 | Deferred::PowerDown(..)
                 | Deferred::Stop(..)
         )
@@ -105,6 +109,13 @@ impl Adapter {
     pub fn defer_fence(&mut self, fence: u64) {
         self.fences[fence].doomed = true;
         self.defer(Deferred::Fence(fence));
+    }
+
+    /// Looks at a fence when the ring has got past what takes it out of a process's reach: until then the process's queues signal it, and
+    /// neither what it has open nor a name in its logs says so.
+    // spec: sync §3.4, sync §3.15
+    pub fn look_behind_ring(&mut self, fence: u64) {
+        self.defer(Deferred::UnreachedFence(fence));
     }
 
     /// Forgets a paging queue when the ring has got past everything queued so far.
@@ -256,6 +267,7 @@ impl Adapter {
                 }
                 Deferred::Process(process) => self.miniport.destroy_process(process),
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
+                Deferred::UnreachedFence(fence) => self.look_at_unreached(cx, fence),
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
                 Deferred::Resume(device, decided_ns) => self.begin_turn(cx, device, decided_ns),
                 Deferred::WordsMoved(storage) => self.words_have_moved(cx, storage),

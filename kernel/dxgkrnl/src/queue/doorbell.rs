@@ -9,6 +9,7 @@
 //! Connected, the process rings the physical doorbell; else it rings at a page that leads nowhere, and its status says so.
 
 mod lent;
+mod ring;
 
 use ddi::{CreateDoorbell, DOORBELL_PRIVATE_DATA_MAX, OsDoorbell, OsQueue};
 use events::{DoorbellTaken, Event};
@@ -93,8 +94,10 @@ impl Adapter {
             Ok(kmd) => {
                 let address = doorbell_address(self.index, number);
                 let connection = Connection::Disconnected;
-                let doorbell = Doorbell { queue, kmd, address, last_queued, status, connection };
+                let place = (ring_va, ring_bytes);
+                let doorbell = Doorbell { queue, kmd, ring: place, address, last_queued, status, connection };
                 assert_eq!(self.doorbells.insert(doorbell), number);
+                self.devices[device].rings.entry(self.allocations[ring].vidmm).or_default().insert(number);
                 self.queues[queue].doorbell = Some(number);
                 if let Some(pages) = &self.config.doorbells {
                     pages.made(address, process);
@@ -191,6 +194,10 @@ impl Adapter {
         }
         doorbells.destroy_doorbell(doorbell.kmd);
         let queue = &mut self.queues[doorbell.queue];
+        self.devices[queue.device].rings.retain(|_, doorbells| {
+            doorbells.remove(&number);
+            !doorbells.is_empty()
+        });
         queue.doorbell = None;
         // What was queued through it counts on: memory must still wait for it.
         queue.last_submitted = Word::load(self.memory.word(doorbell.last_queued.0));

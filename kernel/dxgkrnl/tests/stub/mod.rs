@@ -240,7 +240,7 @@ impl HardwareQueues for Stub {
         Ok(KmdContext(self.number()))
     }
     fn destroy_hw_context(&mut self, _context: KmdContext) {}
-    fn create_hw_queue(&mut self, _host: &mut dyn Host, _create: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+    fn create_hw_queue(&mut self, _host: &mut dyn Host, _create: CreateHwQueue<'_>) -> Result<KmdQueue, DriverStatus> {
         Ok(KmdQueue(self.number()))
     }
     fn destroy_hw_queue(&mut self, _host: &mut dyn Host, _queue: KmdQueue) {}

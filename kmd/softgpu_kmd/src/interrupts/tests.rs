@@ -16,7 +16,8 @@ use crate::segments::LOCAL;
 fn queue(kmd: &mut SoftGpuKmd, host: &mut FakeHost, context: KmdContext, number: u64) -> KmdQueue {
     kmd.gpu_va().unwrap().set_root_page_table(context, PhysicalAddress { segment: LOCAL, offset: 0x5000 }, 512);
     let progress = ProgressFence { fence: fence(kmd, number), current_va: GpuVa(0x1000), monitored_va: GpuVa(0x2000) };
-    let create = CreateHwQueue { context, queue: OsQueue(1), flags: HwQueueFlags::empty(), progress };
+    let create =
+        CreateHwQueue { context, queue: OsQueue(1), flags: HwQueueFlags::empty(), progress, private_data: &mut [] };
     kmd.hardware_queues().unwrap().create_hw_queue(host, create).unwrap()
 }
 
@@ -189,7 +190,13 @@ fn a_device_that_is_gone_raises_nothing_takes_nothing_and_keeps_nobody() {
         values.find(|value| kmd.hardware_queues().unwrap().submit_command_to_hw_queue(submit(*value)).is_err());
     assert!(refused.is_some(), "nothing reads the ring: it is full at some time");
     let progress = ProgressFence { fence: fence(&mut kmd, 51), current_va: GpuVa(0x3000), monitored_va: GpuVa(0x4000) };
-    let create = CreateHwQueue { context: compute, queue: OsQueue(2), flags: HwQueueFlags::empty(), progress };
+    let create = CreateHwQueue {
+        context: compute,
+        queue: OsQueue(2),
+        flags: HwQueueFlags::empty(),
+        progress,
+        private_data: &mut [],
+    };
     assert!(kmd.hardware_queues().unwrap().create_hw_queue(&mut host, create).is_err(), "nobody takes it");
     kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, known);
     kmd.stop_device(&mut host);

@@ -7,7 +7,7 @@ use ddi::{
 use device_port::DevicePort;
 use shared_words::Word;
 use softgpu_spec::register::{self, queue_control, queue_flags, queue_rank, queue_state};
-use softgpu_spec::{Command, QUEUE_COUNT, bus};
+use softgpu_spec::{Command, QUEUE_COUNT, bus, queue_data};
 use wddm_types::{GpuVa, PhysicalAddress};
 
 use crate::driver::SoftGpuKmd;
@@ -25,9 +25,20 @@ pub(crate) fn create(
     context: KmdContext,
     flags: HwQueueFlags,
 ) -> Result<KmdQueue, DriverStatus> {
+    create_with(kmd, host, context, flags, &mut [])
+}
+
+fn create_with(
+    kmd: &mut SoftGpuKmd,
+    host: &mut FakeHost,
+    context: KmdContext,
+    flags: HwQueueFlags,
+    private_data: &mut [u8],
+) -> Result<KmdQueue, DriverStatus> {
     let number = kmd.fences.globals_created() + 1;
     let progress = ProgressFence { fence: fence(kmd, number), current_va: GpuVa(0x1000), monitored_va: GpuVa(0x2000) };
-    kmd.hardware_queues().unwrap().create_hw_queue(host, CreateHwQueue { context, queue: OsQueue(1), flags, progress })
+    let create = CreateHwQueue { context, queue: OsQueue(1), flags, progress, private_data };
+    kmd.hardware_queues().unwrap().create_hw_queue(host, create)
 }
 
 pub(crate) fn submit(kmd: &mut SoftGpuKmd, queue: KmdQueue, value: u64, bytes: u32) -> Result<(), DriverStatus> {
@@ -103,6 +114,28 @@ fn a_queue_created_before_its_root_runs_when_the_root_comes() {
     assert_eq!(port.queue(0), queue_state::READY);
     assert!(port.writes().contains(&(register::QUEUE_FLAGS, queue_flags::RING_PHYSICAL)), "no privilege");
     submit(&mut kmd, queue, 1, 64).unwrap();
+}
+
+#[test]
+fn a_queue_says_where_its_progress_is_monitored_to_whoever_asks_as_this_driver_does() {
+    // spec: sync §2.5
+    let (mut kmd, _, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 1, false);
+    let flags = HwQueueFlags::USER_MODE_SUBMISSION;
+    let mut good = queue_data::question();
+    let queue = create_with(&mut kmd, &mut host, context, flags, &mut good).unwrap();
+    assert_eq!(queue_data::monitored_va(&good), Some(0x2000));
+    let taken = kmd.queues.taken();
+    for (bytes, wrong) in [(16, 0), (16, 6), (15, 3)] {
+        let mut bad = queue_data::question();
+        bad[wrong] ^= 1;
+        let before = bad;
+        let refused = create_with(&mut kmd, &mut host, context, flags, &mut bad[..bytes]);
+        assert!(matches!(refused, Err(DriverStatus::InvalidParameter(_))), "{bytes} bytes, {wrong} wrong: {refused:?}");
+        assert_eq!(bad, before, "and nothing is written");
+    }
+    assert_eq!(kmd.queues.taken(), taken, "no queue is taken for it");
+    kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, queue);
 }
 
 #[test]

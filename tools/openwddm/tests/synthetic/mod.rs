@@ -97,7 +97,7 @@ impl World {
         let wait = u64::from(step) + 1;
         self.event(Event::CpuWaitBegan { process: 1, wait, fence: PROGRESS_FENCE, value: self.progress });
         self.now += 9_000;
-        self.event(Event::FenceInterrupt { adapter: 1, named: 1, released: 1 });
+        self.event(Event::FenceInterrupt { adapter: 1, named: 1, looked_at: 1, released: 1 });
         self.event(Event::CpuWaitEnded { process: 1, wait });
         self.step.elapsed_ns = self.now - began;
         self.step.stall_ns = self.summary.stall_ns - stalled;

@@ -1,11 +1,14 @@
 //! Fences: polled without a call, waited for in one, signalled by CPU and GPU, shared by name.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use conformance::{Client, World, over_every_link};
 use d3dkmt::{Fence, FenceFlags, NativeFenceRequest, NtHandle, OpenSyncObjectRequest, SyncObjectAccess};
-use softgpu_umd::{Stage, SurfaceKind};
-use wddm_types::NtStatus;
+use kmt_calls::{Call, QueueCall, QueueFlags, Reply, SyncCall, WaitFlags};
+use softgpu_spec::queue_data;
+use softgpu_umd::{Commands, Stage, Stream, StreamConfig, SurfaceKind};
+use wddm_types::{GpuVa, NodeId, NtStatus, RawHandle};
 
 use super::status;
 
@@ -13,6 +16,7 @@ over_every_link!(
     a_value_is_seen_by_a_load,
     a_wait_ends_when_its_values_are_there,
     engines_wait_and_signal,
+    progress_of_a_queue_that_its_process_feeds_wakes_who_sleeps,
     a_name_brings_the_fence_into_another_process,
     a_name_gives_no_more_than_it_says,
     a_fence_does_not_go_back
@@ -138,4 +142,53 @@ fn a_fence_does_not_go_back(world: &World) {
     device.signal(&native, 5).expect("it rises");
     assert_eq!(status(device.signal(&native, 4)), NtStatus::INVALID_PARAMETER);
     assert_eq!(native.current(), 5);
+}
+
+/// Where a queue's progress is monitored a process learns from the kernel, and one that has only the structures of D3DKMT from the driver:
+/// both say the same. Who sleeps for the queue's progress is woken by it, whichever comes first.
+// spec: sync §2.5, sync §3.11
+fn progress_of_a_queue_that_its_process_feeds_wakes_who_sleeps(world: &World) {
+    let client = world.client();
+    let device = client.gpu.device();
+    let context = device.create_context(NodeId(0)).expect("a context");
+    let call = |flags, private_data| {
+        let context = context.handle();
+        client.link.call(Call::Queue(QueueCall::CreateHwQueue { context, flags, private_data }))
+    };
+    for flags in [QueueFlags::empty(), QueueFlags::USER_MODE_SUBMISSION] {
+        let made = call(flags, queue_data::question().to_vec()).expect("a queue");
+        let Reply::HwQueue(made) = made else { panic!("{made:?}") };
+        let said = queue_data::monitored_va(&made.private_data).map(GpuVa);
+        assert_eq!(said, Some(made.progress.monitored_va), "{flags:?}");
+        assert_ne!(said, Some(made.progress.current_va), "{flags:?}");
+        for (wrong, why) in [(vec![0; 16], "none of this driver's"), (vec![0; 5000], "5000 bytes")] {
+            let refusal = call(flags, wrong).expect_err("no question of this driver's");
+            assert_eq!(refusal.status, NtStatus::INVALID_PARAMETER);
+            assert!(refusal.reason.contains(why), "{}", refusal.reason);
+        }
+        client.link.call(Call::Queue(QueueCall::DestroyHwQueue { queue: made.queue })).expect("it goes");
+    }
+    let mut stream = Stream::create(&client.gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+    let (device, progress) = (device.handle(), stream.progress().handle());
+    for round in 1..=50 {
+        let comes = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                let wait = SyncCall::WaitForSynchronizationObjectFromCpu {
+                    device,
+                    points: vec![(progress, round)],
+                    async_event: RawHandle::NONE,
+                    flags: WaitFlags::empty(),
+                };
+                comes.store(true, Ordering::Release);
+                client.link.call(Call::Sync(wait))
+            });
+            while !comes.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            assert_eq!(stream.submit(&client.gpu, &[], &Commands::new()).expect("a submission"), round);
+            sleeper.join().expect("it ends").expect("it is woken");
+        });
+        assert!(stream.progress().current() >= round);
+    }
 }

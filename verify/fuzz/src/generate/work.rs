@@ -45,7 +45,11 @@ impl Generator<'_> {
                 let flags = if self.dice.chance(50) { QueueFlags::USER_MODE_SUBMISSION } else { QueueFlags::empty() };
                 let odd = if self.dice.odd() { self.dice.flags32(0x31) } else { 0 };
                 let flags = flags | QueueFlags::from_bits_retain(odd);
-                Call::Queue(QueueCall::CreateHwQueue { context: self.handle(Kind::HwContext), flags })
+                Call::Queue(QueueCall::CreateHwQueue {
+                    context: self.handle(Kind::HwContext),
+                    flags,
+                    private_data: Vec::new(),
+                })
             }
             8 => Call::Queue(QueueCall::DestroyHwQueue { queue }),
             9..11 => {

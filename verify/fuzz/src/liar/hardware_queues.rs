@@ -18,7 +18,7 @@ impl HardwareQueues for Liar {
         self.queues().destroy_hw_context(context);
     }
 
-    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue<'_>) -> Result<KmdQueue, DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
         self.queues().create_hw_queue(host, create)
     }

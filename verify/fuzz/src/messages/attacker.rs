@@ -205,7 +205,7 @@ impl Attacker {
             }
             12 => {
                 let flags = QueueFlags::USER_MODE_SUBMISSION;
-                Call::Queue(QueueCall::CreateHwQueue { context: handle, flags })
+                Call::Queue(QueueCall::CreateHwQueue { context: handle, flags, private_data: Vec::new() })
             }
             13 => Call::Queue(QueueCall::ConnectDoorbell { doorbell: handle }),
             10 => Call::Priority(PriorityCall::GetProcessSchedulingPriorityClass { adapter: handle }),

@@ -2,6 +2,7 @@
 //! before the checkers look, a sabotaged driver behind them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use ddi::{
     AllocationListEntry, ContextInfo, CreateContext, DriverStatus, Host, Interrupt, KmdContext, Notify, PacketCaps,
@@ -10,6 +11,7 @@ use ddi::{
 };
 use wddm_types::{NodeId, SegmentId};
 
+use super::folds::{Folding, Folds};
 use super::{CONTRACT, Watched};
 use crate::check::packets::Handed;
 use crate::check::{Shared, shared};
@@ -25,6 +27,8 @@ pub struct Tampering {
     /// A packet that is handed over behind the next one.
     late: Option<Late>,
     nodes: BTreeMap<u16, Reports>,
+    /// In worlds where it is late with interrupts of fences.
+    pub(super) folds: Option<Arc<Folds>>,
 }
 
 /// What a node's driver has told, and what of it the kernel was not told.
@@ -101,7 +105,12 @@ impl Watched {
     /// The interrupts of a driver, seen by the checkers and then, perhaps not as they were, by the kernel.
     pub(super) fn interrupts(&mut self, notify: &mut dyn Notify) -> bool {
         let Watched { inner, ledger, sabotage, tampering, .. } = self;
-        inner.interrupt_routine(&mut Heard { notify, ledger, sabotage: *sabotage, tampering })
+        let folds = tampering.folds.clone();
+        let mut heard = Heard { notify, ledger, sabotage: *sabotage, tampering };
+        match folds {
+            Some(folds) => inner.interrupt_routine(&mut Folding { folds: &folds, notify: &mut heard }),
+            None => inner.interrupt_routine(&mut heard),
+        }
     }
 }
 

@@ -19,9 +19,10 @@ impl HardwareQueues for Watched {
         self.queues().destroy_hw_context(context);
     }
 
-    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue) -> Result<KmdQueue, DriverStatus> {
+    fn create_hw_queue(&mut self, host: &mut dyn Host, create: CreateHwQueue<'_>) -> Result<KmdQueue, DriverStatus> {
+        let (context, fence) = (create.context, create.progress.fence);
         let queue = self.queues().create_hw_queue(host, create)?;
-        self.see(CONTRACT, |ledger| ledger.contract.create_queue(queue, create.context, create.progress.fence));
+        self.see(CONTRACT, |ledger| ledger.contract.create_queue(queue, context, fence));
         Ok(queue)
     }
 

@@ -1,6 +1,6 @@
 //! The life of a cross-adapter fence: opens and names on several adapters, who goes first, what is lost with whom.
 
-use ddi::{PowerState, UpdateCurrentFlags};
+use ddi::{Interrupt, PowerState, UpdateCurrentFlags};
 use kmt_calls::DeviceState;
 use wddm_types::GpuVa;
 
@@ -13,6 +13,41 @@ const TWO: [&str; 2] = ["integrated", "discrete-4k"];
 fn lives(world: &World, adapter: usize) -> Vec<FenceStep> {
     let steps = std::mem::take(&mut *world.told[adapter].lock().unwrap());
     steps.into_iter().filter(|step| !matches!(step, FenceStep::Monitored(_) | FenceStep::Current(..))).collect()
+}
+
+/// A process looks at CurrentValue, sees that its engine is done and closes the fence: the driver, whose fence has gone, names it in no
+/// interrupt any more.
+#[test]
+fn who_closes_it_behind_a_signal_takes_no_waiter_of_another_adapter_along() {
+    // spec: sync §3.4, sync §3.12
+    // Without the cap a driver names a fence that somebody else has open there.
+    for (profile, only_one) in [("discrete-4k", true), ("optimized-fences", true), ("optimized-fences", false)] {
+        for wait in [By::Gpu, By::Cpu] {
+            let world = World::with(VIRTUAL, &["integrated", profile], |adapter, whims| {
+                whims.say = Box::new(move |interrupt, notify| {
+                    if adapter != 1 || !matches!(interrupt, Interrupt::NativeFenceSignaled { .. }) {
+                        notify.interrupt(interrupt);
+                    }
+                });
+            });
+            let mut dgpu = Side::new(&world, 1, |gpu| native(gpu.device(), FenceFlags::empty()));
+            let name = named(&dgpu.fence);
+            // Somebody else may have it open there.
+            let other = (!only_one).then(|| Side::new(&world, 1, |gpu| opened(gpu, &name)));
+            let mut igpu = Side::new(&world, 0, |gpu| opened(gpu, &name));
+            let mut waiting = igpu.wait(&world, wait, 10);
+            world.drain();
+            dgpu.signal(By::Gpu, 10);
+            world.drain();
+            assert!(!igpu.has_gone_on(&world, &mut waiting, 10), "the driver has told nothing yet");
+            let Side { fence, gpu, .. } = &mut dgpu;
+            let own = gpu.device().create_monitored_fence(FenceFlags::empty(), 0).expect("a fence");
+            drop(std::mem::replace(fence, own));
+            world.drain();
+            assert!(igpu.has_gone_on(&world, &mut waiting, 10), "{profile}, {wait:?}, alone: {only_one}");
+            drop(other);
+        }
+    }
 }
 
 #[test]

@@ -193,6 +193,28 @@ fn an_interrupt_that_names_queues_is_news_of_their_fences() {
     }
 }
 
+/// GPU addresses are a process's: what one of its devices has open the queues of another signal.
+#[test]
+fn an_interrupt_that_names_queues_is_news_of_what_other_devices_of_their_process_have() {
+    // spec: sync §3.12, sync §3.15
+    for wait in [By::Gpu, By::Cpu] {
+        let world = World::new(crate::world::VIRTUAL, &["integrated", "optimized-fences"]);
+        let link = ProcessLink::new(Arc::clone(&world.host));
+        let (has_it, signals) = (gpu_on(&world.host, &link, 1), gpu_on(&world.host, &link, 1));
+        let fence = native(has_it.device(), FenceFlags::empty());
+        let name = named(&fence);
+        let mut igpu = Side::new(&world, 0, |gpu| opened(gpu, &name));
+        let mut stream = Stream::create(&signals, NODE, StreamConfig::default()).expect("a stream");
+        let mut waiting = igpu.wait(&world, wait, 10);
+        world.drain();
+        let mut commands = Commands::new();
+        commands.signal(&fence, 10);
+        stream.submit(&signals, &[], &commands).expect("a submission");
+        world.drain();
+        assert!(igpu.has_gone_on(&world, &mut waiting, 10), "{wait:?}");
+    }
+}
+
 #[test]
 fn an_interrupt_that_names_no_fence_is_news_of_any() {
     // spec: sync §3.10, sync §3.12

@@ -153,7 +153,8 @@ fn private_data_of_a_doorbell_have_a_limit() {
     let device = client.gpu.device().handle();
     let made = call(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() });
     let Ok(Reply::Handle(context)) = made else { panic!("no context: {made:?}") };
-    let made = call(QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION });
+    let made =
+        call(QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION, private_data: Vec::new() });
     let Ok(Reply::HwQueue(queue)) = made else { panic!("no queue: {made:?}") };
     let (queue, ring_va, ring) = (queue.queue, ring.va(), ring.allocation().handle());
     let create = |bytes| call(QueueCall::CreateDoorbell { queue, ring, ring_va, private_data: vec![0xff; bytes] });

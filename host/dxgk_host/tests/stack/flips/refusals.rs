@@ -58,7 +58,7 @@ fn wrong_arguments_are_refused() {
     let call = Call::Display(DisplayCall::Flip { context: hardware.handle(), primary, interval: 1 });
     assert_eq!(status(device.link().call(call)), NtStatus::INVALID_PARAMETER);
     let flags = kmt_calls::QueueFlags::USER_MODE_SUBMISSION;
-    let own = kmt_calls::QueueCall::CreateHwQueue { context: hardware.handle(), flags };
+    let own = kmt_calls::QueueCall::CreateHwQueue { context: hardware.handle(), flags, private_data: Vec::new() };
     let Ok(kmt_calls::Reply::HwQueue(own)) = device.link().call(Call::Queue(own)) else { panic!("a queue") };
     let listed = game.primaries[1].allocation().handle();
     let call = Call::Display(DisplayCall::FlipOnHwQueue { queue: own.queue, primary: listed, interval: 1 });

@@ -146,7 +146,7 @@ fn a_device_that_comes_meanwhile_stands_still_too() {
         } else {
             let create = QueueCall::CreateHwContext { device, node: COPY, private_data: Vec::new() };
             let Ok(Reply::Handle(context)) = call(Call::Queue(create)) else { panic!("a context") };
-            let create = QueueCall::CreateHwQueue { context, flags: QueueFlags::empty() };
+            let create = QueueCall::CreateHwQueue { context, flags: QueueFlags::empty(), private_data: Vec::new() };
             let Ok(Reply::HwQueue(created)) = call(Call::Queue(create)) else { panic!("a queue") };
             let submit = QueueCall::SubmitCommandToHwQueue {
                 queue: created.queue,

@@ -35,7 +35,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::UnregisterNotification { registration: handle },
         Call::Queue(QueueCall::DestroyHwContext { context: handle }),
         Call::Packet(PacketCall::DestroyContext { context: handle }),
-        Call::Queue(QueueCall::CreateHwQueue { context: handle, flags: QueueFlags::empty() }),
+        Call::Queue(QueueCall::CreateHwQueue { context: handle, flags: QueueFlags::empty(), private_data: Vec::new() }),
         Call::Queue(QueueCall::DestroyHwQueue { queue: handle }),
         Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue: handle, points: Vec::new() }),
         Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue {

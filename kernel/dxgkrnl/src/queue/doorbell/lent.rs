@@ -54,7 +54,7 @@ mod tests {
     use ddi::KmdDoorbell;
     use kmt_calls::DoorbellAddress;
     use shared_words::Memory;
-    use wddm_types::{ProcessId, WordAddress};
+    use wddm_types::{GpuVa, ProcessId, WordAddress};
 
     use super::*;
     use crate::doorbell_page::DoorbellPages;
@@ -105,6 +105,7 @@ mod tests {
             doorbells.insert(Doorbell {
                 queue: 10 + index,
                 kmd: KmdDoorbell(index),
+                ring: (GpuVa::NULL, 0),
                 address: DoorbellAddress(index),
                 last_queued: WordAddress(64),
                 status: WordAddress(STATUS[index as usize]),

@@ -12,7 +12,7 @@ impl Process {
             Op::Queue { queue } => {
                 let queue = &self.queues[*queue];
                 let flags = if queue.user { QueueFlags::USER_MODE_SUBMISSION } else { QueueFlags::empty() };
-                Call::Queue(QueueCall::CreateHwQueue { context: queue.context, flags })
+                Call::Queue(QueueCall::CreateHwQueue { context: queue.context, flags, private_data: Vec::new() })
             }
             Op::Doorbell { queue } => {
                 let ring = self.surface(self.queues[*queue].memory);

@@ -44,7 +44,10 @@ impl Process {
             ),
             7 => {
                 let flags = QueueFlags::from_bits_retain(1 << 20);
-                (Call::Queue(QueueCall::CreateHwQueue { context, flags }), "reserved flags of a queue")
+                (
+                    Call::Queue(QueueCall::CreateHwQueue { context, flags, private_data: Vec::new() }),
+                    "reserved flags of a queue",
+                )
             }
             8 => (
                 Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(99), private_data: vec![] }),
