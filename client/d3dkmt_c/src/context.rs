@@ -66,9 +66,7 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
     if arguments.BroadcastContextCount != 0 {
         return Err(not_supported("one buffer for several contexts"));
     }
-    if arguments.PrivateDriverDataSize != 0 {
-        return Err(not_supported("private data of a submission"));
-    }
+    let private_data = caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?;
     let context = arguments.Anonymous.hContext();
     let known = caller.process.buffers();
     let buffers = known.get(&context).ok_or_else(|| invalid("no context of this process that is patched"))?;
@@ -100,6 +98,7 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
         command: words[(start / 8) as usize..].to_vec(),
         allocation_list: allocations.iter().map(listed).collect(),
         patch_location_list: patches.iter().map(patched).collect(),
+        private_data,
     });
     arguments.QueuedBufferCount = expect_reply!(caller.process.call(call)?, Reply::Queued(queued) => queued);
     Ok(NtStatus::SUCCESS)
@@ -130,8 +129,8 @@ pub fn submit_command(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMAND) -> 
     if arguments.Flags.Value != 0 || arguments.PresentHistoryToken != 0 {
         return Err(not_supported("submissions that present or draw nothing"));
     }
-    if arguments.PrivateDriverDataSize != 0 || arguments.NumHistoryBuffers != 0 {
-        return Err(not_supported("private data and history buffers of a submission"));
+    if arguments.NumHistoryBuffers != 0 {
+        return Err(not_supported("history buffers of a submission"));
     }
     match arguments.BroadcastContextCount {
         1 => {}
@@ -145,6 +144,7 @@ pub fn submit_command(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMAND) -> 
         commands: GpuVa(arguments.Commands),
         command_bytes: arguments.CommandLength,
         written_primaries: primaries.iter().copied().map(RawHandle).collect(),
+        private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     }))?;
     Ok(NtStatus::SUCCESS)
 }

@@ -61,15 +61,13 @@ pub fn destroy_hw_queue(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYHWQUEUE) 
 
 // spec: sync §2.5
 pub fn submit_command_to_hw_queue(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMANDTOHWQUEUE) -> Answer {
-    if arguments.PrivateDriverDataSize != 0 {
-        return Err(not_supported("private data of a submission"));
-    }
     caller.process.call(Call::Queue(QueueCall::SubmitCommandToHwQueue {
         queue: RawHandle(arguments.hHwQueue),
         progress_value: arguments.HwQueueProgressFenceId,
         buffer: GpuVa(arguments.CommandBuffer),
         buffer_bytes: arguments.CommandLength,
         written_primaries: handles(caller, arguments.WrittenPrimaries, arguments.NumPrimaries)?,
+        private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     }))?;
     Ok(NtStatus::SUCCESS)
 }

@@ -34,6 +34,7 @@ pub mod pattern;
 pub mod private_call;
 pub mod private_data;
 pub mod register;
+pub mod submission_data;
 pub mod tile;
 
 pub use command::{Command, DecodeError, FenceCommand, LogSlot};

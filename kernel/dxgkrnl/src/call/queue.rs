@@ -9,7 +9,7 @@ use crate::fence::PointUse;
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
-use crate::queue::NewDoorbell;
+use crate::queue::{Command, NewDoorbell};
 
 impl Turn<'_> {
     pub(super) fn on_queue(
@@ -95,13 +95,21 @@ impl Turn<'_> {
                 self.adapters[index as usize].notify_work_submission(cx, number);
                 done(Reply::Done)
             }
-            QueueCall::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, written_primaries } => {
+            QueueCall::SubmitCommandToHwQueue {
+                queue,
+                progress_value,
+                buffer,
+                buffer_bytes,
+                written_primaries,
+                private_data,
+            } => {
                 let (index, number) = self.live_queue(queue, touched)?;
                 // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
                 let device = self.adapters[index as usize].queues[number].device;
                 let primaries = self.primaries(index, device, &written_primaries)?;
                 let adapter = &mut self.adapters[index as usize];
-                adapter.submit_command(cx, number, progress_value, buffer, buffer_bytes, primaries)?;
+                let command = Command { progress_value, buffer, buffer_bytes, private_data };
+                adapter.submit_command(cx, number, command, primaries)?;
                 done(Reply::Done)
             }
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
