@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use kmt_calls::{Call, Refusal, Reply};
 use kmt_link::Link;
-use shared_words::{ReadOnlyView, ReadOnlyWord};
-use wddm_types::{RawHandle, WordAddress};
+use shared_words::{Lineage, ReadOnlyView, ReadOnlyWord};
+use wddm_types::{NtStatus, RawHandle, WordAddress};
 
 use crate::buffer::ContextBuffers;
 use crate::doorbell::RungByHand;
 use crate::notification::Notifications;
-use crate::refusal::unsuccessful;
+use crate::refusal::{refuse, unsuccessful};
 
 /// How a program comes to its kernel.
 pub type OpenLink = fn() -> Result<Arc<dyn Link>, Refusal>;
@@ -31,7 +31,7 @@ impl Session {
 
     pub(crate) fn process(&self) -> Result<&Process, Refusal> {
         if let Some(process) = self.process.get() {
-            return Ok(process);
+            return if process.lineage.is_here() { Ok(process) } else { Err(forked()) };
         }
         // Two first calls may open a link each; one of them is dropped, and with it a process that has done nothing.
         let link = (self.open)()?;
@@ -39,10 +39,18 @@ impl Session {
     }
 }
 
+/// What a child gets of a process that had come to its kernel.
+fn forked() -> Refusal {
+    let reason = "this process was forked from one that the kernel knows, and is another; it comes to the kernel as a program of its own (exec), or if its parent has made no call before the fork";
+    refuse(NtStatus::NOT_SUPPORTED, reason)
+}
+
 /// The process as its kernel knows it. What is kept here is what C says by pointers, and kinds of objects that C does not name; all else
 /// is the kernel's.
 pub struct Process {
     link: Arc<dyn Link>,
+    /// Which process it is: its children are others.
+    lineage: Lineage,
     /// The words that the program may look at, once it has been given one.
     words: OnceLock<ReadOnlyView>,
     /// The same where its kernel is in another process: words that must stay where they are.
@@ -62,6 +70,7 @@ impl Process {
         let notifications = Arc::new(Notifications::default());
         Process {
             link,
+            lineage: Lineage::here(),
             words: OnceLock::new(),
             received: Mutex::default(),
             buffers: Mutex::default(),

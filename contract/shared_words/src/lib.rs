@@ -17,6 +17,7 @@ mod asymmetric;
 pub mod doorbell;
 mod faults;
 pub mod fence;
+mod lineage;
 pub mod log;
 mod memory;
 pub mod peer;
@@ -27,6 +28,7 @@ mod word;
 pub use address_range::AddressRange;
 pub use asymmetric::{FrequentBarrier, RareBarrier};
 pub use faults::{HOLDING_REQUESTS, StoresElsewhere};
+pub use lineage::Lineage;
 pub use memory::{
     ClientAccess, ClientPage, DetachedPages, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord,
 };
