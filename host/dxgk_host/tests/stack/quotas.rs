@@ -45,6 +45,9 @@ impl Limited {
 
     /// The refusal of something that would be too much; it has changed nothing.
     fn refused<T>(&self, one_more: impl FnOnce() -> Result<T, Refusal>, parts: &[&str]) {
+        // What earlier calls have left is looked after with the next one.
+        while self.host.step() {}
+        self.gpu.device().state().expect("a state");
         let before = self.host.state_digest();
         let Err(refusal) = one_more() else { panic!("one more than {parts:?}") };
         // spec: memory §9.2, sync §5
