@@ -1,6 +1,8 @@
 //! Calls about allocations, resources and sections (memory §2.7, §2.8, §6.2, §6.7): handles become objects of the caller's,
 //! lists are checked whole before anything changes.
 
+use std::collections::BTreeSet;
+
 use ddi::StandardAllocation;
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocations, CreatedSection, DestroyFlags,
@@ -233,7 +235,10 @@ impl Turn<'_> {
         target: &AllocationTarget,
         flags: DestroyFlags,
     ) -> Result<Answer, Refusal> {
-        let targets = self.targets(index, device, target)?;
+        let targets = match target.resource != RawHandle::NONE && !target.allocations.is_empty() {
+            true => self.resource_with_list(index, device, target)?,
+            false => self.targets(index, device, target)?,
+        };
         let adapter = &self.adapters[index as usize];
         let mut once = targets.numbers.clone();
         once.sort_unstable();
@@ -266,6 +271,20 @@ impl Turn<'_> {
         }
         self.process.handles.remove(target.resource);
         Ok(answer)
+    }
+
+    /// A resource that is destroyed with a list beside it: it goes with all its allocations if the list has none of others.
+    // spec: memory §6.2
+    fn resource_with_list(&self, index: u32, device: u64, target: &AllocationTarget) -> Result<Targets, Refusal> {
+        let whole = AllocationTarget { resource: target.resource, allocations: Vec::new() };
+        let listed = AllocationTarget { resource: RawHandle::NONE, allocations: target.allocations.clone() };
+        let (whole, listed) = (self.targets(index, device, &whole)?, self.targets(index, device, &listed)?);
+        let members: BTreeSet<u64> = whole.numbers.iter().copied().collect();
+        if let Some(at) = listed.numbers.iter().position(|number| !members.contains(number)) {
+            let named = target.allocations[at];
+            return Err(invalid(format!("{named} of the list is no allocation of the resource {}", target.resource)));
+        }
+        Ok(whole)
     }
 
     /// The allocations of a target: either a resource or a list, all of this device.
