@@ -28,7 +28,9 @@ pub fn create_device(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEDEVICE) -
 }
 
 pub fn destroy_device(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYDEVICE) -> Answer {
-    caller.process.call(Call::DestroyDevice { device: RawHandle(arguments.hDevice) })?;
+    let device = RawHandle(arguments.hDevice);
+    caller.process.call(Call::DestroyDevice { device })?;
+    caller.process.program_memory().left(caller, |user| user.device == device);
     Ok(NtStatus::SUCCESS)
 }
 

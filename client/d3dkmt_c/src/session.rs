@@ -12,6 +12,7 @@ use wddm_types::{NtStatus, RawHandle, WordAddress};
 use crate::buffer::ContextBuffers;
 use crate::doorbell::RungByHand;
 use crate::notification::Notifications;
+use crate::program_memory::ProgramMemory;
 use crate::refusal::{refuse, unsuccessful};
 
 /// How a program comes to its kernel.
@@ -57,6 +58,8 @@ pub struct Process {
     received: Mutex<BTreeMap<u64, ReadOnlyWord>>,
     /// What the program writes for contexts that are patched.
     buffers: Mutex<BTreeMap<u32, ContextBuffers>>,
+    /// Memory of the program that allocations lie over.
+    program_memory: Mutex<ProgramMemory>,
     /// Doorbells: what stands at the addresses that the program was given.
     doorbells: Mutex<BTreeMap<RawHandle, RungByHand>>,
     /// Synchronization objects without a word in memory: some structures say their values otherwise.
@@ -74,6 +77,7 @@ impl Process {
             words: OnceLock::new(),
             received: Mutex::default(),
             buffers: Mutex::default(),
+            program_memory: Mutex::default(),
             doorbells: Mutex::default(),
             without_word: Mutex::default(),
             notifications,
@@ -112,6 +116,11 @@ impl Process {
     /// Buffers of contexts that are patched.
     pub fn buffers(&self) -> MutexGuard<'_, BTreeMap<u32, ContextBuffers>> {
         lock(&self.buffers)
+    }
+
+    /// Memory of the program that allocations lie over.
+    pub fn program_memory(&self) -> MutexGuard<'_, ProgramMemory> {
+        lock(&self.program_memory)
     }
 
     /// Doorbells, by handle.

@@ -21,6 +21,7 @@ mod lineage;
 pub mod log;
 mod memory;
 pub mod peer;
+mod program_pages;
 mod read_only_view;
 pub mod scheduling_log;
 mod word;
@@ -32,5 +33,6 @@ pub use lineage::Lineage;
 pub use memory::{
     ClientAccess, ClientPage, DetachedPages, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord,
 };
+pub use program_pages::{ProgramError, ProgramPages};
 pub use read_only_view::ReadOnlyView;
 pub use word::{Barrier, HardwareBarrier, Word};

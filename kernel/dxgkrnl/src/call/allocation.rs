@@ -67,8 +67,24 @@ impl Turn<'_> {
                 info.keyed_mutex_data_bytes = with.map_or(0, |(mutex, _)| self.keyed_mutexes.data_bytes(mutex));
                 done(Reply::ResourceInfo(info))
             }
+            Call::DescribeAllocations { device, allocations, resource } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let known = match resource.resource {
+                    RawHandle::NONE => None,
+                    handle => Some(self.resource_of(index, device, handle)?),
+                };
+                let adapter = &mut self.adapters[index as usize];
+                done(Reply::AllocationSizes(adapter.describe_allocations(&allocations, &resource, known)?))
+            }
+            Call::SectionInUse { section } => {
+                let number = self.section(section)?;
+                done(Reply::InUse(self.sections.get(number).is_some_and(|section| section.users() > 1)))
+            }
             Call::CreateSection { adapter, size_bytes } => {
-                let index = self.adapter(adapter)?;
+                let index = match self.process.handles.get(adapter) {
+                    Some(Object::Device(index, _)) => *index,
+                    _ => self.adapter(adapter)?,
+                };
                 self.adapters[index as usize].running()?;
                 let created = self.create_section(cx, index, size_bytes);
                 created.map_err(|why| self.not_created(index, why, || Call::CreateSection { adapter, size_bytes }))

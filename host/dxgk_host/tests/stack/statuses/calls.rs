@@ -29,6 +29,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::CreateDevice { adapter: handle },
         Call::CreateSection { adapter: handle, size_bytes: 4096 },
         Call::CloseSection { section: handle },
+        Call::SectionInUse { section: handle },
         Call::DestroyDevice { device: handle },
         Call::GetDeviceState { device: handle },
         Call::DestroyPagingQueue { queue: handle },
