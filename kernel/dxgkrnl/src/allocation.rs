@@ -244,7 +244,8 @@ impl Adapter {
             }
             wanted.push((info, origin));
         }
-        self.vidmm.check_allocations(&wanted).map_err(|error| from_allocation(&error))?;
+        let checked = self.vidmm.check_allocations(&wanted);
+        checked.map_err(|error| self.told_apart(from_allocation(&error), wanted.iter().map(|(info, _)| info)))?;
         let fresh = || wanted.iter().filter(|(_, origin)| origin.existing.is_none());
         // What VidMm has checked it rounds to pages.
         let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
@@ -265,7 +266,7 @@ impl Adapter {
                 }
                 Err(error) => {
                     self.unplace(&mut placed);
-                    return Err(from_allocation(&error));
+                    return Err(self.told_apart(from_allocation(&error), infos.iter()));
                 }
             }
         }

@@ -1,11 +1,13 @@
-//! Allocations and the memory that there is for them: how large one over memory of the program must be, and where it may lie.
+//! Allocations and the memory that there is for them: how large one over memory of the program must be, where it may lie, and what a
+//! creation is told that finds none.
 
 use ddi::KmdAllocation;
 use kmt_calls::{AllocationRequest, Refusal, ResourceRequest};
-use wddm_types::{PAGE_BYTES, SegmentId, SegmentSet};
+use wddm_types::{NtStatus, PAGE_BYTES, SegmentId, SegmentSet};
 
 use crate::adapter::Adapter;
 use crate::refusal::invalid;
+use crate::scarcity::{Lack, NotCreated};
 
 impl Adapter {
     /// How large the allocations would be that a creation asks for: the driver says, and keeps none. What lies over memory that
@@ -48,5 +50,29 @@ impl Adapter {
         }
         info.read_segments = only(info.read_segments);
         Ok(())
+    }
+
+    /// Scarcity as a user-mode driver can tell it apart: of what may lie in video memory it hears whether there is memory for it once
+    /// others have gone, for then it has its queues run empty and asks again.
+    // spec: memory §9.2, memory §9.3
+    pub(super) fn told_apart<'a>(
+        &self,
+        why: NotCreated,
+        mut infos: impl Iterator<Item = &'a ddi::AllocationInfo>,
+    ) -> NotCreated {
+        let segments = self.vidmm.segments();
+        let is_memory = |id: SegmentId| {
+            segments.get(usize::from(id.0).wrapping_sub(1)).is_some_and(|segment| !segment.is_aperture())
+        };
+        match why {
+            NotCreated::Lacks(Lack::Pages(wanted), refusal)
+                if wanted <= self.vidmm.backing_pages_max()
+                    && infos.any(|info| info.supported_segments.iter().any(is_memory)) =>
+            {
+                let status = NtStatus::GRAPHICS_NO_VIDEO_MEMORY;
+                NotCreated::Lacks(Lack::Pages(wanted), Refusal { status, ..refusal })
+            }
+            why => why,
+        }
     }
 }
