@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use d3dkmt::{Context, VirtualContext};
 use ddi::{PacketScheduling, Render};
-use dxgk_host::{Host, HostConfig};
+use dxgk_host::Host;
 use kmt_calls::{Call, PacketCall};
 use kmt_link::Link;
 use wddm_types::{GpuVa, NtStatus};
