@@ -16,13 +16,19 @@ pub fn node(number: u32) -> Result<NodeId, Refusal> {
     u16::try_from(number).map(NodeId).map_err(|_| invalid(format!("no node has the number {number}")))
 }
 
+/// Flags of a context, with what its device asked for.
+fn flags(caller: &Caller<'_>, device: D3DKMT_HANDLE, value: u32) -> ContextFlags {
+    let flags = ContextFlags::from_bits_retain(value);
+    if caller.process.is_timeless(device) { flags | ContextFlags::DISABLE_GPU_TIMEOUT } else { flags }
+}
+
 /// A context for buffers with lists; the buffer and the lists are the library's, and the caller writes into them.
 pub fn create_context(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATECONTEXT) -> Answer {
     let call = Call::Packet(PacketCall::CreateContext {
         device: RawHandle(arguments.hDevice),
         node: node(arguments.NodeOrdinal)?,
         engine_affinity: arguments.EngineAffinity,
-        flags: ContextFlags::from_bits_retain(arguments.Flags.Value),
+        flags: flags(caller, arguments.hDevice, arguments.Flags.Value),
         private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     });
     let created = expect_reply!(caller.process.call(call)?, Reply::Context(created) => created);
@@ -44,7 +50,7 @@ pub fn create_context_virtual(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATE
         device: RawHandle(arguments.hDevice),
         node: node(arguments.NodeOrdinal)?,
         engine_affinity: arguments.EngineAffinity,
-        flags: ContextFlags::from_bits_retain(arguments.Flags.Value),
+        flags: flags(caller, arguments.hDevice, arguments.Flags.Value),
         private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     });
     arguments.hContext = expect_reply!(caller.process.call(call)?, Reply::Handle(context) => context.0);
@@ -66,6 +72,9 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
     if arguments.BroadcastContextCount != 0 {
         return Err(not_supported("one buffer for several contexts"));
     }
+    if arguments.PresentHistoryToken != 0 {
+        return Err(not_supported("a buffer that redirects a present"));
+    }
     let private_data = caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?;
     let context = arguments.Anonymous.hContext();
     let known = caller.process.buffers();
@@ -84,6 +93,7 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
     let words = caller.array(buffers.commands.place().cast_const(), end / 8)?;
     let allocations = caller.array(buffers.allocations.place().cast_const(), arguments.AllocationCount)?;
     let patches = caller.array(buffers.patches.place().cast_const(), arguments.PatchLocationCount)?;
+    arguments.NewCommandBuffer = 0;
     arguments.pNewCommandBuffer = buffers.commands.place().cast();
     // CAST: the sizes came as numbers of 32 bits.
     arguments.NewCommandBufferSize = (buffers.commands.entries() * 8) as u32;

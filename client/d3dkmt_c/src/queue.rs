@@ -24,6 +24,7 @@ pub fn create_hw_context(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEHWCON
         private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     });
     arguments.hHwContext = expect_reply!(caller.process.call(call)?, Reply::Handle(context) => context.0);
+    caller.process.note_timeless(arguments.hHwContext, caller.process.is_timeless(arguments.hDevice));
     Ok(NtStatus::SUCCESS)
 }
 
@@ -40,7 +41,10 @@ pub fn create_hw_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEHWQUEUE
     }
     let call = Call::Queue(QueueCall::CreateHwQueue {
         context: RawHandle(arguments.hHwContext),
-        flags: QueueFlags::from_bits_retain(arguments.Flags.Value),
+        flags: match caller.process.is_timeless(arguments.hHwContext) {
+            true => QueueFlags::from_bits_retain(arguments.Flags.Value) | QueueFlags::DISABLE_GPU_TIMEOUT,
+            false => QueueFlags::from_bits_retain(arguments.Flags.Value),
+        },
     });
     let created = expect_reply!(caller.process.call(call)?, Reply::HwQueue(created) => created);
     let CreatedFence { fence, current, current_va, current_cpu_va, .. } = created.progress;

@@ -64,6 +64,8 @@ pub struct Process {
     doorbells: Mutex<BTreeMap<RawHandle, RungByHand>>,
     /// Synchronization objects without a word in memory: some structures say their values otherwise.
     without_word: Mutex<BTreeSet<RawHandle>>,
+    /// Devices whose work no timeout ends (`DisableGpuTimeout`), and their hardware contexts.
+    timeless: Mutex<BTreeSet<u32>>,
     /// Who is told of trims.
     pub notifications: Arc<Notifications>,
 }
@@ -80,6 +82,7 @@ impl Process {
             program_memory: Mutex::default(),
             doorbells: Mutex::default(),
             without_word: Mutex::default(),
+            timeless: Mutex::default(),
             notifications,
         }
     }
@@ -136,6 +139,21 @@ impl Process {
     /// A new handle is that of a fence with a word; an object that had the handle before is gone.
     pub fn has_word(&self, fence: RawHandle) {
         lock(&self.without_word).remove(&fence);
+    }
+
+    /// A new handle is that of a device, or a hardware context, whose work no timeout ends, or of one whose work one may end.
+    pub fn note_timeless(&self, handle: u32, timeless: bool) {
+        let mut known = lock(&self.timeless);
+        if timeless {
+            known.insert(handle)
+        } else {
+            known.remove(&handle)
+        };
+    }
+
+    /// Whether no timeout ends the work of a device or a hardware context.
+    pub fn is_timeless(&self, handle: u32) -> bool {
+        lock(&self.timeless).contains(&handle)
     }
 
     /// Whether a synchronization object has no word in memory.

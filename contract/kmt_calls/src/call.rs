@@ -333,6 +333,8 @@ pub enum Call {
     },
     /// `D3DKMTRegisterTrimNotification` → `Handle`: trims of this device are told from now on.
     RegisterTrimNotification {
+        /// The adapter that the caller takes it for; `None`: it does not say.
+        adapter: Option<Luid>,
         /// The device.
         device: RawHandle,
     },

@@ -301,7 +301,7 @@ fn a_full_handle_table_makes_nothing() {
         Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() }),
         Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }),
         Call::Queue(QueueCall::CreateHwQueue { context, flags: kmt_calls::QueueFlags::empty() }),
-        Call::RegisterTrimNotification { device },
+        Call::RegisterTrimNotification { adapter: None, device },
         Call::CreateDevice { adapter: raw.adapter },
     ];
     let before = host.state_digest();
