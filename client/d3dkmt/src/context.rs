@@ -57,8 +57,13 @@ impl Context {
         allocation_list: Vec<AllocationListItem>,
         patch_location_list: Vec<PatchLocationItem>,
     ) -> Result<u32, Refusal> {
-        let call =
-            Call::Packet(PacketCall::Render { context: self.handle(), command, allocation_list, patch_location_list });
+        let call = Call::Packet(PacketCall::Render {
+            context: self.handle(),
+            command,
+            allocation_list,
+            patch_location_list,
+            private_data: Vec::new(),
+        });
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
     }
 
@@ -141,6 +146,7 @@ impl VirtualContext {
             commands,
             command_bytes,
             written_primaries,
+            private_data: Vec::new(),
         });
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Queued(queued) => queued))
     }

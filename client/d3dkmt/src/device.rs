@@ -123,7 +123,7 @@ impl Device {
     /// # Errors
     /// When the device is in error.
     pub fn register_trim(&self) -> Result<Registration, Refusal> {
-        self.register(Call::RegisterTrimNotification { device: self.handle() })
+        self.register(Call::RegisterTrimNotification { adapter: None, device: self.handle() })
     }
 
     /// `D3DKMTRegisterBudgetChangeNotification`: the same for the process's budgets.

@@ -112,6 +112,7 @@ impl KernelQueue {
             buffer,
             buffer_bytes,
             written_primaries,
+            private_data: Vec::new(),
         });
         self.owned.link.call(call).map(drop)
     }

@@ -5,11 +5,12 @@ use kmt_calls::{
     AllocationInfoFlags, AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocation,
     DestroyFlags, Refusal, Reply, ResourceRequest, SectionRange,
 };
-use wddm_types::{NtStatus, RawHandle};
+use wddm_types::{NtStatus, PAGE_BYTES, RawHandle};
 
 use crate::border::{Answer, Caller, Room};
 use crate::handle::{event_or_section, handles};
-use crate::refusal::{expect_reply, invalid, not_supported};
+use crate::program_memory::{Given, give};
+use crate::refusal::{expect_reply, invalid};
 
 /// `D3DKMTCreateAllocation`: descriptions of the first form.
 pub fn create_allocation(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEALLOCATION) -> Answer {
@@ -73,9 +74,6 @@ fn create(
     descriptions: Vec<Description>,
 ) -> Result<Vec<CreatedAllocation>, Refusal> {
     let flags = CreateAllocationFlags::from_bits_retain(arguments.Flags.Value);
-    if flags.contains(CreateAllocationFlags::EXISTING_SYS_MEM) {
-        return Err(not_supported("allocations over memory of the program: a section is memory that both reach"));
-    }
     let (private_data, size_bytes) = described(caller, arguments, flags)?;
     let mut answers: Vec<Room<'_, u8>> = Vec::with_capacity(descriptions.len());
     let mut allocations = Vec::with_capacity(descriptions.len());
@@ -96,14 +94,23 @@ fn create(
         });
         answers.push(caller.room(description.private_data.cast(), size)?);
     }
-    let resource = ResourceRequest {
+    let device = RawHandle(arguments.hDevice);
+    let mut resource = ResourceRequest {
         resource: RawHandle(arguments.hResource),
         flags,
         private_data,
         runtime_data: caller.bytes(arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize)?,
     };
-    let call = Call::CreateAllocation { device: RawHandle(arguments.hDevice), allocations, resource };
-    let created = expect_reply!(caller.process.call(call)?, Reply::Allocations(created) => created);
+    let given = program_memory(caller, device, &descriptions, &mut allocations, &mut resource, size_bytes)?;
+    let call = Call::CreateAllocation { device, allocations, resource };
+    let created =
+        caller.process.call(call).and_then(|reply| Ok(expect_reply!(reply, Reply::Allocations(created) => created)));
+    let mut created = created.inspect_err(|_| given.abandon(caller))?;
+    given.entered(caller, device, &created);
+    if !flags.contains(CreateAllocationFlags::EXISTING_SECTION) {
+        // Which section stands behind its memory the program does not know.
+        created.flags -= CreateAllocationFlags::EXISTING_SECTION;
+    }
     arguments.hResource = created.resource.0;
     arguments.hGlobalShare = created.global_share.0;
     arguments.Flags.Value = created.flags.bits();
@@ -114,6 +121,51 @@ fn create(
         }
     }
     Ok(created.allocations)
+}
+
+/// Gives the memory of the program that descriptions name (`pSystemMem`): their requests lie over it then. An existing heap is as large
+/// as its description says, anything else as its driver makes it.
+// spec: memory §2.7
+fn program_memory(
+    caller: &Caller<'_>,
+    device: RawHandle,
+    descriptions: &[Description],
+    requests: &mut [AllocationRequest],
+    resource: &mut ResourceRequest,
+    heap_bytes: u64,
+) -> Result<Given, Refusal> {
+    use CreateAllocationFlags as F;
+    if resource.flags.contains(F::EXISTING_SECTION) {
+        return Ok(Given::default());
+    }
+    let named: Vec<bool> = descriptions.iter().map(|description| !description.existing.is_null()).collect();
+    let heap = resource.flags.contains(F::EXISTING_SYS_MEM);
+    if heap && !named.iter().all(|named| *named) {
+        return Err(invalid("ExistingSysMem, and no memory of the program (pSystemMem is NULL)"));
+    }
+    if !named.contains(&true) {
+        return Ok(Given::default());
+    }
+    if !heap && named.contains(&false) {
+        return Err(invalid("some allocations of the call name memory of the program (pSystemMem), others none"));
+    }
+    let sizes = match heap && resource.flags.contains(F::STANDARD_ALLOCATION) {
+        true => vec![heap_bytes; descriptions.len()],
+        false => {
+            let (allocations, resource) = (requests.to_vec(), resource.clone());
+            let call = Call::DescribeAllocations { device, allocations, resource };
+            expect_reply!(caller.process.call(call)?, Reply::AllocationSizes(sizes) => sizes)
+        }
+    };
+    let places = descriptions.iter().map(|description| description.existing as u64).zip(sizes);
+    let (given, ranges) = give(caller, device, places)?;
+    for (request, range) in requests.iter_mut().zip(ranges) {
+        request.existing = Some(range);
+    }
+    if !heap {
+        resource.flags |= F::EXISTING_SECTION;
+    }
+    Ok(given)
 }
 
 /// What is said about the whole call: the driver's blob, or the size of a standard allocation.
@@ -130,7 +182,16 @@ fn described(
     if standard.Type != D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP || standard.Flags != 0 {
         return Err(invalid("a standard allocation is over a heap that exists, without flags"));
     }
-    Ok((Vec::new(), standard.ExistingHeapData.Size as u64))
+    // Its place is that of the description, whose size some callers say there.
+    let sizes = [0, size_of::<D3DKMT_CREATESTANDARDALLOCATION>()];
+    if !sizes.contains(&(arguments.PrivateDriverDataSize as usize)) {
+        return Err(invalid("private data of the call where the description of a standard allocation stands"));
+    }
+    let size_bytes = standard.ExistingHeapData.Size as u64;
+    if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
+        return Err(invalid(format!("a heap of {size_bytes:#x} bytes is no multiple of the page")));
+    }
+    Ok((Vec::new(), size_bytes))
 }
 
 /// A resource, or a list.
@@ -151,6 +212,11 @@ pub fn destroy_allocation2(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYALLOCA
         target: target(caller, hResource, phAllocationList, AllocationCount)?,
         flags: DestroyFlags::from_bits_retain(Flags.Value),
     })?;
+    let list = handles(caller, phAllocationList, AllocationCount)?;
+    caller.process.program_memory().left(caller, |user| {
+        user.device == RawHandle(hDevice)
+            && (hResource != 0 && user.resource == RawHandle(hResource) || list.contains(&user.allocation))
+    });
     Ok(NtStatus::SUCCESS)
 }
 

@@ -7,8 +7,10 @@
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 
 use kmt_calls::Refusal;
+use shared_words::{AddressRange, ProgramError, ProgramPages};
 use wddm_types::NtStatus;
 
 use crate::refusal::{invalid, not_supported};
@@ -126,6 +128,24 @@ impl Caller<'_> {
     pub(crate) fn room<T: Copy>(&self, pointer: *mut T, count: u32) -> Result<Room<'_, T>, Refusal> {
         let count = self.place(pointer.cast_const(), count)?;
         Ok(Room { pointer, count, _caller: self })
+    }
+
+    /// Puts the pages that `by` shows in place of the program's at this address, with what those hold.
+    pub(crate) fn replace_pages(
+        &self,
+        address: u64,
+        by: &AddressRange,
+        runs: &[u64],
+    ) -> Result<ProgramPages, ProgramError> {
+        let base = NonNull::new(address as *mut u8).ok_or(ProgramError::NotMapped(address))?;
+        // SAFETY: the caller has named the memory as its own to give, and nothing of ours looks at it.
+        unsafe { ProgramPages::replace(base, by, runs) }
+    }
+
+    /// Gives the program pages of its own again.
+    pub(crate) fn restore_pages(&self, pages: &ProgramPages) -> Result<(), ProgramError> {
+        // SAFETY: as of `replace_pages`.
+        unsafe { pages.restore() }.map_err(ProgramError::from)
     }
 
     fn place<T>(&self, pointer: *const T, count: u32) -> Result<usize, Refusal> {

@@ -16,13 +16,19 @@ pub fn node(number: u32) -> Result<NodeId, Refusal> {
     u16::try_from(number).map(NodeId).map_err(|_| invalid(format!("no node has the number {number}")))
 }
 
+/// Flags of a context, with what its device asked for.
+fn flags(caller: &Caller<'_>, device: D3DKMT_HANDLE, value: u32) -> ContextFlags {
+    let flags = ContextFlags::from_bits_retain(value);
+    if caller.process.is_timeless(device) { flags | ContextFlags::DISABLE_GPU_TIMEOUT } else { flags }
+}
+
 /// A context for buffers with lists; the buffer and the lists are the library's, and the caller writes into them.
 pub fn create_context(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATECONTEXT) -> Answer {
     let call = Call::Packet(PacketCall::CreateContext {
         device: RawHandle(arguments.hDevice),
         node: node(arguments.NodeOrdinal)?,
         engine_affinity: arguments.EngineAffinity,
-        flags: ContextFlags::from_bits_retain(arguments.Flags.Value),
+        flags: flags(caller, arguments.hDevice, arguments.Flags.Value),
         private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     });
     let created = expect_reply!(caller.process.call(call)?, Reply::Context(created) => created);
@@ -44,7 +50,7 @@ pub fn create_context_virtual(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATE
         device: RawHandle(arguments.hDevice),
         node: node(arguments.NodeOrdinal)?,
         engine_affinity: arguments.EngineAffinity,
-        flags: ContextFlags::from_bits_retain(arguments.Flags.Value),
+        flags: flags(caller, arguments.hDevice, arguments.Flags.Value),
         private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     });
     arguments.hContext = expect_reply!(caller.process.call(call)?, Reply::Handle(context) => context.0);
@@ -66,9 +72,10 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
     if arguments.BroadcastContextCount != 0 {
         return Err(not_supported("one buffer for several contexts"));
     }
-    if arguments.PrivateDriverDataSize != 0 {
-        return Err(not_supported("private data of a submission"));
+    if arguments.PresentHistoryToken != 0 {
+        return Err(not_supported("a buffer that redirects a present"));
     }
+    let private_data = caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?;
     let context = arguments.Anonymous.hContext();
     let known = caller.process.buffers();
     let buffers = known.get(&context).ok_or_else(|| invalid("no context of this process that is patched"))?;
@@ -86,6 +93,7 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
     let words = caller.array(buffers.commands.place().cast_const(), end / 8)?;
     let allocations = caller.array(buffers.allocations.place().cast_const(), arguments.AllocationCount)?;
     let patches = caller.array(buffers.patches.place().cast_const(), arguments.PatchLocationCount)?;
+    arguments.NewCommandBuffer = 0;
     arguments.pNewCommandBuffer = buffers.commands.place().cast();
     // CAST: the sizes came as numbers of 32 bits.
     arguments.NewCommandBufferSize = (buffers.commands.entries() * 8) as u32;
@@ -100,6 +108,7 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
         command: words[(start / 8) as usize..].to_vec(),
         allocation_list: allocations.iter().map(listed).collect(),
         patch_location_list: patches.iter().map(patched).collect(),
+        private_data,
     });
     arguments.QueuedBufferCount = expect_reply!(caller.process.call(call)?, Reply::Queued(queued) => queued);
     Ok(NtStatus::SUCCESS)
@@ -130,8 +139,8 @@ pub fn submit_command(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMAND) -> 
     if arguments.Flags.Value != 0 || arguments.PresentHistoryToken != 0 {
         return Err(not_supported("submissions that present or draw nothing"));
     }
-    if arguments.PrivateDriverDataSize != 0 || arguments.NumHistoryBuffers != 0 {
-        return Err(not_supported("private data and history buffers of a submission"));
+    if arguments.NumHistoryBuffers != 0 {
+        return Err(not_supported("history buffers of a submission"));
     }
     match arguments.BroadcastContextCount {
         1 => {}
@@ -145,6 +154,7 @@ pub fn submit_command(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMAND) -> 
         commands: GpuVa(arguments.Commands),
         command_bytes: arguments.CommandLength,
         written_primaries: primaries.iter().copied().map(RawHandle).collect(),
+        private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     }))?;
     Ok(NtStatus::SUCCESS)
 }

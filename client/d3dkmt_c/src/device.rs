@@ -18,6 +18,9 @@ pub fn create_device(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEDEVICE) -
     let adapter = RawHandle(arguments.Anonymous.hAdapter());
     arguments.hDevice =
         expect_reply!(caller.process.call(Call::CreateDevice { adapter })?, Reply::Handle(device) => device.0);
+    // What work of the device is exempt from is said of each of its contexts and queues.
+    let timeless = arguments.Flags.Value & D3DKMT_CREATEDEVICEFLAGS::DisableGpuTimeout != 0;
+    caller.process.note_timeless(arguments.hDevice, timeless);
     arguments.pCommandBuffer = std::ptr::null_mut();
     arguments.CommandBufferSize = 0;
     arguments.pAllocationList = std::ptr::null_mut();
@@ -28,7 +31,9 @@ pub fn create_device(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEDEVICE) -
 }
 
 pub fn destroy_device(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYDEVICE) -> Answer {
-    caller.process.call(Call::DestroyDevice { device: RawHandle(arguments.hDevice) })?;
+    let device = RawHandle(arguments.hDevice);
+    caller.process.call(Call::DestroyDevice { device })?;
+    caller.process.program_memory().left(caller, |user| user.device == device);
     Ok(NtStatus::SUCCESS)
 }
 

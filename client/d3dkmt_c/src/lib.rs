@@ -32,6 +32,7 @@ mod keyed_mutex;
 mod lock;
 mod name;
 mod notification;
+mod program_memory;
 mod question;
 mod queue;
 mod refusal;

@@ -12,8 +12,9 @@ use std::thread::{self, ThreadId};
 use d3dkmt_abi::*;
 use kmt_calls::{Call, NotificationKind, Reply, TrimFlags};
 use kmt_link::Link;
-use wddm_types::{NtStatus, RawHandle};
+use wddm_types::{Luid, NtStatus, RawHandle};
 
+use crate::adapter::luid;
 use crate::border::{Answer, Caller};
 use crate::event::handle::Events;
 use crate::refusal::{expect_reply, invalid, unsuccessful};
@@ -50,7 +51,9 @@ pub fn register_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_RE
     notifications.listen(caller.process.link())?;
     // The lock is held over the call: a trim that comes at once waits for its callback to be known.
     let mut state = lock(&notifications.state);
-    let call = Call::RegisterTrimNotification { device: RawHandle(arguments.hDevice) };
+    let adapter = luid(arguments.AdapterLuid);
+    let adapter = (adapter != Luid(0)).then_some(adapter);
+    let call = Call::RegisterTrimNotification { adapter, device: RawHandle(arguments.hDevice) };
     let registration = expect_reply!(caller.process.call(call)?, Reply::Handle(registration) => registration);
     state.registered.insert(registration, Registered { callback, context: arguments.Context.expose_provenance() });
     arguments.Handle = crate::handle::in_c(registration);

@@ -7,7 +7,7 @@ use wddm_types::{GpuVa, NtStatus, RawHandle};
 use crate::border::{Answer, Caller};
 use crate::context::node;
 use crate::handle::{handles, points};
-use crate::refusal::{expect_reply, invalid, not_supported};
+use crate::refusal::{expect_reply, invalid};
 use crate::sync_object::for_gpu;
 
 // spec: sync §2.5
@@ -24,6 +24,7 @@ pub fn create_hw_context(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEHWCON
         private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     });
     arguments.hHwContext = expect_reply!(caller.process.call(call)?, Reply::Handle(context) => context.0);
+    caller.process.note_timeless(arguments.hHwContext, caller.process.is_timeless(arguments.hDevice));
     Ok(NtStatus::SUCCESS)
 }
 
@@ -37,7 +38,10 @@ pub fn destroy_hw_context(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYHWCONTE
 pub fn create_hw_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEHWQUEUE) -> Answer {
     let call = Call::Queue(QueueCall::CreateHwQueue {
         context: RawHandle(arguments.hHwContext),
-        flags: QueueFlags::from_bits_retain(arguments.Flags.Value),
+        flags: match caller.process.is_timeless(arguments.hHwContext) {
+            true => QueueFlags::from_bits_retain(arguments.Flags.Value) | QueueFlags::DISABLE_GPU_TIMEOUT,
+            false => QueueFlags::from_bits_retain(arguments.Flags.Value),
+        },
         private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     });
     let results = caller.room::<u8>(arguments.pPrivateDriverData.cast(), arguments.PrivateDriverDataSize)?;
@@ -61,15 +65,13 @@ pub fn destroy_hw_queue(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYHWQUEUE) 
 
 // spec: sync §2.5
 pub fn submit_command_to_hw_queue(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMANDTOHWQUEUE) -> Answer {
-    if arguments.PrivateDriverDataSize != 0 {
-        return Err(not_supported("private data of a submission"));
-    }
     caller.process.call(Call::Queue(QueueCall::SubmitCommandToHwQueue {
         queue: RawHandle(arguments.hHwQueue),
         progress_value: arguments.HwQueueProgressFenceId,
         buffer: GpuVa(arguments.CommandBuffer),
         buffer_bytes: arguments.CommandLength,
         written_primaries: handles(caller, arguments.WrittenPrimaries, arguments.NumPrimaries)?,
+        private_data: caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?,
     }))?;
     Ok(NtStatus::SUCCESS)
 }

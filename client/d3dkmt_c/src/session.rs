@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use kmt_calls::{Call, Refusal, Reply};
 use kmt_link::Link;
-use shared_words::{ReadOnlyView, ReadOnlyWord};
-use wddm_types::{RawHandle, WordAddress};
+use shared_words::{Lineage, ReadOnlyView, ReadOnlyWord};
+use wddm_types::{NtStatus, RawHandle, WordAddress};
 
 use crate::buffer::ContextBuffers;
 use crate::doorbell::RungByHand;
 use crate::notification::Notifications;
-use crate::refusal::unsuccessful;
+use crate::program_memory::ProgramMemory;
+use crate::refusal::{refuse, unsuccessful};
 
 /// How a program comes to its kernel.
 pub type OpenLink = fn() -> Result<Arc<dyn Link>, Refusal>;
@@ -31,7 +32,7 @@ impl Session {
 
     pub(crate) fn process(&self) -> Result<&Process, Refusal> {
         if let Some(process) = self.process.get() {
-            return Ok(process);
+            return if process.lineage.is_here() { Ok(process) } else { Err(forked()) };
         }
         // Two first calls may open a link each; one of them is dropped, and with it a process that has done nothing.
         let link = (self.open)()?;
@@ -39,20 +40,32 @@ impl Session {
     }
 }
 
+/// What a child gets of a process that had come to its kernel.
+fn forked() -> Refusal {
+    let reason = "this process was forked from one that the kernel knows, and is another; it comes to the kernel as a program of its own (exec), or if its parent has made no call before the fork";
+    refuse(NtStatus::NOT_SUPPORTED, reason)
+}
+
 /// The process as its kernel knows it. What is kept here is what C says by pointers, and kinds of objects that C does not name; all else
 /// is the kernel's.
 pub struct Process {
     link: Arc<dyn Link>,
+    /// Which process it is: its children are others.
+    lineage: Lineage,
     /// The words that the program may look at, once it has been given one.
     words: OnceLock<ReadOnlyView>,
     /// The same where its kernel is in another process: words that must stay where they are.
     received: Mutex<BTreeMap<u64, ReadOnlyWord>>,
     /// What the program writes for contexts that are patched.
     buffers: Mutex<BTreeMap<u32, ContextBuffers>>,
+    /// Memory of the program that allocations lie over.
+    program_memory: Mutex<ProgramMemory>,
     /// Doorbells: what stands at the addresses that the program was given.
     doorbells: Mutex<BTreeMap<RawHandle, RungByHand>>,
     /// Synchronization objects without a word in memory: some structures say their values otherwise.
     without_word: Mutex<BTreeSet<RawHandle>>,
+    /// Devices whose work no timeout ends (`DisableGpuTimeout`), and their hardware contexts.
+    timeless: Mutex<BTreeSet<u32>>,
     /// Who is told of trims.
     pub notifications: Arc<Notifications>,
 }
@@ -62,11 +75,14 @@ impl Process {
         let notifications = Arc::new(Notifications::default());
         Process {
             link,
+            lineage: Lineage::here(),
             words: OnceLock::new(),
             received: Mutex::default(),
             buffers: Mutex::default(),
+            program_memory: Mutex::default(),
             doorbells: Mutex::default(),
             without_word: Mutex::default(),
+            timeless: Mutex::default(),
             notifications,
         }
     }
@@ -105,6 +121,11 @@ impl Process {
         lock(&self.buffers)
     }
 
+    /// Memory of the program that allocations lie over.
+    pub fn program_memory(&self) -> MutexGuard<'_, ProgramMemory> {
+        lock(&self.program_memory)
+    }
+
     /// Doorbells, by handle.
     pub fn doorbells(&self) -> MutexGuard<'_, BTreeMap<RawHandle, RungByHand>> {
         lock(&self.doorbells)
@@ -118,6 +139,21 @@ impl Process {
     /// A new handle is that of a fence with a word; an object that had the handle before is gone.
     pub fn has_word(&self, fence: RawHandle) {
         lock(&self.without_word).remove(&fence);
+    }
+
+    /// A new handle is that of a device, or a hardware context, whose work no timeout ends, or of one whose work one may end.
+    pub fn note_timeless(&self, handle: u32, timeless: bool) {
+        let mut known = lock(&self.timeless);
+        if timeless {
+            known.insert(handle)
+        } else {
+            known.remove(&handle)
+        };
+    }
+
+    /// Whether no timeout ends the work of a device or a hardware context.
+    pub fn is_timeless(&self, handle: u32) -> bool {
+        lock(&self.timeless).contains(&handle)
     }
 
     /// Whether a synchronization object has no word in memory.

@@ -33,6 +33,11 @@ pub trait HardwareQueues {
     /// `DxgkDdiDestroyHwQueue`. When it returns the hardware executes nothing for it any more.
     fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue);
 
+    /// `DmaBufferPrivateDataSize` of hardware contexts: so much private data of the user-mode driver's goes with a buffer at most.
+    fn submission_data_bytes(&mut self) -> u32 {
+        0
+    }
+
     /// `DxgkDdiSubmitCommandToHwQueue`. Its ring has room: the kernel keeps to `MaxInFlightHwQueueBuffers`.
     ///
     /// # Errors

@@ -82,7 +82,7 @@ pub struct ContextInfo {
     /// Aperture segments in which DMA buffers are shown; empty: contiguous, locked system memory, read at its physical
     /// address. A memory segment fails the creation.
     pub dma_buffer_segment_set: SegmentSet,
-    /// Private bytes that go with each DMA buffer.
+    /// Private bytes that go with each DMA buffer, and of which the user-mode driver may fill as many as it likes.
     pub dma_buffer_private_data_bytes: u32,
     /// Entries of an allocation list.
     pub allocation_list_entries: u32,
@@ -150,7 +150,7 @@ pub struct DmaBuffer<'a> {
     pub words: &'a mut [u64],
     /// Out: words used from the start.
     pub written: usize,
-    /// Private data: zeroed once when the buffer was created, then the driver's.
+    /// Private data: zeroed once when the buffer was created, then the driver's but for what a Render brings.
     pub private_data: &'a mut [u8],
 }
 
@@ -174,6 +174,8 @@ pub struct Render<'a> {
     pub patch_locations_in: &'a [PatchLocation],
     /// Where the translation goes.
     pub dma_buffer: DmaBuffer<'a>,
+    /// So many of its private data, from the first on, are what the user-mode driver has handed along with these commands; untrusted.
+    pub user_data_bytes: u32,
     /// All places that hold an address, in the order of their use.
     pub patch_locations_out: PatchLocationsOut<'a>,
 }
@@ -288,8 +290,11 @@ pub struct SubmitCommandVirtual<'a> {
     pub dma_buffer: GpuVa,
     /// Their bytes.
     pub dma_buffer_bytes: u32,
-    /// Private data of a buffer that the driver has written: a paging buffer, a present. Empty for a user's.
+    /// Private data: of a buffer that the driver has written (a paging buffer, a present) its own, of a user's what the user-mode driver
+    /// has handed along.
     pub private_data: &'a [u8],
+    /// `DmaBufferUmdPrivateDataSize`: so many of them, from the first on, are the user-mode driver's; untrusted.
+    pub user_data_bytes: u32,
     /// What [`Interrupt::DmaCompleted`](crate::Interrupt) names.
     pub fence_id: u32,
     /// Flags.

@@ -153,15 +153,30 @@ pub enum Call {
         /// Which.
         handle: u64,
     },
+    /// Asks how large what a CreateAllocation asks for would be → `AllocationSizes`: the driver describes it, and nothing is made. Who
+    /// gives memory of the program for it must know.
+    DescribeAllocations {
+        /// The device.
+        device: RawHandle,
+        /// As of CreateAllocation.
+        allocations: Vec<AllocationRequest>,
+        /// As of CreateAllocation.
+        resource: ResourceRequest,
+    },
     /// The operating system's `CreateSection` → `Section`: memory that the caller has before any allocation.
     CreateSection {
-        /// The adapter whose share of system memory it comes from.
+        /// The adapter whose share of system memory it comes from, or a device on it.
         adapter: RawHandle,
         /// Bytes, a multiple of the page.
         size_bytes: u64,
     },
     /// The operating system's `CloseHandle` of a section. Allocations over it keep its pages.
     CloseSection {
+        /// Which.
+        section: RawHandle,
+    },
+    /// Asks whether allocations lie over a section → `InUse`: destroyed ones do while queued work may still touch them.
+    SectionInUse {
         /// Which.
         section: RawHandle,
     },
@@ -318,6 +333,8 @@ pub enum Call {
     },
     /// `D3DKMTRegisterTrimNotification` → `Handle`: trims of this device are told from now on.
     RegisterTrimNotification {
+        /// The adapter that the caller takes it for; `None`: it does not say.
+        adapter: Option<Luid>,
         /// The device.
         device: RawHandle,
     },

@@ -38,6 +38,10 @@ pub enum Reply {
     NtHandle(u64),
     /// Memory of the caller.
     Section(CreatedSection),
+    /// Bytes of allocations, in request order.
+    AllocationSizes(Vec<u64>),
+    /// Whether something is in use.
+    InUse(bool),
     /// Priorities in request order.
     Priorities(Vec<u32>),
     /// Where allocations are, in request order.

@@ -17,9 +17,11 @@ mod asymmetric;
 pub mod doorbell;
 mod faults;
 pub mod fence;
+mod lineage;
 pub mod log;
 mod memory;
 pub mod peer;
+mod program_pages;
 mod read_only_view;
 pub mod scheduling_log;
 mod word;
@@ -27,8 +29,10 @@ mod word;
 pub use address_range::AddressRange;
 pub use asymmetric::{FrequentBarrier, RareBarrier};
 pub use faults::{HOLDING_REQUESTS, StoresElsewhere};
+pub use lineage::Lineage;
 pub use memory::{
     ClientAccess, ClientPage, DetachedPages, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord,
 };
+pub use program_pages::{ProgramError, ProgramPages};
 pub use read_only_view::ReadOnlyView;
 pub use word::{Barrier, HardwareBarrier, Word};

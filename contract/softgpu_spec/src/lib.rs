@@ -35,6 +35,7 @@ pub mod private_call;
 pub mod private_data;
 pub mod queue_data;
 pub mod register;
+pub mod submission_data;
 pub mod tile;
 
 pub use command::{Command, DecodeError, FenceCommand, LogSlot};

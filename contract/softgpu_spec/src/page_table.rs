@@ -2,8 +2,8 @@
 //! memory. How many levels a device has and how many index bits each takes is built into it ([`Shape`]); the register
 //! [`crate::register::MMU_LEVELS`] says it.
 //!
-//! The low 12 bits of a virtual address are the offset in a page; the leaf (level 0) takes the next bits, then level 1,
-//! up to the root. A leaf entry names the page; an entry above names the next lower table. Tables are named by bus
+//! The bits above the width of a virtual address are 0, or repeat its highest bit: both forms name one place. The low 12 bits
+//! are the offset in a page; the leaf (level 0) takes the next bits, then level 1, up to the root. A leaf entry names the page; an entry above names the next lower table. Tables are named by bus
 //! address; the aperture does not lead to them.
 //!
 //! A device may be built with *dual entries* ([`Shape::with_dual_entries`]): those of level 1 are two words. The first is as
@@ -175,6 +175,13 @@ impl Shape {
     /// Bits of a virtual address.
     pub const fn va_bits(&self) -> u32 {
         self.shifts[self.levels as usize]
+    }
+
+    /// An address whose bits above the width repeat its highest bit, without them; any other as it is.
+    #[inline]
+    pub const fn plain(&self, va: u64) -> u64 {
+        let bits = self.va_bits();
+        if va >> (bits - 1) == u64::MAX >> (bits - 1) { va & ((1 << bits) - 1) } else { va }
     }
 
     /// Index into the table of a level for a virtual address.

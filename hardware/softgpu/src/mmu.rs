@@ -114,7 +114,8 @@ impl Mmu {
     fn miss(&mut self, bus: &Bus, root: u64, va: u64) -> Result<Leaf, Fault> {
         let entry = walk::leaf(bus, root, va)?;
         let leaf = Leaf { entry, site: bus.page_that_stays(entry & ADDRESS).filter(|_| entry & ZERO == 0) };
-        self.tlb.fill(root, va / PAGE_BYTES, leaf);
+        // A flush names pages in one form.
+        self.tlb.fill(root, bus.shape.plain(va) / PAGE_BYTES, leaf);
         Ok(leaf)
     }
 }

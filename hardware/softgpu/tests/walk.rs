@@ -158,6 +158,11 @@ fn every_shape_walks_as_its_data_sheet_says() {
             let wanted = expected(local, &shape, top, va);
             seen[usize::from(wanted.is_err())] += 1;
             assert_eq!(touch(&gpu, &system, top, va), wanted, "{bits:?} {va:#x}");
+            // spec: memory §4.3
+            if va >> (shape.va_bits() - 1) == 1 {
+                let repeated = va | u64::MAX << shape.va_bits();
+                assert_eq!(touch(&gpu, &system, top, repeated), wanted, "{bits:?} {repeated:#x}");
+            }
             // What is beyond the width of an address is nowhere.
             let beyond = va | 1 << shape.va_bits();
             assert_eq!(touch(&gpu, &system, top, beyond), expected(local, &shape, top, beyond), "{bits:?}");

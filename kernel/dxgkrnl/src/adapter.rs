@@ -160,7 +160,7 @@ pub enum Payload {
     /// A software packet of a packet context.
     Software(u64),
     /// A command buffer.
-    Command(ddi::SubmitCommandToHwQueue<'static>),
+    Command(crate::queue::Command),
 }
 
 /// One adapter.

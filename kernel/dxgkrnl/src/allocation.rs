@@ -2,6 +2,7 @@
 //! driver opens it for the device (memory §2.7). All or nothing. Destruction is `destroy`, sharing is `resource`.
 
 mod driver;
+mod existing;
 mod flags;
 mod standard;
 
@@ -132,13 +133,16 @@ impl Adapter {
                 open,
                 resource,
             });
-            let changed = (blob != before || is_standard).then(|| blob.clone());
+            // Of a standard allocation the caller's data are not the driver's: those who open it are shown them.
+            let own = is_standard && !request.private_data.is_empty();
+            let changed = (blob != before || is_standard && !own).then(|| blob.clone());
             self.allocation_numbers.insert(id, number);
             let body = Body {
                 bindings: 1,
                 living: 1,
                 creator: self.devices[device].process,
                 private_data: if shared { blob } else { Vec::new() },
+                callers_data: (shared && own).then(|| request.private_data.clone()),
                 section,
                 primary: request
                     .flags
@@ -185,6 +189,18 @@ impl Adapter {
         if across && !self.caps.memory.contains(ddi::VidMmCaps::CROSS_ADAPTER_RESOURCE) {
             return Err(invalid("CrossAdapter needs a driver with CrossAdapterResource"));
         }
+        self.check_lengths(requests, call)?;
+        if let Some(resource) = resource {
+            // spec: memory §2.7: never to a shared one
+            let body = self.resources[resource].body;
+            if self.resource_bodies[body].shared {
+                return Err(invalid("nothing can be added to a shared resource"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_lengths(&self, requests: &[AllocationRequest], call: &ResourceRequest) -> Result<(), Refusal> {
         if requests.len() > LIST_MAX {
             return Err(invalid(format!("a call creates at most {LIST_MAX} allocations, not {}", requests.len())));
         }
@@ -194,13 +210,6 @@ impl Adapter {
         let blobs = requests.iter().map(|request| &request.private_data).chain([&call.private_data]);
         if let Some(blob) = blobs.into_iter().find(|blob| blob.len() > PRIVATE_DATA_MAX) {
             return Err(invalid(format!("private data of {} bytes; at most {PRIVATE_DATA_MAX}", blob.len())));
-        }
-        if let Some(resource) = resource {
-            // spec: memory §2.7: never to a shared one
-            let body = self.resources[resource].body;
-            if self.resource_bodies[body].shared {
-                return Err(invalid("nothing can be added to a shared resource"));
-            }
         }
         Ok(())
     }
@@ -225,9 +234,18 @@ impl Adapter {
                 primary: request.flags.contains(AllocationInfoFlags::PRIMARY),
                 existing: existing.map(|(pages, _)| pages),
             };
-            wanted.push((completed(*info, request, call), origin));
+            let mut info = completed(*info, request, call);
+            if origin.existing.is_some() && !info.flags.contains(ddi::AllocationFlags::EXISTING_SYS_MEM) {
+                // A driver that knows of such memory, or is asked for it, says itself where it may lie: copies are brought by locks.
+                if !call.is_standard() {
+                    self.keep_in_system(&mut info)?;
+                }
+                info.flags |= ddi::AllocationFlags::EXISTING_SYS_MEM;
+            }
+            wanted.push((info, origin));
         }
-        self.vidmm.check_allocations(&wanted).map_err(|error| from_allocation(&error))?;
+        let checked = self.vidmm.check_allocations(&wanted);
+        checked.map_err(|error| self.told_apart(from_allocation(&error), wanted.iter().map(|(info, _)| info)))?;
         let fresh = || wanted.iter().filter(|(_, origin)| origin.existing.is_none());
         // What VidMm has checked it rounds to pages.
         let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
@@ -248,7 +266,7 @@ impl Adapter {
                 }
                 Err(error) => {
                     self.unplace(&mut placed);
-                    return Err(from_allocation(&error));
+                    return Err(self.told_apart(from_allocation(&error), infos.iter()));
                 }
             }
         }
@@ -354,9 +372,6 @@ fn completed(
     // spec: memory §2.7, bit 2 of D3DDDI_ALLOCATIONINFO2
     if request.flags.contains(AllocationInfoFlags::OVERRIDE_PRIORITY) {
         info.priority = request.priority;
-    }
-    if request.existing.is_some() && call.is_standard() {
-        info.flags |= ddi::AllocationFlags::EXISTING_SYS_MEM;
     }
     if call.flags.contains(CreateAllocationFlags::NO_IMPLICIT_SYNCHRONIZATION) {
         info.flags2 |= ddi::AllocationFlags2::NO_IMPLICIT_SYNCHRONIZATION;

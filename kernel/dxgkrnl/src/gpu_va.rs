@@ -157,7 +157,7 @@ impl Adapter {
         let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;
         self.updates_lose_range(space, base, size_bytes);
         self.queue_any(cx, process, work);
-        cx.emit(self.index, Event::GpuVaFreed { process: process.0, va: base.0, size_bytes });
+        cx.emit(self.index, Event::GpuVaFreed { process: process.0, va: self.vidmm.plain(base), size_bytes });
         Ok(())
     }
 }

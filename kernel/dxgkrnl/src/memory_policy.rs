@@ -164,6 +164,8 @@ choices! {
     promote_patience_ns: u64, 0..=u64::MAX, USUAL.promote_patience_ns;
     /// The page tables of a process that has nothing to run leave when others need room for theirs (memory §4.6).
     evict_page_tables: bool, 0..=1, USUAL.evict_page_tables;
+    /// So many pages at the beginning of a process's GPU addresses stay invalid (memory §4.6).
+    invalid_pages: Pages, 1..=0x4_0000, USUAL.invalid_pages;
     /// Time between periodic trims, while there is pressure (memory §5.4).
     trim_period_ns: u64, 1..=u64::MAX, USUAL.trim_period_ns;
     /// Time between two requests to one process to trim to its budget (memory §5.4).

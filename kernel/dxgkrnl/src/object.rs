@@ -314,12 +314,21 @@ pub struct Body {
     pub creator: ProcessId,
     /// Of shared allocations, for whoever opens them.
     pub private_data: Vec<u8>,
+    /// Of a shared standard allocation what its creator brought: openers are shown it instead of the driver's.
+    pub callers_data: Option<Vec<u8>>,
     /// The machine's section whose pages are its backing store.
     pub section: Option<u64>,
     /// The source that shows it, of a primary.
     pub primary: Option<VidPnSourceId>,
     /// Last uses of the destroyed bindings.
     pub pending: Vec<FencePoint<FenceId>>,
+}
+
+impl Body {
+    /// The private data that openers are shown.
+    pub fn shown_data(&self) -> &[u8] {
+        self.callers_data.as_ref().unwrap_or(&self.private_data)
+    }
 }
 
 /// A resource as one device has it.

@@ -78,6 +78,7 @@ pub use list::{ListEntry, Listed};
 pub use need::RingNeed;
 pub use preempt::NodePreempted;
 pub use render::check_primaries;
+pub(crate) use render::check_private_data;
 pub use software::{Signal, Software};
 pub use split::{Submission, WaitingRender};
 pub use watch::Running;
@@ -137,6 +138,8 @@ enum Work {
     Virtual {
         commands: GpuVa,
         bytes: u32,
+        /// What the user-mode driver hands along.
+        private_data: Vec<u8>,
         primaries: Vec<AllocationId>,
         /// What it is when the driver has written it.
         presented: Option<Presented>,

@@ -22,8 +22,19 @@ use crate::driver_host::{Creating, DriverHost};
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::object::{Context, Queue};
+use crate::packet::check_private_data;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::statistics::Fate;
+
+/// A command buffer of a queue that the kernel feeds.
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub progress_value: u64,
+    pub buffer: GpuVa,
+    pub buffer_bytes: u32,
+    /// What the user-mode driver hands along.
+    pub private_data: Vec<u8>,
+}
 
 impl Adapter {
     /// `D3DKMTCreateHwContext`.
@@ -235,11 +246,10 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         number: u64,
-        progress_value: u64,
-        buffer: GpuVa,
-        buffer_bytes: u32,
+        command: Command,
         primaries: Vec<vidmm::AllocationId>,
     ) -> Result<(), Refusal> {
+        let Command { progress_value, buffer, buffer_bytes, ref private_data } = command;
         let queue = &self.queues[number];
         if progress_value <= queue.last_submitted {
             return Err(invalid(format!("progress values rise: {progress_value} after {}", queue.last_submitted)));
@@ -249,10 +259,10 @@ impl Adapter {
                 "a command buffer lies at a nonzero multiple of 8 and has a nonzero multiple of 8 bytes",
             ));
         }
-        let (queue, private_data, paging) = (queue.kmd, &[], false);
-        let submit = SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, private_data, paging };
+        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        check_private_data(private_data, hardware.submission_data_bytes())?;
         self.queue_writes(self.queues[number].vidsch, primaries).map_err(refused)?;
-        self.submit_packet(number, Packet::Work(Payload::Command(submit)))?;
+        self.submit_packet(number, Packet::Work(Payload::Command(command)))?;
         self.queues[number].last_submitted = progress_value;
         self.pump_queue(cx, number);
         Ok(())
@@ -300,7 +310,7 @@ impl Adapter {
                         return;
                     }
                 }
-                Some(Step::Start(Payload::Command(submit))) => self.start_command(cx, number, submit),
+                Some(Step::Start(Payload::Command(command))) => self.start_command(cx, number, command),
                 Some(Step::Start(
                     Payload::Paging(_)
                     | Payload::Suspend(..)
@@ -323,8 +333,17 @@ impl Adapter {
         self.watch_queue(cx, number);
     }
 
-    fn start_command(&mut self, cx: &mut Cx<'_>, number: u64, submit: SubmitCommandToHwQueue) {
+    fn start_command(&mut self, cx: &mut Cx<'_>, number: u64, command: Command) {
         self.raise_engine(cx, self.contexts[self.queues[number].context].node);
+        let Command { progress_value, buffer, buffer_bytes, private_data } = &command;
+        let submit = SubmitCommandToHwQueue {
+            queue: self.queues[number].kmd,
+            progress_value: *progress_value,
+            buffer: *buffer,
+            buffer_bytes: *buffer_bytes,
+            private_data,
+            paging: false,
+        };
         let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
         if let Err(status) = hardware.submit_command_to_hw_queue(submit) {
             let device = self.queues[number].device;

@@ -48,7 +48,7 @@ impl Adapter {
     pub fn query_resource(&self, number: u64) -> Result<ResourceInfo, Refusal> {
         let body = &self.resource_bodies[self.whole(number)?];
         // CAST: each is bounded where the resource was created, the sum by LIST_MAX times PRIVATE_DATA_MAX.
-        let total: usize = body.members.iter().map(|id| self.bodies[id].private_data.len()).sum();
+        let total: usize = body.members.iter().map(|id| self.bodies[id].shown_data().len()).sum();
         Ok(ResourceInfo {
             allocations: body.members.len() as u32,
             runtime_data: body.runtime_data.clone(),
@@ -111,7 +111,7 @@ impl Adapter {
             if given.fresh.contains(&id) {
                 self.announce_address(cx, process, id, binding);
             }
-            allocations.push((binding, Some(blob)));
+            allocations.push((binding, Some(self.bodies[&id].callers_data.clone().unwrap_or(blob))));
         }
         Ok(Opened { resource, allocations, private_data, runtime_data, shown_later: given.shown_later })
     }

@@ -73,7 +73,9 @@ impl ContextPriority {
             // CAST: 31 at most, as was checked when it was set.
             return Rank { band: Band::Realtime, level: (self.priority - PRIORITY_ABSOLUTE) as u8, ..rank };
         }
-        let band = match (rank.band, self.priority.signum()) {
+        // The first step stays within what the class has anyway: only those above it, which are privileged, lift the band.
+        let step = if self.priority == 1 { 0 } else { self.priority.signum() };
+        let band = match (rank.band, step) {
             (Band::Realtime, -1) => Band::Focus,
             (Band::Focus, -1) | (Band::Idle, 1) => Band::Normal,
             (Band::Normal, -1) => Band::Idle,

@@ -40,6 +40,13 @@ pub enum Target {
     Reserved(Reserved),
 }
 
+impl Target {
+    /// Whether the kernel shows it for its own ends.
+    fn is_kernels(self) -> bool {
+        !matches!(self, Target::Allocation { .. } | Target::Reserved(_))
+    }
+}
+
 /// `D3DDDI_MAPGPUVIRTUALADDRESS` (memory §4.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapRequest {
@@ -63,7 +70,7 @@ pub struct MapRequest {
 pub enum MapError {
     #[error("an address or size is zero where it may not be, or no multiple of its unit (memory §4.8)")]
     Misaligned,
-    #[error("outside the address space, or in the part that the first root entry translates (memory §4.6)")]
+    #[error("outside the address space, or among its first pages, which stay invalid (memory §4.6)")]
     OutsideSpace,
     #[error("the range lies beyond the end of the allocation")]
     BeyondAllocation,
@@ -136,8 +143,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut batch = Batch::new(self.serial + 1);
         self.place(space, run, shown.map(|shown| (shown, request.protection)), &mut batch)?;
         if fresh {
-            let clients = matches!(request.target, Target::Allocation { .. } | Target::Reserved(_));
-            self.spaces[space].take(run, if clients { Origin::Map } else { Origin::Kernel });
+            self.spaces[space].take(run, if request.target.is_kernels() { Origin::Kernel } else { Origin::Map });
         }
         let immediate = self.spaces[space].kind == SpaceKind::Paging;
         Ok((GpuVa(first * PAGE_BYTES), self.finish(batch, immediate)))
@@ -151,7 +157,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// reserved. What it reserved for user mode too shows nothing any more, and stays reserved.
     // spec: memory §4.8
     pub fn free_gpu_va(&mut self, space: SpaceId, base: GpuVa, size_bytes: u64) -> Result<Option<Work<F>>, MapError> {
-        let run = self.run_at(base, size_bytes)?;
+        let run = self.run_at(space, base, size_bytes)?;
         if !self.spaces[space].is_taken(run) {
             return Err(MapError::NotMapped);
         }

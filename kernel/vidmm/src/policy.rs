@@ -17,7 +17,7 @@
 //!   idle (memory §8.1 step 4) (`promote`);
 //! - a combination of power flags that the specification does not list fails adapter start (memory §1.13) (`segment`).
 
-use wddm_types::{GpuVa, PageRun, Pages};
+use wddm_types::{PageRun, Pages};
 
 /// The choices of one adapter.
 // spec: memory §10.3
@@ -36,9 +36,9 @@ pub struct Policy {
     pub paging_table_reserve: Pages,
     /// The 32-bit pattern that memory holds before anybody wrote it (memory §3.3, operation 1).
     pub clear_pattern: u32,
-    /// Lowest address that VidMm chooses by itself. Entry 0 of the root stays invalid whatever stands here
-    /// (memory §4.6).
-    pub va_start: GpuVa,
+    /// So many pages at the beginning of a process's address space stay invalid (memory §4.6): whatever follows a pointer that
+    /// nobody has set faults.
+    pub invalid_pages: Pages,
     /// Alignment in bytes of the addresses that VidMm chooses: 64 KB, so that 64-KB pages agree in their low 16 bits
     /// (memory §4.5). A power of two.
     pub va_alignment_bytes: u64,
@@ -103,7 +103,7 @@ impl Policy {
             directory_reserve: Pages(2048),
             paging_table_reserve: Pages(256),
             clear_pattern: 0,
-            va_start: GpuVa(0),
+            invalid_pages: Pages(16),
             va_alignment_bytes: 65536,
             lock_count_max: u32::MAX,
             suspend_others: false,

@@ -57,11 +57,18 @@ impl<F: Copy + Eq> VidMm<F> {
         if size_wrong || range.alignment_bytes != 0 && !range.alignment_bytes.is_power_of_two() {
             return Err(MapError::Misaligned);
         }
+        // Drivers' ranges begin behind what the first entry of the root translates.
+        let least = self.geometry.root_entry_pages();
         let first = match range.base.filter(|base| !base.is_null()) {
-            Some(base) => self.free_at(space, base, range.size_bytes, alignment)?,
-            // The space begins with what the second entry of the root translates.
+            Some(base) => {
+                let first = self.free_at(space, base, range.size_bytes, alignment)?;
+                if first < least {
+                    return Err(MapError::OutsideSpace);
+                }
+                first
+            }
             None => {
-                let found = self.spaces[space].find(page_of(range.size_bytes), 0, u64::MAX, page_of(alignment));
+                let found = self.spaces[space].find(page_of(range.size_bytes), least, u64::MAX, page_of(alignment));
                 found.ok_or(MapError::NoRoom)?
             }
         };
@@ -75,7 +82,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if !base.0.is_multiple_of(alignment) {
             return Err(MapError::Misaligned);
         }
-        let run = self.run_at(base, size_bytes)?;
+        let run = self.run_at(space, base, size_bytes)?;
         if self.spaces[space].is_free(run) { Ok(run.first) } else { Err(MapError::ConflictingAddresses) }
     }
 

@@ -140,6 +140,11 @@ impl Space {
         self.free.find(pages, minimum, maximum, alignment)
     }
 
+    /// The highest such range.
+    pub fn find_highest(&self, pages: u64, minimum: u64, maximum: u64, alignment: u64) -> Option<u64> {
+        self.free.find_highest(pages, minimum, maximum, alignment)
+    }
+
     /// Whether these pages are free.
     pub fn is_free(&self, run: PageRun) -> bool {
         self.free.at_or_below(run.first).is_some_and(|gap| run.end() <= gap.end)

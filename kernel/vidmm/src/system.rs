@@ -94,6 +94,12 @@ impl<F: Copy + Eq> VidMm<F> {
         Pages(self.system.free_pages())
     }
 
+    /// The system pages that back allocations, or could: what there would be for one more if all others had gone.
+    pub fn backing_pages_max(&self) -> Pages {
+        let backed = self.allocations.iter().filter(|(_, allocation)| !allocation.foreign);
+        Pages(self.system.free_pages() + backed.map(|(_, allocation)| allocation.pages).sum::<u64>())
+    }
+
     /// System physical address of the page that unmapped aperture pages show (memory §3.4, operation 6).
     pub fn dummy_page_address(&self) -> u64 {
         self.dummy_page.first * PAGE_BYTES

@@ -139,7 +139,8 @@ impl<F: Copy + Eq> VidMm<F> {
         space: SpaceId,
         operations: &[UpdateOperation],
     ) -> Result<(Update, Option<Work<F>>), UpdateError> {
-        let mut steps = operations.iter().map(|operation| self.check_step(operation)).collect::<Result<Vec<_>, _>>()?;
+        let mut steps =
+            operations.iter().map(|operation| self.check_step(space, operation)).collect::<Result<Vec<_>, _>>()?;
         let driver_protection = self.check_reservations(space, &steps)?;
         for (step, operation) in steps.iter_mut().zip(operations) {
             let Step::Map { run, allocation, from, period, protection } = step else { continue };
@@ -191,7 +192,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Addresses of a space are freed: a waiting update of it does nothing there any more.
     // spec: memory §4.8, pending updates on freed addresses are dropped
     pub fn update_loses_range(&self, update: &mut Update, space: SpaceId, base: GpuVa, size_bytes: u64) {
-        if let Ok(run) = self.run_at(base, size_bytes)
+        if let Ok(run) = self.run_at(space, base, size_bytes)
             && update.space == space
         {
             update.gone.push(run);
@@ -226,10 +227,10 @@ impl<F: Copy + Eq> VidMm<F> {
         self.finish(batch, false)
     }
 
-    fn check_step(&self, operation: &UpdateOperation) -> Result<Step, UpdateError> {
+    fn check_step(&self, space: SpaceId, operation: &UpdateOperation) -> Result<Step, UpdateError> {
         match *operation {
             UpdateOperation::Map { base, size_bytes, allocation, offset_bytes, allocation_size_bytes, protection } => {
-                let run = self.run_at(base, size_bytes)?;
+                let run = self.run_at(space, base, size_bytes)?;
                 let part = if allocation_size_bytes == 0 { size_bytes } else { allocation_size_bytes };
                 if [offset_bytes, part].iter().any(|bytes| !bytes.is_multiple_of(PAGE_BYTES)) {
                     return Err(MapError::Misaligned.into());
@@ -242,11 +243,11 @@ impl<F: Copy + Eq> VidMm<F> {
                 Ok(Step::Map { run, allocation, from: page_of(offset_bytes), period: page_of(part), protection })
             }
             UpdateOperation::Unmap { base, size_bytes, reserved } => {
-                Ok(Step::Unmap { run: self.run_at(base, size_bytes)?, reserved })
+                Ok(Step::Unmap { run: self.run_at(space, base, size_bytes)?, reserved })
             }
             UpdateOperation::Copy { source, size_bytes, destination } => {
-                let source = self.run_at(source, size_bytes)?;
-                Ok(Step::Copy { source, to: self.run_at(destination, size_bytes)?.first })
+                let source = self.run_at(space, source, size_bytes)?;
+                Ok(Step::Copy { source, to: self.run_at(space, destination, size_bytes)?.first })
             }
         }
     }

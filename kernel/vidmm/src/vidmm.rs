@@ -246,9 +246,8 @@ impl<F: Copy + Eq> VidMm<F> {
             table.destroy(self.table_frames.of(kind));
             return Err(OutOfTables);
         }
-        // spec: memory §4.6, entry 0 of the root stays invalid always
-        let first = self.geometry.root_entry_pages();
         let end = self.end_of(kind, &table);
+        let first = self.begin_of(kind).min(end);
         let space = self.spaces.insert(Space::new(kind, table, first, end, self.asked_alignments()));
         if kind == SpaceKind::Process {
             self.processes.insert(space, Process::default());
@@ -259,6 +258,16 @@ impl<F: Copy + Eq> VidMm<F> {
             operations.extend(self.open_table_window(space)?);
         }
         Ok((space, operations))
+    }
+
+    /// The first page of a space of this kind that can be used.
+    // spec: memory §4.6, entry 0 of the root is made invalid and belongs to the process; memory §4.7
+    pub(crate) fn begin_of(&self, kind: SpaceKind) -> u64 {
+        match kind {
+            SpaceKind::Process if self.geometry.is_platforms() => self.geometry.root_entry_pages(),
+            SpaceKind::Process => self.policy.invalid_pages.0,
+            SpaceKind::Paging => self.geometry.root_entry_pages(),
+        }
     }
 
     /// One past the last page of a space of this kind.

@@ -19,6 +19,7 @@ use ddi::{
 use softgpu_spec::bus;
 use softgpu_spec::context_data::{self, DmaBuffers};
 use softgpu_spec::register::fault;
+use softgpu_spec::submission_data;
 use wddm_types::{NodeId, PageRun, SegmentSet};
 
 use crate::driver::SoftGpuKmd;
@@ -128,9 +129,13 @@ impl PacketScheduling for SoftGpuKmd {
         if u32::from(create.node.0) >= softgpu_spec::engine::COUNT || create.engine_affinity != 1 {
             return Err(DriverStatus::InvalidParameter("no such node or engine"));
         }
-        let buffers = context_data::decode(create.private_data)
-            .ok_or(DriverStatus::InvalidParameter("private data of no context of this device"))?;
         let addresses = create.flags.contains(CreateContextFlags::VIRTUAL_ADDRESSING);
+        // Only where this driver writes DMA buffers is there a wish about them: what else comes is another user-mode driver's own.
+        let buffers = match addresses {
+            true => DmaBuffers::default(),
+            false => context_data::decode(create.private_data)
+                .ok_or(DriverStatus::InvalidParameter("private data of no context of this device"))?,
+        };
         let translates = self.config.driver_model == DriverModel::Wddm2;
         if addresses && !translates {
             return Err(DriverStatus::InvalidParameter("this generation has no virtual addresses"));
@@ -238,6 +243,7 @@ impl PacketScheduling for SoftGpuKmd {
             return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
         }
         let presents = submit.flags.contains(SubmitFlags::PRESENT);
+        // A user's data say nothing to this device, whose commands say all (`softgpu_spec::submission_data`).
         if presents && translate::words_of(submit.private_data) != Some(submit.dma_buffer_bytes / 8) {
             return Err(DriverStatus::InvalidParameter("the private data belong to another buffer"));
         }
@@ -344,7 +350,7 @@ impl SoftGpuKmd {
         ContextInfo {
             dma_buffer_bytes: DMA_BUFFER_BYTES,
             dma_buffer_segment_set: set,
-            dma_buffer_private_data_bytes: translate::PRIVATE_DATA_BYTES,
+            dma_buffer_private_data_bytes: submission_data::PATCHED_BYTES_MAX + translate::PRIVATE_DATA_BYTES,
             allocation_list_entries: LIST_ENTRIES,
             patch_location_list_entries: LIST_ENTRIES,
             caps: ContextCaps::empty(),
@@ -359,7 +365,7 @@ fn virtual_info(io_mmu: bool) -> ContextInfo {
     let model = if io_mmu { ContextCaps::USE_IO_MMU } else { ContextCaps::empty() };
     ContextInfo {
         dma_buffer_bytes: PRESENT_BUFFER_BYTES,
-        dma_buffer_private_data_bytes: translate::PRIVATE_DATA_BYTES,
+        dma_buffer_private_data_bytes: submission_data::BYTES_MAX + translate::PRIVATE_DATA_BYTES,
         // CAST: 16.
         allocation_list_entries: WRITTEN_PRIMARIES_MAX as u32,
         caps: ContextCaps::NO_PATCHING_REQUIRED | model,

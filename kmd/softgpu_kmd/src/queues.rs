@@ -20,7 +20,7 @@ use ddi::{
     SetupPriorityBands, SubmitCommandToHwQueue, SuspendStatus,
 };
 use softgpu_spec::register::{self, queue_control};
-use softgpu_spec::{Command, QUEUE_COUNT, queue_data};
+use softgpu_spec::{Command, QUEUE_COUNT, queue_data, submission_data};
 use wddm_types::{EngineId, GpuVa, NodeId, PageRun};
 
 use crate::driver::SoftGpuKmd;
@@ -255,6 +255,10 @@ impl HardwareQueues for SoftGpuKmd {
             Ring::User(ring) => assert!(ring.is_none(), "a queue outlives its doorbell"),
         }
         self.contexts.get_mut(queue.context.0).expect("a context outlives its queues").queues -= 1;
+    }
+
+    fn submission_data_bytes(&mut self) -> u32 {
+        submission_data::BYTES_MAX
     }
 
     fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue<'_>) -> Result<(), DriverStatus> {

@@ -201,7 +201,7 @@ impl DynamicResource {
                     return Ok(self.instances.len() - 1);
                 }
                 // No room for one more: then one has to be waited for, as if there were enough.
-                Err(UmdError::Refused(refusal)) if refusal.status == NtStatus::NO_MEMORY => {}
+                Err(UmdError::Refused(refusal)) if lacks_memory(refusal.status) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -255,4 +255,10 @@ impl Instance {
 
 fn is_mapped(maps: &[Map], instance: u64) -> bool {
     maps.iter().any(|map| map.id == instance)
+}
+
+/// Whether a creation was refused because there is no memory: none at all, or none until others have gone.
+// spec: memory §9.2
+fn lacks_memory(status: NtStatus) -> bool {
+    matches!(status, NtStatus::NO_MEMORY | NtStatus::GRAPHICS_NO_VIDEO_MEMORY)
 }

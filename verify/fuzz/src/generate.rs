@@ -236,7 +236,7 @@ impl Generator<'_> {
                 Call::CreatePagingQueue { device, priority, physical_adapter }
             }
             6 => Call::DestroyPagingQueue { queue: self.handle(Kind::PagingQueue) },
-            7 | 8 => Call::RegisterTrimNotification { device },
+            7 | 8 => Call::RegisterTrimNotification { adapter: None, device },
             9 | 10 => Call::RegisterBudgetChangeNotification { device },
             _ => Call::UnregisterNotification { registration: self.handle(Kind::Registration) },
         }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use kmt_calls::wire::encode;
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use shared_words::{Memory, ReadOnlyWord, StoresElsewhere};
+use shared_words::{Lineage, Memory, ReadOnlyWord, StoresElsewhere};
 use wddm_types::{Blame, NtStatus, PAGE_BYTES, RawHandle, WordAddress};
 
 use super::hearing::{Hearing, Page, listen};
@@ -53,6 +53,8 @@ impl From<PacketError> for ConnectError {
 #[derive(Debug)]
 pub struct SocketLink {
     lanes: Lanes,
+    /// Which process speaks: its children are others.
+    lineage: Lineage,
     stream: Arc<Packets>,
     hearing: Arc<Hearing>,
     listener: Option<JoinHandle<()>>,
@@ -99,6 +101,9 @@ impl SocketLink {
 
     /// The same with descriptors.
     fn ask_with(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<(Response, Option<OwnedFd>), PacketError> {
+        if !self.lineage.is_here() {
+            return Err(PacketError::Forked);
+        }
         let (told, file) = match request {
             Request::Now => self.lanes.ask_shortly(request)?,
             _ => self.lanes.ask(request, files)?,
@@ -144,6 +149,7 @@ impl Ready {
         };
         Ok(Arc::new(SocketLink {
             lanes: Lanes::new(first, Arc::clone(&hearing)),
+            lineage: Lineage::here(),
             stream,
             hearing,
             listener: Some(listener),
@@ -181,6 +187,9 @@ impl Link for SocketLink {
 
     fn post(&self, call: Call) {
         // Nobody looks at what becomes of it, here neither.
+        if !self.lineage.is_here() {
+            return;
+        }
         if let Ok(false) = self.lanes.post(call.clone()) {
             let _ = self.lanes.ask_shortly(Request::Call(call));
         }
@@ -261,6 +270,10 @@ impl Link for SocketLink {
 
 impl Drop for SocketLink {
     fn drop(&mut self) {
+        // What a child has is the parent's connection, and the thread that listens on it is there.
+        if !self.lineage.is_here() {
+            return;
+        }
         self.stream.close();
         if let Some(listener) = self.listener.take() {
             // A panic there has been printed by its thread.
@@ -274,6 +287,10 @@ fn unasked(error: PacketError) -> Refusal {
     match error {
         PacketError::NoLane(reason) => {
             Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Quota, reason: reason.into(), bytes_to_trim: 0 }
+        }
+        PacketError::Forked => {
+            let reason = format!("{error}; it comes to the kernel over a connection of its own");
+            Refusal { status: NtStatus::NOT_SUPPORTED, blame: Blame::Caller, reason: reason.into(), bytes_to_trim: 0 }
         }
         error => gone(error.to_string()),
     }

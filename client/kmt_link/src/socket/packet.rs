@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -39,6 +40,17 @@ thread_local! {
     static DEPARTURE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Lends a buffer of this thread. A thread that ends has none any more when it calls from a destructor, as the main thread does from those of
+/// a program's statics: it has one for this packet alone.
+fn with_buffer<T>(kept: &'static LocalKey<RefCell<Vec<u8>>>, work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let mut work = Some(work);
+    let mut go_on = |buffer: &mut Vec<u8>| (work.take().expect("a buffer is lent once"))(buffer);
+    match kept.try_with(|buffer| go_on(&mut buffer.borrow_mut())) {
+        Ok(done) => done,
+        Err(_) => go_on(&mut Vec::new()),
+    }
+}
+
 /// Why there is no message.
 #[derive(Debug, thiserror::Error)]
 pub enum PacketError {
@@ -51,6 +63,9 @@ pub enum PacketError {
     /// Another lane is over a limit of this process or its user.
     #[error("{0}")]
     NoLane(String),
+    /// The caller is a child that `fork` has made of the process that the kernel knows.
+    #[error("this process was forked from the one that the kernel knows, and is another")]
+    Forked,
     /// The operating system refuses.
     #[error(transparent)]
     System(#[from] Errno),
@@ -87,7 +102,7 @@ impl Connection {
         }
         let mut flags = SendFlags::NOSIGNAL;
         flags.set(SendFlags::DONTWAIT, patience.is_some());
-        DEPARTURE.with_borrow_mut(|packet| {
+        with_buffer(&DEPARTURE, |packet| {
             packet.clear();
             packet.push(first);
             packet.extend_from_slice(chunk);
@@ -125,7 +140,7 @@ impl Connection {
 
     /// Appends a packet without descriptors; returns its first byte.
     fn receive_bytes(&self, bytes: &mut Vec<u8>) -> Result<u8, PacketError> {
-        ARRIVAL.with_borrow_mut(|arrival| {
+        with_buffer(&ARRIVAL, |arrival| {
             arrival.resize(ARRIVAL_BYTES, 0);
             loop {
                 match rustix::net::recv(&self.socket, &mut arrival[..], RecvFlags::empty()) {
@@ -147,7 +162,7 @@ impl Connection {
     fn receive_files(&self, bytes: &mut Vec<u8>, files: &mut Vec<OwnedFd>) -> Result<u8, PacketError> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let (got, first) = ARRIVAL.with_borrow_mut(|arrival| {
+        let (got, first) = with_buffer(&ARRIVAL, |arrival| {
             arrival.resize(ARRIVAL_BYTES, 0);
             loop {
                 let mut part = [IoSliceMut::new(&mut arrival[..1 + PACKET_BYTES])];

@@ -49,6 +49,8 @@ pub enum PacketCall {
         allocation_list: Vec<AllocationListItem>,
         /// Where they name it.
         patch_location_list: Vec<PatchLocationItem>,
+        /// `pPrivateDriverData`: for the driver, as much as it takes with a buffer of the context.
+        private_data: Vec<u8>,
     },
     /// `D3DKMTPresent` as far as memory goes → `Queued`: the source's content goes to the destination.
     Present {
@@ -69,6 +71,8 @@ pub enum PacketCall {
         command_bytes: u32,
         /// `WrittenPrimaries`: primaries that they write, 16 at most.
         written_primaries: Vec<RawHandle>,
+        /// `pPrivateDriverData`: as of `Render`.
+        private_data: Vec<u8>,
     },
 }
 

@@ -48,6 +48,8 @@ pub enum QueueCall {
         buffer_bytes: u32,
         /// `WrittenPrimaries`: primaries that they write, 16 at most. There are no other lists here.
         written_primaries: Vec<RawHandle>,
+        /// `pPrivateDriverData`: for the driver, as much as it takes with a buffer of a hardware queue.
+        private_data: Vec<u8>,
     },
     /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
     SubmitWaitForSyncObjectsToHwQueue {

@@ -26,6 +26,7 @@ pub(crate) fn run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Res
         return platform_run(bus, pasid, va, bytes, access);
     }
     let shape = &bus.shape;
+    let va = shape.plain(va);
     let mut lowest = lowest(bus, root, va)?;
     let leaf = lowest.leaf(bus, va)?;
     let site = leaf_site(bus, leaf, va, access)?;
@@ -142,6 +143,7 @@ fn lowest(bus: &Bus, root: u64, va: u64) -> Result<Lowest<'_>, Fault> {
     let refused = |cause, level| Fault { address: va, cause, level };
     let (shape, top) = (&bus.shape, bus.shape.root_level());
     let mut entries = root::entries(root, shape.entries(top));
+    let va = shape.plain(va);
     if va >> shape.va_bits() != 0 || u64::from(shape.index(va, top)) >= entries {
         return Err(refused(fault::NOT_PRESENT, top));
     }

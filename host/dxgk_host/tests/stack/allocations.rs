@@ -111,7 +111,8 @@ fn a_resource_grows_until_it_is_shared_and_may_be_empty() {
     let member = added.allocations[0].handle;
     for (wrong, why) in [
         (destroy(vec![member, loose.handle()], RawHandle::NONE), "a list with one of a resource and another"),
-        (destroy(vec![member], empty.handle()), "a list beside a resource"),
+        (destroy(vec![loose.handle()], empty.handle()), "a list of others beside a resource"),
+        (destroy(vec![member, loose.handle()], empty.handle()), "and one that has others, too"),
         (destroy(vec![member, member], RawHandle::NONE), "twice"),
         (destroy(Vec::new(), RawHandle::NONE), "nothing"),
         (destroy(Vec::new(), member), "an allocation as a resource"),
@@ -121,6 +122,15 @@ fn a_resource_grows_until_it_is_shared_and_may_be_empty() {
     link.call(destroy(vec![member], RawHandle::NONE)).expect("a member alone; the resource stays");
     link.call(destroy(Vec::new(), empty.handle())).expect("the resource itself");
     assert_eq!(status(link.call(add(empty.handle()))), NtStatus::INVALID_PARAMETER, "it is gone");
+    // With a list of its own it goes, with all that it has.
+    let two =
+        Resource::create(device, vec![request(Kind::Local, 4096); 2], resource(CreateAllocationFlags::CREATE_RESOURCE));
+    let two = two.unwrap();
+    let members: Vec<RawHandle> = two.allocations().iter().map(|allocation| allocation.handle()).collect();
+    link.call(destroy(vec![members[0]], two.handle())).expect("a list of its own beside it");
+    let gone = |call| assert_eq!(status(link.call(call)), NtStatus::INVALID_PARAMETER, "it is gone");
+    gone(destroy(Vec::new(), two.handle()));
+    gone(destroy(vec![members[1]], RawHandle::NONE));
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub fn wait_for_ever(client: &Client, target: Surface) {
         buffer,
         buffer_bytes,
         written_primaries: Vec::new(),
+        private_data: Vec::new(),
     });
     client.link.call(submit).expect("a buffer");
     drop(target);

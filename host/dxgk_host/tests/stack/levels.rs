@@ -37,6 +37,9 @@ const PROFILES: [(&str, usize, u32); 7] = [
     ("dual-entries", 4, 48),
 ];
 
+/// At the top of a process's addresses lie the kernel's own pages.
+const KERNELS: u64 = 16 * MIB;
+
 #[test]
 fn addresses_use_every_bit_of_every_shape() {
     // spec: memory §4.2, memory §4.3
@@ -48,8 +51,8 @@ fn addresses_use_every_bit_of_every_shape() {
             let mut client = client(&host);
             let out = client.pinned(SurfaceKind::System, TILE);
             let surface = client.pinned(SurfaceKind::Local, 4 * MIB);
-            // The last addresses that there are, and the same pages at those that VidMm chose.
-            let top = GpuVa((1 << bits) - 4 * MIB);
+            // The last addresses below the kernel's own pages, and the same pages at those that VidMm chose.
+            let top = GpuVa((1 << bits) - KERNELS - 4 * MIB);
             let reservation = GpuVaReservation { base: top, size_bytes: 4 * MIB, ..GpuVaReservation::default() };
             assert_eq!(client.gpu.device().reserve_gpu_va(reservation).expect("nobody has them"), top);
             let mapping = GpuVaMapping {
@@ -76,7 +79,7 @@ fn addresses_use_every_bit_of_every_shape() {
 }
 
 #[test]
-fn no_shape_has_addresses_beyond_its_bits_or_below_its_first_root_entry() {
+fn every_shape_has_addresses_from_64_kib_to_its_bits() {
     // spec: memory §4.3, memory §4.6
     for (name, _, bits) in PROFILES {
         let host = host_of(name, VIRTUAL);
@@ -87,10 +90,19 @@ fn no_shape_has_addresses_beyond_its_bits_or_below_its_first_root_entry() {
             let reservation = GpuVaReservation { base, size_bytes: TILE, ..GpuVaReservation::default() };
             client.gpu.device().reserve_gpu_va(reservation).map_err(|refusal| refusal.status)
         };
-        assert_eq!(reserve(GpuVa(first.0 - TILE)), Err(NtStatus::INVALID_PARAMETER), "{name}");
+        // What the first entry of the root leads to is the process's, too, but for its first pages.
+        assert_eq!(reserve(GpuVa(first.0 - TILE)), Ok(GpuVa(first.0 - TILE)), "{name}");
+        let surface = client.pinned(SurfaceKind::System, 4096);
+        let map = |base| {
+            let mapping = GpuVaMapping { base: GpuVa(base), size_in_pages: 1, ..GpuVaMapping::default() };
+            let mapped = client.gpu.paging().map_gpu_va(Some(surface.allocation()), mapping);
+            mapped.map(|(va, _)| va.0).map_err(|refusal| refusal.status)
+        };
+        assert_eq!(map(0xf000), Err(NtStatus::INVALID_PARAMETER), "{name}");
+        assert_eq!(map(TILE * 16), Ok(TILE * 16), "{name}");
         assert_eq!(reserve(GpuVa(1 << bits)), Err(NtStatus::INVALID_PARAMETER), "{name}");
         // The sign extension names the same page.
-        let high = GpuVa((1 << bits) - TILE);
+        let high = GpuVa((1 << bits) - KERNELS - TILE);
         let extended = GpuVa(high.0 | u64::MAX << bits);
         assert!(reserve(extended).is_ok(), "{name}");
         assert_eq!(reserve(high), Err(NtStatus::CONFLICTING_ADDRESSES), "{name}");
@@ -103,7 +115,7 @@ fn a_fault_names_an_address_of_any_width() {
     for (name, _, bits) in PROFILES {
         let host = host_of(name, VIRTUAL);
         let mut client = client(&host);
-        let beyond = GpuVa((1 << bits) - TILE);
+        let beyond = GpuVa((1 << bits) - KERNELS - TILE);
         let mut commands = Commands::new();
         commands.fill(beyond, 4096, 1);
         let value = client.stream.submit(&client.gpu, &[], &commands).expect("it is not looked into");

@@ -124,7 +124,8 @@ impl Client {
         // CAST: a few words.
         let command_bytes = all.words().len() as u32 * 8;
         let (context, commands, written_primaries) = (self.context, self.buffer.va(), Vec::new());
-        let submit = PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries };
+        let submit =
+            PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries, private_data: Vec::new() };
         self.link.call(Call::Packet(submit)).expect("it is queued");
     }
 

@@ -1,6 +1,7 @@
 //! Packet contexts on the whole stack: buffers with lists that are patched, buffers in GPU address spaces, what is refused and
 //! who pays for it.
 
+mod data;
 mod lists;
 mod nodes;
 mod presents;

@@ -45,7 +45,10 @@ fn what_is_above_the_ordinary_needs_the_privilege() {
     let hardware = client.gpu.device().create_context(NodeId(0)).unwrap();
     for allowed in [false, true, false] {
         host.allow_raised_priority(client.link.process(), allowed);
-        for above in [1, 7, PRIORITY_ABSOLUTE, PRIORITY_ABSOLUTE | 31] {
+        for ordinary in [packets.set_priority(1), hardware.set_priority(1)] {
+            ordinary.unwrap();
+        }
+        for above in [2, 7, PRIORITY_ABSOLUTE, PRIORITY_ABSOLUTE | 31] {
             for context in [packets.set_priority(above), hardware.set_priority(above)] {
                 match allowed {
                     true => context.unwrap(),
@@ -106,7 +109,8 @@ fn a_context_above_the_ordinary_takes_the_node_and_one_below_waits() {
         // who has it          who comes            who is done first
         (2, 0,                 2, 0,                "l1."),
         (2, 0,                 3, 0,                "l1."),
-        (2, 0,                 2, 1,                "h1."),
+        (2, 0,                 2, 1,                "l1."),
+        (2, 0,                 2, 2,                "h1."),
         (2, 0,                 4, 0,                "h1."),
         (2, -1,                2, 0,                "h1."),
         (2, -1,                1, 0,                "h1."),

@@ -52,6 +52,7 @@ impl Queues {
             buffer: buffer_va,
             buffer_bytes,
             written_primaries,
+            private_data: Vec::new(),
         };
         self.client.link.call(Call::Queue(submit)).expect("a submission");
         self.queues.push(queue);

@@ -44,7 +44,10 @@ impl Limited {
     }
 
     /// The refusal of something that would be too much; it has changed nothing.
-    fn refused<T>(&self, one_more: impl FnOnce() -> Result<T, Refusal>, parts: &[&str]) {
+    fn refused<T>(&self, one_more: impl Fn() -> Result<T, Refusal>, parts: &[&str]) {
+        // The first settles what was under way.
+        while self.host.step() {}
+        assert!(one_more().is_err(), "one more than {parts:?}");
         let before = self.host.state_digest();
         let Err(refusal) = one_more() else { panic!("one more than {parts:?}") };
         // spec: memory §9.2, sync §5

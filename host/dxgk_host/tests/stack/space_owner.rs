@@ -9,10 +9,14 @@ use crate::world::{MIB, VIRTUAL, client, host};
 const BYTES: u64 = 65536;
 
 fn reserve(link: &dyn Link, owner: RawHandle) -> Result<GpuVa, Refusal> {
+    reserve_from(link, owner, GpuVa::NULL)
+}
+
+fn reserve_from(link: &dyn Link, owner: RawHandle, minimum: GpuVa) -> Result<GpuVa, Refusal> {
     let reply = link.call(Call::ReserveGpuVirtualAddress {
         device: owner,
         base: GpuVa::NULL,
-        minimum: GpuVa::NULL,
+        minimum,
         maximum: GpuVa::NULL,
         size_bytes: BYTES,
         reservation_type: 0,
@@ -55,7 +59,8 @@ fn a_process_without_a_device_has_no_addresses() {
     assert_eq!(refusal.status, NtStatus::INVALID_PARAMETER, "{refusal}");
     let other = client(&host);
     let device = d3dkmt::Device::create(&adapter).expect("a device");
-    let base = reserve(stranger.as_ref(), adapter.handle()).expect("now it has");
+    let reserve_behind = |minimum| reserve_from(stranger.as_ref(), adapter.handle(), minimum);
+    let base = reserve_behind(GpuVa(1 << 41)).expect("now it has");
     // The adapter's handle is the process's own: another one's space is not reached by it.
     assert!(free(other.link.as_ref(), other.gpu.adapter().handle(), base).is_err());
     assert_eq!(free(stranger.as_ref(), device.handle(), base), Ok(Reply::Done));

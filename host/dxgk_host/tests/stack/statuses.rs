@@ -305,7 +305,7 @@ fn a_full_handle_table_makes_nothing() {
             flags: kmt_calls::QueueFlags::empty(),
             private_data: Vec::new(),
         }),
-        Call::RegisterTrimNotification { device },
+        Call::RegisterTrimNotification { adapter: None, device },
         Call::CreateDevice { adapter: raw.adapter },
     ];
     let before = host.state_digest();

@@ -253,8 +253,14 @@ fn a_queue_without_timeout_takes_its_time_and_so_does_an_adapter_without_detecti
     // CAST: a few words.
     let buffer_bytes = commands.words().len() as u32 * 8;
     let (queue, buffer, written_primaries) = (queue.queue, buffer.va(), Vec::new());
-    let submit =
-        QueueCall::SubmitCommandToHwQueue { queue, progress_value: 1, buffer, buffer_bytes, written_primaries };
+    let submit = QueueCall::SubmitCommandToHwQueue {
+        queue,
+        progress_value: 1,
+        buffer,
+        buffer_bytes,
+        written_primaries,
+        private_data: Vec::new(),
+    };
     drain(&host);
     heard.take();
     let begins = host.now_ns();

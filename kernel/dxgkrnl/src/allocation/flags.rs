@@ -29,7 +29,6 @@ pub fn check(requests: &[AllocationRequest], call: &ResourceRequest) -> Result<(
         (F::NT_SECURITY_SHARING, F::CREATE_SHARED),
         (F::READ_ONLY, F::CREATE_SHARED),
         (F::CROSS_ADAPTER, F::CREATE_SHARED),
-        (F::STANDARD_ALLOCATION, F::CREATE_SHARED.union(F::CROSS_ADAPTER)),
     ] {
         if has(flag) && !has(needs) {
             return Err(invalid(format!("creation flags {:#x}: {flag:?} needs {needs:?}", flags.bits())));
@@ -64,11 +63,8 @@ fn check_existing(requests: &[AllocationRequest], call: &ResourceRequest) -> Res
         return Err(invalid("a standard allocation is one allocation over memory that exists, in a new resource"));
     }
     // Its place in the call is that of the standard allocation's description (pStandardAllocation).
-    let blobs = requests.iter().map(|request| &request.private_data).chain([&call.private_data]);
-    if call.is_standard() && blobs.into_iter().any(|blob| !blob.is_empty()) {
-        return Err(invalid(
-            "the driver's private data of a standard allocation are asked of the driver, not of the caller",
-        ));
+    if call.is_standard() && !call.private_data.is_empty() {
+        return Err(invalid("private data of the call where the description of a standard allocation stands"));
     }
     if let Some(wrong) = requests.iter().position(|request| request.existing.is_some() == sources.is_empty()) {
         return Err(invalid(format!("allocation {wrong}: memory that exists, and the flag that says so")));
@@ -158,10 +154,18 @@ mod tests {
         let two = [range.clone(), range.clone()];
         assert_eq!(status(standard | F::EXISTING_SECTION, &two), wrong, "two");
         assert_eq!(status(standard | F::EXISTING_SECTION, &[AllocationRequest::default()]), wrong, "no memory");
-        for needed in [F::CREATE_SHARED, F::CROSS_ADAPTER, F::CREATE_RESOURCE] {
-            let flags = (standard | F::EXISTING_SECTION) - needed;
-            assert_eq!(status(flags, std::slice::from_ref(&range)), wrong, "without {needed:?}");
+        // Alone, in a resource, shared: measured, the page asks for more.
+        for flags in [F::empty(), F::CREATE_RESOURCE, F::CREATE_RESOURCE | F::CREATE_SHARED] {
+            for source in [F::EXISTING_SYS_MEM, F::EXISTING_SECTION] {
+                let flags = flags | source | F::STANDARD_ALLOCATION;
+                assert_eq!(status(flags, std::slice::from_ref(&range)), None, "{flags:?}");
+            }
         }
+        let described = AllocationRequest { private_data: vec![1; 7], ..range.clone() };
+        let alone = F::EXISTING_SYS_MEM | F::STANDARD_ALLOCATION;
+        assert_eq!(status(alone, std::slice::from_ref(&described)), None, "data of the allocation's");
+        let of_call = ResourceRequest { flags: alone, private_data: vec![1; 64], ..ResourceRequest::default() };
+        assert!(check(std::slice::from_ref(&range), &of_call).is_err(), "data in the description's place");
         let given = ResourceRequest {
             resource: RawHandle(1),
             flags: (standard | F::EXISTING_SECTION) - F::CREATE_RESOURCE,

@@ -1,6 +1,8 @@
 //! Calls about allocations, resources and sections (memory §2.7, §2.8, §6.2, §6.7): handles become objects of the caller's,
 //! lists are checked whole before anything changes.
 
+use std::collections::BTreeSet;
+
 use ddi::StandardAllocation;
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocations, CreatedSection, DestroyFlags,
@@ -65,8 +67,24 @@ impl Turn<'_> {
                 info.keyed_mutex_data_bytes = with.map_or(0, |(mutex, _)| self.keyed_mutexes.data_bytes(mutex));
                 done(Reply::ResourceInfo(info))
             }
+            Call::DescribeAllocations { device, allocations, resource } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let known = match resource.resource {
+                    RawHandle::NONE => None,
+                    handle => Some(self.resource_of(index, device, handle)?),
+                };
+                let adapter = &mut self.adapters[index as usize];
+                done(Reply::AllocationSizes(adapter.describe_allocations(&allocations, &resource, known)?))
+            }
+            Call::SectionInUse { section } => {
+                let number = self.section(section)?;
+                done(Reply::InUse(self.sections.get(number).is_some_and(|section| section.users() > 1)))
+            }
             Call::CreateSection { adapter, size_bytes } => {
-                let index = self.adapter(adapter)?;
+                let index = match self.process.handles.get(adapter) {
+                    Some(Object::Device(index, _)) => *index,
+                    _ => self.adapter(adapter)?,
+                };
                 self.adapters[index as usize].running()?;
                 let created = self.create_section(cx, index, size_bytes);
                 created.map_err(|why| self.not_created(index, why, || Call::CreateSection { adapter, size_bytes }))
@@ -233,7 +251,10 @@ impl Turn<'_> {
         target: &AllocationTarget,
         flags: DestroyFlags,
     ) -> Result<Answer, Refusal> {
-        let targets = self.targets(index, device, target)?;
+        let targets = match target.resource != RawHandle::NONE && !target.allocations.is_empty() {
+            true => self.resource_with_list(index, device, target)?,
+            false => self.targets(index, device, target)?,
+        };
         let adapter = &self.adapters[index as usize];
         let mut once = targets.numbers.clone();
         once.sort_unstable();
@@ -266,6 +287,20 @@ impl Turn<'_> {
         }
         self.process.handles.remove(target.resource);
         Ok(answer)
+    }
+
+    /// A resource that is destroyed with a list beside it: it goes with all its allocations if the list has none of others.
+    // spec: memory §6.2
+    fn resource_with_list(&self, index: u32, device: u64, target: &AllocationTarget) -> Result<Targets, Refusal> {
+        let whole = AllocationTarget { resource: target.resource, allocations: Vec::new() };
+        let listed = AllocationTarget { resource: RawHandle::NONE, allocations: target.allocations.clone() };
+        let (whole, listed) = (self.targets(index, device, &whole)?, self.targets(index, device, &listed)?);
+        let members: BTreeSet<u64> = whole.numbers.iter().copied().collect();
+        if let Some(at) = listed.numbers.iter().position(|number| !members.contains(number)) {
+            let named = target.allocations[at];
+            return Err(invalid(format!("{named} of the list is no allocation of the resource {}", target.resource)));
+        }
+        Ok(whole)
     }
 
     /// The allocations of a target: either a resource or a list, all of this device.

@@ -52,14 +52,14 @@ impl Turn<'_> {
                 self.process.handles.remove(context);
                 done(Reply::Done)
             }
-            PacketCall::Render { context, command, allocation_list, patch_location_list } => {
+            PacketCall::Render { context, command, allocation_list, patch_location_list, private_data } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let room = self.adapters[index as usize].packet_contexts[number].info.allocation_list_entries;
                 if allocation_list.len() > room as usize {
                     return Err(invalid(format!("an allocation list of {}; at most {room}", allocation_list.len())));
                 }
                 let entries = self.list_entries(index, device, &allocation_list)?;
-                let what = Submission::Render { command, places: patch_location_list };
+                let what = Submission::Render { command, places: patch_location_list, private_data };
                 self.adapters[index as usize].submit_listed(cx, self.token, number, entries, what)
             }
             PacketCall::Present { context, source, destination } => {
@@ -78,11 +78,17 @@ impl Turn<'_> {
                 ];
                 self.adapters[index as usize].submit_listed(cx, self.token, number, entries, Submission::Present)
             }
-            PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries } => {
+            PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries, private_data } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let primaries = self.primaries(index, device, &written_primaries)?;
                 let adapter = &mut self.adapters[index as usize];
-                done(Reply::Queued(adapter.submit_virtual(cx, number, commands, command_bytes, &primaries)?))
+                done(Reply::Queued(adapter.submit_virtual(
+                    cx,
+                    number,
+                    (commands, command_bytes),
+                    private_data,
+                    &primaries,
+                )?))
             }
         }
     }

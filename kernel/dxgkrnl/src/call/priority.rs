@@ -21,8 +21,9 @@ impl Turn<'_> {
                 let (index, context) = self.any_context(context, touched)?;
                 let known = self.adapters[index as usize].context_priority(context);
                 let wanted = known.with_priority(priority)?;
-                if priority > 0 {
-                    self.privileged("a priority above 0")?;
+                // spec: sync §4.2
+                if priority > 1 {
+                    self.privileged("a priority above 1")?;
                 }
                 self.adapters[index as usize].set_context_priority(cx, context, wanted);
                 done(Reply::Done)

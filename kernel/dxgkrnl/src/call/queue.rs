@@ -9,11 +9,7 @@ use crate::fence::PointUse;
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
-use crate::queue::NewDoorbell;
-use crate::refusal::invalid;
-
-/// Most bytes that a user-mode driver hands the other about a queue. Policy.
-const PRIVATE_DATA_MAX: usize = 4096;
+use crate::queue::{Command, NewDoorbell};
 
 impl Turn<'_> {
     pub(super) fn on_queue(
@@ -44,10 +40,6 @@ impl Turn<'_> {
                 done(Reply::Done)
             }
             QueueCall::CreateHwQueue { context, flags, mut private_data } => {
-                let bytes = private_data.len();
-                if bytes > PRIVATE_DATA_MAX {
-                    return Err(invalid(format!("{bytes} bytes of private data: a queue has {PRIVATE_DATA_MAX}")));
-                }
                 let (index, number) = self.context(context)?;
                 self.alive(index, self.adapters[index as usize].contexts[number].device, touched)?;
                 let queue = self.adapters[index as usize].create_queue(cx, number, flags, &mut private_data)?;
@@ -104,13 +96,21 @@ impl Turn<'_> {
                 self.adapters[index as usize].notify_work_submission(cx, number);
                 done(Reply::Done)
             }
-            QueueCall::SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, written_primaries } => {
+            QueueCall::SubmitCommandToHwQueue {
+                queue,
+                progress_value,
+                buffer,
+                buffer_bytes,
+                written_primaries,
+                private_data,
+            } => {
                 let (index, number) = self.live_queue(queue, touched)?;
                 // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
                 let device = self.adapters[index as usize].queues[number].device;
                 let primaries = self.primaries(index, device, &written_primaries)?;
                 let adapter = &mut self.adapters[index as usize];
-                adapter.submit_command(cx, number, progress_value, buffer, buffer_bytes, primaries)?;
+                let command = Command { progress_value, buffer, buffer_bytes, private_data };
+                adapter.submit_command(cx, number, command, primaries)?;
                 done(Reply::Done)
             }
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {

@@ -5,6 +5,7 @@ use kmt_calls::{Call, ProcessAccess, Refusal, Reply};
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::object::{Object, RegistrationKind};
+use crate::refusal::invalid;
 
 impl Turn<'_> {
     pub(super) fn on_residency(
@@ -29,7 +30,14 @@ impl Turn<'_> {
                     .evict(cx, device, &list, flags)
                     .and_then(|bytes| done(Reply::BytesToTrim(bytes)))
             }
-            Call::RegisterTrimNotification { device } => self.register(device, RegistrationKind::Trim, touched),
+            Call::RegisterTrimNotification { adapter, device } => {
+                let (index, _) = self.live_device(device, touched)?;
+                let is = self.adapters[index as usize].luid;
+                if let Some(other) = adapter.filter(|adapter| *adapter != is) {
+                    return Err(invalid(format!("the device is on the adapter {is:?}, not on {other:?}")));
+                }
+                self.register(device, RegistrationKind::Trim, touched)
+            }
             Call::RegisterBudgetChangeNotification { device } => {
                 self.register(device, RegistrationKind::Budget, touched)
             }

@@ -15,7 +15,7 @@ use crate::refusal::{no_memory, refuse, removed};
 /// What DMA buffers are to be made of.
 pub(super) enum Source<'a> {
     /// A command buffer of a process: one DMA buffer.
-    Render { command: &'a [u64], places: &'a [PatchLocation] },
+    Render { command: &'a [u64], places: &'a [PatchLocation], private_data: &'a [u8] },
     /// The list alone: as many as the driver asks for.
     Present,
 }
@@ -82,6 +82,9 @@ impl Adapter {
         let (kmd, entries_max) = (known.kmd, known.info.patch_location_list_entries as usize);
         let buffer = known.buffers.iter_mut().find(|buffer| buffer.number == built.buffer).expect("just taken");
         let mut places = vec![PatchLocation::default(); entries_max];
+        if let Source::Render { private_data, .. } = source {
+            buffer.private_data[..private_data.len()].copy_from_slice(private_data);
+        }
         let dma_buffer = DmaBuffer { words: &mut buffer.words, written: 0, private_data: &mut buffer.private_data };
         let patch_locations_out = PatchLocationsOut { list: &mut places, written: 0 };
         let driver = self.miniport.packet_scheduling().expect("it made this context");
@@ -146,9 +149,16 @@ fn call_driver(
 ) -> Result<(usize, usize, bool), Written> {
     let Asked { list: allocation_list, dma_buffer, dma_buffer_va, patch_locations_out } = asked;
     match *source {
-        Source::Render { command, places } => {
-            let mut render =
-                Render { command, allocation_list, patch_locations_in: places, dma_buffer, patch_locations_out };
+        Source::Render { command, places, private_data } => {
+            let mut render = Render {
+                command,
+                allocation_list,
+                patch_locations_in: places,
+                dma_buffer,
+                // CAST: no more than the driver said in 32 bits.
+                user_data_bytes: private_data.len() as u32,
+                patch_locations_out,
+            };
             driver.render(kmd, &mut render).map_err(|status| match status {
                 // spec: memory §7.1: under the guaranteed contract there is always room
                 RenderStatus::InsufficientDmaBuffer => {

@@ -51,7 +51,10 @@ impl Adapter {
             // CAST: a DMA buffer is far below 4 GiB.
             let (commands, bytes) = (known.va, written as u32 * 8);
             let presented = Some(Presented { buffer, uses: uses.clone(), serial, shown_after });
-            (buffer, Work::Virtual { commands, bytes, primaries: primaries.clone(), presented })
+            (
+                buffer,
+                Work::Virtual { commands, bytes, private_data: Vec::new(), primaries: primaries.clone(), presented },
+            )
         };
         let works = built.into_iter().map(work).collect();
         self.queue_built(cx, context, works, uses)

@@ -18,6 +18,18 @@ use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
 use crate::refusal::{invalid, no_memory, refuse, removed};
 
+/// Private data of a submission are as much as the driver takes at most.
+///
+/// # Errors
+/// They are more.
+// spec: memory §7.1 (DmaBufferPrivateDataSize)
+pub fn check_private_data(data: &[u8], most: u32) -> Result<(), Refusal> {
+    match data.len() as u64 > u64::from(most) {
+        true => Err(invalid(format!("{} bytes of private data; the driver takes {most} with a buffer", data.len()))),
+        false => Ok(()),
+    }
+}
+
 impl Adapter {
     /// `D3DKMTRender`.
     // spec: memory §7.4
@@ -28,9 +40,12 @@ impl Adapter {
         command: &[u64],
         entries: &[ListEntry],
         places: &[PatchLocationItem],
+        private_data: &[u8],
     ) -> Result<u32, Refusal> {
         let places = self.check_render(context, command, entries, places)?;
-        self.queue_patched(cx, context, entries, &Source::Render { command, places: &places }, SubmitFlags::empty())
+        check_private_data(private_data, self.packet_contexts[context].info.dma_buffer_private_data_bytes)?;
+        let source = Source::Render { command, places: &places, private_data };
+        self.queue_patched(cx, context, entries, &source, SubmitFlags::empty())
     }
 
     /// The rules of a command buffer and its lists.
@@ -56,8 +71,8 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         context: u64,
-        commands: GpuVa,
-        bytes: u32,
+        (commands, bytes): (GpuVa, u32),
+        private_data: Vec<u8>,
         primaries: &[AllocationId],
     ) -> Result<u32, Refusal> {
         if !self.packet_contexts[context].addresses {
@@ -66,6 +81,7 @@ impl Adapter {
         if commands.is_null() || bytes == 0 || !bytes.is_multiple_of(8) || !commands.0.is_multiple_of(8) {
             return Err(invalid("commands lie at a nonzero multiple of 8 and have a nonzero multiple of 8 bytes"));
         }
+        check_private_data(&private_data, self.packet_contexts[context].info.dma_buffer_private_data_bytes)?;
         let (device, owner) = self.owner_of(context);
         let listed = |id: &AllocationId| self.vidmm.count(owner, *id) > 0;
         if !primaries.iter().all(listed) {
@@ -74,7 +90,7 @@ impl Adapter {
         self.queue_packet(
             cx,
             context,
-            Work::Virtual { commands, bytes, primaries: primaries.to_vec(), presented: None },
+            Work::Virtual { commands, bytes, private_data, primaries: primaries.to_vec(), presented: None },
         )
     }
 

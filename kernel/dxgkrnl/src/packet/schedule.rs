@@ -1,6 +1,7 @@
 //! From a context's queue to the driver (memory §7.4; sync §4.1): who has a node, patching. When a packet may
 //! start is `need`.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use ddi::{DriverStatus, Patch, SubmitCommand, SubmitCommandVirtual, SubmitFlags};
@@ -216,9 +217,9 @@ impl Adapter {
         again.set(SubmitFlags::RESUBMISSION, came_back);
         let handed = match &mut packet.work {
             Work::Patched { .. } => self.hand_over(cx, context, fence_id, &mut packet.work, portion.as_ref(), again),
-            Work::Virtual { commands, bytes, presented, .. } => {
+            Work::Virtual { commands, bytes, private_data, presented, .. } => {
                 let presented = presented.as_ref().map(|presented| presented.buffer);
-                self.hand_over_virtual(context, fence_id, (*commands, *bytes), presented, again)
+                self.hand_over_virtual(context, fence_id, (*commands, *bytes), private_data, presented, again)
             }
         };
         match handed {
@@ -328,17 +329,26 @@ impl Adapter {
         context: u64,
         fence_id: u32,
         (dma_buffer, dma_buffer_bytes): (GpuVa, u32),
+        users: &[u8],
         presented: Option<u64>,
         again: SubmitFlags,
     ) -> Result<bool, Refused> {
-        let (kmd, mut flags, mut private_data) = (self.packet_contexts[context].kmd, again, Vec::new());
+        let (kmd, mut flags, mut private_data) = (self.packet_contexts[context].kmd, again, Cow::Borrowed(users));
         if let Some(buffer) = presented {
             self.store_dma_buffer(context, buffer, 0..dma_buffer_bytes as usize / 8);
             flags |= SubmitFlags::PRESENT;
-            private_data.clone_from(&self.dma_buffer(context, buffer).private_data);
+            private_data = Cow::Owned(self.dma_buffer(context, buffer).private_data.clone());
         }
-        let private_data = private_data.as_slice();
-        let submit = SubmitCommandVirtual { context: kmd, dma_buffer, dma_buffer_bytes, private_data, fence_id, flags };
+        let submit = SubmitCommandVirtual {
+            context: kmd,
+            dma_buffer,
+            dma_buffer_bytes,
+            private_data: &private_data,
+            // CAST: no more than the driver said in 32 bits.
+            user_data_bytes: users.len() as u32,
+            fence_id,
+            flags,
+        };
         let driver = self.miniport.packet_scheduling().expect("it made this context");
         driver.submit_command_virtual(submit).map(|()| false).map_err(Refused::Virtual)
     }

@@ -20,6 +20,7 @@ use kmt_calls::{DeviceState, PatchLocationItem, Refusal, Reply};
 use vidmm::{AllocationId, Cut, PortionError, Use};
 use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 
+use super::render::check_private_data;
 use super::{Binding, Bound, ListEntry, Work};
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
@@ -55,7 +56,7 @@ pub struct WaitingRender {
 /// What is to be queued.
 pub enum Submission {
     /// `D3DKMTRender`.
-    Render { command: Vec<u64>, places: Vec<PatchLocationItem> },
+    Render { command: Vec<u64>, places: Vec<PatchLocationItem>, private_data: Vec<u8> },
     /// `D3DKMTPresent`; the list carries the parameters.
     Present,
 }
@@ -82,8 +83,9 @@ impl Adapter {
         let queue = self.waiting_renders.iter().any(|waiting| waiting.context == context);
         if self.lists_are_residency() && (stands_still || queue) && self.names_unlisted(device, &entries) {
             // What a buffer breaks a rule with is said at once.
-            if let Submission::Render { command, places } = &what {
+            if let Submission::Render { command, places, private_data } = &what {
                 self.check_render(context, command, &entries, places)?;
+                check_private_data(private_data, self.packet_contexts[context].info.dma_buffer_private_data_bytes)?;
             }
             self.check_own_locks(device)?;
             let done = self.create_fence(cx, None, ProcessId::SYSTEM, 0)?;
@@ -102,7 +104,9 @@ impl Adapter {
         what: &Submission,
     ) -> Result<u32, Refusal> {
         match what {
-            Submission::Render { command, places } => self.render(cx, context, command, entries, places),
+            Submission::Render { command, places, private_data } => {
+                self.render(cx, context, command, entries, places, private_data)
+            }
             Submission::Present => self.present(cx, context, entries),
         }
     }

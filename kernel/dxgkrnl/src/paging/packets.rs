@@ -137,7 +137,16 @@ impl Adapter {
             self.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
             let (dma_buffer, dma_buffer_bytes) = (*va, end_offset);
             let private_data = content.private_data.as_slice();
-            let submit = SubmitCommandVirtual { context, dma_buffer, dma_buffer_bytes, private_data, fence_id, flags };
+            let user_data_bytes = 0;
+            let submit = SubmitCommandVirtual {
+                context,
+                dma_buffer,
+                dma_buffer_bytes,
+                private_data,
+                user_data_bytes,
+                fence_id,
+                flags,
+            };
             let submitted = driver.submit_command_virtual(submit);
             return submitted.map_err(|status| format!("SubmitCommandVirtual of a paging buffer failed: {status}"));
         }

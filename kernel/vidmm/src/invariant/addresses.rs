@@ -10,8 +10,8 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     pub(super) fn check_addresses(&self) -> Result<(), BrokenInvariant> {
         for (id, space) in self.spaces.iter() {
             if self.geometry.translates() {
-                let first = self.geometry.root_entry_pages();
                 let end = self.end_of(space.kind, &space.table);
+                let first = self.begin_of(space.kind).min(end);
                 space.check(first, end).map_err(|place| broken("addresses")(format!("{id:?}: {place}")))?;
             } else {
                 ensure(space.mapped.is_empty(), "addresses", || format!("{id:?} shows what nothing translates"))?;

@@ -76,6 +76,11 @@ impl Geometry {
         self.levels.first().filter(|_| !self.is_platforms()).map(|leaf| 1 << leaf.table_shift)
     }
 
+    /// Whether roots are as long as what they reach.
+    pub fn grows(&self) -> bool {
+        self.roots.len() > 1
+    }
+
     /// Pages that one entry of the root covers.
     pub fn root_entry_pages(&self) -> u64 {
         self.levels.last().map_or(0, |root| 1 << root.entry_shift)

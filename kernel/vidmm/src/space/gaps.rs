@@ -96,6 +96,18 @@ impl Gaps {
         (at.checked_add(pages)? <= maximum).then_some(at)
     }
 
+    /// The highest multiple of `alignment` in `minimum..maximum` from which on that many pages are free, within the bounds.
+    pub fn find_highest(&self, pages: u64, minimum: u64, maximum: u64, alignment: u64) -> Option<u64> {
+        self.search_down(pages, (minimum, maximum), alignment, &mut || ())
+    }
+
+    fn search_down(&self, pages: u64, window: (u64, u64), alignment: u64, look: &mut impl FnMut()) -> Option<u64> {
+        let (minimum, maximum) = window;
+        let wish = Wish { pages, alignment, class: self.class_of(alignment) };
+        // No higher address fits: if this one begins before the window, so do all.
+        highest(self.root.as_deref(), maximum, &wish, look).filter(|at| *at >= minimum)
+    }
+
     /// The gap that begins last of those that begin at or below a page.
     pub fn at_or_below(&self, page: u64) -> Option<Gap> {
         self.below(page, &mut || ())
@@ -183,6 +195,11 @@ impl Wish {
         let at = gap.first.checked_next_multiple_of(self.alignment)?;
         (at.checked_add(self.pages)? <= gap.end).then_some(at)
     }
+
+    fn fits_at_the_end(&self, gap: Gap) -> Option<u64> {
+        let last = gap.end.checked_sub(self.pages)?;
+        Some(last - last % self.alignment).filter(|at| *at >= gap.first)
+    }
 }
 
 /// The lowest address that fits of the gaps of a subtree that begin behind `minimum`.
@@ -198,6 +215,22 @@ fn lowest(tree: Option<&Node>, minimum: u64, wish: &Wish, look: &mut impl FnMut(
     lowest(node.low.as_deref(), minimum, wish, look)
         .or_else(|| wish.fits(node.gap))
         .or_else(|| lowest(node.high.as_deref(), minimum, wish, look))
+}
+
+/// The highest address that fits of the gaps of a subtree, as far as they lie below `maximum`.
+fn highest(tree: Option<&Node>, maximum: u64, wish: &Wish, look: &mut impl FnMut()) -> Option<u64> {
+    let node = tree?;
+    look();
+    if node.longest[wish.class] < wish.pages {
+        return None;
+    }
+    if node.gap.first >= maximum {
+        return highest(node.low.as_deref(), maximum, wish, look);
+    }
+    let cut = Gap { end: node.gap.end.min(maximum), ..node.gap };
+    highest(node.high.as_deref(), maximum, wish, look)
+        .or_else(|| wish.fits_at_the_end(cut))
+        .or_else(|| highest(node.low.as_deref(), maximum, wish, look))
 }
 
 fn with(tree: Tree, gap: Gap, alignments: &[u64; ALIGNMENTS]) -> Box<Node> {

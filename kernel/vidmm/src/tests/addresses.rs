@@ -4,7 +4,7 @@ use ddi::PteFlags;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress};
 
 use super::world::*;
-use crate::{AllocationId, MapError, MapRequest, Operation, Protection, Reserved, SpaceKind, Target};
+use crate::{AllocationId, MapError, MapRequest, Operation, Protection, ReserveRequest, Reserved, SpaceKind, Target};
 
 /// Pages below which entry 0 of the root translates, with the tables of [`adapter`].
 const FIRST: u64 = 1 << 10;
@@ -42,7 +42,7 @@ fn wrong_requests_are_refused_and_change_nothing() {
         ("beyond the end", request(a, 9), MapError::BeyondAllocation),
         ("sizes differ", MapRequest { target: system(7), ..good }, MapError::BeyondAllocation),
         ("no page boundary", MapRequest { base: Some(GpuVa(FIRST * PAGE_BYTES + 1)), ..good }, MapError::Misaligned),
-        ("first root entry", MapRequest { base: Some(at(FIRST - 1)), ..good }, MapError::OutsideSpace),
+        ("the first pages", MapRequest { base: Some(at(15)), ..good }, MapError::OutsideSpace),
         ("behind the end", MapRequest { base: Some(at((1 << 16) - 7)), ..good }, MapError::OutsideSpace),
         ("not canonical", MapRequest { base: Some(GpuVa(1 << 40)), ..good }, MapError::OutsideSpace),
         ("free and mapped", MapRequest { base: Some(at(FIRST)), ..good }, MapError::ConflictingAddresses),
@@ -51,7 +51,8 @@ fn wrong_requests_are_refused_and_change_nothing() {
         ("nothing where Map was", reserved(Reserved::NoAccess), MapError::NotReserved),
         ("zeros at a free choice", MapRequest { base: None, ..reserved(Reserved::Zero) }, MapError::NotReserved),
         ("no room", MapRequest { minimum: at(FIRST), maximum: at(FIRST + 16), ..good }, MapError::NoRoom),
-        ("minimum", MapRequest { minimum: GpuVa(1), ..good }, MapError::Misaligned),
+        ("no page between", MapRequest { minimum: GpuVa(1), maximum: GpuVa(PAGE_BYTES), ..good }, MapError::NoRoom),
+        ("behind every address", MapRequest { minimum: GpuVa(1 << 40), ..good }, MapError::NoRoom),
     ];
     for (name, request, error) in rows {
         assert_eq!(mm.map_gpu_va(space, request), Err(error), "{name}");
@@ -61,7 +62,7 @@ fn wrong_requests_are_refused_and_change_nothing() {
         ("more than is mapped", at(FIRST + 4), 9 * PAGE_BYTES, MapError::NotMapped),
         ("before it", at(FIRST + 3), PAGE_BYTES, MapError::NotMapped),
         ("the kernel's", at(FIRST + 32), PAGE_BYTES, MapError::Kernels),
-        ("first root entry", at(FIRST - 1), PAGE_BYTES, MapError::OutsideSpace),
+        ("the first pages", at(15), PAGE_BYTES, MapError::OutsideSpace),
         ("behind the end", at((1 << 16) - 1), 2 * PAGE_BYTES, MapError::OutsideSpace),
     ];
     for (name, base, bytes, error) in frees {
@@ -82,6 +83,75 @@ fn vidmm_chooses_the_lowest_aligned_address() {
     assert_eq!(mm.map_gpu_va(space, request(a, 8)).expect("room").0, at(FIRST + 16), "reusable at return");
     let bounded = MapRequest { minimum: at(FIRST + 100), maximum: at(FIRST + 120), ..request(a, 8) };
     assert_eq!(mm.map_gpu_va(space, bounded).expect("room").0, at(FIRST + 112));
+}
+
+#[test]
+fn bounds_are_rounded_inward_and_may_be_the_last_byte() {
+    // spec: memory §4.8
+    let (mut mm, space, device) = with_device(64);
+    let a = create(&mut mm, device, 8, &[VRAM]);
+    let within = |minimum, maximum| MapRequest { minimum: GpuVa(minimum), maximum: GpuVa(maximum), ..request(a, 8) };
+    let (page, first) = (PAGE_BYTES, FIRST * PAGE_BYTES);
+    let rows = [
+        ("a minimum within a page", within(first + 1, 0), Ok(FIRST + 16)),
+        ("the last byte as maximum", within(first, first + 8 * page - 1), Ok(FIRST)),
+        ("a byte less", within(first, first + 8 * page - 2), Err(MapError::NoRoom)),
+        ("a byte more", within(first, first + 8 * page + 1), Ok(FIRST)),
+        ("all addresses", within(first, u64::MAX), Ok(FIRST)),
+        ("a sign extension", within(u64::MAX << 27, u64::MAX), Ok(1 << 15)),
+        ("a maximum that is one", within(first, u64::MAX << 27), Ok(FIRST)),
+        ("the last byte of all", within(((1 << 16) - 16) * page, (1 << 28) - 1), Ok((1 << 16) - 16)),
+    ];
+    for (name, request, expected) in rows {
+        let made = mm.map_gpu_va(space, request).map(|(base, _)| base.0 / PAGE_BYTES);
+        assert_eq!(made, expected, "{name}");
+        if let Ok(page) = made {
+            mm.free_gpu_va(space, at(page), 8 * PAGE_BYTES).expect("it was just mapped");
+        }
+    }
+}
+
+/// A driver that shares addresses with the CPU reserves nearly all of them at once.
+#[test]
+fn what_the_first_root_entry_translates_is_the_process_s() {
+    // spec: memory §4.6
+    let (mut mm, space, device) = with_device(64);
+    let mut machine = Machine::default();
+    let words = mm.allocate_system(2).expect("free");
+    let a = create(&mut mm, device, 8, &[VRAM]);
+    let kernels = MapRequest { target: Target::FencePages(words), ..request(a, 2) };
+    let (top, work) = mm.map_gpu_va(space, kernels).expect("room");
+    machine.queue(work);
+    assert_eq!(top, at((1 << 16) - 16), "the kernel's own lie at the top");
+    let whole = ReserveRequest {
+        size_bytes: top.0 - (2 << 20),
+        base: Some(GpuVa(2 << 20)),
+        minimum: GpuVa::NULL,
+        maximum: GpuVa::NULL,
+        reserved: Reserved::NoAccess,
+        driver_protection: 0,
+    };
+    mm.reserve_gpu_va(space, whole).expect("nothing lies there");
+    let tables = mm.table_bytes(SpaceKind::Process);
+    // Below what is reserved, where nobody chooses unless all else is taken.
+    let (low, work) = mm.map_gpu_va(space, request(a, 8)).expect("room");
+    assert_eq!(low, at(16), "behind the first 64 KiB");
+    machine.queue(work);
+    machine
+        .queue(mm.map_gpu_va(space, MapRequest { base: Some(GpuVa(2 << 20)), ..request(a, 8) }).expect("reserved").1);
+    machine.queue(mm.make_resident(device, &[a]).expect("room"));
+    machine.run(&mut mm);
+    for base in [low, GpuVa(2 << 20)] {
+        assert!(machine.walk(mm.root(space), &[5, 5, 6], base).is_some(), "{base:?}");
+    }
+    assert!(mm.table_bytes(SpaceKind::Process) > tables, "the first entry of the root has come");
+    for base in [low, GpuVa(2 << 20)] {
+        machine.queue(mm.free_gpu_va(space, base, 8 * PAGE_BYTES).expect("mapped"));
+    }
+    machine.run(&mut mm);
+    assert!(machine.walk(mm.root(space), &[5, 5, 6], low).is_none());
+    assert_eq!(mm.table_bytes(SpaceKind::Process), tables, "and goes with what was mapped below it");
+    mm.check_invariants(&[words]).expect("in order");
 }
 
 #[test]

@@ -66,10 +66,17 @@ fn reservations_come_in_units_of_64_kb() {
         ("no size", reserve(0), MapError::Misaligned),
         ("4 KB", reserve(4096), MapError::Misaligned),
         ("base", ReserveRequest { base: at(4096), ..reserve(UNIT) }, MapError::Misaligned),
-        ("minimum", ReserveRequest { minimum: GpuVa(4096), ..reserve(UNIT) }, MapError::Misaligned),
-        ("maximum", ReserveRequest { maximum: GpuVa(UNIT + 1), ..reserve(UNIT) }, MapError::Misaligned),
+        (
+            "no unit between",
+            ReserveRequest {
+                minimum: base.offset(2 * UNIT + 4096),
+                maximum: base.offset(4 * UNIT - 2),
+                ..reserve(UNIT)
+            },
+            MapError::NoRoom,
+        ),
         ("taken", ReserveRequest { base: at(UNIT), ..reserve(2 * UNIT) }, MapError::ConflictingAddresses),
-        ("entry 0", ReserveRequest { base: Some(GpuVa(UNIT)), ..reserve(UNIT) }, MapError::OutsideSpace),
+        ("a half of the first unit", ReserveRequest { maximum: GpuVa(UNIT), ..reserve(UNIT) }, MapError::NoRoom),
         ("too large", reserve(1 << 40), MapError::NoRoom),
         (
             "a small window",

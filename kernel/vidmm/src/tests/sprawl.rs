@@ -27,6 +27,8 @@ fn adapter(pages: u64) -> Mm {
         page_table_reserve: Pages(RESERVE),
         paging_table_reserve: Pages(RESERVE - pages),
         suspend_others: true,
+        // The first leaf table alone.
+        invalid_pages: Pages(1 << LEAF_BITS),
         ..policy()
     };
     let descriptors = [vram_descriptor(64, Default::default()), aperture_descriptor(64)];

@@ -116,6 +116,7 @@ fn render(
         allocation_list,
         patch_locations_in: places,
         dma_buffer: DmaBuffer { words: &mut buffer, written: 0, private_data: &mut data },
+        user_data_bytes: 0,
         patch_locations_out: PatchLocationsOut { list: &mut out, written: 0 },
     };
     rig.kmd.render(rig.context, &mut render)?;

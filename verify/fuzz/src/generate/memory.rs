@@ -161,6 +161,7 @@ impl Generator<'_> {
                 Call::UpdateAllocationProperty { paging_queue, allocation: self.handle(Kind::Allocation), request }
             }
             18 => Call::CreateSection { adapter: self.handle(Kind::Adapter), size_bytes: self.dice.bytes(8) },
+            _ if self.dice.odd() => Call::SectionInUse { section: self.handle(Kind::Section) },
             _ => Call::CloseSection { section: self.handle(Kind::Section) },
         }
     }

@@ -88,7 +88,13 @@ impl Generator<'_> {
             self.spoil(&mut made);
         }
         let Listed { words, list, places } = made;
-        Call::Packet(PacketCall::Render { context, command: words, allocation_list: list, patch_location_list: places })
+        Call::Packet(PacketCall::Render {
+            context,
+            command: words,
+            allocation_list: list,
+            patch_location_list: places,
+            private_data: self.private_data(),
+        })
     }
 
     /// One thing of it is not as it was.

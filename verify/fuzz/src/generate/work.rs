@@ -73,6 +73,7 @@ impl Generator<'_> {
                     } else {
                         Vec::new()
                     },
+                    private_data: self.private_data(),
                 })
             }
             17..20 => Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points: self.gpu_points() }),
@@ -122,10 +123,24 @@ impl Generator<'_> {
                 let (commands, command_bytes) = self.buffer();
                 let odd = self.dice.odd();
                 let written_primaries = if odd { self.known.list(self.dice, Kind::Allocation, 3) } else { Vec::new() };
-                Call::Packet(PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries })
+                Call::Packet(PacketCall::SubmitCommand {
+                    context,
+                    commands,
+                    command_bytes,
+                    written_primaries,
+                    private_data: self.private_data(),
+                })
             }
             13 => Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { context, points: self.gpu_points() }),
             _ => Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu { context, points: self.points() }),
+        }
+    }
+
+    /// Private data of a submission: mostly none.
+    pub(super) fn private_data(&mut self) -> Vec<u8> {
+        match self.dice.chance(20) {
+            true => vec![0xA5; self.dice.below(20_000) as usize],
+            false => Vec::new(),
         }
     }
 

@@ -27,6 +27,10 @@ impl HardwareQueues for Liar {
         self.queues().destroy_hw_queue(host, queue);
     }
 
+    fn submission_data_bytes(&mut self) -> u32 {
+        self.queues().submission_data_bytes()
+    }
+
     fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Submit)?;
         self.queues().submit_command_to_hw_queue(submit)

@@ -177,6 +177,7 @@ impl Client {
                 command: job.listing.words.clone(),
                 allocation_list: job.listing.allocations.clone(),
                 patch_location_list: job.listing.places.clone(),
+                private_data: Vec::new(),
             });
         }
         let memory = self.surface(context.memory);
@@ -190,6 +191,7 @@ impl Client {
             commands,
             command_bytes,
             written_primaries: Vec::new(),
+            private_data: Vec::new(),
         })
     }
 

@@ -31,6 +31,10 @@ impl HardwareQueues for Watched {
         self.queues().destroy_hw_queue(host, queue);
     }
 
+    fn submission_data_bytes(&mut self) -> u32 {
+        self.queues().submission_data_bytes()
+    }
+
     fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue) -> Result<(), DriverStatus> {
         self.see(CONTRACT, |ledger| ledger.contract.submit(submit.queue, submit.progress_value));
         self.queues().submit_command_to_hw_queue(submit)

@@ -1,5 +1,7 @@
 //! What a cross-adapter fence is on which adapter (sync §3.13), where its words are, and what a signal costs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ddi::Interrupt;
 use kmt_calls::Refusal;
 use softgpu_umd::SurfaceKind;
@@ -66,10 +68,12 @@ fn one_current_value_for_all_and_a_monitored_value_of_0_for_each() {
 fn what_waits_and_signals_on_one_gpu_needs_no_processor() {
     // spec: sync §3.12
     // seed: N70
+    let deaf = Arc::new(AtomicBool::new(false));
     let world = World::with(VIRTUAL, &["integrated", "discrete-4k"], |_, whims| {
-        // The kernel hears of no signal at all.
-        whims.say = Box::new(|interrupt, notify| {
-            if !matches!(interrupt, Interrupt::NativeFenceSignaled { .. }) {
+        // The kernel hears of no signal at all from some time on.
+        let deaf = Arc::clone(&deaf);
+        whims.say = Box::new(move |interrupt, notify| {
+            if !deaf.load(Ordering::Relaxed) || !matches!(interrupt, Interrupt::NativeFenceSignaled { .. }) {
                 notify.interrupt(interrupt);
             }
         });
@@ -78,6 +82,7 @@ fn what_waits_and_signals_on_one_gpu_needs_no_processor() {
     let name = named(&waiter.fence);
     let mut signaller = Side::new(&world, 1, |gpu| opened(gpu, &name));
     let mut elsewhere = Side::new(&world, 0, |gpu| opened(gpu, &name));
+    deaf.store(true, Ordering::Relaxed);
     let [mut here, mut there] = [&mut waiter, &mut elsewhere].map(|side| side.wait(&world, By::Gpu, 5));
     world.drain();
     signaller.signal(By::Gpu, 5);

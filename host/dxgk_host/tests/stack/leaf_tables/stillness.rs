@@ -141,7 +141,13 @@ fn a_device_that_comes_meanwhile_stands_still_too() {
             let create = PacketCall::CreateContextVirtual { device, node, engine_affinity: 1, flags, private_data };
             let Ok(Reply::Handle(context)) = call(Call::Packet(create)) else { panic!("a context") };
             let written_primaries = Vec::new();
-            let submit = PacketCall::SubmitCommand { context, commands: va, command_bytes, written_primaries };
+            let submit = PacketCall::SubmitCommand {
+                context,
+                commands: va,
+                command_bytes,
+                written_primaries,
+                private_data: Vec::new(),
+            };
             call(Call::Packet(submit)).expect("it is kept");
         } else {
             let create = QueueCall::CreateHwContext { device, node: COPY, private_data: Vec::new() };
@@ -154,6 +160,7 @@ fn a_device_that_comes_meanwhile_stands_still_too() {
                 buffer: va,
                 buffer_bytes: command_bytes,
                 written_primaries: Vec::new(),
+                private_data: Vec::new(),
             };
             call(Call::Queue(submit)).expect("it is kept");
         }

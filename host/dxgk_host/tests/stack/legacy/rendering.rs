@@ -79,7 +79,13 @@ fn what_is_locked_stays_where_it_is_when_the_buffer_is_refused() {
     let call = |command| {
         let context = client.context.handle();
         let (allocation_list, patch_location_list) = (vec![nothing, listed], Vec::new());
-        client.link.call(Call::Packet(PacketCall::Render { context, command, allocation_list, patch_location_list }))
+        client.link.call(Call::Packet(PacketCall::Render {
+            context,
+            command,
+            allocation_list,
+            patch_location_list,
+            private_data: Vec::new(),
+        }))
     };
     // The first makes the context's buffer.
     for round in 0..2 {

@@ -45,6 +45,7 @@ fn crowded(before: impl FnOnce(&Old)) -> Crowded {
         command: commands.words,
         allocation_list: commands.allocations,
         patch_location_list: commands.places,
+        private_data: Vec::new(),
     };
     let render = begin(&host, &humble, Call::Packet(call)).expect_err("its device stands still");
     Crowded { host, humble, proud, listed, taker, source, target, render }

@@ -51,6 +51,8 @@ fn an_engine_signals_and_the_cpu_waits() {
             let device = gpu.device();
             let fence = monitored(device);
             let context = VirtualContext::create(device, NODE, Vec::new()).unwrap();
+            // The tables of what is mapped are there.
+            let _kept = Buffer::new(&gpu, &signal(&gpu, &fence, 1));
             let raised = host.device_register(counter::INTERRUPTS_RAISED);
             for value in 1..=20 {
                 let buffer = Buffer::new(&gpu, &signal(&gpu, &fence, value));

@@ -134,6 +134,7 @@ fn wrong_contexts_and_flags_are_refused() {
             command: vec![0x100],
             allocation_list: vec![],
             patch_location_list: vec![],
+            private_data: Vec::new(),
         })
     };
     let (commands, written_primaries) = (wddm_types::GpuVa(4096), vec![]);
@@ -142,6 +143,7 @@ fn wrong_contexts_and_flags_are_refused() {
         commands,
         command_bytes: 8,
         written_primaries,
+        private_data: Vec::new(),
     });
     let hardware_handle = hardware_queue.handle();
     for call in [render(virtual_context.handle()), render(hardware_handle), render(RawHandle::NONE), submit] {

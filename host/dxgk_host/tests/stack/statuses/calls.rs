@@ -29,6 +29,7 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::CreateDevice { adapter: handle },
         Call::CreateSection { adapter: handle, size_bytes: 4096 },
         Call::CloseSection { section: handle },
+        Call::SectionInUse { section: handle },
         Call::DestroyDevice { device: handle },
         Call::GetDeviceState { device: handle },
         Call::DestroyPagingQueue { queue: handle },
@@ -107,7 +108,7 @@ pub fn on_device(device: RawHandle) -> Vec<Call> {
         Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
         Call::CreateAllocation { device, allocations: vec![Default::default()], resource: ResourceRequest::default() },
         Call::OpenResource { device, share: ShareName::Global(RawHandle(1 << 31)) },
-        Call::RegisterTrimNotification { device },
+        Call::RegisterTrimNotification { adapter: None, device },
         Call::RegisterBudgetChangeNotification { device },
         Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }),
         Call::Packet(PacketCall::CreateContextVirtual {

@@ -22,6 +22,14 @@ impl Walked {
         })
     }
 
+    fn find_highest(&self, pages: u64, minimum: u64, maximum: u64, alignment: u64) -> Option<u64> {
+        self.0.iter().rev().find_map(|(&first, &end)| {
+            let last = end.min(maximum).checked_sub(pages)?;
+            let at = last - last % alignment;
+            (at >= first.max(minimum)).then_some(at)
+        })
+    }
+
     fn take(&mut self, run: PageRun) {
         let (&from, &end) = self.0.range(..=run.first).next_back().expect("free");
         self.0.remove(&from);
@@ -56,8 +64,8 @@ fn counted(gaps: &Gaps, pages: u64, window: (u64, u64), alignment: u64) -> (Opti
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Takes what a search finds: pages, bounds, alignment as a power of two.
-    Find { pages: u64, minimum: u64, length: u64, shift: u32 },
+    /// Takes what a search finds, from below or from above: pages, bounds, alignment as a power of two.
+    Find { pages: u64, minimum: u64, length: u64, shift: u32, from_top: bool },
     /// Takes free pages somewhere.
     Take { page: u64, pages: u64 },
     /// Frees one of the runs that are taken, or a part of it.
@@ -70,12 +78,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let pages = prop_oneof![8 => 1..40u64, 2 => 40..700u64, 1 => Just(u64::MAX)];
     let minimum = prop_oneof![2 => Just(0), 3 => 0..SPACE + 100, 1 => Just(u64::MAX)];
     let length = prop_oneof![2 => Just(u64::MAX), 3 => 0..2000u64];
-    let find = (pages, minimum, length, 0..14u32).prop_map(|(pages, minimum, length, shift)| Step::Find {
-        pages,
-        minimum,
-        length,
-        shift,
-    });
+    let find = (pages, minimum, length, 0..14u32, any::<bool>())
+        .prop_map(|(pages, minimum, length, shift, from_top)| Step::Find { pages, minimum, length, shift, from_top });
     let take = (0..SPACE, 1..40u64).prop_map(|(page, pages)| Step::Take { page, pages });
     let give = (any::<usize>(), 0..8u64, 1..60u64).prop_map(|(which, skip, pages)| Step::Give { which, skip, pages });
     proptest::collection::vec(prop_oneof![4 => find, 2 => take, 3 => give], 1..400)
@@ -89,13 +93,18 @@ proptest! {
         let mut taken: Vec<PageRun> = Vec::new();
         for step in steps {
             match step {
-                Step::Find { pages, minimum, length, shift } => {
+                Step::Find { pages, minimum, length, shift, from_top } => {
                     let (window, alignment) = ((minimum, minimum.saturating_add(length)), 1 << shift);
                     let (found, looked) = counted(&gaps, pages, window, alignment);
                     prop_assert_eq!(found, walked.find(pages, window.0, window.1, alignment));
+                    let mut looked_down = 0;
+                    let highest = gaps.search_down(pages, window, alignment, &mut || looked_down += 1);
+                    prop_assert_eq!(highest, walked.find_highest(pages, window.0, window.1, alignment));
                     if alignment == 1 || ASKED.contains(&alignment) {
-                        prop_assert!(looked <= nodes_max(walked.0.len()), "{} nodes of {}", looked, walked.0.len());
+                        let most = nodes_max(walked.0.len());
+                        prop_assert!(looked.max(looked_down) <= most, "{looked}, {looked_down} nodes of {most}");
                     }
+                    let found = if from_top { highest } else { found };
                     taken.extend(found.map(|at| run(at, pages)));
                     if let Some(at) = found {
                         gaps.take(run(at, pages));

@@ -25,7 +25,15 @@ fn addressed(rig: &mut Rig) -> KmdContext {
 fn submit_at(rig: &mut Rig, context: KmdContext, fence_id: u32, flags: SubmitFlags) -> Result<(), DriverStatus> {
     let (dma_buffer, dma_buffer_bytes) = (wddm_types::GpuVa(AT), 32);
     let private_data = &[];
-    let submit = SubmitCommandVirtual { context, dma_buffer, dma_buffer_bytes, private_data, fence_id, flags };
+    let submit = SubmitCommandVirtual {
+        context,
+        dma_buffer,
+        dma_buffer_bytes,
+        private_data,
+        user_data_bytes: 0,
+        fence_id,
+        flags,
+    };
     rig.kmd.submit_command_virtual(submit)
 }
 
@@ -141,7 +149,15 @@ fn a_present_at_addresses_needs_both_and_comes_with_what_was_written_beside_it()
     let (dma_buffer, flags) = (wddm_types::GpuVa(AT), SubmitFlags::PRESENT);
     let mut hand_over = |dma_buffer_bytes: u32, private_data: &[u8]| {
         let fence_id = 1;
-        let submit = SubmitCommandVirtual { context, dma_buffer, dma_buffer_bytes, private_data, fence_id, flags };
+        let submit = SubmitCommandVirtual {
+            context,
+            dma_buffer,
+            dma_buffer_bytes,
+            private_data,
+            user_data_bytes: 0,
+            fence_id,
+            flags,
+        };
         rig.kmd.submit_command_virtual(submit)
     };
     let another = DriverStatus::InvalidParameter("the private data belong to another buffer");

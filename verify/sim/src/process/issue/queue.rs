@@ -45,6 +45,7 @@ impl Process {
                     buffer: *buffer,
                     buffer_bytes: *bytes,
                     written_primaries: Vec::new(),
+                    private_data: Vec::new(),
                 })
             }
             Op::KernelSignal { queue, points } => Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue {

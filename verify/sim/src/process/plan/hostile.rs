@@ -86,6 +86,7 @@ impl Process {
                     buffer: GpuVa(4096),
                     buffer_bytes,
                     written_primaries: Vec::new(),
+                    private_data: Vec::new(),
                 });
                 (call, why)
             }

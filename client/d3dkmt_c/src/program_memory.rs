@@ -1,0 +1,164 @@
+//! Memory of the program that allocations lie over (`pSystemMem`): its pages become those of a section, which the kernel reaches, too, and
+//! its own again when the last of these allocations has gone and nothing queued touches it any more. What becomes of the pages is
+//! `shared_words::ProgramPages`; which sections there are, and who uses them, is kept here.
+
+use kmt_calls::{Call, CreatedAllocations, Refusal, Reply, SectionRange};
+use shared_words::{ProgramError, ProgramPages};
+use wddm_types::{PAGE_BYTES, RawHandle};
+
+use crate::border::Caller;
+use crate::refusal::{expect_reply, invalid, not_supported};
+
+/// The program's pages that are those of sections.
+#[derive(Default)]
+pub struct ProgramMemory {
+    given: Vec<Section>,
+}
+
+struct Section {
+    section: RawHandle,
+    pages: ProgramPages,
+    /// The allocations over it that the program has not destroyed; calls that are making some count as well.
+    users: Vec<User>,
+    making: u32,
+}
+
+/// An allocation over memory of the program.
+#[derive(Clone, Copy)]
+pub struct User {
+    pub device: RawHandle,
+    pub resource: RawHandle,
+    pub allocation: RawHandle,
+}
+
+/// What a creation was given, as long as it is under way.
+#[derive(Default)]
+#[must_use = "its sections stay given until the creation has ended"]
+pub struct Given {
+    sections: Vec<RawHandle>,
+}
+
+/// Gives ranges of the program's memory (address and bytes) to the kernel.
+///
+/// # Errors
+/// An address within a page, memory that is not there or not the program's alone, or that lies partly over pages that were given before;
+/// whatever the kernel refuses a section for. All of the memory is what it was then.
+// spec: memory §2.7
+pub fn give(
+    caller: &Caller<'_>,
+    device: RawHandle,
+    places: impl Iterator<Item = (u64, u64)>,
+) -> Result<(Given, Vec<SectionRange>), Refusal> {
+    let (mut given, mut ranges) = (Given::default(), Vec::new());
+    for (address, size_bytes) in places {
+        let mut known = caller.process.program_memory();
+        match known.give(caller, device, address, size_bytes) {
+            Ok(range) => {
+                given.sections.push(range.section);
+                ranges.push(range);
+            }
+            Err(refusal) => {
+                drop(known);
+                given.abandon(caller);
+                return Err(refusal);
+            }
+        }
+    }
+    Ok((given, ranges))
+}
+
+impl Given {
+    /// The creation has made allocations.
+    pub fn entered(self, caller: &Caller<'_>, device: RawHandle, created: &CreatedAllocations) {
+        let mut known = caller.process.program_memory();
+        for (section, allocation) in self.sections.into_iter().zip(&created.allocations) {
+            let entry = known.given.iter_mut().find(|entry| entry.section == section);
+            let entry = entry.expect("a section stays given while a creation is under way");
+            entry.making -= 1;
+            entry.users.push(User { device, resource: created.resource, allocation: allocation.handle });
+        }
+    }
+
+    /// It has made none.
+    pub fn abandon(&self, caller: &Caller<'_>) {
+        let mut known = caller.process.program_memory();
+        for section in &self.sections {
+            known.given.iter_mut().filter(|entry| entry.section == *section).for_each(|entry| entry.making -= 1);
+        }
+        known.take_back(caller);
+    }
+}
+
+impl ProgramMemory {
+    /// Allocations were destroyed: those of which `gone` says so.
+    pub fn left(&mut self, caller: &Caller<'_>, gone: impl Fn(&User) -> bool) {
+        self.given.iter_mut().for_each(|entry| entry.users.retain(|user| !gone(user)));
+        self.take_back(caller);
+    }
+
+    fn give(
+        &mut self,
+        caller: &Caller<'_>,
+        device: RawHandle,
+        address: u64,
+        size_bytes: u64,
+    ) -> Result<SectionRange, Refusal> {
+        if address == 0 || !address.is_multiple_of(PAGE_BYTES) {
+            return Err(invalid(format!("memory of the program at {address:#x}: it begins at a page")));
+        }
+        self.take_back(caller);
+        let within = |entry: &&mut Section| entry.pages.offset_of(address, size_bytes).is_some();
+        if let Some(entry) = self.given.iter_mut().find(within)
+            && entry.pages.are_in_place()
+        {
+            entry.making += 1;
+            let offset_bytes = entry.pages.offset_of(address, size_bytes).expect("just asked");
+            return Ok(SectionRange { section: entry.section, offset_bytes, size_bytes });
+        }
+        if self.given.iter().any(|entry| entry.pages.overlaps(address, size_bytes) && entry.pages.are_in_place()) {
+            return Err(not_supported(format!(
+                "of the {size_bytes:#x} bytes at {address:#x} some pages lie under another allocation and some do not; ask first for the larger range"
+            )));
+        }
+        let call = Call::CreateSection { adapter: device, size_bytes };
+        let created = expect_reply!(caller.process.call(call)?, Reply::Section(created) => created);
+        let runs: Vec<u64> = created.mapped.runs.iter().map(|run| run.run.count.bytes()).collect();
+        let mapping = caller.process.link().mapping(created.mapped.mapping);
+        let by = mapping.as_ref().and_then(|mapping| mapping.range());
+        let replaced = match by {
+            Some(by) => caller.replace_pages(address, by, &runs).map_err(|error| match error {
+                ProgramError::NotMapped(_) => invalid(error.to_string()),
+                ProgramError::Shared(_) | ProgramError::System(_) => not_supported(error.to_string()),
+            }),
+            None => Err(not_supported(
+                "memory of the program: the operating system does not hold stores (userfaultfd), or the kernel's memory is no file",
+            )),
+        };
+        let pages = match replaced {
+            Ok(pages) => pages,
+            Err(refusal) => {
+                caller.process.call(Call::CloseSection { section: created.section })?;
+                return Err(refusal);
+            }
+        };
+        self.given.push(Section { section: created.section, pages, users: Vec::new(), making: 1 });
+        Ok(SectionRange { section: created.section, offset_bytes: 0, size_bytes })
+    }
+
+    /// Gives the program back what nobody lies over any more. What queued work may still touch stays until a later call.
+    fn take_back(&mut self, caller: &Caller<'_>) {
+        self.given.retain(|entry| {
+            if !entry.users.is_empty() || entry.making > 0 {
+                return true;
+            }
+            let section = entry.section;
+            let in_use = !matches!(caller.process.call(Call::SectionInUse { section }), Ok(Reply::InUse(false)));
+            if in_use || caller.restore_pages(&entry.pages).is_err() {
+                return true;
+            }
+            // The pages are the program's; what the kernel answers changes nothing of that.
+            let _ = caller.process.call(Call::CloseSection { section });
+            false
+        });
+    }
+}

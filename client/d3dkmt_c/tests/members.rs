@@ -1,0 +1,103 @@
+//! No member that a caller fills in is ignored in silence: each of the structures that a function takes is read, or written, in one of the
+//! functions that take it, or stands here with the reason why it means nothing. Found by a look at the sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use d3dkmt_abi::{ITEMS, Shape};
+use d3dkmt_c::{FUNCTIONS, Function};
+
+/// What means nothing here, and why.
+const IDLE: &[(&str, &str, &str)] = &[
+    ("D3DDDI_MAKERESIDENT", "PriorityList", "documented as ignored (memory §5.2)"),
+    (
+        "D3DKMT_CREATEALLOCATION",
+        "hPrivateRuntimeResourceHandle",
+        "the runtime's own name of the resource, for tools of its own",
+    ),
+    ("D3DKMT_CREATECONTEXT", "ClientHint", "names the graphics interface above, for tools"),
+    ("D3DKMT_CREATECONTEXTVIRTUAL", "ClientHint", "as of CreateContext"),
+    ("D3DKMT_CREATEHWQUEUE", "pPrivateDriverData", "a size that is not 0 is refused"),
+    ("D3DKMT_RENDER", "BroadcastContext", "a count that is not 0 is refused"),
+    ("D3DKMT_SUBMITCOMMAND", "HistoryBufferArray", "a count that is not 0 is refused"),
+];
+
+#[test]
+fn every_member_is_looked_at_or_is_idle_for_a_reason() {
+    let (bodies, mut unread) = (bodies(), BTreeSet::new());
+    let mut looked_at = 0;
+    for item in ITEMS.iter().copied().flatten() {
+        let is_argument =
+            |function: &Function| function.parameters.trim_start_matches("CONST ") == format!("{}*", item.name);
+        let (Shape::Struct(fields), Some(body)) = (item.shape, bodies.get(item.name)) else { continue };
+        if !FUNCTIONS.iter().any(is_argument) {
+            continue;
+        }
+        for field in fields {
+            looked_at += 1;
+            if !has_word(body, field.name) {
+                unread.insert((item.name.to_owned(), field.name.to_owned()));
+            }
+        }
+    }
+    assert!(looked_at > 300, "{looked_at} members are not all");
+    let idle: BTreeSet<(String, String)> =
+        IDLE.iter().map(|(structure, member, _)| ((*structure).to_owned(), (*member).to_owned())).collect();
+    let ignored: Vec<_> = unread.difference(&idle).collect();
+    assert!(ignored.is_empty(), "ignored in silence: {ignored:?}");
+    // A list of the right kind where one is refused by its count stands in the function that refuses it.
+    let stale: Vec<_> = idle.difference(&unread).collect();
+    assert!(stale.is_empty(), "no longer idle: {stale:?}");
+}
+
+/// The bodies of all functions that take a structure, by its name.
+fn bodies() -> BTreeMap<String, String> {
+    let mut bodies: BTreeMap<String, String> = BTreeMap::new();
+    for source in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        for (start, _) in source.match_indices("fn ") {
+            let Some(brace) = source[start..].find('{') else { continue };
+            let signature = &source[start..start + brace];
+            let body = block(&source[start + brace..]);
+            for item in ITEMS.iter().copied().flatten() {
+                if has_word(signature, item.name) {
+                    bodies.entry(item.name.to_owned()).or_default().push_str(body);
+                }
+            }
+        }
+    }
+    bodies
+}
+
+/// What stands between the first brace and its end.
+fn block(text: &str) -> &str {
+    let mut depth = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'{' => depth += 1,
+            b'}' => depth -= 1,
+            _ => continue,
+        }
+        if depth == 0 {
+            return &text[..=at];
+        }
+    }
+    text
+}
+
+fn sources(folder: &Path) -> Vec<String> {
+    let entries =
+        std::fs::read_dir(folder).expect("the sources are there").map(|entry| entry.expect("an entry").path());
+    let read = |path: std::path::PathBuf| match path.is_dir() {
+        true => sources(&path),
+        false => vec![std::fs::read_to_string(&path).expect("text")],
+    };
+    entries.flat_map(read).collect()
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    text.match_indices(word).any(|(at, _)| {
+        let bytes = text.as_bytes();
+        !part(at.checked_sub(1).and_then(|before| bytes.get(before))) && !part(bytes.get(at + word.len()))
+    })
+}

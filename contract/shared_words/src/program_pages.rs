@@ -1,0 +1,334 @@
+//! Memory that a program has already, given to a kernel: in place of its pages, wherever they come from (a heap, a stack, static data,
+//! protected or not), come pages of a section that the program and the kernel both have, with what the others held, at the same
+//! addresses and with the same protection. When no allocation lies over them any more, the program gets pages of its own again.
+//! Called for a program that asks for an allocation over its memory, in the same process as its kernel or behind a socket: the section
+//! is mapped in the program in both cases.
+//!
+//! # The law of this boundary
+//! - Only whole pages change hands. Everything in them goes with them, and stays where it is for the program.
+//! - Stores of other threads are held (`faults`) while the pages change, as far as the operating system holds stores into them; it does
+//!   for heaps and stacks. Between the hold and its end nothing here allocates: the allocator's own words may lie in these pages.
+//! - Memory that the program shares with others already (`MAP_SHARED`) is refused: what the others see would not be the same any more.
+//! - A page goes back only if it is still the one that was put there: the program may have unmapped it, and mapped another.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+
+use rustix::io::{Errno, pread};
+use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags, mmap_anonymous, mprotect, mremap_fixed, munmap};
+
+use crate::address_range::AddressRange;
+use crate::faults::Faults;
+
+/// Why pages of a program were not replaced; they are what they were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramError {
+    /// No memory is there.
+    NotMapped(u64),
+    /// Others see it, too.
+    Shared(u64),
+    /// The operating system refuses.
+    System(Errno),
+}
+
+impl std::fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ProgramError::NotMapped(address) => write!(f, "the program has no memory at {address:#x}"),
+            ProgramError::Shared(address) => write!(
+                f,
+                "the memory at {address:#x} is shared (MAP_SHARED): its other mappings would not see what the GPU stores there; a section (OpenWddmCreateSection) is memory that both reach"
+            ),
+            ProgramError::System(errno) => {
+                write!(f, "the operating system does not let pages of the program be replaced: {errno}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProgramError {}
+
+impl From<Errno> for ProgramError {
+    fn from(errno: Errno) -> ProgramError {
+        ProgramError::System(errno)
+    }
+}
+
+/// A mapping of this process, cut to the pages that are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    start: u64,
+    end: u64,
+    protection: u32,
+    shared: bool,
+    /// Device, inode and offset of what is mapped.
+    of: (u64, u64, u64),
+}
+
+/// Pages of a program that are those of a section.
+#[derive(Debug)]
+pub struct ProgramPages {
+    base: u64,
+    bytes: u64,
+    /// What was there just after the pages had changed, however it is protected.
+    parts: Vec<Part>,
+}
+
+impl ProgramPages {
+    /// Puts the pages that `by` shows in place of those at `base`, with what these hold. `runs`: bytes of consecutive pages of `by`.
+    ///
+    /// # Errors
+    /// See [`ProgramError`].
+    ///
+    /// # Panics
+    /// When the runs are not whole pages, or not all of `by`.
+    ///
+    /// # Safety
+    /// The caller vouches that the memory is the program's to give, and that no reference of Rust's looks at its content during the call.
+    pub unsafe fn replace(base: NonNull<u8>, by: &AddressRange, runs: &[u64]) -> Result<ProgramPages, ProgramError> {
+        let (base, bytes) = (base.as_ptr() as u64, by.bytes());
+        assert!(base.is_multiple_of(PAGE) && runs.iter().all(|run| run.is_multiple_of(PAGE)), "whole pages");
+        assert_eq!(runs.iter().sum::<u64>(), bytes, "the runs are the section");
+        let before = parts(base, bytes)?;
+        if let Some(part) = before.iter().find(|part| part.shared) {
+            return Err(ProgramError::Shared(part.start));
+        }
+        let memory = File::open("/proc/self/mem").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let held = Held::hold(base, bytes);
+        copy(&memory, &before, base, by.base())?;
+        let mut at = 0;
+        let mut failed = None;
+        for &run in runs {
+            let (from, to) = (by.base().as_ptr() as u64 + at, base + at);
+            let flags = MremapFlags::MAYMOVE;
+            // SAFETY: the source is a shared mapping of files that lives; with a size of 0 it stays, and its pages are mapped a second time.
+            // The target is memory that the caller gives; its pages are replaced in one step by others that hold the same.
+            let mapped = unsafe { mremap_fixed(from as *mut _, 0, run as usize, flags, to as *mut _) };
+            if let Err(error) = mapped {
+                failed = Some(error);
+                break;
+            }
+            at += run;
+        }
+        let done = match failed {
+            Some(error) => Err(error),
+            None => protect(&before),
+        };
+        drop(held);
+        let now = ProgramPages { base, bytes: if failed.is_some() { at } else { bytes }, parts: Vec::new() };
+        let after = parts(base, now.bytes.max(PAGE)).unwrap_or_default();
+        let now = ProgramPages { parts: joined(after), ..now };
+        match done {
+            Ok(()) => Ok(now),
+            Err(error) => {
+                if at > 0 {
+                    // SAFETY: as the caller vouches.
+                    let _ = unsafe { now.restore() };
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Where these bytes of the program lie in the pages; `None`: they are not all among them.
+    pub fn offset_of(&self, base: u64, bytes: u64) -> Option<u64> {
+        let offset = base.checked_sub(self.base)?;
+        (offset.checked_add(bytes)? <= self.bytes).then_some(offset)
+    }
+
+    /// Whether some of these bytes of the program are among the pages.
+    pub fn overlaps(&self, base: u64, bytes: u64) -> bool {
+        base < self.base + self.bytes && self.base < base.saturating_add(bytes)
+    }
+
+    /// Whether all of the pages are still where they were put.
+    pub fn are_in_place(&self) -> bool {
+        let here = |parts: &[Part]| parts.iter().all(|part| self.is_ours(part));
+        parts(self.base, self.bytes).is_ok_and(|now| here(&now))
+    }
+
+    /// Gives the program pages of its own again, with what these hold, wherever they are still in place.
+    ///
+    /// # Errors
+    /// When the operating system refuses; pages that it refuses for stay those of the section.
+    ///
+    /// # Safety
+    /// As of [`ProgramPages::replace`].
+    pub unsafe fn restore(&self) -> Result<(), Errno> {
+        let now = parts_there(self.base, self.bytes)?;
+        let memory = File::open("/proc/self/mem").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        for part in now.iter().filter(|part| self.is_ours(part)) {
+            let bytes = part.end - part.start;
+            // SAFETY: a fresh mapping at an address of the operating system's choice aliases nothing.
+            let fresh = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes as usize, WRITABLE, MapFlags::PRIVATE) }?;
+            let place = NonNull::new(fresh.cast::<u8>()).expect("a mapping is never at address 0");
+            let held = Held::hold(part.start, bytes);
+            let one = std::slice::from_ref(part);
+            let copied = copy(&memory, one, part.start, place);
+            let moved = copied.and_then(|()| {
+                let target = part.start as *mut _;
+                // SAFETY: the fresh pages are nobody else's; the target is the program's pages that this value has put there, and the
+                // pages that come in their place hold the same.
+                unsafe { mremap_fixed(fresh, bytes as usize, bytes as usize, MremapFlags::MAYMOVE, target) }
+            });
+            let protected = moved.and_then(|_| protect(one));
+            drop(held);
+            if let Err(error) = protected {
+                if moved.is_err() {
+                    // SAFETY: the fresh mapping, which nobody has seen.
+                    let _ = unsafe { munmap(fresh, bytes as usize) };
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a mapping shows what was put there: the same bytes of the same file.
+    fn is_ours(&self, part: &Part) -> bool {
+        self.parts.iter().any(|ours| {
+            let (same, offset) =
+                ((ours.of.0, ours.of.1) == (part.of.0, part.of.1), part.start.wrapping_sub(ours.start));
+            same && part.shared && ours.start <= part.start && part.end <= ours.end && part.of.2 == ours.of.2 + offset
+        })
+    }
+}
+
+/// Stores into pages that are held as long as this lives, if the operating system holds them.
+struct Held(Option<(Faults, NonNull<u8>, u64)>);
+
+impl Held {
+    fn hold(base: u64, bytes: u64) -> Held {
+        let place = NonNull::new(base as *mut u8).expect("no program has memory at address 0");
+        let faults = Faults::open().ok();
+        // SAFETY: the pages are the program's own, and they are let go when this is dropped.
+        Held(faults.filter(|faults| unsafe { faults.hold(place, bytes) }.is_ok()).map(|faults| (faults, place, bytes)))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some((faults, place, bytes)) = self.0 {
+            // Pages that were replaced are held no more; those that were not are let go.
+            let _ = faults.release(place, bytes);
+            faults.wake(place, bytes);
+        }
+    }
+}
+
+/// Copies what parts of this process's memory hold to another place, which stands for the bytes from `base` on.
+fn copy(memory: &File, parts: &[Part], base: u64, to: NonNull<u8>) -> Result<(), Errno> {
+    for part in parts {
+        let (mut at, readable) = (part.start, part.protection & READ != 0);
+        while at < part.end {
+            // SAFETY: the target is as long as the parts, and nobody else looks at it yet.
+            let into = unsafe {
+                std::slice::from_raw_parts_mut(to.as_ptr().add((at - base) as usize), (part.end - at) as usize)
+            };
+            match pread(memory.as_fd(), &mut *into, at) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(read) => at += read as u64,
+                Err(Errno::INTR) => {}
+                // Some kernels do not override protections here.
+                Err(Errno::IO) if !readable => {
+                    change(part, READ)?;
+                    let read = pread(memory.as_fd(), into, at);
+                    change(part, part.protection)?;
+                    at += read? as u64;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Protects pages as those were that stood there.
+fn protect(parts: &[Part]) -> Result<(), Errno> {
+    parts.iter().filter(|part| part.protection != READ | WRITE).try_for_each(|part| change(part, part.protection))
+}
+
+fn change(part: &Part, protection: u32) -> Result<(), Errno> {
+    let flags = MprotectFlags::from_bits_retain(protection);
+    // SAFETY: the pages are the program's, and get a protection that they had, or are read by nobody but this call meanwhile.
+    unsafe { mprotect(part.start as *mut _, (part.end - part.start) as usize, flags) }
+}
+
+/// What is mapped at these addresses, all of it.
+fn parts(base: u64, bytes: u64) -> Result<Vec<Part>, ProgramError> {
+    let found = parts_there(base, bytes)?;
+    let mut next = base;
+    for part in &found {
+        if part.start != next {
+            return Err(ProgramError::NotMapped(next));
+        }
+        next = part.end;
+    }
+    if next == base + bytes { Ok(found) } else { Err(ProgramError::NotMapped(next)) }
+}
+
+/// What is mapped at these addresses, without the holes.
+fn parts_there(base: u64, bytes: u64) -> Result<Vec<Part>, Errno> {
+    let end = base.checked_add(bytes).ok_or(Errno::INVAL)?;
+    let maps = std::fs::read("/proc/self/maps").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| part(&String::from_utf8_lossy(line)));
+    let within = lines.filter(|part| part.start < end && base < part.end);
+    Ok(within.map(|part| cut(part, base, end)).collect())
+}
+
+/// Neighbours that show consecutive bytes of one file are one part: a program may protect them otherwise at any time.
+fn joined(parts: Vec<Part>) -> Vec<Part> {
+    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match joined.last_mut() {
+            Some(last) if last.end == part.start && last.shared == part.shared && last.of_end() == part.of => {
+                last.end = part.end;
+            }
+            _ => joined.push(part),
+        }
+    }
+    joined
+}
+
+impl Part {
+    /// What would be mapped behind it if it went on.
+    fn of_end(&self) -> (u64, u64, u64) {
+        (self.of.0, self.of.1, self.of.2 + (self.end - self.start))
+    }
+}
+
+fn cut(part: Part, base: u64, end: u64) -> Part {
+    let start = part.start.max(base);
+    let offset = part.of.2 + (start - part.start);
+    Part { start, end: part.end.min(end), of: (part.of.0, part.of.1, offset), ..part }
+}
+
+/// A line of `/proc/self/maps`: `start-end rwxs offset major:minor inode path`.
+fn part(line: &str) -> Option<Part> {
+    let mut words = line.split_ascii_whitespace();
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = words.next()?.split_once('-')?;
+    let rights = words.next()?.as_bytes();
+    let offset = hex(words.next()?)?;
+    let (major, minor) = words.next()?.split_once(':')?;
+    let inode = words.next()?.parse().ok()?;
+    let bit = |at: usize, letter: u8, bit: u32| if rights.get(at) == Some(&letter) { bit } else { 0 };
+    Some(Part {
+        start: hex(start)?,
+        end: hex(end)?,
+        protection: bit(0, b'r', READ) | bit(1, b'w', WRITE) | bit(2, b'x', EXECUTE),
+        shared: rights.get(3) == Some(&b's'),
+        of: (hex(major)? << 32 | hex(minor)?, inode, offset),
+    })
+}
+
+const PAGE: u64 = 4096;
+const WRITABLE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+const READ: u32 = MprotectFlags::READ.bits();
+const WRITE: u32 = MprotectFlags::WRITE.bits();
+const EXECUTE: u32 = MprotectFlags::EXEC.bits();
+
+#[cfg(test)]
+mod tests;

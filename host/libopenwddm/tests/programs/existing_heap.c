@@ -1,0 +1,69 @@
+/* A standard allocation over an existing heap: alone, in a resource, shared, with data; what is wrong with its description. */
+#include "softgpu.h"
+
+int main(void) {
+    D3DKMT_HANDLE device = create_device(first_adapter());
+    void* heap = NULL;
+    CHECK(posix_memalign(&heap, 0x10000, 0x10000) == 0);
+    memset(heap, 0x5a, 0x10000);
+    D3DKMT_CREATESTANDARDALLOCATION standard = {
+        .Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP, .ExistingHeapData = {.Size = 0x10000}};
+    char data[] = "abcdef", runtime[] = "run";
+    D3DDDI_ALLOCATIONINFO info = {.pSystemMem = heap};
+    D3DKMT_CREATEALLOCATION create = {
+        .hDevice = device, .pStandardAllocation = &standard, .NumAllocations = 1, .pAllocationInfo = &info,
+        .Flags = {.ExistingSysMem = 1, .StandardAllocation = 1},
+    };
+    D3DKMT_DESTROYALLOCATION destroy = {.hDevice = device, .phAllocationList = &info.hAllocation, .AllocationCount = 1};
+    OK(D3DKMTCreateAllocation(&create));
+    CHECK(info.hAllocation != 0 && create.hResource == 0 && create.hGlobalShare == 0);
+    OK(D3DKMTDestroyAllocation(&destroy));
+
+    info.pPrivateDriverData = data;
+    info.PrivateDriverDataSize = sizeof data;
+    create.pPrivateRuntimeData = runtime;
+    create.PrivateRuntimeDataSize = sizeof runtime;
+    create.Flags.CreateResource = create.Flags.CreateShared = 1;
+    OK(D3DKMTCreateAllocation(&create));
+    CHECK(create.hResource != 0 && create.hGlobalShare != 0 && !strcmp(data, "abcdef"));
+    /* Whoever opens it is shown what its creator brought. */
+    D3DKMT_QUERYRESOURCEINFO query = {.hDevice = device, .hGlobalShare = create.hGlobalShare};
+    OK(D3DKMTQueryResourceInfo(&query));
+    CHECK(query.NumAllocations == 1 && query.TotalPrivateDriverDataSize == sizeof data && query.PrivateRuntimeDataSize == sizeof runtime);
+    char shown[64] = {0}, seen[64], call[64];
+    D3DDDI_OPENALLOCATIONINFO opened = {0};
+    D3DKMT_OPENRESOURCE open = {
+        .hDevice = device, .hGlobalShare = create.hGlobalShare, .NumAllocations = 1, .pOpenAllocationInfo = &opened,
+        .pPrivateRuntimeData = seen, .PrivateRuntimeDataSize = query.PrivateRuntimeDataSize,
+        .pResourcePrivateDriverData = call, .ResourcePrivateDriverDataSize = query.ResourcePrivateDriverDataSize,
+        .pTotalPrivateDriverDataBuffer = shown, .TotalPrivateDriverDataBufferSize = query.TotalPrivateDriverDataSize,
+    };
+    OK(D3DKMTOpenResource(&open));
+    CHECK(!strcmp(shown, "abcdef") && !strcmp(seen, "run"));
+    D3DKMT_DESTROYALLOCATION opener = {.hDevice = device, .hResource = open.hResource};
+    OK(D3DKMTDestroyAllocation(&opener));
+    D3DKMT_DESTROYALLOCATION whole = {.hDevice = device, .hResource = create.hResource};
+    OK(D3DKMTDestroyAllocation(&whole));
+
+    create.hResource = 0;
+    create.Flags.CreateResource = create.Flags.CreateShared = 0;
+    standard.ExistingHeapData.Size = 0x1100;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateAllocation(&create));
+    standard.ExistingHeapData.Size = 0;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateAllocation(&create));
+    standard.ExistingHeapData.Size = 0x10000;
+    standard.Type = 0;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateAllocation(&create));
+    standard.Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP;
+    info.pSystemMem = NULL;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateAllocation(&create));
+    info.pSystemMem = heap;
+    create.NumAllocations = 0;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateAllocation(&create));
+    create.NumAllocations = 1;
+    create.PrivateDriverDataSize = 64;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateAllocation(&create));
+    for (int index = 0; index < 0x10000; index++) CHECK(((char*)heap)[index] == 0x5a);
+    puts("over a heap");
+    return 0;
+}

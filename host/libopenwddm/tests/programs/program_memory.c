@@ -1,0 +1,141 @@
+/* Allocations over memory that the program has: heap, stack, static data, protected pages. The GPU stores there, and what the program stores
+ * the GPU reads; when the allocation has gone the memory is the program's alone, with what it holds. */
+#include <sys/mman.h>
+
+#include "softgpu.h"
+
+enum { BYTES = 1 << 16, WORDS = BYTES / 8 };
+
+static D3DKMT_HANDLE device, context, fence;
+static D3DKMT_CREATEPAGINGQUEUE paging;
+static SURFACE commands;
+static uint64_t value;
+
+/* Copies bytes from one GPU address to another. */
+static uint64_t* softgpu_copy(uint64_t* words, uint64_t source, uint64_t target, uint64_t bytes) {
+    words[0] = 0x10 | (uint64_t)4 << 8;
+    words[1] = source;
+    words[2] = target;
+    words[3] = bytes;
+    return words + 4;
+}
+
+static void run(uint64_t* words, uint64_t* end) {
+    D3DKMT_SUBMITCOMMAND submit = {
+        .Commands = commands.va, .CommandLength = (UINT)((end - words) * sizeof *words),
+        .BroadcastContextCount = 1, .BroadcastContext = {context},
+    };
+    unlock_surface(device, commands);
+    OK(D3DKMTSubmitCommand(&submit));
+    value += 1;
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU signal = {
+        .hContext = context, .ObjectCount = 1, .ObjectHandleArray = &fence, .MonitoredFenceValueArray = &value};
+    OK(D3DKMTSignalSynchronizationObjectFromGpu(&signal));
+    wait_for(device, fence, value);
+}
+
+static NTSTATUS create_over(void* place, uint64_t bytes, uint8_t kind, D3DKMT_HANDLE* made) {
+    SOFTGPU_ALLOCATION data = softgpu_allocation(kind, 0, bytes);
+    D3DDDI_ALLOCATIONINFO2 info = {.pSystemMem = place, .pPrivateDriverData = &data, .PrivateDriverDataSize = sizeof data};
+    D3DKMT_CREATEALLOCATION create = {.hDevice = device, .NumAllocations = 1, .pAllocationInfo2 = &info};
+    NTSTATUS status = D3DKMTCreateAllocation2(&create);
+    CHECK(!NT_SUCCESS(status) || create.Flags.ExistingSection == 0);
+    *made = info.hAllocation;
+    return status;
+}
+
+static SURFACE shown(D3DKMT_HANDLE handle, uint64_t bytes) {
+    D3DDDI_MAPGPUVIRTUALADDRESS map = {
+        .hPagingQueue = paging.hPagingQueue, .hAllocation = handle, .SizeInPages = bytes / 4096, .Protection = {.Write = 1}};
+    CHECK(NT_SUCCESS(D3DKMTMapGpuVirtualAddress(&map)));
+    wait_for(device, paging.hSyncObject, map.PagingFenceValue);
+    D3DDDI_MAKERESIDENT resident = {.hPagingQueue = paging.hPagingQueue, .NumAllocations = 1, .AllocationList = &handle};
+    CHECK(NT_SUCCESS(D3DKMTMakeResident(&resident)));
+    wait_for(device, paging.hSyncObject, resident.PagingFenceValue);
+    return (SURFACE){.handle = handle, .va = map.VirtualAddress};
+}
+
+static void destroy(D3DKMT_HANDLE handle) {
+    D3DKMT_DESTROYALLOCATION2 destroy = {.hDevice = device, .phAllocationList = &handle, .AllocationCount = 1};
+    OK(D3DKMTDestroyAllocation2(&destroy));
+}
+
+static void check(const char* what, void* place, int protection, uint8_t kind) {
+    volatile uint64_t* words = place;
+    for (int index = 0; index < WORDS; index++) words[index] = 0x5000 + index;
+    CHECK(mprotect(place, 4096, protection) == 0);
+    D3DKMT_HANDLE handle;
+    OK(create_over(place, BYTES, kind, &handle));
+    SURFACE over = shown(handle, BYTES), copy = create_surface(device, &paging, SYSTEM, BYTES);
+    uint64_t* list = lock_surface(device, commands);
+    run(list, softgpu_copy(list, over.va, copy.va, BYTES));
+    const uint64_t* read = lock_surface(device, copy);
+    for (int index = 0; index < WORDS; index++) CHECK(read[index] == 0x5000u + index);
+    unlock_surface(device, copy);
+    words[WORDS - 1] = 77;
+    list = lock_surface(device, commands);
+    run(list, softgpu_copy(list, over.va + BYTES - 8, copy.va, 8));
+    CHECK(lock_surface(device, copy)[0] == 77);
+    unlock_surface(device, copy);
+    list = lock_surface(device, commands);
+    run(list, softgpu_fill(list, over.va, BYTES, 0xabababab));
+    CHECK(words[WORDS - 1] == 0xababababababababu && words[512] == 0xababababababababu);
+    /* Another allocation over a part of it. */
+    D3DKMT_HANDLE part;
+    OK(create_over((char*)place + 8192, 8192, SYSTEM, &part));
+    destroy(handle);
+    SURFACE within = shown(part, 8192);
+    list = lock_surface(device, commands);
+    run(list, softgpu_fill(list, within.va, 8192, 0xcdcdcdcd));
+    CHECK(words[1024] == 0xcdcdcdcdcdcdcdcdu && words[2048] == 0xababababababababu);
+    destroy(part);
+    destroy(copy.handle);
+    CHECK(mprotect(place, 4096, PROT_READ | PROT_WRITE) == 0);
+    CHECK(words[0] == 0xababababababababu && words[1024] == 0xcdcdcdcdcdcdcdcdu);
+    for (int index = 0; index < WORDS; index++) words[index] = index;
+    for (int index = 0; index < WORDS; index++) CHECK(words[index] == (uint64_t)index);
+    puts(what);
+}
+
+int main(void) {
+    device = create_device(first_adapter());
+    paging = create_paging_queue(device);
+    commands = create_surface(device, &paging, SYSTEM, 4096);
+    D3DKMT_CREATECONTEXTVIRTUAL virtual = {.hDevice = device, .EngineAffinity = 1};
+    OK(D3DKMTCreateContextVirtual(&virtual));
+    context = virtual.hContext;
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create = {.hDevice = device, .Info = {.Type = D3DDDI_MONITORED_FENCE}};
+    OK(D3DKMTCreateSynchronizationObject2(&create));
+    fence = create.hSyncObject;
+
+    void* heap = NULL;
+    CHECK(posix_memalign(&heap, 4096, BYTES) == 0);
+    check("heap", heap, PROT_READ | PROT_WRITE, SYSTEM);
+    free(heap);
+    static _Alignas(4096) char data[BYTES];
+    check("static", data, PROT_READ | PROT_WRITE, SYSTEM);
+    _Alignas(4096) char stack[BYTES];
+    check("stack", stack, PROT_READ | PROT_WRITE, SYSTEM);
+    void* pages = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check("protected", pages, PROT_NONE, SYSTEM);
+    check("read only", pages, PROT_READ, LOCAL_THEN_SYSTEM);
+
+    D3DKMT_HANDLE none;
+    EXPECT(STATUS_INVALID_PARAMETER, create_over((char*)pages + 8, BYTES, SYSTEM, &none));
+    EXPECT(STATUS_INVALID_PARAMETER, create_over(pages, BYTES, LOCAL, &none));
+    void* shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT(STATUS_NOT_SUPPORTED, create_over(shared, BYTES, SYSTEM, &none));
+    CHECK(munmap(pages, BYTES) == 0);
+    EXPECT(STATUS_INVALID_PARAMETER, create_over((void*)0x10000, BYTES, SYSTEM, &none));
+
+    /* Memory that goes while an allocation lies over it, and other memory that comes in its place. */
+    pages = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    D3DKMT_HANDLE handle;
+    OK(create_over(pages, BYTES, SYSTEM, &handle));
+    uint64_t* other = mmap(pages, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    other[0] = 4;
+    destroy(handle);
+    CHECK(other[0] == 4);
+    puts("others");
+    return 0;
+}
