@@ -11,6 +11,7 @@ use wddm_types::{RawHandle, WordAddress};
 
 use crate::buffer::ContextBuffers;
 use crate::doorbell::RungByHand;
+use crate::event::handle::NtHandles;
 use crate::notification::Notifications;
 use crate::refusal::unsuccessful;
 
@@ -53,6 +54,8 @@ pub struct Process {
     doorbells: Mutex<BTreeMap<RawHandle, RungByHand>>,
     /// Synchronization objects without a word in memory: some structures say their values otherwise.
     without_word: Mutex<BTreeSet<RawHandle>>,
+    /// Its NT handles.
+    pub nt_handles: NtHandles,
     /// Who is told of trims.
     pub notifications: Arc<Notifications>,
 }
@@ -67,6 +70,7 @@ impl Process {
             buffers: Mutex::default(),
             doorbells: Mutex::default(),
             without_word: Mutex::default(),
+            nt_handles: NtHandles::default(),
             notifications,
         }
     }

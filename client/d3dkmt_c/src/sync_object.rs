@@ -8,7 +8,7 @@ use kmt_calls::{
 use wddm_types::{CpuVa, GpuVa, NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
-use crate::event::handle::{nt_handle, object_gone, serves, with_event};
+use crate::event::handle::{nt_handle, object_gone, serves, set_of_refused_wait, with_event};
 use crate::handle::{handles, points};
 use crate::refusal::{expect_reply, invalid};
 
@@ -202,11 +202,16 @@ pub fn wait_for_synchronization_object_from_cpu(
     let device = RawHandle(arguments.hDevice);
     let points = points(caller, arguments.ObjectHandleArray, arguments.FenceValueArray, arguments.ObjectCount)?;
     let flags = WaitFlags::from_bits_retain(arguments.Flags.Value);
-    with_event(caller, (arguments.hAsyncEvent, true), |async_event| {
+    let waited = with_event(caller, (arguments.hAsyncEvent, true), |async_event| {
         let call = SyncCall::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags };
         caller.process.call(Call::Sync(call))
-    })?;
-    Ok(NtStatus::SUCCESS)
+    });
+    if let Err(refusal) = &waited
+        && refusal.status == NtStatus::ACCESS_DENIED
+    {
+        set_of_refused_wait(caller, arguments.hAsyncEvent);
+    }
+    waited.map(|_| NtStatus::SUCCESS)
 }
 
 // spec: sync §2.4

@@ -66,7 +66,8 @@ impl Client {
     }
 
     fn open(&self, token: u64) -> Result<Reply, NtStatus> {
-        let call = Call::OpenResource { device: self.device, share: ShareName::NtHandle(token) };
+        let call =
+            Call::OpenResource { device: self.device, share: ShareName::NtHandle(token), keyed_mutex_data: Vec::new() };
         self.link.call(call).map_err(|refusal| refusal.status)
     }
 

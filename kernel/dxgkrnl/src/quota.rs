@@ -285,7 +285,10 @@ impl Machine {
         let all = on_adapters.chain([(&self.sections.commitments, 1)]);
         let committed = || all.map(|(commitments, files)| (commitments.of(process), files));
         match kind {
-            Kind::Handles => known.map_or(0, |known| known.handles.len() as u64) + self.nt_handles.held_by(process),
+            Kind::Handles => {
+                known.map_or(0, |known| (known.handles.len() + known.system_handles.len()) as u64)
+                    + self.nt_handles.held_by(process)
+            }
             Kind::SyncObjects => known.map_or(0, |known| known.handles.counted() as u64),
             Kind::CommittedBytes => committed().map(|(committed, _)| committed.bytes).sum(),
             Kind::MemoryFiles => committed().map(|(committed, files)| committed.files * files).sum(),
@@ -304,6 +307,7 @@ pub(crate) fn needs(call: &Call) -> &'static [Kind] {
         | Call::UpdateGpuVirtualAddress { .. }
         | Call::QueryVideoMemoryInfo { .. }
         | Call::GetDeviceState { .. }
+        | Call::GetDeviceFault { .. }
         | Call::KeyedMutex(KeyedMutexCall::Acquire { .. } | KeyedMutexCall::Release { .. })
         | Call::Event(
             EventCall::Wait { .. } | EventCall::Set { .. } | EventCall::Reset { .. } | EventCall::Close { .. },
@@ -345,7 +349,7 @@ pub(crate) fn packets(call: &Call) -> u64 {
                 3
             }
         }
-        Call::Packet(PacketCall::Render { .. } | PacketCall::Present { .. })
+        Call::Packet(PacketCall::Render { .. } | PacketCall::SubmitNull { .. } | PacketCall::Present { .. })
         | Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { .. })
         | Call::Sync(SyncCall::WaitForSynchronizationObject2 { .. })
         | Call::Display(DisplayCall::Flip { .. } | DisplayCall::FlipOnHwQueue { .. }) => 1,

@@ -118,7 +118,10 @@ impl Generator<'_> {
                 let (commands, command_bytes) = self.buffer();
                 let odd = self.dice.odd();
                 let written_primaries = if odd { self.known.list(self.dice, Kind::Allocation, 3) } else { Vec::new() };
-                Call::Packet(PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries })
+                Call::Packet(match self.dice.chance(10) {
+                    true => PacketCall::SubmitNull { context, written_primaries },
+                    false => PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries },
+                })
             }
             13 => Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { context, points: self.gpu_points() }),
             _ => Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu { context, points: self.points() }),
