@@ -5,7 +5,7 @@ use kmt_calls::{
     AllocationInfoFlags, AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocation,
     DestroyFlags, Refusal, Reply, ResourceRequest, SectionRange,
 };
-use wddm_types::{NtStatus, RawHandle};
+use wddm_types::{NtStatus, PAGE_BYTES, RawHandle};
 
 use crate::border::{Answer, Caller, Room};
 use crate::handle::{event_or_section, handles};
@@ -73,10 +73,11 @@ fn create(
     descriptions: Vec<Description>,
 ) -> Result<Vec<CreatedAllocation>, Refusal> {
     let flags = CreateAllocationFlags::from_bits_retain(arguments.Flags.Value);
+    let (private_data, size_bytes) = described(caller, arguments, flags)?;
     if flags.contains(CreateAllocationFlags::EXISTING_SYS_MEM) {
+        check_existing_heap(flags, &descriptions)?;
         return Err(not_supported("allocations over memory of the program: a section is memory that both reach"));
     }
-    let (private_data, size_bytes) = described(caller, arguments, flags)?;
     let mut answers: Vec<Room<'_, u8>> = Vec::with_capacity(descriptions.len());
     let mut allocations = Vec::with_capacity(descriptions.len());
     for description in &descriptions {
@@ -130,7 +131,33 @@ fn described(
     if standard.Type != D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP || standard.Flags != 0 {
         return Err(invalid("a standard allocation is over a heap that exists, without flags"));
     }
-    Ok((Vec::new(), standard.ExistingHeapData.Size as u64))
+    if arguments.PrivateDriverDataSize != 0 {
+        let size = arguments.PrivateDriverDataSize;
+        return Err(invalid(format!(
+            "{size} bytes of private data where the description of a standard allocation stands"
+        )));
+    }
+    let size = standard.ExistingHeapData.Size as u64;
+    if size == 0 || !size.is_multiple_of(PAGE_BYTES) {
+        return Err(invalid(format!("a heap of {size} bytes: it has whole pages of {PAGE_BYTES}")));
+    }
+    Ok((Vec::new(), size))
+}
+
+/// What is wrong with the description of one allocation over memory of the program is said before anything else.
+// spec: memory §2.2 (ExistingSysMem), memory §2.7
+fn check_existing_heap(flags: CreateAllocationFlags, descriptions: &[Description]) -> Result<(), Refusal> {
+    if !flags.contains(CreateAllocationFlags::STANDARD_ALLOCATION) {
+        return Err(invalid("ExistingSysMem is for standard allocations (StandardAllocation)"));
+    }
+    let [one] = descriptions else {
+        return Err(invalid(format!("{} allocations over an existing heap: it is one", descriptions.len())));
+    };
+    let address = one.existing.addr() as u64;
+    if address == 0 || !address.is_multiple_of(PAGE_BYTES) {
+        return Err(invalid(format!("an existing heap at {address:#x}: it begins with a page of {PAGE_BYTES} bytes")));
+    }
+    Ok(())
 }
 
 /// A resource, or a list.

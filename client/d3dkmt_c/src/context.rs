@@ -60,6 +60,10 @@ pub fn destroy_context(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYCONTEXT) -
 
 /// What is in the context's buffer and lists is copied; the caller writes into the same ones again.
 pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
+    const DEFINED: u32 = D3DKMT_RENDERFLAGS::RenderKmReadback | (D3DKMT_RENDERFLAGS::RenderKmReadback - 1);
+    if arguments.Flags.Value & !DEFINED != 0 {
+        return Err(invalid(format!("flags {:#x} of Render are reserved", arguments.Flags.Value & !DEFINED)));
+    }
     if arguments.Flags.Value & !D3DKMT_RENDERFLAGS::NullRendering != 0 {
         return Err(not_supported("buffers and lists that are resized, redirected or read back"));
     }

@@ -29,7 +29,8 @@ pub fn check(requests: &[AllocationRequest], call: &ResourceRequest) -> Result<(
         (F::NT_SECURITY_SHARING, F::CREATE_SHARED),
         (F::READ_ONLY, F::CREATE_SHARED),
         (F::CROSS_ADAPTER, F::CREATE_SHARED),
-        (F::STANDARD_ALLOCATION, F::CREATE_SHARED.union(F::CROSS_ADAPTER)),
+        // spec: memory §2.7: of memory of the program it needs neither
+        (F::STANDARD_ALLOCATION | F::EXISTING_SECTION, F::CREATE_SHARED.union(F::CROSS_ADAPTER)),
     ] {
         if has(flag) && !has(needs) {
             return Err(invalid(format!("creation flags {:#x}: {flag:?} needs {needs:?}", flags.bits())));
@@ -162,6 +163,10 @@ mod tests {
             let flags = (standard | F::EXISTING_SECTION) - needed;
             assert_eq!(status(flags, std::slice::from_ref(&range)), wrong, "without {needed:?}");
         }
+        // Of memory of the program neither.
+        let alone = F::STANDARD_ALLOCATION | F::EXISTING_SYS_MEM;
+        assert_eq!(status(alone, std::slice::from_ref(&range)), None);
+        assert_eq!(status(alone | F::CREATE_RESOURCE | F::CREATE_SHARED, std::slice::from_ref(&range)), None);
         let given = ResourceRequest {
             resource: RawHandle(1),
             flags: (standard | F::EXISTING_SECTION) - F::CREATE_RESOURCE,
