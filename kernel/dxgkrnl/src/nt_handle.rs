@@ -59,6 +59,8 @@ impl Shared {
 pub struct NtHandle {
     /// Who closes it.
     pub process: ProcessId,
+    /// The process that it was kept for, and that counts it: it was made there, and is the machine's to close.
+    pub kept_for: Option<ProcessId>,
     /// What it names.
     pub object: Shared,
     /// The name that it was made with, or opened by, in capital letters.
@@ -72,6 +74,8 @@ pub struct NtHandles {
     open: BTreeMap<u64, NtHandle>,
     /// Those that each process has to close; a process without any is not here.
     held: BTreeMap<ProcessId, BTreeSet<u64>>,
+    /// How many are kept for each process, also for one that has ended; a process without any is not here.
+    kept: BTreeMap<ProcessId, u64>,
     /// Those that name a process, by that process.
     of_processes: BTreeMap<ProcessId, BTreeSet<u64>>,
     names: Names,
@@ -80,8 +84,8 @@ pub struct NtHandles {
 impl NtHandles {
     /// None.
     pub fn new(key: [u64; 2]) -> NtHandles {
-        let (held, of_processes) = (BTreeMap::new(), BTreeMap::new());
-        NtHandles { key, made: 0, open: BTreeMap::new(), held, of_processes, names: Names::default() }
+        let (held, kept, of_processes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        NtHandles { key, made: 0, open: BTreeMap::new(), held, kept, of_processes, names: Names::default() }
     }
 
     /// Names an object: by a token, and for everybody who knows it by a text.
@@ -92,7 +96,7 @@ impl NtHandles {
     pub fn share(&mut self, process: ProcessId, object: Shared, name: Option<&str>) -> Result<u64, Refusal> {
         self.has_room(process)?;
         let name = name.map(|name| self.names.give(name, object)).transpose()?;
-        Ok(self.add(NtHandle { process, object, name }))
+        Ok(self.add(NtHandle { process, kept_for: None, object, name }))
     }
 
     /// What a name is of, and what it is kept under.
@@ -110,7 +114,7 @@ impl NtHandles {
     pub fn share_as(&mut self, process: ProcessId, object: Shared, found: &str) -> Result<u64, Refusal> {
         self.has_room(process)?;
         self.names.hold(found);
-        Ok(self.add(NtHandle { process, object, name: Some(found.to_owned()) }))
+        Ok(self.add(NtHandle { process, kept_for: None, object, name: Some(found.to_owned()) }))
     }
 
     /// What a handle names that `process` was handed, with the text that it was made with: the handle that it gets keeps both.
@@ -154,6 +158,11 @@ impl NtHandles {
         self.held.get(&process).map_or(0, |held| held.len() as u64)
     }
 
+    /// How many the machine keeps for a process, which may have ended.
+    pub fn kept_for(&self, process: ProcessId) -> u64 {
+        self.kept.get(&process).copied().unwrap_or(0)
+    }
+
     /// What a handle names.
     ///
     /// # Errors
@@ -193,7 +202,7 @@ impl NtHandles {
         }
     }
 
-    /// A handle of a process becomes the machine's own, which outlives the process.
+    /// A handle of a process becomes the machine's own, which outlives the process; it counts as the process's still.
     ///
     /// # Errors
     /// `INVALID_HANDLE`; `INVALID_PARAMETER` for the handle of a process, which is its holder's only.
@@ -203,7 +212,8 @@ impl NtHandles {
         if matches!(known.object, Shared::Process { .. } | Shared::Ended) {
             return Err(of_one_process());
         }
-        known.process = ProcessId::SYSTEM;
+        (known.process, known.kept_for) = (ProcessId::SYSTEM, Some(process));
+        *self.kept.entry(process).or_default() += 1;
         self.held.entry(ProcessId::SYSTEM).or_default().insert(handle);
         forget(&mut self.held, process, handle);
         Ok(())
@@ -236,6 +246,13 @@ impl NtHandles {
 
     /// A handle has gone, with the name if it was the last that had it.
     fn leave(&mut self, token: u64, gone: NtHandle) -> Shared {
+        if let Some(process) = gone.kept_for {
+            let kept = self.kept.get_mut(&process).expect("it was counted");
+            *kept -= 1;
+            if *kept == 0 {
+                self.kept.remove(&process);
+            }
+        }
         if let Shared::Process { process, .. } = gone.object {
             forget(&mut self.of_processes, process, token);
         }
@@ -333,5 +350,20 @@ mod tests {
         assert_eq!(handles.close_all_of(ProcessId(1)), [object]);
         assert_eq!(handles.named(token).unwrap_err().status, NtStatus::INVALID_HANDLE);
         assert_eq!(handles.close(ProcessId(2), other), Ok(object));
+    }
+
+    #[test]
+    fn no_process_takes_anothers_handles_and_one_has_a_hundred_thousand() {
+        let mut handles = NtHandles::new([1, 2]);
+        let object = Shared::Resource { adapter: 0, body: 5 };
+        let ours: Vec<u64> = (0..100_000).map(|_| handles.share(ProcessId(1), object, None).unwrap()).collect();
+        let theirs = handles.share(ProcessId(2), object, None).unwrap();
+        handles.keep(ProcessId(1), ours[7]).unwrap();
+        assert_eq!((handles.held_by(ProcessId(1)), handles.kept_for(ProcessId(1))), (99_999, 1));
+        assert_eq!((handles.held_by(ProcessId(2)), handles.held_by(ProcessId::SYSTEM)), (1, 1));
+        assert_eq!(handles.close_all_of(ProcessId(1)).len(), 99_999, "what is kept outlives it");
+        assert_eq!((handles.named(ours[7]), handles.named(theirs)), (Ok(object), Ok(object)));
+        handles.close(ProcessId::SYSTEM, ours[7]).unwrap();
+        assert_eq!((handles.kept_for(ProcessId(1)), handles.held_by(ProcessId::SYSTEM)), (0, 0));
     }
 }
