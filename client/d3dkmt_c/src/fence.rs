@@ -17,7 +17,10 @@ use crate::sync_object::for_gpu;
 fn mapping(caller: &Caller<'_>, created: &CreatedFence) -> Result<D3DDDI_NATIVEFENCEMAPPING, Refusal> {
     let current = match created.current {
         CreatedFence::NO_CPU_ADDRESS => std::ptr::null_mut(),
-        address => caller.process.word(address)?,
+        address => {
+            let undo = Call::Sync(SyncCall::DestroySynchronizationObject { fence: created.fence });
+            caller.process.word_of_new(address, undo)?
+        }
     };
     Ok(D3DDDI_NATIVEFENCEMAPPING {
         CurrentValueCpuVa: current,

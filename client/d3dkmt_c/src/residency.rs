@@ -24,7 +24,8 @@ pub fn create_paging_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEPAG
     let created = expect_reply!(caller.process.call(call)?, Reply::PagingQueue(created) => created);
     arguments.hPagingQueue = created.queue.0;
     arguments.hSyncObject = created.fence.fence.0;
-    arguments.FenceValueCPUVirtualAddress = caller.process.word(created.fence.current)?;
+    let undo = Call::DestroyPagingQueue { queue: created.queue };
+    arguments.FenceValueCPUVirtualAddress = caller.process.word_of_new(created.fence.current, undo)?;
     caller.process.has_word(created.fence.fence);
     Ok(NtStatus::SUCCESS)
 }

@@ -104,6 +104,11 @@ impl Process {
         Ok(self.words.get().expect("set above").word(address.0).as_ptr().cast())
     }
 
+    /// The same of what was just made. If the program cannot be shown the word, `undo` takes it back: a refused call gives no handle.
+    pub fn word_of_new(&self, address: WordAddress, undo: Call) -> Result<*mut c_void, Refusal> {
+        self.word(address).inspect_err(|_| drop(self.call(undo)))
+    }
+
     /// Buffers of contexts that are patched.
     pub fn buffers(&self) -> MutexGuard<'_, BTreeMap<u32, ContextBuffers>> {
         lock(&self.buffers)

@@ -46,7 +46,8 @@ pub fn create_synchronization_object2(
         Reply::MonitoredFence(created) => {
             caller.process.has_word(created.fence);
             arguments.hSyncObject = created.fence.0;
-            let value = caller.process.word(created.value)?;
+            let undo = Call::Sync(SyncCall::DestroySynchronizationObject { fence: created.fence });
+            let value = caller.process.word_of_new(created.value, undo)?;
             let gpu_va = for_gpu(created.value_va, created.value_cpu_va);
             if info.Type == D3DDDI_PERIODIC_MONITORED_FENCE {
                 let mut arm = info.Anonymous.PeriodicMonitoredFence();
@@ -187,7 +188,8 @@ pub fn open_sync_object_from_nt_handle2(
     };
     caller.process.has_word(handle);
     arguments.hSyncObject = handle.0;
-    arm.FenceValueCPUVirtualAddress = caller.process.word(word)?;
+    let undo = Call::Sync(SyncCall::DestroySynchronizationObject { fence: handle });
+    arm.FenceValueCPUVirtualAddress = caller.process.word_of_new(word, undo)?;
     arm.FenceValueGPUVirtualAddress = gpu_va;
     arguments.Anonymous.MonitoredFence = arm;
     Ok(NtStatus::SUCCESS)
