@@ -2,6 +2,7 @@
 //! back, what can change later.
 
 mod answers;
+mod kept;
 mod sections;
 mod surfaces;
 
