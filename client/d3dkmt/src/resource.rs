@@ -47,7 +47,7 @@ impl Resource {
     /// # Errors
     /// When nobody has shared it under this name, or it has gone.
     pub fn open(device: &Device, share: ShareName) -> Result<Resource, Refusal> {
-        let call = Call::OpenResource { device: device.handle(), share };
+        let call = Call::OpenResource { device: device.handle(), share, keyed_mutex_data: Vec::new() };
         let opened = expect_reply!(device.link().call(call)?, Reply::OpenedResource(opened) => opened);
         Ok(Resource::new(device, opened.resource, RawHandle::NONE, opened.allocations, opened.runtime_data))
     }

@@ -53,7 +53,7 @@ int main(void) {
     query.pPrivateDriverData = NULL;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryAdapterInfo(&query));
     query.Type = 9999;
-    EXPECT(STATUS_NOT_SUPPORTED, D3DKMTQueryAdapterInfo(&query));
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryAdapterInfo(&query));
 
     /* Lists that are not there, and counts that nobody means. */
     D3DDDI_MAKERESIDENT resident = {.hPagingQueue = paging.hPagingQueue, .NumAllocations = 1};

@@ -76,12 +76,11 @@ static void finds_both(void) {
     OK(D3DKMTQueryResourceInfoFromNtHandle(&info));
     CHECK(info.PrivateRuntimeDataSize == 5);
     char bytes[5] = {0};
-    info.pPrivateRuntimeData = bytes;
-    info.PrivateRuntimeDataSize = 4;
-    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryResourceInfoFromNtHandle(&info));
-    info.PrivateRuntimeDataSize = sizeof bytes;
-    OK(D3DKMTQueryResourceInfoFromNtHandle(&info));
-    CHECK(info.PrivateRuntimeDataSize == 5 && bytes[0] != 0);
+    D3DKMT_OPENRESOURCEFROMNTHANDLE open = {.hDevice = device, .hNtHandle = memory.hNtHandle, .pPrivateRuntimeData = bytes};
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenResourceFromNtHandle(&open));
+    open.PrivateRuntimeDataSize = sizeof bytes;
+    OK(D3DKMTOpenResourceFromNtHandle(&open));
+    CHECK(open.hResource != 0 && bytes[0] != 0);
     close_handle(memory.hNtHandle);
 }
 

@@ -112,7 +112,7 @@ int main(void) {
         D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME open = {0};
         write_name(open.DeviceName, name);
         NTSTATUS status = D3DKMTOpenAdapterFromGdiDisplayName(&open);
-        if (status == STATUS_INVALID_PARAMETER) {
+        if (status == STATUS_UNSUCCESSFUL) {
             CHECK(open.hAdapter == 0);
             break;
         }
@@ -126,9 +126,9 @@ int main(void) {
     }
     CHECK(named == sources);
     D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME wrong = {0};
-    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenAdapterFromGdiDisplayName(&wrong));
+    EXPECT(STATUS_UNSUCCESSFUL, D3DKMTOpenAdapterFromGdiDisplayName(&wrong));
     write_name(wrong.DeviceName, "DISPLAY1");
-    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenAdapterFromGdiDisplayName(&wrong));
+    EXPECT(STATUS_UNSUCCESSFUL, D3DKMTOpenAdapterFromGdiDisplayName(&wrong));
     printf("%u displays\n", named);
     return 0;
 }

@@ -42,28 +42,27 @@ int main(void) {
     D3DKMT_QUERYRESOURCEINFO told = query(other, create.hGlobalShare);
     CHECK(told.NumAllocations == ALLOCATIONS && told.PrivateRuntimeDataSize == sizeof runtime_data);
     CHECK(told.TotalPrivateDriverDataSize == sizeof data && told.ResourcePrivateDriverDataSize == 0);
-    /* With a place for them the runtime's bytes come, too; one that is too small gets none. */
+    /* It tells sizes, and writes nothing to the place of the runtime's data, whatever room that has. */
     char asked[sizeof runtime_data + 8];
-    memset(asked, 0x55, sizeof asked);
-    D3DKMT_QUERYRESOURCEINFO bytes = {
-        .hDevice = other,
-        .hGlobalShare = create.hGlobalShare,
-        .pPrivateRuntimeData = asked,
-        .PrivateRuntimeDataSize = sizeof runtime_data - 1,
-    };
-    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryResourceInfo(&bytes));
-    CHECK(asked[0] == 0x55 && bytes.PrivateRuntimeDataSize == sizeof runtime_data - 1);
-    bytes.PrivateRuntimeDataSize = sizeof asked;
-    OK(D3DKMTQueryResourceInfo(&bytes));
-    CHECK(bytes.PrivateRuntimeDataSize == sizeof runtime_data && bytes.NumAllocations == ALLOCATIONS);
-    CHECK(memcmp(asked, runtime_data, sizeof runtime_data) == 0 && asked[sizeof runtime_data] == 0x55);
+    for (UINT room = 0; room <= sizeof asked; room++) {
+        memset(asked, 0x55, sizeof asked);
+        D3DKMT_QUERYRESOURCEINFO sizes = {
+            .hDevice = other,
+            .hGlobalShare = create.hGlobalShare,
+            .pPrivateRuntimeData = asked,
+            .PrivateRuntimeDataSize = room,
+        };
+        OK(D3DKMTQueryResourceInfo(&sizes));
+        CHECK(sizes.PrivateRuntimeDataSize == sizeof runtime_data && sizes.NumAllocations == ALLOCATIONS);
+        CHECK(asked[0] == 0x55 && asked[sizeof asked - 1] == 0x55);
+    }
 
     D3DKMT_QUERYRESOURCEINFO wrong = {.hDevice = other, .hGlobalShare = create.hResource};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryResourceInfo(&wrong));
     CHECK(wrong.NumAllocations == 0);
 
     /* Room that is too small, or for another number of allocations: nothing is opened. */
-    char runtime[sizeof runtime_data], total[sizeof data];
+    char runtime[sizeof runtime_data], total[sizeof data + 16];
     D3DDDI_OPENALLOCATIONINFO2 opened2[ALLOCATIONS];
     D3DKMT_OPENRESOURCE open = {
         .hDevice = other,
@@ -77,9 +76,13 @@ int main(void) {
     };
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenResource2(&open));
     open.NumAllocations = ALLOCATIONS;
-    open.TotalPrivateDriverDataBufferSize = sizeof total - 1;
-    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenResource2(&open));
+    open.TotalPrivateDriverDataBufferSize = sizeof data - 1;
+    EXPECT(STATUS_NO_MEMORY, D3DKMTOpenResource2(&open));
     open.TotalPrivateDriverDataBufferSize = sizeof total;
+    open.pResourcePrivateDriverData = asked;
+    open.ResourcePrivateDriverDataSize = 1;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenResource2(&open));
+    open.ResourcePrivateDriverDataSize = 0;
     open.PrivateRuntimeDataSize = sizeof runtime - 1;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenResource2(&open));
     open.pPrivateRuntimeData = asked;
@@ -91,6 +94,8 @@ int main(void) {
     open.PrivateRuntimeDataSize = sizeof runtime;
     OK(D3DKMTOpenResource2(&open));
     CHECK(open.hResource != 0 && memcmp(runtime, runtime_data, sizeof runtime) == 0);
+    /* How much of the room was needed. */
+    CHECK(open.TotalPrivateDriverDataBufferSize == sizeof data);
     for (int index = 0; index < ALLOCATIONS; index++) {
         CHECK(opened2[index].hAllocation != 0 && opened2[index].PrivateDriverDataSize == sizeof data[index]);
         CHECK(memcmp(opened2[index].pPrivateDriverData, &data[index], sizeof data[index]) == 0);

@@ -8,13 +8,19 @@
 
 extern char** environ;
 
-/* The second process: the fence's name comes on the command line. */
+/* The second process: what it needs comes on the command line. */
 static int second(const char* name) {
+    unsigned long long told = strtoull(name, NULL, 16);
+#ifdef OPENWDDM_WSL
+    HANDLE shared = (HANDLE)(uintptr_t)told; /* the descriptor that it has inherited */
+#else
+    /* The number of the other's handle means nothing here; by its token it gets a handle of its own. */
+    OPENWDDM_IMPORTHANDLE import = {.Token = told};
+    OK(OpenWddmImportHandle(&import));
+    HANDLE shared = import.hObject;
+#endif
     D3DKMT_HANDLE device = create_device(first_adapter());
-    D3DKMT_OPENNATIVEFENCEFROMNTHANDLE open = {
-        .hNtHandle = (HANDLE)(uintptr_t)strtoull(name, NULL, 16),
-        .hDevice = device,
-    };
+    D3DKMT_OPENNATIVEFENCEFROMNTHANDLE open = {.hNtHandle = shared, .hDevice = device};
     OK(D3DKMTOpenNativeFenceFromNtHandle(&open));
     const volatile uint64_t* word = open.NativeFenceMapping.CurrentValueCpuVa;
     CHECK(*word == 3);
@@ -48,9 +54,14 @@ int main(int count, char** arguments) {
 #ifdef OPENWDDM_WSL
     /* It is a descriptor, which the second process inherits. */
     CHECK(fcntl((int)(uintptr_t)shared, F_SETFD, 0) == 0);
+    unsigned long long told = (uintptr_t)shared;
+#else
+    OPENWDDM_EXPORTHANDLE export = {.hObject = shared};
+    OK(OpenWddmExportHandle(&export));
+    unsigned long long told = export.Token;
 #endif
     char name[32];
-    snprintf(name, sizeof name, "%llx", (unsigned long long)(uintptr_t)shared);
+    snprintf(name, sizeof name, "%llx", told);
     char* words[] = {arguments[0], name, NULL};
     pid_t child = 0;
     CHECK(posix_spawn(&child, "/proc/self/exe", NULL, NULL, words, environ) == 0);

@@ -5,10 +5,13 @@ use kmt_calls::{AdapterInfo, Call, FeatureResult, Reply};
 use wddm_types::{Luid, NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
+use crate::event::handle::process_handle;
 use crate::refusal::{expect_reply, invalid, refuse};
 
 /// Most adapters that a list names (`MAX_ENUM_ADAPTERS`).
 const ADAPTERS_MAX: u32 = MAX_ENUM_ADAPTERS as u32;
+/// Most adapters that a list of the caller's own names, as programs are told who ask without one.
+const LISTED_MAX: u32 = 34;
 /// All bits of the filter that mean something.
 const FILTER_DEFINED: u64 =
     D3DKMT_ENUMADAPTERS_FILTER::IncludeComputeOnly | D3DKMT_ENUMADAPTERS_FILTER::IncludeDisplayOnly;
@@ -48,11 +51,11 @@ pub fn enum_adapters3(caller: &Caller<'_>, arguments: &mut D3DKMT_ENUMADAPTERS3)
 /// Without an array: how many there can be at most.
 fn enumerate(caller: &Caller<'_>, count: &mut u32, array: *mut D3DKMT_ADAPTERINFO) -> Answer {
     if array.is_null() {
-        *count = ADAPTERS_MAX;
+        *count = LISTED_MAX;
         return Ok(NtStatus::SUCCESS);
     }
-    let room = caller.room(array, (*count).min(ADAPTERS_MAX))?;
-    // CAST: at most 16.
+    let room = caller.room(array, (*count).min(LISTED_MAX))?;
+    // CAST: at most 34.
     let adapters = opened(caller, room.count() as u32)?;
     room.write(&adapters);
     *count = adapters.len() as u32;
@@ -140,7 +143,7 @@ pub fn is_local(group: D3DKMT_MEMORY_SEGMENT_GROUP) -> Result<bool, kmt_calls::R
 pub fn query_video_memory_info(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYVIDEOMEMORYINFO) -> Answer {
     one_physical_adapter(arguments.PhysicalAdapterIndex)?;
     let call = Call::QueryVideoMemoryInfo {
-        process: arguments.hProcess.addr() as u64,
+        process: process_handle(caller, arguments.hProcess)?,
         adapter: RawHandle(arguments.hAdapter),
         local: is_local(arguments.MemorySegmentGroup)?,
     };
@@ -156,7 +159,7 @@ pub fn query_video_memory_info(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERY
 pub fn change_video_memory_reservation(caller: &Caller<'_>, arguments: &D3DKMT_CHANGEVIDEOMEMORYRESERVATION) -> Answer {
     one_physical_adapter(arguments.PhysicalAdapterIndex)?;
     caller.process.call(Call::ChangeVideoMemoryReservation {
-        process: arguments.hProcess.addr() as u64,
+        process: process_handle(caller, arguments.hProcess)?,
         adapter: RawHandle(arguments.hAdapter),
         local: is_local(arguments.MemorySegmentGroup)?,
         reservation_bytes: arguments.Reservation,

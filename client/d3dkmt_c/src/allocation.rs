@@ -75,6 +75,9 @@ fn create(
 ) -> Result<Vec<CreatedAllocation>, Refusal> {
     let flags = CreateAllocationFlags::from_bits_retain(arguments.Flags.Value);
     let (private_data, size_bytes) = described(caller, arguments, flags)?;
+    if flags.contains(CreateAllocationFlags::EXISTING_SYS_MEM) {
+        check_existing_heap(flags, &descriptions)?;
+    }
     let mut answers: Vec<Room<'_, u8>> = Vec::with_capacity(descriptions.len());
     let mut allocations = Vec::with_capacity(descriptions.len());
     for description in &descriptions {
@@ -189,9 +192,25 @@ fn described(
     }
     let size_bytes = standard.ExistingHeapData.Size as u64;
     if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
-        return Err(invalid(format!("a heap of {size_bytes:#x} bytes is no multiple of the page")));
+        return Err(invalid(format!("a heap of {size_bytes:#x} bytes has no whole pages of {PAGE_BYTES}")));
     }
     Ok((Vec::new(), size_bytes))
+}
+
+/// What is wrong with the description of one allocation over memory of the program is said before anything else.
+// spec: memory §2.2 (ExistingSysMem), memory §2.7
+fn check_existing_heap(flags: CreateAllocationFlags, descriptions: &[Description]) -> Result<(), Refusal> {
+    if !flags.contains(CreateAllocationFlags::STANDARD_ALLOCATION) {
+        return Err(invalid("ExistingSysMem is for standard allocations (StandardAllocation)"));
+    }
+    let [one] = descriptions else {
+        return Err(invalid(format!("{} allocations over an existing heap: it is one", descriptions.len())));
+    };
+    let address = one.existing.addr() as u64;
+    if address == 0 || !address.is_multiple_of(PAGE_BYTES) {
+        return Err(invalid(format!("an existing heap at {address:#x}: it begins with a page of {PAGE_BYTES} bytes")));
+    }
+    Ok(())
 }
 
 /// A resource, or a list.

@@ -13,7 +13,7 @@ use kmt_calls::Refusal;
 use shared_words::{AddressRange, ProgramError, ProgramPages};
 use wddm_types::NtStatus;
 
-use crate::refusal::{invalid, not_supported};
+use crate::refusal::{invalid, not_supported, refuse};
 use crate::session::{Process, Session};
 
 /// Most elements or bytes that a caller hands over in one array: a count beyond is a mistake, and is not read.
@@ -46,11 +46,33 @@ pub unsafe fn enter_in<T: Copy>(
     })
 }
 
-/// A function that writes into its structure.
+/// A function that writes into its structure: when it has done what it was asked for. A refusal leaves every member as it was.
 ///
 /// # Safety
 /// As [`enter_in`]; the structure can be written, too.
+// spec: memory §9.2, sync §5
 pub unsafe fn enter_in_out<T: Copy>(
+    session: &Session,
+    name: &str,
+    arguments: *mut T,
+    body: fn(&Caller<'_>, &mut T) -> Answer,
+) -> i32 {
+    status(name, || {
+        checked(arguments.cast_const())?;
+        // SAFETY: as in `enter_in`.
+        let mut given = unsafe { arguments.read() };
+        let answer = body(&Caller { process: session.process()? }, &mut given)?;
+        // SAFETY: writable as the caller vouches.
+        unsafe { arguments.write(given) };
+        Ok(answer)
+    })
+}
+
+/// A function that tells something with a refusal, too: its body writes what that is, and nothing else, before it refuses.
+///
+/// # Safety
+/// As [`enter_in_out`].
+pub unsafe fn enter_telling<T: Copy>(
     session: &Session,
     name: &str,
     arguments: *mut T,
@@ -65,6 +87,23 @@ pub unsafe fn enter_in_out<T: Copy>(
         unsafe { arguments.write(given) };
         answer
     })
+}
+
+/// A function whose status for what it does not find is `UNSUCCESSFUL`, which no structure at all gets, too.
+///
+/// # Safety
+/// As [`enter_in_out`].
+pub unsafe fn enter_finding<T: Copy>(
+    session: &Session,
+    name: &str,
+    arguments: *mut T,
+    body: fn(&Caller<'_>, &mut T) -> Answer,
+) -> i32 {
+    if arguments.is_null() {
+        return status(name, || Err(refuse(NtStatus::UNSUCCESSFUL, "NULL for a pointer to what is to be found")));
+    }
+    // SAFETY: what the caller vouches for.
+    unsafe { enter_in_out(session, name, arguments, body) }
 }
 
 /// A function that has no structure.

@@ -66,6 +66,10 @@ pub fn destroy_context(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYCONTEXT) -
 
 /// What is in the context's buffer and lists is copied; the caller writes into the same ones again.
 pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
+    const DEFINED: u32 = D3DKMT_RENDERFLAGS::RenderKmReadback | (D3DKMT_RENDERFLAGS::RenderKmReadback - 1);
+    if arguments.Flags.Value & !DEFINED != 0 {
+        return Err(invalid(format!("flags {:#x} of Render are reserved", arguments.Flags.Value & !DEFINED)));
+    }
     if arguments.Flags.Value & !D3DKMT_RENDERFLAGS::NullRendering != 0 {
         return Err(not_supported("buffers and lists that are resized, redirected or read back"));
     }
@@ -103,8 +107,14 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
     arguments.NewPatchLocationListSize = buffers.patches.entries() as u32;
     // A call may wait; others use their contexts meanwhile.
     drop(known);
+    let context = RawHandle(context);
+    if arguments.Flags.Value & D3DKMT_RENDERFLAGS::NullRendering != 0 {
+        let call = Call::Packet(PacketCall::SubmitNull { context, written_primaries: Vec::new() });
+        arguments.QueuedBufferCount = expect_reply!(caller.process.call(call)?, Reply::Queued(queued) => queued);
+        return Ok(NtStatus::SUCCESS);
+    }
     let call = Call::Packet(PacketCall::Render {
-        context: RawHandle(context),
+        context,
         command: words[(start / 8) as usize..].to_vec(),
         allocation_list: allocations.iter().map(listed).collect(),
         patch_location_list: patches.iter().map(patched).collect(),
@@ -136,8 +146,15 @@ fn patched(from: &D3DDDI_PATCHLOCATIONLIST) -> PatchLocationItem {
 
 /// The first of the broadcast contexts is the one that runs the commands.
 pub fn submit_command(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMAND) -> Answer {
-    if arguments.Flags.Value != 0 || arguments.PresentHistoryToken != 0 {
-        return Err(not_supported("submissions that present or draw nothing"));
+    const DEFINED: u32 = D3DKMT_SUBMITCOMMANDFLAGS::NullRendering
+        | D3DKMT_SUBMITCOMMANDFLAGS::PresentRedirected
+        | D3DKMT_SUBMITCOMMANDFLAGS::NoKmdAccess;
+    let flags = arguments.Flags.Value;
+    if flags & !DEFINED != 0 {
+        return Err(invalid(format!("submission flags {:#x} are reserved", flags & !DEFINED)));
+    }
+    if flags & !D3DKMT_SUBMITCOMMANDFLAGS::NullRendering != 0 || arguments.PresentHistoryToken != 0 {
+        return Err(not_supported("submissions that present, or that the kernel-mode driver does not see"));
     }
     if arguments.NumHistoryBuffers != 0 {
         return Err(not_supported("history buffers of a submission"));
@@ -149,8 +166,14 @@ pub fn submit_command(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMAND) -> 
     }
     let primaries = arguments.WrittenPrimaries.get(..arguments.NumPrimaries as usize);
     let primaries = primaries.ok_or_else(|| invalid(format!("{} primaries", arguments.NumPrimaries)))?;
+    let context = RawHandle(arguments.BroadcastContext[0]);
+    if flags & D3DKMT_SUBMITCOMMANDFLAGS::NullRendering != 0 {
+        let written_primaries = primaries.iter().copied().map(RawHandle).collect();
+        caller.process.call(Call::Packet(PacketCall::SubmitNull { context, written_primaries }))?;
+        return Ok(NtStatus::SUCCESS);
+    }
     caller.process.call(Call::Packet(PacketCall::SubmitCommand {
-        context: RawHandle(arguments.BroadcastContext[0]),
+        context,
         commands: GpuVa(arguments.Commands),
         command_bytes: arguments.CommandLength,
         written_primaries: primaries.iter().copied().map(RawHandle).collect(),

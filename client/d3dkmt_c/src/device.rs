@@ -1,11 +1,11 @@
 //! Devices and their state.
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, DeviceState, Reply};
-use wddm_types::{NtStatus, RawHandle};
+use kmt_calls::{Call, DeviceState, DisplayCall, PresentState, Refusal, Reply};
+use wddm_types::{NtStatus, RawHandle, VidPnSourceId};
 
 use crate::border::{Answer, Caller};
-use crate::refusal::{expect_reply, invalid, not_supported};
+use crate::refusal::{expect_reply, invalid};
 
 /// Devices of ours have no buffers of their own, whatever the flags: those are a context's.
 pub fn create_device(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEDEVICE) -> Answer {
@@ -37,18 +37,43 @@ pub fn destroy_device(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYDEVICE) -> 
     Ok(NtStatus::SUCCESS)
 }
 
+/// Each kind has an arm of the union; a figure that the kernel does not have is 0.
 // spec: memory §5.8
 pub fn get_device_state(caller: &Caller<'_>, arguments: &mut D3DKMT_GETDEVICESTATE) -> Answer {
+    let device = RawHandle(arguments.hDevice);
     match arguments.StateType {
-        D3DKMT_DEVICESTATE_EXECUTION => {}
-        kind @ D3DKMT_DEVICESTATE_PRESENT..=D3DKMT_DEVICESTATE_PRESENT_QUEUE => {
-            return Err(not_supported(format!("no answer about the state of kind {kind} of a device")));
+        D3DKMT_DEVICESTATE_EXECUTION => arguments.Anonymous.ExecutionState = execution(caller, device)?,
+        D3DKMT_DEVICESTATE_PAGE_FAULT => arguments.Anonymous.PageFaultState = page_fault(caller, device)?,
+        // Asked of a device that lives. No desktop is switched here.
+        D3DKMT_DEVICESTATE_RESET => {
+            present(caller, device, 0)?;
+            arguments.Anonymous.ResetState = D3DKMT_DEVICERESET_STATE { Value: 0 };
+        }
+        D3DKMT_DEVICESTATE_PRESENT => {
+            let mut arm = arguments.Anonymous.PresentState();
+            arm.PresentStats = D3DKMT_PRESENT_STATS::zeroed();
+            arm.PresentStats.PresentCount = shown(&present(caller, device, arm.VidPnSourceId)?);
+            arguments.Anonymous.PresentState = arm;
+        }
+        D3DKMT_DEVICESTATE_PRESENT_DWM => {
+            let mut arm = arguments.Anonymous.PresentStateDWM();
+            arm.PresentStatsDWM = D3DKMT_PRESENT_STATS_DWM::zeroed();
+            arm.PresentStatsDWM.PresentCount = shown(&present(caller, device, arm.VidPnSourceId)?);
+            arguments.Anonymous.PresentStateDWM = arm;
+        }
+        D3DKMT_DEVICESTATE_PRESENT_QUEUE => {
+            let mut arm = arguments.Anonymous.PresentQueueState();
+            arm.bQueuedPresentLimitReached = present(caller, device, arm.VidPnSourceId)?.limit_reached.into();
+            arguments.Anonymous.PresentQueueState = arm;
         }
         kind => return Err(invalid(format!("no state of a device has the kind {kind}"))),
     }
-    let call = Call::GetDeviceState { device: RawHandle(arguments.hDevice) };
-    let state = expect_reply!(caller.process.call(call)?, Reply::DeviceState(state) => state);
-    arguments.Anonymous.ExecutionState = match state {
+    Ok(NtStatus::SUCCESS)
+}
+
+fn execution(caller: &Caller<'_>, device: RawHandle) -> Result<D3DKMT_DEVICEEXECUTION_STATE, Refusal> {
+    let reply = caller.process.call(Call::GetDeviceState { device })?;
+    Ok(match expect_reply!(reply, Reply::DeviceState(state) => state) {
         DeviceState::Active => D3DKMT_DEVICEEXECUTION_ACTIVE,
         DeviceState::Reset => D3DKMT_DEVICEEXECUTION_RESET,
         DeviceState::Hung => D3DKMT_DEVICEEXECUTION_HUNG,
@@ -56,6 +81,32 @@ pub fn get_device_state(caller: &Caller<'_>, arguments: &mut D3DKMT_GETDEVICESTA
         DeviceState::ErrorOutOfMemory => D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
         DeviceState::ErrorDmaFault => D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
         DeviceState::ErrorDmaPageFault => D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT,
-    };
-    Ok(NtStatus::SUCCESS)
+    })
+}
+
+/// Zeros of a device that was lost for no fault.
+fn page_fault(caller: &Caller<'_>, device: RawHandle) -> Result<D3DKMT_DEVICEPAGEFAULT_STATE, Refusal> {
+    /// `DXGK_PAGE_FAULT_WRITE`.
+    const WRITE: INT = 1;
+    /// `DXGK_FAULT_ERROR_CODE`: bit 0 is for codes of a device, the rest is a general one.
+    const INVALID_INSTRUCTION: UINT = 1 << 1;
+    let reply = caller.process.call(Call::GetDeviceFault { device })?;
+    let mut state = D3DKMT_DEVICEPAGEFAULT_STATE::zeroed();
+    if let Some(fault) = expect_reply!(reply, Reply::DeviceFault(fault) => fault) {
+        state.FaultedVirtualAddress = fault.address;
+        state.PageFaultFlags = if fault.write { WRITE } else { 0 };
+        state.FaultErrorCode = if fault.invalid_instruction { INVALID_INSTRUCTION } else { 0 };
+    }
+    Ok(state)
+}
+
+fn present(caller: &Caller<'_>, device: RawHandle, source: u32) -> Result<PresentState, Refusal> {
+    let call = DisplayCall::GetPresentState { device, source: VidPnSourceId(source) };
+    Ok(expect_reply!(caller.process.call(Call::Display(call))?, Reply::PresentState(state) => state))
+}
+
+/// The count goes around, as it does there.
+fn shown(state: &PresentState) -> UINT {
+    // CAST: the low half.
+    state.shown as UINT
 }

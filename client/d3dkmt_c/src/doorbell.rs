@@ -20,6 +20,11 @@ pub struct RungByHand {
 
 // spec: sync §2.9, sync §3.17
 pub fn create_doorbell(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATE_DOORBELL) -> Answer {
+    const DEFINED: u32 =
+        D3DKMT_CREATE_DOORBELL_FLAGS::RequireSecondaryCpuVA | D3DKMT_CREATE_DOORBELL_FLAGS::ResizeRingBufferOperation;
+    if arguments.Flags.Value & !DEFINED != 0 {
+        return Err(invalid(format!("doorbell flags {:#x} are reserved", arguments.Flags.Value & !DEFINED)));
+    }
     if arguments.Flags.Value != 0 {
         return Err(not_supported("secondary addresses of doorbells and rings that change their size"));
     }

@@ -55,6 +55,22 @@ pub fn close_handle(caller: &Caller<'_>, arguments: &OPENWDDM_CLOSEHANDLE) -> An
     Ok(NtStatus::SUCCESS)
 }
 
+/// What a program hands to another one, by whatever way: a token of 64 bits, which nobody guesses.
+// spec: sync §2.2
+pub fn export_handle(caller: &Caller<'_>, arguments: &mut OPENWDDM_EXPORTHANDLE) -> Answer {
+    arguments.Token = handle::nt_handle(caller, arguments.hObject)?;
+    Ok(NtStatus::SUCCESS)
+}
+
+/// `DuplicateHandle` into this process: an NT handle of its own by the token that it was handed.
+// spec: sync §2.2
+pub fn import_handle(caller: &Caller<'_>, arguments: &mut OPENWDDM_IMPORTHANDLE) -> Answer {
+    let reply = caller.process.call(Call::TakeNtHandle { handle: arguments.Token })?;
+    let token = expect_reply!(reply, Reply::NtHandle(token) => token);
+    arguments.hObject = handle::nt_handle_in_c(caller, token)?;
+    Ok(NtStatus::SUCCESS)
+}
+
 /// `CreateSection` and a view of it: memory that allocations can lie over (`ExistingSection`).
 pub fn create_section(caller: &Caller<'_>, arguments: &mut OPENWDDM_CREATESECTION) -> Answer {
     let adapter = RawHandle(arguments.hAdapter);

@@ -57,6 +57,24 @@ macro_rules! export_one {
             unsafe { $crate::exported::enter_in_out($session, stringify!($name), arguments, $crate::exported::$body) }
         }
     };
+    ($session:expr; tells $name:ident($of:ident) $body:ident) => {
+        /// # Safety
+        /// The pointer, if not NULL, and those in the structure are good for what the declaration says during the call.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(arguments: *mut $crate::abi::$of) -> i32 {
+            // SAFETY: the C caller vouches for its pointers.
+            unsafe { $crate::exported::enter_telling($session, stringify!($name), arguments, $crate::exported::$body) }
+        }
+    };
+    ($session:expr; finds $name:ident($of:ident) $body:ident) => {
+        /// # Safety
+        /// The pointer, if not NULL, and those in the structure are good for what the declaration says during the call.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(arguments: *mut $crate::abi::$of) -> i32 {
+            // SAFETY: the C caller vouches for its pointers.
+            unsafe { $crate::exported::enter_finding($session, stringify!($name), arguments, $crate::exported::$body) }
+        }
+    };
     ($session:expr; refuses $name:ident($of:ident) $reason:literal) => {
         /// Not built: answers `STATUS_NOT_SUPPORTED`, whatever its argument.
         #[unsafe(no_mangle)]

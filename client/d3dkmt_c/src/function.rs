@@ -21,8 +21,8 @@ pub struct Function {
     pub state: State,
 }
 
-/// Calls a macro with every function: `reads` ones only read their structure, `writes` ones write into it, `refuses` ones are not
-/// built.
+/// Calls a macro with every function: `reads` ones only read their structure, `writes` ones write into it when they succeed, `tells` ones
+/// with a refusal, too, `finds` ones are `writes` ones that answer `UNSUCCESSFUL` without a structure, `refuses` ones are not built.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! functions {
@@ -33,7 +33,9 @@ macro_rules! functions {
             writes D3DKMTEnumAdapters2(D3DKMT_ENUMADAPTERS2) enum_adapters2;
             writes D3DKMTEnumAdapters3(D3DKMT_ENUMADAPTERS3) enum_adapters3;
             writes D3DKMTOpenAdapterFromLuid(D3DKMT_OPENADAPTERFROMLUID) open_adapter_from_luid;
-            writes D3DKMTOpenAdapterFromGdiDisplayName(D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME) open_adapter_from_gdi_display_name;
+            finds D3DKMTOpenAdapterFromGdiDisplayName(D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME) open_adapter_from_gdi_display_name;
+            writes D3DKMTOpenAdapterFromDeviceName(D3DKMT_OPENADAPTERFROMDEVICENAME) open_adapter_from_device_name;
+            writes D3DKMTOpenAdapterFromHdc(D3DKMT_OPENADAPTERFROMHDC) open_adapter_from_hdc;
             reads D3DKMTCloseAdapter(D3DKMT_CLOSEADAPTER) close_adapter;
             reads D3DKMTQueryAdapterInfo(D3DKMT_QUERYADAPTERINFO) query_adapter_info;
             writes D3DKMTQueryVideoMemoryInfo(D3DKMT_QUERYVIDEOMEMORYINFO) query_video_memory_info;
@@ -41,8 +43,12 @@ macro_rules! functions {
             writes D3DKMTIsFeatureEnabled(D3DKMT_ISFEATUREENABLED) is_feature_enabled;
             writes D3DKMTQueryClockCalibration(D3DKMT_QUERYCLOCKCALIBRATION) query_clock_calibration;
             writes D3DKMTQueryStatistics(D3DKMT_QUERYSTATISTICS) query_statistics;
-            writes D3DKMTEnumProcesses(D3DKMT_ENUMPROCESSES) enum_processes;
+            tells D3DKMTEnumProcesses(D3DKMT_ENUMPROCESSES) enum_processes;
             reads D3DKMTEscape(D3DKMT_ESCAPE) escape;
+            // Displays.
+            reads D3DKMTSetVidPnSourceOwner(D3DKMT_SETVIDPNSOURCEOWNER) set_vidpn_source_owner;
+            reads D3DKMTCheckVidPnExclusiveOwnership(D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP) check_vidpn_exclusive_ownership;
+            reads D3DKMTCheckOcclusion(D3DKMT_CHECKOCCLUSION) check_occlusion;
             // Devices.
             writes D3DKMTCreateDevice(D3DKMT_CREATEDEVICE) create_device;
             reads D3DKMTDestroyDevice(D3DKMT_DESTROYDEVICE) destroy_device;
@@ -63,7 +69,7 @@ macro_rules! functions {
             // Residency.
             writes D3DKMTCreatePagingQueue(D3DKMT_CREATEPAGINGQUEUE) create_paging_queue;
             writes D3DKMTDestroyPagingQueue(D3DDDI_DESTROYPAGINGQUEUE) destroy_paging_queue;
-            writes D3DKMTMakeResident(D3DDDI_MAKERESIDENT) make_resident;
+            tells D3DKMTMakeResident(D3DDDI_MAKERESIDENT) make_resident;
             writes D3DKMTEvict(D3DKMT_EVICT) evict;
             reads D3DKMTOfferAllocations(D3DKMT_OFFERALLOCATIONS) offer_allocations;
             writes D3DKMTReclaimAllocations2(D3DKMT_RECLAIMALLOCATIONS2) reclaim_allocations2;
@@ -121,6 +127,7 @@ macro_rules! functions {
             writes D3DKMTCreateKeyedMutex2(D3DKMT_CREATEKEYEDMUTEX2) create_keyed_mutex2;
             writes D3DKMTOpenKeyedMutex(D3DKMT_OPENKEYEDMUTEX) open_keyed_mutex;
             writes D3DKMTOpenKeyedMutex2(D3DKMT_OPENKEYEDMUTEX2) open_keyed_mutex2;
+            writes D3DKMTOpenKeyedMutexFromNtHandle(D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE) open_keyed_mutex_from_nt_handle;
             reads D3DKMTDestroyKeyedMutex(D3DKMT_DESTROYKEYEDMUTEX) destroy_keyed_mutex;
             writes D3DKMTAcquireKeyedMutex(D3DKMT_ACQUIREKEYEDMUTEX) acquire_keyed_mutex;
             writes D3DKMTAcquireKeyedMutex2(D3DKMT_ACQUIREKEYEDMUTEX2) acquire_keyed_mutex2;
@@ -132,6 +139,8 @@ macro_rules! functions {
             reads OpenWddmSetEvent(OPENWDDM_SETEVENT) set_event;
             reads OpenWddmResetEvent(OPENWDDM_RESETEVENT) reset_event;
             reads OpenWddmCloseHandle(OPENWDDM_CLOSEHANDLE) close_handle;
+            writes OpenWddmExportHandle(OPENWDDM_EXPORTHANDLE) export_handle;
+            writes OpenWddmImportHandle(OPENWDDM_IMPORTHANDLE) import_handle;
             writes OpenWddmOpenProcess(OPENWDDM_OPENPROCESS) open_process;
             writes OpenWddmCreateSection(OPENWDDM_CREATESECTION) create_section;
         }

@@ -33,14 +33,3 @@ pub fn event_or_section(handle: HANDLE) -> Result<RawHandle, Refusal> {
 pub fn in_c(handle: RawHandle) -> HANDLE {
     std::ptr::without_provenance_mut(handle.0 as usize)
 }
-
-/// An NT handle from C.
-pub fn nt_handle(handle: HANDLE) -> u64 {
-    handle.addr() as u64
-}
-
-/// An NT handle for C.
-pub fn nt_handle_in_c(token: u64) -> HANDLE {
-    // CAST: both have 64 bits.
-    std::ptr::without_provenance_mut(token as usize)
-}

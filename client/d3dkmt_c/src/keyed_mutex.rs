@@ -7,6 +7,7 @@ use kmt_calls::{Call, CreatedKeyedMutex, KeyedMutexCall, KeyedMutexFlags, Refusa
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
+use crate::event::handle::nt_handle;
 use crate::refusal::expect_reply;
 
 /// From January 1, 1601, where absolute times begin, to 1970, in units of 100 ns.
@@ -42,19 +43,30 @@ pub fn create_keyed_mutex2(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEKEY
 
 pub fn open_keyed_mutex(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENKEYEDMUTEX) -> Answer {
     let shared = RawHandle(arguments.hSharedHandle);
-    let reply = call(caller, KeyedMutexCall::Open { shared, runtime_data_bytes: 0 })?;
-    arguments.hKeyedMutex = expect_reply!(reply, Reply::OpenedKeyedMutex(opened) => opened.mutex.0);
+    let reply = call(caller, KeyedMutexCall::Open { shared, runtime_data: Vec::new() })?;
+    arguments.hKeyedMutex = expect_reply!(reply, Reply::Handle(mutex) => mutex.0);
     Ok(NtStatus::SUCCESS)
 }
 
+/// The runtime's data are input: what the mutex gets if it has none yet.
+// spec: sync §2.2
 pub fn open_keyed_mutex2(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENKEYEDMUTEX2) -> Answer {
-    let runtime_data_bytes = arguments.PrivateRuntimeDataSize;
-    let room = caller.room::<u8>(arguments.pPrivateRuntimeData.cast(), runtime_data_bytes)?;
+    let runtime_data = caller.bytes(arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize)?;
     let shared = RawHandle(arguments.hSharedHandle);
-    let reply = call(caller, KeyedMutexCall::Open { shared, runtime_data_bytes })?;
-    let opened = expect_reply!(reply, Reply::OpenedKeyedMutex(opened) => opened);
-    room.write(&opened.runtime_data);
-    arguments.hKeyedMutex = opened.mutex.0;
+    let reply = call(caller, KeyedMutexCall::Open { shared, runtime_data })?;
+    arguments.hKeyedMutex = expect_reply!(reply, Reply::Handle(mutex) => mutex.0);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// No NT handle is of a keyed mutex alone: one of a resource opens the mutex with it.
+// spec: sync §2.2 (allowed sets)
+pub fn open_keyed_mutex_from_nt_handle(
+    caller: &Caller<'_>,
+    arguments: &mut D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE,
+) -> Answer {
+    let handle = nt_handle(caller, arguments.hNtHandle)?;
+    let reply = call(caller, KeyedMutexCall::OpenFromNtHandle { handle })?;
+    arguments.hKeyedMutex = expect_reply!(reply, Reply::Handle(mutex) => mutex.0);
     Ok(NtStatus::SUCCESS)
 }
 
@@ -100,7 +112,6 @@ fn acquire(
 }
 
 pub fn acquire_keyed_mutex(caller: &Caller<'_>, arguments: &mut D3DKMT_ACQUIREKEYEDMUTEX) -> Answer {
-    arguments.FenceValue = 0;
     let wanted = (arguments.hKeyedMutex, arguments.Key, arguments.pTimeout.cast_const());
     let (status, fence_value) = acquire(caller, wanted, (std::ptr::null_mut(), 0))?;
     arguments.FenceValue = fence_value;
@@ -108,7 +119,6 @@ pub fn acquire_keyed_mutex(caller: &Caller<'_>, arguments: &mut D3DKMT_ACQUIREKE
 }
 
 pub fn acquire_keyed_mutex2(caller: &Caller<'_>, arguments: &mut D3DKMT_ACQUIREKEYEDMUTEX2) -> Answer {
-    arguments.FenceValue = 0;
     let wanted = (arguments.hKeyedMutex, arguments.Key, arguments.pTimeout.cast_const());
     let room = (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
     let (status, fence_value) = acquire(caller, wanted, room)?;

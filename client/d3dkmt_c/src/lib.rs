@@ -20,6 +20,7 @@ mod border;
 mod buffer;
 mod context;
 mod device;
+mod display;
 mod doorbell;
 mod escape;
 mod event;
@@ -51,12 +52,15 @@ pub use session::{OpenLink, Session};
 pub mod exported {
     pub use crate::adapter::*;
     pub use crate::allocation::*;
-    pub use crate::border::{Caller, enter, enter_in, enter_in_out, refused};
+    pub use crate::border::{Caller, enter, enter_finding, enter_in, enter_in_out, enter_telling, refused};
     pub use crate::context::*;
     pub use crate::device::*;
+    pub use crate::display::*;
     pub use crate::doorbell::*;
     pub use crate::escape::*;
-    pub use crate::event::{close_handle, create_event, create_section, reset_event, set_event, wait_event};
+    pub use crate::event::{
+        close_handle, create_event, create_section, export_handle, import_handle, reset_event, set_event, wait_event,
+    };
     pub use crate::fence::*;
     pub use crate::gpu_va::*;
     pub use crate::keyed_mutex::*;

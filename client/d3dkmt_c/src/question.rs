@@ -2,12 +2,12 @@
 //! adapter behind the name of a display.
 
 use d3dkmt_abi::*;
-use kmt_calls::{AdapterInfo, Call, Refusal, Reply};
+use kmt_calls::{AdapterInfo, Call, FeatureResult, Refusal, Reply};
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::adapter::{info, one_physical_adapter, open};
 use crate::border::{Answer, Caller};
-use crate::refusal::{expect_reply, invalid, not_supported};
+use crate::refusal::{expect_reply, invalid, not_supported, refuse};
 
 /// `DXGK_FEATURE_HWSCH`.
 const HWSCH: u32 = DXGK_FEATURE_HWSCH;
@@ -45,8 +45,34 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
         KMTQAITYPE_WDDM_3_1_CAPS => {
             put(caller, data.cast(), size, D3DKMT_WDDM_3_1_CAPS { Value: info.wddm_3_1_caps.bits() })
         }
-        other => Err(not_supported(reason(other))),
+        KMTQAITYPE_WDDM_1_3_CAPS | KMTQAITYPE_WDDM_1_3_CAPS_RENDER => {
+            put(caller, data.cast(), size, wddm_1_3_caps(&info))
+        }
+        KMTQAITYPE_WDDM_2_9_CAPS => put(caller, data.cast(), size, wddm_2_9_caps(caller, hAdapter)?),
+        KMTQAITYPE_VIRTUALADDRESSINFO => {
+            let supported = if gpu_mmu(&info) { D3DKMT_VIRTUALADDRESSINFO::VirtualAddressSupported } else { 0 };
+            put(caller, data.cast(), size, D3DKMT_VIRTUALADDRESSINFO { Value: supported })
+        }
+        KMTQAITYPE_QUERY_GPUMMU_CAPS => {
+            let asked: D3DKMT_QUERY_GPUMMU_CAPS = take(caller, data.cast(), size)?;
+            one_physical_adapter(asked.PhysicalAdapterIndex)?;
+            put(caller, data.cast(), size, gpu_mmu_caps(&info)?)
+        }
+        // A driver is there as long as its adapter is.
+        KMTQAITYPE_CHECKDRIVERUPDATESTATUS | KMTQAITYPE_CHECKDRIVERUPDATESTATUS_RENDER => {
+            put::<BOOL>(caller, data.cast(), size, 0)
+        }
+        other => Err(no_answer(other)),
     }
+}
+
+/// Why a question has no answer: the interface has no such question, or no driver here answers it.
+fn no_answer(question: KMTQUERYADAPTERINFOTYPE) -> Refusal {
+    const RESERVED: KMTQUERYADAPTERINFOTYPE = 14;
+    if question == RESERVED || !(KMTQAITYPE_UMDRIVERPRIVATE..=KMTQAITYPE_WDDM_3_1_CAPS).contains(&question) {
+        return invalid(format!("QueryAdapterInfo has no question {question}"));
+    }
+    not_supported(reason(question))
 }
 
 /// Why a question that a program may well ask has no answer.
@@ -177,6 +203,22 @@ fn wddm_1_2_caps(info: &AdapterInfo) -> D3DKMT_WDDM_1_2_CAPS {
     }
 }
 
+fn wddm_1_3_caps(info: &AdapterInfo) -> D3DKMT_WDDM_1_3_CAPS {
+    let across = if info.cross_adapter_resources { D3DKMT_WDDM_1_3_CAPS::SupportCrossAdapterResource } else { 0 };
+    D3DKMT_WDDM_1_3_CAPS { Value: across }
+}
+
+/// An adapter whose engines translate nothing, or the CPU's addresses, has no such caps.
+// spec: memory §4.1
+fn gpu_mmu_caps(info: &AdapterInfo) -> Result<D3DKMT_QUERY_GPUMMU_CAPS, Refusal> {
+    if !gpu_mmu(info) {
+        return Err(invalid("the adapter's engines have no page tables of their own"));
+    }
+    let (bits, width) = info.gpu_mmu;
+    let caps = D3DKMT_GPUMMU_CAPS { Flags: D3DKMT_GPUMMU_CAPS_FLAGS { Value: bits }, VirtualAddressBitCount: width };
+    Ok(D3DKMT_QUERY_GPUMMU_CAPS { PhysicalAdapterIndex: 0, Caps: caps })
+}
+
 fn wddm_2_0_caps(info: &AdapterInfo) -> D3DKMT_WDDM_2_0_CAPS {
     let bits = [
         (info.atomics_64_bit, D3DKMT_WDDM_2_0_CAPS::Support64BitAtomics),
@@ -187,9 +229,24 @@ fn wddm_2_0_caps(info: &AdapterInfo) -> D3DKMT_WDDM_2_0_CAPS {
 }
 
 // spec: sync §2.10
-fn wddm_2_7_caps(caller: &Caller<'_>, adapter: D3DKMT_HANDLE) -> Result<D3DKMT_WDDM_2_7_CAPS, Refusal> {
+fn hardware_scheduling(caller: &Caller<'_>, adapter: D3DKMT_HANDLE) -> Result<FeatureResult, Refusal> {
     let call = Call::IsFeatureEnabled { adapter: RawHandle(adapter), feature: HWSCH };
-    let state = expect_reply!(caller.process.call(call)?, Reply::Feature(state) => state);
+    Ok(expect_reply!(caller.process.call(call)?, Reply::Feature(state) => state))
+}
+
+/// `HwSchSupportState` is a `DXGK_FEATURE_SUPPORT`: 0 is none, 2 stable.
+// spec: sync §2.10
+fn wddm_2_9_caps(caller: &Caller<'_>, adapter: D3DKMT_HANDLE) -> Result<D3DKMT_WDDM_2_9_CAPS, Refusal> {
+    const STABLE: u32 = 2;
+    let state = hardware_scheduling(caller, adapter)?;
+    let supported = if state.supported_by_driver { STABLE } else { 0 };
+    let enabled = if state.enabled { D3DKMT_WDDM_2_9_CAPS::HwSchEnabled } else { 0 };
+    Ok(D3DKMT_WDDM_2_9_CAPS { Value: supported | enabled })
+}
+
+// spec: sync §2.10
+fn wddm_2_7_caps(caller: &Caller<'_>, adapter: D3DKMT_HANDLE) -> Result<D3DKMT_WDDM_2_7_CAPS, Refusal> {
+    let state = hardware_scheduling(caller, adapter)?;
     let supported = if state.supported_by_driver { D3DKMT_WDDM_2_7_CAPS::HwSchSupported } else { 0 };
     let enabled = if state.enabled { D3DKMT_WDDM_2_7_CAPS::HwSchEnabled } else { 0 };
     Ok(D3DKMT_WDDM_2_7_CAPS { Value: supported | enabled })
@@ -200,7 +257,7 @@ pub fn open_adapter_from_gdi_display_name(
     caller: &Caller<'_>,
     arguments: &mut D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME,
 ) -> Answer {
-    let number = display_number(&arguments.DeviceName).ok_or_else(|| invalid("no name of a display"))?;
+    let number = display_number(&arguments.DeviceName).ok_or_else(|| no_display("no name of a display"))?;
     let adapters = expect_reply!(caller.process.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters);
     let mut before = 0;
     for (luid, _) in adapters {
@@ -215,7 +272,13 @@ pub fn open_adapter_from_gdi_display_name(
         before += NumOfSources;
         caller.process.call(Call::CloseAdapter { adapter: RawHandle(hAdapter) })?;
     }
-    Err(invalid(format!("there are {before} displays, and no DISPLAY{number}")))
+    Err(no_display(format!("there are {before} displays, and no DISPLAY{number}")))
+}
+
+/// The function has a status of its own for a display that there is not.
+// spec: memory §9.2 (OpenAdapterFromGdiDisplayName)
+fn no_display(reason: impl Into<std::borrow::Cow<'static, str>>) -> Refusal {
+    refuse(NtStatus::UNSUCCESSFUL, reason)
 }
 
 /// The number in a name, which ends at a 0 or at its end; from 1.

@@ -51,7 +51,8 @@ pub fn create_hw_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEHWQUEUE
     arguments.Flags.Value = created.flags.bits();
     arguments.hHwQueue = created.queue.0;
     arguments.hHwQueueProgressFence = fence.0;
-    arguments.HwQueueProgressFenceCPUVirtualAddress = caller.process.word(current)?;
+    let undo = Call::Queue(QueueCall::DestroyHwQueue { queue: created.queue });
+    arguments.HwQueueProgressFenceCPUVirtualAddress = caller.process.word_of_new(current, undo)?;
     arguments.HwQueueProgressFenceGPUVirtualAddress = for_gpu(current_va, current_cpu_va);
     results.write(&created.private_data);
     Ok(NtStatus::SUCCESS)

@@ -24,7 +24,8 @@ pub fn create_paging_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEPAG
     let created = expect_reply!(caller.process.call(call)?, Reply::PagingQueue(created) => created);
     arguments.hPagingQueue = created.queue.0;
     arguments.hSyncObject = created.fence.fence.0;
-    arguments.FenceValueCPUVirtualAddress = caller.process.word(created.fence.current)?;
+    let undo = Call::DestroyPagingQueue { queue: created.queue };
+    arguments.FenceValueCPUVirtualAddress = caller.process.word_of_new(created.fence.current, undo)?;
     caller.process.has_word(created.fence.fence);
     Ok(NtStatus::SUCCESS)
 }
@@ -35,20 +36,23 @@ pub fn destroy_paging_queue(caller: &Caller<'_>, arguments: &mut D3DDDI_DESTROYP
 }
 
 /// The list of priorities means nothing (memory §5.2).
-// spec: memory §5.2
+// spec: memory §5.2, memory §10.1 row 12
 pub fn make_resident(caller: &Caller<'_>, arguments: &mut D3DDDI_MAKERESIDENT) -> Answer {
+    let asked = *arguments;
+    // A refusal tells that nothing was made resident, and what would have to go.
+    (arguments.NumAllocations, arguments.NumBytesToTrim) = (0, 0);
     let call = Call::MakeResident {
-        paging_queue: RawHandle(arguments.hPagingQueue),
-        allocations: handles(caller, arguments.AllocationList, arguments.NumAllocations)?,
-        flags: MakeResidentFlags::from_bits_retain(arguments.Flags.Value),
+        paging_queue: RawHandle(asked.hPagingQueue),
+        allocations: handles(caller, asked.AllocationList, asked.NumAllocations)?,
+        flags: MakeResidentFlags::from_bits_retain(asked.Flags.Value),
     };
     let reply = caller.process.call(call).inspect_err(|refusal| arguments.NumBytesToTrim = refusal.bytes_to_trim)?;
     let value = match expect_reply!(reply, Reply::Residency(residency) => residency) {
         Residency::Resident => 0,
         Residency::Pending { paging_fence_value } => paging_fence_value,
     };
+    arguments.NumAllocations = asked.NumAllocations;
     arguments.PagingFenceValue = value;
-    arguments.NumBytesToTrim = 0;
     Ok(at(value))
 }
 

@@ -8,7 +8,7 @@ use crate::border::{Answer, Caller, Room};
 use crate::event::handle::{nt_handle, nt_handle_in_c};
 use crate::handle::handles;
 use crate::name::object_name;
-use crate::refusal::{expect_reply, invalid};
+use crate::refusal::{expect_reply, invalid, refuse};
 
 /// `D3DKMTShareObjects`, the one function with more than one parameter.
 // spec: sync §2.2
@@ -34,24 +34,16 @@ fn info(caller: &Caller<'_>, device: u32, share: ShareName) -> Result<ResourceIn
     Ok(expect_reply!(caller.process.call(call)?, Reply::ResourceInfo(info) => info))
 }
 
-/// The runtime's blob, where the caller has room for it, and how long it is: whoever does not know that asks without a place first.
-fn runtime_data(caller: &Caller<'_>, info: &ResourceInfo, place: *mut VOID, bytes: u32) -> Result<u32, Refusal> {
+/// How long the runtime's blob is, whatever room the caller has for it: nothing is written to its place.
+// spec: memory §2.7 (QueryResourceInfo)
+fn runtime_data_bytes(info: &ResourceInfo) -> u32 {
     // CAST: it came in with a length of 32 bits.
-    let length = info.runtime_data.len() as u32;
-    if !place.is_null() {
-        let room = caller.room(place.cast::<u8>(), bytes)?;
-        if bytes < length {
-            return Err(invalid(format!("{bytes} bytes for the runtime's data, which have {length}")));
-        }
-        room.write(&info.runtime_data);
-    }
-    Ok(length)
+    info.runtime_data.len() as u32
 }
 
 pub fn query_resource_info(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYRESOURCEINFO) -> Answer {
     let info = info(caller, arguments.hDevice, ShareName::Global(RawHandle(arguments.hGlobalShare)))?;
-    let (place, bytes) = (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
-    arguments.PrivateRuntimeDataSize = runtime_data(caller, &info, place, bytes)?;
+    arguments.PrivateRuntimeDataSize = runtime_data_bytes(&info);
     arguments.TotalPrivateDriverDataSize = info.total_private_data_bytes;
     arguments.ResourcePrivateDriverDataSize = info.private_data_bytes;
     arguments.NumAllocations = info.allocations;
@@ -63,8 +55,7 @@ pub fn query_resource_info_from_nt_handle(
     arguments: &mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
 ) -> Answer {
     let info = info(caller, arguments.hDevice, ShareName::NtHandle(nt_handle(caller, arguments.hNtHandle)?))?;
-    let (place, bytes) = (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
-    arguments.PrivateRuntimeDataSize = runtime_data(caller, &info, place, bytes)?;
+    arguments.PrivateRuntimeDataSize = runtime_data_bytes(&info);
     arguments.TotalPrivateDriverDataSize = info.total_private_data_bytes;
     arguments.ResourcePrivateDriverDataSize = info.private_data_bytes;
     arguments.NumAllocations = info.allocations;
@@ -75,15 +66,17 @@ pub fn query_resource_info_from_nt_handle(
 struct Opening<'call> {
     runtime_data: Room<'call, u8>,
     private_data: Room<'call, u8>,
-    /// The runtime's of the keyed mutex that goes with it.
-    keyed_mutex_data: Room<'call, u8>,
+    /// What the keyed mutex that goes with it gets if it has no data of a runtime yet.
+    keyed_mutex_data: Vec<u8>,
     /// Where the blobs of the allocations go, one behind the other.
     total: *mut VOID,
     total_room: Room<'call, u8>,
 }
 
 impl Opening<'_> {
-    /// Opens, after the places have been found to be as large as the resource wants: the runtime's blob exactly.
+    /// Opens, after the places have been found to be as large as the resource wants: the runtime's blob and the resource's own exactly,
+    /// the allocations' at least.
+    // spec: memory §2.7 (OpenResource)
     fn open(
         &self,
         caller: &Caller<'_>,
@@ -99,25 +92,20 @@ impl Opening<'_> {
         if room != length {
             return Err(invalid(format!("{room} bytes for the runtime's data, which have {length}")));
         }
-        let for_mutex = self.keyed_mutex_data.count();
-        if for_mutex != 0 && for_mutex != info.keyed_mutex_data_bytes as usize {
-            return Err(invalid(format!(
-                "{for_mutex} bytes for the data of the keyed mutex, which have {}",
-                info.keyed_mutex_data_bytes
-            )));
+        let (room, length) = (self.private_data.count(), info.private_data_bytes);
+        if room != length as usize {
+            return Err(invalid(format!("{room} bytes for the resource's own driver data, which have {length}")));
         }
-        if self.private_data.count() < info.private_data_bytes as usize
-            || self.total_room.count() < info.total_private_data_bytes as usize
-        {
-            return Err(invalid("not enough room for the driver's data"));
+        let (room, length) = (self.total_room.count(), info.total_private_data_bytes);
+        if room < length as usize {
+            let reason = format!("{room} bytes for the driver's data of the allocations, which have {length}");
+            return Err(refuse(NtStatus::NO_MEMORY, reason));
         }
-        let call = Call::OpenResource { device: RawHandle(device), share };
+        let keyed_mutex_data = self.keyed_mutex_data.clone();
+        let call = Call::OpenResource { device: RawHandle(device), share, keyed_mutex_data };
         let opened = expect_reply!(caller.process.call(call)?, Reply::OpenedResource(opened) => opened);
         self.runtime_data.write(&opened.runtime_data);
         self.private_data.write(&opened.private_data);
-        if for_mutex != 0 {
-            self.keyed_mutex_data.write(&opened.keyed_mutex_data);
-        }
         Ok(opened)
     }
 
@@ -133,6 +121,13 @@ impl Opening<'_> {
         self.total_room.write(&all);
         places
     }
+}
+
+/// Bytes of all blobs, which stand one behind the other: what was written.
+fn blob_bytes(opened: &OpenedResource) -> u32 {
+    let blobs = opened.allocations.iter().filter_map(|allocation| allocation.private_data.as_ref());
+    // CAST: each came in with a length of 32 bits, and their sum had room in 32.
+    blobs.map(|data| data.len() as u32).sum()
 }
 
 fn infos2(opened: &OpenedResource, blobs: &[(*const VOID, u32)]) -> Vec<D3DDDI_OPENALLOCATIONINFO2> {
@@ -155,7 +150,7 @@ fn by_global_handle<'call>(
         runtime_data: caller.room(arguments.pPrivateRuntimeData.cast(), arguments.PrivateRuntimeDataSize)?,
         private_data: caller
             .room(arguments.pResourcePrivateDriverData.cast(), arguments.ResourcePrivateDriverDataSize)?,
-        keyed_mutex_data: caller.room(std::ptr::null_mut(), 0)?,
+        keyed_mutex_data: Vec::new(),
         total,
         total_room: caller.room(total.cast(), total_size)?,
     })
@@ -173,6 +168,7 @@ pub fn open_resource(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENRESOURCE) -
             PrivateDriverDataSize: blob.1,
         });
     room.write(&infos.collect::<Vec<_>>());
+    arguments.TotalPrivateDriverDataBufferSize = blob_bytes(&opened);
     arguments.hResource = opened.resource.0;
     Ok(NtStatus::SUCCESS)
 }
@@ -183,6 +179,7 @@ pub fn open_resource2(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENRESOURCE) 
     let share = ShareName::Global(RawHandle(arguments.hGlobalShare));
     let opened = opening.open(caller, arguments.hDevice, share, arguments.NumAllocations)?;
     room.write(&infos2(&opened, &opening.blobs(&opened)));
+    arguments.TotalPrivateDriverDataBufferSize = blob_bytes(&opened);
     arguments.hResource = opened.resource.0;
     Ok(NtStatus::SUCCESS)
 }
@@ -197,13 +194,14 @@ pub fn open_resource_from_nt_handle(caller: &Caller<'_>, arguments: &mut D3DKMT_
         private_data: caller
             .room(arguments.pResourcePrivateDriverData.cast(), arguments.ResourcePrivateDriverDataSize)?,
         keyed_mutex_data: caller
-            .room(arguments.pKeyedMutexPrivateRuntimeData.cast(), arguments.KeyedMutexPrivateRuntimeDataSize)?,
+            .bytes(arguments.pKeyedMutexPrivateRuntimeData, arguments.KeyedMutexPrivateRuntimeDataSize)?,
         total,
         total_room: caller.room(total.cast(), total_size)?,
     };
     let share = ShareName::NtHandle(nt_handle(caller, arguments.hNtHandle)?);
     let opened = opening.open(caller, arguments.hDevice, share, arguments.NumAllocations)?;
     room.write(&infos2(&opened, &opening.blobs(&opened)));
+    arguments.TotalPrivateDriverDataBufferSize = blob_bytes(&opened);
     arguments.hResource = opened.resource.0;
     arguments.hKeyedMutex = opened.keyed_mutex.0;
     if opened.sync_object != RawHandle::NONE {

@@ -11,6 +11,7 @@ use wddm_types::{NtStatus, RawHandle, WordAddress};
 
 use crate::buffer::ContextBuffers;
 use crate::doorbell::RungByHand;
+use crate::event::handle::NtHandles;
 use crate::notification::Notifications;
 use crate::program_memory::ProgramMemory;
 use crate::refusal::{refuse, unsuccessful};
@@ -66,6 +67,8 @@ pub struct Process {
     without_word: Mutex<BTreeSet<RawHandle>>,
     /// Devices whose work no timeout ends (`DisableGpuTimeout`), and their hardware contexts.
     timeless: Mutex<BTreeSet<u32>>,
+    /// Its NT handles.
+    pub nt_handles: NtHandles,
     /// Who is told of trims.
     pub notifications: Arc<Notifications>,
 }
@@ -83,6 +86,7 @@ impl Process {
             doorbells: Mutex::default(),
             without_word: Mutex::default(),
             timeless: Mutex::default(),
+            nt_handles: NtHandles::default(),
             notifications,
         }
     }
@@ -114,6 +118,11 @@ impl Process {
             let _ = self.words.set(view);
         }
         Ok(self.words.get().expect("set above").word(address.0).as_ptr().cast())
+    }
+
+    /// The same of what was just made. If the program cannot be shown the word, `undo` takes it back: a refused call gives no handle.
+    pub fn word_of_new(&self, address: WordAddress, undo: Call) -> Result<*mut c_void, Refusal> {
+        self.word(address).inspect_err(|_| drop(self.call(undo)))
     }
 
     /// Buffers of contexts that are patched.

@@ -7,7 +7,7 @@ use wddm_types::{NtStatus, ProcessId};
 
 use crate::adapter::{luid, one_physical_adapter};
 use crate::border::{Answer, Caller};
-use crate::handle::{nt_handle, nt_handle_in_c};
+use crate::event::handle::{process_handle, process_handle_in_c};
 use crate::refusal::{expect_reply, invalid, not_supported, refuse};
 use crate::statistics::answer::*;
 
@@ -36,7 +36,8 @@ pub fn open_process(caller: &Caller<'_>, arguments: &mut OPENWDDM_OPENPROCESS) -
     let process = ProcessId(arguments.ProcessId);
     let access = ProcessAccess::from_bits_retain(arguments.DesiredAccess);
     let call = Call::Statistics(StatisticsCall::OpenProcess { process, access });
-    arguments.hProcess = expect_reply!(caller.process.call(call)?, Reply::NtHandle(handle) => nt_handle_in_c(handle));
+    let token = expect_reply!(caller.process.call(call)?, Reply::NtHandle(token) => token);
+    arguments.hProcess = process_handle_in_c(caller, token)?;
     Ok(NtStatus::SUCCESS)
 }
 
@@ -66,17 +67,19 @@ pub fn query_statistics(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYSTATIST
     let call = Call::Statistics(StatisticsCall::QueryStatistics { adapter: luid(arguments.AdapterLuid) });
     let known = expect_reply!(caller.process.call(call)?, Reply::Statistics(known) => known);
     let none = ProcessStatistics::default();
-    // Who has no device there has done nothing there.
     let theirs = process.and_then(|process| known.processes.iter().find(|known| known.process == process));
+    if let (Some(process), None) = (process, theirs) {
+        asked.of_process_without_device(known.left.contains(&process))?;
+    }
     let mut result = D3DKMT_QUERYSTATISTICS_RESULT { AdapterInformation: zeroed_adapter() };
     fill(&mut result, asked, &known, theirs.unwrap_or(&none))?;
     arguments.QueryResult = result;
     Ok(NtStatus::SUCCESS)
 }
 
-/// NULL is the calling process.
+/// NULL and -1 are the calling process.
 fn process_of(caller: &Caller<'_>, process: HANDLE) -> Result<ProcessId, Refusal> {
-    let call = Call::Statistics(StatisticsCall::GetProcessId { process: nt_handle(process) });
+    let call = Call::Statistics(StatisticsCall::GetProcessId { process: process_handle(caller, process)? });
     let named = expect_reply!(caller.process.call(call)?, Reply::Processes(processes) => processes);
     named.first().copied().ok_or_else(|| invalid("a handle of no process"))
 }
@@ -150,6 +153,17 @@ impl Asked {
                 Err(not_supported("no driver here tells frequencies, power or temperatures"))
             }
             other => Err(invalid(format!("no figures have the type {other}"))),
+        }
+    }
+
+    /// Whether there is an answer for a process that has no device there: none, but zeros, was counted. What it has to do with the adapter
+    /// begins with its first device, and with its nodes it has to do as long as it has one.
+    // spec: sync §2.10 (QueryStatistics)
+    fn of_process_without_device(self, had_one: bool) -> Result<(), Refusal> {
+        match self {
+            Asked::ProcessAdapter if !had_one => Err(invalid("the process never had a device on this adapter")),
+            Asked::ProcessNode(_) => Err(invalid("the process has no device on this adapter")),
+            _ => Ok(()),
         }
     }
 

@@ -8,7 +8,7 @@ use kmt_calls::{
 use wddm_types::{CpuVa, GpuVa, NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
-use crate::event::handle::{nt_handle, object_gone, serves, with_event};
+use crate::event::handle::{nt_handle, object_gone, serves, set_of_refused_wait, with_event};
 use crate::handle::{handles, points};
 use crate::refusal::{expect_reply, invalid};
 
@@ -46,7 +46,8 @@ pub fn create_synchronization_object2(
         Reply::MonitoredFence(created) => {
             caller.process.has_word(created.fence);
             arguments.hSyncObject = created.fence.0;
-            let value = caller.process.word(created.value)?;
+            let undo = Call::Sync(SyncCall::DestroySynchronizationObject { fence: created.fence });
+            let value = caller.process.word_of_new(created.value, undo)?;
             let gpu_va = for_gpu(created.value_va, created.value_cpu_va);
             if info.Type == D3DDDI_PERIODIC_MONITORED_FENCE {
                 let mut arm = info.Anonymous.PeriodicMonitoredFence();
@@ -187,7 +188,8 @@ pub fn open_sync_object_from_nt_handle2(
     };
     caller.process.has_word(handle);
     arguments.hSyncObject = handle.0;
-    arm.FenceValueCPUVirtualAddress = caller.process.word(word)?;
+    let undo = Call::Sync(SyncCall::DestroySynchronizationObject { fence: handle });
+    arm.FenceValueCPUVirtualAddress = caller.process.word_of_new(word, undo)?;
     arm.FenceValueGPUVirtualAddress = gpu_va;
     arguments.Anonymous.MonitoredFence = arm;
     Ok(NtStatus::SUCCESS)
@@ -202,11 +204,16 @@ pub fn wait_for_synchronization_object_from_cpu(
     let device = RawHandle(arguments.hDevice);
     let points = points(caller, arguments.ObjectHandleArray, arguments.FenceValueArray, arguments.ObjectCount)?;
     let flags = WaitFlags::from_bits_retain(arguments.Flags.Value);
-    with_event(caller, (arguments.hAsyncEvent, true), |async_event| {
+    let waited = with_event(caller, (arguments.hAsyncEvent, true), |async_event| {
         let call = SyncCall::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags };
         caller.process.call(Call::Sync(call))
-    })?;
-    Ok(NtStatus::SUCCESS)
+    });
+    if let Err(refusal) = &waited
+        && refusal.status == NtStatus::ACCESS_DENIED
+    {
+        set_of_refused_wait(caller, arguments.hAsyncEvent);
+    }
+    waited.map(|_| NtStatus::SUCCESS)
 }
 
 // spec: sync §2.4

@@ -5,7 +5,7 @@
 //! system gives it, and is told of the last close by it. Nothing is ever said over the pair: who writes into it is not heard. Used where
 //! the kernel is, for processes here and elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +31,8 @@ struct Shared {
 struct Kept {
     /// By the identity of the end that was given out.
     given: BTreeMap<Identity, Given>,
+    /// Those of which the thread that waits for closes has not heard.
+    fresh: Vec<(Identity, Arc<OwnedFd>)>,
     ended: bool,
 }
 
@@ -39,7 +41,8 @@ type Identity = (u64, u64);
 
 struct Given {
     handle: u64,
-    ours: Arc<OwnedFd>,
+    /// Open as long as it is known by its identity.
+    _ours: Arc<OwnedFd>,
 }
 
 /// A descriptor that stands for nothing yet.
@@ -76,7 +79,11 @@ impl Descriptors {
     /// A descriptor stands for a handle from now on.
     pub fn name(&self, pair: Pair, handle: u64) -> OwnedFd {
         let Pair { identity, ours, theirs } = pair;
-        self.shared.kept().given.insert(identity, Given { handle, ours: Arc::new(ours) });
+        let ours = Arc::new(ours);
+        let mut kept = self.shared.kept();
+        kept.fresh.push((identity, Arc::clone(&ours)));
+        kept.given.insert(identity, Given { handle, _ours: ours });
+        drop(kept);
         self.shared.wake();
         theirs
     }
@@ -112,17 +119,17 @@ impl Shared {
 
     /// Waits for closes until nothing is kept any more.
     fn watch(&self, closed: &Closed) {
+        let mut watched = Vec::new();
         loop {
-            let gone = {
-                let kept = self.kept();
+            {
+                let mut kept = self.kept();
                 if kept.ended {
                     return;
                 }
-                let watched: Vec<(Identity, Arc<OwnedFd>)> =
-                    kept.given.iter().map(|(identity, given)| (*identity, Arc::clone(&given.ours))).collect();
-                drop(kept);
-                self.closed_of(&watched)
-            };
+                watched.append(&mut kept.fresh);
+            }
+            let gone: BTreeSet<Identity> = self.closed_of(&watched).into_iter().collect();
+            watched.retain(|(identity, _)| !gone.contains(identity));
             for identity in gone {
                 let given = self.kept().given.remove(&identity);
                 if let Some(given) = given {

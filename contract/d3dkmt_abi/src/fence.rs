@@ -40,14 +40,14 @@ layout! {
         188 Reserved: [BYTE; 28],
     }
 
-    structure D3DKMT_OPENNATIVEFENCEFROMNTHANDLE { 176;
+    // spec: sync §2.1: the form of the 24H2 kit, of which nothing behind the mapping is looked at
+    structure D3DKMT_OPENNATIVEFENCEFROMNTHANDLE { 112;
         0 hNtHandle: HANDLE,
         8 hDevice: D3DKMT_HANDLE,
         12 EngineAffinity: UINT,
         16 Flags: D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS,
         20 hSyncObject: D3DKMT_HANDLE,
         24 NativeFenceMapping: D3DDDI_NATIVEFENCEMAPPING,
-        80 PrivateDriverData: [BYTE; D3DDDI_NATIVE_FENCE_PDD_SIZE],
-        144 Reserved: [BYTE; 32],
+        80 Reserved: [BYTE; 32],
     }
 }

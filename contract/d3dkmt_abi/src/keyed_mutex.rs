@@ -35,6 +35,13 @@ layout! {
         16 PrivateRuntimeDataSize: UINT,
     }
 
+    structure D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE { 32;
+        0 hNtHandle: HANDLE,
+        8 hKeyedMutex: D3DKMT_HANDLE,
+        16 pPrivateRuntimeData: *mut VOID,
+        24 PrivateRuntimeDataSize: UINT,
+    }
+
     structure D3DKMT_DESTROYKEYEDMUTEX { 4;
         0 hKeyedMutex: D3DKMT_HANDLE,
     }

@@ -19,6 +19,7 @@ mod allocation;
 mod context;
 mod description;
 mod device;
+mod display;
 mod escape;
 mod fence;
 mod gpu_va;
@@ -39,6 +40,7 @@ pub use allocation::*;
 pub use context::*;
 pub use description::{Field, Item, Shape};
 pub use device::*;
+pub use display::*;
 pub use escape::*;
 pub use fence::*;
 pub use gpu_va::*;
@@ -58,6 +60,7 @@ pub const ITEMS: &[&[Item]] = &[
     number::ITEMS,
     adapter::ITEMS,
     device::ITEMS,
+    display::ITEMS,
     escape::ITEMS,
     allocation::ITEMS,
     resource::ITEMS,

@@ -53,6 +53,16 @@ layout! {
         0 hObject: HANDLE,
     }
 
+    structure OPENWDDM_EXPORTHANDLE { 16;
+        0 hObject: HANDLE,
+        8 Token: UINT64,
+    }
+
+    structure OPENWDDM_IMPORTHANDLE { 16;
+        0 Token: UINT64,
+        8 hObject: HANDLE,
+    }
+
     structure OPENWDDM_OPENPROCESS { 16;
         0 ProcessId: ULONG,
         4 DesiredAccess: DWORD,

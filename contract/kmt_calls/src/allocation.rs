@@ -243,8 +243,6 @@ pub struct OpenedResource {
     pub runtime_data: Vec<u8>,
     /// The keyed mutex that was shared with it; NONE: it was shared alone.
     pub keyed_mutex: RawHandle,
-    /// The runtime's data of that one.
-    pub keyed_mutex_data: Vec<u8>,
     /// The synchronization object that was shared with both.
     pub sync_object: RawHandle,
 }
@@ -260,8 +258,6 @@ pub struct ResourceInfo {
     pub private_data_bytes: u32,
     /// Bytes of all allocations' private data.
     pub total_private_data_bytes: u32,
-    /// Bytes of the runtime's data of the keyed mutex that is shared with it.
-    pub keyed_mutex_data_bytes: u32,
 }
 
 /// `D3DKMT_ALLOCATIONRESIDENCYSTATUS` (memory §9.2).

@@ -17,7 +17,7 @@ mod sync;
 pub use display::DisplayCall;
 pub use event::EventCall;
 pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, SignalFlags, WaitFlags};
-pub use keyed_mutex::{AcquiredKeyedMutex, CreatedKeyedMutex, KeyedMutexCall, KeyedMutexFlags, OpenedKeyedMutex};
+pub use keyed_mutex::{AcquiredKeyedMutex, CreatedKeyedMutex, KeyedMutexCall, KeyedMutexFlags};
 pub use packet::PacketCall;
 pub use priority::{PRIORITY_ABSOLUTE, PriorityCall};
 pub use queue::QueueCall;
@@ -78,6 +78,11 @@ pub enum Call {
         /// The device.
         device: RawHandle,
     },
+    /// `D3DKMTGetDeviceState` of the kind PAGE_FAULT → `DeviceFault`. Works on a device in error.
+    GetDeviceFault {
+        /// The device.
+        device: RawHandle,
+    },
     /// `D3DKMTGetDeviceState` → `DeviceState`. Works on a device in error.
     GetDeviceState {
         /// The device.
@@ -121,6 +126,14 @@ pub enum Call {
         device: RawHandle,
         /// Which.
         share: ShareName,
+        /// `pKeyedMutexPrivateRuntimeData`: what the keyed mutex that goes with it gets if it has no data of a runtime yet.
+        keyed_mutex_data: Vec<u8>,
+    },
+    /// An NT handle of its own, for a process that was told the token of another's → `NtHandle`. It names the same object, with the same
+    /// access, and keeps it like every other.
+    TakeNtHandle {
+        /// The token.
+        handle: u64,
     },
     /// `D3DKMTQueryResourceInfo`, `D3DKMTQueryResourceInfoFromNtHandle` → `ResourceInfo`.
     QueryResourceInfo {

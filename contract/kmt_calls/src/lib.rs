@@ -30,8 +30,8 @@ pub use allocation::{
 };
 pub use call::{
     AcquiredKeyedMutex, Call, CreatedKeyedMutex, DisplayCall, EventCall, EvictFlags, FenceFlags, KeyedMutexCall,
-    KeyedMutexFlags, LockFlags, MakeResidentFlags, OfferFlags, OpenedKeyedMutex, PRIORITY_ABSOLUTE, PacketCall,
-    PriorityCall, QueueCall, QueueFlags, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
+    KeyedMutexFlags, LockFlags, MakeResidentFlags, OfferFlags, PRIORITY_ABSOLUTE, PacketCall, PriorityCall, QueueCall,
+    QueueFlags, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
 };
 pub use escape::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags};
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};
@@ -40,9 +40,9 @@ pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use packet::{AllocationListFlags, AllocationListItem, ContextFlags, CreatedContext, PatchLocationItem};
 pub use process::ProcessAccess;
 pub use reply::{
-    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceState, DisplayInfo,
-    DoorbellAddress, FeatureResult, MonitoredFenceSignal, NativeFenceLogDetail, ReclaimResult, Refusal, Reply,
-    Residency, SegmentInfo, Wddm30Caps, Wddm31Caps,
+    AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceFault, DeviceState,
+    DisplayInfo, DoorbellAddress, FeatureResult, MonitoredFenceSignal, NativeFenceLogDetail, PresentState,
+    ReclaimResult, Refusal, Reply, Residency, SegmentInfo, Wddm30Caps, Wddm31Caps,
 };
 pub use statistics::{
     AdapterCounts, AdapterStatistics, ClockCalibration, NodeStatistics, NodeWork, PagingBytes, ProcessMemory,

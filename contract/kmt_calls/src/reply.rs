@@ -112,10 +112,12 @@ pub enum Reply {
     ClockCalibration(ClockCalibration),
     /// A keyed mutex that the caller has created.
     KeyedMutex(crate::CreatedKeyedMutex),
-    /// One that was there.
-    OpenedKeyedMutex(crate::OpenedKeyedMutex),
     /// One that the caller has now.
     AcquiredKeyedMutex(crate::AcquiredKeyedMutex),
+    /// The fault that a device was lost for; none: it lives, or was lost for something else.
+    DeviceFault(Option<DeviceFault>),
+    /// Presents of a device.
+    PresentState(PresentState),
     /// What a driver has left in the data of a private call.
     Escaped(Vec<u8>),
 }
@@ -175,6 +177,10 @@ pub struct AdapterInfo {
     pub nodes: Vec<String>,
     /// Its engines translate GPU virtual addresses; without, their contexts are patched (memory §5.6).
     pub gpu_virtual_addresses: bool,
+    /// `D3DKMT_GPUMMU_CAPS`: bits that programs know of these addresses, and how wide they are; 0 bits without any.
+    pub gpu_mmu: (u32, u32),
+    /// Allocations can be shared with other adapters (`SupportCrossAdapterResource`).
+    pub cross_adapter_resources: bool,
     /// Its engines use the CPU's addresses of a process (the IoMmu model, memory §4.1): allocations have their addresses from
     /// their creation on, and there are no calls about them.
     pub cpu_addresses: bool,
@@ -279,6 +285,26 @@ pub enum ReclaimResult {
     Discarded,
     /// 2: there was no memory for it; it stays offered.
     NotCommitted,
+}
+
+/// Of GetDeviceFault: where a GPU's work went wrong, as its driver has reported it (memory §5.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceFault {
+    /// `FaultedVirtualAddress`: of the access, or of the command.
+    pub address: u64,
+    /// `PageFaultFlags` WRITE.
+    pub write: bool,
+    /// `FaultErrorCode` INVALID_INSTRUCTION: no address but a command was wrong.
+    pub invalid_instruction: bool,
+}
+
+/// Of GetPresentState.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PresentState {
+    /// Flips that the source has shown.
+    pub shown: u64,
+    /// The device has as many flips queued as it may: its next one waits.
+    pub limit_reached: bool,
 }
 
 /// `D3DKMT_DEVICEEXECUTION_*` (memory §5.8).

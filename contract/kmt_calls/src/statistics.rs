@@ -49,6 +49,8 @@ pub struct AdapterStatistics {
     pub sources: Vec<SourceStatistics>,
     /// Processes with a device here, in the order of their ids. The kernel's own work, paging, is process 0, which is always there.
     pub processes: Vec<ProcessStatistics>,
+    /// Processes that had a device here and have none any more, as long as they are there.
+    pub left: Vec<ProcessId>,
 }
 
 /// What has happened on an adapter since its start.

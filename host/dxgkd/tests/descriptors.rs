@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dxgk_host::{Host, HostConfig, Mode, Profile};
-use dxgkd::{Daemon, Limits};
+use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::{
     Call, CreateAllocationFlags, EventCall, NotificationKind, Reply, ResourceRequest, ShareName, SyncObjectAccess,
 };
@@ -22,6 +22,10 @@ struct Served {
 
 impl Served {
     fn start() -> Served {
+        Served::with(Limits::default())
+    }
+
+    fn with(limits: Limits) -> Served {
         let folder = tempfile::tempdir().expect("a folder");
         let profile = Profile::named("discrete-4k").expect("a built-in profile");
         let mut config = HostConfig::new(profile, Mode::Real);
@@ -29,7 +33,7 @@ impl Served {
         config.isolates_processes = true;
         let host = Host::start(config).expect("a kernel");
         let path = folder.path().join("kernel");
-        let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits::default()).expect("a socket");
+        let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits).expect("a socket");
         Served { host, daemon, folder }
     }
 
@@ -65,8 +69,20 @@ impl Client {
         (created.resource, token)
     }
 
+    /// A descriptor for another NT handle of a resource.
+    fn descriptor_of(&self, resource: RawHandle) -> Result<OwnedFd, NtStatus> {
+        let share = Call::ShareObjects { objects: vec![resource], access: SyncObjectAccess::empty(), name: None };
+        let Ok(Reply::NtHandle(token)) = self.link.call(share) else { panic!("no NT handle") };
+        let given = self.link.descriptor(token).map_err(|refusal| refusal.status);
+        if given.is_err() {
+            self.link.call(Call::CloseNtHandle { handle: token }).expect("it is the process's still");
+        }
+        given
+    }
+
     fn open(&self, token: u64) -> Result<Reply, NtStatus> {
-        let call = Call::OpenResource { device: self.device, share: ShareName::NtHandle(token) };
+        let call =
+            Call::OpenResource { device: self.device, share: ShareName::NtHandle(token), keyed_mutex_data: Vec::new() };
         self.link.call(call).map_err(|refusal| refusal.status)
     }
 
@@ -89,6 +105,38 @@ fn in_the_end(what: &str, condition: impl Fn() -> bool) {
         assert!(began.elapsed() < Duration::from_secs(20), "{what}");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// More than one kernel once had for all: each process by its own quota, the second's does not shrink by the first's.
+// spec: sync §2.2, memory §9.2
+#[test]
+fn each_process_has_descriptors_by_its_own_quota() {
+    const MOST: usize = 400;
+    let process = ProcessLimits { descriptors: MOST as u64, ..ProcessLimits::default() };
+    let served = Served::with(Limits { process, ..Limits::default() });
+    let (first, second) = (served.client(), served.client());
+    let (ours, _token) = first.share();
+    let mut given: Vec<OwnedFd> = (0..MOST).map(|_| first.descriptor_of(ours).expect("within its quota")).collect();
+    assert_eq!(first.descriptor_of(ours).map(drop), Err(NtStatus::NO_MEMORY));
+    let share = Call::CreateAllocation {
+        device: second.device,
+        allocations: Vec::new(),
+        resource: ResourceRequest {
+            flags: CreateAllocationFlags::CREATE_RESOURCE
+                | CreateAllocationFlags::CREATE_SHARED
+                | CreateAllocationFlags::NT_SECURITY_SHARING,
+            ..ResourceRequest::default()
+        },
+    };
+    let Ok(Reply::Allocations(theirs)) = second.link.call(share) else { panic!("no resource") };
+    let others: Vec<OwnedFd> =
+        (0..MOST).map(|_| second.descriptor_of(theirs.resource).expect("within its own")).collect();
+    // What the first closes it may have again; the last of its descriptors still stands for its NT handle.
+    given.pop();
+    in_the_end("one is given back", || first.descriptor_of(ours).is_ok());
+    assert!(second.open(second.link.described(given[MOST - 2].as_fd()).unwrap()).is_ok());
+    served.host.check_invariants().unwrap();
+    drop((given, others));
 }
 
 // spec: sync §2.2

@@ -82,10 +82,14 @@ fn program() -> String {
         }
         let (room, whole) = (format!("({of}*)room.bytes"), format!("sizeof({of})"));
         let fill = |byte: u8| format!("memset(room.bytes, {byte}, {whole});");
-        call("NULL", "", "NULL", "status == STATUS_INVALID_PARAMETER");
+        // What looks for a display by its name does not find one without a name.
+        let finds = name == "D3DKMTOpenAdapterFromGdiDisplayName";
+        let of_null = if finds { "STATUS_UNSUCCESSFUL" } else { "STATUS_INVALID_PARAMETER" };
+        call("NULL", "", "NULL", &format!("status == {of_null}"));
         call("a misaligned structure", &fill(0), &format!("({of}*)(room.bytes + 1)"), "is_documented(status)");
         let answers = |content: &[&str]| match content.contains(&name) {
             true => "status == STATUS_SUCCESS",
+            false if finds => "status == STATUS_UNSUCCESSFUL",
             false => "is_documented(status)",
         };
         call("zeros", &fill(0), &room, answers(&CONTENT_WITH_ZEROS));

@@ -1,57 +1,19 @@
 //! C programs over the library: each example is built with `cc` as its users would, against the shared or the static library, and run.
 
-use std::io::{BufRead, BufReader, Read};
+mod programs;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
-use dxgk_host::{Host, HostConfig, Mode, Profile};
-use dxgkd::{Daemon, Limits, ProcessLimits, Socket, give_up_calls, give_up_files};
-
-/// Says where to serve, to who is to do so; and is said when it does.
-const SERVES: &str = "OPENWDDM_SERVES";
-
-/// The folder of the libraries that this test was built with.
-fn libraries() -> PathBuf {
-    let program = std::env::current_exe().expect("this test is a file");
-    program.parent().expect("it lies in a folder").to_path_buf()
-}
-
-fn interface() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../client/d3dkmt_c")
-}
+use programs::{Served, build_from, run, said, said_by};
 
 /// Builds an example.
 fn build(folder: &Path, name: &str, link: &[&str]) -> PathBuf {
-    let program = folder.join(name);
-    let mut cc = Command::new("cc");
-    cc.args(["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror"]);
-    cc.arg("-I").arg(interface().join("include"));
-    cc.arg(interface().join(format!("examples/{name}.c"))).arg("-o").arg(&program);
-    cc.arg("-L").arg(libraries()).args(link).arg("-pthread");
-    if cfg!(feature = "wsl") {
-        cc.arg("-DOPENWDDM_WSL");
-    }
-    let output = cc.output().expect("there is a C compiler");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    program
-}
-
-fn run(program: &Path, environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(program);
-    command.env_remove("OPENWDDM_SOCKET").env("LD_LIBRARY_PATH", libraries()).env("OPENWDDM_REFUSALS", "1");
-    command.env("OPENWDDM_VRAM", "33554432").envs(environment.iter().copied());
-    command.output().expect("the example runs")
+    build_from("examples", folder, name, link)
 }
 
 /// Builds and runs an example; what it prints.
 fn example(name: &str, environment: &[(&str, &str)]) -> String {
-    let folder = tempfile::tempdir().expect("a folder");
-    said(&run(&build(folder.path(), name, &["-lopenwddm"]), environment))
-}
-
-fn said(output: &Output) -> String {
-    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout.clone()).expect("text")
+    said_by("examples", name, environment)
 }
 
 #[test]
@@ -211,42 +173,18 @@ fn a_profile_that_is_none_is_said() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("no-such-profile"));
 }
 
-/// Not a test: the daemon of the one below, a process of its own with the rights of a daemon, until its input ends.
+/// Not a test: the daemon of the one below.
 #[test]
 fn the_daemon() {
-    let Some(path) = std::env::var_os(SERVES).map(PathBuf::from) else { return };
-    let socket = Socket::bind(&path, 0o600).expect("a socket");
-    give_up_files(path.parent(), false).expect("Landlock, or none");
-    let profile = Profile::named("discrete-4k").expect("a built-in profile");
-    let sizes = HostConfig { vram_bytes: 32 << 20, system_bytes: 64 << 20, ..HostConfig::new(profile, Mode::Real) };
-    let host = Host::start(HostConfig { isolates_processes: true, ..sizes }).expect("a kernel");
-    give_up_calls().expect("a filter");
-    // The machine may be as slow as it is.
-    let process = ProcessLimits { answer_ms: 60_000, ..ProcessLimits::default() };
-    let daemon = Daemon::listen(host, socket, Limits { process, ..Limits::default() }).expect("a thread");
-    println!("\n{SERVES}");
-    while std::io::stdin().read(&mut [0]).is_ok_and(|read| read > 0) {}
-    drop(daemon);
-    // The harness would need more than a daemon may do.
-    std::process::exit(0);
+    programs::daemon();
 }
 
 /// The same programs as processes of a kernel that is served: their own is not even started.
 #[test]
 fn programs_come_to_a_served_kernel() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let socket = folder.path().join("kernel");
-    let mut daemon = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "the_daemon", "--nocapture", "--test-threads=1"])
-        .env(SERVES, &socket)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    // Kept: a harness that can print nothing any more ends.
-    let mut lines = BufReader::new(daemon.stdout.take().expect("piped")).lines();
-    assert!(lines.by_ref().map_while(Result::ok).any(|line| line == SERVES), "it serves");
-    let there = [("OPENWDDM_SOCKET", socket.to_str().expect("text")), ("OPENWDDM_ADAPTER", "no-such-profile")];
+    let mut served = Served::start();
+    let there = served.environment().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let there = there.each_ref().map(|(name, value)| (name.as_str(), value.as_str()));
     assert!(example("enumerate", &there).contains("32 MiB of its own"));
     assert_eq!(example("memory", &there), "kept its content\n");
     // What it locks is in video memory, and may be nowhere else.
@@ -262,8 +200,8 @@ fn programs_come_to_a_served_kernel() {
     if cfg!(feature = "wsl") {
         assert_eq!(example("descriptors", &there), "descriptors between processes\n");
     }
-    drop(daemon.stdin.take());
-    assert!(daemon.wait().expect("it ends").success());
+    served.end();
+    let folder = tempfile::tempdir().expect("a folder");
     let program = build(folder.path(), "enumerate", &["-lopenwddm"]);
     let output = run(&program, &there);
     let reason = String::from_utf8_lossy(&output.stderr).into_owned();

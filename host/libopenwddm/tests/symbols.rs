@@ -25,9 +25,12 @@ const SHARING: &str = "AcquireKeyedMutex ReleaseKeyedMutex CreateKeyedMutex Crea
 /// What is newer, or older, than those.
 const BESIDE: &str = "CreateContext Render OpenNativeFenceFromNtHandle CreateDoorbell ConnectDoorbell DestroyDoorbell \
     NotifyWorkSubmission OfferAllocations ReclaimAllocations2 Lock Unlock QueryAllocationResidency \
-    ChangeVideoMemoryReservation EnumAdapters IsFeatureEnabled AcquireKeyedMutex2 ReleaseKeyedMutex2";
+    ChangeVideoMemoryReservation EnumAdapters IsFeatureEnabled AcquireKeyedMutex2 ReleaseKeyedMutex2 \
+    OpenKeyedMutexFromNtHandle SetVidPnSourceOwner CheckVidPnExclusiveOwnership CheckOcclusion OpenAdapterFromDeviceName \
+    OpenAdapterFromHdc";
 /// What the operating system does on Windows.
-const SYSTEM: &str = "CreateEvent WaitEvent SetEvent ResetEvent CloseHandle OpenProcess CreateSection";
+const SYSTEM: &str =
+    "CreateEvent WaitEvent SetEvent ResetEvent CloseHandle ExportHandle ImportHandle OpenProcess CreateSection";
 
 #[test]
 fn the_library_exports_every_function_and_nothing_else() {

@@ -328,8 +328,7 @@ impl Adapter {
                 Waiter::Answer { token, device } => {
                     let lost = self.stopped.is_some()
                         || self.devices.get(device).is_none_or(|device| device.state != kmt_calls::DeviceState::Active);
-                    let result =
-                        if lost { Err(removed("the device was lost while the call waited")) } else { Ok(Reply::Done) };
+                    let result = if lost { Err(self.lost_meanwhile(device)) } else { Ok(Reply::Done) };
                     cx.effects.push(Effect::Answer { token, result });
                 }
                 Waiter::Event { event, .. } => self.set_events.push(event),

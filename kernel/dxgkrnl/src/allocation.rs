@@ -10,14 +10,14 @@ use ddi::{KmdAllocation, KmdResource};
 use events::Event;
 use kmt_calls::{AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, Refusal, ResourceRequest};
 use vidmm::{AllocationError, AllocationId, Origin};
-use wddm_types::{PAGE_BYTES, PageRun, VidPnSourceId};
+use wddm_types::{Blame, NtStatus, PAGE_BYTES, PageRun, VidPnSourceId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
 use crate::object::{Allocation, Body, Renaming, Resource, ResourceBody};
 use crate::quota::Kind;
-use crate::refusal::{invalid, no_memory, not_supported};
+use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::scarcity::{Lack, NotCreated};
 use standard::{Rows, StandardData};
 
@@ -143,6 +143,7 @@ impl Adapter {
                 creator: self.devices[device].process,
                 private_data: if shared { blob } else { Vec::new() },
                 callers_data: (shared && own).then(|| request.private_data.clone()),
+                resource: resource.map(|resource| self.resources[resource].body),
                 section,
                 primary: request
                     .flags
@@ -331,6 +332,8 @@ impl Adapter {
             read_only: call.flags.contains(CreateAllocationFlags::READ_ONLY),
             creator: self.devices[device].process,
             holds: 1,
+            living: 1,
+            names: 0,
         });
         let number = self.resources.insert(Resource { device, body, allocations: Vec::new() });
         self.devices[device].resources.insert(number);
@@ -385,6 +388,8 @@ fn from_allocation(error: &AllocationError) -> NotCreated {
         AllocationError::NoBackingStore { wanted, .. } => {
             return NotCreated::Lacks(Lack::Pages(*wanted), no_memory(error.to_string()));
         }
+        // spec: memory §9.2: the segments are exhausted, and nothing that goes would make room
+        AllocationError::TooLarge => refuse(NtStatus::GRAPHICS_NO_VIDEO_MEMORY, Blame::Caller, error.to_string()),
         AllocationError::NotBuilt(_) | AllocationError::PhysicalAdapter => not_supported(error.to_string()),
         _ => invalid(error.to_string()),
     })

@@ -217,9 +217,11 @@ impl Turn<'_> {
             Call::EnumAdapters | Call::OpenAdapterFromLuid { .. } => unreachable!("handled before"),
             Call::CloseAdapter { adapter } => {
                 let index = self.adapter(adapter)?;
-                let here = self.adapters[index as usize].processes.get(&self.from);
-                if here.is_some_and(|here| !here.devices.is_empty()) {
-                    return Err(invalid("the adapter still has devices of this process"));
+                let devices = self.adapters[index as usize].devices_by_handle(self.from, adapter);
+                if devices > 0 {
+                    return Err(invalid(format!(
+                        "{devices} devices were created by this handle of the adapter: destroy them first"
+                    )));
                 }
                 self.process.handles.remove(adapter);
                 done(Reply::Done)
@@ -248,7 +250,7 @@ impl Turn<'_> {
             Call::CreateDevice { adapter } => {
                 let index = self.adapter(adapter)?;
                 *touched = Some(index);
-                self.create_device(cx, index)
+                self.create_device(cx, (index, adapter))
             }
             Call::DestroyDevice { device } => {
                 let (index, number) = self.device(device)?;
@@ -259,6 +261,10 @@ impl Turn<'_> {
                 self.forget_all(named);
                 done(Reply::Done)
             }
+            Call::GetDeviceFault { device } => {
+                let (index, number) = self.device(device)?;
+                done(Reply::DeviceFault(self.adapters[index as usize].devices[number].fault))
+            }
             Call::GetDeviceState { device } => {
                 let (index, number) = self.device(device)?;
                 done(Reply::DeviceState(self.adapters[index as usize].devices[number].state))
@@ -267,10 +273,10 @@ impl Turn<'_> {
         }
     }
 
-    fn create_device(&mut self, cx: &mut Cx<'_>, index: u32) -> Result<Answer, Refusal> {
+    fn create_device(&mut self, cx: &mut Cx<'_>, (index, handle): (u32, RawHandle)) -> Result<Answer, Refusal> {
         let adapter = &mut self.adapters[index as usize];
         adapter.awake()?;
-        let number = adapter.create_device(cx, self.from, self.process.terms)?;
+        let number = adapter.create_device(cx, (self.from, handle), self.process.terms)?;
         adapter.apply_terms(cx, self.from, self.process.terms);
         match self.process.handles.insert(Object::Device(index, number)) {
             // Its address space and fence words are there when the paging ring has got past their tables.
@@ -317,7 +323,11 @@ impl Turn<'_> {
     }
 
     fn name(&mut self, object: Object) -> Result<RawHandle, Refusal> {
-        self.process.handles.insert(object).ok_or_else(|| self.handles_full(1))
+        let named = match object {
+            Object::Event(_) | Object::Section(_) => self.process.system_handles.insert(object),
+            _ => self.process.handles.insert(object),
+        };
+        named.ok_or_else(|| self.handles_full(1))
     }
 
     /// Why so many more handles cannot be had.
@@ -356,6 +366,7 @@ fn names(call: &Call) -> usize {
         Call::Queue(QueueCall::CreateHwContext { .. })
         | Call::Queue(QueueCall::CreateDoorbell { .. })
         | Call::ShareObjects { .. }
+        | Call::TakeNtHandle { .. }
         | Call::Statistics(StatisticsCall::OpenProcess { .. })
         | Call::OpenNtHandleFromName { .. }
         | Call::OpenAdapterFromLuid { .. }

@@ -9,7 +9,7 @@ use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Token};
-use crate::object::{Allocation, Dying, Gone};
+use crate::object::{Allocation, Body, Dying, Gone};
 use crate::refusal::invalid;
 
 impl Adapter {
@@ -90,6 +90,7 @@ impl Adapter {
         if let Some(resource) = resource {
             let gone = self.resources.remove(resource).expect("a resource is destroyed once");
             self.devices[device].resources.remove(&resource);
+            self.resource_bodies[gone.body].living -= 1;
             resource_body = Some(gone.body);
         }
         let live = self.live_points(after.to_vec());
@@ -116,12 +117,25 @@ impl Adapter {
             self.dying.add(dying);
         }
         // What all have destroyed and some still use: its pages are the first to go.
-        for id in ids {
-            if let Some(body) = self.bodies.get_mut(&id).filter(|body| body.living == 0) {
-                let pending = std::mem::take(&mut body.pending);
-                self.vidmm.doom_allocation(id, &pending);
-            }
+        ids.into_iter().for_each(|id| self.doom_unreachable(id));
+    }
+
+    /// What all have destroyed, and no name keeps, is only there for work that is queued.
+    fn doom_unreachable(&mut self, id: vidmm::AllocationId) {
+        if self.is_kept(id) {
+            return;
         }
+        if let Some(body) = self.bodies.get_mut(&id).filter(|body| body.living == 0) {
+            let pending = std::mem::take(&mut body.pending);
+            self.vidmm.doom_allocation(id, &pending);
+        }
+    }
+
+    /// Whether an NT handle names the resource of an allocation that is there.
+    // spec: sync §2.2
+    pub fn is_kept(&self, id: vidmm::AllocationId) -> bool {
+        let resource = self.bodies.get(&id).and_then(|body| self.resource_bodies.get(body.resource?));
+        resource.is_some_and(|resource| resource.names > 0)
     }
 
     /// The address of a locked one is gone at return, with the process's last binding, and its locks are over: whoever else
@@ -193,18 +207,12 @@ impl Adapter {
         let (mut gone, mut sections) = (Vec::new(), Vec::new());
         let mut works = Vec::with_capacity(dying.bindings.len());
         for binding in &dying.bindings {
+            let kept = self.is_kept(binding.vidmm);
             let body = self.bodies.get_mut(&binding.vidmm).expect("a binding has its body");
             body.bindings -= 1;
-            if body.bindings == 0 {
-                let body = self.bodies.remove(&binding.vidmm).expect("just seen");
-                if body.section.is_none() {
-                    self.commitments.release(body.creator, self.vidmm.allocation_bytes(binding.vidmm));
-                    self.discard_lines(binding.vidmm);
-                } else {
-                    self.lines.forget(&binding.vidmm);
-                }
-                self.unlent.remove(&binding.vidmm);
-                works.push((self.vidmm.destroy_allocation(binding.vidmm, &[]), Some(binding.vidmm)));
+            if body.bindings == 0 && !kept {
+                let (body, work) = self.end_body(binding.vidmm);
+                works.push((work, Some(binding.vidmm)));
                 for instance in &binding.renaming.former {
                     self.commitments.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
                     self.unlent.remove(&instance.vidmm);
@@ -218,6 +226,39 @@ impl Adapter {
         }
         let gone = self.leave_resource(dying.resource_body, gone);
         self.queue_burial(cx, dying.process, works, gone);
+        sections.into_iter().for_each(|section| self.defer_section(section));
+    }
+
+    /// An allocation that nothing names, or uses, any more ends.
+    fn end_body(&mut self, id: vidmm::AllocationId) -> (Body, Option<vidmm::Work<FenceId>>) {
+        let body = self.bodies.remove(&id).expect("an allocation ends once");
+        if body.section.is_none() {
+            self.commitments.release(body.creator, self.vidmm.allocation_bytes(id));
+            self.discard_lines(id);
+        } else {
+            self.lines.forget(&id);
+        }
+        self.unlent.remove(&id);
+        (body, self.vidmm.destroy_allocation(id, &[]))
+    }
+
+    /// The last name of a resource has gone: its members that no device has end, and the resource with them if none has that.
+    pub fn bury_unnamed(&mut self, cx: &mut Cx<'_>, resource: u64, members: &[vidmm::AllocationId]) {
+        let (mut gone, mut works, mut sections) = (Vec::new(), Vec::new(), Vec::new());
+        for &id in members {
+            match self.bodies.get(&id).map(|body| body.bindings) {
+                Some(0) => {
+                    gone.push(self.vidmm.kmd_handle(id));
+                    let (body, work) = self.end_body(id);
+                    works.push((work, Some(id)));
+                    sections.extend(body.section);
+                }
+                Some(_) => self.doom_unreachable(id),
+                None => {}
+            }
+        }
+        let gone = self.end_resource(resource, gone);
+        self.queue_burial(cx, ProcessId::SYSTEM, works, gone);
         sections.into_iter().for_each(|section| self.defer_section(section));
     }
 
@@ -251,25 +292,33 @@ impl Adapter {
         let dying = (body.bindings > body.living).then(|| self.dying.iter().flat_map(|dying| &dying.bindings));
         let dying = dying.into_iter().flatten().filter(|other| other.vidmm == binding.vidmm);
         let mut others = self.living_of(binding.vidmm).chain(dying).map(|other| other.device).peekable();
-        let heir = *others.peek().expect("an allocation that lives has a binding");
+        // None has it, if only a name keeps it.
+        let heir = others.peek().copied();
         let same_process = others.any(|device| self.devices[device].process == process);
         drop(others);
-        let (device, heir) = (self.devices[binding.device].vidmm, self.devices[heir].vidmm);
+        let (device, heir) = (self.devices[binding.device].vidmm, heir.map(|heir| self.devices[heir].vidmm));
         self.vidmm.leave_allocation(binding.vidmm, device, heir, !same_process)
     }
 
-    /// A device's hold on a resource ends; with the last the driver forgets the resource.
+    /// A device's hold on a resource ends; with the last, and the last name, the driver forgets the resource.
     fn leave_resource(&mut self, body: Option<u64>, allocations: Vec<ddi::KmdAllocation>) -> Option<Gone> {
-        let mut gone = Gone { allocations, ..Gone::default() };
-        if let Some(number) = body {
-            let body = &mut self.resource_bodies[number];
-            body.holds -= 1;
-            gone.resource = body.kmd;
-            if body.holds == 0 {
-                let body = self.resource_bodies.remove(number).expect("just seen");
-                self.gone_globals.extend(Some(body.global).filter(|name| *name != wddm_types::RawHandle::NONE));
-                gone.with_resource = body.kmd.0 != 0;
+        match body {
+            Some(number) => {
+                self.resource_bodies[number].holds -= 1;
+                self.end_resource(number, allocations)
             }
+            None => (!allocations.is_empty()).then(|| Gone { allocations, ..Gone::default() }),
+        }
+    }
+
+    /// What the driver destroys of a resource: these allocations, and the resource itself if nothing has it or names it any more.
+    fn end_resource(&mut self, number: u64, allocations: Vec<ddi::KmdAllocation>) -> Option<Gone> {
+        let body = &self.resource_bodies[number];
+        let mut gone = Gone { allocations, resource: body.kmd, with_resource: false };
+        if body.holds == 0 && body.names == 0 {
+            let body = self.resource_bodies.remove(number).expect("just seen");
+            self.gone_globals.extend(Some(body.global).filter(|name| *name != wddm_types::RawHandle::NONE));
+            gone.with_resource = body.kmd.0 != 0;
         }
         (!gone.allocations.is_empty() || gone.with_resource).then_some(gone)
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use ddi::CreateDevice;
 use events::Event;
-use kmt_calls::{DeviceState, Refusal};
-use wddm_types::ProcessId;
+use kmt_calls::{DeviceFault, DeviceState, Refusal};
+use wddm_types::{ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::driver_host::{Creating, DriverHost};
@@ -16,7 +16,12 @@ use crate::suspension::SuspendReasons;
 
 impl Adapter {
     /// `D3DKMTCreateDevice`: the first device of a process brings its address space and its first fence words.
-    pub fn create_device(&mut self, cx: &mut Cx<'_>, process: ProcessId, terms: Terms) -> Result<u64, Refusal> {
+    pub fn create_device(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (process, adapter): (ProcessId, RawHandle),
+        terms: Terms,
+    ) -> Result<u64, Refusal> {
         self.unblocked(process)?;
         if !self.processes.contains_key(&process) {
             self.add_process(cx, process, terms)?;
@@ -43,9 +48,12 @@ impl Adapter {
         };
         let device = self.devices.insert(Device {
             process,
+            adapter,
             vidmm,
             kmd,
             state: DeviceState::Active,
+            lost_for: String::new(),
+            fault: None,
             suspended: SuspendReasons::empty(),
             relocations: 0,
             table_changes: 0,
@@ -157,6 +165,12 @@ impl Adapter {
         named
     }
 
+    /// How many devices a process has created by this handle of the adapter.
+    pub fn devices_by_handle(&self, process: ProcessId, handle: RawHandle) -> usize {
+        let here = self.processes.get(&process).map(|here| &here.devices);
+        here.into_iter().flatten().filter(|device| self.devices[**device].adapter == handle).count()
+    }
+
     /// The devices of a process here.
     pub fn devices_of_process(&self, process: ProcessId) -> BTreeSet<u64> {
         self.processes.get(&process).map(|on_adapter| on_adapter.devices.clone()).unwrap_or_default()
@@ -189,6 +203,7 @@ impl Adapter {
             self.close_sync_object(cx, open);
         }
         self.recovery.forget(process);
+        self.statistics.process_ended(process);
     }
 
     /// A device goes into error: its doorbells are taken away for ever, its queues stop, its fences are satisfied for ever, its
@@ -200,6 +215,7 @@ impl Adapter {
             return;
         }
         device.state = state;
+        device.lost_for.clone_from(&reason);
         self.counters.devices_lost += 1;
         let code = match state {
             DeviceState::Active => 1,
@@ -259,9 +275,39 @@ impl Adapter {
     /// # Errors
     /// `DEVICE_REMOVED`.
     pub fn device_active(&self, device: u64) -> Result<(), Refusal> {
-        match self.devices[device].state {
-            DeviceState::Active => Ok(()),
-            state => Err(removed(format!("the device is in error: {state:?}"))),
+        match &self.devices[device] {
+            Device { state: DeviceState::Active, .. } => Ok(()),
+            Device { state, lost_for, .. } => Err(removed(format!("the device is lost ({state:?}): {lost_for}"))),
         }
+    }
+
+    /// The refusal of a call that waited while its device was lost, or went.
+    pub fn lost_meanwhile(&self, device: u64) -> Refusal {
+        let known = self.devices.get(device).map(|device| &device.lost_for[..]).filter(|reason| !reason.is_empty());
+        match known.or(self.stopped.as_deref()) {
+            Some(reason) => removed(format!("the device was lost while the call waited: {reason}")),
+            None => removed("the device was destroyed while the call waited"),
+        }
+    }
+
+    /// A device's work on the GPU has faulted: it is lost, and whoever asks is told where and how.
+    // spec: memory §5.8, memory §8.6
+    pub fn fail_faulted_device(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: u64,
+        (state, whose): (DeviceState, String),
+        fault: DeviceFault,
+    ) {
+        if self.devices[number].state == DeviceState::Active {
+            self.devices[number].fault = Some(fault);
+        }
+        let DeviceFault { address, write, invalid_instruction } = fault;
+        let what = match (invalid_instruction, write) {
+            (true, _) => "an invalid command",
+            (false, true) => "a write that is not allowed",
+            (false, false) => "a GPU virtual address without memory",
+        };
+        self.fail_device(cx, number, state, format!("{whose}: {what} at {address:#x}"));
     }
 }

@@ -90,7 +90,7 @@ impl Process {
     /// `INVALID_HANDLE`.
     // spec: sync §5
     pub fn event(&mut self, handle: RawHandle) -> Result<u64, Refusal> {
-        match self.handles.get(handle) {
+        match self.system_handles.get(handle) {
             Some(crate::object::Object::Event(number)) => Ok(*number),
             _ => {
                 let reason = format!("{handle} is no event of this process");

@@ -7,7 +7,7 @@ use ddi::{
     PageFault, PlaneVsync,
 };
 use events::Event;
-use kmt_calls::DeviceState;
+use kmt_calls::{DeviceFault, DeviceState};
 
 use wddm_types::{NodeId, VidPnTargetId};
 
@@ -198,14 +198,9 @@ impl Adapter {
                 instruction: fault.invalid_instruction,
             },
         );
-        let what =
-            if fault.invalid_instruction { "an invalid command" } else { "a GPU virtual address without memory" };
-        self.fail_device(
-            cx,
-            device,
-            DeviceState::ErrorDmaPageFault,
-            format!("queue {queue}: {what} at {:#x}", fault.virtual_address),
-        );
+        let PageFault { virtual_address: address, write, invalid_instruction, .. } = fault;
+        let whose = (DeviceState::ErrorDmaPageFault, format!("queue {queue}"));
+        self.fail_faulted_device(cx, device, whose, DeviceFault { address, write, invalid_instruction });
     }
 
     pub fn is_paging_queue(&self, queue: KmdQueue) -> bool {

@@ -53,6 +53,7 @@ impl Machine {
         self.check_sync_objects()?;
         self.check_keyed_mutexes()?;
         self.check_names()?;
+        self.check_named_resources()?;
         self.check_cross_adapter()?;
         self.check_sections()?;
         self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index.0)))
@@ -61,7 +62,7 @@ impl Machine {
     /// That no object has two handles is checked with the handles.
     fn check_reachable(&self) -> Checked {
         let named: BTreeSet<Object> =
-            self.processes.values().flat_map(|process| process.handles.iter().map(|(_, object)| *object)).collect();
+            self.processes.values().flat_map(|process| process.named().map(|(_, object)| *object)).collect();
         let held = |(number, section): (u64, &Section)| section.holder().map(|_| Object::Section(number));
         let of_adapters = self.adapters.iter().flat_map(Adapter::objects);
         let opens = self.keyed_mutexes.opens().map(|(open, _)| Object::KeyedMutex(open));
@@ -76,7 +77,7 @@ impl Machine {
 
     fn check_handles(&self, id: ProcessId, process: &Process) -> Checked {
         let mut seen: Vec<Object> = Vec::new();
-        for (handle, object) in process.handles.iter() {
+        for (handle, object) in process.named() {
             let live = match object {
                 Object::Event(number) => process.events.get(*number).is_some(),
                 object => self.process_of(object) == Some(id),
@@ -126,7 +127,7 @@ impl Machine {
     pub fn state_digest(&self) -> StateDigest {
         let mut digest = StateDigest::default();
         for (id, process) in &self.processes {
-            let handles: Vec<_> = process.handles.iter().collect();
+            let handles: Vec<_> = process.named().collect();
             digest.add("handles of process", &id.0, &(process.terms, handles));
             process.events.iter().for_each(|(number, event)| digest.add("event", &(id.0, number), event));
         }
@@ -279,7 +280,9 @@ impl Adapter {
         for (id, body) in &self.bodies {
             let all = self.bindings().filter(|binding| binding.vidmm == *id).count();
             let living = self.allocations.iter().filter(|(_, binding)| binding.vidmm == *id).count();
-            let counted = (all, living) == (body.bindings as usize, body.living as usize);
+            let named = |resource| self.resource_bodies.get(resource).is_some_and(|resource| resource.names > 0);
+            let kept = all > 0 || body.resource.is_some_and(named);
+            let counted = (all, living) == (body.bindings as usize, body.living as usize) && kept;
             ensure(counted, "allocations", || format!("{id:?}: {all} bindings, {living} alive, counted {body:?}"))?;
         }
         let stray = self.bindings().find(|binding| !self.bodies.contains_key(&binding.vidmm));
@@ -332,8 +335,9 @@ impl Adapter {
             let living = self.resources.iter().filter(|(_, resource)| resource.body == number).count();
             let dying = self.dying.iter().filter(|dying| dying.resource_body == Some(number)).count();
             let holds = body.holds as usize;
-            ensure(living + dying == holds, "allocations", || {
-                format!("resource body {number} has {living} holders, {dying} dying, and counts {holds}")
+            let counted = living + dying == holds && living == body.living as usize && holds + body.names as usize > 0;
+            ensure(counted, "allocations", || {
+                format!("resource body {number} has {living} holders, {dying} dying, and counts {body:?}")
             })?;
         }
         for (number, resource) in self.resources.iter() {

@@ -17,7 +17,7 @@
 //! | who of several goes on | the one that has waited longest for the key that was released |
 //! | after an owner has gone | every acquire, those that wait too, and every release are `ABANDONED`; the fence value is 0 |
 //! | a handle that is closed while a thread waits by it | the wait ends with `INVALID_PARAMETER` |
-//! | the runtime's data | as many bytes as at the creation, always; who asks for them says 0 or exactly that many |
+//! | the runtime's data | those of the creation, or of the first open or release that brings some; as many bytes from then on; who asks for them says 0 or exactly that many |
 //!
 //! A mutex is there as long as it is open or an NT handle names it. Its global handle goes when nobody has it open.
 
@@ -105,23 +105,57 @@ impl KeyedMutexes {
         Ok(open)
     }
 
-    /// Another open of one, and its data if there is room for them.
+    /// Another open of one. It brings data for a mutex that has none yet.
     ///
     /// # Errors
-    /// `INVALID_PARAMETER` when the room is not 0 and not for exactly these data.
+    /// `INVALID_PARAMETER` when it brings another number of bytes than the mutex has, or too many.
     pub fn open(
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
         device: Option<(u32, u64)>,
-        (mutex, data_bytes): (u64, u32),
-    ) -> Result<(u64, Vec<u8>), Refusal> {
-        let known = &mut self.mutexes[mutex];
-        let data = known.data(data_bytes)?;
-        known.opens += 1;
+        (mutex, runtime_data): (u64, Vec<u8>),
+    ) -> Result<u64, Refusal> {
+        self.check_data(mutex, &runtime_data)?;
+        if self.mutexes[mutex].runtime_data.is_empty() {
+            self.give_data(cx, mutex, runtime_data);
+        }
+        self.mutexes[mutex].opens += 1;
         let open = self.opens.insert(KeyedMutexOpen { process, device, mutex });
         cx.emit_of_all(Event::KeyedMutexOpened { process: process.0, mutex, open });
-        Ok((open, data))
+        Ok(open)
+    }
+
+    /// Whether a caller may bring these data for a mutex; none may be brought always.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` when it has another number of bytes already, and when they are too many.
+    pub fn check_data(&self, mutex: u64, brought: &[u8]) -> Result<(), Refusal> {
+        let (bytes, has) = (brought.len(), self.mutexes[mutex].runtime_data.len());
+        if bytes > RUNTIME_DATA_MAX {
+            return Err(invalid(format!("{bytes} bytes of data; at most {RUNTIME_DATA_MAX}")));
+        }
+        if bytes != 0 && has != 0 && bytes != has {
+            return Err(invalid(format!("{bytes} bytes for the runtime's data, which have {has}")));
+        }
+        Ok(())
+    }
+
+    /// A mutex has these data from now on. With the first ones their number is known: waits that have room for another number end.
+    fn give_data(&mut self, cx: &mut Cx<'_>, mutex: u64, runtime_data: Vec<u8>) {
+        let known = &mut self.mutexes[mutex];
+        known.runtime_data = runtime_data;
+        let waiting = std::mem::take(&mut known.waiting);
+        let (left, ended): (VecDeque<Wait>, VecDeque<Wait>) =
+            waiting.into_iter().partition(|wait| known.data(wait.data_bytes).is_ok());
+        known.waiting = left;
+        let has = known.runtime_data.len();
+        for wait in ended {
+            let room = wait.data_bytes;
+            let refusal =
+                invalid(format!("{room} bytes for the runtime's data, which have {has} since this call waits"));
+            self.answer(cx, wait, Err(refusal));
+        }
     }
 
     /// Acquires one.
@@ -168,11 +202,11 @@ impl KeyedMutexes {
             State::Owned { open: owner } if owner == open => {}
             State::Free | State::Owned { .. } => return Err(invalid("the keyed mutex is not this handle's")),
         }
+        self.check_data(mutex, &runtime_data)?;
         if !runtime_data.is_empty() {
-            // CAST: bounded where it was created.
-            known.data(u32::try_from(runtime_data.len()).unwrap_or(u32::MAX))?;
-            known.runtime_data = runtime_data;
+            self.give_data(cx, mutex, runtime_data);
         }
+        let known = &mut self.mutexes[mutex];
         (known.state, known.key, known.fence_value) = (State::Free, key, fence_value);
         let next = known.waiting.iter().position(|wait| wait.key == key);
         let next = next.and_then(|at| known.waiting.remove(at));
@@ -278,12 +312,6 @@ impl KeyedMutexes {
     /// When the next wait ends by itself.
     pub fn deadline_ns(&self) -> Option<u64> {
         self.deadlines.first_key_value().map(|((at_ns, _), _)| *at_ns)
-    }
-
-    /// Bytes of a mutex's data.
-    pub fn data_bytes(&self, mutex: u64) -> u32 {
-        // CAST: bounded where it was created.
-        self.mutexes[mutex].runtime_data.len() as u32
     }
 
     /// A mutex by its number.

@@ -74,6 +74,7 @@ mod statistics;
 mod store;
 mod suspension;
 mod swizzling;
+mod system_handle;
 mod timeout;
 mod turns;
 mod word_page;

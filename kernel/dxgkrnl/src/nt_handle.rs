@@ -1,13 +1,15 @@
 //! NT handles: names of shared objects that are passed from process to process (memory §2.7, sync §2.2), and a process's own
 //! handles of other processes (memory §5.5). The operating system has its own; on one machine of ours a handle is a token that
-//! nobody guesses. Whoever was told it may open what it names, with the access that it was made with; whoever made it closes it.
+//! nobody guesses. A process that was told it may open what it names, with the access that it was made with, or take a handle of its own of
+//! it (`handed_over`); the process that has a handle closes it. How many there are is limited by memory and quotas, and for one process as
+//! the operating system limits it; no process's handles take another's.
 //!
 //! A token is SipHash-2-4 of a counter under a key that the host chooses: unguessable where the key is random, the same in
 //! every run where it is fixed.
 
 mod name;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kmt_calls::{ProcessAccess, Refusal, SyncObjectAccess};
 use wddm_types::{Blame, NtStatus, ProcessId};
@@ -15,8 +17,10 @@ use wddm_types::{Blame, NtStatus, ProcessId};
 use crate::refusal::{access_denied, invalid, no_memory, refuse};
 use name::{Named, Names};
 
-/// Most NT handles of one machine.
-const HANDLES_MAX: usize = 1 << 16;
+/// `(HANDLE)-1`.
+const THIS_PROCESS: u64 = u64::MAX;
+/// Most NT handles of one process, as many as the operating system gives one.
+const HANDLES_MAX: usize = 1 << 24;
 
 /// What an NT handle names, on the adapter of this index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +41,26 @@ pub enum Shared {
     Ended,
 }
 
+impl Shared {
+    /// What it is called in a refusal.
+    pub fn what(self) -> &'static str {
+        match self {
+            Shared::Resource { .. } => "a resource",
+            Shared::ResourceSet { .. } => "a resource with its keyed mutex",
+            Shared::Fence { .. } | Shared::SyncObject { .. } | Shared::CrossFence { .. } => "a synchronization object",
+            Shared::Process { .. } => "a process",
+            Shared::Ended => "a process that has ended",
+        }
+    }
+}
+
 /// One handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NtHandle {
     /// Who closes it.
     pub process: ProcessId,
+    /// The process that it was kept for, and that counts it: it was made there, and is the machine's to close.
+    pub kept_for: Option<ProcessId>,
     /// What it names.
     pub object: Shared,
     /// The name that it was made with, or opened by, in capital letters.
@@ -53,26 +72,31 @@ pub struct NtHandles {
     key: [u64; 2],
     made: u64,
     open: BTreeMap<u64, NtHandle>,
-    /// How many each process has to close; nobody is here with 0.
-    held: BTreeMap<ProcessId, u64>,
+    /// Those that each process has to close; a process without any is not here.
+    held: BTreeMap<ProcessId, BTreeSet<u64>>,
+    /// How many are kept for each process, also for one that has ended; a process without any is not here.
+    kept: BTreeMap<ProcessId, u64>,
+    /// Those that name a process, by that process.
+    of_processes: BTreeMap<ProcessId, BTreeSet<u64>>,
     names: Names,
 }
 
 impl NtHandles {
     /// None.
     pub fn new(key: [u64; 2]) -> NtHandles {
-        NtHandles { key, made: 0, open: BTreeMap::new(), held: BTreeMap::new(), names: Names::default() }
+        let (held, kept, of_processes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        NtHandles { key, made: 0, open: BTreeMap::new(), held, kept, of_processes, names: Names::default() }
     }
 
     /// Names an object: by a token, and for everybody who knows it by a text.
     ///
     /// # Errors
-    /// `NO_MEMORY` when the machine has as many as it may; of a text see [`Names::give`].
+    /// `NO_MEMORY` when the process has as many as it may; of a text see [`Names::give`].
     // spec: sync §2.2
     pub fn share(&mut self, process: ProcessId, object: Shared, name: Option<&str>) -> Result<u64, Refusal> {
-        self.has_room()?;
+        self.has_room(process)?;
         let name = name.map(|name| self.names.give(name, object)).transpose()?;
-        Ok(self.add(NtHandle { process, object, name }))
+        Ok(self.add(NtHandle { process, kept_for: None, object, name }))
     }
 
     /// What a name is of, and what it is kept under.
@@ -86,17 +110,29 @@ impl NtHandles {
     /// Another handle of what was found, which keeps the name.
     ///
     /// # Errors
-    /// `NO_MEMORY` when the machine has as many as it may.
+    /// `NO_MEMORY` when the process has as many as it may.
     pub fn share_as(&mut self, process: ProcessId, object: Shared, found: &str) -> Result<u64, Refusal> {
-        self.has_room()?;
+        self.has_room(process)?;
         self.names.hold(found);
-        Ok(self.add(NtHandle { process, object, name: Some(found.to_owned()) }))
+        Ok(self.add(NtHandle { process, kept_for: None, object, name: Some(found.to_owned()) }))
     }
 
-    fn has_room(&self) -> Result<(), Refusal> {
-        match self.open.len() < HANDLES_MAX {
+    /// What a handle names that `process` was handed, with the text that it was made with: the handle that it gets keeps both.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE`; `INVALID_PARAMETER` for the handle of a process, which is its holder's only.
+    pub fn handed_over(&self, handle: u64) -> Result<(Shared, Option<String>), Refusal> {
+        let known = self.open.get(&handle).ok_or_else(no_such_nt_handle)?;
+        match known.object {
+            Shared::Process { .. } | Shared::Ended => Err(of_one_process()),
+            object => Ok((object, known.name.clone())),
+        }
+    }
+
+    fn has_room(&self, process: ProcessId) -> Result<(), Refusal> {
+        match self.held_by(process) < HANDLES_MAX as u64 {
             true => Ok(()),
-            false => Err(no_memory(format!("the machine has {HANDLES_MAX} NT handles"))),
+            false => Err(no_memory(format!("the process has {HANDLES_MAX} NT handles"))),
         }
     }
 
@@ -109,14 +145,22 @@ impl NtHandles {
                 break token;
             }
         };
-        *self.held.entry(handle.process).or_default() += 1;
+        self.held.entry(handle.process).or_default().insert(token);
+        if let Shared::Process { process, .. } = handle.object {
+            self.of_processes.entry(process).or_default().insert(token);
+        }
         self.open.insert(token, handle);
         token
     }
 
     /// How many a process has to close.
     pub fn held_by(&self, process: ProcessId) -> u64 {
-        self.held.get(&process).copied().unwrap_or(0)
+        self.held.get(&process).map_or(0, |held| held.len() as u64)
+    }
+
+    /// How many the machine keeps for a process, which may have ended.
+    pub fn kept_for(&self, process: ProcessId) -> u64 {
+        self.kept.get(&process).copied().unwrap_or(0)
     }
 
     /// What a handle names.
@@ -128,14 +172,14 @@ impl NtHandles {
         self.open.get(&handle).map(|named| named.object).ok_or_else(no_such_nt_handle)
     }
 
-    /// The process of a handle that `from` has; 0 is `from` itself.
+    /// The process of a handle that `from` has; NULL and the pseudo handle -1 (`GetCurrentProcess`) are `from` itself.
     ///
     /// # Errors
     /// `INVALID_HANDLE`, also for another process's handle; `INVALID_PARAMETER` when it is none of a process, or of one that has ended;
     /// `ACCESS_DENIED` without the right.
     // spec: memory §5.5, memory §9.3
     pub fn process(&self, from: ProcessId, handle: u64, wanted: ProcessAccess) -> Result<ProcessId, Refusal> {
-        if handle == 0 {
+        if [0, THIS_PROCESS].contains(&handle) {
             return Ok(from);
         }
         let held = self.open.get(&handle).filter(|named| named.process == from).ok_or_else(no_such_nt_handle)?;
@@ -153,14 +197,12 @@ impl NtHandles {
 
     /// A process has ended: the handles of it are there until they are closed.
     pub fn process_ended(&mut self, gone: ProcessId) {
-        for named in self.open.values_mut() {
-            if matches!(named.object, Shared::Process { process, .. } if process == gone) {
-                named.object = Shared::Ended;
-            }
+        for token in self.of_processes.remove(&gone).unwrap_or_default() {
+            self.open.get_mut(&token).expect("it names the process until it is closed").object = Shared::Ended;
         }
     }
 
-    /// A handle of a process becomes the machine's own, which outlives the process.
+    /// A handle of a process becomes the machine's own, which outlives the process; it counts as the process's still.
     ///
     /// # Errors
     /// `INVALID_HANDLE`; `INVALID_PARAMETER` for the handle of a process, which is its holder's only.
@@ -168,20 +210,13 @@ impl NtHandles {
         let known =
             self.open.get_mut(&handle).filter(|known| known.process == process).ok_or_else(no_such_nt_handle)?;
         if matches!(known.object, Shared::Process { .. } | Shared::Ended) {
-            return Err(invalid("an NT handle of a process, which is one process's only"));
+            return Err(of_one_process());
         }
-        known.process = ProcessId::SYSTEM;
-        *self.held.entry(ProcessId::SYSTEM).or_default() += 1;
-        self.held_less(process);
+        (known.process, known.kept_for) = (ProcessId::SYSTEM, Some(process));
+        *self.kept.entry(process).or_default() += 1;
+        self.held.entry(ProcessId::SYSTEM).or_default().insert(handle);
+        forget(&mut self.held, process, handle);
         Ok(())
-    }
-
-    fn held_less(&mut self, process: ProcessId) {
-        let held = self.held.get_mut(&process).expect("it had one");
-        *held -= 1;
-        if *held == 0 {
-            self.held.remove(&process);
-        }
     }
 
     /// Closes a handle of this process.
@@ -191,9 +226,9 @@ impl NtHandles {
     pub fn close(&mut self, process: ProcessId, handle: u64) -> Result<Shared, Refusal> {
         match self.open.get(&handle) {
             Some(named) if named.process == process => {
-                self.held_less(process);
+                forget(&mut self.held, process, handle);
                 let gone = self.open.remove(&handle).expect("just seen");
-                Ok(self.leave(gone))
+                Ok(self.leave(handle, gone))
             }
             _ => Err(no_such_nt_handle()),
         }
@@ -201,15 +236,26 @@ impl NtHandles {
 
     /// Closes the handles of a process that has gone.
     pub fn close_all_of(&mut self, process: ProcessId) -> Vec<Shared> {
-        self.held.remove(&process);
-        let of_process = |(token, named): (&u64, &NtHandle)| (named.process == process).then_some(*token);
-        let tokens: Vec<u64> = self.open.iter().filter_map(of_process).collect();
-        let gone: Vec<NtHandle> = tokens.iter().filter_map(|token| self.open.remove(token)).collect();
-        gone.into_iter().map(|gone| self.leave(gone)).collect()
+        let tokens = self.held.remove(&process).unwrap_or_default().into_iter();
+        let gone = |token| {
+            let gone = self.open.remove(&token).expect("it has it to close");
+            self.leave(token, gone)
+        };
+        tokens.map(gone).collect()
     }
 
     /// A handle has gone, with the name if it was the last that had it.
-    fn leave(&mut self, gone: NtHandle) -> Shared {
+    fn leave(&mut self, token: u64, gone: NtHandle) -> Shared {
+        if let Some(process) = gone.kept_for {
+            let kept = self.kept.get_mut(&process).expect("it was counted");
+            *kept -= 1;
+            if *kept == 0 {
+                self.kept.remove(&process);
+            }
+        }
+        if let Shared::Process { process, .. } = gone.object {
+            forget(&mut self.of_processes, process, token);
+        }
         gone.name.iter().for_each(|name| self.names.leave(name));
         gone.object
     }
@@ -223,6 +269,19 @@ impl NtHandles {
     pub fn iter(&self) -> impl Iterator<Item = (u64, &NtHandle)> {
         self.open.iter().map(|(token, named)| (*token, named))
     }
+}
+
+/// A process has, or is named by, one token less.
+fn forget(of: &mut BTreeMap<ProcessId, BTreeSet<u64>>, process: ProcessId, token: u64) {
+    let tokens = of.get_mut(&process).expect("it had one");
+    tokens.remove(&token);
+    if tokens.is_empty() {
+        of.remove(&process);
+    }
+}
+
+fn of_one_process() -> Refusal {
+    invalid("an NT handle of a process, which is one process's only")
 }
 
 fn no_such_nt_handle() -> Refusal {
@@ -291,5 +350,20 @@ mod tests {
         assert_eq!(handles.close_all_of(ProcessId(1)), [object]);
         assert_eq!(handles.named(token).unwrap_err().status, NtStatus::INVALID_HANDLE);
         assert_eq!(handles.close(ProcessId(2), other), Ok(object));
+    }
+
+    #[test]
+    fn no_process_takes_anothers_handles_and_one_has_a_hundred_thousand() {
+        let mut handles = NtHandles::new([1, 2]);
+        let object = Shared::Resource { adapter: 0, body: 5 };
+        let ours: Vec<u64> = (0..100_000).map(|_| handles.share(ProcessId(1), object, None).unwrap()).collect();
+        let theirs = handles.share(ProcessId(2), object, None).unwrap();
+        handles.keep(ProcessId(1), ours[7]).unwrap();
+        assert_eq!((handles.held_by(ProcessId(1)), handles.kept_for(ProcessId(1))), (99_999, 1));
+        assert_eq!((handles.held_by(ProcessId(2)), handles.held_by(ProcessId::SYSTEM)), (1, 1));
+        assert_eq!(handles.close_all_of(ProcessId(1)).len(), 99_999, "what is kept outlives it");
+        assert_eq!((handles.named(ours[7]), handles.named(theirs)), (Ok(object), Ok(object)));
+        handles.close(ProcessId::SYSTEM, ours[7]).unwrap();
+        assert_eq!((handles.kept_for(ProcessId(1)), handles.held_by(ProcessId::SYSTEM)), (0, 0));
     }
 }

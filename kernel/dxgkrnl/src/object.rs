@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdOpenAllocation, KmdProcess, KmdQueue, KmdResource};
 use gpu_fence::FenceId;
-use kmt_calls::{DeviceState, DoorbellAddress};
+use kmt_calls::{DeviceFault, DeviceState, DoorbellAddress};
 use wddm_types::{FencePoint, GpuVa, NodeId, ProcessId, VidPnSourceId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
@@ -14,12 +14,15 @@ use crate::handle::HandleTable;
 use crate::machine::Token;
 use crate::store::Store;
 use crate::suspension::SuspendReasons;
+use crate::system_handle::SystemHandles;
 use crate::word_page::WordPages;
 
 /// A process as the whole kernel knows it.
 pub struct Process {
     /// Its handles.
     pub handles: HandleTable<Object>,
+    /// Its handles of events and sections, which the operating system would have: they take no numbers from the others.
+    pub system_handles: SystemHandles,
     /// On which terms it shares memory.
     pub terms: Terms,
     /// It may ask for priorities above the ordinary ones (`SE_INC_BASE_PRIORITY_NAME`).
@@ -37,11 +40,19 @@ impl Process {
             handles: HandleTable::counting(|object| {
                 matches!(object, Object::Fence(..) | Object::Legacy(..) | Object::KeyedMutex(_))
             }),
+            system_handles: SystemHandles::default(),
             terms: Terms::default(),
             may_raise_priority: false,
             events: Store::default(),
             admission,
         }
+    }
+}
+
+impl Process {
+    /// All handles, with what they name.
+    pub fn named(&self) -> impl Iterator<Item = (wddm_types::RawHandle, &Object)> {
+        self.handles.iter().chain(self.system_handles.iter())
     }
 }
 
@@ -133,9 +144,15 @@ pub struct ProcessOnAdapter {
 #[derive(Debug)]
 pub struct Device {
     pub process: ProcessId,
+    /// The adapter handle that it was created by, which stays open as long as the device is there.
+    pub adapter: wddm_types::RawHandle,
     pub vidmm: vidmm::DeviceId,
     pub kmd: KmdDevice,
     pub state: DeviceState,
+    /// Why it was lost; empty: it lives.
+    pub lost_for: String,
+    /// What its GPU's work did wrong, if it was lost for that.
+    pub fault: Option<DeviceFault>,
     /// Why its contexts stand still; none: they run.
     pub suspended: SuspendReasons,
     /// Works under way that move content of its list within a segment.
@@ -316,6 +333,8 @@ pub struct Body {
     pub private_data: Vec<u8>,
     /// Of a shared standard allocation what its creator brought: openers are shown it instead of the driver's.
     pub callers_data: Option<Vec<u8>>,
+    /// The body of the resource that it is a member of. What an NT handle names keeps its members.
+    pub resource: Option<u64>,
     /// The machine's section whose pages are its backing store.
     pub section: Option<u64>,
     /// The source that shows it, of a primary.
@@ -358,6 +377,10 @@ pub struct ResourceBody {
     pub creator: ProcessId,
     /// Devices that have it, buried ones not counted.
     pub holds: u32,
+    /// Of these, those that have not destroyed it.
+    pub living: u32,
+    /// NT handles that name it.
+    pub names: u32,
 }
 
 /// What the driver destroys when nothing names it any more.

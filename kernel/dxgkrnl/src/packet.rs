@@ -97,6 +97,8 @@ pub struct PacketContext {
     pub awaits: Vec<(rank::Awaited, u64)>,
     /// DisableGpuTimeout: its packets may take as long as they take.
     pub no_timeout: bool,
+    /// NullRendering: no command that it is given is processed.
+    pub null_rendering: bool,
     /// The kernel's own fence: the number of the last packet that is done.
     pub progress: u64,
     /// The number of the last packet queued.

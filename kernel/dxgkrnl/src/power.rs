@@ -137,7 +137,8 @@ impl Adapter {
     /// Stops the driver of an adapter that PnP has stopped, once nobody has anything there.
     // spec: memory §8.4
     pub fn stop_driver_behind_last(&mut self) {
-        if self.power.leaves && self.devices.iter().next().is_none() && self.dying.is_empty() {
+        let named = self.resource_bodies.iter().next().is_some();
+        if self.power.leaves && self.devices.iter().next().is_none() && self.dying.is_empty() && !named {
             self.power.leaves = false;
             let mut host = DriverHost::new(&self.features, &mut self.pages);
             self.miniport.stop_device(&mut host);

@@ -8,10 +8,10 @@
 //!
 //! | what | counted |
 //! |---|---|
-//! | handles | names in the process's table, and NT handles that it has to close |
+//! | handles | names in the process's tables, and NT handles that it has to close, or that are kept for it |
 //! | sync objects | those of them that name fences, keyed mutexes and other synchronization objects, those of its queues too |
 //! | committed bytes | allocations that it created, with instances that locks made, and sections; until the pages are free again, also when it has died and others have them open |
-//! | memory files | what of this a process elsewhere is lent in files: one for each allocation, instance and section |
+//! | memory files | what of this a process elsewhere is lent in files: one for each allocation, instance and section; and what stands elsewhere for an NT handle that is kept for it, also when it has died |
 //! | queued | packets that contexts and hardware queues hold or have with the device; a queue that a process feeds itself holds none |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -285,10 +285,17 @@ impl Machine {
         let all = on_adapters.chain([(&self.sections.commitments, 1)]);
         let committed = || all.map(|(commitments, files)| (commitments.of(process), files));
         match kind {
-            Kind::Handles => known.map_or(0, |known| known.handles.len() as u64) + self.nt_handles.held_by(process),
+            Kind::Handles => {
+                known.map_or(0, |known| (known.handles.len() + known.system_handles.len()) as u64)
+                    + self.nt_handles.held_by(process)
+                    + self.nt_handles.kept_for(process)
+            }
             Kind::SyncObjects => known.map_or(0, |known| known.handles.counted() as u64),
             Kind::CommittedBytes => committed().map(|(committed, _)| committed.bytes).sum(),
-            Kind::MemoryFiles => committed().map(|(committed, files)| committed.files * files).sum(),
+            Kind::MemoryFiles => {
+                let files: u64 = committed().map(|(committed, files)| committed.files * files).sum();
+                files + self.nt_handles.kept_for(process)
+            }
             Kind::Queued => self.adapters.iter().map(|adapter| adapter.vidsch.unfinished_of(process.0)).sum(),
         }
     }
@@ -304,6 +311,7 @@ pub(crate) fn needs(call: &Call) -> &'static [Kind] {
         | Call::UpdateGpuVirtualAddress { .. }
         | Call::QueryVideoMemoryInfo { .. }
         | Call::GetDeviceState { .. }
+        | Call::GetDeviceFault { .. }
         | Call::KeyedMutex(KeyedMutexCall::Acquire { .. } | KeyedMutexCall::Release { .. })
         | Call::Event(
             EventCall::Wait { .. } | EventCall::Set { .. } | EventCall::Reset { .. } | EventCall::Close { .. },
@@ -345,7 +353,7 @@ pub(crate) fn packets(call: &Call) -> u64 {
                 3
             }
         }
-        Call::Packet(PacketCall::Render { .. } | PacketCall::Present { .. })
+        Call::Packet(PacketCall::Render { .. } | PacketCall::SubmitNull { .. } | PacketCall::Present { .. })
         | Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { .. })
         | Call::Sync(SyncCall::WaitForSynchronizationObject2 { .. })
         | Call::Display(DisplayCall::Flip { .. } | DisplayCall::FlipOnHwQueue { .. }) => 1,

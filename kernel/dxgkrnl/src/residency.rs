@@ -220,9 +220,12 @@ impl Adapter {
     // spec: memory §5.5
     pub fn change_reservation(&mut self, process: ProcessId, local: bool, bytes: u64) -> Result<(), Refusal> {
         let group = if local { SegmentGroup::Local } else { SegmentGroup::NonLocal };
-        let on_adapter = self.processes.get(&process);
-        let on_adapter =
-            on_adapter.ok_or_else(|| invalid("a process without a device here has nothing to reserve for"))?;
+        let Some(on_adapter) = self.processes.get(&process) else {
+            return match bytes {
+                0 => Ok(()),
+                _ => Err(invalid(format!("{bytes} bytes for a process without a device here, which may reserve 0"))),
+            };
+        };
         self.vidmm
             .change_reservation(on_adapter.space, group, bytes)
             .map_err(|error| refuse(NtStatus::INVALID_PARAMETER, wddm_types::Blame::Caller, error.to_string()))

@@ -1,5 +1,5 @@
-//! Shared resources: how they are named, told about, opened by another device (memory §2.7). A resource lives as long as a
-//! device has it; a name alone does not keep it.
+//! Shared resources: how they are named, told about, opened by another device (memory §2.7). A resource lives, with its allocations and
+//! what is in them, as long as a device has it or an NT handle names it; a global handle does not keep it.
 
 use ddi::{OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData};
 use events::Event;
@@ -8,7 +8,7 @@ use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Allocation, Renaming, Resource};
+use crate::object::{Allocation, Renaming, Resource, ResourceBody};
 use crate::refusal::invalid;
 
 /// What an open gave.
@@ -33,14 +33,31 @@ impl Adapter {
         (body.shared && !body.by_nt_handle).then_some(number)
     }
 
-    /// `D3DKMTShareObjects` of a resource: what its new NT handle names.
+    /// `D3DKMTShareObjects` of a resource: what an NT handle may name. It has no name more yet.
     // spec: memory §2.7
-    pub fn share_resource(&self, resource: u64) -> Result<u64, Refusal> {
+    pub fn may_share_resource(&self, resource: u64) -> Result<u64, Refusal> {
         let body = self.resources[resource].body;
         if !self.resource_bodies[body].by_nt_handle {
             return Err(invalid("the resource was not created with NtSecuritySharing"));
         }
         Ok(body)
+    }
+
+    /// An NT handle more names a resource, which is there.
+    pub fn name_resource(&mut self, number: u64) {
+        self.resource_bodies[number].names += 1;
+    }
+
+    /// An NT handle that named a resource has gone. With the last one what no device has goes, too.
+    // spec: memory §2.7, sync §2.2
+    pub fn unname_resource(&mut self, cx: &mut Cx<'_>, number: u64) {
+        let body = &mut self.resource_bodies[number];
+        body.names -= 1;
+        if body.names > 0 {
+            return;
+        }
+        let members = body.members.clone();
+        self.bury_unnamed(cx, number, &members);
     }
 
     /// `D3DKMTQueryResourceInfo`.
@@ -54,7 +71,6 @@ impl Adapter {
             runtime_data: body.runtime_data.clone(),
             private_data_bytes: body.private_data.len() as u32,
             total_private_data_bytes: total as u32,
-            keyed_mutex_data_bytes: 0,
         })
     }
 
@@ -88,7 +104,9 @@ impl Adapter {
             return Err(refusal);
         }
         let opens: Vec<_> = list.into_iter().map(|opened| (opened.allocation, opened.open)).collect();
-        self.resource_bodies[number].holds += 1;
+        let body = &mut self.resource_bodies[number];
+        (body.holds, body.living) = (body.holds + 1, body.living + 1);
+        let owner = self.devices[device].vidmm;
         let resource = self.resources.insert(Resource { device, body: number, allocations: Vec::new() });
         self.devices[device].resources.insert(resource);
         let mut allocations = Vec::with_capacity(members.len());
@@ -103,6 +121,7 @@ impl Adapter {
             });
             let body = self.bodies.get_mut(&id).expect("a member lives");
             (body.bindings, body.living) = (body.bindings + 1, body.living + 1);
+            self.vidmm.adopt_allocation(id, owner);
             self.devices[device].allocations.insert(binding);
             self.living.insert((self.allocations[binding].vidmm, binding));
             self.resources[resource].allocations.push(binding);
@@ -127,16 +146,15 @@ impl Adapter {
         named.map(reply).collect()
     }
 
-    /// The resource of this number, if somebody still has it whole.
+    /// The resource of this number, if a device still has it whole, or an NT handle keeps it.
     fn whole(&self, number: u64) -> Result<u64, Refusal> {
-        // A destroyed allocation that queued work still uses cannot be opened again.
-        let whole = |body: &crate::object::ResourceBody| {
-            body.members.iter().all(|id| self.bodies.get(id).is_some_and(|body| body.living > 0))
+        // A destroyed allocation that queued work still uses cannot be opened again, unless a name keeps it.
+        let there = |body: &ResourceBody, id| match body.names {
+            0 => self.bodies.get(id).is_some_and(|body| body.living > 0),
+            _ => self.bodies.contains_key(id),
         };
         match self.resource_bodies.get(number) {
-            Some(body) if whole(body) && self.resources.iter().any(|(_, resource)| resource.body == number) => {
-                Ok(number)
-            }
+            Some(body) if body.living + body.names > 0 && body.members.iter().all(|id| there(body, id)) => Ok(number),
             _ => Err(invalid("the resource has been destroyed")),
         }
     }

@@ -231,7 +231,8 @@ impl Adapter {
     fn ending(&self) -> impl Iterator<Item = &crate::object::Allocation> {
         let mut seen = BTreeSet::new();
         let bindings = self.dying.iter().flat_map(|dying| &dying.bindings);
-        bindings.filter(move |binding| self.bodies[&binding.vidmm].living == 0 && seen.insert(binding.vidmm))
+        let ends = |id| self.bodies[&id].living == 0 && !self.is_kept(id);
+        bindings.filter(move |binding| ends(binding.vidmm) && seen.insert(binding.vidmm))
     }
 
     /// Calls `each` with the creator and the bytes of what it has committed and pending destructions give back.

@@ -19,7 +19,7 @@
 mod answer;
 mod hardware;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kmt_calls::{NodeWork, PagingBytes, SourceStatistics};
 use wddm_types::{NodeId, ProcessId, VidPnSourceId};
@@ -63,6 +63,8 @@ pub struct Statistics {
     nodes: Vec<NodeMeter>,
     /// Of processes that are there, and of the kernel.
     processes: BTreeMap<ProcessId, OfProcess>,
+    /// Those that had a device here, have none now and have not ended.
+    left: BTreeSet<ProcessId>,
     paging: PagingBytes,
     sources: BTreeMap<VidPnSourceId, SourceStatistics>,
 }
@@ -114,6 +116,7 @@ impl Statistics {
 
     /// A process comes to the adapter.
     pub fn begin(&mut self, process: ProcessId) {
+        self.left.remove(&process);
         self.processes.insert(process, OfProcess::default());
     }
 
@@ -146,15 +149,27 @@ impl Statistics {
         }
     }
 
+    /// Flips that a source has shown.
+    pub fn shown_on(&self, source: VidPnSourceId) -> u64 {
+        self.sources.get(&source).map_or(0, |known| known.shown)
+    }
+
     /// What became of a flip of a source.
     pub fn count_flip(&mut self, source: VidPnSourceId, shown: bool) {
         let known = self.sources.entry(source).or_default();
         *(if shown { &mut known.shown } else { &mut known.dropped }) += 1;
     }
 
-    /// A process has left the adapter.
+    /// A process has ended: it is not even one that has left.
+    pub fn process_ended(&mut self, process: ProcessId) {
+        self.left.remove(&process);
+    }
+
+    /// A process has left the adapter with its last device.
     pub fn forget(&mut self, process: ProcessId) {
-        self.processes.remove(&process);
+        if self.processes.remove(&process).is_some() {
+            self.left.insert(process);
+        }
         self.nodes.iter_mut().for_each(|node| node.has.retain(|known| *known != process));
     }
 

@@ -56,8 +56,6 @@ pub enum LegacyKind {
 /// Why an object cannot be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LegacyError {
-    /// `MaxCount` 0: nobody could ever pass.
-    NoCount,
     /// `InitialCount` above `MaxCount`.
     InitialAboveMax,
 }
@@ -130,7 +128,6 @@ impl<W: Copy + Ord> LegacyObjects<W> {
         let state = match kind {
             LegacyKind::MutexObject { owned: true } => State::MutexObject { owner: Owner::Creator },
             LegacyKind::MutexObject { owned: false } => State::MutexObject { owner: Owner::Nobody },
-            LegacyKind::Semaphore { max: 0, .. } => return Err(LegacyError::NoCount),
             LegacyKind::Semaphore { max, initial } if initial > max => return Err(LegacyError::InitialAboveMax),
             LegacyKind::Semaphore { max, initial } => State::Semaphore { max, count: initial },
             LegacyKind::Fence { value } => State::Fence { value },

@@ -98,7 +98,8 @@ pub(crate) struct ContextContent {
 /// One allocation.
 #[derive(Debug)]
 pub(crate) struct Allocation<F> {
-    pub owner: DeviceId,
+    /// The device that it is accounted to; none: no device has it, and a name keeps it.
+    pub owner: Option<DeviceId>,
     pub info: AllocationInfo,
     /// Size, rounded up to the largest page of the supported segments.
     pub pages: u64,
@@ -240,7 +241,7 @@ impl<F> Allocation<F> {
     /// `hDevice` of what shows it in an aperture: none for a primary, whoever created it.
     // spec: memory §3.4, operations 5 and 6
     pub fn device(&self) -> Option<DeviceId> {
-        (!self.primary).then_some(self.owner)
+        self.owner.filter(|_| !self.primary)
     }
 
     /// Pages that it takes in a segment.

@@ -71,8 +71,8 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         self.check_locks()
     }
 
-    /// All allocations, each with its owner.
-    pub fn allocations(&self) -> impl Iterator<Item = (AllocationId, DeviceId)> {
+    /// All allocations, each with its owner, if it has one.
+    pub fn allocations(&self) -> impl Iterator<Item = (AllocationId, Option<DeviceId>)> {
         self.allocations.iter().map(|(id, allocation)| (id, allocation.owner))
     }
 

@@ -69,7 +69,7 @@ impl<F: Copy + Eq> VidMm<F> {
         // spec: memory §2.2, bits 8 and 9: never a victim, whatever lists say
         let pinned = info.flags.intersects(AllocationFlags::OVERLAY | AllocationFlags::CAPTURE);
         let id = self.allocations.insert(Allocation {
-            owner,
+            owner: Some(owner),
             info,
             pages,
             backing,
@@ -171,7 +171,7 @@ impl<F: Copy + Eq> VidMm<F> {
         // Its process sees it no more, whenever it goes.
         self.unlock_all(id);
         self.count_returning(id);
-        let owner = self.allocations[id].owner;
+        let owner = self.allocations[id].owner.expect("a device has just destroyed it");
         if self.must_postpone(owner, after) {
             self.devices[owner].postponed.push(Postponed::Doom { id, after: after.to_vec() });
             return;
@@ -228,7 +228,9 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let gone = self.allocations.remove(allocation);
         self.demoted.remove(&allocation);
-        self.devices[gone.owner].owned.remove(&allocation);
+        if let Some(owner) = gone.owner {
+            self.devices[owner].owned.remove(&allocation);
+        }
         if let Some(offer) = gone.offer {
             self.decommittable.remove(&(offer.priority, offer.time, allocation));
         }

@@ -189,12 +189,13 @@ impl<F: Copy + Eq> VidMm<F> {
         Some(Standing { segment: *segment, band, pages: extents.pages(), rank })
     }
 
-    /// Derives an allocation's protection anew: the highest of the processes that list it; if none does, its owner's.
+    /// Derives an allocation's protection anew: the highest of the processes that list it; if none does, its owner's;
+    /// none for what only a name keeps.
     pub(crate) fn reband(&mut self, id: AllocationId) {
         let allocation = &self.allocations[id];
         let of = |device| self.processes[&self.devices[device].space].priority;
         let highest = allocation.holders.iter().map(|device| of(*device)).max();
-        let band = highest.unwrap_or_else(|| of(allocation.owner));
+        let band = highest.or_else(|| allocation.owner.map(of)).unwrap_or(ProcessPriority::Background);
         self.allocations[id].band = band;
     }
 }

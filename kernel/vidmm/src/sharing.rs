@@ -11,13 +11,13 @@ use crate::vidmm::VidMm;
 impl<F: Copy + Eq> VidMm<F> {
     /// A device that had the allocation open has closed it, its last use is over. Its counts go; with the last device of
     /// a process (`unmap`) the addresses there too (memory §6.2). `heir`: one that still has it open, and owns it from
-    /// now on.
+    /// now on; none, when only a name keeps it, until [`VidMm::adopt_allocation`].
     // spec: memory §2.7, memory §10.1
     pub fn leave_allocation(
         &mut self,
         id: AllocationId,
         device: DeviceId,
-        heir: DeviceId,
+        heir: Option<DeviceId>,
         unmap: bool,
     ) -> Option<Work<F>> {
         let mut batch = Batch::new(self.serial + 1);
@@ -37,12 +37,28 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.revert(space, run, &mut batch);
             }
         }
-        if self.allocations[id].owner == device {
+        if self.allocations[id].owner == Some(device) {
             self.devices[device].owned.remove(&id);
-            self.devices[heir].owned.insert(id);
-            self.allocations[id].owner = heir;
+            self.own(id, heir);
         }
         self.finish(batch, false)
+    }
+
+    /// A device opens an allocation: it owns it, if nobody does.
+    // spec: memory §2.7
+    pub fn adopt_allocation(&mut self, id: AllocationId, device: DeviceId) {
+        if self.allocations[id].owner.is_none() {
+            self.own(id, Some(device));
+        }
+    }
+
+    fn own(&mut self, id: AllocationId, owner: Option<DeviceId>) {
+        if let Some(device) = owner {
+            self.devices[device].owned.insert(id);
+        }
+        self.allocations[id].owner = owner;
+        self.reband(id);
+        self.rerank(id);
     }
 
     /// A device has closed an allocation, which lives on: what was postponed for it is void, and nothing that it queued keeps an

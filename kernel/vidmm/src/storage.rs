@@ -94,7 +94,8 @@ impl<F: Copy + Eq> VidMm<F> {
         if !allocation.stores_fences() {
             return allocation.holders.iter().copied().collect();
         }
-        let space = self.devices[allocation.owner].space;
+        let owner = allocation.owner.expect("fences' words go with their process");
+        let space = self.devices[owner].space;
         self.devices.iter().filter(|(_, device)| device.space == space).map(|(id, _)| id).collect()
     }
 }

@@ -61,15 +61,19 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut tally = Tally { segments, spaces: BTreeMap::new() };
         for (id, allocation) in self.allocations.iter() {
             let (at, here) = self.lies_in(allocation);
-            let owner = self.devices[allocation.owner].space;
-            let theirs = tally.of(owner);
-            let bytes = allocation.bytes();
-            theirs.allocations += 1;
-            theirs.allocated_bytes += bytes;
-            theirs.demoted_bytes += if self.demoted.contains_key(&id) { bytes } else { 0 };
-            theirs.offered_bytes += if allocation.offer.is_some() { bytes } else { 0 };
+            // What only a name keeps is no process's.
+            if let Some(owner) = allocation.owner {
+                let theirs = tally.of(self.devices[owner].space);
+                let bytes = allocation.bytes();
+                theirs.allocations += 1;
+                theirs.allocated_bytes += bytes;
+                theirs.demoted_bytes += if self.demoted.contains_key(&id) { bytes } else { 0 };
+                theirs.offered_bytes += if allocation.offer.is_some() { bytes } else { 0 };
+                if let Some(at) = at {
+                    theirs.segments[at].committed_bytes += here;
+                }
+            }
             let Some(at) = at else { continue };
-            theirs.segments[at].committed_bytes += here;
             tally.segments[at].committed_bytes += here;
             // What is offered weighs on no budget, though lists name it.
             if allocation.holders.is_empty() || allocation.offer.is_some() {

@@ -1,6 +1,6 @@
 //! What the host may choose about the driver. A wrong choice fails `start_device`, never panics.
 
-use ddi::{DriverModel, DriverStatus, PageTableUpdateMode, SegmentFlags, VidMmCaps};
+use ddi::{DdiVersion, DriverModel, DriverStatus, PageTableUpdateMode, SegmentFlags, VidMmCaps};
 use softgpu_spec::bus::PAGE_BYTES;
 
 use crate::doorbells::VictimPolicy;
@@ -234,6 +234,16 @@ impl KmdConfig {
             Layout::Memory | Layout::TwoApertures | Layout::ComputeOnly => 0,
         };
         reported.checked_add(hidden)?.checked_add(table)
+    }
+
+    /// As of which interface the driver is: one whose engines take packets has nothing of what came behind WDDM 2.6, where its
+    /// page tables got their last bit (InvalidTlbEntriesNotCached).
+    pub(crate) fn ddi_version(&self) -> DdiVersion {
+        match self.driver_model {
+            DriverModel::Wddm1 => DdiVersion::WDDM_1_3,
+            DriverModel::Wddm2 if self.hardware_queues => DdiVersion::WDDM_3_2,
+            DriverModel::Wddm2 => DdiVersion::WDDM_2_6,
+        }
     }
 
     /// Whether the driver's generation has virtual addresses. Without, its engines take packets that are patched.

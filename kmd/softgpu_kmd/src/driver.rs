@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use ddi::{
-    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DdiVersion, DestroyAllocation,
-    Display, Doorbells, DriverModel, DriverStatus, Escape, FeatureId, FeatureSupport, FlipQueue, GpuClock,
-    GpuVirtualAddressing, HardwareQueues, Host, HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess,
-    Miniport, NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus,
-    PeerDoorbells, PowerState, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling,
+    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DestroyAllocation, Display,
+    Doorbells, DriverStatus, Escape, FeatureId, FeatureSupport, FlipQueue, GpuClock, GpuVirtualAddressing,
+    HardwareQueues, Host, HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport,
+    NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus, PeerDoorbells,
+    PowerState, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling,
     UpdateAllocationProperty,
 };
 use device_port::DevicePort;
@@ -171,10 +171,7 @@ impl Miniport for SoftGpuKmd {
             // spec: sync §1.6
             no_64_bit_atomics: self.port.read_register(register::SIGNAL_BITS) == 32,
             driver_model: self.config.driver_model,
-            ddi_version: match self.config.driver_model {
-                DriverModel::Wddm1 => DdiVersion::WDDM_1_3,
-                DriverModel::Wddm2 => DdiVersion::WDDM_3_2,
-            },
+            ddi_version: self.config.ddi_version(),
             paging_node: softgpu_spec::engine::COPY as u16,
             paging_by_gpu_va: self.config.paging_by_gpu_va,
             memory: self.config.memory_caps(),

@@ -47,6 +47,8 @@ const STEPS: &[Step] = &[
             "--features",
             "openwddm-libopenwddm/wsl",
             "--test",
+            "answers",
+            "--test",
             "bad_arguments",
             "--test",
             "c_programs",

@@ -178,6 +178,14 @@ pub fn set(_caller: &Caller<'_>, handle: HANDLE) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// A wait was refused, and its event is set all the same: the kernel's event that stood for the descriptor is gone with the wait.
+// spec: sync §2.4
+pub fn set_of_refused_wait(_caller: &Caller<'_>, handle: HANDLE) {
+    if let Ok(descriptor) = event(handle) {
+        add(descriptor);
+    }
+}
+
 /// Resets one.
 pub fn reset(_caller: &Caller<'_>, handle: HANDLE) -> Result<(), Refusal> {
     let descriptor = event(handle)?;
@@ -213,4 +221,19 @@ pub fn nt_handle_in_c(caller: &Caller<'_>, token: u64) -> Result<HANDLE, Refusal
     let described = caller.process.link().descriptor(token);
     // What has no descriptor nobody can close.
     described.map(given).inspect_err(|_| drop(caller.process.call(Call::CloseNtHandle { handle: token })))
+}
+
+/// The program's NT handles are the operating system's to keep.
+#[derive(Default)]
+pub struct NtHandles;
+
+/// A process by its handle, which is the kernel's number; NULL and -1 are the caller itself.
+pub fn process_handle(_caller: &Caller<'_>, handle: HANDLE) -> Result<u64, Refusal> {
+    Ok(handle.addr() as u64)
+}
+
+/// The handle of a process for C.
+pub fn process_handle_in_c(_caller: &Caller<'_>, token: u64) -> Result<HANDLE, Refusal> {
+    // CAST: both have 64 bits.
+    Ok(std::ptr::without_provenance_mut(token as usize))
 }

@@ -14,6 +14,21 @@ pub enum DisplayCall {
         /// The sources.
         sources: Vec<VidPnSourceId>,
     },
+    /// `D3DKMTCheckVidPnExclusiveOwnership`: `GRAPHICS_PRESENT_OCCLUDED` when some device owns the source, which others cannot present
+    /// on then.
+    CheckVidPnExclusiveOwnership {
+        /// The adapter.
+        adapter: RawHandle,
+        /// The source.
+        source: VidPnSourceId,
+    },
+    /// `D3DKMTGetDeviceState` of the kinds PRESENT, PRESENT_DWM and PRESENT_QUEUE → `PresentState`.
+    GetPresentState {
+        /// A device that lives.
+        device: RawHandle,
+        /// The source that the counts are of; one that there is not has none.
+        source: VidPnSourceId,
+    },
     /// `D3DKMTSetDisplayMode`: the primary's source has the primary's mode and shows it at once. What was queued for it is over.
     SetDisplayMode {
         /// The source's owner.
@@ -62,6 +77,8 @@ impl DisplayCall {
     pub const fn name(&self) -> &'static str {
         match self {
             DisplayCall::SetVidPnSourceOwner { .. } => "SetVidPnSourceOwner",
+            DisplayCall::CheckVidPnExclusiveOwnership { .. } => "CheckVidPnExclusiveOwnership",
+            DisplayCall::GetPresentState { .. } => "GetDeviceState",
             DisplayCall::SetDisplayMode { .. } => "SetDisplayMode",
             DisplayCall::Flip { .. } => "Present",
             DisplayCall::FlipOnHwQueue { .. } => "SubmitPresentToHwQueue",

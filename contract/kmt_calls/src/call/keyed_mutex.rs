@@ -26,12 +26,17 @@ pub enum KeyedMutexCall {
         /// The runtime's data: none with the first form.
         runtime_data: Vec<u8>,
     },
-    /// `D3DKMTOpenKeyedMutex2` → `OpenedKeyedMutex`, for the process.
+    /// `D3DKMTOpenKeyedMutex2` → `Handle`, for the process.
     Open {
         /// `hSharedHandle`, the global handle.
         shared: RawHandle,
-        /// How many bytes of the runtime's data the caller has room for: 0, or as many as there are.
-        runtime_data_bytes: u32,
+        /// What the mutex gets if it has no data of a runtime yet; else none, or as many bytes as it has, and they stay as they are.
+        runtime_data: Vec<u8>,
+    },
+    /// `D3DKMTOpenKeyedMutexFromNtHandle`: `OBJECT_TYPE_MISMATCH`, because no keyed mutex has an NT handle for itself alone.
+    OpenFromNtHandle {
+        /// An NT handle.
+        handle: u64,
     },
     /// `D3DKMTDestroyKeyedMutex`: the last of a shared one destroys it. Who has it while it goes abandons it.
     Destroy {
@@ -46,7 +51,7 @@ pub enum KeyedMutexCall {
         key: u64,
         /// How long the call waits at most, in units of 100 ns; 0: not at all, `None`: for ever.
         timeout_100ns: Option<u64>,
-        /// As of `Open`.
+        /// How many bytes of the runtime's data the caller has room for: 0, or as many as there are.
         runtime_data_bytes: u32,
     },
     /// `D3DKMTReleaseKeyedMutex2`, through the handle that has it.
@@ -68,6 +73,7 @@ impl KeyedMutexCall {
         match self {
             KeyedMutexCall::Create { .. } => "CreateKeyedMutex2",
             KeyedMutexCall::Open { .. } => "OpenKeyedMutex2",
+            KeyedMutexCall::OpenFromNtHandle { .. } => "OpenKeyedMutexFromNtHandle",
             KeyedMutexCall::Destroy { .. } => "DestroyKeyedMutex",
             KeyedMutexCall::Acquire { .. } => "AcquireKeyedMutex2",
             KeyedMutexCall::Release { .. } => "ReleaseKeyedMutex2",
@@ -82,15 +88,6 @@ pub struct CreatedKeyedMutex {
     pub mutex: RawHandle,
     /// `hSharedHandle`, the global handle; NONE with NtSecuritySharing.
     pub global_share: RawHandle,
-}
-
-/// A keyed mutex that was there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpenedKeyedMutex {
-    /// The handle.
-    pub mutex: RawHandle,
-    /// The runtime's data, if they were asked for.
-    pub runtime_data: Vec<u8>,
 }
 
 /// The caller has it now.

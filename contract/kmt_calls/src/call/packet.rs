@@ -52,6 +52,14 @@ pub enum PacketCall {
         /// `pPrivateDriverData`: for the driver, as much as it takes with a buffer of the context.
         private_data: Vec<u8>,
     },
+    /// `D3DKMTSubmitCommand` and `D3DKMTRender` with NullRendering → `Queued`: a submission that stands in the context's queue and is over
+    /// when what is before it is; its commands, wherever they stand, are not looked at.
+    SubmitNull {
+        /// A packet context.
+        context: RawHandle,
+        /// `WrittenPrimaries`, which it does not write.
+        written_primaries: Vec<RawHandle>,
+    },
     /// `D3DKMTPresent` as far as memory goes → `Queued`: the source's content goes to the destination.
     Present {
         /// A context of `CreateContext` or `CreateContextVirtual`.
@@ -84,6 +92,7 @@ impl PacketCall {
             PacketCall::CreateContextVirtual { .. } => "CreateContextVirtual",
             PacketCall::DestroyContext { .. } => "DestroyContext",
             PacketCall::Render { .. } => "Render",
+            PacketCall::SubmitNull { .. } => "SubmitCommand",
             PacketCall::Present { .. } => "Present",
             PacketCall::SubmitCommand { .. } => "SubmitCommand",
         }

@@ -10,15 +10,12 @@ use wddm_types::{Blame, NtStatus, ProcessId};
 
 use super::Host;
 
-/// Most descriptors of all processes together: each costs this program one.
-const DESCRIPTORS_MAX: usize = 256;
-
 impl Host {
     /// A descriptor for an NT handle of a process, which is nobody's to close from now on: it goes with the last copy of the descriptor.
     ///
     /// # Errors
-    /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when there are too many descriptors, or the operating system
-    /// has none left. Then the NT handle is the process's still.
+    /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when the process may have no more (each costs this program one,
+    /// and is counted among its quota's memory files), or the operating system has none left. Then the NT handle is the process's still.
     // spec: sync §2.2
     pub fn nt_descriptor(self: &Arc<Self>, process: ProcessId, handle: u64) -> Result<OwnedFd, Refusal> {
         // Held over both: a descriptor that is there names what the kernel keeps.
@@ -28,11 +25,10 @@ impl Host {
             None => self.new_descriptors().map_err(|error| no_memory(error.to_string()))?,
         };
         let descriptors = kept.insert(descriptors);
-        if descriptors.count() >= DESCRIPTORS_MAX {
-            return Err(no_memory(format!("there are {DESCRIPTORS_MAX} descriptors of NT handles")));
-        }
         // Given first, and named when the kernel keeps what it stands for.
-        let pair = Descriptors::pair().map_err(|error| no_memory(error.to_string()))?;
+        let none_left =
+            |error| no_memory(format!("the operating system gives no descriptor for an NT handle: {error}"));
+        let pair = Descriptors::pair().map_err(none_left)?;
         self.hold_sound()?.turn(|machine, _| machine.keep_nt_handle(process, handle))?;
         Ok(descriptors.name(pair, handle))
     }

@@ -171,7 +171,7 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "wddm2-packets",
-        description: "discrete-4k as of WDDM 2.0: engines that take packets, monitored fences and no native ones",
+        description: "discrete-4k as of WDDM 2.6: engines that take packets, monitored fences and no native ones",
         driver: KmdConfig { hardware_queues: false, ..SMALL_PAGES },
         displays: ONE_DISPLAY,
         ..DISCRETE

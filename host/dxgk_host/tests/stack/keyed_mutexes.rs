@@ -44,15 +44,28 @@ impl Process {
         self.create_with(KeyedMutexFlags::empty(), &[])
     }
 
-    fn open_with(&self, shared: RawHandle, runtime_data_bytes: u32) -> Result<(RawHandle, Vec<u8>), NtStatus> {
-        match self.call(KeyedMutexCall::Open { shared, runtime_data_bytes })? {
-            Reply::OpenedKeyedMutex(opened) => Ok((opened.mutex, opened.runtime_data)),
+    fn open_with(&self, shared: RawHandle, runtime_data: &[u8]) -> Result<RawHandle, NtStatus> {
+        match self.call(KeyedMutexCall::Open { shared, runtime_data: runtime_data.to_vec() })? {
+            Reply::Handle(mutex) => Ok(mutex),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Acquires by this key, and tells the runtime's data, of which there are as many as `room` says, or 4.
+    fn data(&self, mutex: RawHandle, key: u64) -> Vec<u8> {
+        self.data_in(mutex, key, 4).expect("it is free")
+    }
+
+    fn data_in(&self, mutex: RawHandle, key: u64, runtime_data_bytes: u32) -> Result<Vec<u8>, NtStatus> {
+        let acquire = KeyedMutexCall::Acquire { mutex, key, timeout_100ns: Some(0), runtime_data_bytes };
+        match self.call(acquire)? {
+            Reply::AcquiredKeyedMutex(acquired) => Ok(acquired.runtime_data),
             other => panic!("{other:?}"),
         }
     }
 
     fn open(&self, shared: RawHandle) -> RawHandle {
-        self.open_with(shared, 0).expect("somebody has it open").0
+        self.open_with(shared, b"").expect("somebody has it open")
     }
 
     fn destroy(&self, mutex: RawHandle) -> Result<Reply, NtStatus> {
@@ -181,7 +194,7 @@ fn a_mutex_whose_owner_goes_is_abandoned() {
             assert_eq!(ours.acquire(mine, key), Err(ABANDONED), "for ever");
         }
         assert_eq!(ours.release(mine, 3, 0), Err(ABANDONED));
-        let (again, _) = third.open_with(global, 0).expect("it is there still");
+        let again = third.open_with(global, b"").expect("it is there still");
         assert_eq!(third.acquire(again, 3), Err(ABANDONED));
         host.check_invariants().unwrap();
     }
@@ -219,7 +232,7 @@ fn a_global_handle_goes_with_the_last_open() {
     assert_eq!((global.0 & 0x3f, mine.0 & 0x3f), (2, 0), "{global} {mine}");
     let their = theirs.open(global);
     for wrong in [mine, RawHandle::NONE, RawHandle(global.0 ^ 0x40), RawHandle(global.0 ^ 1 << 31)] {
-        assert_eq!(theirs.open_with(wrong, 0), Err(INVALID), "{wrong}");
+        assert_eq!(theirs.open_with(wrong, b""), Err(INVALID), "{wrong}");
     }
     assert_eq!(theirs.destroy(global), Err(INVALID), "nobody's own");
     let shared = Call::Sync(SyncCall::OpenSynchronizationObject { shared: global });
@@ -229,7 +242,7 @@ fn a_global_handle_goes_with_the_last_open() {
     let again = ours.open(global);
     theirs.destroy(their).unwrap();
     ours.destroy(again).unwrap();
-    assert_eq!(theirs.open_with(global, 0), Err(INVALID), "the last has gone");
+    assert_eq!(theirs.open_with(global, b""), Err(INVALID), "the last has gone");
     let (_, by_nt_handle) = ours.create_with(KeyedMutexFlags::NT_SECURITY_SHARING, &[]);
     assert_eq!(by_nt_handle, RawHandle::NONE);
     host.check_invariants().unwrap();
@@ -240,15 +253,23 @@ fn the_runtimes_data_keep_their_size() {
     let host = host(VIRTUAL, MIB);
     let ours = Process::new(&host);
     let (mine, global) = ours.create_with(KeyedMutexFlags::empty(), b"abcdef");
-    assert_eq!(ours.open_with(global, 6).unwrap().1, b"abcdef");
-    assert_eq!(ours.open_with(global, 0).unwrap().1, b"", "who asks for none is given none");
-    for wrong in [1, 5, 7, 64, u32::MAX] {
-        assert_eq!(ours.open_with(global, wrong), Err(INVALID), "{wrong} bytes");
+    // An opener may bring as many; they are not the mutex's, which has some.
+    for brought in [&b"ghijkl"[..], b""] {
+        ours.open_with(global, brought).unwrap();
+        assert_eq!(ours.data_in(mine, 3, 6).unwrap(), b"abcdef");
+        assert_eq!(ours.release(mine, 3, 0), Ok(Reply::Done));
+    }
+    for wrong in [1, 5, 7, 64, 65_537] {
+        assert_eq!(ours.open_with(global, &vec![0; wrong as usize]), Err(INVALID), "{wrong} bytes");
         let acquire = KeyedMutexCall::Acquire { mutex: mine, key: 3, timeout_100ns: None, runtime_data_bytes: wrong };
         assert_eq!(ours.call(acquire), Err(INVALID), "{wrong} bytes");
     }
-    let (_, empty) = ours.create();
-    assert_eq!(ours.open_with(empty, 64).unwrap().1, b"", "there are none");
+    let (bare, empty) = ours.create();
+    assert_eq!(ours.data_in(bare, 3, 64).unwrap(), b"", "there are none");
+    assert_eq!(ours.release(bare, 3, 0), Ok(Reply::Done));
+    ours.open_with(empty, b"first").unwrap();
+    ours.open_with(empty, b"other").unwrap();
+    assert_eq!(ours.data_in(bare, 3, 5).unwrap(), b"first", "of the first who brings some");
     // A release may bring others, as many as there were; the next is told them.
     let release = |runtime_data: &[u8], key| {
         let runtime_data = runtime_data.to_vec();
@@ -273,6 +294,34 @@ fn the_runtimes_data_keep_their_size() {
     host.check_invariants().unwrap();
 }
 
+/// A wait that has room for another number of bytes than the first data have cannot be answered with them.
+// spec: sync §2.2
+#[test]
+fn who_waits_with_room_for_other_data_is_told() {
+    let host = host(VIRTUAL, MIB);
+    let ours = Process::new(&host);
+    for brought_by_open in [false, true] {
+        let (mine, global) = ours.create();
+        ours.acquire(mine, 3).unwrap();
+        let wait = |runtime_data_bytes| {
+            let call = KeyedMutexCall::Acquire { mutex: mine, key: 4, timeout_100ns: None, runtime_data_bytes };
+            host.begin_call(ours.link.process(), Call::KeyedMutex(call)).expect_err("it is owned")
+        };
+        let (wrong, right) = (wait(8), wait(5));
+        if brought_by_open {
+            ours.open_with(global, b"given").unwrap();
+        }
+        let runtime_data = if brought_by_open { Vec::new() } else { b"given".to_vec() };
+        let release = KeyedMutexCall::Release { mutex: mine, key: 4, fence_value: 1, runtime_data };
+        assert_eq!(ours.call(release), Ok(Reply::Done));
+        let answer = |pending| host.take_answer(pending).expect("it has ended");
+        assert_eq!(answer(wrong).map_err(|refusal| refusal.status), Err(INVALID));
+        let Ok(Reply::AcquiredKeyedMutex(acquired)) = answer(right) else { panic!("it was released for it") };
+        assert_eq!((acquired.fence_value, &acquired.runtime_data[..]), (1, &b"given"[..]));
+        host.check_invariants().unwrap();
+    }
+}
+
 #[test]
 fn a_refused_call_changes_nothing() {
     let host = host(VIRTUAL, MIB);
@@ -280,7 +329,7 @@ fn a_refused_call_changes_nothing() {
     let (mine, global) = ours.create_with(KeyedMutexFlags::empty(), b"abc");
     let before = host.state_digest();
     let refused = [
-        KeyedMutexCall::Open { shared: global, runtime_data_bytes: 2 },
+        KeyedMutexCall::Open { shared: global, runtime_data: vec![0; 2] },
         KeyedMutexCall::Release { mutex: mine, key: 1, fence_value: 2, runtime_data: b"def".to_vec() },
         KeyedMutexCall::Acquire { mutex: mine, key: 1, timeout_100ns: Some(0), runtime_data_bytes: 0 },
         KeyedMutexCall::Acquire { mutex: global, key: 3, timeout_100ns: None, runtime_data_bytes: 0 },

@@ -207,7 +207,7 @@ fn every_kind_that_goes_by_nt_handle_has_names() {
     let found = theirs.open_resource("memory", 0x8000_0001).unwrap();
     ours.close(token);
     let share = ShareName::NtHandle(found);
-    let open = Call::OpenResource { device: theirs.device, share };
+    let open = Call::OpenResource { device: theirs.device, share, keyed_mutex_data: Vec::new() };
     assert!(theirs.link.call(open.clone()).is_ok());
     theirs.close(found);
     assert_eq!(theirs.link.call(open).unwrap_err().status, NtStatus::INVALID_HANDLE);

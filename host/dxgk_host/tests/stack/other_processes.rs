@@ -118,7 +118,8 @@ fn a_process_without_a_device_has_nothing_and_reserves_nothing() {
     let held = NtHandle::adopt(link(&asks), token);
     let seen = asks.gpu.adapter().video_memory_info_of(&held, true).unwrap();
     assert_eq!((seen.current_usage_bytes, seen.current_reservation_bytes), (0, 0));
-    let refused = asks.gpu.adapter().change_reservation_of(&held, true, 0).unwrap_err();
+    asks.gpu.adapter().change_reservation_of(&held, true, 0).expect("it reserves nothing");
+    let refused = asks.gpu.adapter().change_reservation_of(&held, true, 1).unwrap_err();
     assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "{refused}");
     for (from, of, access) in [
         (asks.link.process(), ProcessId(u32::MAX), QUERY),

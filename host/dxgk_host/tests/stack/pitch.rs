@@ -131,13 +131,15 @@ fn what_has_no_rows_has_no_place_there_and_nothing_reaches_behind_the_last() {
         Details { row_bytes: 4100, ..rows() },
         Details { pitch_aligned_size_bytes: ROWS * ROW - 8, ..rows() },
         Details { pitch_aligned_size_bytes: ROWS * PITCH + 8, ..rows() },
-        Details { pitch_aligned_size_bytes: u64::MAX / ROWS / 8 * ROWS * 8, ..rows() },
         Details { eviction_segments: 1 << (PITCHED - 1), ..rows() },
     ];
     for details in wrong {
         let refused = client.gpu.device().create_allocation(base.encode_with(&details).to_vec());
         assert_eq!(refused.map(drop).expect_err("a rule is broken").status, NtStatus::INVALID_PARAMETER, "{details:?}");
     }
+    let endless = Details { pitch_aligned_size_bytes: u64::MAX / ROWS / 8 * ROWS * 8, ..rows() };
+    let refused = client.gpu.device().create_allocation(base.encode_with(&endless).to_vec());
+    assert_eq!(refused.map(drop).expect_err("no segment is so large").status, NtStatus::GRAPHICS_NO_VIDEO_MEMORY);
     let scattered = AllocationRequest { accessed_physically: false, ..base };
     let refused = client.gpu.device().create_allocation(scattered.encode_with(&rows()).to_vec());
     assert_eq!(refused.map(drop).expect_err("one piece").status, NtStatus::INVALID_PARAMETER);

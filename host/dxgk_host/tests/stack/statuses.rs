@@ -113,7 +113,9 @@ fn a_handle_that_names_nothing_or_something_else() {
     // Handles of the operating system.
     let share = ShareName::NtHandle(0x77);
     let device = raw.device;
-    for call in [Call::OpenResource { device, share }, Call::QueryResourceInfo { device, share }] {
+    for call in
+        [Call::OpenResource { device, share, keyed_mutex_data: Vec::new() }, Call::QueryResourceInfo { device, share }]
+    {
         assert_eq!(raw.status(call), NtStatus::INVALID_HANDLE);
     }
     assert_eq!(raw.status(Call::CloseNtHandle { handle: 0x77 }), NtStatus::INVALID_HANDLE);

@@ -29,6 +29,8 @@ pub fn check(requests: &[AllocationRequest], call: &ResourceRequest) -> Result<(
         (F::NT_SECURITY_SHARING, F::CREATE_SHARED),
         (F::READ_ONLY, F::CREATE_SHARED),
         (F::CROSS_ADAPTER, F::CREATE_SHARED),
+        // spec: memory §2.7: of memory of the program it needs neither
+        (F::STANDARD_ALLOCATION | F::EXISTING_SECTION, F::CREATE_SHARED.union(F::CROSS_ADAPTER)),
     ] {
         if has(flag) && !has(needs) {
             return Err(invalid(format!("creation flags {:#x}: {flag:?} needs {needs:?}", flags.bits())));
@@ -154,12 +156,11 @@ mod tests {
         let two = [range.clone(), range.clone()];
         assert_eq!(status(standard | F::EXISTING_SECTION, &two), wrong, "two");
         assert_eq!(status(standard | F::EXISTING_SECTION, &[AllocationRequest::default()]), wrong, "no memory");
-        // Alone, in a resource, shared: measured, the page asks for more.
+        // Memory of the program alone, in a resource, shared: measured, the page asks for more. A section as the page says.
         for flags in [F::empty(), F::CREATE_RESOURCE, F::CREATE_RESOURCE | F::CREATE_SHARED] {
-            for source in [F::EXISTING_SYS_MEM, F::EXISTING_SECTION] {
-                let flags = flags | source | F::STANDARD_ALLOCATION;
-                assert_eq!(status(flags, std::slice::from_ref(&range)), None, "{flags:?}");
-            }
+            let flags = flags | F::STANDARD_ALLOCATION;
+            assert_eq!(status(flags | F::EXISTING_SYS_MEM, std::slice::from_ref(&range)), None, "{flags:?}");
+            assert_eq!(status(flags | F::EXISTING_SECTION, std::slice::from_ref(&range)), wrong, "{flags:?}");
         }
         let described = AllocationRequest { private_data: vec![1; 7], ..range.clone() };
         let alone = F::EXISTING_SYS_MEM | F::STANDARD_ALLOCATION;

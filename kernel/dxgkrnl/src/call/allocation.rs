@@ -8,7 +8,7 @@ use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocations, CreatedSection, DestroyFlags,
     OpenedResource, Refusal, Reply, ResourceRequest, ShareName,
 };
-use wddm_types::RawHandle;
+use wddm_types::{NtStatus, RawHandle};
 
 use crate::allocation::Created;
 use crate::call::share::SharedResource;
@@ -56,16 +56,14 @@ impl Turn<'_> {
                 *touched = Some(index);
                 self.destroy_allocations(cx, index, device, &target, flags)
             }
-            Call::OpenResource { device, share } => {
+            Call::OpenResource { device, share, keyed_mutex_data } => {
                 let (index, device) = self.live_device(device, touched)?;
-                self.open_resource(cx, index, device, share)
+                self.open_resource(cx, (index, device), share, keyed_mutex_data)
             }
             Call::QueryResourceInfo { device, share } => {
                 let (index, _) = self.live_device(device, touched)?;
-                let SharedResource { body, with } = self.resource_named(index, share)?;
-                let mut info = self.adapters[index as usize].query_resource(body)?;
-                info.keyed_mutex_data_bytes = with.map_or(0, |(mutex, _)| self.keyed_mutexes.data_bytes(mutex));
-                done(Reply::ResourceInfo(info))
+                let SharedResource { body, .. } = self.resource_named(index, share)?;
+                done(Reply::ResourceInfo(self.adapters[index as usize].query_resource(body)?))
             }
             Call::DescribeAllocations { device, allocations, resource } => {
                 let (index, device) = self.live_device(device, touched)?;
@@ -92,7 +90,7 @@ impl Turn<'_> {
             Call::CloseSection { section } => {
                 let number = self.section(section)?;
                 self.sections.close(cx, self.adapters, number);
-                self.process.handles.remove(section);
+                self.process.system_handles.remove(section);
                 done(Reply::Done)
             }
             call => self.on_property(cx, call, touched),
@@ -136,7 +134,7 @@ impl Turn<'_> {
     ) -> Result<Answer, NotCreated> {
         let resource = match call.resource {
             RawHandle::NONE => None,
-            handle => Some(self.resource_of(index, device, handle)?),
+            handle => Some(self.resource_to_add_to(index, device, handle)?),
         };
         let across = call.flags.contains(CreateAllocationFlags::CROSS_ADAPTER);
         let mut existing = Vec::with_capacity(requests.len());
@@ -180,13 +178,13 @@ impl Turn<'_> {
         given: RawHandle,
         created: Created,
     ) -> Result<CreatedAllocations, Refusal> {
-        let mut objects: Vec<Object> =
-            created.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)).collect();
         let fresh = created.resource.filter(|_| given == RawHandle::NONE);
-        objects.extend(fresh.map(|number| Object::Resource(index, number)));
+        // spec: memory §2.7: a new resource has its handle before its allocations
+        let mut objects: Vec<Object> = fresh.map(|number| Object::Resource(index, number)).into_iter().collect();
+        objects.extend(created.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)));
         match self.names(&objects) {
             Ok(mut handles) => {
-                let named = if fresh.is_some() { handles.pop() } else { None };
+                let named = fresh.map(|_| handles.remove(0));
                 let global_share = fresh.map(|number| self.name_resource(index, number));
                 Ok(CreatedAllocations {
                     resource: named.unwrap_or(given),
@@ -208,20 +206,31 @@ impl Turn<'_> {
         }
     }
 
-    fn open_resource(&mut self, cx: &mut Cx<'_>, index: u32, device: u64, share: ShareName) -> Result<Answer, Refusal> {
+    fn open_resource(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (index, device): (u32, u64),
+        share: ShareName,
+        keyed_mutex_data: Vec<u8>,
+    ) -> Result<Answer, Refusal> {
         let SharedResource { body, with } = self.resource_named(index, share)?;
+        match with {
+            Some((mutex, _)) => self.keyed_mutexes.check_data(mutex, &keyed_mutex_data)?,
+            None if keyed_mutex_data.is_empty() => {}
+            None => return Err(invalid("data for a keyed mutex: the resource was shared without one")),
+        }
         // The keyed mutex and the synchronization object.
         self.room.take(Kind::SyncObjects, with.map_or(0, |_| 2))?;
         let opened = self.adapters[index as usize].open_resource(cx, device, body)?;
-        let mut objects: Vec<Object> =
-            opened.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)).collect();
-        objects.push(Object::Resource(index, opened.resource));
-        let (companions, keyed_mutex_data) = self.open_companions(cx, (index, device), with);
+        // spec: memory §2.7: the resource has its handle before its allocations
+        let mut objects = vec![Object::Resource(index, opened.resource)];
+        objects.extend(opened.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)));
+        let companions = self.open_companions(cx, (index, device), with, keyed_mutex_data);
         objects.extend(&companions);
         match self.names(&objects) {
             Ok(mut handles) => {
-                let mut others = handles.split_off(opened.allocations.len()).into_iter();
-                let resource = others.next().expect("the resource stands behind its allocations");
+                let mut others = handles.split_off(1 + opened.allocations.len()).into_iter();
+                let resource = handles.remove(0);
                 let adapter = &mut self.adapters[index as usize];
                 let reply = Reply::OpenedResource(OpenedResource {
                     resource,
@@ -229,7 +238,6 @@ impl Turn<'_> {
                     private_data: opened.private_data,
                     runtime_data: opened.runtime_data,
                     keyed_mutex: others.next().unwrap_or(RawHandle::NONE),
-                    keyed_mutex_data,
                     sync_object: others.next().unwrap_or(RawHandle::NONE),
                 });
                 // Addresses of what is resident are good when the caller hears of them (memory §4.1).
@@ -251,6 +259,10 @@ impl Turn<'_> {
         target: &AllocationTarget,
         flags: DestroyFlags,
     ) -> Result<Answer, Refusal> {
+        if *target == AllocationTarget::default() {
+            // spec: memory §6.2: neither a resource nor a list is nothing to destroy
+            return done(Reply::Done);
+        }
         let targets = match target.resource != RawHandle::NONE && !target.allocations.is_empty() {
             true => self.resource_with_list(index, device, target)?,
             false => self.targets(index, device, target)?,
@@ -330,6 +342,14 @@ impl Turn<'_> {
         } else {
             Err(invalid("a resource of another device"))
         }
+    }
+
+    /// The resource that a creation names. It is none of this call's: the function has a status of its own for that.
+    // spec: memory §9.3: INVALID_HANDLE
+    fn resource_to_add_to(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+        let unknown = |refusal: Refusal| Refusal { status: NtStatus::INVALID_HANDLE, ..refusal };
+        self.any_resource(handle).map_err(unknown)?;
+        self.resource_of(index, device, handle)
     }
 
     /// Names all or nothing.

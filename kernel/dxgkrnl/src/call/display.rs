@@ -21,6 +21,15 @@ impl Turn<'_> {
                 self.adapters[index as usize].set_source_owner(cx, device, &sources)?;
                 done(Reply::Done)
             }
+            DisplayCall::CheckVidPnExclusiveOwnership { adapter, source } => {
+                let index = self.adapter(adapter)?;
+                self.adapters[index as usize].check_exclusive_ownership(source)?;
+                done(Reply::Done)
+            }
+            DisplayCall::GetPresentState { device, source } => {
+                let (index, device) = self.live_device(device, touched)?;
+                done(Reply::PresentState(self.adapters[index as usize].present_state(device, source)))
+            }
             DisplayCall::SetDisplayMode { device, primary } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let number = self.allocation_of(index, device, primary)?;

@@ -35,7 +35,7 @@ impl Turn<'_> {
                 done(Reply::Done)
             }),
             Call::Event(EventCall::Close { event }) => self.process.event(event).and_then(|number| {
-                self.process.handles.remove(event);
+                self.process.system_handles.remove(event);
                 self.process.events.remove(number).expect("it was named").close(cx);
                 done(Reply::Done)
             }),

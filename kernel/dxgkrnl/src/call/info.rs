@@ -1,5 +1,6 @@
 //! What an adapter answers about itself and its features.
 
+use ddi::{GpuMmuCaps, GpuMmuFlags};
 use kmt_calls::{AdapterInfo, FeatureResult, SegmentInfo};
 
 use crate::adapter::Adapter;
@@ -43,9 +44,23 @@ pub(super) fn info(adapter: &Adapter) -> AdapterInfo {
         monitored_fence_signals: adapter.monitored_fence_signals(),
         user_mode_submission: adapter.features.enabled(ddi::FeatureId::USER_MODE_SUBMISSION),
         gpu_virtual_addresses: !adapter.reported.levels.is_empty(),
+        gpu_mmu: gpu_mmu(adapter.reported.mmu),
+        cross_adapter_resources: adapter.caps.memory.contains(ddi::VidMmCaps::CROSS_ADAPTER_RESOURCE),
         preemption: adapter.packets.preemption(),
         cpu_addresses: adapter.uses_cpu_addresses(),
         io_coherent: adapter.config.cpu_cache.is_none(),
         displays: adapter.displays.info(),
     }
+}
+
+/// The bits of `D3DKMT_GPUMMU_CAPS` are numbered otherwise than those of the driver's.
+fn gpu_mmu(caps: GpuMmuCaps) -> (u32, u32) {
+    let bits = [
+        GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED,
+        GpuMmuFlags::NO_EXECUTE_MEMORY_SUPPORTED,
+        GpuMmuFlags::ZERO_IN_PTE_SUPPORTED,
+        GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED,
+    ];
+    let bits = bits.into_iter().enumerate().filter(|(_, flag)| caps.flags.contains(*flag));
+    (bits.fold(0, |word, (bit, _)| word | 1 << bit), caps.virtual_address_bits)
 }

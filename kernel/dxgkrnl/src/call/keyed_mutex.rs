@@ -1,16 +1,14 @@
 //! Calls on keyed mutexes, none of which needs an adapter, and what becomes of those that go round with a resource.
 
-use kmt_calls::{
-    CreatedKeyedMutex, KeyedMutexCall, OpenSyncObjectRequest, OpenedKeyedMutex, Refusal, Reply, SyncObjectAccess,
-};
-use wddm_types::RawHandle;
+use kmt_calls::{CreatedKeyedMutex, KeyedMutexCall, OpenSyncObjectRequest, Refusal, Reply, SyncObjectAccess};
+use wddm_types::{Blame, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::global_handle::Global;
 use crate::keyed_mutex::Acquire;
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
-use crate::refusal::invalid;
+use crate::refusal::{invalid, refuse};
 
 impl Turn<'_> {
     pub(super) fn on_keyed_mutex(&mut self, cx: &mut Cx<'_>, call: KeyedMutexCall) -> Result<Answer, Refusal> {
@@ -21,14 +19,18 @@ impl Turn<'_> {
                 let mutex = self.name(Object::KeyedMutex(open))?;
                 done(Reply::KeyedMutex(CreatedKeyedMutex { mutex, global_share: self.name_keyed_mutex(open) }))
             }
-            KeyedMutexCall::Open { shared, runtime_data_bytes } => {
+            KeyedMutexCall::Open { shared, runtime_data } => {
                 let Some(Global::KeyedMutex { mutex }) = self.globals.get(shared) else {
                     return Err(invalid("no keyed mutex has this global handle"));
                 };
-                let opened = self.keyed_mutexes.open(cx, self.from, None, (mutex, runtime_data_bytes))?;
-                let (open, runtime_data) = opened;
-                let mutex = self.name(Object::KeyedMutex(open))?;
-                done(Reply::OpenedKeyedMutex(OpenedKeyedMutex { mutex, runtime_data }))
+                let open = self.keyed_mutexes.open(cx, self.from, None, (mutex, runtime_data))?;
+                done(Reply::Handle(self.name(Object::KeyedMutex(open))?))
+            }
+            // spec: sync §2.2: the allowed sets have no keyed mutex alone
+            KeyedMutexCall::OpenFromNtHandle { handle } => {
+                let what = self.nt_handles.named(handle)?.what();
+                let reason = format!("an NT handle of {what}: a keyed mutex has none for itself alone");
+                Err(refuse(NtStatus::OBJECT_TYPE_MISMATCH, Blame::Caller, reason))
             }
             KeyedMutexCall::Destroy { mutex } => {
                 let open = self.keyed_mutex(mutex)?;
@@ -68,16 +70,16 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         (index, device): (u32, u64),
         with: Option<(u64, u64)>,
-    ) -> (Vec<Object>, Vec<u8>) {
-        let Some((mutex, sync_object)) = with else { return (Vec::new(), Vec::new()) };
-        let room = (mutex, self.keyed_mutexes.data_bytes(mutex));
-        let opened = self.keyed_mutexes.open(cx, self.from, Some((index, device)), room);
-        let (open, data) = opened.expect("there is room for all of its data");
+        keyed_mutex_data: Vec<u8>,
+    ) -> Vec<Object> {
+        let Some((mutex, sync_object)) = with else { return Vec::new() };
+        let opened = self.keyed_mutexes.open(cx, self.from, Some((index, device)), (mutex, keyed_mutex_data));
+        let open = opened.expect("the data were checked");
         let all = (sync_object, SyncObjectAccess::ALL_ACCESS);
         let adapter = &mut self.adapters[index as usize];
         let sync = adapter.open_named_sync_object(cx, (self.from, Some(device)), all, OpenSyncObjectRequest::default());
         let sync = sync.expect("the set gives every access");
-        (vec![Object::KeyedMutex(open), Object::Legacy(index, sync)], data)
+        vec![Object::KeyedMutex(open), Object::Legacy(index, sync)]
     }
 
     /// Takes back what has no handle.

@@ -54,6 +54,9 @@ impl Turn<'_> {
             }
             PacketCall::Render { context, command, allocation_list, patch_location_list, private_data } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
+                if self.adapters[index as usize].packet_contexts[number].null_rendering {
+                    return done(Reply::Queued(self.adapters[index as usize].submit_null(cx, number)?));
+                }
                 let room = self.adapters[index as usize].packet_contexts[number].info.allocation_list_entries;
                 if allocation_list.len() > room as usize {
                     return Err(invalid(format!("an allocation list of {}; at most {room}", allocation_list.len())));
@@ -61,6 +64,11 @@ impl Turn<'_> {
                 let entries = self.list_entries(index, device, &allocation_list)?;
                 let what = Submission::Render { command, places: patch_location_list, private_data };
                 self.adapters[index as usize].submit_listed(cx, self.token, number, entries, what)
+            }
+            PacketCall::SubmitNull { context, written_primaries } => {
+                let (index, number, device) = self.live_packet_context(context, touched)?;
+                self.primaries(index, device, &written_primaries)?;
+                done(Reply::Queued(self.adapters[index as usize].submit_null(cx, number)?))
             }
             PacketCall::Present { context, source, destination } => {
                 // spec: sync §3.17, presentation stays on packets that the kernel submits
@@ -82,6 +90,9 @@ impl Turn<'_> {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let primaries = self.primaries(index, device, &written_primaries)?;
                 let adapter = &mut self.adapters[index as usize];
+                if adapter.packet_contexts[number].null_rendering {
+                    return done(Reply::Queued(adapter.submit_null(cx, number)?));
+                }
                 done(Reply::Queued(adapter.submit_virtual(
                     cx,
                     number,

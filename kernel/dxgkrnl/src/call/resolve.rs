@@ -93,7 +93,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn section(&self, handle: RawHandle) -> Result<u64, Refusal> {
-        match self.process.handles.get(handle) {
+        match self.process.system_handles.get(handle) {
             Some(Object::Section(number)) => Ok(*number),
             _ => Err(wrong_handle("section", handle)),
         }

@@ -30,6 +30,18 @@ impl Turn<'_> {
             Call::OpenNtHandleFromName { name, access, sync_object } => {
                 self.open_by_name(cx, &name, access, sync_object)
             }
+            Call::TakeNtHandle { handle } => {
+                let (object, name) = self.nt_handles.handed_over(handle)?;
+                self.name_again(object)?;
+                let taken = match name {
+                    Some(name) => self.nt_handles.share_as(self.from, object, &name),
+                    None => self.nt_handles.share(self.from, object, None),
+                };
+                if taken.is_err() {
+                    self.unname(cx, object);
+                }
+                done(Reply::NtHandle(taken?))
+            }
             Call::CloseNtHandle { handle } => {
                 let gone = self.nt_handles.close(self.from, handle)?;
                 self.unname(cx, gone);
@@ -183,6 +195,7 @@ impl Turn<'_> {
             }
             _ => {
                 let (adapter, body) = self.shareable_resource(handle, touched)?;
+                self.adapters[adapter as usize].name_resource(body);
                 Shared::Resource { adapter, body }
             }
         })
@@ -192,7 +205,7 @@ impl Turn<'_> {
         let (adapter, number) = self.any_resource(handle)?;
         let device = self.adapters[adapter as usize].resources[number].device;
         self.alive(adapter, device, touched)?;
-        Ok((adapter, self.adapters[adapter as usize].share_resource(number)?))
+        Ok((adapter, self.adapters[adapter as usize].may_share_resource(number)?))
     }
 
     /// A resource, its keyed mutex and its synchronization object have one name more, which they have together. Whoever opens it may do
@@ -214,7 +227,10 @@ impl Turn<'_> {
         };
         self.keyed_mutexes.name(keyed_mutex)?;
         match self.adapters[adapter as usize].share_sync_object(open, SyncObjectAccess::ALL_ACCESS) {
-            Ok(sync_object) => Ok(Shared::ResourceSet { adapter, body, keyed_mutex, sync_object }),
+            Ok(sync_object) => {
+                self.adapters[adapter as usize].name_resource(body);
+                Ok(Shared::ResourceSet { adapter, body, keyed_mutex, sync_object })
+            }
             Err(refusal) => {
                 self.keyed_mutexes.take_name_back(keyed_mutex);
                 Err(refusal)
@@ -266,13 +282,15 @@ type Named<'a> = (&'a mut [Adapter], &'a mut CrossFences, &'a mut KeyedMutexes);
 /// A name of this object has gone.
 pub fn unname((adapters, cross_fences, keyed_mutexes): Named<'_>, cx: &mut Cx<'_>, object: Shared) {
     match object {
-        Shared::ResourceSet { adapter, keyed_mutex, sync_object, .. } => {
+        Shared::Resource { adapter, body } => adapters[adapter as usize].unname_resource(cx, body),
+        Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } => {
+            adapters[adapter as usize].unname_resource(cx, body);
             keyed_mutexes.unname(cx, keyed_mutex);
             adapters[adapter as usize].unname_sync_object(cx, sync_object);
         }
         Shared::Fence { adapter, fence, .. } => adapters[adapter as usize].unname_fence(cx, fence),
         Shared::CrossFence { fence, .. } => cross_fences.unname(adapters, cx, fence),
         Shared::SyncObject { adapter, object, .. } => adapters[adapter as usize].unname_sync_object(cx, object),
-        _ => {}
+        Shared::Process { .. } | Shared::Ended => {}
     }
 }

@@ -5,7 +5,7 @@ use gpu_fence::LegacyKind;
 use kmt_calls::{
     FenceFlags, FencePrivateData, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest,
 };
-use wddm_types::{RawHandle, VidPnTargetId};
+use wddm_types::{NtStatus, RawHandle, VidPnTargetId};
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
@@ -77,7 +77,10 @@ impl Turn<'_> {
             }
             SyncCall::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags } => {
                 let (index, device) = self.live_device(device, touched)?;
-                let points = self.points(index, &points, PointUse::CpuWait)?;
+                let points = match self.points(index, &points, PointUse::CpuWait) {
+                    Ok(points) => points,
+                    Err(refusal) => return Err(self.refused_wait(index, async_event, refusal)),
+                };
                 let event = self.some_event(async_event)?;
                 self.adapters[index as usize].wait_from_cpu(cx, self.token, device, &points, event, flags)
             }
@@ -247,6 +250,17 @@ impl Turn<'_> {
 
     /// `hAsyncEvent`: none, or one that there is.
     // spec: sync §5
+    /// A wait that `NoWait` forbids sets its event all the same, so that a thread which sleeps for it goes on; no fence changes.
+    // spec: sync §2.4
+    fn refused_wait(&mut self, index: u32, event: RawHandle, refusal: Refusal) -> Refusal {
+        if refusal.status == NtStatus::ACCESS_DENIED
+            && let Ok(Some(event)) = self.some_event(event)
+        {
+            self.adapters[index as usize].set_events.push(event);
+        }
+        refusal
+    }
+
     pub(super) fn some_event(&mut self, handle: RawHandle) -> Result<Option<EventName>, Refusal> {
         if handle == RawHandle::NONE {
             return Ok(None);

@@ -107,12 +107,12 @@ impl Adapter {
     }
 
     /// Modes that are not waited for any more. Answers with who has.
-    pub(super) fn forget_coming(&mut self, gone: impl Fn(&Coming) -> bool) -> Vec<Token> {
+    pub(super) fn forget_coming(&mut self, gone: impl Fn(&Coming) -> bool) -> Vec<(Token, u64)> {
         let (gone, kept) = std::mem::take(&mut self.displays.coming).into_iter().partition::<Vec<_>, _>(gone);
         self.displays.coming = kept.into();
         let forget = |mut coming: Coming| {
             self.unpin_one(&mut coming);
-            coming.token
+            (coming.token, coming.device)
         };
         gone.into_iter().map(forget).collect()
     }

@@ -2,14 +2,14 @@
 
 use ddi::{Display, KmdAllocation, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface};
 use events::Event;
-use kmt_calls::{Refusal, Reply};
+use kmt_calls::{PresentState, Refusal, Reply};
 use vidmm::AllocationId;
 use wddm_types::{Blame, NtStatus, SegmentId, VidPnSourceId};
 
 use super::{INTERVAL_MAX, QUEUED_LIMIT_MAX};
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::refusal::{access_denied, from_driver, invalid, no_memory, not_supported, refuse, removed};
+use crate::refusal::{access_denied, from_driver, invalid, no_memory, not_supported, refuse};
 
 /// What a source is to show.
 pub(super) struct Mode {
@@ -40,6 +40,30 @@ impl Adapter {
             }
         }
         Ok(())
+    }
+
+    /// `D3DKMTGetDeviceState` of presents.
+    pub fn present_state(&self, device: u64, source: VidPnSourceId) -> PresentState {
+        let known = self.displays.devices.get(&device);
+        PresentState {
+            shown: self.statistics.shown_on(source),
+            limit_reached: known.is_some_and(|known| known.queued >= known.limit),
+        }
+    }
+
+    /// `D3DKMTCheckVidPnExclusiveOwnership`: a source that a device owns shows what that device presents, and nothing else.
+    ///
+    /// # Errors
+    /// `GRAPHICS_PRESENT_OCCLUDED`; `INVALID_PARAMETER` when there is no such source.
+    pub fn check_exclusive_ownership(&self, source: VidPnSourceId) -> Result<(), Refusal> {
+        let source = self.source(source)?;
+        match self.displays.sources[source].owner {
+            None => Ok(()),
+            Some(_) => {
+                let reason = format!("a device owns source {source}");
+                Err(refuse(NtStatus::GRAPHICS_PRESENT_OCCLUDED, Blame::Caller, reason))
+            }
+        }
     }
 
     /// `D3DKMTSetQueuedLimit`.
@@ -209,13 +233,13 @@ impl Adapter {
             Vec::into_iter(gone)
         });
         let mut answered: Vec<_> = waiting.collect();
-        answered.extend(self.forget_coming(|coming| lost(coming.device)).into_iter().map(|token| (token, 0)));
+        answered.extend(self.forget_coming(|coming| lost(coming.device)));
         let blocked = std::mem::take(&mut self.displays.blocked).into_iter();
         let (gone, kept) = blocked.partition::<Vec<_>, _>(|(_, of)| lost(*of));
         self.displays.blocked = kept.into();
         answered.extend(gone);
-        for (token, _) in answered {
-            let result: Result<Reply, Refusal> = Err(removed("the device was lost while the call waited"));
+        for (token, of) in answered {
+            let result: Result<Reply, Refusal> = Err(self.lost_meanwhile(of));
             cx.effects.push(Effect::Answer { token, result });
         }
     }
@@ -238,7 +262,7 @@ impl Adapter {
 
     /// The last device that had an allocation has destroyed it: a display that shows it, or is about to, goes black.
     pub fn displays_lose(&mut self, cx: &mut Cx<'_>, id: AllocationId) {
-        for token in self.forget_coming(|coming| coming.id == id) {
+        for (token, _) in self.forget_coming(|coming| coming.id == id) {
             let result = Err(invalid("the primary was destroyed on its way to the display"));
             cx.effects.push(Effect::Answer { token, result });
         }

@@ -72,7 +72,6 @@ impl Adapter {
         };
         flags::check(object, flags)?;
         let id = self.legacy.create(kind).map_err(|error| match error {
-            LegacyError::NoCount => invalid("a semaphore whose MaxCount is 0 lets nobody pass"),
             LegacyError::InitialAboveMax => invalid("InitialCount is above MaxCount"),
         })?;
         Ok(self.add_sync_object(cx, device, (object, flags), SyncPart::Waited(id)))

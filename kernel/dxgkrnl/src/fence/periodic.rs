@@ -7,7 +7,7 @@
 //! The driver is asked for a notification as long as the fence is there; the kernel signals. A display that is off has no blanks,
 //! and its fences stand still.
 
-use ddi::{FenceType, KmdNotification, NotificationId};
+use ddi::{DdiVersion, FenceType, KmdNotification, NotificationId};
 use kmt_calls::{FenceFlags, FencePrivateData, Refusal, SyncObjectAccess};
 use wddm_types::VidPnTargetId;
 
@@ -37,6 +37,13 @@ impl Adapter {
         engine_affinity: u32,
         common: Option<CommonWord>,
     ) -> Result<u64, Refusal> {
+        // spec: sync §1.1, sync §2.2
+        let version = self.reported.ddi_version;
+        if version < DdiVersion::WDDM_2_2 {
+            return Err(invalid(format!(
+                "periodic monitored fences need a driver of WDDM 2.2; this one is of {version}"
+            )));
+        }
         flags::check(ObjectType::PeriodicMonitoredFence, flags)?;
         check_affinity(engine_affinity)?;
         if flags.contains(FenceFlags::NO_WAIT) {

@@ -57,6 +57,24 @@ impl Machine {
         ensure(lost.is_none(), "sync objects", || format!("the machine does not know {lost:?}"))
     }
 
+    /// A resource counts the NT handles that name it, and is there as long as one does.
+    // spec: sync §2.2, memory §2.7
+    pub(super) fn check_named_resources(&self) -> Checked {
+        let mut named: BTreeMap<(u32, u64), u32> = BTreeMap::new();
+        for (_, handle) in self.nt_handles.iter() {
+            if let Shared::Resource { adapter, body } | Shared::ResourceSet { adapter, body, .. } = handle.object {
+                *named.entry((adapter, body)).or_default() += 1;
+            }
+        }
+        for adapter in &self.adapters {
+            for (number, body) in adapter.resource_bodies.iter() {
+                let names = named.remove(&(adapter.index.0, number)).unwrap_or_default();
+                ensure(names == body.names, "names", || format!("resource {number} has {names} names: {body:?}"))?;
+            }
+        }
+        ensure(named.is_empty(), "names", || format!("NT handles name resources that there are not: {named:?}"))
+    }
+
     /// A name is there as long as an NT handle has it, and they count it rightly.
     // spec: sync §2.2
     pub(super) fn check_names(&self) -> Checked {

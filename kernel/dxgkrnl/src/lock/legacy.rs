@@ -15,7 +15,7 @@ use super::from_lock;
 use super::rename::Renamed;
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::refusal::{invalid, refuse, removed};
+use crate::refusal::{invalid, refuse};
 
 /// A lock as it was asked for and checked.
 pub struct LegacyRequest {
@@ -142,7 +142,7 @@ impl Adapter {
         let token = request.token;
         let active = |device: &crate::object::Device| device.state == DeviceState::Active;
         let answer = if self.stopped.is_some() || !self.devices.get(request.device).is_some_and(active) {
-            Err(removed("the device was lost while the call waited"))
+            Err(self.lost_meanwhile(request.device))
         } else if self.allocations.get(request.number).is_none() {
             Err(invalid("the allocation was destroyed while its lock waited"))
         } else if request.discard.is_some() && self.is_renamed(request.number) {

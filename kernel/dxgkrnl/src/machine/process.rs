@@ -7,7 +7,7 @@ use wddm_types::ProcessId;
 use super::{Cx, Machine};
 use crate::nt_handle::Shared;
 use crate::object::{CLASS_MAX, Process, Terms};
-use crate::quota::Admission;
+use crate::quota::{Admission, Kind};
 use crate::refusal::invalid;
 
 impl Machine {
@@ -57,9 +57,11 @@ impl Machine {
     /// machine's from now on, until [`Machine::close_kept_nt_handle`].
     ///
     /// # Errors
-    /// `INVALID_HANDLE` when the process has no such NT handle; `INVALID_PARAMETER` when it is of a process.
+    /// `INVALID_HANDLE` when the process has no such NT handle; `INVALID_PARAMETER` when it is of a process; `NO_MEMORY` when the process,
+    /// or its account, may have no more descriptors.
     // spec: sync §2.2
     pub fn keep_nt_handle(&mut self, process: ProcessId, handle: u64) -> Result<(), Refusal> {
+        self.room_of(process, &[Kind::MemoryFiles]).take(Kind::MemoryFiles, 1)?;
         self.nt_handles.keep(process, handle)
     }
 

@@ -2,7 +2,7 @@
 
 use ddi::DmaFault;
 use events::Event;
-use kmt_calls::DeviceState;
+use kmt_calls::{DeviceFault, DeviceState};
 use wddm_types::{NodeId, ProcessId};
 
 use super::watch::suspension_name;
@@ -116,7 +116,8 @@ impl Adapter {
         };
         let (device, addresses) = (self.packet_contexts[context].device, self.packet_contexts[context].addresses);
         let state = if addresses { DeviceState::ErrorDmaPageFault } else { DeviceState::ErrorDmaFault };
-        let what = if fault.invalid_instruction { "an invalid command" } else { "an address without memory" };
-        self.fail_device(cx, device, state, format!("context {context}: {what} at {:#x}", fault.virtual_address));
+        let DmaFault { virtual_address: address, write, invalid_instruction, .. } = fault;
+        let fault = DeviceFault { address, write, invalid_instruction };
+        self.fail_faulted_device(cx, device, (state, format!("context {context}")), fault);
     }
 }

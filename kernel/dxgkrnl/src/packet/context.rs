@@ -15,6 +15,9 @@ use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::refusal::{from_driver, invalid, not_supported, refuse};
 
+/// The bit of the only engine of a node, as drivers are told it.
+// spec: memory §7.1: 1 << engine
+const ENGINE_0: u32 = 1;
 /// Most bytes that a driver may want for a DMA buffer.
 const DMA_BUFFER_BYTES_MAX: u32 = 16 << 20;
 /// Most entries that a driver may want in a list.
@@ -42,7 +45,7 @@ impl Adapter {
             device: self.devices[device].kmd,
             context: OsContext(number),
             node,
-            engine_affinity,
+            engine_affinity: ENGINE_0,
             flags: kmd_flags,
             private_data,
         };
@@ -101,6 +104,7 @@ impl Adapter {
             priority: Default::default(),
             awaits: Vec::new(),
             no_timeout: flags.contains(ContextFlags::DISABLE_GPU_TIMEOUT),
+            null_rendering: flags.contains(ContextFlags::NULL_RENDERING),
             progress,
             last_submitted: 0,
             portions,
@@ -133,13 +137,17 @@ impl Adapter {
         if addresses && !metadata.gpu_mmu_supported && !self.uses_cpu_addresses() {
             return Err(invalid("the node has no GPU virtual addresses: its contexts are patched"));
         }
-        if engine_affinity != 1 {
-            return Err(invalid(format!("engine affinity {engine_affinity:#x}: a node here has engine 0 only")));
+        // The bit of engine 0, or none: programs pass either for the only engine of a node.
+        if engine_affinity > 1 {
+            return Err(invalid(format!(
+                "EngineAffinity {engine_affinity:#x}: a node here has engine 0 only (0 or 1)"
+            )));
         }
         if flags.contains(ContextFlags::HW_QUEUE_SUPPORTED) {
             return Err(not_supported("a context with hardware queues is made by CreateHwContext"));
         }
-        if !ContextFlags::DISABLE_GPU_TIMEOUT.contains(flags) {
+        // spec: sync §2.5
+        if !(ContextFlags::DISABLE_GPU_TIMEOUT | ContextFlags::NULL_RENDERING).contains(flags) {
             return Err(invalid(format!("context flags {:#x} are reserved or not for user mode", flags.bits())));
         }
         Ok(())

@@ -2,8 +2,8 @@
 //! semaphores, signal objects, set an event. Waits for fences, and signals of fences alone, are packets of the scheduler.
 //!
 //! A signal that several contexts broadcast is a part in the queue of each; who brings the last part signals. A context
-//! that goes, or is lost, takes its part with it: then the signal never comes, as if its own had been dropped. Hardware queues
-//! that signal together have such parts, too (`queue`); nothing else here is theirs.
+//! that goes, or is lost, takes its part with it: then the signal never comes, as if its own had been dropped, and the event of the call is
+//! set nevertheless: nothing else ever would. Hardware queues that signal together have such parts, too (`queue`); nothing else here is theirs.
 
 use std::collections::BTreeMap;
 
@@ -43,6 +43,8 @@ enum Step {
     Part(u64),
     /// A flip, when what is before it is done.
     Flip(Flip),
+    /// Commands that are not processed: they are over when what is before them is.
+    Nothing,
     /// What the next command of a hardware queue writes: it waits while a display shows it.
     Writes(Vec<AllocationId>),
 }
@@ -116,6 +118,21 @@ impl Adapter {
         }
         self.pump_packets(cx);
         Ok(())
+    }
+
+    /// A submission with NullRendering. Answers with how many the context has queued.
+    // spec: sync §2.5
+    pub fn submit_null(&mut self, cx: &mut Cx<'_>, context: u64) -> Result<u32, Refusal> {
+        let queue = self.packet_contexts[context].vidsch;
+        self.vidsch.may_submit(queue, 1).map_err(refused)?;
+        let number = self.software.number();
+        self.software.steps.insert(number, Step::Nothing);
+        self.submit_software(queue, number, SoftwareTurn::Completed);
+        self.pump_packets(cx);
+        let known = &self.packet_contexts[context];
+        let unfinished = known.last_submitted.saturating_sub(self.current_value(known.progress));
+        // CAST: the scheduler's limit is far below 2^32.
+        Ok(unfinished as u32 + u32::from(self.software.steps.contains_key(&number)))
     }
 
     /// `D3DKMTSignalSynchronizationObjectFromGpu` and its relatives: when all these contexts have come so far.
@@ -198,6 +215,7 @@ impl Adapter {
                 self.part_is_over(cx, broadcast, false);
             }
             Step::Flip(flip) => self.flip_complete(cx, flip),
+            Step::Nothing => {}
             Step::Writes(_) => unreachable!("packets have lists of what they write"),
         }
     }
@@ -239,6 +257,7 @@ impl Adapter {
             }
             Step::Flip(flip) => self.flip_complete(cx, flip),
             Step::Take { .. } => unreachable!("a hardware queue takes no objects"),
+            Step::Nothing => unreachable!("a hardware queue has no commands that are not processed"),
         }
     }
 
@@ -251,6 +270,9 @@ impl Adapter {
         }
         let Broadcast { signal, lost, .. } = self.software.broadcasts.remove(&number).expect("just seen");
         if lost {
+            // No other call sets it: a thread that waits for it would sleep for ever.
+            // spec: sync §2.4 (EnqueueCpuEvent)
+            self.set_events.extend(signal.event);
             cx.emit(
                 self.index,
                 Event::SignalDropped { fences: signal.points.len() as u32, objects: signal.objects.len() as u32 },
@@ -292,7 +314,7 @@ impl Adapter {
                     self.part_is_over(cx, broadcast, true);
                 }
                 Some(Step::Flip(flip)) => self.drop_flip(cx, flip),
-                Some(Step::Take { .. } | Step::Writes(_)) | None => {}
+                Some(Step::Take { .. } | Step::Nothing | Step::Writes(_)) | None => {}
             }
         }
     }

@@ -24,7 +24,7 @@ use super::render::check_private_data;
 use super::{Binding, Bound, ListEntry, Work};
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::refusal::{invalid, no_memory, refuse, removed};
+use crate::refusal::{invalid, no_memory, refuse};
 
 /// A part of a DMA buffer that is handed over by itself.
 pub(super) struct Portion {
@@ -166,7 +166,7 @@ impl Adapter {
                     self.queue_listed(cx, waiting.context, &waiting.entries, &waiting.what).map(Reply::Queued)
                 }
                 Some(_) if !lost => Err(invalid("an allocation was destroyed while the buffer that names it waited")),
-                _ => Err(removed("the device was lost while the call waited")),
+                _ => Err(self.lost_meanwhile(waiting.device)),
             };
             let queued = result.is_ok();
             cx.effects.push(Effect::Answer { token: waiting.token, result });

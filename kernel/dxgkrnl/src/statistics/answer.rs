@@ -27,6 +27,7 @@ impl Adapter {
             nodes: self.node_statistics(),
             segments: self.segment_statistics(&tally),
             sources: self.source_statistics(),
+            left: self.statistics.left.iter().copied().collect(),
             processes: self.processes.iter().map(|(id, known)| self.of_process(*id, known, &tally)).collect(),
         }
     }

@@ -21,7 +21,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
             let walks = known.suspended.is_some() || self.tables_resident(known.space);
             ensure(walks, "lists", || format!("{device:?} runs while its page tables are away"))?;
             for &id in &known.owned {
-                let live = self.allocations.get(id).is_some_and(|allocation| allocation.owner == device);
+                let live = self.allocations.get(id).is_some_and(|allocation| allocation.owner == Some(device));
                 ensure(live, "lists", || format!("{device:?} owns {id:?}, which knows another owner"))?;
             }
             for (&id, &count) in &known.counts {
@@ -39,7 +39,9 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
             ensure(sum == Some(allocation.count), "lists", || {
                 format!("{id:?} counts {}, its holders {sum:?}", allocation.count)
             })?;
-            let owned = self.devices.get(allocation.owner).is_some_and(|owner| owner.owned.contains(&id));
+            let owned = |owner| self.devices.get(owner).is_some_and(|owner| owner.owned.contains(&id));
+            let owned =
+                allocation.owner.is_none_or(owned) && (allocation.owner.is_some() || allocation.holders.is_empty());
             ensure(owned, "lists", || format!("{id:?} is not owned by its owner"))?;
             let over = allocation.doomed.is_none() || allocation.count == 0 && allocation.locks.count == 0;
             ensure(over, "lists", || format!("{id:?} is destroyed and still listed or locked"))?;

@@ -140,7 +140,8 @@ impl<F: Copy + Eq> VidMm<F> {
         if !self.is_marked(id) || !away || allocation.backing_linear || allocation.locks.count > 0 {
             return Ok(None);
         }
-        let claim = Claim { device: allocation.owner, takes: Takes::Ranked, limit: Limit::None, for_holders: false };
+        let device = allocation.owner.expect("what is locked is some device's");
+        let claim = Claim { device, takes: Takes::Ranked, limit: Limit::None, for_holders: false };
         let plan = self.plan(claim, &[id]).map_err(|_| LockError::CantLock)?;
         let mut batch = Batch::new(self.serial + 1);
         self.carry_out(plan, Cause::Lock, &mut batch);

@@ -114,7 +114,7 @@ fn a_shared_allocation_has_an_address_in_each_process_with_its_own_rights() {
     let work = world.mm.evict(first, &[a], NOW, &[]).expect("counted");
     world.run(work);
     assert_eq!(world.shown(1, there, 4), world.backing(a, false), "one list is enough to keep it");
-    let work = world.mm.leave_allocation(a, second, first, true);
+    let work = world.mm.leave_allocation(a, second, Some(first), true);
     world.run(work);
     assert_eq!(world.shown(1, there, 4), [None; 4]);
     assert_eq!(world.mm.cpu_address(space, a), None, "its last binding took the address with it");

@@ -313,7 +313,7 @@ fn who_closes_what_it_offered_keeps_no_offer_waiting() {
     // spec: memory §5.9, memory §2.7
     let (mut mm, [a, b], [used, _, _]) = stands_still_with_work();
     mm.offer(a, &[used], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[point(1, 9)]).expect("not offered");
-    let _ = mm.leave_allocation(used, a, b, true);
+    let _ = mm.leave_allocation(used, a, Some(b), true);
     assert_eq!(mm.check_invariants(&[]), Ok(()));
     let rest = mm.allocate_scattered(mm.free_system_pages().0).expect("free pages");
     let _ = mm.create_allocation(b, info(4, &[APERTURE])).expect("its backing store is given up");

@@ -278,7 +278,7 @@ fn who_leaves_a_shared_allocation_takes_counts_and_addresses_along() {
         mm.map_gpu_va(space, request).expect("addresses");
     }
     let mapped = |mm: &Mm, space| mm.allocations[shared].mappings.iter().filter(|(of, _)| *of == space).count();
-    mm.leave_allocation(shared, first, second, true);
+    mm.leave_allocation(shared, first, Some(second), true);
     assert_eq!((mm.count(first, shared), mm.count(second, shared)), (0, 1));
     assert_eq!((mapped(&mm, space), mapped(&mm, other_space)), (0, 1));
     assert!(mm.is_resident(shared), "the other's list holds it");

@@ -235,7 +235,7 @@ fn what_was_begun_is_finished_although_its_first_portion_lies_in_the_way() {
     let sizes = [(other, 26), (device, 33), (device, 19), (other, 23), (device, 14), (device, 6)];
     let [_, large, small, .., gone, lazy] = sizes.map(|(owner, pages)| (owner, physical(owner, pages)));
     let [second, first] = [27, 37].map(|pages| physical(device, pages));
-    for (owner, id) in mm.allocations.iter().map(|(id, known)| (known.owner, id)).take(6).collect::<Vec<_>>() {
+    for (owner, id) in mm.allocations.iter().map(|(id, known)| (known.owner.unwrap(), id)).take(6).collect::<Vec<_>>() {
         mm.make_resident(owner, &[id]).expect("one behind the other");
     }
     let flags = |only_if_necessary| crate::EvictFlags { only_if_necessary, not_written_to: false };

@@ -25,6 +25,7 @@ pub fn adapter() -> AdapterStatistics {
         resident_bytes: resident * MIB,
     };
     AdapterStatistics {
+        left: Vec::new(),
         now_ns: 1_000_000_000_000,
         adapter: Luid(7),
         name: "discrete-4k".to_owned(),

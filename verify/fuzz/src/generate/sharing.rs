@@ -41,7 +41,10 @@ impl Generator<'_> {
                 Call::ShareObjects { objects: vec![self.handle(Kind::SyncObject)], access, name: self.object_name() }
             }
             15 => Call::Sync(SyncCall::DestroySynchronizationObject { fence: self.handle(Kind::SyncObject) }),
-            0..3 => Call::OpenResource { device, share },
+            0..3 => {
+                let keyed_mutex_data = vec![0xa5; if self.dice.chance(20) { self.dice.below(4) as usize } else { 0 }];
+                Call::OpenResource { device, share, keyed_mutex_data }
+            }
             3 | 4 => Call::QueryResourceInfo { device, share },
             5 => Call::ShareObjects {
                 objects: vec![self.handle(Kind::Resource)],
@@ -76,6 +79,8 @@ impl Generator<'_> {
                 let access = if self.dice.odd() { self.dice.flags32(u32::MAX) } else { 0x1000_0000 };
                 Call::OpenNtHandleFromName { name, access, sync_object }
             }
+            _ if self.dice.chance(30) => Call::TakeNtHandle { handle: nt },
+            _ if self.dice.chance(5) => Call::KeyedMutex(KeyedMutexCall::OpenFromNtHandle { handle: nt }),
             _ => Call::CloseNtHandle { handle: nt },
         }
     }
@@ -105,7 +110,7 @@ impl Generator<'_> {
             }
             2 | 3 => {
                 let shared = self.handle(Kind::GlobalShare);
-                KeyedMutexCall::Open { shared, runtime_data_bytes: data_bytes }
+                KeyedMutexCall::Open { shared, runtime_data }
             }
             4 => KeyedMutexCall::Destroy { mutex },
             5..8 => {

@@ -123,12 +123,12 @@ impl Generator<'_> {
                 let (commands, command_bytes) = self.buffer();
                 let odd = self.dice.odd();
                 let written_primaries = if odd { self.known.list(self.dice, Kind::Allocation, 3) } else { Vec::new() };
-                Call::Packet(PacketCall::SubmitCommand {
-                    context,
-                    commands,
-                    command_bytes,
-                    written_primaries,
-                    private_data: self.private_data(),
+                let private_data = self.private_data();
+                Call::Packet(match self.dice.chance(10) {
+                    true => PacketCall::SubmitNull { context, written_primaries },
+                    false => {
+                        PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries, private_data }
+                    }
                 })
             }
             13 => Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { context, points: self.gpu_points() }),

@@ -20,6 +20,7 @@ impl Known {
                 self.learn(Kind::SyncObject, made.object, on);
                 self.learn(Kind::GlobalShare, made.global_share, on);
             }
+            (Call::KeyedMutex(_), Reply::Handle(handle)) => self.learn(Kind::KeyedMutex, *handle, on),
             (Call::Sync(_), Reply::Handle(handle)) => self.learn(Kind::SyncObject, *handle, on),
             (_, Reply::Handle(handle)) => self.learn(Kind::Registration, *handle, on),
             (_, Reply::Context(made)) => self.learn(Kind::ListContext, made.context, on),
@@ -42,7 +43,6 @@ impl Known {
                 self.learn(Kind::KeyedMutex, made.mutex, on);
                 self.learn(Kind::GlobalShare, made.global_share, on);
             }
-            (_, Reply::OpenedKeyedMutex(made)) => self.learn(Kind::KeyedMutex, made.mutex, on),
             (_, Reply::Section(made)) => self.learn(Kind::Section, made.section, on),
             (_, Reply::NtHandle(handle)) => self.nt_handles.push(*handle),
             (_, Reply::PagingQueue(made)) => {

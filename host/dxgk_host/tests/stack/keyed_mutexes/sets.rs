@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dxgk_host::{AccountId, Admission, Host, ProcessLink, Quota};
 use kmt_calls::{
-    Call, CreateAllocationFlags, FenceFlags, KeyedMutexFlags, OpenedResource, Reply, ResourceRequest, ShareName,
-    SyncCall, SyncObjectAccess, SyncObjectKind, SyncObjectRequest,
+    AllocationTarget, Call, CreateAllocationFlags, DestroyFlags, FenceFlags, KeyedMutexFlags, OpenedResource, Reply,
+    ResourceRequest, ShareName, SyncCall, SyncObjectAccess, SyncObjectKind, SyncObjectRequest,
 };
 use kmt_link::Link;
 use wddm_types::{NtStatus, RawHandle};
@@ -68,14 +68,22 @@ impl Set {
     }
 }
 
-fn open_set(process: &Process, device: RawHandle, token: u64) -> OpenedResource {
-    let share = ShareName::NtHandle(token);
-    let info = process.link.call(Call::QueryResourceInfo { device, share });
-    assert!(matches!(&info, Ok(Reply::ResourceInfo(info)) if info.keyed_mutex_data_bytes == 4), "{info:?}");
-    match process.link.call(Call::OpenResource { device, share }) {
-        Ok(Reply::OpenedResource(opened)) => opened,
-        other => panic!("{other:?}"),
+fn open_set_with(
+    process: &Process,
+    device: RawHandle,
+    token: u64,
+    keyed_mutex_data: &[u8],
+) -> Result<OpenedResource, NtStatus> {
+    let keyed_mutex_data = keyed_mutex_data.to_vec();
+    match process.link.call(Call::OpenResource { device, share: ShareName::NtHandle(token), keyed_mutex_data }) {
+        Ok(Reply::OpenedResource(opened)) => Ok(opened),
+        Ok(other) => panic!("{other:?}"),
+        Err(refusal) => Err(refusal.status),
     }
+}
+
+fn open_set(process: &Process, device: RawHandle, token: u64) -> OpenedResource {
+    open_set_with(process, device, token, b"").expect("its name is there")
 }
 
 // spec: sync §2.2 (allowed sets)
@@ -113,14 +121,18 @@ fn a_mutex_goes_round_with_its_resource_and_a_synchronization_object() {
     set.process.acquire(mutex, 3).unwrap();
     set.process.release(mutex, 4, 11).unwrap();
     let other = Process::new(&host);
-    let opened = open_set(&other, device(&other), token);
-    assert_eq!(opened.keyed_mutex_data, b"data");
+    let theirs = device(&other);
+    assert_eq!(open_set_with(&other, theirs, token, b"other").err(), Some(INVALID), "the mutex has 4 bytes");
+    host.check_invariants().unwrap();
+    let opened = open_set_with(&other, theirs, token, b"same").unwrap();
+    assert_eq!(other.data(opened.keyed_mutex, 4), b"data", "it had some");
+    other.release(opened.keyed_mutex, 4, 11).unwrap();
     assert_eq!(other.acquire(opened.keyed_mutex, 4), Ok(11));
     other.release(opened.keyed_mutex, 5, 12).unwrap();
     other.destroy(opened.keyed_mutex).unwrap();
     let destroy = Call::Sync(SyncCall::DestroySynchronizationObject { fence: opened.sync_object });
     assert_eq!(other.link.call(destroy), Ok(Reply::Done));
-    // The name keeps the mutex with its key; the resource goes with the last who has it.
+    // The name keeps the mutex with its key, and the resource.
     let again = open_set(&other, device(&other), token);
     set.process.destroy(mutex).unwrap();
     other.destroy(again.keyed_mutex).unwrap();
@@ -128,6 +140,15 @@ fn a_mutex_goes_round_with_its_resource_and_a_synchronization_object() {
     let third = open_set(&other, device(&other), token);
     assert_eq!(other.acquire(third.keyed_mutex, 5), Ok(12));
     other.release(third.keyed_mutex, 5, 12).unwrap();
+    let destroy = Call::DestroyAllocation {
+        device: set.device,
+        target: AllocationTarget { resource: set.resource, allocations: Vec::new() },
+        flags: DestroyFlags::empty(),
+    };
+    assert_eq!(set.process.link.call(destroy), Ok(Reply::Done));
+    host.check_invariants().unwrap();
+    let last = device(&other);
+    assert_ne!(open_set(&other, last, token).resource, RawHandle::NONE, "its maker has destroyed it");
     drop(set);
     host.check_invariants().unwrap();
     assert_eq!(other.acquire(third.keyed_mutex, 5), Ok(12), "open, though its name has gone with the process");
@@ -160,12 +181,12 @@ fn keyed_mutexes_count_as_sync_objects() {
     let limited = Process { host: Arc::clone(&host), link: ProcessLink::admitted(Arc::clone(&host), admission) };
     let (mine, global) = limited.create();
     let again = limited.open(global);
-    assert_eq!(limited.open_with(global, 0), Err(NtStatus::NO_MEMORY));
+    assert_eq!(limited.open_with(global, b""), Err(NtStatus::NO_MEMORY));
     limited.destroy(again).unwrap();
     let set = Set::new(&host, true);
     let token = set.share(&[set.resource, set.mutex, set.sync]).unwrap();
     let device = device(&limited);
-    let opened = Call::OpenResource { device, share: ShareName::NtHandle(token) };
+    let opened = Call::OpenResource { device, share: ShareName::NtHandle(token), keyed_mutex_data: Vec::new() };
     let before = host.state_digest();
     assert_eq!(limited.link.call(opened.clone()).unwrap_err().status, NtStatus::NO_MEMORY, "it brings two");
     assert_eq!(before.differences(&host.state_digest()), Vec::<String>::new());

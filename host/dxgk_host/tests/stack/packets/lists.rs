@@ -114,10 +114,10 @@ fn wrong_contexts_and_flags_are_refused() {
     let retained = kmt_calls::ContextFlags::from_bits_retain;
     let refused = [
         (create(7, 1, flags, vec![]), NtStatus::INVALID_PARAMETER),
-        (create(1, 0, flags, vec![]), NtStatus::INVALID_PARAMETER),
+        (create(1, 2, flags, vec![]), NtStatus::INVALID_PARAMETER),
         (create(1, 3, flags, vec![]), NtStatus::INVALID_PARAMETER),
         (create(1, 1, retained(1 << 9), vec![]), NtStatus::INVALID_PARAMETER),
-        (create(1, 1, retained(1), vec![]), NtStatus::INVALID_PARAMETER),
+        (create(1, 1, retained(1 << 1), vec![]), NtStatus::INVALID_PARAMETER),
         (create(1, 1, retained(1 << 4), vec![]), NtStatus::NOT_SUPPORTED),
         (create(1, 1, flags, vec![1, 2, 3]), NtStatus::INVALID_PARAMETER),
     ];

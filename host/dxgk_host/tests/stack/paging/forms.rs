@@ -351,7 +351,10 @@ fn hardware_that_is_lost_takes_its_memory_along() {
     surfaces.iter().for_each(|surface| arrive(&client, surface).expect("room"));
     // The first real transfer breaks the device.
     let _ = leave(&client, &surfaces[0], EvictFlags::empty());
-    assert_stopped(arrive(&client, &surfaces[0]), "the device is in error: Reset");
+    assert_stopped(
+        arrive(&client, &surfaces[0]),
+        "the device is lost (Reset): the adapter was reset: the paging queue faulted at 0x",
+    );
     assert_eq!(client.gpu.device().state().unwrap(), d3dkmt::DeviceState::Reset, "the adapter goes on without it");
     let seen = said.lock().unwrap();
     // The stream's own buffers lie in the aperture, too.

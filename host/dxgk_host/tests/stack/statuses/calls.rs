@@ -107,7 +107,7 @@ pub fn on_device(device: RawHandle) -> Vec<Call> {
     vec![
         Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
         Call::CreateAllocation { device, allocations: vec![Default::default()], resource: ResourceRequest::default() },
-        Call::OpenResource { device, share: ShareName::Global(RawHandle(1 << 31)) },
+        Call::OpenResource { device, share: ShareName::Global(RawHandle(1 << 31)), keyed_mutex_data: Vec::new() },
         Call::RegisterTrimNotification { adapter: None, device },
         Call::RegisterBudgetChangeNotification { device },
         Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }),

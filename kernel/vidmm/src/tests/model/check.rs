@@ -13,7 +13,7 @@ impl Model {
     pub fn look(&mut self, which: usize, va: GpuVa, offset: u64) {
         self.machine.run(&mut self.mm);
         let id = self.known[which].id;
-        let space = self.mm.devices[self.mm.allocations[id].owner].space;
+        let space = self.mm.devices[self.mm.allocations[id].owner.unwrap()].space;
         let (root, translates) = (self.mm.root(space), self.mm.tables_resident(space));
         let lost = self.mm.offered(id) == Some(true);
         let runs = |(device, &count): (usize, &u64)| count > 0 && !self.mm.is_suspended(self.devices[device]);

@@ -20,7 +20,7 @@ impl Model {
         let allocation = &self.mm.allocations[id];
         let of = |device| self.mm.processes[&self.mm.devices[device].space].priority;
         let listed = self.mm.devices.iter().filter(|(_, device)| device.counts.contains_key(&id));
-        listed.map(|(device, _)| of(device)).max().unwrap_or_else(|| of(allocation.owner))
+        listed.map(|(device, _)| of(device)).max().unwrap_or_else(|| of(allocation.owner.unwrap()))
     }
 
     /// Everything that can be taken, in the order in which it is to go.

@@ -69,7 +69,7 @@ impl Model {
     fn doom(&mut self, which: usize) {
         let Some(which) = self.pick(which) else { return };
         let known = self.known.swap_remove(which);
-        let owner = self.mm.allocations[known.id].owner;
+        let owner = self.mm.allocations[known.id].owner.unwrap();
         let fence = self.devices.iter().position(|device| *device == owner).expect("its device lives");
         self.mm.doom_allocation(known.id, &[point(fence as u8, self.stamp)]);
         self.doomed.push(known.id);

@@ -1,0 +1,90 @@
+//! Answers that programs for Windows expect, each as a C program of `client/d3dkmt_c/tests/answers` that says what it checks: with a kernel in the
+//! program, on adapters of several kinds, and with one that is served.
+
+#[path = "../programs/mod.rs"]
+mod programs;
+mod unchanged;
+
+use programs::{Served, build_from, run, said, said_by};
+
+fn answers(name: &str, environment: &[(&str, &str)]) -> String {
+    said_by("tests/answers", name, environment)
+}
+
+// spec: memory §2.7, sync §2.2
+#[test]
+fn an_nt_handle_keeps_what_it_names() {
+    for profile in ["discrete-4k", "wddm2-packets", "wddm1-banks", "iommu"] {
+        assert_eq!(answers("kept", &[("OPENWDDM_ADAPTER", profile)]), "kept\n", "{profile}");
+    }
+}
+
+// spec: memory §2.7, memory §6.2, memory §9.3, sync §2.2
+#[test]
+fn handles_are_small_and_a_processs_own() {
+    assert_eq!(answers("handles", &[]), "small and its own\n");
+}
+
+// spec: sync §2.4, sync §2.5
+#[test]
+fn contexts_take_what_drivers_pass_and_no_waiter_is_left_asleep() {
+    for profile in ["discrete-4k", "wddm2-packets"] {
+        assert_eq!(answers("work", &[("OPENWDDM_ADAPTER", profile)]), "queued and told\n", "{profile}");
+    }
+}
+
+// spec: memory §4.1, memory §9.2, sync §1.1, sync §2.2, sync §2.10
+#[test]
+fn small_questions_have_the_answers_of_windows() {
+    for (profile, version) in [("discrete-4k", 3200), ("wddm2-packets", 2600), ("wddm1-banks", 1300), ("iommu", 3200)] {
+        let told = answers("questions", &[("OPENWDDM_ADAPTER", profile)]);
+        assert_eq!(told, format!("version {version}\n"), "{profile}");
+    }
+}
+
+// spec: memory §9.2, memory §10.1
+#[test]
+fn what_memory_is_missing_is_said() {
+    assert_eq!(answers("memory", &[]), "said what is missing\n");
+}
+
+/// The state of the device, and every refusal behind the loss.
+// spec: memory §5.8, memory §8.6
+#[test]
+fn a_fault_is_told_by_kind_and_address() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = build_from("tests/answers", folder.path(), "lost", &["-lopenwddm"]);
+    for profile in ["discrete-4k", "wddm2-packets"] {
+        let output = run(&program, &[("OPENWDDM_ADAPTER", profile)]);
+        assert_eq!(said(&output), "told apart\n", "{profile}");
+        let refusals = String::from_utf8_lossy(&output.stderr).into_owned();
+        let removed: Vec<&str> = refusals.lines().filter(|line| line.contains("DEVICE_REMOVED")).collect();
+        // Four devices: the wait, the state of presents, the new context.
+        assert_eq!(removed.len(), 12, "{profile}: {removed:?}");
+        for (nth, line) in removed.iter().enumerate() {
+            let why = ["an invalid command", "a GPU virtual address without memory", "a write that is not allowed"];
+            let why = format!("{} at 0x", why[[0, 1, 1, 2][nth / 3]]);
+            assert!(line.contains(&why), "{profile}: {line}");
+        }
+    }
+}
+
+/// Not a test: the daemon of the one below.
+#[test]
+fn the_daemon() {
+    programs::daemon();
+}
+
+/// The same from a kernel in another process.
+#[test]
+fn a_served_kernel_answers_likewise() {
+    let mut served = Served::start();
+    let there = served.environment();
+    assert_eq!(answers("kept", &there), "kept\n");
+    assert_eq!(answers("handles", &there), "small and its own\n");
+    assert_eq!(answers("work", &there), "queued and told\n");
+    assert_eq!(answers("questions", &there), "version 3200\n");
+    assert_eq!(answers("memory", &there), "said what is missing\n");
+    assert_eq!(answers("lost", &there), "told apart\n");
+    served.end();
+}
