@@ -15,7 +15,10 @@ use crate::fence_interrupts::begin_wait;
 use crate::stubborn::{Whims, host_with, wrapped};
 use crate::world::{MIB, VIRTUAL, client};
 
+/// What a driver says of a packet that is done.
 type Lie = fn(NodeId, u32, &mut dyn Notify);
+/// What it says beside, of nothing.
+type Tale = fn(&mut dyn Notify);
 
 fn done(node: NodeId, fence_id: u32, notify: &mut dyn Notify) {
     notify.interrupt(Interrupt::DmaCompleted { node, fence_id });
@@ -83,7 +86,7 @@ fn a_packet_that_the_node_does_not_have_is_an_invalid_fence_id() {
 #[test]
 fn reports_of_what_there_is_not_end_the_adapter() {
     // spec: sync §2.8, sync §3.10, sync §4.1, memory §5.8
-    let cases: [(&str, fn(&mut dyn Notify)); 5] = [
+    let cases: [(&str, Tale); 5] = [
         ("a fault of queue 0x10000000000 at 0x5000", |notify| {
             let (queue, node, virtual_address) = (KmdQueue(1 << 40), NodeId(0), 0x5000);
             let fault = PageFault { queue, node, virtual_address, write: false, level: 0, invalid_instruction: false };
