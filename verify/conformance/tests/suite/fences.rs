@@ -161,10 +161,10 @@ fn progress_of_a_queue_that_its_process_feeds_wakes_who_sleeps(world: &World) {
         let said = queue_data::monitored_va(&made.private_data).map(GpuVa);
         assert_eq!(said, Some(made.progress.monitored_va), "{flags:?}");
         assert_ne!(said, Some(made.progress.current_va), "{flags:?}");
-        for (wrong, why) in [(vec![0; 16], "none of this driver's"), (vec![0; 5000], "5000 bytes")] {
+        for wrong in [vec![0; 16], vec![0; 5000]] {
             let refusal = call(flags, wrong).expect_err("no question of this driver's");
             assert_eq!(refusal.status, NtStatus::INVALID_PARAMETER);
-            assert!(refusal.reason.contains(why), "{}", refusal.reason);
+            assert!(refusal.reason.contains("none of this driver's"), "{}", refusal.reason);
         }
         client.link.call(Call::Queue(QueueCall::DestroyHwQueue { queue: made.queue })).expect("it goes");
     }

@@ -36,7 +36,7 @@ fn event_of(link: &dyn Link) -> RawHandle {
 fn a_handle_is_of_its_process(world: &World) {
     let (mine, theirs) = (world.connect(), world.connect());
     // One more than the other has, so that the name means nothing there.
-    event_of(&*mine);
+    device_of(&*mine);
     let (_, device) = device_of(&*mine);
     device_of(&*theirs);
     assert_eq!(status(theirs.call(Call::DestroyDevice { device })), NtStatus::INVALID_PARAMETER);
