@@ -131,10 +131,11 @@ fn described(
     if standard.Type != D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP || standard.Flags != 0 {
         return Err(invalid("a standard allocation is over a heap that exists, without flags"));
     }
-    if arguments.PrivateDriverDataSize != 0 {
-        let size = arguments.PrivateDriverDataSize;
+    // Its own size, where programs say how long what stands there is.
+    let said = arguments.PrivateDriverDataSize as usize;
+    if said != 0 && said != size_of::<D3DKMT_CREATESTANDARDALLOCATION>() {
         return Err(invalid(format!(
-            "{size} bytes of private data where the description of a standard allocation stands"
+            "{said} bytes of private data where the description of a standard allocation stands"
         )));
     }
     let size = standard.ExistingHeapData.Size as u64;
