@@ -185,10 +185,12 @@ fn described(
     if standard.Type != D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP || standard.Flags != 0 {
         return Err(invalid("a standard allocation is over a heap that exists, without flags"));
     }
-    // Its place is that of the description, whose size some callers say there.
-    let sizes = [0, size_of::<D3DKMT_CREATESTANDARDALLOCATION>()];
-    if !sizes.contains(&(arguments.PrivateDriverDataSize as usize)) {
-        return Err(invalid("private data of the call where the description of a standard allocation stands"));
+    // Its own size, where programs say how long what stands there is.
+    let said = arguments.PrivateDriverDataSize as usize;
+    if said != 0 && said != size_of::<D3DKMT_CREATESTANDARDALLOCATION>() {
+        return Err(invalid(format!(
+            "{said} bytes of private data where the description of a standard allocation stands"
+        )));
     }
     let size_bytes = standard.ExistingHeapData.Size as u64;
     if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
