@@ -18,6 +18,7 @@
 mod party;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ddi::Miniport;
 use device_port::DevicePort;
@@ -90,6 +91,8 @@ impl World {
         let (names, peers) = *random.pick(&PAIRS);
         let ledgers = [Arc::clone(ledger), Shared::default()];
         let mut setups = Vec::new();
+        // The processes come to be while everything is heard: they wait for their first mappings.
+        let deaf = Arc::new(AtomicBool::new(false));
         for (name, ledger) in names.into_iter().zip(&ledgers) {
             let mut profile = *Profile::named(name).ok_or(("start", format!("no profile {name}")))?;
             profile.driver.peers = peers;
@@ -101,7 +104,8 @@ impl World {
                 Box::new(Watched::new(inner, watched, sabotage, has_packets)) as Box<dyn Miniport>
             }));
             if sabotage == Sabotage::LostInterrupts {
-                setup.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner)) as Arc<dyn DevicePort>));
+                let deaf = Arc::clone(&deaf);
+                setup.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner, deaf)) as Arc<dyn DevicePort>));
             }
             shared(ledger).frames.system_bytes(1024 * MIB);
             setups.push((profile, setup));
@@ -126,6 +130,7 @@ impl World {
             let party = Party::new(&host, &mut common, COMMON, random.draw() << 16);
             parties.push(Some(party.map_err(|place| ("start", format!("process {who}: {place}")))?));
         }
+        deaf.store(true, Ordering::Relaxed);
         Ok(World { host, ledgers, random, parties, common, waits: Vec::new(), calls: 0 })
     }
 

@@ -2,7 +2,7 @@
 //! [`Sabotage`] names what is broken; the drivers' part is done by the watching decorator, the device's part here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -54,16 +54,17 @@ pub enum Sabotage {
     KernelSwapsPackets,
 }
 
-/// A device port that swallows every third fence record.
+/// A device port that swallows every third fence record, once it is deaf.
 pub struct DeafPort {
     inner: Arc<dyn DevicePort>,
+    deaf: Arc<AtomicBool>,
     records: AtomicU64,
 }
 
 impl DeafPort {
     /// Between the driver and this device.
-    pub fn new(inner: Arc<dyn DevicePort>) -> DeafPort {
-        DeafPort { inner, records: AtomicU64::new(0) }
+    pub fn new(inner: Arc<dyn DevicePort>, deaf: Arc<AtomicBool>) -> DeafPort {
+        DeafPort { inner, deaf, records: AtomicU64::new(0) }
     }
 }
 
@@ -72,6 +73,7 @@ impl DevicePort for DeafPort {
         let value = self.inner.read_register(offset);
         let swallowed = offset == register::INTERRUPT_POP
             && value == register::record::FENCE
+            && self.deaf.load(Ordering::Relaxed)
             && self.records.fetch_add(1, Ordering::Relaxed) % 3 == 2;
         if swallowed { self.read_register(offset) } else { value }
     }

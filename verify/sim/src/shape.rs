@@ -266,7 +266,10 @@ pub fn page_table_bytes(seed: u64, kind: Kind, shape: Shape) -> u64 {
     let roots = 4 * shape.table_bytes(shape.root_level());
     let tables = (SCRATCH_PAGES / u64::from(shape.entries(0))).saturating_sub(SCRATCH_PAGES / 512);
     let small = (tables * 3 / 2) << 12;
-    if seed.is_multiple_of(3) || kind == Kind::Sprawling { (1 << 20) + small + roots + (8 << 12) } else { 16 << 20 }
+    // The kernel's own pages lie at the top of each process, far from its other tables.
+    let tops = 4 * (0..shape.root_level()).map(|level| shape.table_bytes(level)).sum::<u64>();
+    let scarce = (1 << 20) + small + roots + tops + (8 << 12);
+    if seed.is_multiple_of(3) || kind == Kind::Sprawling { scarce } else { 16 << 20 }
 }
 
 #[cfg(test)]

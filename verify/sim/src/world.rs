@@ -6,6 +6,7 @@ mod sleep;
 mod waits;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use ddi::Miniport;
 use device_port::DevicePort;
@@ -112,7 +113,8 @@ impl World {
             Box::new(Watched::new(inner, watched, sabotage, kind.has_packets())) as Box<dyn Miniport>
         }));
         if sabotage == Sabotage::LostInterrupts {
-            config.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner)) as Arc<dyn DevicePort>));
+            let deaf = Arc::new(AtomicBool::new(true));
+            config.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner, deaf)) as Arc<dyn DevicePort>));
         }
         // Everything that entries may name lies below this: the kernel's own pages, the backing stores, tables kept there.
         let tables = config.profile.driver.table_homes().bytes_in(TableHome::System, 16 * MIB, 16 * MIB);

@@ -55,7 +55,7 @@ fn fifty_worlds_keep_every_rule() {
 #[test]
 fn a_lost_device_does_not_keep_its_process_from_changing() {
     // spec: memory §4.2, memory §8.6
-    for seed in [1_795_400_176, 1_795_430_184] {
+    for seed in [1_795_400_176, 1_795_430_235] {
         let report = run(seed).unwrap_or_else(|violation| panic!("{violation}"));
         for kind in ["DeviceInError", "ProcessStandsStill"] {
             assert!(report.seen.contains_key(kind), "{kind} in {report}");
@@ -229,7 +229,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0xe3c7_d26b_3a07_368a), (2, 0x01c0_c31d_1fc3_a2f0), (3, 0x0cf3_d42f_f344_ecf1)];
+    let pinned = [(1, 0xbb36_2aae_715e_25f4), (2, 0x2c1c_6dc7_1b52_2259), (3, 0xc1d0_4fd6_1c5b_5808)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");

@@ -25,8 +25,14 @@ pub(crate) fn run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Res
     if let Some(pasid) = process_space::of(root) {
         return platform_run(bus, pasid, va, bytes, access);
     }
+    // A fault names the address as it was given.
+    plain_run(bus, root, bus.shape.plain(va), bytes, write).map_err(|fault| Fault { address: va, ..fault })
+}
+
+/// The same from an address without a repeated sign.
+fn plain_run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Result<Run, Fault> {
+    let access = if write { Access::Write } else { Access::Read };
     let shape = &bus.shape;
-    let va = shape.plain(va);
     let mut lowest = lowest(bus, root, va)?;
     let leaf = lowest.leaf(bus, va)?;
     let site = leaf_site(bus, leaf, va, access)?;

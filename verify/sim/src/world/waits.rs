@@ -21,9 +21,11 @@ impl World {
             ledger.check("fences", outcome);
             drop(ledger);
             if !self.reached(points, any) {
+                let now: Vec<_> =
+                    points.iter().map(|point| shared(&self.ledger).fences.current(point.number)).collect();
                 return Err((
                     "fences",
-                    format!("process {} was woken early: {points:?}, any: {any}", self.processes[who].id.0),
+                    format!("process {} was woken early: {points:?} at {now:?}, any: {any}", self.processes[who].id.0),
                 ));
             }
         }
