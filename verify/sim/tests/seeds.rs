@@ -229,7 +229,7 @@ fn a_seed_is_one_world() {
 /// kernel that changes what happens changes them, and has to mean it.
 #[test]
 fn a_seed_is_one_world_in_every_build() {
-    let pinned = [(1, 0xbb36_2aae_715e_25f4), (2, 0x2c1c_6dc7_1b52_2259), (3, 0xc1d0_4fd6_1c5b_5808)];
+    let pinned = [(1, 0x163b_d309_32a4_8484), (2, 0x809c_7543_7102_6b02), (3, 0xca44_d336_c782_47b3)];
     let found = pinned.map(|(seed, _)| (seed, run(seed).unwrap_or_else(|violation| panic!("{violation}")).trace_hash));
     // All of them at once, so that a change that was meant is pinned in one go.
     let shown = found.map(|(seed, hash)| format!("({seed}, {hash:#018x})")).join(", ");
