@@ -169,6 +169,6 @@ mod tests {
         assert!(groups.over(reached(0)).is_empty());
         assert_eq!(looked.take(), 1);
         assert_eq!(groups.over(reached(2)), [0, 1]);
-        assert_eq!(looked.take(), 3 + 4, "the two, the next, and all points of the two");
+        assert_eq!(looked.take(), 1 + 3 + 4, "the fence, the two, the next, and all points of the two");
     }
 }
