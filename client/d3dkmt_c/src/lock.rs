@@ -6,14 +6,14 @@ use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
 use crate::handle::handles;
-use crate::refusal::{expect_reply, not_supported};
+use crate::refusal::{expect_reply, invalid, not_supported};
 
 /// Where the bytes of a lock stand, for as long as it lasts.
 pub fn address(caller: &Caller<'_>, mapped: &Mapped) -> Result<*mut VOID, Refusal> {
     let mapping = caller.process.link().mapping(mapped.mapping);
-    let base = mapping.as_ref().and_then(|mapping| mapping.range()).map(|range| range.base());
-    let base = base.ok_or_else(|| not_supported("the operating system does not hold stores: locks have no address"))?;
-    Ok(base.as_ptr().cast())
+    let mapping = mapping.ok_or_else(|| invalid("the lock ended while it was made: its device was lost"))?;
+    let range = mapping.range().map_err(|why| not_supported(format!("a lock has no address: {why}")))?;
+    Ok(range.base().as_ptr().cast())
 }
 
 // spec: memory §6.3

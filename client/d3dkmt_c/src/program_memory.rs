@@ -124,15 +124,14 @@ impl ProgramMemory {
         let created = expect_reply!(caller.process.call(call)?, Reply::Section(created) => created);
         let runs: Vec<u64> = created.mapped.runs.iter().map(|run| run.run.count.bytes()).collect();
         let mapping = caller.process.link().mapping(created.mapped.mapping);
-        let by = mapping.as_ref().and_then(|mapping| mapping.range());
+        let by = mapping.as_ref().map(|mapping| mapping.range());
         let replaced = match by {
-            Some(by) => caller.replace_pages(address, by, &runs).map_err(|error| match error {
+            Some(Ok(by)) => caller.replace_pages(address, by, &runs).map_err(|error| match error {
                 ProgramError::NotMapped(_) => invalid(error.to_string()),
                 ProgramError::Shared(_) | ProgramError::System(_) => not_supported(error.to_string()),
             }),
-            None => Err(not_supported(
-                "memory of the program: the operating system does not hold stores (userfaultfd), or the kernel's memory is no file",
-            )),
+            Some(Err(why)) => Err(not_supported(format!("an allocation over memory of the program: {why}"))),
+            None => Err(invalid("the section ended while it was made: its device was lost")),
         };
         let pages = match replaced {
             Ok(pages) => pages,

@@ -35,7 +35,24 @@ pub struct CpuMapping {
     changes: Mutex<()>,
     changed: Condvar,
     pass_time: Option<PassTime>,
-    range: Option<AddressRange>,
+    range: Result<AddressRange, NoAddresses>,
+}
+
+/// Why a lock has no addresses of its own.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoAddresses {
+    /// A host whose memory is no file: a process has its bytes through the gate.
+    #[error("the kernel's memory lies in no file")]
+    NoFiles,
+    /// The host has the CPU's caches in software (an adapter without I/O coherency), and what they hold lies in no file.
+    #[error("an adapter without I/O coherency has the CPU's caches in software, and these lie in no file")]
+    SoftwareCaches,
+    /// A layout with rows smaller than pages, of which only the device knows where they lie.
+    #[error("its rows are smaller than pages, and only pages have addresses")]
+    RowsBelowPages,
+    /// The operating system gives no addresses, or does not hold stores into them.
+    #[error("the operating system gives no addresses at which it holds stores (userfaultfd): {0}")]
+    System(String),
 }
 
 struct View {
@@ -44,15 +61,15 @@ struct View {
 }
 
 impl CpuMapping {
-    /// A mapping of these pieces. `pass_time`: how a writer waits where time is virtual.
-    pub fn new(size_bytes: u64, pieces: Vec<Piece>, pass_time: Option<PassTime>) -> CpuMapping {
+    /// A mapping of these pieces, which has no addresses for this reason. `pass_time`: how a writer waits where time is virtual.
+    pub fn new(size_bytes: u64, pieces: Vec<Piece>, pass_time: Option<PassTime>, why: NoAddresses) -> CpuMapping {
         let view = RwLock::new(View { pieces, writable: true });
-        CpuMapping { size_bytes, view, changes: Mutex::new(()), changed: Condvar::new(), pass_time, range: None }
+        CpuMapping { size_bytes, view, changes: Mutex::new(()), changed: Condvar::new(), pass_time, range: Err(why) }
     }
 
     /// A mapping at a range of addresses, which already shows its first pieces.
     pub fn at_addresses(size_bytes: u64, range: AddressRange) -> CpuMapping {
-        CpuMapping { range: Some(range), ..CpuMapping::new(size_bytes, Vec::new(), None) }
+        CpuMapping { range: Ok(range), ..CpuMapping::new(size_bytes, Vec::new(), None, NoAddresses::NoFiles) }
     }
 
     /// Size in bytes.
@@ -61,21 +78,24 @@ impl CpuMapping {
     }
 
     /// The addresses, if it has any of its own.
-    pub fn range(&self) -> Option<&AddressRange> {
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub fn range(&self) -> Result<&AddressRange, &NoAddresses> {
         self.range.as_ref()
     }
 
     /// Lets no write through any more. When it returns, none is under way.
     pub fn protect(&self) {
         match &self.range {
-            Some(range) => range.protect(),
-            None => self.view.write().unwrap_or_else(PoisonError::into_inner).writable = false,
+            Ok(range) => range.protect(),
+            Err(_) => self.view.write().unwrap_or_else(PoisonError::into_inner).writable = false,
         }
     }
 
     /// Shows other pieces and lets writes through.
     pub fn show(&self, pieces: Vec<Piece>) {
-        if let Some(range) = &self.range {
+        if let Ok(range) = &self.range {
             let parts = pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
             // PANIC: who waits in the mapping would wait for ever; there is nothing to go back to.
             return range.show(parts).expect("mappings for a locked allocation that has moved");
@@ -93,8 +113,8 @@ impl CpuMapping {
     /// The lock is gone: what is read or written from now on is nobody's.
     pub fn end(&self) {
         match &self.range {
-            Some(range) => range.end(),
-            None => {
+            Ok(range) => range.end(),
+            Err(_) => {
                 let bytes = self.size_bytes;
                 // PANIC: address space for one allocation more.
                 let nobodys = Memory::reserve(bytes).expect("addresses for a dead mapping");
@@ -163,7 +183,7 @@ mod tests {
     fn a_writer_waits_while_the_content_moves_and_a_reader_does_not() {
         let (old, new) = (Memory::reserve(4096).unwrap(), Memory::reserve(4096).unwrap());
         let piece = |memory: &Arc<Memory>| vec![Piece { memory: Arc::clone(memory), offset: 0, bytes: 4096 }];
-        let mapping = CpuMapping::new(4096, piece(&old), None);
+        let mapping = CpuMapping::new(4096, piece(&old), None, NoAddresses::NoFiles);
         mapping.protect();
         let wrote = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -14,7 +14,7 @@ pub mod socket;
 mod told;
 mod writable_word;
 
-pub use cpu_mapping::{CpuMapping, PassTime, Piece};
+pub use cpu_mapping::{CpuMapping, NoAddresses, PassTime, Piece};
 pub use descriptor::Descriptors;
 pub use doorbell::{Doorbell, DoorbellPage, WakeEngine};
 pub use mapping::MappedBytes;

@@ -32,7 +32,7 @@ impl MappedBytes {
     /// The addresses where the bytes stand as long as the lock lasts, if the host maps them. Else they are reached by the
     /// other methods only.
     pub fn addresses(&self) -> Option<&AddressRange> {
-        self.mapping.range()
+        self.mapping.range().ok()
     }
 
     /// Writes bytes.
@@ -41,7 +41,7 @@ impl MappedBytes {
     /// When the range lies outside the allocation.
     pub fn write(&self, offset: u64, from: &[u8]) {
         self.check(offset, from.len() as u64);
-        if let Some(range) = self.mapping.range() {
+        if let Ok(range) = self.mapping.range() {
             return range.write(offset, from);
         }
         self.mapping.write(offset, from.len() as u64, |memory, address, at, length| {
@@ -56,7 +56,7 @@ impl MappedBytes {
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         let length = into.len() as u64;
         self.check(offset, length);
-        if let Some(range) = self.mapping.range() {
+        if let Ok(range) = self.mapping.range() {
             return range.read(offset, into);
         }
         self.mapping.read(offset, length, |memory, address, at, length| {
@@ -80,7 +80,7 @@ impl MappedBytes {
     pub fn fill_words(&self, offset: u64, count: u64, mut value: impl FnMut(u64) -> u64) {
         let length = count.checked_mul(8).expect("a range of words");
         self.check(offset, length);
-        if let Some(range) = self.mapping.range() {
+        if let Ok(range) = self.mapping.range() {
             return range.store_words(offset, count, value);
         }
         self.mapping.write(offset, length, |memory, address, at, length| {
@@ -120,7 +120,8 @@ mod tests {
             bytes: pages * 4096,
         };
         let pieces = vec![piece(&memory, 5, 1), piece(&other, 2, 2)];
-        let bytes = MappedBytes { mapping: Arc::new(CpuMapping::new(3 * 4096, pieces, None)) };
+        let bytes =
+            MappedBytes { mapping: Arc::new(CpuMapping::new(3 * 4096, pieces, None, crate::NoAddresses::NoFiles)) };
         bytes.fill_words(4096 - 16, 4, |index| 100 + index);
         assert_eq!([bytes.read_word(4096 - 8), bytes.read_word(4096)], [101, 102]);
         let mut direct = [0; 8];

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use device_port::DevicePort;
 use dxgkrnl::{BusMemory, Heard, MappingChange, adapter_of_mapping};
 use kmt_calls::MappingId;
-use kmt_link::{CpuMapping, PassTime, Piece};
+use kmt_link::{CpuMapping, NoAddresses, PassTime, Piece};
 use shared_words::{AddressRange, Memory};
 use softgpu::SoftGpu;
 use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
@@ -284,16 +284,27 @@ impl Views {
         // Rows of a swizzled surface are smaller than pages, and only pages have addresses.
         let pages = pieces.iter().all(|piece| (piece.offset | piece.bytes).is_multiple_of(PAGE_BYTES));
         let parts = || pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
-        if self.files
-            && pages
-            && let Ok(range) = AddressRange::reserve(size_bytes)
-            // What shows nothing yet is shown before anybody looks.
-            && (pieces.is_empty() || range.show(parts()).is_ok())
-        {
-            return CpuMapping::at_addresses(size_bytes, range);
+        let range = match (self.files, pages) {
+            (false, _) if self.cache.is_some() => Err(NoAddresses::SoftwareCaches),
+            (false, _) => Err(NoAddresses::NoFiles),
+            (true, false) => Err(NoAddresses::RowsBelowPages),
+            (true, true) => AddressRange::reserve(size_bytes)
+                .and_then(|range| {
+                    // What shows nothing yet is shown before anybody looks.
+                    if !pieces.is_empty() {
+                        range.show(parts())?;
+                    }
+                    Ok(range)
+                })
+                .map_err(|error| NoAddresses::System(error.to_string())),
+        };
+        match range {
+            Ok(range) => CpuMapping::at_addresses(size_bytes, range),
+            Err(why) => {
+                let pass_time = self.pass_time.clone().map(|pass| Box::new(move || pass()) as PassTime);
+                CpuMapping::new(size_bytes, pieces, pass_time, why)
+            }
         }
-        let pass_time = self.pass_time.clone().map(|pass| Box::new(move || pass()) as PassTime);
-        CpuMapping::new(size_bytes, pieces, pass_time)
     }
 
     /// The memory behind runs, neighbours joined.

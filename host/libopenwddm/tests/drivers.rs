@@ -187,3 +187,17 @@ fn a_program_need_not_be_position_independent() {
         said(&run(&built, &[], &[]));
     }
 }
+
+/// The reason is the true one: not that of another adapter, where the operating system is to blame.
+// spec: memory §6.3, memory §6.7
+#[test]
+fn a_lock_without_an_address_says_why_it_has_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let built = build(folder.path(), "lock_reason", &[]);
+    let there = run(&built, &[], &[("OPENWDDM_ADAPTER", "discrete-4k")]);
+    assert_eq!(said(&there), "locked\n");
+    let caches = run(&built, &[], &[("OPENWDDM_ADAPTER", "noncoherent")]);
+    assert_eq!(said(&caches), "refused\n");
+    let reasons = String::from_utf8_lossy(&caches.stderr).into_owned();
+    assert!(reasons.contains("has the CPU's caches in software") && !reasons.contains("userfaultfd"), "{reasons}");
+}

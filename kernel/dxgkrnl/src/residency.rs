@@ -5,7 +5,7 @@ use events::Event;
 use kmt_calls::{
     DeviceState, EvictFlags, MakeResidentFlags, OfferFlags, ReclaimResult, Refusal, Residency, VideoMemoryInfo,
 };
-use vidmm::{MakeResidentError, OfferPriority, ReclaimError, SegmentGroup, Work};
+use vidmm::{MakeResidentError, NeverFits, OfferPriority, ReclaimError, SegmentGroup, Work};
 use wddm_types::{NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
@@ -63,6 +63,8 @@ impl Adapter {
                 })
             }
             Err(MakeResidentError::OutOfMemory { bytes_to_trim }) => {
+                let never = self.vidmm.never_fits(&allocations);
+                let bytes_to_trim = if never.is_some() { 0 } else { bytes_to_trim };
                 cx.emit(self.index, Event::MakeResidentRefused { device, bytes_to_trim });
                 if flags.contains(MakeResidentFlags::MUST_SUCCEED) {
                     self.fail_device(
@@ -72,7 +74,7 @@ impl Adapter {
                         "MakeResident with MustSucceed found no room".into(),
                     );
                 }
-                Err(out_of_memory(bytes_to_trim))
+                Err(never.map_or_else(|| out_of_memory(bytes_to_trim), never_fits))
             }
             Err(error @ (MakeResidentError::Offered { .. } | MakeResidentError::Locked { .. })) => {
                 Err(invalid(error.to_string()))
@@ -262,6 +264,15 @@ impl Adapter {
             None => self.paging_value_now(cx, process, paging_queue).unwrap_or(0),
         }
     }
+}
+
+/// No trim helps, and none is asked for.
+// spec: memory §10.1 row 11
+fn never_fits(never: NeverFits) -> Refusal {
+    let NeverFits { wanted_bytes, most_bytes } = never;
+    no_memory(format!(
+        "the allocations never fit together: {wanted_bytes} bytes of them can lie in segments of {most_bytes} bytes only"
+    ))
 }
 
 fn out_of_memory(bytes_to_trim: u64) -> Refusal {

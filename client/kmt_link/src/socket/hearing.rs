@@ -13,7 +13,7 @@ use wddm_types::PAGE_BYTES;
 use super::message::{PieceOf, Placed, Push, Said};
 use super::packet::{FILES_MAX, PacketError};
 use super::packets::{MESSAGE_MAX, Packets};
-use crate::{CpuMapping, DoorbellPage, Piece, tell};
+use crate::{CpuMapping, DoorbellPage, NoAddresses, Piece, tell};
 
 /// What has been heard.
 #[derive(Debug, Default)]
@@ -134,7 +134,7 @@ impl Hearing {
                     return Ok(Some(mapping));
                 }
                 let shown = shown(size_bytes, pieces);
-                if let Some(range) = shown.range() {
+                if let Ok(range) = shown.range() {
                     heard.placed.push(Placed { mapping, address: range.base().as_ptr() as u64 });
                 }
                 heard.mappings.insert(mapping, Arc::new(shown));
@@ -218,13 +218,17 @@ pub(super) fn listen(stream: &Arc<Packets>, hearing: &Weak<Hearing>) {
 /// A lock's bytes: at addresses of their own where the operating system holds stores while content moves.
 fn shown(size_bytes: u64, pieces: Vec<Piece>) -> CpuMapping {
     let whole = pieces.iter().all(|piece| (piece.offset | piece.bytes).is_multiple_of(4096));
-    if whole
-        && let Ok(range) = AddressRange::reserve(size_bytes)
-        && range.show(pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes))).is_ok()
-    {
-        return CpuMapping::at_addresses(size_bytes, range);
+    if !whole {
+        return CpuMapping::new(size_bytes, pieces, None, NoAddresses::RowsBelowPages);
     }
-    CpuMapping::new(size_bytes, pieces, None)
+    let shown = AddressRange::reserve(size_bytes).and_then(|range| {
+        range.show(pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes)))?;
+        Ok(range)
+    });
+    match shown {
+        Ok(range) => CpuMapping::at_addresses(size_bytes, range),
+        Err(error) => CpuMapping::new(size_bytes, pieces, None, NoAddresses::System(error.to_string())),
+    }
 }
 
 #[cfg(test)]

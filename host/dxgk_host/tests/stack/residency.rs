@@ -65,6 +65,12 @@ fn what_does_not_fit_changes_nothing_and_says_what_is_missing() {
     assert_eq!((refusal.status, refusal.bytes_to_trim), (NtStatus::NO_MEMORY, MIB));
     let info = client.gpu.adapter().video_memory_info(true).unwrap();
     assert_eq!((info.budget_bytes, info.current_usage_bytes), (4 * MIB, 3 * MIB));
+    // A list that never fits asks for no trim: it would be refused again.
+    let all: Vec<_> = surfaces.iter().collect();
+    let refusal = bring_in(&client.gpu, &all, MakeResidentFlags::empty()).unwrap_err();
+    assert_eq!((refusal.status, refusal.bytes_to_trim), (NtStatus::NO_MEMORY, 0));
+    let why = format!("never fit together: {} bytes of them can lie in segments of {} bytes only", 5 * MIB, 4 * MIB);
+    assert!(refusal.reason.contains(&why), "{}", refusal.reason);
     client.gpu.device().evict(list(&first[..1]), EvictFlags::empty()).unwrap();
     bring_in(&client.gpu, &rest, MakeResidentFlags::empty()).unwrap();
 }
