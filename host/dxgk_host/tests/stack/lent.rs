@@ -92,7 +92,7 @@ impl Link for Apart {
             let memory = Memory::from_file(received, part.file.bytes()).expect("it maps what it was handed");
             Piece { memory, offset: part.file_offset, bytes: part.bytes }
         });
-        let view = CpuMapping::new(bytes, pieces.collect(), None);
+        let view = CpuMapping::new(bytes, pieces.collect(), None, kmt_link::NoAddresses::NoFiles);
         self.files.lock().unwrap().extend(lent);
         Some(Arc::new(view))
     }

@@ -122,7 +122,7 @@ impl Seen {
                 let pieces: Vec<Piece> = pieces.iter().map(piece).collect();
                 let known = self.views.lock().unwrap().get(&mapping).cloned();
                 let Some(view) = known else {
-                    let view = Arc::new(CpuMapping::new(size_bytes, pieces, None));
+                    let view = Arc::new(CpuMapping::new(size_bytes, pieces, None, kmt_link::NoAddresses::NoFiles));
                     self.views.lock().unwrap().insert(mapping, view);
                     self.more.notify_all();
                     return None;

@@ -117,9 +117,10 @@ fn what_the_first_root_entry_translates_is_the_process_s() {
     // spec: memory §4.6
     let (mut mm, space, device) = with_device(64);
     let mut machine = Machine::default();
-    let words = mm.allocate_system(2).expect("free");
+    // As many as 64 KB have: fewer begin at any page.
+    let words = mm.allocate_system(16).expect("free");
     let a = create(&mut mm, device, 8, &[VRAM]);
-    let kernels = MapRequest { target: Target::FencePages(words), ..request(a, 2) };
+    let kernels = MapRequest { target: Target::FencePages(words), ..request(a, 16) };
     let (top, work) = mm.map_gpu_va(space, kernels).expect("room");
     machine.queue(work);
     assert_eq!(top, at((1 << 16) - 16), "the kernel's own lie at the top");

@@ -169,7 +169,8 @@ pub(super) const KINDS: [Kind; 18] = [
         }),
         calls: &[("QueryResourceInfo", |crowd, _| {
             let share = crowd.resources[0].global_share();
-            Ok(drop(crowd.gpu.device().query_resource_info(share)?))
+            crowd.gpu.device().query_resource_info(share)?;
+            Ok(())
         })],
         // The first goes last.
         destroy: ("DestroyAllocation2", |crowd, at| gone(crowd.resources.swap_remove(at.max(1)))),
