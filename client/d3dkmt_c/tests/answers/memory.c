@@ -30,9 +30,10 @@ int main(void) {
         .PagingFenceValue = 99,
         .NumBytesToTrim = 98,
     };
-    D3DDDI_MAKERESIDENT wrong = all, none = all, two = all;
+    D3DDDI_MAKERESIDENT wrong = all, none = all, two = all, third = all;
     EXPECT(STATUS_NO_MEMORY, D3DKMTMakeResident(&all));
-    CHECK(all.NumAllocations == 0 && all.NumBytesToTrim > 0 && all.NumBytesToTrim != 98 && all.PagingFenceValue == 99);
+    /* No trim helps, and none is asked for. */
+    CHECK(all.NumAllocations == 0 && all.NumBytesToTrim == 0 && all.PagingFenceValue == 99);
     wrong.hPagingQueue = device;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTMakeResident(&wrong));
     CHECK(wrong.NumAllocations == 0 && wrong.NumBytesToTrim == 0 && wrong.PagingFenceValue == 99);
@@ -43,6 +44,11 @@ int main(void) {
     NTSTATUS status = D3DKMTMakeResident(&two);
     CHECK(status == STATUS_SUCCESS || status == STATUS_PENDING);
     CHECK(two.NumAllocations == 2 && two.NumBytesToTrim == 0 && two.PagingFenceValue != 99);
+    /* Beside the two it does not fit, and would behind a trim: of the 15 MiB 2 are free. */
+    third.NumAllocations = 1;
+    third.AllocationList = &list[2];
+    EXPECT(STATUS_NO_MEMORY, D3DKMTMakeResident(&third));
+    CHECK(third.NumAllocations == 0 && third.NumBytesToTrim >= 13 * MIB && third.NumBytesToTrim <= 15 * MIB);
     D3DKMT_EVICT evict = {.hDevice = device, .NumAllocations = COUNT, .AllocationList = list, .NumBytesToTrim = 98};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTEvict(&evict));
     CHECK(evict.NumBytesToTrim == 98);
