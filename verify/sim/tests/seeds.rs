@@ -87,6 +87,14 @@ fn what_is_renamed_and_given_up_while_a_buffer_waits_is_there_for_it() {
     }
 }
 
+/// A wait for two fences ends when one of them is destroyed, though the other has not come so far.
+#[test]
+fn a_wait_for_all_ends_with_a_fence_that_goes() {
+    // spec: sync §6 B8
+    let report = run(1_795_430_265).unwrap_or_else(|violation| panic!("{violation}"));
+    assert!(report.seen.contains_key("FenceDestroyed"), "{report}");
+}
+
 #[test]
 fn worlds_of_every_kind_keep_every_rule() {
     // spec: memory §3.4, memory §4.2, memory §4.5, memory §4.6, memory §4.8, memory §8.2
