@@ -1,5 +1,6 @@
-//! Contexts, hardware queues, submission (sync §2.5, §3.11); their doorbells are `doorbell`.
+//! Hardware queues, submission (sync §2.5, §3.11); their contexts are `context`, their doorbells `doorbell`.
 
+mod context;
 mod doorbell;
 mod signal;
 
@@ -7,21 +8,17 @@ pub use doorbell::NewDoorbell;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use ddi::{
-    CreateHwContext, CreateHwQueue, FeatureId, HwQueueFlags, KmdContext, OsContext, OsQueue, ProgressFence,
-    SubmitCommandToHwQueue,
-};
+use ddi::{CreateHwQueue, FeatureId, HwQueueFlags, OsQueue, ProgressFence, SubmitCommandToHwQueue};
 use events::Event;
 use gpu_fence::WaitMode;
 use kmt_calls::{DeviceState, QueueFlags, Refusal};
 use vidsch::{Packet, QueueKind, Step, SubmitError};
-use wddm_types::{GpuVa, NodeId, ProcessId};
+use wddm_types::GpuVa;
 
 use crate::adapter::{Adapter, Payload, Waiter};
-use crate::driver_host::{Creating, DriverHost};
-use crate::gpu_va::UpdateContext;
+use crate::driver_host::DriverHost;
 use crate::machine::Cx;
-use crate::object::{Context, Queue};
+use crate::object::Queue;
 use crate::packet::check_private_data;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::statistics::Fate;
@@ -37,85 +34,6 @@ pub struct Command {
 }
 
 impl Adapter {
-    /// `D3DKMTCreateHwContext`.
-    pub fn create_context(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: u64,
-        node: NodeId,
-        private_data: &[u8],
-    ) -> Result<u64, Refusal> {
-        if usize::from(node.0) >= self.nodes.len() {
-            return Err(invalid(format!("node {} of {}", node.0, self.nodes.len())));
-        }
-        if !self.miniport.facets().hardware_queues {
-            return Err(not_supported("the adapter has no hardware queues: its contexts take packets"));
-        }
-        let number = self.contexts.next_number();
-        let (kmd_device, process) = (self.devices[device].kmd, self.devices[device].process);
-        let create =
-            CreateHwContext { device: kmd_device, context: OsContext(number), node, system: false, private_data };
-        let (mut asked, features, pages, miniport) =
-            self.context_host(self.devices[device].vidmm, self.devices[device].process);
-        let mut host = DriverHost { features, pages, creating: Creating::Context(&mut asked) };
-        let hardware = miniport.hardware_queues().expect("checked at adapter start");
-        let created = hardware.create_hw_context(&mut host, create);
-        let (made, works) = (asked.made, asked.works);
-        // What was decided is carried out in any case: a refusal takes it back behind it.
-        self.queue_context_works(cx, self.devices[device].process, works);
-        let kmd = match created {
-            Ok(kmd) => kmd,
-            Err(status) => {
-                self.destroy_context_allocations(cx, self.devices[device].process, made);
-                return Err(from_driver(status));
-            }
-        };
-        self.tell_root(kmd, process);
-        let allocations = self.keep_context_allocations(device, made);
-        let context = Context {
-            device,
-            kmd,
-            node,
-            queues: BTreeSet::new(),
-            allocations,
-            priority: Default::default(),
-            told: None,
-        };
-        assert_eq!(self.contexts.insert(context), number);
-        self.devices[device].contexts.insert(number);
-        self.keep_off_group(cx, device, node);
-        if let Err(status) = self.rank_newcomer(number).and_then(|()| self.suspend_newcomer(number)) {
-            // Nobody has its handle yet, so nobody else could ever destroy it.
-            self.destroy_context(cx, number);
-            return Err(from_driver(status));
-        }
-        Ok(number)
-    }
-
-    /// Tells the driver where the page tables of a new context begin. In the IoMmu model there are none: it knows the process's
-    /// number.
-    // spec: memory §4.1, memory §4.6
-    pub fn tell_root(&mut self, context: KmdContext, process: ProcessId) {
-        let (root, entries) = self.vidmm.root_table(self.processes[&process].space);
-        if let Some(addressing) = self.miniport.gpu_va() {
-            addressing.set_root_page_table(context, root, entries);
-        }
-    }
-
-    /// `D3DKMTDestroyHwContext` with its queues.
-    pub fn destroy_context(&mut self, cx: &mut Cx<'_>, number: u64) {
-        let queues: Vec<u64> = self.contexts[number].queues.iter().copied().collect();
-        for queue in queues {
-            self.destroy_queue(cx, queue);
-        }
-        self.drop_updates(cx, UpdateContext::Hardware(number));
-        let context = self.contexts.remove(number).expect("a context is destroyed once");
-        self.devices[context.device].contexts.remove(&number);
-        self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
-        self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
-        self.forget_suspension(cx, number);
-    }
-
     /// `D3DKMTCreateHwQueue` with its native progress fence.
     // spec: sync §3.11, sync §2.5
     pub fn create_queue(

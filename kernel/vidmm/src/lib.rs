@@ -65,6 +65,7 @@ mod segment;
 mod sharing;
 mod slab;
 mod space;
+mod space_life;
 mod split;
 mod storage;
 mod suspend;

@@ -32,6 +32,27 @@ pub(super) fn context_of_suspension(name: u64) -> u64 {
 }
 
 impl Adapter {
+    /// Whether a device has buffers with lists that are not done.
+    pub fn has_listed_packets(&self, device: u64) -> bool {
+        self.devices[device].packet_contexts.iter().any(|context| {
+            let context = &self.packet_contexts[*context];
+            !context.addresses && context.last_submitted > self.current_value(context.progress)
+        })
+    }
+
+    /// Whether the hardware may execute for a context.
+    pub fn runs_packets(&self, context: u64) -> bool {
+        let node = &self.packets.nodes[usize::from(self.packet_contexts[context].node.0)];
+        node.holder() == Some(context)
+    }
+
+    /// The contexts of a device that is to stand still and that have packets with the driver, as suspensions name them.
+    // spec: sync §4.1, memory §8.6
+    pub fn packets_running(&self, device: u64) -> Vec<u64> {
+        let contexts = self.packet_contexts_of(device).into_iter();
+        contexts.filter(|context| self.runs_packets(*context)).map(suspension_name).collect()
+    }
+
     /// What each node runs of contexts whose packets may be hung. Paging is not among it.
     // spec: sync §4.4
     pub fn running_packets(&self) -> impl Iterator<Item = (usize, Running)> {
