@@ -8,8 +8,9 @@ use kmt_calls::{DestroyFlags, Refusal, Reply};
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::{Adapter, Waiter};
+use crate::dying::Dying;
 use crate::machine::{Answer, Cx, Token};
-use crate::object::{Allocation, Body, Dying, Gone};
+use crate::object::{Allocation, Body, Gone};
 use crate::refusal::invalid;
 
 impl Adapter {

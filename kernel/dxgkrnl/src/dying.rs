@@ -5,9 +5,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_fence::FenceId;
-use wddm_types::FencePoint;
+use wddm_types::{FencePoint, ProcessId};
 
-use crate::object::Dying;
+use crate::machine::Token;
+use crate::object::Allocation;
+
+/// Allocations that one call destroyed and that queued work may still use.
+#[derive(Debug)]
+pub struct Dying {
+    pub device: u64,
+    pub process: ProcessId,
+    pub bindings: Vec<Allocation>,
+    /// The resource that went with them.
+    pub resource_body: Option<u64>,
+    /// Their last use.
+    pub after: Vec<FencePoint<FenceId>>,
+    /// The call that waits for it.
+    pub answer: Option<Token>,
+}
 
 /// All that waits for its last use.
 #[derive(Debug, Default)]

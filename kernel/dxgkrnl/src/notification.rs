@@ -8,8 +8,25 @@ use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Effect};
-use crate::object::{Registration, RegistrationKind};
 use crate::store::Store;
+
+/// What a registration is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RegistrationKind {
+    /// Trims of the device.
+    Trim,
+    /// Changes of the process's budgets.
+    Budget,
+}
+
+/// A registration for notifications (memory §5.4, §5.5).
+#[derive(Debug)]
+pub struct Registration {
+    pub device: u64,
+    pub kind: RegistrationKind,
+    /// The name that its process knows it by.
+    pub handle: wddm_types::RawHandle,
+}
 
 /// All registrations, by number, by device and by kind.
 #[derive(Default)]

@@ -11,7 +11,6 @@ use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceStorage, LocalPage};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
-use crate::machine::Token;
 use crate::store::Store;
 use crate::suspension::SuspendReasons;
 use crate::system_handle::SystemHandles;
@@ -389,36 +388,4 @@ pub struct Gone {
     pub allocations: Vec<KmdAllocation>,
     pub resource: KmdResource,
     pub with_resource: bool,
-}
-
-/// What a registration is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RegistrationKind {
-    /// Trims of the device.
-    Trim,
-    /// Changes of the process's budgets.
-    Budget,
-}
-
-/// A registration for notifications (memory §5.4, §5.5).
-#[derive(Debug)]
-pub struct Registration {
-    pub device: u64,
-    pub kind: RegistrationKind,
-    /// The name that its process knows it by.
-    pub handle: wddm_types::RawHandle,
-}
-
-/// Allocations that one call destroyed and that queued work may still use.
-#[derive(Debug)]
-pub struct Dying {
-    pub device: u64,
-    pub process: ProcessId,
-    pub bindings: Vec<Allocation>,
-    /// The resource that went with them.
-    pub resource_body: Option<u64>,
-    /// Their last use.
-    pub after: Vec<FencePoint<FenceId>>,
-    /// The call that waits for it.
-    pub answer: Option<Token>,
 }

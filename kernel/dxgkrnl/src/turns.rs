@@ -11,7 +11,8 @@ use wddm_types::{FencePoint, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{RegistrationKind, Terms};
+use crate::notification::RegistrationKind;
+use crate::object::Terms;
 use crate::suspension::SuspendReasons;
 
 /// How often it is looked whether something that no call or interrupt tells of has changed: a suspended device that was

@@ -4,7 +4,8 @@ use kmt_calls::{Call, ProcessAccess, Refusal, Reply};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
-use crate::object::{Object, RegistrationKind};
+use crate::notification::RegistrationKind;
+use crate::object::Object;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
