@@ -53,6 +53,8 @@ const STEPS: &[Step] = &[
             "--test",
             "c_programs",
             "--test",
+            "drivers",
+            "--test",
             "symbols",
             "--test",
             "header",

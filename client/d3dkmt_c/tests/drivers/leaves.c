@@ -12,7 +12,7 @@ int main(void) {
     OK(D3DKMTCreateHwQueue(&queue));
     D3DKMT_CREATESYNCHRONIZATIONOBJECT2 create = {.hDevice = device, .Info = {.Type = D3DDDI_MONITORED_FENCE}};
     OK(D3DKMTCreateSynchronizationObject2(&create));
-    /* The queue waits for what nobody will signal. */
+    /* The queue waits for a value that no queue will signal. */
     uint64_t value = 1;
     D3DKMT_SUBMITWAITFORSYNCOBJECTSTOHWQUEUE wait = {
         .hHwQueue = queue.hHwQueue, .ObjectCount = 1, .ObjectHandleArray = &create.hSyncObject, .FenceValueArray = &value};

@@ -3,18 +3,17 @@
 
 enum { MOST = 16384, PATCHED_MOST = 1024 };
 
-int main(int count, char** arguments) {
+int main(void) {
+    const char* submission = getenv("SUBMISSION");
     D3DKMT_HANDLE device = create_device(first_adapter());
     D3DKMT_CREATEPAGINGQUEUE paging = create_paging_queue(device);
     static char data[1 << 20];
-    if (count > 1 && !strcmp(arguments[1], "patched")) {
+    if (submission != NULL && !strcmp(submission, "patched")) {
         D3DKMT_CREATECONTEXT context = {.hDevice = device, .EngineAffinity = 1};
         OK(D3DKMTCreateContext(&context));
         uint64_t* words = context.pCommandBuffer;
-        words[0] = 0x81 | (uint64_t)3 << 8;
-        words[1] = words[2] = 0;
-        D3DKMT_RENDER render = {.hContext = context.hContext, .CommandLength = 8, .pPrivateDriverData = data};
         words[0] = 0x00 | (uint64_t)1 << 8;
+        D3DKMT_RENDER render = {.hContext = context.hContext, .CommandLength = 8, .pPrivateDriverData = data};
         render.PrivateDriverDataSize = sizeof data;
         EXPECT(STATUS_INVALID_PARAMETER, D3DKMTRender(&render));
         render.PrivateDriverDataSize = PATCHED_MOST;

@@ -26,7 +26,7 @@ int main(void) {
     create.Flags.CreateResource = create.Flags.CreateShared = 1;
     OK(D3DKMTCreateAllocation(&create));
     CHECK(create.hResource != 0 && create.hGlobalShare != 0 && !strcmp(data, "abcdef"));
-    /* Whoever opens it is shown what its creator brought. */
+    /* A process that opens it is shown what its creator brought. */
     D3DKMT_QUERYRESOURCEINFO query = {.hDevice = device, .hGlobalShare = create.hGlobalShare};
     OK(D3DKMTQueryResourceInfo(&query));
     CHECK(query.NumAllocations == 1 && query.TotalPrivateDriverDataSize == sizeof data && query.PrivateRuntimeDataSize == sizeof runtime);
