@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, OfferFlags, OfferList,
-    OpenSyncObjectRequest, PropertyRequest, QueueCall, ReclaimResult, Refusal, Reply, Residency, ResourceRequest,
-    SignalFlags, SyncCall, WaitFlags,
+    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, NotificationCall,
+    OfferFlags, OfferList, OpenSyncObjectRequest, PropertyRequest, QueueCall, ReclaimResult, Refusal, Reply, Residency,
+    ResourceRequest, SignalFlags, SyncCall, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{NodeId, RawHandle};
@@ -123,7 +123,7 @@ impl Device {
     /// # Errors
     /// When the device is in error.
     pub fn register_trim(&self) -> Result<Registration, Refusal> {
-        self.register(Call::RegisterTrimNotification { adapter: None, device: self.handle() })
+        self.register(Call::Notification(NotificationCall::RegisterTrim { adapter: None, device: self.handle() }))
     }
 
     /// `D3DKMTRegisterBudgetChangeNotification`: the same for the process's budgets.
@@ -131,12 +131,12 @@ impl Device {
     /// # Errors
     /// When the device is in error.
     pub fn register_budget_change(&self) -> Result<Registration, Refusal> {
-        self.register(Call::RegisterBudgetChangeNotification { device: self.handle() })
+        self.register(Call::Notification(NotificationCall::RegisterBudgetChange { device: self.handle() }))
     }
 
     fn register(&self, call: Call) -> Result<Registration, Refusal> {
         let handle = expect_reply!(self.link().call(call)?, Reply::Handle(handle) => handle);
-        let destroy = |registration| Call::UnregisterNotification { registration };
+        let destroy = |registration| Call::Notification(NotificationCall::Unregister { registration });
         Ok(Registration { owned: Owned { link: Arc::clone(self.link()), handle, destroy } })
     }
 

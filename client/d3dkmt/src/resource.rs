@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, CreatedAllocation, CreatedAllocations, DestroyFlags, Refusal, Reply,
-    ResourceInfo, ResourceRequest, SectionRange, ShareName, SyncObjectAccess,
+    ResourceInfo, ResourceRequest, SectionCall, SectionRange, ShareName, SyncObjectAccess,
 };
 use kmt_link::{Link, MappedBytes};
 use wddm_types::RawHandle;
@@ -147,7 +147,7 @@ impl Section {
     /// When memory is short or the size is no multiple of the page.
     pub fn create(adapter: &Adapter, size_bytes: u64) -> Result<Section, Refusal> {
         let link = Arc::clone(adapter.link());
-        let call = Call::CreateSection { adapter: adapter.handle(), size_bytes };
+        let call = Call::Section(SectionCall::Create { adapter: adapter.handle(), size_bytes });
         let created = expect_reply!(link.call(call)?, Reply::Section(created) => created);
         let bytes = MappedBytes::new(link.as_ref(), created.mapped);
         Ok(Section { link, handle: created.section, bytes })
@@ -167,6 +167,6 @@ impl Section {
 impl Drop for Section {
     fn drop(&mut self) {
         // Refused only when the kernel has gone.
-        let _ = self.link.call(Call::CloseSection { section: self.handle });
+        let _ = self.link.call(Call::Section(SectionCall::Close { section: self.handle }));
     }
 }

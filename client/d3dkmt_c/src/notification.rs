@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, NotificationKind, Reply, TrimFlags};
+use kmt_calls::{Call, NotificationCall, NotificationKind, Reply, TrimFlags};
 use kmt_link::Link;
 use wddm_types::{Luid, NtStatus, RawHandle};
 
@@ -53,7 +53,7 @@ pub fn register_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_RE
     let mut state = lock(&notifications.state);
     let adapter = luid(arguments.AdapterLuid);
     let adapter = (adapter != Luid(0)).then_some(adapter);
-    let call = Call::RegisterTrimNotification { adapter, device: RawHandle(arguments.hDevice) };
+    let call = Call::Notification(NotificationCall::RegisterTrim { adapter, device: RawHandle(arguments.hDevice) });
     let registration = expect_reply!(caller.process.call(call)?, Reply::Handle(registration) => registration);
     state.registered.insert(registration, Registered { callback, context: arguments.Context.expose_provenance() });
     arguments.Handle = crate::handle::in_c(registration);
@@ -75,7 +75,7 @@ pub fn unregister_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_
         return Err(invalid("nothing is registered so"));
     }
     for registration in gone {
-        let told = caller.process.call(Call::UnregisterNotification { registration });
+        let told = caller.process.call(Call::Notification(NotificationCall::Unregister { registration }));
         notifications.forget(registration);
         // A device that went took its registrations along.
         told.or_else(

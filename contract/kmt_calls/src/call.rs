@@ -8,9 +8,11 @@ mod event;
 mod flags;
 mod keyed_mutex;
 mod name;
+mod notification;
 mod packet;
 mod priority;
 mod queue;
+mod section;
 mod statistics;
 mod sync;
 
@@ -18,9 +20,11 @@ pub use display::DisplayCall;
 pub use event::EventCall;
 pub use flags::{EvictFlags, FenceFlags, LockFlags, MakeResidentFlags, OfferFlags, QueueFlags, SignalFlags, WaitFlags};
 pub use keyed_mutex::{AcquiredKeyedMutex, CreatedKeyedMutex, KeyedMutexCall, KeyedMutexFlags};
+pub use notification::NotificationCall;
 pub use packet::PacketCall;
 pub use priority::{PRIORITY_ABSOLUTE, PriorityCall};
 pub use queue::QueueCall;
+pub use section::SectionCall;
 pub use statistics::StatisticsCall;
 pub use sync::SyncCall;
 
@@ -166,8 +170,8 @@ pub enum Call {
         /// Which.
         handle: u64,
     },
-    /// Asks how large what a CreateAllocation asks for would be → `AllocationSizes`: the driver describes it, and nothing is made. Who
-    /// gives memory of the program for it must know.
+    /// Asks how large what a CreateAllocation asks for would be → `AllocationSizes`: the driver describes it, and nothing is made. A caller
+    /// that gives memory of the program for it must know.
     DescribeAllocations {
         /// The device.
         device: RawHandle,
@@ -175,23 +179,6 @@ pub enum Call {
         allocations: Vec<AllocationRequest>,
         /// As of CreateAllocation.
         resource: ResourceRequest,
-    },
-    /// The operating system's `CreateSection` → `Section`: memory that the caller has before any allocation.
-    CreateSection {
-        /// The adapter whose share of system memory it comes from, or a device on it.
-        adapter: RawHandle,
-        /// Bytes, a multiple of the page.
-        size_bytes: u64,
-    },
-    /// The operating system's `CloseHandle` of a section. Allocations over it keep its pages.
-    CloseSection {
-        /// Which.
-        section: RawHandle,
-    },
-    /// Asks whether allocations lie over a section → `InUse`: destroyed ones do while queued work may still touch them.
-    SectionInUse {
-        /// Which.
-        section: RawHandle,
     },
     /// `D3DKMTSetAllocationPriority`.
     SetAllocationPriority {
@@ -344,23 +331,6 @@ pub enum Call {
         /// What is taken back.
         list: OfferList,
     },
-    /// `D3DKMTRegisterTrimNotification` → `Handle`: trims of this device are told from now on.
-    RegisterTrimNotification {
-        /// The adapter that the caller takes it for; `None`: it does not say.
-        adapter: Option<Luid>,
-        /// The device.
-        device: RawHandle,
-    },
-    /// `D3DKMTRegisterBudgetChangeNotification` → `Handle`.
-    RegisterBudgetChangeNotification {
-        /// The device.
-        device: RawHandle,
-    },
-    /// `D3DKMTUnregisterTrimNotification`, `D3DKMTUnregisterBudgetChangeNotification`.
-    UnregisterNotification {
-        /// The registration.
-        registration: RawHandle,
-    },
     /// `D3DKMTChangeVideoMemoryReservation`.
     ChangeVideoMemoryReservation {
         /// A handle of a process that may be changed; 0: the calling one.
@@ -408,6 +378,10 @@ pub enum Call {
         /// The allocation.
         allocation: RawHandle,
     },
+    /// A call on a section.
+    Section(SectionCall),
+    /// A call on a registration for notifications.
+    Notification(NotificationCall),
     /// The operating system's calls on events.
     Event(EventCall),
     /// Calls on hardware contexts, their queues and doorbells.

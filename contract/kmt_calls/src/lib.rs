@@ -30,8 +30,8 @@ pub use allocation::{
 };
 pub use call::{
     AcquiredKeyedMutex, Call, CreatedKeyedMutex, DisplayCall, EventCall, EvictFlags, FenceFlags, KeyedMutexCall,
-    KeyedMutexFlags, LockFlags, MakeResidentFlags, OfferFlags, PRIORITY_ABSOLUTE, PacketCall, PriorityCall, QueueCall,
-    QueueFlags, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
+    KeyedMutexFlags, LockFlags, MakeResidentFlags, NotificationCall, OfferFlags, PRIORITY_ABSOLUTE, PacketCall,
+    PriorityCall, QueueCall, QueueFlags, SectionCall, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
 };
 pub use escape::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags};
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};

@@ -1,5 +1,5 @@
 //! Whether this process is still the one that something was made in, and no child that `fork` has made of it: a child has copies of
-//! the descriptors and of the addresses, and none of the threads that keep them right. Asked by whoever speaks for a process.
+//! the descriptors and of the addresses, and none of the threads that keep them right. Asked by the links to a kernel and by the C library.
 #![allow(unsafe_code)]
 
 use std::sync::Once;

@@ -169,7 +169,7 @@ impl ProgramPages {
             let copied = copy(&memory, one, part.start, place);
             let moved = copied.and_then(|()| {
                 let target = part.start as *mut _;
-                // SAFETY: the fresh pages are nobody else's; the target is the program's pages that this value has put there, and the
+                // SAFETY: nothing else refers to the fresh pages; the target is the program's pages that this value has put there, and the
                 // pages that come in their place hold the same.
                 unsafe { mremap_fixed(fresh, bytes as usize, bytes as usize, MremapFlags::MAYMOVE, target) }
             });
@@ -177,7 +177,7 @@ impl ProgramPages {
             drop(held);
             if let Err(error) = protected {
                 if moved.is_err() {
-                    // SAFETY: the fresh mapping, which nobody has seen.
+                    // SAFETY: the fresh mapping, whose address this function alone has.
                     let _ = unsafe { munmap(fresh, bytes as usize) };
                 }
                 return Err(error);
@@ -223,7 +223,7 @@ fn copy(memory: &File, parts: &[Part], base: u64, to: NonNull<u8>) -> Result<(),
     for part in parts {
         let (mut at, readable) = (part.start, part.protection & READ != 0);
         while at < part.end {
-            // SAFETY: the target is as long as the parts, and nobody else looks at it yet.
+            // SAFETY: the target is as long as the parts, and no other code has its address yet.
             let into = unsafe {
                 std::slice::from_raw_parts_mut(to.as_ptr().add((at - base) as usize), (part.end - at) as usize)
             };
@@ -252,7 +252,7 @@ fn protect(parts: &[Part]) -> Result<(), Errno> {
 
 fn change(part: &Part, protection: u32) -> Result<(), Errno> {
     let flags = MprotectFlags::from_bits_retain(protection);
-    // SAFETY: the pages are the program's, and get a protection that they had, or are read by nobody but this call meanwhile.
+    // SAFETY: the pages are the program's, and get a protection that they had, or are read by this call alone meanwhile.
     unsafe { mprotect(part.start as *mut _, (part.end - part.start) as usize, flags) }
 }
 

@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn only_a_question_is_answered_and_only_an_answer_read() {
         let mut good = question();
-        assert_eq!(monitored_va(&good), None, "nobody has answered");
+        assert_eq!(monitored_va(&good), None, "the driver has not answered");
         assert!(answer(&mut good, 0x1234_5000));
         assert_eq!(monitored_va(&good), Some(0x1234_5000));
         for at in 0..BYTES {

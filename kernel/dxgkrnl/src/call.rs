@@ -30,8 +30,8 @@ pub use share::unname;
 use ddi::StandardAllocation;
 use events::Event;
 use kmt_calls::{
-    Call, CreateAllocationFlags, CreatedPagingQueue, KeyedMutexCall, PacketCall, ProcessAccess, QueueCall, Refusal,
-    Reply, StatisticsCall, SyncCall,
+    Call, CreateAllocationFlags, CreatedPagingQueue, KeyedMutexCall, NotificationCall, PacketCall, ProcessAccess,
+    QueueCall, Refusal, Reply, SectionCall, StatisticsCall, SyncCall,
 };
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
@@ -371,7 +371,7 @@ fn names(call: &Call) -> usize {
         | Call::OpenNtHandleFromName { .. }
         | Call::OpenAdapterFromLuid { .. }
         | Call::CreateDevice { .. }
-        | Call::CreateSection { .. }
+        | Call::Section(SectionCall::Create { .. })
         | Call::Packet(PacketCall::CreateContext { .. } | PacketCall::CreateContextVirtual { .. })
         | Call::Sync(SyncCall::CreateNativeFence { .. })
         | Call::Sync(SyncCall::CreateSynchronizationObject2 { .. })
@@ -381,8 +381,8 @@ fn names(call: &Call) -> usize {
         | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { .. })
         | Call::Event(kmt_calls::EventCall::Create { .. } | kmt_calls::EventCall::CreateTold)
         | Call::KeyedMutex(KeyedMutexCall::Create { .. } | KeyedMutexCall::Open { .. })
-        | Call::RegisterTrimNotification { .. }
-        | Call::RegisterBudgetChangeNotification { .. } => 1,
+        | Call::Notification(NotificationCall::RegisterTrim { .. })
+        | Call::Notification(NotificationCall::RegisterBudgetChange { .. }) => 1,
         Call::CreateAllocation { allocations, resource, .. } => {
             let makes_resource = resource.flags.contains(CreateAllocationFlags::CREATE_RESOURCE);
             allocations.len() + usize::from(makes_resource && resource.resource == RawHandle::NONE)

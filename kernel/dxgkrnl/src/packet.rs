@@ -307,6 +307,14 @@ impl Packets {
         self.nodes.iter().filter_map(|node| node.again_ns).min()
     }
 
+    /// The contexts of these queues of the scheduler, in the order of their numbers; queues of other kinds are none of them. Of those that
+    /// hold packets something may be due, of the others nothing is.
+    fn contexts_of(&self, queues: impl Iterator<Item = QueueId>) -> Vec<u64> {
+        let mut contexts: Vec<u64> = queues.filter_map(|queue| self.by_queue.get(&queue).copied()).collect();
+        contexts.sort_unstable();
+        contexts
+    }
+
     /// Of an adapter with so many nodes.
     pub fn new(caps: Option<PacketCaps>, nodes: usize, policy: engine_time::Policy) -> Packets {
         Packets {

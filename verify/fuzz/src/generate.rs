@@ -9,8 +9,8 @@ mod submission;
 mod work;
 
 use kmt_calls::{
-    AllocationTarget, Call, GpuVaProtection, MakeResidentFlags, NativeFenceRequest, PRIORITY_ABSOLUTE, PacketCall,
-    PriorityCall, QueueCall, QueueFlags, SyncCall,
+    AllocationTarget, Call, GpuVaProtection, MakeResidentFlags, NativeFenceRequest, NotificationCall,
+    PRIORITY_ABSOLUTE, PacketCall, PriorityCall, QueueCall, QueueFlags, SyncCall,
 };
 use softgpu_spec::context_data::{self, DmaBuffers};
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
@@ -236,9 +236,9 @@ impl Generator<'_> {
                 Call::CreatePagingQueue { device, priority, physical_adapter }
             }
             6 => Call::DestroyPagingQueue { queue: self.handle(Kind::PagingQueue) },
-            7 | 8 => Call::RegisterTrimNotification { adapter: None, device },
-            9 | 10 => Call::RegisterBudgetChangeNotification { device },
-            _ => Call::UnregisterNotification { registration: self.handle(Kind::Registration) },
+            7 | 8 => Call::Notification(NotificationCall::RegisterTrim { adapter: None, device }),
+            9 | 10 => Call::Notification(NotificationCall::RegisterBudgetChange { device }),
+            _ => Call::Notification(NotificationCall::Unregister { registration: self.handle(Kind::Registration) }),
         }
     }
 }

@@ -101,7 +101,7 @@ fn protected_pages_stay_protected() {
     let pages = unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), &range, &RUNS) }.expect("given");
     let mut byte = [0];
     memory.read(0, &mut byte);
-    assert_eq!(byte, [5], "what nobody may look at is there");
+    assert_eq!(byte, [5], "pages without any access keep their content");
     let protections = |pages: &ProgramPages| -> Vec<(u64, u32)> {
         let parts = parts(pages.base, pages.bytes).expect("all of it");
         parts.iter().flat_map(|part| (part.start..part.end).step_by(4096).map(|at| (at, part.protection))).collect()

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use ddi::StandardAllocation;
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocations, CreatedSection, DestroyFlags,
-    OpenedResource, Refusal, Reply, ResourceRequest, ShareName,
+    OpenedResource, Refusal, Reply, ResourceRequest, SectionCall, ShareName,
 };
 use wddm_types::{NtStatus, RawHandle};
 
@@ -74,20 +74,22 @@ impl Turn<'_> {
                 let adapter = &mut self.adapters[index as usize];
                 done(Reply::AllocationSizes(adapter.describe_allocations(&allocations, &resource, known)?))
             }
-            Call::SectionInUse { section } => {
+            Call::Section(SectionCall::IsInUse { section }) => {
                 let number = self.section(section)?;
                 done(Reply::InUse(self.sections.get(number).is_some_and(|section| section.users() > 1)))
             }
-            Call::CreateSection { adapter, size_bytes } => {
+            Call::Section(SectionCall::Create { adapter, size_bytes }) => {
                 let index = match self.process.handles.get(adapter) {
                     Some(Object::Device(index, _)) => *index,
                     _ => self.adapter(adapter)?,
                 };
                 self.adapters[index as usize].running()?;
                 let created = self.create_section(cx, index, size_bytes);
-                created.map_err(|why| self.not_created(index, why, || Call::CreateSection { adapter, size_bytes }))
+                created.map_err(|why| {
+                    self.not_created(index, why, || Call::Section(SectionCall::Create { adapter, size_bytes }))
+                })
             }
-            Call::CloseSection { section } => {
+            Call::Section(SectionCall::Close { section }) => {
                 let number = self.section(section)?;
                 self.sections.close(cx, self.adapters, number);
                 self.process.system_handles.remove(section);

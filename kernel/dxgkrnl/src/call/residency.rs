@@ -1,6 +1,6 @@
 //! Calls about what must be resident, what may go, and what a process is told of it (memory §5).
 
-use kmt_calls::{Call, ProcessAccess, Refusal, Reply};
+use kmt_calls::{Call, NotificationCall, ProcessAccess, Refusal, Reply};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
@@ -31,7 +31,7 @@ impl Turn<'_> {
                     .evict(cx, device, &list, flags)
                     .and_then(|bytes| done(Reply::BytesToTrim(bytes)))
             }
-            Call::RegisterTrimNotification { adapter, device } => {
+            Call::Notification(NotificationCall::RegisterTrim { adapter, device }) => {
                 let (index, _) = self.live_device(device, touched)?;
                 let is = self.adapters[index as usize].luid;
                 if let Some(other) = adapter.filter(|adapter| *adapter != is) {
@@ -39,10 +39,10 @@ impl Turn<'_> {
                 }
                 self.register(device, RegistrationKind::Trim, touched)
             }
-            Call::RegisterBudgetChangeNotification { device } => {
+            Call::Notification(NotificationCall::RegisterBudgetChange { device }) => {
                 self.register(device, RegistrationKind::Budget, touched)
             }
-            Call::UnregisterNotification { registration } => {
+            Call::Notification(NotificationCall::Unregister { registration }) => {
                 let (index, number) = self.registration(registration)?;
                 self.adapters[index as usize].registrations.remove(number);
                 self.process.handles.remove(registration);

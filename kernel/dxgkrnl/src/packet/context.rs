@@ -248,14 +248,6 @@ impl Adapter {
         }
     }
 
-    /// The packet contexts that have something queued, in the order of their numbers: of the others nothing is due.
-    pub(super) fn contexts_with_packets(&self) -> Vec<u64> {
-        let mut contexts: Vec<u64> =
-            self.vidsch.holding().filter_map(|queue| self.packets.by_queue.get(&queue).copied()).collect();
-        contexts.sort_unstable();
-        contexts
-    }
-
     /// The packet contexts of a device.
     pub fn packet_contexts_of(&self, device: u64) -> Vec<u64> {
         self.devices.get(device).map(|known| known.packet_contexts.iter().copied().collect()).unwrap_or_default()

@@ -39,7 +39,7 @@ impl Adapter {
             return Turn::Wait { again_ns: None };
         };
         let on_node = |context: &u64| usize::from(self.packet_contexts[*context].node.0) == node;
-        let mut ready = self.contexts_with_packets();
+        let mut ready = self.packets.contexts_of(self.vidsch.holding());
         ready.retain(|context| on_node(context) && self.may_start(*context));
         let ready = self.contenders(&ready);
         let occupied = Occupied {

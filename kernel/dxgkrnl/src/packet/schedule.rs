@@ -96,7 +96,7 @@ impl Adapter {
     /// The waits and signals that are due on a node's contexts.
     // spec: sync §3.8, sync §4.1
     fn advance_contexts(&mut self, cx: &mut Cx<'_>, node: usize) {
-        for context in self.contexts_with_packets() {
+        for context in self.packets.contexts_of(self.vidsch.holding()) {
             // What is due on one of them may end another.
             let on_node = self.packet_contexts.get(context).filter(|known| usize::from(known.node.0) == node);
             let Some(vidsch) = on_node.map(|known| known.vidsch) else { continue };

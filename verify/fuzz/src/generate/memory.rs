@@ -3,7 +3,7 @@
 use kmt_calls::{
     AllocationInfoFlags, AllocationRequest, Call, CreateAllocationFlags, DestroyFlags, EvictFlags, GpuVaProtection,
     LockFlags, MakeResidentFlags, OfferFlags, OfferList, PropertyFlags, PropertyMask, PropertyRequest, ResourceRequest,
-    SectionRange, UpdateGpuVaFlags, UpdateGpuVaOperation,
+    SectionCall, SectionRange, UpdateGpuVaFlags, UpdateGpuVaOperation,
 };
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Details, Kind as Place};
 use wddm_types::{PAGE_BYTES, RawHandle, SegmentSet};
@@ -160,9 +160,12 @@ impl Generator<'_> {
                 let paging_queue = self.handle(Kind::PagingQueue);
                 Call::UpdateAllocationProperty { paging_queue, allocation: self.handle(Kind::Allocation), request }
             }
-            18 => Call::CreateSection { adapter: self.handle(Kind::Adapter), size_bytes: self.dice.bytes(8) },
-            _ if self.dice.odd() => Call::SectionInUse { section: self.handle(Kind::Section) },
-            _ => Call::CloseSection { section: self.handle(Kind::Section) },
+            18 => Call::Section(SectionCall::Create {
+                adapter: self.handle(Kind::Adapter),
+                size_bytes: self.dice.bytes(8),
+            }),
+            _ if self.dice.odd() => Call::Section(SectionCall::IsInUse { section: self.handle(Kind::Section) }),
+            _ => Call::Section(SectionCall::Close { section: self.handle(Kind::Section) }),
         }
     }
 

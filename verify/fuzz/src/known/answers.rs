@@ -1,6 +1,7 @@
 //! What answers teach a hostile process.
 
 use super::*;
+use kmt_calls::{NotificationCall, SectionCall};
 
 impl Known {
     /// Takes an answer in.
@@ -115,7 +116,7 @@ impl Known {
             }
             Call::CloseAdapter { adapter: handle }
             | Call::DestroyPagingQueue { queue: handle }
-            | Call::CloseSection { section: handle }
+            | Call::Section(SectionCall::Close { section: handle })
             | Call::Queue(QueueCall::DestroyHwContext { context: handle })
             | Call::Packet(PacketCall::DestroyContext { context: handle })
             | Call::Queue(QueueCall::DestroyHwQueue { queue: handle })
@@ -123,7 +124,7 @@ impl Known {
             | Call::Sync(SyncCall::DestroySynchronizationObject { fence: handle })
             | Call::Event(EventCall::Close { event: handle })
             | Call::KeyedMutex(KeyedMutexCall::Destroy { mutex: handle })
-            | Call::UnregisterNotification { registration: handle } => self.dies(*handle),
+            | Call::Notification(NotificationCall::Unregister { registration: handle }) => self.dies(*handle),
             _ => {}
         }
     }
