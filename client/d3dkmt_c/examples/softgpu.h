@@ -50,7 +50,7 @@ static inline SOFTGPU_QUEUE softgpu_queue(void) {
 }
 
 /* Stores a fence's value, and interrupts if it is greater than the monitored one: four words. A value never exceeds itself: with the address
- * of CurrentValue for that of MonitoredValue no interrupt comes, and who waits on the CPU sleeps for ever. */
+ * of CurrentValue for that of MonitoredValue no interrupt comes, and a waiter on the CPU sleeps for ever. */
 static inline uint64_t* softgpu_signal(uint64_t* words, uint64_t current_va, uint64_t monitored_va, uint64_t value) {
     CHECK(current_va != monitored_va);
     words[0] = 0x02 | (uint64_t)4 << 8;

@@ -9,7 +9,7 @@ pub mod handle;
 pub mod handle;
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, Reply};
+use kmt_calls::{Call, Reply, SectionCall};
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
@@ -47,7 +47,7 @@ pub fn reset_event(caller: &Caller<'_>, arguments: &OPENWDDM_RESETEVENT) -> Answ
 pub fn close_handle(caller: &Caller<'_>, arguments: &OPENWDDM_CLOSEHANDLE) -> Answer {
     let section = event_or_section(arguments.hObject);
     if let Ok(section) = section
-        && caller.process.call(Call::CloseSection { section }).is_ok()
+        && caller.process.call(Call::Section(SectionCall::Close { section })).is_ok()
     {
         return Ok(NtStatus::SUCCESS);
     }
@@ -55,7 +55,7 @@ pub fn close_handle(caller: &Caller<'_>, arguments: &OPENWDDM_CLOSEHANDLE) -> An
     Ok(NtStatus::SUCCESS)
 }
 
-/// What a program hands to another one, by whatever way: a token of 64 bits, which nobody guesses.
+/// What a program hands to another one, by whatever way: an unguessable token of 64 bits.
 // spec: sync §2.2
 pub fn export_handle(caller: &Caller<'_>, arguments: &mut OPENWDDM_EXPORTHANDLE) -> Answer {
     arguments.Token = handle::nt_handle(caller, arguments.hObject)?;
@@ -74,12 +74,12 @@ pub fn import_handle(caller: &Caller<'_>, arguments: &mut OPENWDDM_IMPORTHANDLE)
 /// `CreateSection` and a view of it: memory that allocations can lie over (`ExistingSection`).
 pub fn create_section(caller: &Caller<'_>, arguments: &mut OPENWDDM_CREATESECTION) -> Answer {
     let adapter = RawHandle(arguments.hAdapter);
-    let call = Call::CreateSection { adapter, size_bytes: arguments.Size };
+    let call = Call::Section(SectionCall::Create { adapter, size_bytes: arguments.Size });
     let created = expect_reply!(caller.process.call(call)?, Reply::Section(created) => created);
     match crate::lock::address(caller, &created.mapped) {
         Ok(address) => (arguments.hSection, arguments.pData) = (in_c(created.section), address),
         Err(refusal) => {
-            caller.process.call(Call::CloseSection { section: created.section })?;
+            caller.process.call(Call::Section(SectionCall::Close { section: created.section }))?;
             return Err(refusal);
         }
     }

@@ -2,7 +2,7 @@
 //! its own again when the last of these allocations has gone and nothing queued touches it any more. What becomes of the pages is
 //! `shared_words::ProgramPages`; which sections there are, and who uses them, is kept here.
 
-use kmt_calls::{Call, CreatedAllocations, Refusal, Reply, SectionRange};
+use kmt_calls::{Call, CreatedAllocations, Refusal, Reply, SectionCall, SectionRange};
 use shared_words::{ProgramError, ProgramPages};
 use wddm_types::{PAGE_BYTES, RawHandle};
 
@@ -120,7 +120,7 @@ impl ProgramMemory {
                 "of the {size_bytes:#x} bytes at {address:#x} some pages lie under another allocation and some do not; ask first for the larger range"
             )));
         }
-        let call = Call::CreateSection { adapter: device, size_bytes };
+        let call = Call::Section(SectionCall::Create { adapter: device, size_bytes });
         let created = expect_reply!(caller.process.call(call)?, Reply::Section(created) => created);
         let runs: Vec<u64> = created.mapped.runs.iter().map(|run| run.run.count.bytes()).collect();
         let mapping = caller.process.link().mapping(created.mapped.mapping);
@@ -136,7 +136,7 @@ impl ProgramMemory {
         let pages = match replaced {
             Ok(pages) => pages,
             Err(refusal) => {
-                caller.process.call(Call::CloseSection { section: created.section })?;
+                caller.process.call(Call::Section(SectionCall::Close { section: created.section }))?;
                 return Err(refusal);
             }
         };
@@ -144,19 +144,22 @@ impl ProgramMemory {
         Ok(SectionRange { section: created.section, offset_bytes: 0, size_bytes })
     }
 
-    /// Gives the program back what nobody lies over any more. What queued work may still touch stays until a later call.
+    /// Gives the program back what no allocation lies over any more. What queued work may still touch stays until a later call.
     fn take_back(&mut self, caller: &Caller<'_>) {
         self.given.retain(|entry| {
             if !entry.users.is_empty() || entry.making > 0 {
                 return true;
             }
             let section = entry.section;
-            let in_use = !matches!(caller.process.call(Call::SectionInUse { section }), Ok(Reply::InUse(false)));
+            let in_use = !matches!(
+                caller.process.call(Call::Section(SectionCall::IsInUse { section })),
+                Ok(Reply::InUse(false))
+            );
             if in_use || caller.restore_pages(&entry.pages).is_err() {
                 return true;
             }
             // The pages are the program's; what the kernel answers changes nothing of that.
-            let _ = caller.process.call(Call::CloseSection { section });
+            let _ = caller.process.call(Call::Section(SectionCall::Close { section }));
             false
         });
     }

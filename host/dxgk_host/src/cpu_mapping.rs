@@ -290,7 +290,7 @@ impl Views {
             (true, false) => Err(NoAddresses::RowsBelowPages),
             (true, true) => AddressRange::reserve(size_bytes)
                 .and_then(|range| {
-                    // What shows nothing yet is shown before anybody looks.
+                    // A view without pieces is shown some before its process looks.
                     if !pieces.is_empty() {
                         range.show(parts())?;
                     }

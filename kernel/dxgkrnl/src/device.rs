@@ -290,7 +290,7 @@ impl Adapter {
         }
     }
 
-    /// A device's work on the GPU has faulted: it is lost, and whoever asks is told where and how.
+    /// A device's work on the GPU has faulted: it is lost, and GetDeviceState tells where and how.
     // spec: memory §5.8, memory §8.6
     pub fn fail_faulted_device(
         &mut self,

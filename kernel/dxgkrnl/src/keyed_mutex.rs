@@ -17,7 +17,7 @@
 //! | who of several goes on | the one that has waited longest for the key that was released |
 //! | after an owner has gone | every acquire, those that wait too, and every release are `ABANDONED`; the fence value is 0 |
 //! | a handle that is closed while a thread waits by it | the wait ends with `INVALID_PARAMETER` |
-//! | the runtime's data | those of the creation, or of the first open or release that brings some; as many bytes from then on; who asks for them says 0 or exactly that many |
+//! | the runtime's data | those of the creation, or of the first open or release that brings some; as many bytes from then on; a call that asks for them says 0 or exactly that many |
 //!
 //! A mutex is there as long as it is open or an NT handle names it. Its global handle goes when nobody has it open.
 

@@ -1,6 +1,6 @@
 //! NT handles: names of shared objects that are passed from process to process (memory §2.7, sync §2.2), and a process's own
-//! handles of other processes (memory §5.5). The operating system has its own; on one machine of ours a handle is a token that
-//! nobody guesses. A process that was told it may open what it names, with the access that it was made with, or take a handle of its own of
+//! handles of other processes (memory §5.5). The operating system has its own; on one machine of ours a handle is an
+//! unguessable token. A process that was told it may open what it names, with the access that it was made with, or take a handle of its own of
 //! it (`handed_over`); the process that has a handle closes it. How many there are is limited by memory and quotas, and for one process as
 //! the operating system limits it; no process's handles take another's.
 //!

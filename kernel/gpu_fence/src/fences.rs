@@ -259,7 +259,7 @@ impl<W> Fences<W> {
         self.waited_for.iter().copied()
     }
 
-    /// Whether somebody sleeps on the fence.
+    /// Whether a waiter sleeps on the fence.
     pub fn is_waited_for(&self, fence: FenceId) -> bool {
         self.waited_for.contains(&fence)
     }

@@ -36,8 +36,8 @@ pub struct Policy {
     pub paging_table_reserve: Pages,
     /// The 32-bit pattern that memory holds before anybody wrote it (memory §3.3, operation 1).
     pub clear_pattern: u32,
-    /// So many pages at the beginning of a process's address space stay invalid (memory §4.6): whatever follows a pointer that
-    /// nobody has set faults.
+    /// So many pages at the beginning of a process's address space stay invalid (memory §4.6): access through a pointer that
+    /// was never set faults.
     pub invalid_pages: Pages,
     /// Alignment in bytes of the addresses that VidMm chooses: 64 KB, so that 64-KB pages agree in their low 16 bits
     /// (memory §4.5). A power of two.

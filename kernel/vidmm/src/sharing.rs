@@ -44,7 +44,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.finish(batch, false)
     }
 
-    /// A device opens an allocation: it owns it, if nobody does.
+    /// A device opens an allocation: it owns it, if no device does.
     // spec: memory §2.7
     pub fn adopt_allocation(&mut self, id: AllocationId, device: DeviceId) {
         if self.allocations[id].owner.is_none() {

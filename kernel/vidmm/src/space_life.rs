@@ -62,19 +62,19 @@ impl<F: Copy + Eq> VidMm<F> {
         if kind == SpaceKind::Process || self.geometry.is_platforms() {
             return whole;
         }
-        // spec: memory §4.7; what the first entry of the root would lead to is nobody's
+        // spec: memory §4.7; no range lies where the first entry of the root would lead
         let said = self.geometry.root_entry_pages().saturating_add(self.policy.paging_space.0);
         table.reach().min(whole).min(said)
     }
 
-    /// Takes a creation back whose operations nobody has carried out: the space was nobody's yet, and shows nothing.
+    /// Takes a creation back whose operations are not carried out: the space has no device yet, and shows nothing.
     pub fn abandon_space(&mut self, space: SpaceId) {
         let process = self.processes.remove(&space).expect("a process's space");
         self.forget_claims(space);
-        assert!(process.devices.is_empty(), "a space that nobody has");
+        assert!(process.devices.is_empty(), "a space without devices");
         let gone = self.spaces.remove(space);
         let unused = gone.mapped.is_empty() && gone.zero_page.is_none() && gone.table.is_resident();
-        assert!(unused, "a space that nobody has used");
+        assert!(unused, "a space that shows nothing");
         gone.table.destroy(self.table_frames.of(gone.kind));
     }
 
@@ -100,7 +100,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         // Nothing is left that could run there.
         batch.idle_spaces.clear();
-        // A process's end is said even if nothing is shown any more: its root is about to be somebody else's.
+        // A process's end is said even if nothing is shown any more: another process is about to get its root.
         let used = !batch.stale.is_empty() || gone.kind == SpaceKind::Process;
         batch.stale.clear();
         if used {

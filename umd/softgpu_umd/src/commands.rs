@@ -12,7 +12,7 @@ pub struct Commands {
     words: Vec<u64>,
     /// Its waits and signals, in their order.
     fenced: Vec<Fenced>,
-    /// A signal among them that would wake nobody.
+    /// A signal among them that would wake no waiter.
     mute: Option<FenceName>,
 }
 
@@ -110,7 +110,7 @@ impl Commands {
         self.mute = None;
     }
 
-    /// Whether every signal can wake somebody.
+    /// Whether every signal can wake a waiter.
     pub(crate) fn check_signals(&self) -> Result<(), UmdError> {
         self.mute.map_or(Ok(()), |name| name.check())
     }

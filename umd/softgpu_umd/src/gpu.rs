@@ -35,7 +35,7 @@ pub enum UmdError {
     // spec: sync §5
     #[error("a queue that the process feeds waits for native fences and signals them, no monitored ones")]
     NotNative,
-    /// A signal that would wake nobody: a value never exceeds itself.
+    /// A signal that would wake no waiter: a value never exceeds itself.
     // spec: sync §3.7, sync §3.9
     #[error(
         "a signal names {0:#x} both as the fence's CurrentValue and as its MonitoredValue: no value exceeds itself, so no interrupt would \

@@ -27,7 +27,7 @@ impl From<&Fence> for FenceName {
 }
 
 impl FenceName {
-    /// Whether a signal by this name can wake somebody.
+    /// Whether a signal by this name can wake a waiter.
     pub(crate) fn check(&self) -> Result<(), UmdError> {
         match self.current == self.monitored {
             true => Err(UmdError::MonitorsItself(self.current.0)),

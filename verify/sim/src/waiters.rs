@@ -1,12 +1,12 @@
 //! Worlds of waiters. A few processes with two devices each have fences on one device that queues of the other signal, and fences that all
 //! share, which their signallers call by a wrong name now and then, or close behind a signal and open again; beside them go signals that
-//! nobody waits for, so many that logs run over while the driver keeps its interrupts; and the CPU waits for everything (sync §3.10, §3.14,
+//! have no waiter, so many that logs run over while the driver keeps its interrupts; and the CPU waits for everything (sync §3.10, §3.14,
 //! §3.15). Half of the adapters name queues in their interrupts, half name fences, and some drivers do not know.
 //!
 //! | rule | how it is seen |
 //! |---|---|
 //! | no waiter of the CPU sleeps when its CurrentValue has been reached and the interrupt is delivered | at rest, when the driver has told what it kept |
-//! | nobody is woken early | each answer is compared with the word |
+//! | no waiter is woken early | each answer is compared with the word |
 //! | values only rise | the ledger looks at every word |
 //!
 //! One queue signals a fence, for engines do not wait for each other here: so its values come in their order.
@@ -44,7 +44,7 @@ const OVERRUN: u64 = 100;
 /// Steps in which the hardware comes to rest.
 const STEPS_MAX: u64 = 1_000_000;
 
-/// A fence that somebody waits for.
+/// A fence with waiters.
 struct Waited {
     /// What each process has of it, and on which device; the signaller's at its place.
     opens: Vec<Option<(usize, Fence)>>,
@@ -182,7 +182,7 @@ impl World {
         self.look(turn)
     }
 
-    /// A queue signals some of the fences that are its to signal, and perhaps many that nobody waits for.
+    /// A queue signals some of the fences that are its to signal, and perhaps many that have no waiter.
     fn submit(&mut self) -> Result<(), Broken> {
         let who = self.random.index(self.processes.len());
         let at = self.random.index(DEVICES);
@@ -251,7 +251,7 @@ impl World {
         Ok(())
     }
 
-    /// The hardware comes to rest and the driver tells what it has kept: whoever has been forgotten sleeps on now.
+    /// The hardware comes to rest and the driver tells what it has kept: a waiter that has been forgotten sleeps on now.
     // spec: sync §3.10, sync §3.14, sync §3.15, sync §3.19
     fn at_rest(&mut self) -> Result<(), Broken> {
         self.settle()?;

@@ -1,5 +1,5 @@
 //! Events and NT handles as numbers of the program, which fit 30 bits as those of the operating system do. An event's is the kernel's own. An
-//! NT handle is the program's number for a token of 64 bits, which the kernel knows and nobody guesses: a number means nothing in another
+//! NT handle is the program's number for an unguessable token of 64 bits, which the kernel knows: a number means nothing in another
 //! process, and the token is what is handed over (`OpenWddmExportHandle`, `OpenWddmImportHandle`). The flavour of the Linux subsystem has descriptors instead
 //! (`descriptor`).
 

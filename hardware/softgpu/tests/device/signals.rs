@@ -58,7 +58,7 @@ fn a_value_interrupts_when_it_exceeds_what_is_monitored_and_not_when_it_equals_i
     assert_eq!(rig.pop().0, record::NONE);
 }
 
-/// The update of MonitoredValue comes when the value has passed it already: nobody else would ever say so.
+/// The update of MonitoredValue comes when the value has passed it already: no later signal would ever say so.
 #[test]
 fn an_update_that_finds_the_value_passed_interrupts_by_itself() {
     // spec: sync §3.9
@@ -67,7 +67,7 @@ fn an_update_that_finds_the_value_passed_interrupts_by_itself() {
     rig.gpu.write_register(CMP_ROOT, ROOT);
     Word::store(rig.system.word(MONITORED), u64::MAX);
     rig.run(&[signal(6)]);
-    assert_eq!(rig.pin.0.load(Ordering::Relaxed), 0, "nobody waits");
+    assert_eq!(rig.pin.0.load(Ordering::Relaxed), 0, "no waiter is there");
     for (monitored, raised) in [(7, 0), (6, 0), (5, 1), (0, 2)] {
         for (register, value) in
             [(CMP_ARGUMENT_0, va(CURRENT)), (CMP_ARGUMENT_1, va(MONITORED)), (CMP_ARGUMENT_2, monitored)]

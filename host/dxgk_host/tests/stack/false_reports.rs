@@ -1,5 +1,5 @@
 //! A driver that reports what cannot be: its adapter stops, and the reason names what was reported. What it has to say is heard to the end;
-//! nobody's work counts as done because of it.
+//! no process's work counts as done because of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -65,7 +65,7 @@ impl Process {
     }
 
     fn open(&self, shared: RawHandle) -> RawHandle {
-        self.open_with(shared, b"").expect("somebody has it open")
+        self.open_with(shared, b"").expect("a process has it open")
     }
 
     fn destroy(&self, mutex: RawHandle) -> Result<Reply, NtStatus> {

@@ -32,6 +32,15 @@ fn make(client: &Client, count: usize) -> Vec<Fence> {
     (0..count).map(|_| make()).collect()
 }
 
+/// An engine signals the last of them, and a thread waits for it.
+fn reaches_the_last(client: &mut Client, fences: &[Fence]) {
+    let last = fences.last().expect("some");
+    let mut commands = Commands::new();
+    commands.signal(last, 7);
+    client.stream.submit(&client.gpu, &[], &commands).expect("a command");
+    client.gpu.device().wait(&[(last, 7)]).expect("the engine signals it");
+}
+
 #[test]
 fn a_process_has_as_many_fences_as_it_asks_for() {
     // spec: sync §1.5
@@ -44,11 +53,7 @@ fn a_process_has_as_many_fences_as_it_asks_for() {
         let pages: std::collections::BTreeSet<_> = fences.iter().map(|fence| fence.address().0 / 4096).collect();
         assert!(pages.len() <= count / 64 + 2, "{count} fences at a stride of 64 bytes lie on {} pages", pages.len());
         // An engine reaches the last of them, and the thread that waits for it on the CPU is woken.
-        let last = fences.last().expect("some");
-        let mut commands = Commands::new();
-        commands.signal(last, 7);
-        client.stream.submit(&client.gpu, &[], &commands).expect("a command");
-        client.gpu.device().wait(&[(last, 7)]).expect("the engine signals it");
+        reaches_the_last(&mut client, &fences);
         let began = Instant::now();
         fences.iter().step_by(count / 1_000).for_each(|fence| client.gpu.device().signal(fence, 1).unwrap_or(()));
         let signalled = began.elapsed();
@@ -125,11 +130,7 @@ fn made_and_destroyed(client: &mut Client, count: u64) -> (u128, u128) {
     let make = || client.gpu.device().create_native_fence(request).expect("there is memory");
     let fences: Vec<Fence> = (0..count).map(|_| make()).collect();
     let made = began.elapsed();
-    let last = fences.last().expect("some");
-    let mut commands = Commands::new();
-    commands.signal(last, 7);
-    client.stream.submit(&client.gpu, &[], &commands).expect("a command");
-    client.gpu.device().wait(&[(last, 7)]).expect("the engine signals it");
+    reaches_the_last(client, &fences);
     let began = Instant::now();
     drop(fences);
     let each = |time: std::time::Duration| time.as_nanos() / u128::from(count);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use d3dkmt::{Fence, NativeFenceRequest};
 use dxgk_host::{AccountId, Admission, Host, Pending, ProcessLink, Quota};
-use kmt_calls::{AllocationRequest, Call, CreatedAllocations, Refusal, Reply, ResourceRequest};
+use kmt_calls::{AllocationRequest, Call, CreatedAllocations, Refusal, Reply, ResourceRequest, SectionCall};
 use kmt_link::Link;
 use softgpu_spec::private_data;
 use softgpu_umd::{Commands, Gpu, GpuWait, Stream, StreamConfig, Surface, SurfaceKind};
@@ -52,7 +52,7 @@ impl Held {
     /// System memory that is free, as a refusal says it.
     fn free_bytes(&self) -> u64 {
         let adapter = self.client.gpu.adapter().handle();
-        let section = Call::CreateSection { adapter, size_bytes: 1 << 40 };
+        let section = Call::Section(SectionCall::Create { adapter, size_bytes: 1 << 40 });
         let refused = self.begin(section).expect("more than there is").expect_err("a refusal");
         let reason = refused.reason.split_whitespace().rev().nth(3).expect("… N bytes are free");
         reason.parse().expect("a number of bytes")
@@ -207,7 +207,8 @@ fn a_section_waits_as_an_allocation_does() {
     let surface = held.surface(4 * MIB);
     held.destroy_in_use(surface, 1);
     let size_bytes = held.free_bytes() + 4 * MIB;
-    let section = |size_bytes| Call::CreateSection { adapter: held.client.gpu.adapter().handle(), size_bytes };
+    let section =
+        |size_bytes| Call::Section(SectionCall::Create { adapter: held.client.gpu.adapter().handle(), size_bytes });
     let refused = held.begin(section(size_bytes + 4096)).expect("one page too much").expect_err("a refusal");
     assert_eq!(refused.status, NtStatus::NO_MEMORY);
     let pending = held.begin(section(size_bytes)).expect_err("it waits");

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use dxgk_host::{Host, ProcessLink};
 use kmt_calls::{
-    AllocationRequest, AllocationTarget, Call, DeviceState, EvictFlags, GpuVaProtection, MakeResidentFlags, OfferFlags,
-    PropertyFlags, PropertyMask, PropertyRequest, QueueCall, Reply, ResourceRequest, ShareName, SyncCall,
+    AllocationRequest, AllocationTarget, Call, DeviceState, EvictFlags, GpuVaProtection, MakeResidentFlags,
+    NotificationCall, OfferFlags, PropertyFlags, PropertyMask, PropertyRequest, QueueCall, Reply, ResourceRequest,
+    ShareName, SyncCall,
 };
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Kind};
@@ -307,7 +308,7 @@ fn a_full_handle_table_makes_nothing() {
             flags: kmt_calls::QueueFlags::empty(),
             private_data: Vec::new(),
         }),
-        Call::RegisterTrimNotification { adapter: None, device },
+        Call::Notification(NotificationCall::RegisterTrim { adapter: None, device }),
         Call::CreateDevice { adapter: raw.adapter },
     ];
     let before = host.state_digest();

@@ -27,7 +27,7 @@ fn what_the_gpu_writes_the_cpu_reads() {
     }
 }
 
-/// A value never exceeds itself: who waits for a fence by such a signal would sleep for ever.
+/// A value never exceeds itself: a waiter for a fence by such a signal would sleep for ever.
 #[test]
 fn a_signal_that_monitors_its_own_value_is_refused_before_it_is_submitted() {
     // spec: sync §3.7, sync §3.9

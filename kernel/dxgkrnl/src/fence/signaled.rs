@@ -172,7 +172,7 @@ impl Adapter {
         scope
     }
 
-    /// Ends the waits that these values satisfy, of fences that nobody else has; the fences are not read for it, but once more behind an
+    /// Ends the waits that these values satisfy, of fences that no other process has; the fences are not read for it, but once more behind an
     /// update of what is monitored.
     // spec: sync §3.15, sync §3.9
     fn reach_fences(&mut self, cx: &mut Cx<'_>, points: &[(u64, u64)]) -> u32 {
@@ -191,14 +191,14 @@ impl Adapter {
         count + self.publish(cx, updates.into_values().collect())
     }
 
-    /// Looks at all fences of processes that somebody waits for.
+    /// Looks at all fences of processes that have waiters.
     // spec: sync §3.14 (overrun), sync §3.15
     pub fn look_at_processes(&mut self, cx: &mut Cx<'_>, processes: &BTreeSet<ProcessId>) -> u32 {
         let numbers: Vec<u64> = processes.iter().flat_map(|process| self.waited_fences_of(*process)).collect();
         self.sample_fences(cx, &numbers)
     }
 
-    /// The native fences that a process has open and that somebody waits for.
+    /// The native fences that a process has open and that have waiters.
     fn waited_fences_of(&self, process: ProcessId) -> Vec<u64> {
         let of = self.processes.get(&process).into_iter().flat_map(|on_adapter| &on_adapter.devices);
         let fences = of.flat_map(|device| {

@@ -62,7 +62,7 @@ impl Adapter {
         self.devices[device].contexts.insert(number);
         self.keep_off_group(cx, device, node);
         if let Err(status) = self.rank_newcomer(number).and_then(|()| self.suspend_newcomer(number)) {
-            // Nobody has its handle yet, so nobody else could ever destroy it.
+            // No process has its handle yet, so no call could ever destroy it.
             self.destroy_context(cx, number);
             return Err(from_driver(status));
         }

@@ -33,7 +33,7 @@ impl Fence {
         match (self.kind, here.into_iter().chain(self.elsewhere).min()) {
             (FenceKind::Monitored | FenceKind::NativeCrossAdapter, _) => 0,
             (FenceKind::Native, None) => u64::MAX,
-            // Nobody waits for 0: every sample has reached it.
+            // No wait is for 0: every sample has reached it.
             (FenceKind::Native, Some(earliest)) => earliest.saturating_sub(1),
         }
     }

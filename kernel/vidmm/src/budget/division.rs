@@ -51,7 +51,7 @@ impl Division {
 
 /// The even share of one that wants everything beside these.
 pub(super) fn level(total: u64, mut others: Vec<Share>) -> u64 {
-    // Who is content with little leaves more to the others, so the least needs are served first.
+    // A process that is content with little leaves more to the others, so the least needs are served first.
     others.sort_unstable_by_key(|share| (share.need, share.sure));
     let mut left = total;
     let mut at = 0;

@@ -134,7 +134,7 @@ fn what_the_first_root_entry_translates_is_the_process_s() {
     };
     mm.reserve_gpu_va(space, whole).expect("nothing lies there");
     let tables = mm.table_bytes(SpaceKind::Process);
-    // Below what is reserved, where nobody chooses unless all else is taken.
+    // Below what is reserved, where VidMm chooses only when all else is taken.
     let (low, work) = mm.map_gpu_va(space, request(a, 8)).expect("room");
     assert_eq!(low, at(16), "behind the first 64 KiB");
     machine.queue(work);

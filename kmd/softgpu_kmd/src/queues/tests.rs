@@ -117,7 +117,7 @@ fn a_queue_created_before_its_root_runs_when_the_root_comes() {
 }
 
 #[test]
-fn a_queue_says_where_its_progress_is_monitored_to_whoever_asks_as_this_driver_does() {
+fn a_queue_says_where_its_progress_is_monitored_to_a_user_mode_driver_that_asks() {
     // spec: sync §2.5
     let (mut kmd, _, mut host) = started();
     let (_, _, context) = context(&mut kmd, 1, false);

@@ -15,7 +15,7 @@ use crate::world::Broken;
 /// A device with a queue that its process feeds.
 pub(super) struct Device {
     pub stream: Stream,
-    /// Nobody waits for it.
+    /// It has no waiter.
     pub noise: Fence,
     pub noise_value: u64,
     pub gpu: Gpu,

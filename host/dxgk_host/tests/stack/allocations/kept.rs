@@ -39,7 +39,7 @@ fn the_last_name_ends_what_no_device_has() {
     let (first, second) = (made.share().unwrap(), made.share().unwrap());
     made.destroy(DestroyFlags::SYNCHRONOUS_DESTROY).unwrap();
     host.check_invariants().unwrap();
-    // Others need the memory: what a name keeps gives way like all that nobody lists.
+    // Others need the memory: what a name keeps gives way like all that no device lists.
     let all = other.pinned(SurfaceKind::Local, 7 * MIB);
     host.check_invariants().unwrap();
     drop(all);

@@ -22,7 +22,7 @@ fn lives(world: &World, adapter: usize) -> Vec<FenceStep> {
 #[test]
 fn who_closes_it_behind_a_signal_takes_no_waiter_of_another_adapter_along() {
     // spec: sync §3.4, sync §3.12
-    // Without the cap a driver names a fence that somebody else has open there.
+    // Without the cap a driver names a fence that another process has open there.
     for (profile, only_one) in [("discrete-4k", true), ("optimized-fences", true), ("optimized-fences", false)] {
         for wait in [By::Gpu, By::Cpu] {
             let silent = Arc::new(AtomicBool::new(false));
@@ -37,7 +37,7 @@ fn who_closes_it_behind_a_signal_takes_no_waiter_of_another_adapter_along() {
             });
             let mut dgpu = Side::new(&world, 1, |gpu| native(gpu.device(), FenceFlags::empty()));
             let name = named(&dgpu.fence);
-            // Somebody else may have it open there.
+            // Another process may have it open there.
             let other = (!only_one).then(|| Side::new(&world, 1, |gpu| opened(gpu, &name)));
             let mut igpu = Side::new(&world, 0, |gpu| opened(gpu, &name));
             let mut waiting = igpu.wait(&world, wait, 10);

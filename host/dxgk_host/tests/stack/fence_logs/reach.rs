@@ -90,7 +90,7 @@ fn submit(host: &Host, stream: &mut Stream, gpu: &Gpu, commands: &Commands) {
 struct Signaller<'a> {
     client: &'a Client,
     queue: Stream,
-    /// Nobody waits for it.
+    /// It has no waiter.
     noise: Fence,
     /// It waits for this one itself.
     bell: Fence,

@@ -2,8 +2,8 @@
 
 use kmt_calls::{
     AllocationTarget, Call, ContextFlags, DestroyFlags, DisplayCall, EvictFlags, GpuVaProtection, LockFlags,
-    MakeResidentFlags, OfferFlags, OpenSyncObjectRequest, PacketCall, PriorityCall, PropertyRequest, QueueCall,
-    QueueFlags, ResourceRequest, ShareName, SyncCall, SyncObjectAccess, WaitFlags,
+    MakeResidentFlags, NotificationCall, OfferFlags, OpenSyncObjectRequest, PacketCall, PriorityCall, PropertyRequest,
+    QueueCall, QueueFlags, ResourceRequest, SectionCall, ShareName, SyncCall, SyncObjectAccess, WaitFlags,
 };
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
@@ -27,13 +27,13 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::Priority(PriorityCall::SetContextInProcessSchedulingPriority { context: handle, priority: 0 }),
         Call::Priority(PriorityCall::GetContextInProcessSchedulingPriority { context: handle }),
         Call::CreateDevice { adapter: handle },
-        Call::CreateSection { adapter: handle, size_bytes: 4096 },
-        Call::CloseSection { section: handle },
-        Call::SectionInUse { section: handle },
+        Call::Section(SectionCall::Create { adapter: handle, size_bytes: 4096 }),
+        Call::Section(SectionCall::Close { section: handle }),
+        Call::Section(SectionCall::IsInUse { section: handle }),
         Call::DestroyDevice { device: handle },
         Call::GetDeviceState { device: handle },
         Call::DestroyPagingQueue { queue: handle },
-        Call::UnregisterNotification { registration: handle },
+        Call::Notification(NotificationCall::Unregister { registration: handle }),
         Call::Queue(QueueCall::DestroyHwContext { context: handle }),
         Call::Packet(PacketCall::DestroyContext { context: handle }),
         Call::Queue(QueueCall::CreateHwQueue { context: handle, flags: QueueFlags::empty(), private_data: Vec::new() }),
@@ -108,8 +108,8 @@ pub fn on_device(device: RawHandle) -> Vec<Call> {
         Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
         Call::CreateAllocation { device, allocations: vec![Default::default()], resource: ResourceRequest::default() },
         Call::OpenResource { device, share: ShareName::Global(RawHandle(1 << 31)), keyed_mutex_data: Vec::new() },
-        Call::RegisterTrimNotification { adapter: None, device },
-        Call::RegisterBudgetChangeNotification { device },
+        Call::Notification(NotificationCall::RegisterTrim { adapter: None, device }),
+        Call::Notification(NotificationCall::RegisterBudgetChange { device }),
         Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }),
         Call::Packet(PacketCall::CreateContextVirtual {
             device,

@@ -1,6 +1,6 @@
 //! Rings of doorbells that live: they stay where an engine finds them. Whatever would take one away is refused, for the engine would fetch
-//! what its process queues next from memory that is not there, and that costs the device. Who asks are the calls that evict, offer,
-//! destroy and unmap; moves that the kernel makes itself stop the device first, or its doorbells (`suspension`, `power`).
+//! what its process queues next from memory that is not there, and that costs the device. The calls that evict, offer,
+//! destroy and unmap ask; moves that the kernel makes itself stop the device first, or its doorbells (`suspension`, `power`).
 
 use kmt_calls::Refusal;
 use vidmm::AllocationId;
@@ -66,7 +66,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// One that was lost with its device, or its adapter, rings nobody.
+    /// One that was lost with its device, or its adapter, rings no engine.
     fn keeps_ring(&self, doorbell: u64) -> bool {
         self.stopped.is_none() && self.doorbells[doorbell].connection != Connection::Aborted
     }
