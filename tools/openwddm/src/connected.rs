@@ -162,12 +162,12 @@ pub(crate) fn failed_there(error: DriveError, socket: &Path) -> RunError {
     }
 }
 
-/// Nobody listens there.
+/// No program listens there, or this one cannot speak to it.
 pub fn unreachable_kernel(socket: &Path, problem: &str) -> RunError {
     RunError::Argument {
         argument: format!("--connect {}", socket.display()),
         problem: problem.to_owned(),
-        remedy: "start `openwddm serve --socket PATH`, and give its path".to_owned(),
+        remedy: "start `openwddm serve --socket PATH`, and give its path; this program needs a dozen descriptors (ulimit -n)".to_owned(),
     }
 }
 

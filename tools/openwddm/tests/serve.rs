@@ -230,3 +230,32 @@ fn who_connects_before_the_daemon_runs_is_served_when_it_does() {
         assert!(log.contains(part), "{part} is missing in {log}");
     }
 }
+
+/// A client whose descriptors are used up, wherever that happens, is told so, and is not told of its kernel; the daemon serves on.
+#[test]
+fn a_client_without_descriptors_is_told_of_these() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon =
+        Daemon::start(&folder.path().join("kernel"), &["--adapter", "discrete-4k,vram=128MiB", "--system", "2GiB"]);
+    let limited = |most: u32| {
+        let script = "ulimit -n $1; exec \"$0\" run --connect \"$2\" --steps 1";
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_openwddm"), &most.to_string()]).arg(&daemon.socket);
+        let output = command.stdin(Stdio::null()).output().expect("a shell");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let mut without = 0;
+    for most in 5..=12 {
+        let (code, text) = limited(most);
+        if code == Some(0) {
+            continue;
+        }
+        // 2: the connection, which an argument named, did not even begin.
+        assert!(matches!(code, Some(1 | 2)), "{most}: {code:?}: {text}");
+        assert!(text.contains("Too many open files"), "{most}: {text}");
+        assert!(!text.contains("the kernel has gone") && !text.contains("of this version"), "{most}: {text}");
+        without += 1;
+    }
+    assert!(without > 0, "12 descriptors are not enough for all of it");
+    assert_eq!(limited(64).0, Some(0), "the daemon serves on");
+}

@@ -27,8 +27,10 @@ pub(super) struct Hearing {
 struct Heard {
     /// How many messages.
     messages: u64,
-    /// The stream has ended, for this reason.
+    /// The stream has ended.
     ended: bool,
+    /// Why this process ended the stream itself. None: its kernel did.
+    given_up: Option<String>,
     pages: BTreeMap<u64, Page>,
     mappings: BTreeMap<MappingId, Arc<CpuMapping>>,
     /// Those that have come since the kernel was told where such are.
@@ -54,6 +56,14 @@ impl Hearing {
     /// Waits until so many messages have been heard; false: no more come.
     pub fn up_to(&self, messages: u64) -> bool {
         self.wait_while(|heard| heard.messages < messages && !heard.ended).messages >= messages
+    }
+
+    /// The error of a call of this process: a stream that this process ended itself says why, in place of `Closed`.
+    pub fn blamed(&self, error: PacketError) -> PacketError {
+        match (&error, &self.heard().given_up) {
+            (PacketError::Closed, Some(why)) => PacketError::GivenUp(why.clone()),
+            _ => error,
+        }
     }
 
     /// A page of words.
@@ -180,9 +190,10 @@ impl Hearing {
         }
     }
 
-    fn end(&self) {
+    fn end(&self, why: &PacketError) {
         let mut heard = self.heard();
         heard.ended = true;
+        heard.given_up = (!matches!(why, PacketError::Closed)).then(|| why.to_string());
         let held = std::mem::take(&mut heard.held);
         let others: Vec<_> = heard.mappings.values().cloned().collect();
         drop(heard);
@@ -206,9 +217,10 @@ pub(super) fn listen(stream: &Arc<Packets>, hearing: &Weak<Hearing>) {
             }
             Ok(())
         });
-        if heard.is_err() {
-            stream.close();
-            return hearing.end();
+        if let Err(why) = heard {
+            // The reason stands there before the lanes hear that the stream is closed.
+            hearing.end(&why);
+            return stream.close();
         }
         hearing.heard().messages += 1;
         hearing.changed.notify_all();

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use kmt_calls::wire::encode;
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use shared_words::{Lineage, Memory, ReadOnlyWord, StoresElsewhere};
 use wddm_types::{Blame, NtStatus, PAGE_BYTES, RawHandle, WordAddress};
@@ -104,11 +105,15 @@ impl SocketLink {
         if !self.lineage.is_here() {
             return Err(PacketError::Forked);
         }
-        let (told, file) = match request {
-            Request::Now => self.lanes.ask_shortly(request)?,
-            _ => self.lanes.ask(request, files)?,
+        let asked = match request {
+            Request::Now => self.lanes.ask_shortly(request),
+            _ => self.lanes.ask(request, files),
         };
-        if self.hearing.up_to(told.pushed) { Ok((told.response, file)) } else { Err(PacketError::Closed) }
+        let heard = asked.and_then(|(told, file)| match self.hearing.up_to(told.pushed) {
+            true => Ok((told.response, file)),
+            false => Err(PacketError::Closed),
+        });
+        heard.map_err(|error| self.hearing.blamed(error))
     }
 }
 
@@ -237,7 +242,7 @@ impl Link for SocketLink {
                 file.ok_or_else(|| gone("it gives no descriptor".into()))
             }
             Ok(_) => Err(gone("it answers what was not asked".into())),
-            Err(error) => Err(gone(error.to_string())),
+            Err(error) => Err(unasked(error)),
         }
     }
 
@@ -248,7 +253,7 @@ impl Link for SocketLink {
                 _ => Err(gone("it answers what was not asked".into())),
             },
             Ok(_) => Err(gone("it answers what was not asked".into())),
-            Err(error) => Err(gone(error.to_string())),
+            Err(error) => Err(unasked(error)),
         }
     }
 
@@ -282,7 +287,7 @@ impl Drop for SocketLink {
     }
 }
 
-/// What was to be asked was not, and nothing has changed; or nobody knows.
+/// The refusal of a call that brought no answer: the kernel either never read the call, or may have made it.
 fn unasked(error: PacketError) -> Refusal {
     match error {
         PacketError::NoLane(reason) => {
@@ -291,6 +296,16 @@ fn unasked(error: PacketError) -> Refusal {
         PacketError::Forked => {
             let reason = format!("{error}; it comes to the kernel over a connection of its own");
             Refusal { status: NtStatus::NOT_SUPPORTED, blame: Blame::Caller, reason: reason.into(), bytes_to_trim: 0 }
+        }
+        PacketError::GivenUp(_) => {
+            let reason = error.to_string().into();
+            Refusal { status: NtStatus::DEVICE_REMOVED, blame: Blame::Scarcity, reason, bytes_to_trim: 0 }
+        }
+        // The kernel lives, and so do the other lanes of this process.
+        PacketError::System(Errno::MFILE | Errno::NFILE) => {
+            let reason =
+                format!("the operating system gives this process no descriptor: {error}; raise its limit (ulimit -n)");
+            Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Scarcity, reason: reason.into(), bytes_to_trim: 0 }
         }
         error => gone(error.to_string()),
     }

@@ -57,6 +57,9 @@ pub enum PacketError {
     /// The peer has gone.
     #[error("the peer has closed the connection")]
     Closed,
+    /// This end has given the connection up, for this reason: it could not go on with what the peer had said.
+    #[error("this process has given the connection up: {0}")]
+    GivenUp(String),
     /// The peer says what no peer says.
     #[error("no message: {0}")]
     Malformed(&'static str),
