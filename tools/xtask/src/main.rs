@@ -29,7 +29,7 @@ usage: cargo xtask <command>
 
   arrows                      check every dependency between crates against the law of the storeys
   tidy                        check sizes, names, file heads, waived lints, unsafe blocks, room READMEs
-  spec [--strict] [--quiet]   check citations of the fact sheets, list what nobody cites and which rows have no test
+  spec [--strict] [--quiet]   check citations of the fact sheets and that each row has a test; list uncited sections and crowded tests
   fuzz [--seed N] [--calls N] hostile calls and lying drivers against the kernel, a million calls if nothing else is said
   soak                        a million random operations of VidMm against its reference model
   install --prefix DIR        build libopenwddm for release, and put it, its header and openwddm.pc below DIR

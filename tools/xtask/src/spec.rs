@@ -2,10 +2,12 @@
 //!
 //! A rule that is obeyed names its section (`spec: memory §5.2` in a comment), a test that proves a row of the seeds
 //! names its id (`seed: N30`). This check reads the sheets' headings and tables and the comments of all sources. What
-//! cites a section or row that is not there fails; what nobody cites is listed, and fails only with `--strict`.
+//! cites a section or row that is not there fails, and so does a row that no test names. The check lists sections that
+//! no source cites, which fail only with `--strict`, and tests that name more rows than one test can answer for.
 //! It cannot know whether the code beside a citation does what the section says: tests and readers do.
 
 mod citation;
+mod promise;
 mod seeds;
 mod sheet;
 
@@ -24,7 +26,7 @@ use sheet::Sheet;
 /// How to run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Uncited sections and untested rows fail.
+    /// Uncited sections fail.
     pub strict: bool,
     /// Counts only.
     pub quiet: bool,
@@ -54,6 +56,7 @@ pub fn run(house: &House, options: Options) -> Result<Report, String> {
         ],
         seeds: Seeds::parse(&house.read("docs/spec/seeds.md")?),
         counted: 0,
+        crowded: Vec::new(),
     };
     let mut report = Report::default();
     for (path, text) in house.texts()? {
@@ -68,6 +71,8 @@ struct Books {
     sheets: [Sheet; 2],
     seeds: Seeds,
     counted: usize,
+    /// Tests that name more than [`promise::ROWS_MAX`] rows.
+    crowded: Vec<Finding>,
 }
 
 impl Books {
@@ -80,6 +85,10 @@ impl Books {
                 let comment = citation::unquoted(&line.comment);
                 self.line(path, number, &comment, faults);
                 self.rows(path, number, &comment, proves, faults);
+            }
+            for test in promise::of(&lines).iter().filter(|test| test.rows.len() > promise::ROWS_MAX) {
+                let text = format!("{} names {} rows: {}", test.test, test.rows.len(), test.rows.join(" "));
+                self.crowded.push(Finding::new(path, test.line, text));
             }
         } else if path.ends_with(".md") && !path.starts_with("docs/spec/") {
             for (number, line) in (1..).zip(text.lines()) {
@@ -159,9 +168,19 @@ impl Books {
         let rows: usize = groups.iter().map(|group| group.rows).sum();
         let tested: usize = groups.iter().map(|group| group.tested).sum();
         let broken = report.faults.len();
-        if options.strict && uncited + rows - tested > 0 {
-            let text = format!("strict: {uncited} sections uncited, {} rows untested", rows - tested);
-            report.faults.push(Finding::new("docs/spec", 0, text));
+        if !options.quiet && !self.crowded.is_empty() {
+            report.listing.push(format!(
+                "tests that name more than {} rows: {}",
+                promise::ROWS_MAX,
+                self.crowded.len()
+            ));
+            report.listing.extend(self.crowded.iter().map(|finding| format!("  {finding}")));
+        }
+        for row in groups.iter().flat_map(|group| &group.open) {
+            report.faults.push(Finding::new("docs/spec/seeds.md", 0, format!("no test names row {row}")));
+        }
+        if options.strict && uncited > 0 {
+            report.faults.push(Finding::new("docs/spec", 0, format!("strict: {uncited} sections uncited")));
         }
         report.summary = format!(
             "spec: {} citations, {broken} broken; {} of {sections} sections cited; {tested} of {rows} rows tested",
