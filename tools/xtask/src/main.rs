@@ -1,8 +1,8 @@
-//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak`, and `install`.
+//! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak | mutants`, and `install`.
 //!
 //! A rule that nobody checks is a wish. This program reads manifests, sources and fact sheets and says where one of them
 //! is broken, with file and line. It is no build system and changes nothing here: it looks, and for `ci` it starts cargo.
-//! `install` alone writes, where it is told to.
+//! `install` writes where it is told to, and `mutants` below `docs/verification` and `target`; the others write nothing.
 //! People call it by the alias in `.cargo/config.toml`; `.ci/run` calls `ci`.
 //!
 //! - [`arrows`]: who may depend on whom
@@ -11,11 +11,13 @@
 //! - [`ci`]: everything in order
 //! - [`install`]: the C interface for a system's compilers
 //! - [`long`]: the runs that are too long for it
+//! - [`mutants`]: breaks of the product that no test sees
 
 mod arrows;
 mod ci;
 mod install;
 mod long;
+mod mutants;
 mod report;
 mod rust_text;
 mod spec;
@@ -32,6 +34,8 @@ usage: cargo xtask <command>
   spec [--strict] [--quiet]   check citations of the fact sheets and that each row has a test; list uncited sections and crowded tests
   fuzz [--seed N] [--calls N] hostile calls and lying drivers against the kernel, a million calls if nothing else is said
   soak                        a million random operations of VidMm against its reference model
+  mutants [CRATE…] [--shard K/N] [--minutes N] [--page]
+                              break the crates in every small way, and list the breaks that no test sees
   install --prefix DIR        build libopenwddm for release, and put it, its header and openwddm.pc below DIR
   ci                          all of it, then clippy, tests and the longer runs";
 
@@ -58,6 +62,7 @@ fn command(arguments: &[String]) -> Result<bool, String> {
         ("ci", []) => Ok(ci::run(&house)),
         ("fuzz", options) => long::fuzz(&house, options),
         ("install", options) => install::run(&house, options),
+        ("mutants", options) => mutants::run(&house, options),
         ("soak", []) => long::soak(&house),
         _ => Err(USAGE.to_string()),
     }

@@ -22,6 +22,11 @@ impl House {
         Ok(House { root: root.to_path_buf() })
     }
 
+    /// The house at this folder.
+    pub fn at(root: &Path) -> House {
+        House { root: root.to_path_buf() }
+    }
+
     /// The root folder.
     pub fn root(&self) -> &Path {
         &self.root
@@ -39,16 +44,28 @@ impl House {
 
     /// Every text file with its path below the root, sorted by path. Files that are not UTF-8 are no text.
     pub fn texts(&self) -> Result<Vec<(String, String)>, String> {
+        let text = |path: String| {
+            let bytes = fs::read(self.root.join(&path)).map_err(|error| format!("{path}: {error}"))?;
+            Ok(String::from_utf8(bytes).ok().map(|text| (path, text)))
+        };
+        self.files()?.into_iter().filter_map(|path| text(path).transpose()).collect()
+    }
+
+    /// The path of every file below the root, sorted.
+    pub fn files(&self) -> Result<Vec<String>, String> {
         let ignored = self.read(".gitignore").unwrap_or_default();
         let ignored: Vec<&str> = ignored.lines().map(|line| line.trim().trim_matches('/')).collect();
         let mut paths = Vec::new();
         self.walk("", &ignored, &mut paths)?;
         paths.sort();
-        let text = |path: String| {
-            let bytes = fs::read(self.root.join(&path)).map_err(|error| format!("{path}: {error}"))?;
-            Ok(String::from_utf8(bytes).ok().map(|text| (path, text)))
-        };
-        paths.into_iter().filter_map(|path| text(path).transpose()).collect()
+        Ok(paths)
+    }
+
+    /// Writes a file, and the folders that it needs.
+    pub fn write(&self, path: &str, text: &str) -> Result<(), String> {
+        let place = self.root.join(path);
+        let made = place.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&place, text));
+        made.map_err(|error| format!("{path}: {error}"))
     }
 
     fn walk(&self, folder: &str, ignored: &[&str], paths: &mut Vec<String>) -> Result<(), String> {

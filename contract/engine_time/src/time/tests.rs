@@ -9,6 +9,8 @@ use crate::policy::BandTerms;
 use crate::rank::{Quanta, WEIGHT_NORMAL};
 
 const MS: u64 = 1_000_000;
+/// Most questions of one run. A rule that steps through time by nanoseconds fails by this, and does not hang the test.
+const ASKED_MAX: u32 = 100_000;
 
 /// An engine that does at once what it is told, and contexts that want it for ever or not at all.
 struct Engine {
@@ -39,7 +41,10 @@ impl Engine {
 
     /// Until that time.
     fn run(&mut self, until_ns: u64) {
+        let mut asked = 0;
         while self.now_ns < until_ns {
+            asked += 1;
+            assert!(asked <= ASKED_MAX, "the rule wants to be asked all the time, at {} again", self.now_ns);
             let again_ns = self.decide();
             let next = again_ns.unwrap_or(u64::MAX).min(until_ns);
             assert!(next > self.now_ns, "time goes on");
