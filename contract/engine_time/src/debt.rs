@@ -50,3 +50,33 @@ impl Debt {
         self.amount.div_ceil(1000u64.saturating_sub(share.permille).max(1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debt_says_when_it_will_be_owed_and_when_paid_off() {
+        let share = Share { permille: 100, slice_ns: 9 };
+        let mut debt = Debt::default();
+        assert_eq!(debt.owed_in(share), Some(81), "a ninth of what the others have: 9 of 90");
+        debt.grow(30, share);
+        assert_eq!((debt.owed, debt.owed_in(share)), (false, Some(51)));
+        debt.grow(51, share);
+        assert_eq!((debt.owed, debt.owed_in(share), debt.paid_in(share)), (true, None, 9));
+        debt.grow(1_000, share);
+        assert_eq!(debt.paid_in(share), 9, "it grows no further");
+        debt.pay(4, share);
+        assert_eq!((debt.owed, debt.paid_in(share)), (true, 5));
+        debt.pay(5, share);
+        assert_eq!((debt.owed, debt.owed_in(share)), (false, Some(81)));
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_never_owed() {
+        let share = Share { permille: 0, slice_ns: 9 };
+        let mut debt = Debt::default();
+        debt.grow(u64::MAX, share);
+        assert_eq!((debt.owed, debt.owed_in(share)), (false, None));
+    }
+}

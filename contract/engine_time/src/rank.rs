@@ -83,3 +83,19 @@ pub struct Contender<C> {
     /// Its own times.
     pub quanta: Quanta,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_count_in_the_realtime_band_alone() {
+        let rank = |band, level| Rank { band, level, ..Rank::ordinary(1) };
+        assert_eq!(rank(Band::Realtime, 7).row(), (Band::Realtime, 7));
+        assert_eq!(rank(Band::Normal, 7).row(), (Band::Normal, 0));
+        // A waiter of the same row raises nothing, also where its level means nothing.
+        let mine = rank(Band::Normal, 3);
+        assert_eq!(mine.raised_for(rank(Band::Normal, 9)), mine);
+        assert_eq!(mine.raised_for(rank(Band::Realtime, 9)).row(), (Band::Realtime, 9));
+    }
+}

@@ -95,3 +95,69 @@ impl<K: Copy + Ord> Rota<K> {
         self.used.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Members 1 and 2, of whom 1 has used so much in a turn of its own.
+    fn after(cost: u64) -> Rota<u8> {
+        let mut rota = Rota::default();
+        rota.attend(&[1, 2]);
+        rota.begin(1, false);
+        rota.charge(1, cost, cost);
+        rota
+    }
+
+    #[test]
+    fn a_member_that_has_gone_is_remembered_as_long_as_that_makes_a_difference() {
+        let mut rota = after(10);
+        rota.attend(&[2]);
+        assert!(rota.knows(1), "it has used more than the one who is present");
+        rota.charge(2, 10, 10);
+        rota.attend(&[2]);
+        assert!(!rota.knows(1) && rota.knows(2), "as much: it would come back as one who has used the least");
+        rota.attend(&[]);
+        assert!(!rota.knows(2) && rota.is_empty(), "without members nothing makes a difference");
+    }
+
+    #[test]
+    fn a_member_that_comes_has_used_as_much_as_the_one_who_has_used_least() {
+        let mut rota = after(10);
+        rota.charge(2, 4, 4);
+        rota.attend(&[1, 2]);
+        rota.attend(&[1, 2, 3]);
+        // 3 is given 3 more than 2 has: with nothing of its own before it would still be picked.
+        rota.charge(3, 3, 3);
+        assert_eq!(rota.pick(&[2, 3], |_| 0), Some(2));
+    }
+
+    #[test]
+    fn a_turn_lasts_its_quantum_and_that_of_another_member_is_whole() {
+        let rota = after(10);
+        assert_eq!((rota.left_ns(1, 30), rota.left_ns(2, 30)), (20, 30));
+        assert_eq!(rota.pick(&[1, 2], |_| 11), Some(1), "the quantum is not over");
+        assert_eq!(rota.pick(&[1, 2], |_| 10), Some(2));
+        assert_eq!(rota.pick(&[2], |_| 11), Some(2), "the one whose turn it is wants nothing");
+    }
+
+    #[test]
+    fn of_those_who_have_used_the_same_the_next_behind_the_last_turn_is_picked() {
+        let mut rota = Rota::default();
+        rota.attend(&[1, 2, 3]);
+        assert_eq!(rota.pick(&[1, 2, 3], |_| 0), Some(1));
+        rota.begin(2, false);
+        assert_eq!(rota.pick(&[1, 2, 3], |_| 0), Some(3), "3 stands behind 2; 1 and 2 itself do not");
+        assert_eq!(rota.pick(&[1, 2], |_| 0), Some(1));
+    }
+
+    #[test]
+    fn a_turn_that_is_over_goes_on_only_if_the_others_used_more_by_half_of_it() {
+        let mut rota = after(10);
+        // The turn has cost 10: with half of it 1 stands at 15.
+        rota.charge(2, 0, 15);
+        assert_eq!(rota.pick(&[1, 2], |_| 0), Some(2), "equal: the next behind");
+        rota.charge(2, 0, 1);
+        assert_eq!(rota.pick(&[1, 2], |_| 0), Some(1));
+    }
+}

@@ -67,6 +67,15 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_stores_a_whole_value_and_the_gpu_sees_its_lower_half() {
+        let mut fence = Extension::new(7);
+        assert_eq!(fence.value(), 7);
+        assert_eq!(fence.store(0x5_0000_0009), 9);
+        assert_eq!(fence.value(), 0x5_0000_0009);
+        assert_eq!(fence.read(8), 0x5_0000_0008, "the word is read beside the value that was stored last");
+    }
+
+    #[test]
     fn what_lies_outside_of_all_values_is_no_news() {
         assert_eq!(Extension::new(5).read(0xFFFF_FFFF), 5, "-1 is no value");
         assert_eq!(Extension::new(u64::MAX).read(0), u64::MAX);

@@ -66,3 +66,20 @@ impl<W> Sampled<W> {
         self.released.is_empty() && self.updates.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FenceKind, Fences};
+
+    #[test]
+    fn a_sample_is_empty_if_it_lets_no_waiter_go_and_publishes_nothing() {
+        let fence = Fences::<()>::new().create(FenceKind::Native);
+        let update = || vec![MonitoredUpdate { fence, value: 1 }];
+        for (released, updates, empty) in
+            [(vec![], vec![], true), (vec![()], vec![], false), (vec![], update(), false), (vec![()], update(), false)]
+        {
+            assert_eq!(Sampled { released, updates }.is_empty(), empty);
+        }
+    }
+}

@@ -8,6 +8,8 @@ use super::*;
 use crate::policy::BandTerms;
 use crate::rank::{Quanta, WEIGHT_NORMAL};
 
+mod inside;
+
 const MS: u64 = 1_000_000;
 /// Most questions of one run. A rule that steps through time by nanoseconds fails by this, and does not hang the test.
 const ASKED_MAX: u32 = 100_000;
@@ -240,38 +242,25 @@ fn weights_share_a_band() {
 }
 
 #[test]
-fn a_process_does_not_get_more_by_having_more_contexts() {
-    // spec: sync §4.2
-    let quanta = Quanta { grace_same_ns: 0, ..Quanta::default() };
-    let many = (10..20).map(|context| Contender { quanta, ..contender(context, Band::Normal, 1) });
-    let all: Vec<_> = many.chain([contender(1, Band::Normal, 2)]).collect();
-    let mut engine = Engine::new(without_grace(), &all);
-    engine.run(400 * MS);
-    assert_eq!(engine.used(1), 200 * MS);
-    for context in 10..20 {
-        assert_eq!(engine.used(context), 20 * MS, "{context}");
-    }
+fn other_numbers_count_from_the_next_question_on() {
+    let both = [contender(1, Band::Normal, 1), contender(2, Band::Normal, 2)];
+    let mut time = EngineTime::new(without_grace());
+    assert_eq!(time.ask(0, None, &both).who, Who::Takes(1));
+    assert_eq!(time.ask(0, Some(both[0]), &both).again_ns, Some(2 * MS));
+    let terms = BandTerms { process_quantum_ns: 5 * MS, ..without_grace().band(Band::Normal) };
+    time.set_policy(Policy { bands: [terms; 4], ..without_grace() });
+    assert_eq!(time.ask(MS, Some(both[0]), &both).again_ns, Some(5 * MS));
 }
 
 #[test]
-fn contexts_of_a_process_rank_among_themselves_only() {
-    // spec: sync §4.2
-    let mut all = [
-        contender(1, Band::Normal, 1),
-        contender(2, Band::Normal, 1),
-        contender(3, Band::Normal, 2),
-        contender(4, Band::Normal, 2),
-    ];
-    all[0].rank.in_process = 7;
-    let mut engine = Engine::new(without_grace(), &all);
-    engine.run(2000 * MS);
-    // Of the first process the higher has all but the share of the lower, of the second both have the same.
-    // To within one slice, one quantum and its grace period.
-    let about = |context, ms: u64, within: u64| assert!(engine.used(context).abs_diff(ms * MS) <= within, "{context}");
-    about(1, 995, MS / 2);
-    about(2, 5, MS / 2);
-    about(3, 500, MS + MS / 10);
-    about(4, 500, MS + MS / 10);
+fn a_holder_that_changes_without_a_question_is_charged_from_then_on() {
+    let both = [contender(1, Band::Normal, 1), contender(2, Band::Normal, 2)];
+    let mut time = EngineTime::new(without_grace());
+    assert_eq!(time.ask(0, None, &both).who, Who::Takes(1));
+    time.passes(MS, Some(both[1]));
+    time.passes(9 * MS, None);
+    // 1 has had 1, 2 has had 8.
+    assert_eq!(time.ask(9 * MS, None, &both).who, Who::Takes(1));
 }
 
 #[test]

@@ -52,6 +52,36 @@ fn the_worked_example_of_the_figures() {
 }
 
 #[test]
+fn a_fence_says_whether_it_lives_and_what_is_waited_for_on_it() {
+    let mut fences = Waits::new();
+    let (f, other) = (fences.create(FenceKind::Native), fences.create(FenceKind::Native));
+    assert_eq!((fences.earliest(f), fences.is_waited_for(f), fences.is_anybody_waiting()), (None, false, false));
+    let (far, _) = pend(&mut fences, &[at(f, 9)], WaitMode::All, 0, "far");
+    let (near, _) = pend(&mut fences, &[at(f, 5)], WaitMode::All, 0, "near");
+    assert_eq!((fences.earliest(f), fences.is_waited_for(f), fences.is_anybody_waiting()), (Some(5), true, true));
+    assert!(!fences.is_waited_for(other), "another fence");
+    assert!(fences.cancel(near).is_some());
+    assert_eq!((fences.earliest(f), fences.is_anybody_waiting()), (Some(9), true));
+    assert!(fences.cancel(far).is_some());
+    assert_eq!((fences.is_waited_for(f), fences.is_anybody_waiting()), (false, false));
+    assert!(fences.contains(f));
+    assert_eq!(fences.destroy(f), sampled(&[], &[]));
+    assert!(!fences.contains(f) && fences.contains(other));
+}
+
+#[test]
+fn a_wait_elsewhere_is_published_as_one_of_this_adapter_is() {
+    // spec: sync §1.3, sync §3.18
+    let mut fences = Waits::new();
+    let f = fences.create(FenceKind::Native);
+    assert_eq!(fences.set_elsewhere(f, Some(8)), [monitored(f, 7)]);
+    let (_, updates) = pend(&mut fences, &[at(f, 10)], WaitMode::All, 0, "here");
+    assert_eq!((updates, fences.earliest(f)), (vec![], Some(10)), "the one elsewhere comes first");
+    assert_eq!(fences.set_elsewhere(f, None), [monitored(f, 9)]);
+    assert_eq!(fences.set_elsewhere(f, None), [], "no news");
+}
+
+#[test]
 fn one_sample_releases_every_satisfied_waiter_in_order_of_value_then_registration() {
     // spec: sync §3.10
     // seed: N18
