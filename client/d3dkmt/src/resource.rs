@@ -1,6 +1,7 @@
 //! Resources: allocations that belong together, and that others can open (memory §2.7); sections, which an allocation can
 //! take for its memory.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use kmt_calls::{
@@ -149,6 +150,26 @@ impl Section {
         let link = Arc::clone(adapter.link());
         let call = Call::Section(SectionCall::Create { adapter: adapter.handle(), size_bytes });
         let created = expect_reply!(link.call(call)?, Reply::Section(created) => created);
+        let bytes = MappedBytes::new(link.as_ref(), created.mapped);
+        Ok(Section { link, handle: created.section, bytes })
+    }
+
+    /// A section over bytes of a file that this process has, and that others may have mapped: what the file holds is in the section, and
+    /// whoever maps the file sees what is stored there.
+    ///
+    /// # Errors
+    /// As of [`Section::create`]; a file that is none in memory (`memfd_create`) or has no seal `F_SEAL_SHRINK`; bytes that are not whole
+    /// pages of it.
+    // spec: memory §2.7
+    pub fn over_file(
+        adapter: &Adapter,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        size_bytes: u64,
+    ) -> Result<Section, Refusal> {
+        let link = Arc::clone(adapter.link());
+        let reply = link.section_over(adapter.handle(), file, offset, size_bytes)?;
+        let created = expect_reply!(reply, Reply::Section(created) => created);
         let bytes = MappedBytes::new(link.as_ref(), created.mapped);
         Ok(Section { link, handle: created.section, bytes })
     }

@@ -1,9 +1,10 @@
 //! Memory of the program that allocations lie over (`pSystemMem`): its pages become those of a section, which the kernel reaches, too, and
-//! its own again when the last of these allocations has gone and nothing queued touches it any more. What becomes of the pages is
-//! `shared_words::ProgramPages`; which sections there are, and who uses them, is kept here.
+//! its own again when the last of these allocations has gone and nothing queued touches it any more. Memory that the program shares with
+//! others stays what it is: a section lies over the file, which the kernel is handed. What becomes of the pages is
+//! `shared_words::ProgramPages`, which file it is `shared_words::ProgramFile`; which sections there are, and who uses them, is kept here.
 
 use kmt_calls::{Call, CreatedAllocations, Refusal, Reply, SectionCall, SectionRange};
-use shared_words::{ProgramError, ProgramPages};
+use shared_words::{ProgramError, ProgramFile, ProgramPages};
 use wddm_types::{PAGE_BYTES, RawHandle};
 
 use crate::border::Caller;
@@ -17,10 +18,33 @@ pub struct ProgramMemory {
 
 struct Section {
     section: RawHandle,
-    pages: ProgramPages,
+    memory: Memory,
     /// The allocations over it that the program has not destroyed; calls that are making some count as well.
     users: Vec<User>,
     making: u32,
+}
+
+/// What a section and the program have in common.
+enum Memory {
+    /// The section's pages are where the program's were.
+    Pages(ProgramPages),
+    /// The file's are in the section.
+    File(ProgramFile),
+}
+
+impl Memory {
+    /// Where these bytes of the program lie in the section, if all of them do and the program still has them there.
+    fn offset_of(&self, address: u64, size_bytes: u64) -> Option<u64> {
+        match self {
+            Memory::Pages(pages) => pages.offset_of(address, size_bytes).filter(|_| pages.are_in_place()),
+            Memory::File(file) => file.offset_of(address, size_bytes).filter(|_| file.is_in_place()),
+        }
+    }
+
+    /// Whether some of these bytes are the section's, and others cannot be given with them. Of a file each may be given any number of times.
+    fn bars(&self, address: u64, size_bytes: u64) -> bool {
+        matches!(self, Memory::Pages(pages) if pages.overlaps(address, size_bytes) && pages.are_in_place())
+    }
 }
 
 /// An allocation over memory of the program.
@@ -107,41 +131,26 @@ impl ProgramMemory {
             return Err(invalid(format!("memory of the program at {address:#x}: it begins at a page")));
         }
         self.take_back(caller);
-        let within = |entry: &&mut Section| entry.pages.offset_of(address, size_bytes).is_some();
-        if let Some(entry) = self.given.iter_mut().find(within)
-            && entry.pages.are_in_place()
-        {
+        let within = |entry: &Section| entry.memory.offset_of(address, size_bytes);
+        let found = self.given.iter_mut().find_map(|entry| within(entry).map(|offset| (entry, offset)));
+        if let Some((entry, offset_bytes)) = found {
             entry.making += 1;
-            let offset_bytes = entry.pages.offset_of(address, size_bytes).expect("just asked");
             return Ok(SectionRange { section: entry.section, offset_bytes, size_bytes });
         }
-        if self.given.iter().any(|entry| entry.pages.overlaps(address, size_bytes) && entry.pages.are_in_place()) {
+        if self.given.iter().any(|entry| entry.memory.bars(address, size_bytes)) {
             return Err(not_supported(format!(
                 "of the {size_bytes:#x} bytes at {address:#x} some pages lie under another allocation and some do not; ask first for the larger range"
             )));
         }
-        let call = Call::Section(SectionCall::Create { adapter: device, size_bytes });
-        let created = expect_reply!(caller.process.call(call)?, Reply::Section(created) => created);
-        let runs: Vec<u64> = created.mapped.runs.iter().map(|run| run.run.count.bytes()).collect();
-        let mapping = caller.process.link().mapping(created.mapped.mapping);
-        let by = mapping.as_ref().map(|mapping| mapping.range());
-        let replaced = match by {
-            Some(Ok(by)) => caller.replace_pages(address, by, &runs).map_err(|error| match error {
-                ProgramError::NotMapped(_) => invalid(error.to_string()),
-                ProgramError::Shared(_) | ProgramError::System(_) => not_supported(error.to_string()),
-            }),
-            Some(Err(why)) => Err(not_supported(format!("an allocation over memory of the program: {why}"))),
-            None => Err(invalid("the section ended while it was made: its device was lost")),
-        };
-        let pages = match replaced {
-            Ok(pages) => pages,
-            Err(refusal) => {
-                caller.process.call(Call::Section(SectionCall::Close { section: created.section }))?;
-                return Err(refusal);
+        let (section, memory) = match ProgramFile::at(address, size_bytes).map_err(refused)? {
+            Some(file) => (over_file(caller, device, &file, size_bytes)?, Memory::File(file)),
+            None => {
+                let (section, pages) = over_pages(caller, device, address, size_bytes)?;
+                (section, Memory::Pages(pages))
             }
         };
-        self.given.push(Section { section: created.section, pages, users: Vec::new(), making: 1 });
-        Ok(SectionRange { section: created.section, offset_bytes: 0, size_bytes })
+        self.given.push(Section { section, memory, users: Vec::new(), making: 1 });
+        Ok(SectionRange { section, offset_bytes: 0, size_bytes })
     }
 
     /// Gives the program back what no allocation lies over any more. What queued work may still touch stays until a later call.
@@ -155,12 +164,54 @@ impl ProgramMemory {
                 caller.process.call(Call::Section(SectionCall::IsInUse { section })),
                 Ok(Reply::InUse(false))
             );
-            if in_use || caller.restore_pages(&entry.pages).is_err() {
+            // Memory that is shared was the program's all along.
+            if in_use || matches!(&entry.memory, Memory::Pages(pages) if caller.restore_pages(pages).is_err()) {
                 return true;
             }
             // The pages are the program's; what the kernel answers changes nothing of that.
             let _ = caller.process.call(Call::Section(SectionCall::Close { section }));
             false
         });
+    }
+}
+
+/// A section over bytes of a file that the program shares with others.
+fn over_file(
+    caller: &Caller<'_>,
+    device: RawHandle,
+    file: &ProgramFile,
+    size_bytes: u64,
+) -> Result<RawHandle, Refusal> {
+    let reply = caller.process.link().section_over(device, file.file(), file.offset(), size_bytes)?;
+    Ok(expect_reply!(reply, Reply::Section(created) => created.section))
+}
+
+/// A section whose pages are in place of the program's.
+fn over_pages(
+    caller: &Caller<'_>,
+    device: RawHandle,
+    address: u64,
+    size_bytes: u64,
+) -> Result<(RawHandle, ProgramPages), Refusal> {
+    let call = Call::Section(SectionCall::Create { adapter: device, size_bytes });
+    let created = expect_reply!(caller.process.call(call)?, Reply::Section(created) => created);
+    let runs: Vec<u64> = created.mapped.runs.iter().map(|run| run.run.count.bytes()).collect();
+    let mapping = caller.process.link().mapping(created.mapped.mapping);
+    let by = mapping.as_ref().map(|mapping| mapping.range());
+    let replaced = match by {
+        Some(Ok(by)) => caller.replace_pages(address, by, &runs).map_err(refused),
+        Some(Err(why)) => Err(not_supported(format!("an allocation over memory of the program: {why}"))),
+        None => Err(invalid("the section ended while it was made: its device was lost")),
+    };
+    if replaced.is_err() {
+        caller.process.call(Call::Section(SectionCall::Close { section: created.section }))?;
+    }
+    replaced.map(|pages| (created.section, pages))
+}
+
+fn refused(error: ProgramError) -> Refusal {
+    match error {
+        ProgramError::NotMapped(_) => invalid(error.to_string()),
+        _ => not_supported(error.to_string()),
     }
 }

@@ -88,6 +88,19 @@ pub trait Link: Send + Sync {
     /// `INVALID_HANDLE` when it is no such descriptor of this kernel.
     fn described(&self, descriptor: BorrowedFd<'_>) -> Result<u64, Refusal>;
 
+    /// Creates a section over bytes of a file that the process hands over (`kmt_calls::SectionCall::CreateOver`): of the adapter, or
+    /// the device's.
+    ///
+    /// # Errors
+    /// As the call; `NOT_SUPPORTED` for a file that is none in memory (`memfd_create`), or may become smaller.
+    fn section_over(
+        &self,
+        adapter: RawHandle,
+        file: BorrowedFd<'_>,
+        offset_bytes: u64,
+        size_bytes: u64,
+    ) -> Result<Reply, Refusal>;
+
     /// The kernel's clock in nanoseconds: real or virtual.
     fn now_ns(&self) -> u64;
 

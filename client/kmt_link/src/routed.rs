@@ -72,6 +72,16 @@ impl<L: Link + ?Sized, F: Fn(&L, Call) -> Result<Reply, Refusal> + Send + Sync> 
         self.link.described(descriptor)
     }
 
+    fn section_over(
+        &self,
+        adapter: RawHandle,
+        file: BorrowedFd<'_>,
+        offset_bytes: u64,
+        size_bytes: u64,
+    ) -> Result<Reply, Refusal> {
+        self.link.section_over(adapter, file, offset_bytes, size_bytes)
+    }
+
     fn now_ns(&self) -> u64 {
         self.link.now_ns()
     }

@@ -21,6 +21,8 @@ mod lineage;
 pub mod log;
 mod memory;
 pub mod peer;
+mod program_file;
+mod program_map;
 mod program_pages;
 mod read_only_view;
 pub mod scheduling_log;
@@ -31,8 +33,11 @@ pub use asymmetric::{FrequentBarrier, RareBarrier};
 pub use faults::{HOLDING_REQUESTS, StoresElsewhere};
 pub use lineage::Lineage;
 pub use memory::{
-    ClientAccess, ClientPage, DetachedPages, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord,
+    ClientAccess, ClientPage, DetachedPages, GivenError, GivenFile, LentFile, LentPages, Memory, MemoryError,
+    ReadOnlyMemory, ReadOnlyWord,
 };
-pub use program_pages::{ProgramError, ProgramPages};
+pub use program_file::ProgramFile;
+pub use program_map::ProgramError;
+pub use program_pages::ProgramPages;
 pub use read_only_view::ReadOnlyView;
 pub use word::{Barrier, HardwareBarrier, Word};

@@ -11,6 +11,7 @@
 
 mod client_page;
 mod content;
+mod given;
 mod lent;
 mod received;
 
@@ -23,6 +24,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 pub use self::client_page::ClientPage;
+pub use self::given::{GivenError, GivenFile};
 pub(crate) use self::lent::Backing;
 use self::lent::Lent;
 pub use self::lent::{ClientAccess, DetachedPages, LentFile, LentPages};

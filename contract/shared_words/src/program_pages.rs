@@ -8,7 +8,8 @@
 //! - Only whole pages change hands. Everything in them goes with them, and stays where it is for the program.
 //! - Stores of other threads are held (`faults`) while the pages change, as far as the operating system holds stores into them; it does
 //!   for heaps and stacks. Between the hold and its end nothing here allocates: the allocator's own words may lie in these pages.
-//! - Memory that the program shares with others already (`MAP_SHARED`) is refused: what the others see would not be the same any more.
+//! - Memory that the program shares with others already (`MAP_SHARED`) is refused: what the others see would not be the same any more. It
+//!   is given as the file that it is ([`crate::ProgramFile`]).
 //! - A page goes back only if it is still the one that was put there: the program may have unmapped it, and mapped another.
 #![allow(unsafe_code)]
 
@@ -21,51 +22,7 @@ use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags, mmap_anonymous
 
 use crate::address_range::AddressRange;
 use crate::faults::Faults;
-
-/// Why pages of a program were not replaced; they are what they were.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProgramError {
-    /// No memory is there.
-    NotMapped(u64),
-    /// Others see it, too.
-    Shared(u64),
-    /// The operating system refuses.
-    System(Errno),
-}
-
-impl std::fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ProgramError::NotMapped(address) => write!(f, "the program has no memory at {address:#x}"),
-            ProgramError::Shared(address) => write!(
-                f,
-                "the memory at {address:#x} is shared (MAP_SHARED): its other mappings would not see what the GPU stores there; a section (OpenWddmCreateSection) is memory that both reach"
-            ),
-            ProgramError::System(errno) => {
-                write!(f, "the operating system does not let pages of the program be replaced: {errno}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ProgramError {}
-
-impl From<Errno> for ProgramError {
-    fn from(errno: Errno) -> ProgramError {
-        ProgramError::System(errno)
-    }
-}
-
-/// A mapping of this process, cut to the pages that are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
-    start: u64,
-    end: u64,
-    protection: u32,
-    shared: bool,
-    /// Device, inode and offset of what is mapped.
-    of: (u64, u64, u64),
-}
+use crate::program_map::{Part, ProgramError, READ, WRITE, joined, parts, parts_there};
 
 /// Pages of a program that are those of a section.
 #[derive(Debug)]
@@ -93,7 +50,7 @@ impl ProgramPages {
         assert_eq!(runs.iter().sum::<u64>(), bytes, "the runs are the section");
         let before = parts(base, bytes)?;
         if let Some(part) = before.iter().find(|part| part.shared) {
-            return Err(ProgramError::Shared(part.start));
+            return Err(ProgramError::Mixed(part.start));
         }
         let memory = File::open("/proc/self/mem").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         let held = Held::hold(base, bytes);
@@ -256,79 +213,8 @@ fn change(part: &Part, protection: u32) -> Result<(), Errno> {
     unsafe { mprotect(part.start as *mut _, (part.end - part.start) as usize, flags) }
 }
 
-/// What is mapped at these addresses, all of it.
-fn parts(base: u64, bytes: u64) -> Result<Vec<Part>, ProgramError> {
-    let found = parts_there(base, bytes)?;
-    let mut next = base;
-    for part in &found {
-        if part.start != next {
-            return Err(ProgramError::NotMapped(next));
-        }
-        next = part.end;
-    }
-    if next == base + bytes { Ok(found) } else { Err(ProgramError::NotMapped(next)) }
-}
-
-/// What is mapped at these addresses, without the holes.
-fn parts_there(base: u64, bytes: u64) -> Result<Vec<Part>, Errno> {
-    let end = base.checked_add(bytes).ok_or(Errno::INVAL)?;
-    let maps = std::fs::read("/proc/self/maps").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| part(&String::from_utf8_lossy(line)));
-    let within = lines.filter(|part| part.start < end && base < part.end);
-    Ok(within.map(|part| cut(part, base, end)).collect())
-}
-
-/// Neighbours that show consecutive bytes of one file are one part: a program may protect them otherwise at any time.
-fn joined(parts: Vec<Part>) -> Vec<Part> {
-    let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
-    for part in parts {
-        match joined.last_mut() {
-            Some(last) if last.end == part.start && last.shared == part.shared && last.of_end() == part.of => {
-                last.end = part.end;
-            }
-            _ => joined.push(part),
-        }
-    }
-    joined
-}
-
-impl Part {
-    /// What would be mapped behind it if it went on.
-    fn of_end(&self) -> (u64, u64, u64) {
-        (self.of.0, self.of.1, self.of.2 + (self.end - self.start))
-    }
-}
-
-fn cut(part: Part, base: u64, end: u64) -> Part {
-    let start = part.start.max(base);
-    let offset = part.of.2 + (start - part.start);
-    Part { start, end: part.end.min(end), of: (part.of.0, part.of.1, offset), ..part }
-}
-
-/// A line of `/proc/self/maps`: `start-end rwxs offset major:minor inode path`.
-fn part(line: &str) -> Option<Part> {
-    let mut words = line.split_ascii_whitespace();
-    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    let (start, end) = words.next()?.split_once('-')?;
-    let rights = words.next()?.as_bytes();
-    let offset = hex(words.next()?)?;
-    let (major, minor) = words.next()?.split_once(':')?;
-    let inode = words.next()?.parse().ok()?;
-    let bit = |at: usize, letter: u8, bit: u32| if rights.get(at) == Some(&letter) { bit } else { 0 };
-    Some(Part {
-        start: hex(start)?,
-        end: hex(end)?,
-        protection: bit(0, b'r', READ) | bit(1, b'w', WRITE) | bit(2, b'x', EXECUTE),
-        shared: rights.get(3) == Some(&b's'),
-        of: (hex(major)? << 32 | hex(minor)?, inode, offset),
-    })
-}
-
 const PAGE: u64 = 4096;
 const WRITABLE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
-const READ: u32 = MprotectFlags::READ.bits();
-const WRITE: u32 = MprotectFlags::WRITE.bits();
-const EXECUTE: u32 = MprotectFlags::EXEC.bits();
 
 #[cfg(test)]
 mod tests;

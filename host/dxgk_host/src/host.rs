@@ -37,6 +37,7 @@ use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
 use crate::doorbells::Doorbells;
 use crate::everywhere::Everywhere;
+use crate::given::GivenFiles;
 use crate::host::held::Waiting;
 use crate::host::mount::{Measured, Mounted, Platform};
 use crate::host::passage::spawn_dispatcher;
@@ -95,6 +96,7 @@ pub struct Host {
     everywhere: Option<Everywhere>,
     /// Those that stand for NT handles, once there is one.
     descriptors: Mutex<Option<Descriptors>>,
+    given: Arc<GivenFiles>,
 }
 
 struct Threads {
@@ -132,6 +134,7 @@ impl Host {
         let line = Arc::new(Line::default());
         let caches = cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>);
         let doorbells = Arc::new(Doorbells::default());
+        let given = Arc::new(GivenFiles::new(Arc::clone(&system)));
         let driver_clock = match config.mode {
             Mode::Real => Some(Arc::new(Stopwatch::start()) as Arc<dyn DriverClock>),
             Mode::Virtual { .. } => None,
@@ -142,6 +145,7 @@ impl Host {
             reserve,
             data,
             isolates,
+            given: &given,
             cpu_cache: caches,
             driver_clock,
         };
@@ -193,6 +197,7 @@ impl Host {
             threads: Mutex::new(None),
             everywhere,
             descriptors: Mutex::new(None),
+            given,
         });
         if matches!(host.mode, Mode::Virtual { .. }) {
             let weak = Arc::downgrade(&host);
@@ -207,6 +212,11 @@ impl Host {
             *lock(&host.threads) = Some(Threads { running, dispatcher });
         }
         Ok(host)
+    }
+
+    /// What processes hand over.
+    pub(crate) fn given_files(&self) -> &GivenFiles {
+        &self.given
     }
 
     /// A process came.

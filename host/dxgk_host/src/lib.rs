@@ -20,6 +20,7 @@ mod cpu_mapping;
 mod doorbells;
 mod elsewhere;
 mod everywhere;
+mod given;
 mod host;
 mod iommu;
 mod lent;

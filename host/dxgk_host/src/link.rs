@@ -7,7 +7,7 @@ use dxgkrnl::Admission;
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
 use shared_words::{Memory, ReadOnlyWord};
-use wddm_types::{ProcessId, RawHandle, WordAddress};
+use wddm_types::{Blame, NtStatus, ProcessId, RawHandle, WordAddress};
 
 use crate::host::Host;
 
@@ -80,6 +80,22 @@ impl Link for ProcessLink {
 
     fn described(&self, descriptor: BorrowedFd<'_>) -> Result<u64, Refusal> {
         self.host.nt_handle_of(descriptor)
+    }
+
+    fn section_over(
+        &self,
+        adapter: RawHandle,
+        file: BorrowedFd<'_>,
+        offset_bytes: u64,
+        size_bytes: u64,
+    ) -> Result<Reply, Refusal> {
+        let copy = file.try_clone_to_owned().map_err(|error| Refusal {
+            status: NtStatus::NO_MEMORY,
+            blame: Blame::Scarcity,
+            reason: format!("the operating system gives no descriptor for a section: {error}").into(),
+            bytes_to_trim: 0,
+        });
+        self.host.section_over(self.process, adapter, copy?, offset_bytes, size_bytes)
     }
 
     fn now_ns(&self) -> u64 {

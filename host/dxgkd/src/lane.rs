@@ -77,7 +77,8 @@ fn answer(
     Asked { after, placed, request }: Asked,
     mut files: Vec<OwnedFd>,
 ) -> Result<Option<(Response, Option<OwnedFd>)>, PacketError> {
-    if matches!(request, Request::Lane | Request::Described) != (files.len() == 1) {
+    let brings = matches!(request, Request::Lane | Request::Described | Request::SectionOver { .. });
+    if brings != (files.len() == 1) {
         return Err(PacketError::Malformed("a descriptor without use, or none where one is needed"));
     }
     client.placed(&placed);
@@ -121,6 +122,16 @@ fn answer(
         Request::Described => {
             let descriptor = files.pop().expect("just counted");
             Response::Answer(host.nt_handle_of(descriptor.as_fd()).map(Reply::NtHandle))
+        }
+        Request::SectionOver { adapter, offset_bytes, size_bytes } => {
+            let file = files.pop().expect("just counted");
+            let made = host.section_over(process, adapter, file, offset_bytes, size_bytes);
+            if let Err(refusal) = made.as_ref()
+                && refusal.blame == Blame::Quota
+            {
+                client.log_refusal("CreateSection", &refusal.reason);
+            }
+            Response::Answer(made)
         }
     };
     Ok(Some((response, None)))

@@ -141,6 +141,17 @@ impl Link for Deaf {
         Err(gone())
     }
 
+    fn section_over(
+        &self,
+        adapter: RawHandle,
+        file: BorrowedFd<'_>,
+        offset_bytes: u64,
+        size_bytes: u64,
+    ) -> Result<Reply, Refusal> {
+        let _ = (adapter, file, offset_bytes, size_bytes);
+        Err(gone())
+    }
+
     fn now_ns(&self) -> u64 {
         self.host.now_ns()
     }

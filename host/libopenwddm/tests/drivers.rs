@@ -65,7 +65,7 @@ fn scarcity_says_whether_something_helps() {
 // spec: memory §2.7
 #[test]
 fn allocations_lie_over_memory_of_the_program() {
-    let all = "heap\nstatic\nstack\nprotected\nread only\nothers\n";
+    let all = "heap\nstatic\nstack\nprotected\nread only\nothers\nshared\n";
     assert_eq!(both("program_memory"), [all, all]);
 }
 

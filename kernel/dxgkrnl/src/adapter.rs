@@ -24,6 +24,7 @@ use crate::dying::DyingGroups;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
 use crate::fence::{BusMemory, Fence, FenceOpen, SyncObject, SyncOpen};
+use crate::given_memory::GivenMemory;
 use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
 use crate::lock::LegacyRequest;
@@ -73,6 +74,8 @@ pub struct AdapterConfig {
     pub doorbells: Option<Arc<dyn DoorbellPages>>,
     /// Who lends pages to clients in processes of their own; `None`: clients are in this program.
     pub clients: Option<Arc<dyn ClientMemory>>,
+    /// The files that processes hand over; `None`: they can hand over none (memory §2.7).
+    pub given: Option<Arc<dyn GivenMemory>>,
     /// What the configuration says about features.
     pub features: FeaturePolicy,
     /// What is done about work that does not end, and how often it is reset before it is given up.

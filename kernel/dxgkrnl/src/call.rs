@@ -371,7 +371,7 @@ fn names(call: &Call) -> usize {
         | Call::OpenNtHandleFromName { .. }
         | Call::OpenAdapterFromLuid { .. }
         | Call::CreateDevice { .. }
-        | Call::Section(SectionCall::Create { .. })
+        | Call::Section(SectionCall::Create { .. } | SectionCall::CreateOver { .. })
         | Call::Packet(PacketCall::CreateContext { .. } | PacketCall::CreateContextVirtual { .. })
         | Call::Sync(SyncCall::CreateNativeFence { .. })
         | Call::Sync(SyncCall::CreateSynchronizationObject2 { .. })

@@ -60,6 +60,9 @@ impl Adapter {
         if let Some(allocation) = call.allocation.filter(|_| call.protection.contains(GpuVaProtection::WRITE)) {
             self.may_write(allocation)?;
         }
+        if !call.base.is_null() {
+            self.check_rings_at(device, call.base, call.size_in_pages.saturating_mul(PAGE_BYTES))?;
+        }
         let request = MapRequest {
             target,
             size_pages: Pages(call.size_in_pages),

@@ -19,7 +19,7 @@ use crate::coherency::see_cached;
 use crate::cpu_mapping::MappingChange;
 use crate::machine::{Cx, Machine};
 use crate::quota::Commitments;
-use crate::refusal::{invalid, no_memory};
+use crate::refusal::{invalid, no_memory, not_supported};
 use crate::scarcity::{Lack, NotCreated};
 use crate::store::Store;
 
@@ -39,6 +39,8 @@ pub struct Section {
     creator: u32,
     runs: Vec<PageRun>,
     size_bytes: u64,
+    /// Its pages are those of a file that the process has handed over.
+    is_given: bool,
     /// Its handle, and the allocations in it.
     users: u32,
     /// The handle is open.
@@ -75,16 +77,18 @@ impl Section {
 }
 
 impl Sections {
-    /// Creates a section of zeroes, out of an adapter's share of system memory.
+    /// Creates a section, out of an adapter's share of system memory: of zeroes, or of what a file holds that the process has handed over
+    /// under this number.
     ///
     /// # Errors
-    /// A size that is no multiple of the page; scarcity.
+    /// A size that is no multiple of the page; a file that is none; scarcity.
     pub fn create(
         &mut self,
         cx: &mut Cx<'_>,
         adapter: &mut Adapter,
         process: ProcessId,
         size_bytes: u64,
+        given: Option<u64>,
     ) -> Result<(u64, Mapped), NotCreated> {
         if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
             return Err(invalid(format!("a section of {size_bytes} bytes is no multiple of the page")).into());
@@ -97,7 +101,12 @@ impl Sections {
         };
         let runs = adapter.vidmm.allocate_scattered(pages.0);
         let runs = runs.ok_or_else(|| scarce(adapter.vidmm.free_system_pages()))?;
-        if !adapter.lend_system(&runs) {
+        if let Some(given) = given {
+            if let Err(refusal) = adapter.take_given(process, given, &runs) {
+                runs.into_iter().for_each(|run| adapter.vidmm.free_system(run));
+                return Err(refusal.into());
+            }
+        } else if !adapter.lend_system(&runs) {
             adapter.clear_pages(&runs);
         }
         let mut seen: Vec<CpuRun> = runs.iter().map(|run| CpuRun { place: CpuPlace::System, run: *run }).collect();
@@ -108,9 +117,9 @@ impl Sections {
         let mapped = Mapped { mapping, runs: seen, size_bytes };
         let creator = adapter.index.0;
         self.commitments.charge(process, size_bytes);
-        let number =
-            self.sections.insert(Section { process, creator, runs, size_bytes, users: 1, open: true, mapping });
-        Ok((number, mapped))
+        let is_given = given.is_some();
+        let section = Section { process, creator, runs, size_bytes, is_given, users: 1, open: true, mapping };
+        Ok((self.sections.insert(section), mapped))
     }
 
     /// The pages of a part of a section, for an allocation on an adapter: page aligned, a multiple of the page, inside. `across`:
@@ -151,6 +160,9 @@ impl Sections {
         if let Some(cache) = &creator.config.cpu_cache {
             cache.discard(&gone.runs);
         }
+        if let Some(given) = creator.config.given.as_ref().filter(|_| gone.is_given) {
+            given.returns(&gone.runs);
+        }
         gone.runs.into_iter().for_each(|run| creator.vidmm.free_system(run));
     }
 
@@ -184,6 +196,20 @@ impl Sections {
     pub fn lent_by(&self, adapter: u32) -> Vec<PageRun> {
         let lent = self.sections.iter().filter(|(_, section)| section.creator == adapter);
         lent.flat_map(|(_, section)| section.runs.iter().copied()).collect()
+    }
+}
+
+impl Adapter {
+    /// A file that a process has handed over takes the place of system pages that have just been taken.
+    fn take_given(&self, process: ProcessId, given: u64, runs: &[PageRun]) -> Result<(), Refusal> {
+        if self.config.cpu_cache.is_some() {
+            return Err(not_supported(
+                "an adapter without I/O coherency has the CPU's caches in software: what others that map the file store would not go through them",
+            ));
+        }
+        let files = self.config.given.as_ref();
+        let files = files.ok_or_else(|| not_supported("this host takes no memory that a process hands over"))?;
+        files.takes(process, given, runs).map_err(invalid)
     }
 }
 

@@ -52,6 +52,7 @@ fn asked(
         bus: None,
         doorbells: None,
         clients: None,
+        given: None,
         clear_pages: true,
         memory_policy: dxgkrnl::MemoryPolicy::default(),
         features: FeaturePolicy::without(off),

@@ -58,6 +58,18 @@ pub enum UpdateOperation {
     },
 }
 
+impl UpdateOperation {
+    /// The addresses that show something else afterwards: the first, and how many bytes.
+    pub fn target(&self) -> (GpuVa, u64) {
+        match *self {
+            UpdateOperation::Map { base, size_bytes, .. } | UpdateOperation::Unmap { base, size_bytes, .. } => {
+                (base, size_bytes)
+            }
+            UpdateOperation::Copy { size_bytes, destination, .. } => (destination, size_bytes),
+        }
+    }
+}
+
 /// Why an update is refused; nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // The message of each variant says what it means.
@@ -197,6 +209,14 @@ impl<F: Copy + Eq> VidMm<F> {
         {
             update.gone.push(run);
         }
+    }
+
+    /// Whether a waiting update changes what some of these addresses show.
+    pub fn update_changes(&self, update: &Update, space: SpaceId, base: GpuVa, size_bytes: u64) -> bool {
+        let Ok(run) = self.run_at(space, base, size_bytes) else { return false };
+        let changes = |part: &PageRun| part.first < run.end() && run.first < part.end();
+        update.space == space
+            && update.steps.iter().any(|step| without(step.target(), &update.gone).iter().any(changes))
     }
 
     /// An allocation dies: a waiting update does not map it any more.

@@ -1,4 +1,7 @@
 /* A standard allocation over an existing heap: alone, in a resource, shared, with data; what is wrong with its description. */
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "softgpu.h"
 
 int main(void) {
@@ -18,6 +21,18 @@ int main(void) {
     OK(D3DKMTCreateAllocation(&create));
     CHECK(info.hAllocation != 0 && create.hResource == 0 && create.hGlobalShare == 0);
     OK(D3DKMTDestroyAllocation(&destroy));
+
+    /* Over memory that other mappings see, too. */
+    int file = memfd_create("heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(file >= 0 && ftruncate(file, 0x10000) == 0);
+    char* shared = mmap(NULL, 0x10000, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    CHECK(shared != MAP_FAILED);
+    memset(shared, 0x33, 0x10000);
+    info.pSystemMem = shared;
+    OK(D3DKMTCreateAllocation(&create));
+    OK(D3DKMTDestroyAllocation(&destroy));
+    CHECK(shared[0xffff] == 0x33);
+    info.pSystemMem = heap;
 
     info.pPrivateDriverData = data;
     info.PrivateDriverDataSize = sizeof data;

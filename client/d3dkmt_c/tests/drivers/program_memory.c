@@ -1,6 +1,9 @@
 /* Allocations over memory that the program has: heap, stack, static data, protected pages. The GPU stores there, and what the program stores
- * the GPU reads; when the allocation has gone the memory is the program's alone, with what it holds. */
+ * the GPU reads; when the allocation has gone the memory is the program's alone, with what it holds. Memory that the program shares stays
+ * shared: its other mappings see what the GPU stores, in this process and in another. */
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "softgpu.h"
 
@@ -97,6 +100,65 @@ static void check(const char* what, void* place, int protection, uint8_t kind) {
     puts(what);
 }
 
+static int file_of(unsigned flags, uint64_t bytes) {
+    int file = memfd_create("shared", MFD_CLOEXEC | flags);
+    CHECK(file >= 0 && ftruncate(file, (off_t)bytes) == 0);
+    return file;
+}
+
+static void* shared_at(int file, uint64_t offset) {
+    void* place = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)offset);
+    CHECK(place != MAP_FAILED);
+    return place;
+}
+
+static void check_shared(void) {
+    D3DKMT_HANDLE handle, again;
+    int file = file_of(MFD_ALLOW_SEALING, 3 * BYTES);
+    char* place = shared_at(file, BYTES);
+    volatile uint64_t* view = shared_at(file, BYTES);
+    check("shared", place, PROT_READ, SYSTEM);
+    CHECK(view[7] == 7);
+    OK(create_over(place, BYTES, SYSTEM, &handle));
+    SURFACE over = shown(handle, BYTES);
+    uint64_t* list = lock_surface(device, commands);
+    run(list, softgpu_fill(list, over.va + 4096, 4096, 0x12121212));
+    CHECK(view[511] == 511 && view[512] == 0x1212121212121212u && view[1024] == 1024);
+    pid_t child = fork();
+    if (child == 0) {
+        view[513] = 5;
+        _exit(view[512] == 0x1212121212121212u ? 0 : 1);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0 && view[513] == 5);
+    /* Another mapping of the same file, which overlaps what is given. */
+    char* more = shared_at(file, 2 * BYTES - 8192);
+    OK(create_over(more, BYTES, SYSTEM, &again));
+    SURFACE beyond = shown(again, BYTES);
+    list = lock_surface(device, commands);
+    run(list, softgpu_copy(list, over.va + 4096, beyond.va, 4096));
+    CHECK(view[WORDS - 1024] == 0x1212121212121212u && view[WORDS - 1023] == 5);
+    /* The program lets go of all that it has; the content stays where it is. */
+    CHECK(munmap(place, BYTES) == 0 && munmap(more, BYTES) == 0);
+    destroy(handle);
+    destroy(again);
+    CHECK(view[512] == 0x1212121212121212u && view[513] == 5 && ftruncate(file, BYTES) != 0);
+    place = shared_at(file, BYTES);
+    OK(create_over(place, BYTES, SYSTEM, &handle));
+    destroy(handle);
+    CHECK(view[512] == 0x1212121212121212u);
+
+    EXPECT(STATUS_INVALID_PARAMETER, create_over(shared_at(file, 3 * BYTES - 4096), BYTES, SYSTEM, &handle));
+    EXPECT(STATUS_NOT_SUPPORTED, create_over(shared_at(file_of(0, BYTES), 0), BYTES, SYSTEM, &handle));
+    int closed = file_of(MFD_ALLOW_SEALING, BYTES);
+    place = shared_at(closed, 0);
+    CHECK(close(closed) == 0);
+    EXPECT(STATUS_NOT_SUPPORTED, create_over(place, BYTES, SYSTEM, &handle));
+    FILE* ordinary = tmpfile();
+    CHECK(ordinary != NULL && ftruncate(fileno(ordinary), BYTES) == 0);
+    EXPECT(STATUS_NOT_SUPPORTED, create_over(shared_at(fileno(ordinary), 0), BYTES, SYSTEM, &handle));
+}
+
 int main(void) {
     device = create_device(first_adapter());
     paging = create_paging_queue(device);
@@ -137,5 +199,6 @@ int main(void) {
     destroy(handle);
     CHECK(other[0] == 4);
     puts("others");
+    check_shared();
     return 0;
 }

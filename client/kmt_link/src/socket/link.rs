@@ -257,6 +257,21 @@ impl Link for SocketLink {
         }
     }
 
+    fn section_over(
+        &self,
+        adapter: RawHandle,
+        file: BorrowedFd<'_>,
+        offset_bytes: u64,
+        size_bytes: u64,
+    ) -> Result<Reply, Refusal> {
+        let request = Request::SectionOver { adapter, offset_bytes, size_bytes };
+        match self.ask_with(request, &[file]) {
+            Ok((Response::Answer(answer), _)) => answer,
+            Ok(_) => Err(gone("it answers what was not asked".into())),
+            Err(error) => Err(unasked(error)),
+        }
+    }
+
     fn now_ns(&self) -> u64 {
         match self.ask(Request::Now) {
             Ok(Response::Now(now_ns)) => now_ns,

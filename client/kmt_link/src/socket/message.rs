@@ -2,9 +2,10 @@
 
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
 use serde::{Deserialize, Serialize};
+use wddm_types::RawHandle;
 
 /// The version of everything here and of the calls; a kernel speaks one.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The first message on a connection to a kernel, with the other end of what becomes the stream; and, if the operating system holds stores
 /// here, that by which the kernel can have them held ([`shared_words::StoresElsewhere`]).
@@ -70,6 +71,15 @@ pub enum Request {
     Descriptor(u64),
     /// Which NT handle the descriptor that comes with the message stands for → `Answer`.
     Described,
+    /// A section over bytes of the file that comes with the message → `Answer`.
+    SectionOver {
+        /// The adapter, or a device on it.
+        adapter: RawHandle,
+        /// First byte in the file.
+        offset_bytes: u64,
+        /// How many.
+        size_bytes: u64,
+    },
 }
 
 /// What the kernel says to that.

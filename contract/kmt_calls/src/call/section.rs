@@ -14,6 +14,16 @@ pub enum SectionCall {
         /// Bytes, a multiple of the page.
         size_bytes: u64,
     },
+    /// The same over a file that the process has handed over: what the file holds is in the section, and what is stored there in the file
+    /// → `Section`.
+    CreateOver {
+        /// As of `Create`.
+        adapter: RawHandle,
+        /// Bytes, as many as were handed over.
+        size_bytes: u64,
+        /// Which file: a number that the way by which it came has given it.
+        given: u64,
+    },
     /// `CloseHandle`. Allocations over it keep its pages.
     Close {
         /// Which.
@@ -30,7 +40,7 @@ impl SectionCall {
     /// The function's name.
     pub const fn name(&self) -> &'static str {
         match self {
-            SectionCall::Create { .. } => "CreateSection",
+            SectionCall::Create { .. } | SectionCall::CreateOver { .. } => "CreateSection",
             SectionCall::Close { .. } => "CloseHandle",
             SectionCall::IsInUse { .. } => "SectionInUse",
         }

@@ -43,9 +43,16 @@ pub struct LentFile {
     pub(super) file: OwnedFd,
     bytes: u64,
     access: ClientAccess,
+    /// A process has handed it over ([`super::GivenFile`]): what it holds stays the process's.
+    is_given: bool,
 }
 
 impl LentFile {
+    /// A file that a process has handed over, of which the first `bytes` are never gone.
+    pub(super) fn given(file: OwnedFd, bytes: u64) -> LentFile {
+        LentFile { file, bytes, access: ClientAccess::ReadWrite, is_given: true }
+    }
+
     /// Size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -60,7 +67,7 @@ impl LentFile {
     pub(super) fn new(bytes: u64, access: ClientAccess) -> rustix::io::Result<LentFile> {
         let file = memfd_create("openwddm-lent", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, bytes)?;
-        Ok(LentFile { file, bytes, access })
+        Ok(LentFile { file, bytes, access, is_given: false })
     }
 
     pub(super) fn seal(&self) -> rustix::io::Result<()> {
@@ -343,9 +350,10 @@ impl Memory {
 }
 
 /// The memory of pages that are lent no more goes. A file that may only be read cannot lose pages: its memory goes with the last who
-/// has it open or mapped.
+/// has it open or mapped. Nor does one lose any that a process has handed over: it is the process's.
 pub(super) fn forget(lent: Vec<LentPages>) {
-    for pages in lent.iter().filter(|pages| pages.file.access == ClientAccess::ReadWrite) {
+    let is_ours = |pages: &&LentPages| pages.file.access == ClientAccess::ReadWrite && !pages.file.is_given;
+    for pages in lent.iter().filter(is_ours) {
         let _ = fallocate(&pages.file.file, HOLE, pages.file_offset, pages.bytes);
     }
 }

@@ -132,7 +132,7 @@ fn what_is_not_there_or_not_alone_is_refused_and_stays() {
     let give =
         |place: *mut u8| unsafe { ProgramPages::replace(NonNull::new(place).expect("somewhere"), &range, &RUNS) };
     let shared = anonymous(4, WRITABLE, MapFlags::SHARED);
-    assert_eq!(give(shared).err(), Some(ProgramError::Shared(shared as u64)));
+    assert_eq!(give(shared).err(), Some(ProgramError::Mixed(shared as u64)));
     let holey = anonymous(4, WRITABLE, MapFlags::PRIVATE);
     store(holey, 0, 3);
     // SAFETY: the page is this test's.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ddi::Miniport;
 use device_port::{DevicePort, InterruptPin};
-use dxgkrnl::{AdapterConfig, ClientMemory, CpuCache, DriverClock, IoMmu};
+use dxgkrnl::{AdapterConfig, ClientMemory, CpuCache, DriverClock, GivenMemory, IoMmu};
 use shared_words::Memory;
 use softgpu::{Config as DeviceConfig, DataMode, SoftGpu};
 use softgpu_kmd::{KmdConfig, Layout, SoftGpuKmd, TableHome};
@@ -16,6 +16,7 @@ use super::{HostError, KERNEL_BYTES};
 use crate::config::{AdapterSetup, directory_table_bytes};
 use crate::cpu_mapping::DeviceBus;
 use crate::doorbells::{AdapterDoorbells, Doorbells};
+use crate::given::GivenFiles;
 use crate::iommu::Iommu;
 use crate::lent::Lender;
 
@@ -54,6 +55,7 @@ pub(super) struct Platform<'a> {
     pub data: DataMode,
     /// Processes get files of their own.
     pub isolates: bool,
+    pub given: &'a Arc<GivenFiles>,
     pub cpu_cache: Option<Arc<dyn CpuCache>>,
     /// The computer's clock, in real time.
     pub driver_clock: Option<Arc<dyn DriverClock>>,
@@ -174,6 +176,8 @@ impl Measured {
                 device: Arc::clone(&device) as Arc<dyn DevicePort>,
             })),
             clients,
+            // Where no bytes are stored none are anybody's.
+            given: (platform.data == DataMode::Stored).then(|| Arc::clone(platform.given) as Arc<dyn GivenMemory>),
             features: setup.features,
             recovery: setup.recovery,
             driver_clock: setup.driver_clock.or_else(|| platform.driver_clock.clone()),

@@ -117,6 +117,16 @@ impl Link for Apart {
         self.inner.described(descriptor)
     }
 
+    fn section_over(
+        &self,
+        adapter: RawHandle,
+        file: BorrowedFd<'_>,
+        offset_bytes: u64,
+        size_bytes: u64,
+    ) -> Result<Reply, Refusal> {
+        self.inner.section_over(adapter, file, offset_bytes, size_bytes)
+    }
+
     fn now_ns(&self) -> u64 {
         self.inner.now_ns()
     }

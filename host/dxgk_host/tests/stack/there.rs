@@ -270,6 +270,17 @@ impl Link for There {
         self.host.nt_handle_of(descriptor)
     }
 
+    fn section_over(
+        &self,
+        adapter: RawHandle,
+        file: BorrowedFd<'_>,
+        offset_bytes: u64,
+        size_bytes: u64,
+    ) -> Result<Reply, Refusal> {
+        let file = file.try_clone_to_owned().expect("a descriptor");
+        self.host.section_over(self.process, adapter, file, offset_bytes, size_bytes)
+    }
+
     fn now_ns(&self) -> u64 {
         self.host.now_ns()
     }

@@ -78,16 +78,21 @@ impl Turn<'_> {
                 let number = self.section(section)?;
                 done(Reply::InUse(self.sections.get(number).is_some_and(|section| section.users() > 1)))
             }
-            Call::Section(SectionCall::Create { adapter, size_bytes }) => {
+            Call::Section(
+                call @ (SectionCall::Create { adapter, size_bytes }
+                | SectionCall::CreateOver { adapter, size_bytes, .. }),
+            ) => {
                 let index = match self.process.handles.get(adapter) {
                     Some(Object::Device(index, _)) => *index,
                     _ => self.adapter(adapter)?,
                 };
                 self.adapters[index as usize].running()?;
-                let created = self.create_section(cx, index, size_bytes);
-                created.map_err(|why| {
-                    self.not_created(index, why, || Call::Section(SectionCall::Create { adapter, size_bytes }))
-                })
+                let given = match call {
+                    SectionCall::CreateOver { given, .. } => Some(given),
+                    _ => None,
+                };
+                let created = self.create_section(cx, index, size_bytes, given);
+                created.map_err(|why| self.not_created(index, why, || Call::Section(call)))
             }
             Call::Section(SectionCall::Close { section }) => {
                 let number = self.section(section)?;
@@ -110,13 +115,19 @@ impl Turn<'_> {
         }
     }
 
-    fn create_section(&mut self, cx: &mut Cx<'_>, index: u32, size_bytes: u64) -> Result<Answer, NotCreated> {
+    fn create_section(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: u32,
+        size_bytes: u64,
+        given: Option<u64>,
+    ) -> Result<Answer, NotCreated> {
         for (kind, wanted) in [(Kind::CommittedBytes, size_bytes), (Kind::MemoryFiles, 1)] {
             let room = self.room.take(kind, wanted);
             room.map_err(|refusal| NotCreated::Lacks(Lack::Quota(kind, wanted), refusal))?;
         }
         let adapter = &mut self.adapters[index as usize];
-        let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes)?;
+        let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes, given)?;
         match self.name(Object::Section(number)) {
             Ok(section) => Ok(done(Reply::Section(CreatedSection { section, mapped }))?),
             Err(refusal) => {

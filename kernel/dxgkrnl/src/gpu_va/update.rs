@@ -103,6 +103,10 @@ impl Adapter {
             .iter()
             .map(|operation| self.update_operation(operation, &mut allocations))
             .collect::<Result<_, _>>()?;
+        for operation in &operations {
+            let (base, size_bytes) = operation.target();
+            self.check_rings_at(device, base, size_bytes)?;
+        }
         let mut made = self.vidmm.prepare_update(space, &operations);
         if made.as_ref().is_err_and(|error| *error == UpdateError::OutOfTables) && self.note_idle_devices() {
             made = self.vidmm.prepare_update(space, &operations);
@@ -173,6 +177,22 @@ impl Adapter {
             let work = self.vidmm.drop_update(queued.update);
             self.queue_any(cx, queued.process, work);
         }
+    }
+
+    /// Whether what a process has mapped here stays: no update waits that has some of it show something else. The ring of a new doorbell.
+    // spec: sync §3.17
+    pub fn check_updates_at(&self, process: ProcessId, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
+        let space = self.processes[&process].space;
+        let waiting = self.updates.values().flat_map(|queue| &queue.waiting);
+        for queued in waiting.filter(|queued| queued.process == process) {
+            if self.vidmm.update_changes(&queued.update, space, base, size_bytes) {
+                let (at, value) = (base.0, queued.value);
+                return Err(invalid(format!(
+                    "an update that waits for value {value} of its fence changes what is mapped at {at:#x}, where the ring is: let it come to its turn first"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Addresses are freed: waiting updates do nothing there.

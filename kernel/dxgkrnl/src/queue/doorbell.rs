@@ -65,9 +65,10 @@ impl Adapter {
         let process = self.devices[device].process;
         let ring_va = match ring_va {
             GpuVa::NULL => self.vidmm.whole_mapping(self.processes[&process].space, self.allocations[ring].vidmm),
-            given => Some(given),
+            given => Some(GpuVa(self.vidmm.plain(given))),
         };
         let ring_va = ring_va.ok_or_else(|| invalid("the ring buffer is nowhere mapped whole"))?;
+        self.check_updates_at(process, ring_va, ring_bytes)?;
         let number = self.doorbells.next_number();
         // A page for each of the two words, at most.
         self.make_kernel_room(Pages(2));

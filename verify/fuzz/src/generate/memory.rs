@@ -160,9 +160,14 @@ impl Generator<'_> {
                 let paging_queue = self.handle(Kind::PagingQueue);
                 Call::UpdateAllocationProperty { paging_queue, allocation: self.handle(Kind::Allocation), request }
             }
-            18 => Call::Section(SectionCall::Create {
+            18 if self.dice.chance(90) => Call::Section(SectionCall::Create {
                 adapter: self.handle(Kind::Adapter),
                 size_bytes: self.dice.bytes(8),
+            }),
+            18 => Call::Section(SectionCall::CreateOver {
+                adapter: self.handle(Kind::Adapter),
+                size_bytes: self.dice.bytes(8),
+                given: self.dice.below(3),
             }),
             _ if self.dice.odd() => Call::Section(SectionCall::IsInUse { section: self.handle(Kind::Section) }),
             _ => Call::Section(SectionCall::Close { section: self.handle(Kind::Section) }),

@@ -1,6 +1,6 @@
 //! Rings of doorbells that live: they stay where an engine finds them. Whatever would take one away is refused, for the engine would fetch
 //! what its process queues next from memory that is not there, and that costs the device. The calls that evict, offer,
-//! destroy and unmap ask; moves that the kernel makes itself stop the device first, or its doorbells (`suspension`, `power`).
+//! destroy, unmap and map anew ask; moves that the kernel makes itself stop the device first, or its doorbells (`suspension`, `power`).
 
 use kmt_calls::Refusal;
 use vidmm::AllocationId;
@@ -26,15 +26,16 @@ impl Adapter {
         })
     }
 
-    /// Whether this range of addresses may be given up by a process.
+    /// Whether a process may have this range of addresses show something else, or nothing.
     // spec: sync §3.17
     pub fn check_rings_at(&self, device: u64, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
+        let base = self.vidmm.plain(base);
         let of_process = &self.processes[&self.devices[device].process].devices;
         let rings = of_process.iter().flat_map(|device| self.devices[*device].rings.values().flatten());
         for number in rings.filter(|number| self.keeps_ring(**number)) {
             let doorbell = &self.doorbells[*number];
             let (va, bytes) = doorbell.ring;
-            if base.0 < va.0.saturating_add(bytes) && va.0 < base.0.saturating_add(size_bytes) {
+            if base < va.0.saturating_add(bytes) && va.0 < base.saturating_add(size_bytes) {
                 let (of, at) = (doorbell.queue, va.0);
                 return Err(invalid(format!(
                     "the ring of queue {of} is at {at:#x}, and its doorbell lives: destroy the doorbell first"
