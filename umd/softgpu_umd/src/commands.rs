@@ -14,6 +14,8 @@ pub struct Commands {
     fenced: Vec<Fenced>,
     /// A signal among them that would wake no waiter.
     mute: Option<FenceName>,
+    /// The value of a monitored fence that they wait for or signal.
+    monitored: Option<GpuVa>,
 }
 
 /// What a log slot adds to a command.
@@ -65,7 +67,9 @@ impl Commands {
 
     /// Waits for a fence value on the GPU.
     pub fn wait(&mut self, fence: impl Into<FenceName>, value: u64) -> &mut Self {
-        let FenceName { handle, current, .. } = fence.into();
+        let name = fence.into();
+        self.note_kind(&name);
+        let FenceName { handle, current, .. } = name;
         self.fenced.push(Fenced { at: self.words.len(), handle });
         self.push(Command::Wait { va: current.0, value, log: None })
     }
@@ -76,14 +80,16 @@ impl Commands {
         if name.check().is_err() {
             self.mute.get_or_insert(name);
         }
+        self.note_kind(&name);
         let FenceName { handle, current, monitored } = name;
         self.fenced.push(Fenced { at: self.words.len(), handle });
         self.push(Command::Signal { current_va: current.0, monitored_va: monitored.0, value, log: None })
     }
 
-    /// Signals a monitored fence on the GPU: the processor is always interrupted.
+    /// Signals a monitored fence on the GPU: the processor is always interrupted. For queues that the kernel feeds.
     // spec: sync §3.7
     pub fn signal_monitored(&mut self, value_va: GpuVa, value: u64) -> &mut Self {
+        self.monitored.get_or_insert(value_va);
         self.push(Command::SignalAlways { va: value_va.0, value })
     }
 
@@ -107,7 +113,19 @@ impl Commands {
     pub fn clear(&mut self) {
         self.words.clear();
         self.fenced.clear();
-        self.mute = None;
+        (self.mute, self.monitored) = (None, None);
+    }
+
+    fn note_kind(&mut self, name: &FenceName) {
+        if name.check_native().is_err() {
+            self.monitored.get_or_insert(name.current);
+        }
+    }
+
+    /// Whether every fence that they wait for or signal is a native one, as queues that processes feed need it.
+    // spec: sync §1.2, sync §5
+    pub(crate) fn check_native(&self) -> Result<(), UmdError> {
+        self.monitored.map_or(Ok(()), |va| Err(UmdError::NotNative(va.0)))
     }
 
     /// Whether every signal can wake a waiter.

@@ -194,10 +194,6 @@ impl Lane {
     ) -> Result<u64, UmdError> {
         match self {
             Lane::Addressed(stream, commands) => {
-                // Of a monitored fence there is no MonitoredValue to look at.
-                if waits.iter().chain(signals).any(|(fence, _)| fence.monitored_va().is_null()) {
-                    return Err(UmdError::NotNative);
-                }
                 let paged = paged_at.map(|value| (gpu.paging().fence(), value));
                 let waits = waits.iter().copied().chain(paged);
                 let waits: Vec<_> = waits.map(|(fence, value)| GpuWait { fence: fence.into(), value }).collect();

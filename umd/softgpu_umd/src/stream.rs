@@ -110,7 +110,9 @@ impl Stream {
     /// Submits commands behind waits; returns the progress value that they complete. Blocks only when the stream is full.
     ///
     /// # Errors
-    /// When the submission is larger than the stream, or the device was lost before, or is while the stream is full.
+    /// When a fence that is waited for or signalled is a monitored one; when the submission is larger than the stream, or the device was
+    /// lost before, or is while the stream is full. Nothing is submitted then.
+    // spec: sync §1.2, sync §5
     pub fn submit(&mut self, gpu: &Gpu, waits: &[GpuWait], commands: &Commands) -> Result<u64, UmdError> {
         self.submit_signaling(gpu, waits, commands, &[])
     }
@@ -126,6 +128,9 @@ impl Stream {
         commands: &Commands,
         signals: &[GpuSignal],
     ) -> Result<u64, UmdError> {
+        commands.check_native()?;
+        let fences = waits.iter().map(|wait| &wait.fence).chain(signals.iter().map(|signal| &signal.fence));
+        fences.into_iter().try_for_each(FenceName::check_native)?;
         commands.check_signals()?;
         signals.iter().try_for_each(|signal| signal.fence.check())?;
         let limit = (self.config.command_bytes / 8) as usize;

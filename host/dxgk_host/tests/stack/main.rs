@@ -85,6 +85,7 @@ mod there;
 mod timeouts;
 mod told_of_whom;
 mod trims;
+mod user_fed_fences;
 mod virtual_time;
 mod world;
 mod zones;

@@ -13,6 +13,7 @@ use wddm_types::{NodeId, Pages, RawHandle};
 
 use super::Names;
 use crate::adapter::Adapter;
+use crate::fence::FenceOpen;
 use crate::machine::Cx;
 use crate::object::{Object, Process};
 
@@ -117,7 +118,9 @@ impl Adapter {
         if *index != self.index.0 || self.queues.get(queue).is_none() {
             return;
         }
-        let Some(fence) = self.fence_opens.get(*open).map(|open| open.fence) else { return };
+        // As in a log: such a queue waits for native fences and signals them.
+        let native = |open: &FenceOpen| self.fences[open.fence].kmd.map(|_| open.fence);
+        let Some(fence) = self.fence_opens.get(*open).and_then(native) else { return };
         cx.emit(
             self.index,
             match signal {
