@@ -50,7 +50,7 @@ impl Lane {
     pub fn create_at(gpu: &Gpu, node: NodeId, stage: Stage) -> Result<Lane, UmdError> {
         let config = StreamConfig::default();
         match stage {
-            Stage::User => Ok(Lane::Addressed(Box::new(Stream::create(gpu, node, config)?), Commands::new())),
+            Stage::User => Ok(Lane::Addressed(Box::new(Stream::create(gpu, node, config)?), Commands::recorded(gpu))),
             Stage::Hardware => {
                 let stream = KernelFedStream::hardware(gpu, node, config)?;
                 Ok(Lane::KernelFed(Box::new(stream), Commands::new()))
