@@ -36,9 +36,9 @@ pub use kmt_calls::{
     AdapterInfo, AllocationInfoFlags, AllocationRequest, CreateAllocationFlags, DestroyFlags, DeviceState, DisplayInfo,
     EvictFlags, FeatureResult, FenceFlags, FencePrivateData, GpuVaProtection, LockFlags, MakeResidentFlags,
     NativeFenceLogDetail, NativeFenceRequest, Notification, NotificationKind, OfferFlags, OfferList,
-    OpenSyncObjectRequest, ProcessAccess, PropertyFlags, PropertyMask, PropertyRequest, ReclaimResult, Refusal,
-    Residency, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, SegmentInfo, ShareName, SyncObjectAccess,
-    TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation, VideoMemoryInfo, Wddm30Caps, Wddm31Caps,
+    OpenSyncObjectRequest, ProcessAccess, PropertyFlags, PropertyMask, PropertyRequest, QueuedFence, ReclaimResult,
+    Refusal, Residency, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, SegmentInfo, ShareName,
+    SyncObjectAccess, TrimFlags, UpdateGpuVaFlags, UpdateGpuVaOperation, VideoMemoryInfo, Wddm30Caps, Wddm31Caps,
 };
 pub use kmt_calls::{AllocationListFlags, AllocationListItem, CreatedContext, PatchLocationItem};
 pub use kmt_calls::{CpuCaching, MonitoredFenceSignal, SignalFlags, SyncObjectKind, WaitFlags};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, DisplayCall, NativeFenceLogDetail, QueueCall, QueueFlags, Refusal, Reply, SignalFlags};
+use kmt_calls::{
+    Call, DisplayCall, NativeFenceLogDetail, QueueCall, QueueFlags, QueuedFence, Refusal, Reply, SignalFlags,
+};
 use kmt_link::{Doorbell, Link};
 use shared_words::ReadOnlyWord;
 use wddm_types::{GpuVa, NtStatus, RawHandle};
@@ -243,15 +245,15 @@ impl UserQueue {
         self.logs
     }
 
-    /// Whether a tool wants to hear what is submitted here ([`UserQueue::fence_queued`]).
+    /// Whether a tool wants to hear what is submitted here ([`UserQueue::fences_queued`]).
     pub fn traces_fences(&self) -> bool {
         self.owned.link.traces_fences()
     }
 
-    /// A wait for this fence, or a signal of it, is in what is submitted next: tools are told, with the time.
+    /// These waits and signals are in what is submitted next: tools are told, with the time, and when they were recorded.
     // spec: sync §3.14
-    pub fn fence_queued(&self, fence: RawHandle, value: u64, signal: bool) {
-        self.owned.link.fence_queued(self.owned.handle, fence, value, signal);
+    pub fn fences_queued(&self, queued: &[QueuedFence]) {
+        self.owned.link.fences_queued(self.owned.handle, queued);
     }
 
     /// The queue's number on its device, as a logic analyser shows it.

@@ -25,7 +25,7 @@ pub use writable_word::WritableWord;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use shared_words::{Memory, ReadOnlyWord};
 use wddm_types::{RawHandle, WordAddress};
 
@@ -108,6 +108,6 @@ pub trait Link: Send + Sync {
     /// not see it.
     fn traces_fences(&self) -> bool;
 
-    /// A wait for a fence, or a signal of one, is in what this process submits on a queue that it feeds. For tools alone.
-    fn fence_queued(&self, queue: RawHandle, fence: RawHandle, value: u64, signal: bool);
+    /// These waits for fences, and signals of them, are in what this process submits next on a queue that it feeds. For tools alone.
+    fn fences_queued(&self, queue: RawHandle, queued: &[QueuedFence]);
 }

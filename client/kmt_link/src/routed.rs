@@ -4,7 +4,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use shared_words::{Memory, ReadOnlyWord};
 use wddm_types::{RawHandle, WordAddress};
 
@@ -90,7 +90,7 @@ impl<L: Link + ?Sized, F: Fn(&L, Call) -> Result<Reply, Refusal> + Send + Sync> 
         self.link.traces_fences()
     }
 
-    fn fence_queued(&self, queue: RawHandle, fence: RawHandle, value: u64, signal: bool) {
-        self.link.fence_queued(queue, fence, value, signal);
+    fn fences_queued(&self, queue: RawHandle, queued: &[QueuedFence]) {
+        self.link.fences_queued(queue, queued);
     }
 }

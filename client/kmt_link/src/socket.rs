@@ -22,6 +22,6 @@ mod packet;
 mod packets;
 
 pub use link::{ConnectError, SocketLink};
-pub use message::{Asked, CALLS_MAX, Hello, PieceOf, Placed, Push, Request, Response, Said, Told, VERSION};
+pub use message::{Asked, CALLS_MAX, Hello, PieceOf, Placed, Push, QUEUED_MAX, Request, Response, Said, Told, VERSION};
 pub use packet::{FILES_MAX, PacketError};
 pub use packets::{MESSAGE_MAX, Packets};

@@ -19,6 +19,9 @@ pub enum DriverStatus {
     /// `STATUS_UNSUCCESSFUL`.
     #[error("the driver says: failed ({0})")]
     Unsuccessful(&'static str),
+    /// `STATUS_BUFFER_TOO_SMALL`.
+    #[error("the driver says: buffer too small ({0})")]
+    BufferTooSmall(&'static str),
     /// `STATUS_GRAPHICS_DRIVER_MISMATCH`. Its severity is informational, and it is a failure all the same (memory §9.1): nothing
     /// of the call exists. For `CreateAllocation`, `OpenAllocation` and the creation of contexts.
     #[error("the driver says: a user-mode driver of another version ({0})")]

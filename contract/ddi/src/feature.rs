@@ -48,15 +48,45 @@ pub struct FeatureState {
     pub supported_on_current_config: bool,
 }
 
+/// `DXGKARGCB_QUERYFEATUREINTERFACE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryFeatureInterface {
+    /// Of which feature.
+    pub feature: FeatureId,
+    /// In which version.
+    pub version: u16,
+    /// In: for how many bytes the driver has room. Out: how many the table has.
+    pub size: u16,
+    /// Out: the table.
+    pub interface: FeatureInterface,
+}
+
+impl QueryFeatureInterface {
+    /// Asks for a feature's table, with room for so many bytes.
+    pub fn new(feature: FeatureId, version: u16, size: u16) -> QueryFeatureInterface {
+        QueryFeatureInterface { feature, version, size, interface: FeatureInterface::None }
+    }
+}
+
 /// What `QueryFeatureInterface` of the kernel gives: a feature's table of functions in one version. A later version stands
 /// beside the first, it never replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FeatureInterface {
-    /// The feature has no table (size 0).
+    /// The feature has no table.
     None,
     /// `DXGKCBINT_FEATURE_NATIVEFENCE_1`.
     NativeFence1(NativeFenceInterface1),
+}
+
+impl FeatureInterface {
+    /// Bytes of the C table (sync §2.10).
+    pub fn size(&self) -> u16 {
+        match self {
+            FeatureInterface::None => 0,
+            FeatureInterface::NativeFence1(_) => NativeFenceInterface1::BYTES,
+        }
+    }
 }
 
 /// `DXGKCBINT_FEATURE_NATIVEFENCE_1`: version 1 of what comes with NATIVE_FENCE.
@@ -66,6 +96,9 @@ pub struct NativeFenceInterface1 {
 }
 
 impl NativeFenceInterface1 {
+    /// Bytes of the C table: one pointer.
+    pub const BYTES: u16 = 8;
+
     /// The table of a kernel with these capabilities.
     pub fn new(os_caps: NativeFenceOsCaps) -> Self {
         NativeFenceInterface1 { os_caps }

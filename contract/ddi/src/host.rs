@@ -4,22 +4,26 @@ use wddm_types::{GpuVa, PageRun};
 
 use crate::adapter::DriverStatus;
 use crate::context_allocation::{CreateContextAllocation, MapContextAllocation, OsContextAllocation};
-use crate::feature::{FeatureId, FeatureInterface, FeatureState};
+use crate::feature::{FeatureId, FeatureState, QueryFeatureInterface};
 use crate::gpu_va::ReserveGpuVaRange;
 use crate::interrupt::Interrupt;
 
 /// What the kernel lends a driver during a call.
 pub trait Host {
-    /// `IsFeatureEnabled` (sync §3.1 step 5). Unknown features are off with version 0.
-    fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState;
+    /// `IsFeatureEnabled` (sync §3.1 step 5). Unknown features are off with version 0. A driver takes a query that fails for "off, with
+    /// version 0".
+    ///
+    /// # Errors
+    /// `InvalidParameter` for a feature of the whole machine, which no adapter is asked about.
+    fn is_feature_enabled(&mut self, feature: FeatureId) -> Result<FeatureState, DriverStatus>;
 
-    /// `QueryFeatureInterface` (sync §3.1 step 6): the functions of a feature, in the negotiated version. For that one it
-    /// never fails.
+    /// `QueryFeatureInterface` (sync §3.1 step 6): the functions of a feature, in the negotiated version. For that one, and with room for
+    /// its table, it never fails.
     ///
     /// # Errors
     /// `InvalidParameter` for an id that the kernel does not know; `Unsuccessful` when the feature is off, or another version
-    /// was negotiated.
-    fn query_feature_interface(&mut self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus>;
+    /// was negotiated; `BufferTooSmall` when the table has more bytes than there is room for. The query is as it was then.
+    fn query_feature_interface(&mut self, query: &mut QueryFeatureInterface) -> Result<(), DriverStatus>;
 
     /// Contiguous, locked system memory for the driver's own use (rings of kernel-mode queues), or `None`. It stays the
     /// driver's until [`Host::free_contiguous`].

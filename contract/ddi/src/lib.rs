@@ -74,6 +74,7 @@ pub use doorbell::{
 pub use escape::{Escape, EscapeFlags};
 pub use feature::{
     FeatureId, FeatureInterface, FeatureState, FeatureSupport, NativeFenceInterface1, NativeFenceOsCaps,
+    QueryFeatureInterface,
 };
 pub use fence::{
     CreateNativeFence, CurrentUpdate, FenceStorageSurface, FenceType, FenceValueType, KmdGlobalFence, KmdLocalFence,

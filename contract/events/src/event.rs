@@ -187,10 +187,15 @@ events! {
     SchedulingLogOverrun = 181 { node: u16, lost: u64 }
     /// An entry names no context that there is, or nothing that a context could be.
     SchedulingLogEntryIgnored = 182 { node: u16, position: u64 }
-    /// A process has put a wait for a native fence into a command buffer of a queue that it feeds. It says so itself.
-    FenceWaitQueued = 145 { queue: u64, fence: u64, value: u64 }
+    /// A process has submitted a wait for a native fence on a queue that it feeds. It says so itself, and when it recorded the wait.
+    FenceWaitQueued = 145 { queue: u64, fence: u64, value: u64, recorded_ns: u64 }
     /// The same of a signal.
-    FenceSignalQueued = 146 { queue: u64, fence: u64, value: u64 }
+    FenceSignalQueued = 146 { queue: u64, fence: u64, value: u64, recorded_ns: u64 }
+    /// While a tool traces: a wait for a fence, or a signal of one, was submitted to a queue that the kernel feeds. `packets`: it is a packet
+    /// context.
+    KernelFedFenceQueued = 200 { queue: u64, packets: bool, fence: u64, value: u64, signal: bool }
+    /// It is done: the wait holds, or the kernel has given the fence its value.
+    KernelFedFenceDone = 201 { queue: u64, packets: bool, fence: u64, value: u64, signal: bool }
     /// At this moment a node's clock, whose times stand in fence logs, showed this.
     GpuClockCalibrated = 147 { node: u16, frequency_hz: u64, counter: u64 }
     /// An event of a process was set.

@@ -18,6 +18,7 @@ mod mapped;
 mod notification;
 mod packet;
 mod process;
+mod queued_fence;
 mod reply;
 mod statistics;
 mod sync_object;
@@ -39,6 +40,7 @@ pub use mapped::{Mapped, MappingId};
 pub use notification::{Notification, NotificationKind, TrimFlags};
 pub use packet::{AllocationListFlags, AllocationListItem, ContextFlags, CreatedContext, PatchLocationItem};
 pub use process::ProcessAccess;
+pub use queued_fence::QueuedFence;
 pub use reply::{
     AdapterInfo, CreatedDoorbell, CreatedFence, CreatedHwQueue, CreatedPagingQueue, DeviceFault, DeviceState,
     DisplayInfo, DoorbellAddress, FeatureResult, MonitoredFenceSignal, NativeFenceLogDetail, PresentState,

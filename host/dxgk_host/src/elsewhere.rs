@@ -38,6 +38,10 @@ pub trait Elsewhere: Send + Sync {
     /// The kernel tells the process something.
     fn notify(&self, notification: Notification);
 
+    /// A tool traces native fences from now on, or none does: the process is to say what it submits ([`crate::Host::fences_queued`]), or need
+    /// not any more. At first none does.
+    fn traces(&self, on: bool);
+
     /// The process cannot be told what it would have to know, for this reason: it is to be ended.
     fn lost(&self, reason: &str);
 }

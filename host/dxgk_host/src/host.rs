@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use device_port::PeerBell;
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, StartError, Token};
-use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, QueuedFence, Refusal, Reply};
 use kmt_link::{CpuMapping, Descriptors, DoorbellPage};
 use shared_words::{Memory, MemoryError};
 use softgpu::{DataMode, Running, SoftGpu};
@@ -263,8 +263,11 @@ impl Host {
 
     /// A tool begins or ceases to trace what engines wait for and signal on queues that processes feed.
     pub fn trace_fences(&self, on: bool) {
-        self.hold().turn(|machine, cx| machine.trace_fences(cx, on));
-        self.traces_fences.store(on, Ordering::Release);
+        let mut state = self.hold();
+        state.turn(|machine, cx| machine.trace_fences(cx, on));
+        if self.traces_fences.swap(on, Ordering::AcqRel) != on {
+            state.views.all_elsewhere().for_each(|process| process.traces(on));
+        }
     }
 
     /// A tool begins or ceases to trace whom engines run where hardware schedules by itself.
@@ -282,9 +285,11 @@ impl Host {
         self.traces_fences.load(Ordering::Acquire)
     }
 
-    /// What a process says of a command that it submits.
-    pub fn fence_queued(&self, process: ProcessId, queue: RawHandle, fence: RawHandle, value: u64, signal: bool) {
-        self.hold().turn(|machine, cx| machine.fence_queued(cx, process, queue, fence, value, signal));
+    /// What a process says of what it submits next on a queue that it feeds.
+    pub fn fences_queued(&self, process: ProcessId, queue: RawHandle, queued: &[QueuedFence]) {
+        if let Ok(mut state) = self.hold_sound() {
+            state.turn(|machine, cx| machine.fences_queued(cx, process, queue, queued));
+        }
     }
 
     /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.

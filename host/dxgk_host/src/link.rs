@@ -4,7 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use dxgkrnl::Admission;
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use kmt_link::{CpuMapping, DoorbellPage, Link, WritableWord};
 use shared_words::{Memory, ReadOnlyWord};
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle, WordAddress};
@@ -106,8 +106,8 @@ impl Link for ProcessLink {
         self.host.traces_fences()
     }
 
-    fn fence_queued(&self, queue: RawHandle, fence: RawHandle, value: u64, signal: bool) {
-        self.host.fence_queued(self.process, queue, fence, value, signal);
+    fn fences_queued(&self, queue: RawHandle, queued: &[QueuedFence]) {
+        self.host.fences_queued(self.process, queue, queued);
     }
 }
 

@@ -118,6 +118,10 @@ impl Elsewhere for Speaker {
         self.stream.push(Push::Notify(notification), Vec::new());
     }
 
+    fn traces(&self, on: bool) {
+        self.stream.push(Push::Traces(on), Vec::new());
+    }
+
     fn lost(&self, reason: &str) {
         // Whoever hears for the client finds out, and ends it.
         self.stream.end(reason);

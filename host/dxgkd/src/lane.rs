@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{Call, QueueCall, Refusal, Reply};
-use kmt_link::socket::{Asked, CALLS_MAX, MESSAGE_MAX, PacketError, Packets, Request, Response, Told};
+use kmt_link::socket::{Asked, CALLS_MAX, MESSAGE_MAX, PacketError, Packets, QUEUED_MAX, Request, Response, Told};
 
 use wddm_types::{Blame, NtStatus};
 
@@ -115,6 +115,13 @@ fn answer(
             Response::Done
         }
         Request::Now => Response::Now(host.now_ns()),
+        Request::FencesQueued { queued, .. } if queued.len() > QUEUED_MAX => {
+            return Err(PacketError::Malformed("more waits and signals than a message may have"));
+        }
+        Request::FencesQueued { queue, queued } => {
+            host.fences_queued(process, queue, &queued);
+            Response::Done
+        }
         Request::Descriptor(handle) => match host.nt_descriptor(process, handle) {
             Ok(descriptor) => return Ok(Some((Response::Answer(Ok(Reply::Done)), Some(descriptor)))),
             Err(refusal) => Response::Answer(Err(refusal)),

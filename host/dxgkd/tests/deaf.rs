@@ -12,7 +12,7 @@ use d3dkmt::{Allocation, EvictFlags, Residency};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use kmt_link::socket::{
     Asked, FILES_MAX, Hello, MESSAGE_MAX, Packets, PieceOf, Placed, Push, Request, Response, Said, SocketLink, Told,
 };
@@ -160,7 +160,7 @@ impl Link for Deaf {
         false
     }
 
-    fn fence_queued(&self, _queue: RawHandle, _fence: RawHandle, _value: u64, _signal: bool) {}
+    fn fences_queued(&self, _queue: RawHandle, _queued: &[QueuedFence]) {}
 }
 
 /// A client that does what clients do: its memory moves, is locked, and holds what it wrote.

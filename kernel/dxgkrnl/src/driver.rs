@@ -60,6 +60,12 @@ impl Driver {
         Driver { miniport, facets, gone: Gone, watch }
     }
 
+    /// Native fences are not agreed upon: whatever entry points it has for them, none of them is called.
+    // spec: sync §3.1 (called only while the feature is on and the cap is set)
+    pub fn forgo_native_fences(&mut self) {
+        (self.facets.native_fences, self.facets.native_fence_logs) = (None, false);
+    }
+
     /// It has answered what it was asked in this turn. A call that took too long, if one did.
     pub fn leaves(&mut self) -> Option<LateCall> {
         self.watch.leaves()

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ddi::{
-    CreateContextAllocation, DriverStatus, FeatureId, FeatureInterface, FeatureState, Host, MapContextAllocation,
-    OsContextAllocation, ReserveGpuVaRange,
+    CreateContextAllocation, DriverStatus, FeatureId, FeatureState, Host, MapContextAllocation, OsContextAllocation,
+    QueryFeatureInterface, ReserveGpuVaRange,
 };
 use shared_words::ClientAccess;
 use wddm_types::{CpuPlace, GpuVa, PageRun, Pages};
 
 use crate::client_memory::ClientMemory;
 use crate::context_allocation::ContextHost;
-use crate::features::Features;
+use crate::features::{self, Features};
 use crate::process::ProcessHost;
 
 /// System pages for the kernel's own use: fence words, paging buffers, drivers' rings. First fit; neighbours merge.
@@ -165,12 +165,18 @@ impl<'a, 'b> DriverHost<'a, 'b> {
 }
 
 impl Host for DriverHost<'_, '_> {
-    fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState {
-        self.features.state(feature)
+    // spec: sync §3.1 step 5 (an adapter is asked about features of adapters)
+    fn is_feature_enabled(&mut self, feature: FeatureId) -> Result<FeatureState, DriverStatus> {
+        match features::global(feature) {
+            None => Ok(self.features.state(feature)),
+            Some(_) => Err(DriverStatus::InvalidParameter(
+                "a feature of the whole machine, which is asked about without an adapter",
+            )),
+        }
     }
 
-    fn query_feature_interface(&mut self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus> {
-        self.features.interface(feature, version)
+    fn query_feature_interface(&mut self, query: &mut QueryFeatureInterface) -> Result<(), DriverStatus> {
+        self.features.query_interface(query)
     }
 
     fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun> {

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use ddi::{
     DriverStatus, FeatureId, FeatureInterface, FeatureState, FeatureSupport, Miniport, NativeFenceInterface1,
-    NativeFenceOsCaps,
+    NativeFenceOsCaps, QueryFeatureInterface,
 };
 
 use known::{KNOWN, Known};
@@ -151,9 +151,20 @@ impl Features {
         if self.enabled(FeatureId::NATIVE_FENCE) { self.native_fence } else { NativeFenceOsCaps::default() }
     }
 
-    /// `QueryFeatureInterface` of the kernel.
-    // spec: sync §3.1 step 6
-    pub fn interface(&self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus> {
+    /// `QueryFeatureInterface` of the kernel: the table, if there is room for it, and how large it is.
+    // spec: sync §3.1 step 6, sync §3.1 (the size of an interface)
+    pub fn query_interface(&self, query: &mut QueryFeatureInterface) -> Result<(), DriverStatus> {
+        let interface = self.interface(query.feature, query.version)?;
+        if interface.size() > query.size {
+            return Err(DriverStatus::BufferTooSmall(
+                "the table of the feature has more bytes than InterfaceSize says",
+            ));
+        }
+        (query.size, query.interface) = (interface.size(), interface);
+        Ok(())
+    }
+
+    fn interface(&self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus> {
         let state = self.state(feature);
         if !state.known {
             return Err(DriverStatus::InvalidParameter("no such feature"));

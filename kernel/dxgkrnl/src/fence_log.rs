@@ -20,7 +20,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, ProcessId};
 pub use pages::LogPool;
 pub use reader::{LogNews, Names};
 pub use resize::RetiredLogs;
-pub use tracing::FenceTracing;
+pub use tracing::{Fed, FenceTracing};
 
 use self::pages::LogPages;
 

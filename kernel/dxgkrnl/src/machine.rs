@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ddi::{Miniport, PowerState, StandardAllocation};
-use kmt_calls::{Call, MappingId, Refusal};
+use kmt_calls::{Call, MappingId, QueuedFence, Refusal};
 use shared_words::Memory;
 use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
@@ -193,20 +193,13 @@ impl Machine {
         self.after_turn(cx);
     }
 
-    /// While a tool traces, a process says that it has put a wait for a native fence, or a signal of one, into what it submits on a
-    /// queue that it feeds. Names that mean nothing are ignored.
-    pub fn fence_queued(
-        &self,
-        cx: &mut Cx<'_>,
-        from: ProcessId,
-        queue: RawHandle,
-        fence: RawHandle,
-        value: u64,
-        signal: bool,
-    ) {
+    /// While a tool traces, a process says which waits for native fences, and which signals of them, are in what it submits on a queue that
+    /// it feeds. Names that mean nothing are ignored.
+    pub fn fences_queued(&self, cx: &mut Cx<'_>, from: ProcessId, queue: RawHandle, queued: &[QueuedFence]) {
         let Some(process) = self.processes.get(&from) else { return };
         if let Some(Object::Queue(index, queue)) = process.handles.get(queue) {
-            self.adapters[*index as usize].fence_queued(cx, process, *queue, fence, value, signal);
+            let adapter = &self.adapters[*index as usize];
+            queued.iter().for_each(|fence| adapter.fence_queued(cx, process, *queue, *fence));
         }
     }
 

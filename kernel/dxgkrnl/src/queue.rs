@@ -17,6 +17,7 @@ use wddm_types::GpuVa;
 
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::driver_host::DriverHost;
+use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::object::Queue;
 use crate::packet::check_private_data;
@@ -199,8 +200,9 @@ impl Adapter {
         }
         if packet {
             self.vidsch.waited(queue.vidsch);
-            self.queues[number].awaits.clear();
+            let awaited = std::mem::take(&mut self.queues[number].awaits);
             cx.emit(self.index, Event::QueueReleased { queue: number });
+            self.tell_waited(cx, Fed::Queue(number), awaited);
         } else {
             self.queues[number].watching = false;
         }
@@ -221,6 +223,7 @@ impl Adapter {
                     if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
                         self.vidsch.waited(vidsch);
                         self.reap_queue(number);
+                        self.tell_waited(cx, Fed::Queue(number), points);
                     } else {
                         self.queues[number].awaits = points;
                         let (fence, value) = first.expect("a wait that holds has a point");

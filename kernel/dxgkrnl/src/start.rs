@@ -81,7 +81,11 @@ impl Adapter {
         let watch = Watch::new(config.driver_clock.clone().filter(|_| looks), config.recovery.ddi_delay_ns);
         let mut miniport = Driver::started(miniport, watch);
         let caps = miniport.adapter_caps();
-        match describe(&mut miniport, caps, &features, memory.bytes(), config.iommu.as_ref()) {
+        let described = describe(&mut miniport, caps, &features, memory.bytes(), config.iommu.as_ref());
+        if !caps.native_gpu_fence {
+            miniport.forgo_native_fences();
+        }
+        match described {
             Ok(description) => Adapter::build(cx, index, memory, miniport, config, features, pages, description),
             Err(error) => {
                 miniport.stop_device(&mut DriverHost::new(&features, &mut pages));

@@ -6,7 +6,10 @@ mod stub;
 
 use std::sync::{Arc, Mutex};
 
-use ddi::{AdapterCaps, DdiVersion, FeatureId, PagingBufferInfo, SegmentDescriptor4};
+use ddi::{
+    AdapterCaps, DdiVersion, DriverStatus, FeatureId, FeatureInterface, NativeFenceOsCaps, PagingBufferInfo,
+    SegmentDescriptor4,
+};
 use dxgkrnl::{AdapterConfig, Cx, FeaturePolicy, IoMmu, Machine, StartError};
 use events::Silence;
 use shared_words::Memory;
@@ -66,7 +69,7 @@ fn asked(
 #[test]
 fn a_truthful_driver_starts_and_learns_what_is_on() {
     // spec: sync §3.1, sync §2.10
-    // seed: N36, N39, N40
+    // seed: N36, N38
     let (result, seen) = start(Answers::default(), vec![]);
     result.expect("it starts");
     let seen = seen.lock().unwrap();
@@ -74,12 +77,47 @@ fn a_truthful_driver_starts_and_learns_what_is_on() {
     assert!(state.enabled && state.known && state.version == 1);
     assert!(seen.os_caps.is_some(), "the negotiated version has its interface");
     assert_eq!(seen.stopped, 0);
+    let of_machine = seen.of_machine.as_ref().expect("it has asked");
+    assert!(matches!(of_machine, Err(DriverStatus::InvalidParameter(_))), "no adapter's: {of_machine:?}");
+}
+
+/// The table is fetched with room for it; what the kernel allows stands there as the configuration says it.
+#[test]
+fn the_interface_has_its_size_and_tells_what_the_kernel_allows() {
+    // spec: sync §3.1 step 6, sync §3.1 (invariants), sync §2.10
+    // seed: N39, N40
+    for (optimized_default_fence_type, intra_gpu_fence_type) in
+        [(false, false), (true, false), (false, true), (true, true)]
+    {
+        let allowed = NativeFenceOsCaps { optimized_default_fence_type, intra_gpu_fence_type };
+        let (mut machine, stub, seen, mut config) = asked(Answers::default(), vec![], None);
+        config.features.native_fence = allowed;
+        let mut effects = Vec::new();
+        let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };
+        machine.start_adapter(&mut cx, Box::new(stub), config).expect("it starts");
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.os_caps, Some(allowed));
+        assert_eq!(seen.interfaces.len(), 5);
+        for (room, answer, query) in &seen.interfaces {
+            let told = match query.interface {
+                FeatureInterface::NativeFence1(interface) => Some(interface.get_os_caps()),
+                _ => None,
+            };
+            match room {
+                0..8 => {
+                    assert!(matches!(answer, Err(DriverStatus::BufferTooSmall(_))), "{room}: {answer:?}");
+                    assert_eq!((query.size, told), (*room, None), "the query is as it was");
+                }
+                _ => assert_eq!((*answer, query.size, told), (Ok(()), 8, Some(allowed)), "{room}"),
+            }
+        }
+    }
 }
 
 #[test]
 fn native_fences_without_the_feature_fail_the_start() {
     // spec: sync §3.1, sync §5
-    // seed: N37, N43
+    // seed: N37
     for off in [FeatureId::NATIVE_FENCE, FeatureId::HWSCH] {
         let (result, seen) = start(Answers::default(), vec![off]);
         let error = result.expect_err("the feature is off");
@@ -116,7 +154,7 @@ fn every_broken_rule_is_named() {
     // spec: sync §3.1, memory §1.3, memory §1.11, memory §4.2
     let broken: Vec<(&str, Answers)> = vec![
         ("all native-fence entry points", Answers { native_facet: false, ..Answers::default() }),
-        // seed: N44
+        // seed: N44, N120
         ("SetNativeFenceLogBuffer", Answers { has_fence_logs: false, ..Answers::default() }),
         ("64-bit atomics", Answers { no_64_bit_atomics: true, ..Answers::default() }),
         (

@@ -114,6 +114,13 @@ impl SoftGpuKmd {
         self.config.translates() && self.config.hardware_queues
     }
 
+    /// Whether they are used: this driver's hardware queues signal native progress fences and no others, so where the kernel has those
+    /// switched off the engines take packets.
+    // spec: sync §3.1, sync §3.11
+    fn uses_hardware_queues(&self) -> bool {
+        self.has_native_fences() && self.negotiated.native_fence.is_some()
+    }
+
     /// The number of a process or device, which there is in the IoMmu model and in no other.
     // spec: memory §4.1
     fn check_pasid(&self, pasid: Option<Pasid>) -> Result<(), DriverStatus> {
@@ -197,7 +204,7 @@ impl Miniport for SoftGpuKmd {
         Some(NodeMetadata {
             name,
             gpu_mmu_supported: self.config.has_page_tables(),
-            user_mode_submission: self.has_native_fences(),
+            user_mode_submission: self.uses_hardware_queues(),
             fence_interrupt: self.config.fence_interrupt,
             max_in_flight_buffers: self.config.max_in_flight,
         })
@@ -298,15 +305,16 @@ impl Miniport for SoftGpuKmd {
     }
 
     fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
-        self.has_native_fences().then_some(self as &mut dyn HardwareQueues)
+        self.uses_hardware_queues().then_some(self as &mut dyn HardwareQueues)
     }
 
+    // The entry points are there whether the kernel may call them or not.
     fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
         self.has_native_fences().then_some(self as &mut dyn NativeFences)
     }
 
     fn peer_doorbells(&mut self) -> Option<&mut dyn PeerDoorbells> {
-        let there = self.has_native_fences() && self.config.peers != PeerMode::None;
+        let there = self.uses_hardware_queues() && self.config.peers != PeerMode::None;
         there.then_some(self as &mut dyn PeerDoorbells)
     }
 
@@ -319,7 +327,7 @@ impl Miniport for SoftGpuKmd {
     }
 
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
-        self.has_native_fences().then_some(self as &mut dyn Doorbells)
+        self.uses_hardware_queues().then_some(self as &mut dyn Doorbells)
     }
 
     fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {

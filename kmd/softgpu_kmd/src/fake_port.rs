@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use ddi::{
     CreateDevice, CreateHwContext, CreateProcess, DmaFault, DriverStatus, FeatureId, FeatureInterface, FeatureState,
     Host, Interrupt, InterruptFlags, KmdContext, KmdDevice, KmdProcess, Miniport, NativeFenceInterface1,
-    NativeFenceOsCaps, Notify, OsContext, OsGlobalFence, OsProcess, PageFault,
+    NativeFenceOsCaps, Notify, OsContext, OsGlobalFence, OsProcess, PageFault, QueryFeatureInterface,
 };
 use device_port::DevicePort;
 use shared_words::Memory;
@@ -139,6 +139,8 @@ impl DevicePort for FakePort {
 /// A kernel that lends what the test wants.
 pub(crate) struct FakeHost {
     pub(crate) enabled: bool,
+    /// Whether a feature is on it does not say.
+    pub(crate) query_fails: bool,
     pub(crate) os_caps: Option<NativeFenceOsCaps>,
     /// Versions for which the caps were asked.
     pub(crate) asked: Vec<u16>,
@@ -150,6 +152,7 @@ impl Default for FakeHost {
     fn default() -> FakeHost {
         FakeHost {
             enabled: true,
+            query_fails: false,
             os_caps: Some(NativeFenceOsCaps::default()),
             asked: Vec::new(),
             lent: Vec::new(),
@@ -159,21 +162,25 @@ impl Default for FakeHost {
 }
 
 impl Host for FakeHost {
-    fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState {
+    fn is_feature_enabled(&mut self, feature: FeatureId) -> Result<FeatureState, DriverStatus> {
+        if self.query_fails {
+            return Err(DriverStatus::Unsuccessful("as the test wants"));
+        }
         let enabled = self.enabled && [FeatureId::NATIVE_FENCE, FeatureId::HWFLIPQUEUE].contains(&feature);
-        FeatureState {
+        Ok(FeatureState {
             version: u16::from(enabled),
             enabled,
             known: true,
             supported_by_driver: true,
             supported_on_current_config: true,
-        }
+        })
     }
-    fn query_feature_interface(&mut self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus> {
-        assert_eq!(feature, FeatureId::NATIVE_FENCE);
-        self.asked.push(version);
+    fn query_feature_interface(&mut self, query: &mut QueryFeatureInterface) -> Result<(), DriverStatus> {
+        assert_eq!((query.feature, query.size), (FeatureId::NATIVE_FENCE, NativeFenceInterface1::BYTES));
+        self.asked.push(query.version);
         let caps = self.os_caps.ok_or(DriverStatus::Unsuccessful("as the test wants"))?;
-        Ok(FeatureInterface::NativeFence1(NativeFenceInterface1::new(caps)))
+        query.interface = FeatureInterface::NativeFence1(NativeFenceInterface1::new(caps));
+        Ok(())
     }
     fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun> {
         let run = PageRun { first: self.next_page, count: Pages(pages) };

@@ -208,6 +208,10 @@ impl HardwareQueues for SoftGpuKmd {
         if user && system {
             return Err(DriverStatus::InvalidParameter("a system context's queues take work from the kernel only"));
         }
+        // spec: sync §2.5: without the flag the handle is none of a native fence, and of other kinds the hardware signals none
+        if !create.flags.contains(HwQueueFlags::NATIVE_PROGRESS_FENCE) {
+            return Err(DriverStatus::InvalidParameter("a queue whose progress fence is no native fence"));
+        }
         if !self.fences.exists(create.progress.fence) {
             return Err(DriverStatus::InvalidParameter("the progress fence does not exist"));
         }

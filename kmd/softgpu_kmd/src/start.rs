@@ -1,6 +1,9 @@
 //! Finding the device, asking for features, starting and stopping (sync §3.1). Called at adapter start and stop only.
 
-use ddi::{DriverStatus, FeatureId, FeatureInterface, FeatureSupport, Host, NativeFenceOsCaps, PowerState};
+use ddi::{
+    DriverStatus, FeatureId, FeatureInterface, FeatureSupport, Host, NativeFenceInterface1, NativeFenceOsCaps,
+    PowerState, QueryFeatureInterface,
+};
 use shared_words::Memory;
 use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::{QUEUE_COUNT, register};
@@ -62,7 +65,7 @@ impl SoftGpuKmd {
         self.negotiated = negotiate(host, self.config.flip_queue);
         self.port.write_register(register::ENGINE_ENABLE, 0);
         self.port.write_register(register::ENGINE_GATE, 0);
-        let idle_ns = if self.config.hardware_queues { self.config.idle_ns } else { 0 };
+        let idle_ns = if self.negotiated.native_fence.is_some() { self.config.idle_ns } else { 0 };
         self.port.write_register(register::ENGINE_IDLE_NS, idle_ns);
         self.drop_scheduling_logs();
         for index in 0..QUEUE_COUNT {
@@ -138,20 +141,26 @@ fn clear_table(local: &Memory, geometry: &Geometry) {
 /// Asks for what the driver has. Whatever does not come out right is off.
 // spec: sync §3.1 steps 5 and 6
 fn negotiate(host: &mut dyn Host, flip_queue: bool) -> Negotiated {
-    let flips = host.is_feature_enabled(FeatureId::HWFLIPQUEUE);
-    let flip_queue = flip_queue && flips.enabled && flips.version == FEATURE_VERSION;
-    Negotiated { native_fence: negotiate_native_fence(host), flip_queue }
+    // Flips are queued by hardware that schedules its queues.
+    let native_fence = negotiate_native_fence(host);
+    let flip_queue = flip_queue && native_fence.is_some() && is_on(host, FeatureId::HWFLIPQUEUE);
+    Negotiated { native_fence, flip_queue }
+}
+
+/// Whether a feature is on in this driver's version. A query that fails says that it is off.
+fn is_on(host: &mut dyn Host, feature: FeatureId) -> bool {
+    let state = host.is_feature_enabled(feature).unwrap_or_default();
+    state.enabled && state.version == FEATURE_VERSION
 }
 
 fn negotiate_native_fence(host: &mut dyn Host) -> Option<NativeFenceFeature> {
-    let state = host.is_feature_enabled(FeatureId::NATIVE_FENCE);
-    if !state.enabled || state.version != FEATURE_VERSION {
+    if !is_on(host, FeatureId::NATIVE_FENCE) {
         return None;
     }
-    let Ok(FeatureInterface::NativeFence1(interface)) =
-        host.query_feature_interface(FeatureId::NATIVE_FENCE, state.version)
-    else {
-        return None;
-    };
-    Some(NativeFenceFeature { os_caps: interface.get_os_caps() })
+    let mut query = QueryFeatureInterface::new(FeatureId::NATIVE_FENCE, FEATURE_VERSION, NativeFenceInterface1::BYTES);
+    host.query_feature_interface(&mut query).ok()?;
+    match query.interface {
+        FeatureInterface::NativeFence1(interface) => Some(NativeFenceFeature { os_caps: interface.get_os_caps() }),
+        _ => None,
+    }
 }

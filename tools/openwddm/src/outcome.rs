@@ -96,6 +96,8 @@ pub struct Summary {
     pub lost: Option<&'static str>,
     /// How often hardware was reset and who was kept away from it, by what it was.
     pub recoveries: BTreeMap<String, u64>,
+    /// What a recorded run misses of its logs, or was told wrongly there, by what it was.
+    pub log_faults: BTreeMap<String, u64>,
     /// Whether the demotion log adds up to what the kernel has, after every step and at the end: `ok`, `off` without a log,
     /// [`INCOMPLETE`] and how many moves it lacks, or what did not match.
     pub demotion_log: String,

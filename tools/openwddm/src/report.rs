@@ -124,6 +124,45 @@ mod tests {
         assert_eq!(data(&page_of(1, 30))["views"][0]["timeline"]["recoveries"], serde_json::json!([]));
     }
 
+    /// A timeline that is not whole says so, and where.
+    #[test]
+    fn what_is_missing_of_the_logs_is_marked_and_counted() {
+        // spec: sync §3.14 (overrun)
+        // seed: N106, N108, N128
+        let mut outcome = synthetic::outcome(1, 30);
+        let recording = &mut outcome.recordings[0];
+        let begin_ns = Timeline::of(recording).begin_ns;
+        for (nth, event) in [
+            Event::FenceLogOverrun { queue: 2, waits: false, lost: 40 },
+            Event::SubmissionLogOverrun { queue: 2, lost: 3 },
+            Event::SchedulingLogOverrun { node: 1, lost: 5 },
+            Event::FenceLogTimeReversed { queue: 2, waits: false, before: 9, end: 8 },
+            Event::FenceLogEntryIgnored { queue: 2, waits: false, position: 8 },
+            Event::FenceLogOverrun { queue: 3, waits: true, lost: 2 },
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            recording.events.push((begin_ns + 100 * (nth as u64 + 1), event));
+        }
+        outcome.summary.log_faults = [("entries of fence logs were lost".to_owned(), 42)].into();
+        let data = data(&page(&outcome, &Timeline::of_all(&outcome)));
+        let marks = &data["views"][0]["timeline"]["recoveries"];
+        let expected = serde_json::json!([
+            [100, "40 log entries of queue 2 lost"],
+            [200, "3 log entries of queue 2 lost"],
+            [300, "5 log entries of engine 1 lost"],
+            [400, "times in a log of queue 2 go back"],
+            [600, "2 log entries of queue 3 lost"],
+        ]);
+        assert_eq!(marks, &expected);
+        assert_eq!(data["summary"]["log_faults"], serde_json::json!({ "entries of fence logs were lost": 42 }));
+        assert!(include_str!("report/page.js").contains("Object.entries(data.summary.log_faults)"), "the page warns");
+        let table = crate::table::table(&outcome, &[]);
+        assert!(table.contains("entries of fence logs were lost: 42"), "{table}");
+        assert!(!crate::table::table(&synthetic::outcome(1, 30), &[]).contains("entries of"), "of a whole one nothing");
+    }
+
     #[test]
     fn a_short_run_is_shown_whole() {
         let timeline = &data(&page_of(1, 30))["views"][0]["timeline"];

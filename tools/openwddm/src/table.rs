@@ -20,6 +20,7 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     adapter_rows(&mut rows, summary);
     stage_rows(&mut rows, summary);
     recovery_rows(&mut rows, summary);
+    log_rows(&mut rows, summary);
     rows.gap();
     rows.add("contents", verify_words(&summary.verify));
     if summary.demotion_log != "off" {
@@ -152,6 +153,18 @@ fn recovery_rows(rows: &mut Rows, summary: &Summary) {
     }
     for process in summary.processes.iter().filter(|process| process.lost.is_some()) {
         rows.add("recovery", format!("process {} has lost its device", process.process));
+    }
+}
+
+/// What a recorded run misses of its logs: its timeline is not whole then.
+// spec: sync §3.14
+fn log_rows(rows: &mut Rows, summary: &Summary) {
+    if summary.log_faults.is_empty() {
+        return;
+    }
+    rows.gap();
+    for (what, times) in &summary.log_faults {
+        rows.add("logs", format!("{what}: {}", grouped(*times)));
     }
 }
 

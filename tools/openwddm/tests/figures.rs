@@ -271,6 +271,36 @@ fn the_trace_shows_every_wait_and_signal_of_the_logs() {
     assert_eq!(ends, seen);
 }
 
+/// Of what the kernel feeds it tells both ends itself: each wait that it was given has its box, by queue or by context.
+#[test]
+fn the_trace_shows_every_wait_of_the_queues_and_contexts_that_the_kernel_feeds() {
+    // spec: sync §3.14
+    // seed: N90, N126
+    use events::Event;
+    for (stage, fed_by) in [(Stage::Hardware, "queue"), (Stage::Packet, "context")] {
+        let options = RunOptions { recorded: true, stages: vec![stage], ..options("gpt.cpu.rrs.json.gz") };
+        let recording = &run(&options).recordings[0];
+        let queued = recording.events.iter().filter_map(|(at, event)| match event {
+            Event::KernelFedFenceQueued { signal: false, .. } => Some(*at),
+            _ => None,
+        });
+        let mut queued: Vec<u64> = queued.collect();
+        let timeline = Timeline::of(recording);
+        let of_kernel = |track: usize| {
+            let track = &timeline.tracks[track];
+            track.kind == TrackKind::FenceLog && track.name.starts_with(fed_by) && track.name.contains("kernel")
+        };
+        let boxes = timeline.slices.iter().filter(|slice| slice.kind == SliceKind::Wait && of_kernel(slice.track));
+        let mut begun: Vec<u64> = boxes.clone().map(|slice| slice.begin_ns).collect();
+        queued.sort_unstable();
+        begun.sort_unstable();
+        assert!(queued.len() > 100, "{stage:?}: {}", queued.len());
+        assert_eq!(begun, queued, "{stage:?}: from its submission on");
+        assert!(boxes.clone().all(|slice| !slice.cut), "{stage:?}");
+        assert!(boxes.clone().any(|slice| slice.end_ns > slice.begin_ns), "{stage:?}: to where it held");
+    }
+}
+
 /// Also where processes take turns in virtual time: what each of them queues is in the trace.
 #[test]
 fn the_trace_has_what_every_process_queued() {

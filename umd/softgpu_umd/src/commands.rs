@@ -1,9 +1,13 @@
 //! A command buffer under construction.
 
+use std::sync::Arc;
+
+use d3dkmt::QueuedFence;
+use kmt_link::Link;
 use softgpu_spec::Command;
 use wddm_types::{GpuVa, RawHandle};
 
-use crate::gpu::UmdError;
+use crate::gpu::{Gpu, UmdError};
 use crate::logs::{FenceName, Logs};
 
 /// Commands of one submission, encoded as they are added. Byte counts are rounded up to 8, which never leaves a page.
@@ -14,6 +18,26 @@ pub struct Commands {
     fenced: Vec<Fenced>,
     /// A signal among them that would wake no waiter.
     mute: Option<FenceName>,
+    /// The value of a monitored fence that they wait for or signal.
+    monitored: Option<GpuVa>,
+    clock: Clock,
+}
+
+/// By which a tool is told when waits and signals were recorded; none: nobody is.
+#[derive(Default)]
+struct Clock(Option<Arc<dyn Link>>);
+
+impl Clock {
+    /// The kernel's time, as long as a tool traces.
+    fn recorded_ns(&self) -> Option<u64> {
+        self.0.as_ref().filter(|link| link.traces_fences()).map(|link| link.now_ns())
+    }
+}
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Clock" } else { "no clock" })
+    }
 }
 
 /// What a log slot adds to a command.
@@ -25,12 +49,20 @@ struct Fenced {
     /// At which word it begins.
     at: usize,
     handle: RawHandle,
+    /// When it was recorded, if a tool traced then.
+    recorded_ns: Option<u64>,
 }
 
 impl Commands {
-    /// None yet.
+    /// None yet. A tool that traces takes the time of their submission for that of their recording.
     pub fn new() -> Commands {
         Commands::default()
+    }
+
+    /// None yet, for a process's GPU: a tool that traces is told when each wait and each signal is recorded.
+    // spec: sync §3.14 (recording can precede execution by minutes)
+    pub fn recorded(gpu: &Gpu) -> Commands {
+        Commands { clock: Clock(Some(Arc::clone(gpu.device().link()))), ..Commands::default() }
     }
 
     /// Reads a range, and writes it back changed if `write`.
@@ -65,8 +97,10 @@ impl Commands {
 
     /// Waits for a fence value on the GPU.
     pub fn wait(&mut self, fence: impl Into<FenceName>, value: u64) -> &mut Self {
-        let FenceName { handle, current, .. } = fence.into();
-        self.fenced.push(Fenced { at: self.words.len(), handle });
+        let name = fence.into();
+        self.note_kind(&name);
+        let FenceName { handle, current, .. } = name;
+        self.note_fenced(handle);
         self.push(Command::Wait { va: current.0, value, log: None })
     }
 
@@ -76,14 +110,16 @@ impl Commands {
         if name.check().is_err() {
             self.mute.get_or_insert(name);
         }
+        self.note_kind(&name);
         let FenceName { handle, current, monitored } = name;
-        self.fenced.push(Fenced { at: self.words.len(), handle });
+        self.note_fenced(handle);
         self.push(Command::Signal { current_va: current.0, monitored_va: monitored.0, value, log: None })
     }
 
-    /// Signals a monitored fence on the GPU: the processor is always interrupted.
+    /// Signals a monitored fence on the GPU: the processor is always interrupted. For queues that the kernel feeds.
     // spec: sync §3.7
     pub fn signal_monitored(&mut self, value_va: GpuVa, value: u64) -> &mut Self {
+        self.monitored.get_or_insert(value_va);
         self.push(Command::SignalAlways { va: value_va.0, value })
     }
 
@@ -107,7 +143,24 @@ impl Commands {
     pub fn clear(&mut self) {
         self.words.clear();
         self.fenced.clear();
-        self.mute = None;
+        (self.mute, self.monitored) = (None, None);
+    }
+
+    fn note_fenced(&mut self, handle: RawHandle) {
+        let recorded_ns = self.clock.recorded_ns();
+        self.fenced.push(Fenced { at: self.words.len(), handle, recorded_ns });
+    }
+
+    fn note_kind(&mut self, name: &FenceName) {
+        if name.check_native().is_err() {
+            self.monitored.get_or_insert(name.current);
+        }
+    }
+
+    /// Whether every fence that they wait for or signal is a native one, as queues that processes feed need it.
+    // spec: sync §1.2, sync §5
+    pub(crate) fn check_native(&self) -> Result<(), UmdError> {
+        self.monitored.map_or(Ok(()), |va| Err(UmdError::NotNative(va.0)))
     }
 
     /// Whether every signal can wake a waiter.
@@ -115,15 +168,16 @@ impl Commands {
         self.mute.map_or(Ok(()), |name| name.check())
     }
 
-    /// Its waits and signals: fence, value, whether it is a signal.
-    pub(crate) fn each_fenced(&self, mut each: impl FnMut(RawHandle, u64, bool)) {
-        for Fenced { at, handle } in &self.fenced {
-            match Command::decode(&self.words[*at..]).expect("it was encoded here").0 {
-                Command::Wait { value, .. } => each(*handle, value, false),
-                Command::Signal { value, .. } => each(*handle, value, true),
+    /// Its waits and signals, for a tool; those of which nobody knows when they were recorded were so now.
+    pub(crate) fn queued(&self, now_ns: u64) -> impl Iterator<Item = QueuedFence> {
+        self.fenced.iter().map(move |&Fenced { at, handle: fence, recorded_ns }| {
+            let recorded_ns = recorded_ns.unwrap_or(now_ns);
+            match Command::decode(&self.words[at..]).expect("it was encoded here").0 {
+                Command::Wait { value, .. } => QueuedFence { fence, value, signal: false, recorded_ns },
+                Command::Signal { value, .. } => QueuedFence { fence, value, signal: true, recorded_ns },
                 _ => unreachable!("only waits and signals are noted"),
             }
-        }
+        })
     }
 
     /// How many words they are on a queue with logs.
@@ -135,7 +189,7 @@ impl Commands {
     // spec: sync §3.14
     pub(crate) fn logged(&self, logs: &mut Logs, out: &mut Vec<u64>) {
         let mut copied = 0;
-        for Fenced { at, handle } in self.fenced.iter().copied() {
+        for Fenced { at, handle, .. } in self.fenced.iter().copied() {
             out.extend_from_slice(&self.words[copied..at]);
             let (command, words) = Command::decode(&self.words[at..]).expect("it was encoded here");
             match command {

@@ -61,7 +61,7 @@ impl Contexts {
     /// As [`Stream::create`].
     pub fn add(&mut self, gpu: &Gpu, node: NodeId, config: StreamConfig) -> Result<ContextId, UmdError> {
         let stream = Stream::create(gpu, node, config)?;
-        self.list.push(Context { stream, commands: Commands::new(), reachable_at: 0 });
+        self.list.push(Context { stream, commands: Commands::recorded(gpu), reachable_at: 0 });
         Ok(ContextId(self.list.len() - 1))
     }
 

@@ -31,10 +31,13 @@ pub enum UmdError {
         /// Bytes that there are.
         shown: u64,
     },
-    /// A queue that the process feeds itself, and a fence that its hardware does not know.
-    // spec: sync §5
-    #[error("a queue that the process feeds waits for native fences and signals them, no monitored ones")]
-    NotNative,
+    /// A queue that the process feeds itself, and a fence that its hardware does not know; this is where its value is.
+    // spec: sync §1.2, sync §5
+    #[error(
+        "a queue that the process feeds waits for native fences and signals them: the fence whose value is at {0:#x} is a monitored one; \
+         create it or open it as a native fence, or submit to a queue that the kernel feeds"
+    )]
+    NotNative(u64),
     /// A signal that would wake no waiter: a value never exceeds itself.
     // spec: sync §3.7, sync §3.9
     #[error(

@@ -50,7 +50,7 @@ impl Lane {
     pub fn create_at(gpu: &Gpu, node: NodeId, stage: Stage) -> Result<Lane, UmdError> {
         let config = StreamConfig::default();
         match stage {
-            Stage::User => Ok(Lane::Addressed(Box::new(Stream::create(gpu, node, config)?), Commands::new())),
+            Stage::User => Ok(Lane::Addressed(Box::new(Stream::create(gpu, node, config)?), Commands::recorded(gpu))),
             Stage::Hardware => {
                 let stream = KernelFedStream::hardware(gpu, node, config)?;
                 Ok(Lane::KernelFed(Box::new(stream), Commands::new()))
@@ -194,10 +194,6 @@ impl Lane {
     ) -> Result<u64, UmdError> {
         match self {
             Lane::Addressed(stream, commands) => {
-                // Of a monitored fence there is no MonitoredValue to look at.
-                if waits.iter().chain(signals).any(|(fence, _)| fence.monitored_va().is_null()) {
-                    return Err(UmdError::NotNative);
-                }
                 let paged = paged_at.map(|value| (gpu.paging().fence(), value));
                 let waits = waits.iter().copied().chain(paged);
                 let waits: Vec<_> = waits.map(|(fence, value)| GpuWait { fence: fence.into(), value }).collect();

@@ -27,6 +27,15 @@ impl From<&Fence> for FenceName {
 }
 
 impl FenceName {
+    /// Whether it is a native fence: of a monitored one there is no MonitoredValue to look at.
+    // spec: sync §1.2, sync §5
+    pub(crate) fn check_native(&self) -> Result<(), UmdError> {
+        match self.monitored.is_null() {
+            true => Err(UmdError::NotNative(self.current.0)),
+            false => Ok(()),
+        }
+    }
+
     /// Whether a signal by this name can wake a waiter.
     pub(crate) fn check(&self) -> Result<(), UmdError> {
         match self.current == self.monitored {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use d3dkmt::{Fence, HwContext, NativeFenceLogDetail, UserQueue};
+use d3dkmt::{Fence, HwContext, NativeFenceLogDetail, QueuedFence, UserQueue};
 use softgpu_spec::Command;
 use wddm_types::NodeId;
 
@@ -110,7 +110,9 @@ impl Stream {
     /// Submits commands behind waits; returns the progress value that they complete. Blocks only when the stream is full.
     ///
     /// # Errors
-    /// When the submission is larger than the stream, or the device was lost before, or is while the stream is full.
+    /// When a fence that is waited for or signalled is a monitored one; when the submission is larger than the stream, or the device was
+    /// lost before, or is while the stream is full. Nothing is submitted then.
+    // spec: sync §1.2, sync §5
     pub fn submit(&mut self, gpu: &Gpu, waits: &[GpuWait], commands: &Commands) -> Result<u64, UmdError> {
         self.submit_signaling(gpu, waits, commands, &[])
     }
@@ -126,6 +128,9 @@ impl Stream {
         commands: &Commands,
         signals: &[GpuSignal],
     ) -> Result<u64, UmdError> {
+        commands.check_native()?;
+        let fences = waits.iter().map(|wait| &wait.fence).chain(signals.iter().map(|signal| &signal.fence));
+        fences.into_iter().try_for_each(FenceName::check_native)?;
         commands.check_signals()?;
         signals.iter().try_for_each(|signal| signal.fence.check())?;
         let limit = (self.config.command_bytes / 8) as usize;
@@ -164,7 +169,7 @@ impl Stream {
         }
         assert_eq!((self.scratch.len(), self.body.len()), (ring_words, body_words), "there is room for so many");
         if self.queue.traces_fences() {
-            self.tell_queued(waits, commands, signals.iter().chain([&progress]));
+            self.tell_queued(gpu, waits, commands, signals.iter().chain([&progress]));
         }
         self.ring.put_wrapping(&self.scratch);
         self.last_value = value;
@@ -185,14 +190,21 @@ impl Stream {
         Ok(value)
     }
 
-    /// What a submission waits for and signals, for a tool: the logs will say when it has.
+    /// What a submission waits for and signals, for a tool: the logs will say when it has. What stands around the commands is recorded now.
     // spec: sync §3.14
-    fn tell_queued<'a>(&self, waits: &[GpuWait], commands: &Commands, signals: impl Iterator<Item = &'a GpuSignal>) {
-        for GpuWait { fence, value } in waits {
-            self.queue.fence_queued(fence.handle, *value, false);
-        }
-        commands.each_fenced(|fence, value, signal| self.queue.fence_queued(fence, value, signal));
-        signals.for_each(|signal| self.queue.fence_queued(signal.fence.handle, signal.value, true));
+    fn tell_queued<'a>(
+        &self,
+        gpu: &Gpu,
+        waits: &[GpuWait],
+        commands: &Commands,
+        signals: impl Iterator<Item = &'a GpuSignal>,
+    ) {
+        let recorded_ns = gpu.device().link().now_ns();
+        let around = |fence: FenceName, value, signal| QueuedFence { fence: fence.handle, value, signal, recorded_ns };
+        let waits = waits.iter().map(|wait| around(wait.fence, wait.value, false));
+        let signals = signals.map(|signal| around(signal.fence, signal.value, true));
+        let queued: Vec<QueuedFence> = waits.chain(commands.queued(recorded_ns)).chain(signals).collect();
+        self.queue.fences_queued(&queued);
     }
 
     /// Waits on the CPU until the stream has got to a value.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use kmt_calls::wire::{decode, encode};
@@ -20,6 +21,8 @@ use crate::{CpuMapping, DoorbellPage, NoAddresses, Piece, tell};
 pub(super) struct Hearing {
     heard: Mutex<Heard>,
     changed: Condvar,
+    /// Whether a tool traces native fences. Looked at with each submission.
+    traces: AtomicBool,
 }
 
 /// Under the lock.
@@ -64,6 +67,11 @@ impl Hearing {
             (PacketError::Closed, Some(why)) => PacketError::GivenUp(why.clone()),
             _ => error,
         }
+    }
+
+    /// Whether a tool traces native fences.
+    pub fn traces(&self) -> bool {
+        self.traces.load(Ordering::Relaxed)
     }
 
     /// A page of words.
@@ -185,6 +193,10 @@ impl Hearing {
             }
             Push::Notify(notification) => {
                 tell(&mut heard.notifications, notification);
+                Ok(None)
+            }
+            Push::Traces(on) => {
+                self.traces.store(on, Ordering::Relaxed);
                 Ok(None)
             }
         }

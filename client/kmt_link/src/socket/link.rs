@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use kmt_calls::wire::encode;
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use shared_words::{Lineage, Memory, ReadOnlyWord, StoresElsewhere};
@@ -14,7 +14,7 @@ use wddm_types::{Blame, NtStatus, PAGE_BYTES, RawHandle, WordAddress};
 
 use super::hearing::{Hearing, Page, listen};
 use super::lanes::{Lanes, response};
-use super::message::{CALLS_MAX, Hello, Request, Response};
+use super::message::{CALLS_MAX, Hello, QUEUED_MAX, Request, Response};
 use super::packet::PacketError;
 use super::packets::Packets;
 use crate::{CpuMapping, DoorbellPage, Link, WritableWord};
@@ -106,7 +106,7 @@ impl SocketLink {
             return Err(PacketError::Forked);
         }
         let asked = match request {
-            Request::Now => self.lanes.ask_shortly(request),
+            Request::Now | Request::FencesQueued { .. } => self.lanes.ask_shortly(request),
             _ => self.lanes.ask(request, files),
         };
         let heard = asked.and_then(|(told, file)| match self.hearing.up_to(told.pushed) {
@@ -281,11 +281,15 @@ impl Link for SocketLink {
     }
 
     fn traces_fences(&self) -> bool {
-        // Whoever traces looks at a kernel in its own program.
-        false
+        self.hearing.traces()
     }
 
-    fn fence_queued(&self, _queue: RawHandle, _fence: RawHandle, _value: u64, _signal: bool) {}
+    fn fences_queued(&self, queue: RawHandle, queued: &[QueuedFence]) {
+        for some in queued.chunks(QUEUED_MAX) {
+            // The kernel has heard of it before this process rings. One that has gone has no tool, either.
+            let _ = self.ask(Request::FencesQueued { queue, queued: some.to_vec() });
+        }
+    }
 }
 
 impl Drop for SocketLink {

@@ -1,6 +1,6 @@
 //! What is said between a process and its kernel, besides the calls themselves.
 
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
 
@@ -26,6 +26,9 @@ impl Hello {
 
 /// Most calls of one [`Request::Calls`].
 pub const CALLS_MAX: usize = 16;
+
+/// Most waits and signals of one [`Request::FencesQueued`].
+pub const QUEUED_MAX: usize = 1024;
 
 /// What a process says on a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +70,13 @@ pub enum Request {
     Lane,
     /// The kernel's clock → `Now`.
     Now,
+    /// What the process submits next on a queue that it feeds, for a tool, at most [`QUEUED_MAX`] → `Done`.
+    FencesQueued {
+        /// The queue.
+        queue: RawHandle,
+        /// Its waits and signals, in their order.
+        queued: Vec<QueuedFence>,
+    },
     /// A descriptor for an NT handle → `Answer`, with which it comes.
     Descriptor(u64),
     /// Which NT handle the descriptor that comes with the message stands for → `Answer`.
@@ -160,6 +170,8 @@ pub enum Push {
     DoorbellGone(DoorbellAddress),
     /// The kernel tells the process something.
     Notify(Notification),
+    /// A tool traces native fences from now on, or none does: whether it wants to hear of [`Request::FencesQueued`].
+    Traces(bool),
 }
 
 /// What the process says on the stream.

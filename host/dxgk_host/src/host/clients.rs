@@ -50,6 +50,9 @@ impl Host {
         let mut state = self.hold();
         let process = state.turn(|machine, cx| machine.process_admitted(cx, admission));
         self.doorbells.process_elsewhere(process, Arc::clone(&speaks));
+        if self.traces_fences() {
+            speaks.traces(true);
+        }
         state.views.process_elsewhere(process, speaks);
         process
     }

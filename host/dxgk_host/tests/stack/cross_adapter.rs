@@ -161,6 +161,8 @@ enum Work {
     Queues {
         stream: Box<Stream>,
         kernel: Box<KernelQueue>,
+        /// What the stream signals behind its waits: such a queue takes native fences.
+        passed: Fence,
         _context: HwContext,
     },
     Packets(VirtualContext),
@@ -183,7 +185,8 @@ impl Side {
                 let stream = Stream::create(&gpu, NODE, StreamConfig::default()).expect("a stream");
                 let context = gpu.device().create_context(NODE).expect("a context");
                 let queue = context.create_kernel_queue().expect("a queue");
-                Work::Queues { stream: Box::new(stream), kernel: Box::new(queue), _context: context }
+                let passed = gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
+                Work::Queues { stream: Box::new(stream), kernel: Box::new(queue), passed, _context: context }
             }
             false => Work::Packets(VirtualContext::create(gpu.device(), NODE, Vec::new()).expect("a context")),
         };
@@ -206,9 +209,9 @@ impl Side {
                 };
                 self.gpu.device().signal(&self.done, value).unwrap();
             }
-            (By::Gpu, Work::Queues { stream, .. }) => {
+            (By::Gpu, Work::Queues { stream, passed, .. }) => {
                 let mut commands = Commands::new();
-                commands.wait(&self.fence, value).signal_monitored(self.done.current_va(), value);
+                commands.wait(&self.fence, value).signal(&*passed, value);
                 stream.submit(&self.gpu, &[], &commands).expect("a submission");
             }
             (By::KernelQueue, Work::Queues { kernel: queue, .. }) => {
@@ -224,9 +227,15 @@ impl Side {
         Waiting::Gpu
     }
 
+    /// What the GPU has come to behind its waits.
+    fn done_value(&self) -> u64 {
+        let by_stream = if let Work::Queues { passed, .. } = &self.work { passed.current() } else { 0 };
+        self.done.current().max(by_stream)
+    }
+
     fn has_gone_on(&self, world: &World, waiting: &mut Waiting, value: u64) -> bool {
         match waiting {
-            Waiting::Gpu => self.done.current() == value,
+            Waiting::Gpu => self.done_value() == value,
             Waiting::Cpu(pending) => {
                 let answer = world.host.take_answer(*pending);
                 answer.is_some_and(|answer| answer.map(|_| *waiting = Waiting::Gpu).is_ok())

@@ -1,17 +1,21 @@
 //! Features and native-fence capabilities as user mode asks for them, on adapters that have them and on such that do not.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use d3dkmt::{Adapter, Wddm31Caps};
+use d3dkmt::{
+    Adapter, FenceFlags, NativeFenceRequest, NtHandle, OpenSyncObjectRequest, SyncObjectAccess, VirtualContext,
+    Wddm31Caps,
+};
 use ddi::{FeatureId, FeatureSupport};
 use dxgk_host::{FeatureOverride, FeaturePolicy, Host, HostConfig, ProcessLink, Profile};
 use kmt_link::Link;
-use softgpu_umd::SurfaceKind;
-use wddm_types::NtStatus;
+use softgpu_umd::{Commands, SurfaceKind};
+use wddm_types::{GpuVa, NodeId, NtStatus};
 
+use crate::monitored::Buffer;
 use crate::stubborn::{Whims, wrapped};
-use crate::world::{MIB, VIRTUAL, client};
+use crate::world::{MIB, VIRTUAL, client, gpu_on, host_of_several};
 
 fn config(profile: &str) -> HostConfig {
     let profile = Profile::named(profile).expect("a built-in profile");
@@ -123,5 +127,118 @@ fn an_experimental_implementation_counts_where_it_is_allowed() {
         let host =
             Host::start(HostConfig { features, wrap_miniport: Some(wrapped(whims)), ..config("discrete-4k") }).unwrap();
         assert_eq!(open(&host).is_feature_enabled(4).unwrap().enabled, allow_experimental);
+    }
+}
+
+/// What a driver is told of its native fences and their logs, call by call.
+fn counted() -> (Whims, Arc<Mutex<Vec<String>>>) {
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let [fences, logs, storage] = [(); 3].map(|()| Arc::clone(&told));
+    let whims = Whims {
+        packets: true,
+        hear_fence: Box::new(move |step| fences.lock().unwrap().push(format!("{step:?}"))),
+        hear_log: Box::new(move |step| {
+            logs.lock().unwrap().push(format!("{step:?}"));
+            Ok(())
+        }),
+        fence_storage: Box::new(move |surface| storage.lock().unwrap().push(format!("{surface:?}"))),
+        ..Whims::default()
+    };
+    (whims, told)
+}
+
+/// An adapter that runs with its feature switched off, beside one that has it: fences of its own and of both, packets, a tool that
+/// traces, a lost device. Its driver has every entry point, and the kernel calls none.
+#[test]
+fn an_adapter_runs_with_the_feature_off_and_no_entry_point_of_it_is_called() {
+    // spec: sync §3.1, sync §2.6
+    // seed: N43
+    for off in [FeatureId::NATIVE_FENCE, FeatureId::HWSCH] {
+        let told: Vec<_> = (0..2).map(|_| counted()).collect();
+        let (whims, told): (Vec<Whims>, Vec<_>) = told.into_iter().unzip();
+        let whims = Mutex::new(whims);
+        let host = host_of_several(VIRTUAL, &["discrete-4k", "discrete-4k"], |index, setup| {
+            setup.wrap_miniport = Some(wrapped(whims.lock().unwrap().remove(0)));
+            if index == 0 {
+                setup.features = FeaturePolicy::without([off]);
+            }
+        });
+        let drain = || while host.step() {};
+        let link = ProcessLink::new(Arc::clone(&host));
+        let (without, with) = (gpu_on(&host, &link, 0), gpu_on(&host, &link, 1));
+        assert!(without.adapter().wddm_3_1_caps().unwrap().is_empty() && !without.has_user_queues());
+        let refused = without.device().create_native_fence(NativeFenceRequest::default());
+        assert_eq!(refused.err().expect("there are none").status, NtStatus::NOT_SUPPORTED);
+        let cross = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING | FenceFlags::CROSS_ADAPTER;
+        let by = |name: &NtHandle| OpenSyncObjectRequest { handle: name.token(), ..OpenSyncObjectRequest::default() };
+        let own = without.device().create_monitored_fence(cross, 0).unwrap();
+        let theirs = with.device().open_native_fence(by(&own.share(SyncObjectAccess::ALL_ACCESS).unwrap())).unwrap();
+        let native =
+            with.device().create_native_fence(NativeFenceRequest { flags: cross, ..Default::default() }).unwrap();
+        let name = native.share(SyncObjectAccess::ALL_ACCESS).unwrap();
+        assert_eq!(without.device().open_native_fence(by(&name)).err().unwrap().status, NtStatus::NOT_SUPPORTED);
+        let here = without.device().open_sync_object(by(&name)).unwrap();
+
+        host.trace_fences(true);
+        host.set_verbose_logs(true);
+        let context = VirtualContext::create(without.device(), NodeId(0), Vec::new()).unwrap();
+        context.wait(&here, 1).unwrap();
+        context.signal(&own, 1).unwrap();
+        drain();
+        assert_eq!(own.current(), 0, "it waits for the other adapter");
+        with.device().signal(&native, 1).unwrap();
+        drain();
+        assert_eq!((own.current(), theirs.current()), (1, 1));
+        Buffer::new(&without, Commands::new().signal_monitored(own.current_va(), 2)).run(&context);
+        without.device().wait(&[(&own, 2)]).unwrap();
+        without.device().signal(&here, 3).unwrap();
+        with.device().wait(&[(&native, 3)]).unwrap();
+        host.set_verbose_logs(false);
+        host.trace_fences(false);
+        // The device is lost: what it was to signal counts as reached for ever.
+        let nowhere = GpuVa(1 << 40);
+        Buffer::new(&without, Commands::new().fill(nowhere, 8, 1)).run(&context);
+        drain();
+        assert_eq!((own.current(), theirs.current()), (u64::MAX, u64::MAX));
+        drop((own, theirs, here, native, context, without, with));
+        drain();
+        assert_eq!(*told[0].lock().unwrap(), [""; 0], "{off:?} is off");
+        assert!(told[1].lock().unwrap().len() > 5, "the other adapter's driver hears");
+        assert_eq!(host.stopped(), None);
+        host.check_invariants().unwrap();
+    }
+}
+
+/// Its own question comes first, and only what is answered then makes the capability.
+#[test]
+fn a_driver_asks_whether_the_feature_is_on_before_it_says_that_it_has_native_fences() {
+    // spec: sync §3.1 steps 5 to 7
+    // seed: N38, N125
+    for fails in [false, true] {
+        let steps: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+        let [asked, said] = [(); 2].map(|()| Arc::clone(&steps));
+        let ask = move |feature, answer| match feature {
+            FeatureId::NATIVE_FENCE => {
+                asked.lock().unwrap().push("asks");
+                if fails { Err(ddi::DriverStatus::Unsuccessful("as the test wants")) } else { answer }
+            }
+            _ => answer,
+        };
+        let caps = move |caps: &mut ddi::AdapterCaps| {
+            said.lock().unwrap().push(if caps.native_gpu_fence { "has them" } else { "has none" });
+        };
+        let whims = Whims { packets: true, ask: Box::new(ask), caps: Box::new(caps), ..Whims::default() };
+        let host = Host::start(HostConfig { wrap_miniport: Some(wrapped(whims)), ..config("discrete-4k") }).unwrap();
+        let expected = if fails { "has none" } else { "has them" };
+        let steps = steps.lock().unwrap();
+        assert_eq!(steps[0], "asks");
+        assert!(steps.len() > 1 && steps[1..].iter().all(|step| *step == expected), "{steps:?}");
+        let adapter = open(&host);
+        assert_eq!(adapter.wddm_3_1_caps().unwrap().is_empty(), fails);
+        assert!(adapter.is_feature_enabled(37).unwrap().enabled, "what the kernel has decided stays");
+        let gpu = softgpu_umd::Gpu::on(adapter).unwrap();
+        assert_eq!(gpu.has_user_queues(), !fails);
+        let made = gpu.device().create_native_fence(NativeFenceRequest::default());
+        assert_eq!(made.err().map(|refusal| refusal.status), fails.then_some(NtStatus::NOT_SUPPORTED));
     }
 }

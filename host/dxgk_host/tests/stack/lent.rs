@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use d3dkmt::{EvictFlags, FenceFlags, NativeFenceRequest, OfferFlags, OpenSyncObjectRequest, SyncObjectAccess};
 use dxgk_host::{AdapterSetup, Host, HostConfig, HostError, Mode, ProcessLink, Profile};
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use kmt_link::{CpuMapping, DoorbellPage, Link, Piece, WritableWord};
 use shared_words::{ClientAccess, LentFile, LentPages, Memory, ReadOnlyMemory, ReadOnlyWord};
 use softgpu_umd::{Gpu, Stream, StreamConfig, SurfaceKind, pattern};
@@ -135,8 +135,8 @@ impl Link for Apart {
         self.inner.traces_fences()
     }
 
-    fn fence_queued(&self, queue: RawHandle, fence: RawHandle, value: u64, signal: bool) {
-        self.inner.fence_queued(queue, fence, value, signal);
+    fn fences_queued(&self, queue: RawHandle, queued: &[QueuedFence]) {
+        self.inner.fences_queued(queue, queued);
     }
 }
 

@@ -72,8 +72,12 @@ pub struct Whims {
     pub release: Box<Release>,
     /// Each call about its window.
     pub hear_window: Box<HearWindow>,
+    /// While this is set its interrupt routine says that no interrupt is its device's, and takes no record.
+    pub deaf: Arc<AtomicBool>,
     /// What it says of each of its interrupts.
     pub say: Box<Say>,
+    /// What it is told when it asks for a feature.
+    pub ask: Box<lent::Ask>,
     /// Its answer about a feature, when experimental ones are allowed or not; `None`: the real driver's.
     pub feature: Box<Feature>,
     /// After each call about native fences; the updates before.
@@ -147,7 +151,9 @@ impl Default for Whims {
             acquire: Box::new(|driver, acquire| driver.acquire_swizzling_range(acquire)),
             release: Box::new(|_| ()),
             hear_window: Box::new(|_| ()),
+            deaf: Arc::default(),
             say: Box::new(|interrupt, notify| notify.interrupt(interrupt)),
+            ask: Box::new(|_, answer| answer),
             feature: Box::new(|_, _| None),
             hear_fence: Box::new(|_| ()),
             hear_log: Box::new(|_| Ok(())),
@@ -207,7 +213,8 @@ impl Miniport for Stubborn {
         // spec: memory §4.6: addresses are reserved while a process is created, and at no other time
         let early = host.reserve_gpu_va_range(ReserveGpuVaRange::default());
         assert!(matches!(early, Err(DriverStatus::NotSupported(_))), "{early:?}");
-        self.inner.start_device(host)
+        let mut host = lent::Lent { host, map: &*self.whims.map_context, ask: &*self.whims.ask };
+        self.inner.start_device(&mut host)
     }
     fn stop_device(&mut self, host: &mut dyn ddi::Host) {
         self.inner.stop_device(host);
@@ -344,6 +351,9 @@ impl Miniport for Stubborn {
             fn interrupt(&mut self, interrupt: Interrupt<'_>) {
                 (self.0)(interrupt, self.1);
             }
+        }
+        if self.whims.deaf.load(Ordering::SeqCst) {
+            return false;
         }
         let mut renamed = fences::Renamed { notify, name: self.whims.name_fences.as_ref() };
         self.inner.interrupt_routine(&mut Through(&mut self.whims.say, &mut renamed))

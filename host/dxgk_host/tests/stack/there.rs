@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Duration;
 
 use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host, Quota};
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use kmt_link::{CpuMapping, DoorbellPage, Link, Piece, WritableWord};
 use shared_words::{LentFile, Memory, ReadOnlyMemory, ReadOnlyWord};
 use softgpu_umd::Gpu;
@@ -86,6 +86,8 @@ impl Elsewhere for Speaker {
     }
 
     fn notify(&self, _: Notification) {}
+
+    fn traces(&self, _: bool) {}
 
     fn lost(&self, reason: &str) {
         let failed = self.host.upgrade().is_some_and(|host| host.has_failed());
@@ -289,5 +291,5 @@ impl Link for There {
         false
     }
 
-    fn fence_queued(&self, _: RawHandle, _: RawHandle, _: u64, _: bool) {}
+    fn fences_queued(&self, _: RawHandle, _: &[QueuedFence]) {}
 }

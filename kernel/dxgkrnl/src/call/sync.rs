@@ -243,7 +243,7 @@ impl Turn<'_> {
             false if event != RawHandle::NONE => return Err(invalid("an event without EnqueueCpuEvent")),
             false => None,
         };
-        let signal = Signal { points, objects, fence_value, event, flags };
+        let signal = Signal { points, objects, fence_value, event, flags, fed: Vec::new() };
         self.adapters[index as usize].packet_signal(cx, contexts, signal)?;
         done(Reply::Done)
     }

@@ -4,21 +4,34 @@
 //!
 //! | condition | who says it | clock |
 //! |---|---|---|
-//! | wait queued, signal queued | the process, when it submits what it has recorded | the kernel's |
+//! | wait queued, signal queued | the process, when it submits what it has recorded, with the time of recording | the kernel's |
 //! | signal executed, wait unblocked | the logs | the node's |
+//! | the same four of queues and contexts that the kernel feeds | the kernel | the kernel's |
 
 use events::Event;
+use gpu_fence::FenceId;
+use kmt_calls::QueuedFence;
 use shared_words::log;
-use wddm_types::{NodeId, Pages, RawHandle};
+use wddm_types::{FencePoint, NodeId, Pages};
 
 use super::Names;
 use crate::adapter::Adapter;
+use crate::fence::FenceOpen;
 use crate::machine::Cx;
 use crate::object::{Object, Process};
 
 /// Pages of each log of a queue while a tool traces. Policy: room for 5,460 entries, which a client that has
 /// 64 submissions of some waits under way does not fill between two of its calls.
 const TRACED_PAGES: u64 = 64;
+
+/// Whom the kernel feeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// A hardware queue.
+    Queue(u64),
+    /// A packet context.
+    Packets(u64),
+}
 
 /// Whether a tool traces what the logs tell.
 #[derive(Debug, Default)]
@@ -104,27 +117,53 @@ impl Adapter {
     /// A process says that it has put a wait or a signal into what it submits on a queue of its own. Names that mean nothing are
     /// ignored: it says so for a tool's sake.
     // spec: sync §3.14
-    pub fn fence_queued(
-        &self,
-        cx: &mut Cx<'_>,
-        process: &Process,
-        queue: u64,
-        fence: RawHandle,
-        value: u64,
-        signal: bool,
-    ) {
+    pub fn fence_queued(&self, cx: &mut Cx<'_>, process: &Process, queue: u64, queued: QueuedFence) {
+        let QueuedFence { fence, value, signal, recorded_ns } = queued;
         let Some(Object::Fence(index, open)) = process.handles.get(fence) else { return };
         if *index != self.index.0 || self.queues.get(queue).is_none() {
             return;
         }
-        let Some(fence) = self.fence_opens.get(*open).map(|open| open.fence) else { return };
+        // As in a log: such a queue waits for native fences and signals them.
+        let native = |open: &FenceOpen| self.fences[open.fence].kmd.map(|_| open.fence);
+        let Some(fence) = self.fence_opens.get(*open).and_then(native) else { return };
+        // What is submitted was recorded before.
+        let recorded_ns = recorded_ns.min(cx.now_ns);
         cx.emit(
             self.index,
             match signal {
-                true => Event::FenceSignalQueued { queue, fence, value },
-                false => Event::FenceWaitQueued { queue, fence, value },
+                true => Event::FenceSignalQueued { queue, fence, value, recorded_ns },
+                false => Event::FenceWaitQueued { queue, fence, value, recorded_ns },
             },
         );
+    }
+
+    /// A tool is told of waits and signals on a queue that the kernel feeds: they were submitted, or are done. Of these the kernel knows
+    /// everything by itself; such queues have no logs.
+    // spec: sync §3.14 (their waits and signals are software commands, which the kernel times itself)
+    pub fn tell_fed(&self, cx: &mut Cx<'_>, of: Fed, points: &[(u64, u64)], signal: bool, done: bool) {
+        if !self.fence_tracing.is_on() {
+            return;
+        }
+        let (queue, packets) = match of {
+            Fed::Queue(queue) => (queue, false),
+            Fed::Packets(context) => (context, true),
+        };
+        for &(fence, value) in points {
+            cx.emit(
+                self.index,
+                match done {
+                    false => Event::KernelFedFenceQueued { queue, packets, fence, value, signal },
+                    true => Event::KernelFedFenceDone { queue, packets, fence, value, signal },
+                },
+            );
+        }
+    }
+
+    /// The same of waits that hold.
+    pub fn tell_waited(&self, cx: &mut Cx<'_>, of: Fed, points: impl IntoIterator<Item = FencePoint<FenceId>>) {
+        let numbered = |point: FencePoint<FenceId>| Some((*self.fence_numbers.get(&point.fence)?, point.value));
+        let points: Vec<(u64, u64)> = points.into_iter().filter_map(numbered).collect();
+        self.tell_fed(cx, of, &points, false, true);
     }
 
     /// Sets the clocks of the nodes beside the kernel's.

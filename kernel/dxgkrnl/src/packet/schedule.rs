@@ -9,19 +9,20 @@ use events::{Event, PreemptedFor};
 use gpu_fence::WaitMode;
 use kmt_calls::DeviceState;
 use vidsch::{Step, Turn};
-use wddm_types::{GpuVa, NodeId, ProcessId};
+use wddm_types::{FencePoint, GpuVa, NodeId, ProcessId};
 
 use super::rank::Awaited;
 use super::split::Portion;
 use super::{Handed, InFlight, Work};
 use crate::adapter::{Adapter, Payload, Waiter};
+use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::statistics::Fate;
 
 impl Adapter {
     /// A wait of a context is over.
     pub fn packets_released(&mut self, cx: &mut Cx<'_>, context: u64) {
-        if self.release_context(context) {
+        if self.release_context(cx, context) {
             self.pump_packets(cx);
         }
     }
@@ -51,7 +52,7 @@ impl Adapter {
         while self.stopped.is_none() {
             self.advance_contexts(cx, node);
             // Whoever has just been released may be the one whose turn it is.
-            if self.release_contexts() {
+            if self.release_contexts(cx) {
                 released = true;
                 continue;
             }
@@ -69,28 +70,32 @@ impl Adapter {
     }
 
     /// Lets contexts go on whose waits are over and of whom that is not known yet.
-    fn release_contexts(&mut self) -> bool {
+    fn release_contexts(&mut self, cx: &mut Cx<'_>) -> bool {
         let of_context = |waiter: &Waiter| matches!(waiter, Waiter::Packets { .. });
         let (over, others): (VecDeque<Waiter>, _) = std::mem::take(&mut self.due).into_iter().partition(of_context);
         self.due = others;
         for waiter in &over {
             if let Waiter::Packets { context } = waiter {
-                self.release_context(*context);
+                self.release_context(cx, *context);
             }
         }
         !over.is_empty()
     }
 
     /// A wait of a context is over. Says whether there is such a context, and it goes on.
-    fn release_context(&mut self, context: u64) -> bool {
+    fn release_context(&mut self, cx: &mut Cx<'_>, context: u64) -> bool {
         // A context that was destroyed while it waited has nothing to go on with.
         let Some(known) = self.packet_contexts.get_mut(context) else { return false };
-        let active = self.devices[known.device].state == DeviceState::Active;
-        if active {
-            self.vidsch.waited(known.vidsch);
-            known.awaits.clear();
+        if self.devices[known.device].state != DeviceState::Active {
+            return false;
         }
-        active
+        self.vidsch.waited(known.vidsch);
+        let fences = std::mem::take(&mut known.awaits).into_iter().filter_map(|(what, value)| match what {
+            Awaited::Fence(fence) => Some(FencePoint { fence, value }),
+            Awaited::Object(_) => None,
+        });
+        self.tell_waited(cx, Fed::Packets(context), fences);
+        true
     }
 
     /// The waits and signals that are due on a node's contexts.
@@ -110,6 +115,7 @@ impl Adapter {
                         let waiter = Waiter::Packets { context };
                         if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
                             self.vidsch.waited(vidsch);
+                            self.tell_waited(cx, Fed::Packets(context), points);
                         } else {
                             let awaits = points.iter().map(|point| (Awaited::Fence(point.fence), point.value));
                             self.packet_contexts[context].awaits = awaits.collect();

@@ -18,6 +18,7 @@ use crate::adapter::{Adapter, Payload};
 use crate::display::Flip;
 use crate::event::EventName;
 use crate::fence::SyncPart;
+use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::refusal::{invalid, no_memory, removed};
 use crate::scheduling::AnyContext;
@@ -70,6 +71,8 @@ pub struct Signal {
     pub event: Option<EventName>,
     /// Flags of the call.
     pub flags: SignalFlags,
+    /// Whose queues it is in.
+    pub fed: Vec<Fed>,
 }
 
 impl Software {
@@ -108,8 +111,9 @@ impl Adapter {
         let packets = usize::from(!points.is_empty()) + usize::from(!objects.is_empty());
         self.vidsch.may_submit(queue, packets).map_err(refused)?;
         if !points.is_empty() {
-            let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
-            self.vidsch.submit(queue, Queued::Wait(points)).expect("there is room");
+            let named = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+            self.vidsch.submit(queue, Queued::Wait(named)).expect("there is room");
+            self.tell_fed(cx, Fed::Packets(context), points, false, false);
         }
         if !objects.is_empty() {
             let number = self.software.number();
@@ -143,12 +147,14 @@ impl Adapter {
             self.vidsch.may_submit(*queue, 2).map_err(refused)?;
         }
         let keepers: Vec<_> = contexts.iter().map(|context| AnyContext::Packets(*context)).collect();
+        signal.fed = contexts.iter().map(|context| Fed::Packets(*context)).collect();
+        signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, false));
         let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
         // Signalled when what is before has entered the pipeline: as early as the kernel knows of.
         let top = |(fence, _): &(u64, u64)| self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
         let (early, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut signal.points).into_iter().partition(top);
         if !early.is_empty() {
-            let early = Signal { points: early, flags: signal.flags, ..Signal::default() };
+            let early = Signal { points: early, flags: signal.flags, fed: signal.fed.clone(), ..Signal::default() };
             self.promise(&keepers, &queues, early, SoftwareTurn::Submitted);
         }
         signal.points = rest;
@@ -280,6 +286,7 @@ impl Adapter {
             return;
         }
         let rewind = signal.flags.contains(SignalFlags::ALLOW_FENCE_REWIND);
+        signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, true));
         for (fence, value) in signal.points {
             // A fence that was destroyed meanwhile is nobody's.
             if self.fences.get(fence).is_some() {

@@ -6,6 +6,7 @@ use vidsch::{Packet, SoftwareTurn};
 use super::refused;
 use crate::adapter::Adapter;
 use crate::fence::POINTS_MAX;
+use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::packet::Signal;
 use crate::refusal::invalid;
@@ -17,8 +18,9 @@ impl Adapter {
         if points.is_empty() || points.len() > POINTS_MAX {
             return Err(invalid(format!("1 to {POINTS_MAX} fences")));
         }
-        let points = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
-        self.submit_packet(number, Packet::Wait(points))?;
+        let named = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+        self.submit_packet(number, Packet::Wait(named))?;
+        self.tell_fed(cx, Fed::Queue(number), points, false, false);
         self.pump_queue(cx, number);
         Ok(())
     }
@@ -55,9 +57,11 @@ impl Adapter {
         let at_submission = flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
         let top =
             |(fence, _): &(u64, u64)| at_submission || self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
+        let fed: Vec<Fed> = numbers.iter().map(|number| Fed::Queue(*number)).collect();
+        fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &points, true, false));
         let (early, rest): (Vec<_>, Vec<_>) = points.into_iter().partition(top);
         if !early.is_empty() {
-            let signal = Signal { points: early, flags, ..Signal::default() };
+            let signal = Signal { points: early, flags, fed: fed.clone(), ..Signal::default() };
             self.promise(&contexts, &queues, signal, SoftwareTurn::Submitted);
         }
         if !rest.is_empty() {
@@ -66,7 +70,7 @@ impl Adapter {
                 let before = self.point(queue.progress, queue.last_submitted);
                 self.submit_packet(*number, Packet::Wait(vec![before]))?;
             }
-            let signal = Signal { points: rest, flags, ..Signal::default() };
+            let signal = Signal { points: rest, flags, fed, ..Signal::default() };
             self.promise(&contexts, &queues, signal, SoftwareTurn::Submitted);
         }
         for number in numbers {

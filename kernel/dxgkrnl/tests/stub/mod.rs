@@ -23,6 +23,10 @@ pub struct Seen {
     pub stopped: u32,
     pub native_enabled: Option<FeatureState>,
     pub os_caps: Option<NativeFenceOsCaps>,
+    /// What it was told when it asked for the interface with room for so many bytes, and the query behind.
+    pub interfaces: Vec<(u16, Result<(), DriverStatus>, QueryFeatureInterface)>,
+    /// What it was told of a feature of the whole machine.
+    pub of_machine: Option<Result<FeatureState, DriverStatus>>,
     pub fence_calls: u32,
     /// Where the words of each new fence stand in the paging process.
     pub system_addresses: Vec<(GpuVa, GpuVa)>,
@@ -66,12 +70,22 @@ impl Stub {
 
 impl Miniport for Stub {
     fn start_device(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
-        let state = host.is_feature_enabled(FeatureId::NATIVE_FENCE);
-        let os_caps = match host.query_feature_interface(FeatureId::NATIVE_FENCE, state.version) {
-            Ok(FeatureInterface::NativeFence1(interface)) => Some(interface.get_os_caps()),
+        let state = host.is_feature_enabled(FeatureId::NATIVE_FENCE).expect("a feature of an adapter");
+        let mut ask = |size| {
+            let mut query = QueryFeatureInterface::new(FeatureId::NATIVE_FENCE, state.version, size);
+            let answer = host.query_feature_interface(&mut query);
+            (size, answer, query)
+        };
+        let interfaces: Vec<_> = [0, 7, 8, 9, u16::MAX].map(&mut ask).into();
+        let os_caps = match ask(NativeFenceInterface1::BYTES) {
+            (_, Ok(()), QueryFeatureInterface { interface: FeatureInterface::NativeFence1(interface), .. }) => {
+                Some(interface.get_os_caps())
+            }
             _ => None,
         };
+        let of_machine = host.is_feature_enabled(FeatureId::GPUVAIOMMU);
         let mut seen = self.seen.lock().unwrap();
+        (seen.interfaces, seen.of_machine) = (interfaces, Some(of_machine));
         seen.started += 1;
         seen.native_enabled = Some(state);
         seen.os_caps = os_caps;

@@ -127,6 +127,7 @@ fn the_cmp_publishes_monitored_values() {
 #[test]
 fn current_values_are_stored_then_kicked() {
     // spec: sync §3.6, sync §3.16
+    // seed: N69
     let (mut kmd, port, _) = started();
     let global = fence(&mut kmd, 5);
     let word = AtomicU64::new(7);

@@ -16,8 +16,13 @@ use crate::segments::LOCAL;
 fn queue(kmd: &mut SoftGpuKmd, host: &mut FakeHost, context: KmdContext, number: u64) -> KmdQueue {
     kmd.gpu_va().unwrap().set_root_page_table(context, PhysicalAddress { segment: LOCAL, offset: 0x5000 }, 512);
     let progress = ProgressFence { fence: fence(kmd, number), current_va: GpuVa(0x1000), monitored_va: GpuVa(0x2000) };
-    let create =
-        CreateHwQueue { context, queue: OsQueue(1), flags: HwQueueFlags::empty(), progress, private_data: &mut [] };
+    let create = CreateHwQueue {
+        context,
+        queue: OsQueue(1),
+        flags: HwQueueFlags::NATIVE_PROGRESS_FENCE,
+        progress,
+        private_data: &mut [],
+    };
     kmd.hardware_queues().unwrap().create_hw_queue(host, create).unwrap()
 }
 
@@ -193,7 +198,7 @@ fn a_device_that_is_gone_raises_nothing_takes_nothing_and_keeps_nobody() {
     let create = CreateHwQueue {
         context: compute,
         queue: OsQueue(2),
-        flags: HwQueueFlags::empty(),
+        flags: HwQueueFlags::NATIVE_PROGRESS_FENCE,
         progress,
         private_data: &mut [],
     };

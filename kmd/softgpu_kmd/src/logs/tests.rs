@@ -17,6 +17,7 @@ fn queue(kmd: &mut SoftGpuKmd, host: &mut FakeHost, flags: HwQueueFlags) -> KmdQ
     let (_, _, context) = context(kmd, 1, false);
     let number = kmd.fences.globals_created() + 1;
     let progress = ProgressFence { fence: fence(kmd, number), current_va: GpuVa(0x1000), monitored_va: GpuVa(0x2000) };
+    let flags = flags | HwQueueFlags::NATIVE_PROGRESS_FENCE;
     let create = CreateHwQueue { context, queue: OsQueue(1), flags, progress, private_data: &mut [] };
     kmd.hardware_queues().unwrap().create_hw_queue(host, create).unwrap()
 }

@@ -37,6 +37,7 @@ fn create_with(
 ) -> Result<KmdQueue, DriverStatus> {
     let number = kmd.fences.globals_created() + 1;
     let progress = ProgressFence { fence: fence(kmd, number), current_va: GpuVa(0x1000), monitored_va: GpuVa(0x2000) };
+    let flags = flags | HwQueueFlags::NATIVE_PROGRESS_FENCE;
     let create = CreateHwQueue { context, queue: OsQueue(1), flags, progress, private_data };
     kmd.hardware_queues().unwrap().create_hw_queue(host, create)
 }
@@ -82,6 +83,25 @@ fn a_system_queue_is_enabled_with_its_root_and_privilege() {
     assert_eq!(port.writes(), [], "the same root again changes nothing");
     kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, queue);
     assert_eq!((port.queue(0), host.lent.len()), (queue_state::DISABLED, 0), "disabled, the ring given back");
+}
+
+/// What the handle of a progress fence means, the flag says: this hardware signals native ones.
+#[test]
+fn a_queue_without_the_flag_of_a_native_progress_fence_is_refused() {
+    // spec: sync §2.5, sync §3.11
+    // seed: N53
+    let (mut kmd, _port, mut host) = started();
+    let (_, _, context) = context(&mut kmd, 1, false);
+    let progress = ProgressFence { fence: fence(&mut kmd, 1), current_va: GpuVa(0x1000), monitored_va: GpuVa(0x2000) };
+    for other in [HwQueueFlags::empty(), HwQueueFlags::USER_MODE_SUBMISSION] {
+        for (flags, taken) in [(other, false), (other | HwQueueFlags::NATIVE_PROGRESS_FENCE, true)] {
+            let create = CreateHwQueue { context, queue: OsQueue(1), flags, progress, private_data: &mut [] };
+            let lent = host.lent.len();
+            let made = kmd.hardware_queues().unwrap().create_hw_queue(&mut host, create);
+            assert_eq!(made.is_ok(), taken, "{flags:?}: {made:?}");
+            assert!(taken || host.lent.len() == lent, "nothing is left of a refused one");
+        }
+    }
 }
 
 #[test]

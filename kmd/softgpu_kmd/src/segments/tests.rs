@@ -83,18 +83,23 @@ fn old_aperture_entries_are_cleared_at_start() {
 
 #[test]
 fn the_cap_follows_the_feature() {
-    // spec: sync §3.1
-    for (enabled, granted, cap, asked) in
-        [(true, true, true, vec![1]), (true, false, false, vec![1]), (false, true, false, vec![])]
-    {
+    // spec: sync §3.1 steps 5 to 7
+    // seed: N38, N125
+    for (query_fails, enabled, granted, cap, asked) in [
+        (false, true, true, true, vec![1]),
+        (false, true, false, false, vec![1]),
+        (false, false, true, false, vec![]),
+        (true, true, true, false, vec![]),
+    ] {
         let (mut kmd, _) = stopped(KmdConfig::default());
         assert!(!kmd.adapter_caps().native_gpu_fence, "not before start");
-        let mut host = FakeHost { enabled, ..FakeHost::default() };
+        let mut host = FakeHost { query_fails, enabled, ..FakeHost::default() };
         if !granted {
             host.os_caps = None;
         }
         kmd.start_device(&mut host).unwrap();
-        assert_eq!(kmd.adapter_caps().native_gpu_fence, cap, "enabled {enabled}, granted {granted}");
+        assert_eq!(kmd.adapter_caps().native_gpu_fence, cap, "fails {query_fails}, on {enabled}, granted {granted}");
+        assert_eq!(kmd.hardware_queues().is_some(), cap, "its queues signal native progress fences and no others");
         assert_eq!(host.asked, asked);
         kmd.stop_device(&mut host);
         assert!(!kmd.adapter_caps().native_gpu_fence);

@@ -42,7 +42,7 @@ struct Marks<'a> {
     rows: Vec<Row>,
     /// When each step's first operation began.
     steps: Vec<(u64, u64)>,
-    /// What the adapter had to recover from: when, and in which words.
+    /// What the adapter had to recover from, and what is missing of its logs: when, and in which words.
     recoveries: Vec<(u64, String)>,
     /// Marks that stand for the slices.
     shown: u64,
@@ -197,6 +197,11 @@ fn recoveries(timeline: &Timeline) -> Vec<(u64, String)> {
             "AdapterReset" => "adapter reset".to_owned(),
             "AdapterStopped" => "adapter stopped".to_owned(),
             "ProcessBlocked" => format!("process {} kept away", number("process")),
+            "FenceLogOverrun" | "SubmissionLogOverrun" => {
+                format!("{} log entries of queue {} lost", number("lost"), number("queue"))
+            }
+            "SchedulingLogOverrun" => format!("{} log entries of engine {} lost", number("lost"), number("node")),
+            "FenceLogTimeReversed" => format!("times in a log of queue {} go back", number("queue")),
             _ => return None,
         };
         Some((instant.at_ns - timeline.begin_ns, words))

@@ -22,6 +22,9 @@ function headline() {
   if (data.interrupted) warn('The run was interrupted. Everything here is what was reached until then.');
   for (const [name, said] of data.imports.filter(([, said]) => said.includes('left out'))) warn(`${name}: ${said}`);
   if (s.verify !== 'ok' && s.verify !== 'off') warn('Contents did not match: ' + s.verify);
+  for (const [what, times] of Object.entries(data.summary.log_faults)) {
+    warn(`Logs: ${what} (${units.grouped(times)}). What engines did then is not in the timeline.`);
+  }
   const dropped = data.views.reduce((sum, view) => sum + view.dropped, 0);
   if (dropped) warn(`${units.grouped(dropped)} records were left out because the recording reached its limit. Timeline and lists are incomplete; the headline numbers are not.`);
   for (const node of at('warnings').children) node.style.display = 'block';
@@ -98,7 +101,7 @@ function timeline() {
   at('all').onclick = () => chart.show(0, chart.length);
   const has = (kind) => data.views.some((view) => view.timeline.rows.some((row) => row.kind === kind));
   const holders = [...new Set(data.views.flatMap((view) => view.memory.holdings.map((holding) => holding.process)))].sort((a, b) => a - b);
-  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu'], ...(has('logs') ? [['signals a fence, from its log', '--out']] : []), ...(has('ready') ? [['context waits for the engine', '--wait']] : []), ...(data.views.some((view) => view.timeline.recoveries.length) ? [['recovery: an engine or the adapter was reset', '--bad']] : []), ...(has('suspended') ? [['suspended', '--discard']] : []), ...holders.map((process) => [`memory of process ${process}`, colourOfProcess(process, holders)])]);
+  legend('legend', [['operation or command (shade by name)', 'hsl(150 36% 48%)'], ['waits for a fence', '--wait'], ['page in', '--in'], ['page out, or both', '--out'], ['fill and map', '--discard'], ['CPU wait', '--cpu'], ...(has('logs') ? [['signals a fence, from its log', '--out']] : []), ...(has('ready') ? [['context waits for the engine', '--wait']] : []), ...(data.views.some((view) => view.timeline.recoveries.length) ? [['recovery, or entries of logs that were lost', '--bad']] : []), ...(has('suspended') ? [['suspended', '--discard']] : []), ...holders.map((process) => [`memory of process ${process}`, colourOfProcess(process, holders)])]);
   at('thinned').textContent = data.views.flatMap(thinned).join(' ');
 }
 
@@ -210,7 +213,7 @@ function tables() {
   const bytes = (field) => (row) => (row[field] ? units.bytes(row[field]) : '–');
   const times = (field) => (row) => units.grouped(row[field]);
   eachView('causes', ({ movers }) => table(place('causes', ''), [['how', false, (r) => r.how], ['why', false, (r) => r.why], ['bytes', true, bytes('bytes')], ['times', true, times('times')]], movers.causes, 'Nothing moved.'));
-  const tables = [['leaf table converted', s.tables_converted_by_cause], ['process stood still', s.stood_still_by_cause], ['recovery', s.recoveries]];
+  const tables = [['leaf table converted', s.tables_converted_by_cause], ['process stood still', s.stood_still_by_cause], ['recovery', s.recoveries], ['logs', s.log_faults]];
   table('page-tables', [['what', false, (r) => r[0]], ['why', false, (r) => r[1]], ['times', true, (r) => units.grouped(r[2])]], tables.flatMap(([what, causes]) => Object.entries(causes).map(([why, times]) => [what, why, times])), 'No table was converted, and no process stood still for its tables.');
   const pairs = [['fence signals', s.fence_signals], ['GPU waits', s.gpu_waits], ['CPU waits', s.cpu_waits], ['interrupts raised', s.interrupts_raised], ['interrupts suppressed', s.interrupts_suppressed], ['dispatches that released a wait', s.interrupt_dispatches_releasing]];
   table('fences', [['', false, (r) => r[0]], ['', true, (r) => units.grouped(r[1])]], pairs, '');

@@ -19,6 +19,7 @@ pub struct Sums {
     stood_still: BTreeMap<String, u64>,
     preempted: BTreeMap<String, u64>,
     recovered: BTreeMap<String, u64>,
+    log_faults: BTreeMap<String, u64>,
 }
 
 /// Readings of the device's counters.
@@ -68,6 +69,19 @@ impl Sums {
                 *self.preempted.entry(why.name().to_owned()).or_default() += 1;
             }
             _ => {}
+        }
+        // spec: sync §3.14
+        let fault = match event {
+            Event::FenceLogOverrun { lost, .. } => Some(("entries of fence logs were lost", *lost)),
+            Event::SubmissionLogOverrun { lost, .. } => Some(("entries of submission logs were lost", *lost)),
+            Event::SchedulingLogOverrun { lost, .. } => Some(("entries of scheduling logs were lost", *lost)),
+            Event::FenceLogEntryIgnored { .. } => Some(("entries of fence logs made no sense", 1)),
+            Event::FenceLogTimeReversed { .. } => Some(("times of fence logs went back", 1)),
+            _ => None,
+        };
+        if let Some((fault, times)) = fault {
+            let sum = self.log_faults.entry(fault.to_owned()).or_default();
+            *sum = sum.saturating_add(times);
         }
         let recovery = match event {
             Event::EngineReset { .. } => Some("an engine was reset"),
@@ -164,6 +178,7 @@ impl Numbers {
         add_counts(&mut to.stood_still_by_cause, self.sums.stood_still);
         add_counts(&mut to.preemptions_by_cause, self.sums.preempted);
         add_counts(&mut to.recoveries, self.sums.recovered);
+        add_counts(&mut to.log_faults, self.sums.log_faults);
         add_steps(&mut to.per_step, self.per_step);
         to.ideal_ns += self.device.busy_ns;
         to.stall_ns += self.device.wait_ns + self.packet_waits_ns;
@@ -193,5 +208,46 @@ fn add_steps(to: &mut Vec<StepSummary>, more: Vec<StepSummary>) {
         to.paged_out_bytes += more.paged_out_bytes;
         to.discarded_bytes += more.discarded_bytes;
         to.stall_ns += more.stall_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two adapters, of whose logs something is missing.
+    #[test]
+    fn what_is_missing_of_the_logs_is_counted_and_stands_in_the_json() {
+        // spec: sync §3.14 (overrun)
+        // seed: N106, N108, N128
+        let numbers = |events: &[Event]| {
+            let mut sums = Sums::default();
+            events.iter().for_each(|event| sums.event(event));
+            let (device, kernel) = (Device::default(), AdapterCounters::default());
+            Numbers { sums, device, packet_waits_ns: 0, kernel, per_step: Vec::new() }
+        };
+        let first = numbers(&[
+            Event::FenceLogOverrun { queue: 2, waits: false, lost: 40 },
+            Event::FenceLogOverrun { queue: 3, waits: true, lost: 2 },
+            Event::SubmissionLogOverrun { queue: 2, lost: 3 },
+            Event::SchedulingLogOverrun { node: 1, lost: 5 },
+        ]);
+        let second = numbers(&[
+            Event::FenceLogOverrun { queue: 2, waits: false, lost: 100 },
+            Event::FenceLogTimeReversed { queue: 2, waits: false, before: 9, end: 8 },
+            Event::FenceLogEntryIgnored { queue: 2, waits: false, position: 8 },
+        ]);
+        let summary = Numbers::into_summary(vec![first, second]);
+        let json = serde_json::to_value(&summary).expect("numbers are always JSON");
+        let expected = serde_json::json!({
+            "entries of fence logs were lost": 142,
+            "entries of submission logs were lost": 3,
+            "entries of scheduling logs were lost": 5,
+            "entries of fence logs made no sense": 1,
+            "times of fence logs went back": 1,
+        });
+        assert_eq!(json["log_faults"], expected);
+        let whole = Numbers::into_summary(vec![numbers(&[])]);
+        assert_eq!(serde_json::to_value(&whole).expect("JSON")["log_faults"], serde_json::json!({}));
     }
 }

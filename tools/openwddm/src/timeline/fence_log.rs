@@ -1,5 +1,6 @@
-//! Waits and signals as boxes, from the fence logs alone: each begins when its process submitted it, by the processor's clock, and ends
-//! when the device went on, by the device's. Both clocks are set beside each other at some moments, so that all times lie on one line.
+//! Waits and signals as boxes, each from its submission to its completion. Of queues that their processes feed the fence logs tell: a box
+//! begins when its process submitted it, by the processor's clock, and ends when the device went on, by the device's. Both clocks are set
+//! beside each other at some moments, so that all times lie on one line. Of queues and contexts that the kernel feeds it tells both ends.
 //! Nothing that the device was observed to do is used: what is drawn here is what a tool sees that has no other eyes.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,10 +20,23 @@ pub enum Kind {
     Submission,
 }
 
-/// A wait or a signal of a queue that its process feeds, or one of its submissions.
+/// Who feeds a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Feed {
+    /// Its process: what it does stands in its logs.
+    Process,
+    /// The kernel.
+    Kernel,
+    /// The kernel, by packets: the queue is a context's.
+    Packets,
+}
+
+/// A wait or a signal of a queue, or one of its submissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
-    /// The kernel's number of the queue.
+    /// Who feeds the queue.
+    pub feed: Feed,
+    /// The kernel's number of the queue, or of the packet context.
     pub queue: u64,
     /// The kernel's number of the fence.
     pub fence: u64,
@@ -30,6 +44,8 @@ pub struct Logged {
     pub value: u64,
     /// What it is.
     pub kind: Kind,
+    /// When it was recorded, where the process has said so: perhaps long before it was submitted.
+    pub recorded_ns: Option<u64>,
     /// When it was submitted; of a submission, when engines began it.
     pub queued_ns: u64,
     /// When the engine met a wait that did not hold, and parked its queue.
@@ -44,33 +60,55 @@ pub struct Logged {
 pub fn of(events: &[(u64, Event)]) -> Vec<Logged> {
     let (clocks, nodes) = (Clocks::of(events), nodes(events));
     let ns = |queue: u64, counter: u64| clocks.ns(nodes.get(&queue).copied().unwrap_or(0), counter);
-    let mut queued: BTreeMap<(u64, u64, u64, bool), VecDeque<u64>> = BTreeMap::new();
+    let mut queued: BTreeMap<Key, VecDeque<(u64, Option<u64>)>> = BTreeMap::new();
     let mut logged = Vec::new();
     for (at, event) in events {
-        let (queue, fence, value, signal, observed, end) = match *event {
-            Event::FenceWaitQueued { queue, fence, value } => {
-                queued.entry((queue, fence, value, false)).or_default().push_back(*at);
+        let (key, observed_ns, done_ns) = match *event {
+            Event::FenceWaitQueued { queue, fence, value, recorded_ns } => {
+                queued
+                    .entry((Feed::Process, queue, fence, value, false))
+                    .or_default()
+                    .push_back((*at, Some(recorded_ns)));
                 continue;
             }
-            Event::FenceSignalQueued { queue, fence, value } => {
-                queued.entry((queue, fence, value, true)).or_default().push_back(*at);
+            Event::FenceSignalQueued { queue, fence, value, recorded_ns } => {
+                queued
+                    .entry((Feed::Process, queue, fence, value, true))
+                    .or_default()
+                    .push_back((*at, Some(recorded_ns)));
                 continue;
             }
-            Event::FenceSignalExecuted { queue, fence, value, end } => (queue, fence, value, true, 0, end),
+            Event::KernelFedFenceQueued { queue, packets, fence, value, signal } => {
+                queued.entry((feed(packets), queue, fence, value, signal)).or_default().push_back((*at, None));
+                continue;
+            }
+            Event::FenceSignalExecuted { queue, fence, value, end } => {
+                ((Feed::Process, queue, fence, value, true), None, ns(queue, end))
+            }
             Event::FenceWaitUnblocked { queue, fence, value, observed, end } => {
-                (queue, fence, value, false, observed, end)
+                ((Feed::Process, queue, fence, value, false), ns(queue, observed), ns(queue, end))
+            }
+            Event::KernelFedFenceDone { queue, packets, fence, value, signal } => {
+                ((feed(packets), queue, fence, value, signal), None, Some(*at))
             }
             _ => continue,
         };
-        let begun = queued.get_mut(&(queue, fence, value, signal)).and_then(VecDeque::pop_front);
+        let begun = queued.get_mut(&key).and_then(VecDeque::pop_front);
         // What was submitted before the tool began to listen has no beginning; what has no time, no end.
-        let (Some(queued_ns), Some(done_ns)) = (begun, ns(queue, end)) else { continue };
-        let (done_ns, observed_ns) = (done_ns.max(queued_ns), ns(queue, observed));
-        let kind = if signal { Kind::Signal } else { Kind::Wait };
-        logged.push(Logged { queue, fence, value, kind, queued_ns, observed_ns, done_ns });
+        let (Some((queued_ns, recorded_ns)), Some(done_ns)) = (begun, done_ns) else { continue };
+        let (feed, queue, fence, value, signal) = key;
+        let (done_ns, kind) = (done_ns.max(queued_ns), if signal { Kind::Signal } else { Kind::Wait });
+        logged.push(Logged { feed, queue, fence, value, kind, recorded_ns, queued_ns, observed_ns, done_ns });
     }
     logged.extend(submissions(events, &ns));
     logged
+}
+
+/// Who feeds which queue, fence, value, whether it is a signal.
+type Key = (Feed, u64, u64, u64, bool);
+
+fn feed(packets: bool) -> Feed {
+    if packets { Feed::Packets } else { Feed::Kernel }
 }
 
 /// The node of each queue: its times are by that one's clock.
@@ -98,7 +136,8 @@ fn submissions(events: &[(u64, Event)], ns: &impl Fn(u64, u64) -> Option<u64>) -
         let fence = *progress.get(&queue)?;
         let (queued_ns, done_ns) = (ns(queue, at)?, ns(queue, *ends.get(&(queue, fence, value))?)?);
         let done_ns = done_ns.max(queued_ns);
-        Some(Logged { queue, fence, value, kind: Kind::Submission, queued_ns, observed_ns: None, done_ns })
+        let (feed, kind, recorded_ns, observed_ns) = (Feed::Process, Kind::Submission, None, None);
+        Some(Logged { feed, queue, fence, value, kind, recorded_ns, queued_ns, observed_ns, done_ns })
     };
     events.iter().filter_map(submission).collect()
 }
@@ -113,20 +152,51 @@ mod tests {
         // seed: N90, N91, N92, N100, N101, N102
         let events = vec![
             (1_000, Event::GpuClockCalibrated { node: 0, frequency_hz: 500_000_000, counter: 70 }),
-            (1_500, Event::FenceWaitQueued { queue: 1, fence: 9, value: 7 }),
-            (1_600, Event::FenceSignalQueued { queue: 2, fence: 9, value: 7 }),
-            (1_700, Event::FenceSignalQueued { queue: 2, fence: 9, value: 8 }),
+            (1_500, Event::FenceWaitQueued { queue: 1, fence: 9, value: 7, recorded_ns: 1_100 }),
+            (1_600, Event::FenceSignalQueued { queue: 2, fence: 9, value: 7, recorded_ns: 1_600 }),
+            (1_700, Event::FenceSignalQueued { queue: 2, fence: 9, value: 8, recorded_ns: 1_600 }),
             (9_000, Event::FenceSignalExecuted { queue: 2, fence: 9, value: 7, end: 570 }),
             (9_000, Event::FenceWaitUnblocked { queue: 1, fence: 9, value: 7, observed: 400, end: 580 }),
             // An adapter that wrote no time, and what was submitted before anybody listened.
             (9_000, Event::FenceSignalExecuted { queue: 2, fence: 9, value: 8, end: 0 }),
             (9_000, Event::FenceSignalExecuted { queue: 2, fence: 9, value: 9, end: 590 }),
         ];
-        let (queue, fence, value, kind) = (2, 9, 7, Kind::Signal);
-        let signal = Logged { queue, fence, value, kind, queued_ns: 1_600, observed_ns: None, done_ns: 2_000 };
-        let (queued_ns, observed_ns, done_ns) = (1_500, Some(1_660), 2_020);
-        let wait = Logged { queue: 1, kind: Kind::Wait, queued_ns, observed_ns, done_ns, ..signal.clone() };
+        let (feed, queue, fence, value, kind, recorded_ns) = (Feed::Process, 2, 9, 7, Kind::Signal, Some(1_600));
+        let (queued_ns, observed_ns, done_ns) = (1_600, None, 2_000);
+        let signal = Logged { feed, queue, fence, value, kind, recorded_ns, queued_ns, observed_ns, done_ns };
+        let (recorded_ns, queued_ns, observed_ns, done_ns) = (Some(1_100), 1_500, Some(1_660), 2_020);
+        let wait =
+            Logged { queue: 1, kind: Kind::Wait, recorded_ns, queued_ns, observed_ns, done_ns, ..signal.clone() };
         assert_eq!(of(&events), [signal, wait]);
+    }
+
+    /// Numbers of queues and of packet contexts are not one another's.
+    #[test]
+    fn what_the_kernel_feeds_has_boxes_by_the_kernel_s_clock_alone() {
+        // spec: sync §3.14
+        // seed: N90, N126
+        let op = |packets, signal| (packets, signal);
+        let queued = |(packets, signal)| Event::KernelFedFenceQueued { queue: 3, packets, fence: 9, value: 7, signal };
+        let done = |(packets, signal)| Event::KernelFedFenceDone { queue: 3, packets, fence: 9, value: 7, signal };
+        let events = vec![
+            (1_000, queued(op(false, false))),
+            (1_100, queued(op(true, false))),
+            (1_200, queued(op(false, true))),
+            // One that does not end.
+            (1_300, queued(op(false, false))),
+            (2_000, done(op(true, false))),
+            (3_000, done(op(false, false))),
+            (4_000, done(op(false, true))),
+            // One that began before anybody listened.
+            (5_000, done(op(true, true))),
+        ];
+        let drawn: Vec<_> = of(&events).iter().map(|op| (op.feed, op.kind, op.queued_ns, op.done_ns)).collect();
+        let expected = [
+            (Feed::Packets, Kind::Wait, 1_100, 2_000),
+            (Feed::Kernel, Kind::Wait, 1_000, 3_000),
+            (Feed::Kernel, Kind::Signal, 1_200, 4_000),
+        ];
+        assert_eq!(drawn, expected);
     }
 
     #[test]
@@ -144,7 +214,10 @@ mod tests {
             (9_000, Event::SubmissionBegun { queue: 2, value: 8, at: 1_950 }),
             (9_000, Event::SubmissionBegun { queue: 3, value: 7, at: 1_200 }),
         ];
-        let (kind, queued_ns, observed_ns, done_ns) = (Kind::Submission, 1_200, None, 1_900);
-        assert_eq!(of(&events), [Logged { queue: 2, fence: 9, value: 7, kind, queued_ns, observed_ns, done_ns }]);
+        let (feed, kind, recorded_ns, queued_ns, observed_ns, done_ns) =
+            (Feed::Process, Kind::Submission, None, 1_200, None, 1_900);
+        let expected =
+            Logged { feed, queue: 2, fence: 9, value: 7, kind, recorded_ns, queued_ns, observed_ns, done_ns };
+        assert_eq!(of(&events), [expected]);
     }
 }

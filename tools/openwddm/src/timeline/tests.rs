@@ -185,3 +185,74 @@ fn a_whole_run_has_every_operation_and_its_sums() {
         timeline.counters.iter().any(|c| c.kind == CounterKind::Resident(1) && c.points.iter().all(|p| p.2 <= limit))
     );
 }
+
+/// What a user has to know of the logs stands in the trace: what was lost, and what cannot be.
+#[test]
+fn lost_and_wrong_entries_of_logs_are_shown_with_whose_they_are() {
+    // spec: sync §3.14 (overrun)
+    // seed: N106, N108, N128
+    let mut recording = recording();
+    let (queue, lost, before, end) = (7, 11, 900, 800);
+    recording.events = vec![
+        (10, Event::FenceLogOverrun { queue, waits: true, lost }),
+        (20, Event::SubmissionLogOverrun { queue, lost }),
+        (30, Event::SchedulingLogOverrun { node: 1, lost }),
+        (40, Event::FenceLogEntryIgnored { queue, waits: false, position: 3 }),
+        (50, Event::FenceLogTimeReversed { queue, waits: false, before, end }),
+    ];
+    let timeline = Timeline::of(&recording);
+    let shown: Vec<(u64, &str, String)> = timeline
+        .instants
+        .iter()
+        .map(|instant| (instant.at_ns, timeline.names.text(instant.name), format!("{:?}", instant.notes)))
+        .collect();
+    let expected = [
+        (10, "FenceLogOverrun", ["\"queue\", 7", "\"waits\"", "\"lost\", 11"]),
+        (20, "SubmissionLogOverrun", ["\"queue\", 7", "\"submissions\"", "\"lost\", 11"]),
+        (30, "SchedulingLogOverrun", ["\"node\", 1", "\"lost\", 11", ""]),
+        (40, "FenceLogEntryIgnored", ["\"queue\", 7", "\"signals\"", "\"position\", 3"]),
+        (50, "FenceLogTimeReversed", ["\"queue\", 7", "\"before\", 900", "\"end\", 800"]),
+    ];
+    assert_eq!(shown.len(), expected.len(), "{shown:?}");
+    for ((at, name, notes), (expected_at, expected_name, words)) in shown.iter().zip(expected) {
+        assert_eq!((*at, *name), (expected_at, expected_name));
+        assert!(words.iter().all(|word| notes.contains(word)), "{name}: {notes}");
+    }
+}
+
+/// Rows of queues that the kernel feeds stand beside those of the logs; a box says when it was recorded, where that is known.
+#[test]
+fn waits_and_signals_have_boxes_whoever_feeds_their_queue() {
+    // spec: sync §3.14
+    // seed: N90, N102
+    let mut recording = recording();
+    let (fence, value) = (9, 7);
+    recording.events = vec![
+        (0, Event::GpuClockCalibrated { node: 0, frequency_hz: 1_000_000_000, counter: 0 }),
+        (0, Event::DoorbellCreated { queue: 1, driver_data: 2 }),
+        (100, Event::FenceWaitQueued { queue: 1, fence, value, recorded_ns: 40 }),
+        (105, Event::KernelFedFenceQueued { queue: 3, packets: false, fence, value, signal: false }),
+        (110, Event::KernelFedFenceQueued { queue: 3, packets: true, fence, value, signal: true }),
+        (150, Event::KernelFedFenceDone { queue: 3, packets: true, fence, value, signal: true }),
+        (160, Event::KernelFedFenceDone { queue: 3, packets: false, fence, value, signal: false }),
+        (170, Event::FenceWaitUnblocked { queue: 1, fence, value, observed: 120, end: 140 }),
+    ];
+    let timeline = Timeline::of(&recording);
+    let boxes: Vec<_> = timeline
+        .slices
+        .iter()
+        .map(|slice| {
+            let track = &timeline.tracks[slice.track];
+            assert_eq!(track.kind, TrackKind::FenceLog);
+            (track.name.as_str(), slice.kind, slice.begin_ns, slice.end_ns)
+        })
+        .collect();
+    let expected = [
+        ("queue 2: compute (log)", SliceKind::Wait, 100, 140),
+        ("queue 3 (fed by the kernel)", SliceKind::Wait, 105, 160),
+        ("context 3 (fed by the kernel)", SliceKind::Signal, 110, 150),
+    ];
+    assert_eq!(boxes, expected);
+    let recorded = |slice: &Slice| slice.notes.contains(&Note::Number("recorded at ns", 40));
+    assert_eq!(timeline.slices.iter().map(recorded).collect::<Vec<_>>(), [true, false, false]);
+}

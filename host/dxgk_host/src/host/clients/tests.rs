@@ -28,6 +28,7 @@ impl Elsewhere for Speaker {
     fn doorbell(&self, _: DoorbellAddress, _: Arc<LentFile>) {}
     fn doorbell_gone(&self, _: DoorbellAddress) {}
     fn notify(&self, _: Notification) {}
+    fn traces(&self, _: bool) {}
     fn lost(&self, reason: &str) {
         self.0.lock().unwrap().push(reason.to_owned());
     }

@@ -34,7 +34,7 @@ pub(super) fn read_by_engine(side: &mut Side, va: GpuVa) -> u64 {
 #[test]
 fn one_current_value_for_all_and_a_monitored_value_of_0_for_each() {
     // spec: sync §1.3, sync §1.5, sync §3.12
-    // seed: N23, N63, N66, N67, N68
+    // seed: N23, N63, N66, N68
     let world = World::new(VIRTUAL, &["integrated", "discrete-4k", "discrete-64k"]);
     let first = Side::new(&world, 0, |gpu| native(gpu.device(), FenceFlags::empty()));
     let name = named(&first.fence);
@@ -197,4 +197,29 @@ fn whoever_opens_it_elsewhere_may_what_the_name_and_his_flags_allow() {
     }
     assert_eq!(fence.current(), 2);
     world.host.check_invariants().unwrap();
+}
+
+/// How many words of system memory hold a value.
+fn words_with(memory: &shared_words::Memory, value: u64) -> usize {
+    let words = (0..memory.bytes()).step_by(8);
+    words.filter(|at| shared_words::Word::load(memory.word(*at)) == value).count()
+}
+
+/// Where the values follow who waits they can be told from each other: each adapter has a word of its own with it, but where all adapters
+/// have one in common.
+#[test]
+fn each_adapter_has_a_monitored_value_of_its_own() {
+    // spec: sync §1.5, sync §3.12, sync §3.18
+    // seed: N67
+    let value = 0x005e_edca_fe00_0011;
+    for (peers, words) in [(PeerMode::Doorbells, 2), (PeerMode::LinearStorage, 1)] {
+        let world = World::ringing(VIRTUAL, &["integrated", "discrete-4k"], |_| peers);
+        let first = Side::new(&world, 0, |gpu| native(gpu.device(), FenceFlags::empty()));
+        let name = named(&first.fence);
+        let mut second = Side::new(&world, 1, |gpu| opened(gpu, &name));
+        assert_eq!(words_with(world.host.system_memory(), value - 1), 0);
+        let _waiting = second.wait(&world, By::Cpu, value);
+        world.drain();
+        assert_eq!(words_with(world.host.system_memory(), value - 1), words, "{peers:?}");
+    }
 }

@@ -1,6 +1,9 @@
 //! The scenario tables of sync §3.12, cell by cell, each with the wait before the signal and behind it.
 
+use std::sync::Mutex;
+
 use ddi::UpdateCurrentFlags;
+use shared_words::{Memory, Word};
 
 use super::*;
 
@@ -77,7 +80,7 @@ const LEGACY: [&str; 2] = ["wddm2-packets", "discrete-4k"];
 #[test]
 fn both_native_gpu_waits_gpu_signals() {
     // spec: sync §3.12 scenario 1
-    // seed: N69, N73
+    // seed: N73
     cell(NATIVE, IGPU, By::Gpu, By::Gpu, 0);
     cell(NATIVE, DGPU, By::Gpu, By::Gpu, 0);
 }
@@ -137,8 +140,88 @@ fn a_thread_waits_without_native_fences_for_the_cpu() {
 #[test]
 fn a_packet_signals_what_an_engine_waits_for() {
     // spec: sync §3.12 scenario 2b
-    // seed: N81
     cell(LEGACY, DGPU, By::Gpu, By::Gpu, 0);
+}
+
+/// A packet that signals stands behind work that waits: until its turn comes there is no value, and no other adapter hears anything.
+fn signalled_behind_work(wait: By) {
+    let world = World::new(crate::world::VIRTUAL, &LEGACY);
+    let (igpu, mut dgpu) = sides(&world);
+    let gate = igpu.gpu.device().create_monitored_fence(FenceFlags::empty(), 0).expect("a fence");
+    let mark = igpu.gpu.create_surface(softgpu_umd::SurfaceKind::System, 4096).expect("a surface");
+    igpu.gpu.pin(&mark).expect("room for it");
+    let Work::Packets(context) = &igpu.work else { panic!("it takes packets") };
+    let mut waiting = dgpu.wait(&world, wait, 10);
+    world.drain();
+    drop([0, 1].map(|adapter| world.updates(adapter)));
+    world.news.take();
+    context.wait(&gate, 1).expect("a wait");
+    let mut commands = Commands::new();
+    commands.store(mark.va(), 77);
+    Buffer::new(&igpu.gpu, &commands).run(context);
+    context.signal(&igpu.fence, 10).expect("a signal");
+    world.drain();
+    assert_eq!((igpu.fence.current(), dgpu.fence.current()), (0, 0), "{wait:?}: its turn has not come");
+    assert!(!dgpu.has_gone_on(&world, &mut waiting, 10), "{wait:?}");
+    assert_eq!([0, 1].map(|adapter| calls(&world.updates(adapter))), [(0, 0); 2], "{wait:?}");
+    assert!(world.news.take().iter().all(|event| arrival(event).is_none()), "{wait:?}");
+    igpu.gpu.device().signal(&gate, 1).expect("the gate opens");
+    world.drain();
+    assert_eq!(mark.lock().unwrap().read_word(0), 77, "{wait:?}: what was before it is done");
+    assert_eq!((igpu.fence.current(), dgpu.fence.current()), (10, 10), "{wait:?}");
+    assert!(dgpu.has_gone_on(&world, &mut waiting, 10), "{wait:?}");
+    assert_eq!(calls(&world.updates(DGPU)), (0, 1), "{wait:?}: told to look, not to write");
+    assert_eq!(world.news.take().iter().filter_map(arrival).collect::<Vec<_>>(), [(DGPU as u32, 10)], "{wait:?}");
+}
+
+#[test]
+fn a_packet_behind_other_work_signals_an_engine_when_it_reaches_the_head() {
+    // spec: sync §3.12 scenario 2b, row 4
+    // seed: N81
+    signalled_behind_work(By::Gpu);
+}
+
+#[test]
+fn a_packet_behind_other_work_signals_a_thread_when_it_reaches_the_head() {
+    // spec: sync §3.12 scenario 2b, row 4
+    // seed: N83
+    signalled_behind_work(By::Cpu);
+}
+
+/// The value is there already. What an engine stores while an adapter is being notified is not written over with what the notification was
+/// about.
+#[test]
+fn an_adapter_that_is_notified_writes_nothing() {
+    // spec: sync §2.6, sync §3.12
+    // seed: N69
+    let word: Arc<Mutex<Option<(Arc<Memory>, u64)>>> = Arc::default();
+    let world = World::with(crate::world::VIRTUAL, &NATIVE, |adapter, whims| {
+        if adapter != IGPU {
+            return;
+        }
+        let (word, mut hear) = (Arc::clone(&word), std::mem::replace(&mut whims.hear_fence, Box::new(|_| ())));
+        whims.hear_fence = Box::new(move |step| {
+            if let (FenceStep::Current(_, UpdateCurrentFlags::NOTIFICATION_ONLY), Some((memory, at))) =
+                (&step, word.lock().unwrap().take())
+            {
+                Word::store(memory.word(at), 11);
+            }
+            hear(step);
+        });
+    });
+    let (mut igpu, mut dgpu) = sides(&world);
+    let mut waiting = igpu.wait(&world, By::Gpu, 10);
+    world.drain();
+    drop(world.updates(IGPU));
+    *word.lock().unwrap() = Some((Arc::clone(world.host.system_memory()), igpu.fence.address().0));
+    dgpu.signal(By::Gpu, 10);
+    world.drain();
+    assert!(word.lock().unwrap().is_none(), "it was notified");
+    let told = world.updates(IGPU);
+    let Some(FenceStep::Current(values, flags)) = told.first() else { panic!("{told:?}") };
+    assert_eq!((values[0].1, *flags), (10, UpdateCurrentFlags::NOTIFICATION_ONLY));
+    assert_eq!([igpu.fence.current(), dgpu.fence.current()], [11; 2], "what was stored last stays");
+    assert!(igpu.has_gone_on(&world, &mut waiting, 10));
 }
 
 #[test]
@@ -151,7 +234,6 @@ fn the_cpu_signals_without_native_fences_what_an_engine_waits_for() {
 #[test]
 fn a_packet_signals_what_a_thread_waits_for() {
     // spec: sync §3.12 scenario 2b
-    // seed: N83
     cell(LEGACY, DGPU, By::Cpu, By::Gpu, 0);
 }
 

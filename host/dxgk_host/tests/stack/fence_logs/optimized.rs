@@ -86,7 +86,7 @@ fn the_entries_of_one_queue_release_the_waiters_of_all_fences_in_it() {
 #[test]
 fn an_interrupt_may_name_several_queues_or_none() {
     // spec: sync §3.15
-    // seed: N115, N119
+    // seed: N119
     for several in [true, false] {
         let (raised, mut known) = (AtomicU64::new(0), Vec::new());
         let (host, _, armed) = naming("optimized-fences", move |queues| {
@@ -141,7 +141,7 @@ fn the_cap_decides_which_names_are_read() {
 #[test]
 fn what_is_signalled_without_an_entry_is_looked_at() {
     // spec: sync §3.15, sync §6 C9
-    // seed: N94, N116
+    // seed: N94
     let (host, _) = logging_host("optimized-fences", Whims::default());
     let client = client(&host);
     let context = client.gpu.device().create_context(NodeId(0)).unwrap();
@@ -289,7 +289,7 @@ fn history(form: Form, mut seed: u64) -> Vec<Vec<bool>> {
 #[test]
 fn every_form_of_the_interrupt_ends_the_same_waits() {
     // spec: sync §3.19 item 9, sync §3.19 item 8, sync §3.15, sync §3.10
-    // seed: N57, N114, N115, N116, N118
+    // seed: N57, N114, N118
     for seed in 1..=4 {
         let plain = history(Form::Plain, seed);
         assert!(plain.last().unwrap().iter().filter(|over| **over).count() > 5, "waits end in it");

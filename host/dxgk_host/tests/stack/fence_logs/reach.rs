@@ -161,7 +161,7 @@ fn a_fence_that_another_device_of_the_process_has_wakes_its_waiter() {
 #[test]
 fn a_shared_fence_that_a_log_does_not_name_wakes_the_waiter_of_another_process() {
     // spec: sync §3.15, sync §6 C10, sync §3.14 (overrun)
-    // seed: N105, N114, N116, N118
+    // seed: N114, N118
     for form in FORMS {
         for count in [FEW, OVERRUN] {
             for named in ["itself", "another", "nothing"] {
@@ -190,7 +190,7 @@ fn a_shared_fence_that_a_log_does_not_name_wakes_the_waiter_of_another_process()
 #[test]
 fn a_fence_that_its_signaller_has_closed_meanwhile_wakes_the_waiter_of_another_process() {
     // spec: sync §3.4, sync §3.15
-    // seed: N114, N116
+    // seed: N114
     for form in FORMS {
         let (host, _, folds) = folding(form);
         let (waiter, other) = (client(&host), client(&host));
@@ -210,7 +210,7 @@ fn a_fence_that_its_signaller_has_closed_meanwhile_wakes_the_waiter_of_another_p
 #[test]
 fn what_a_tool_has_had_read_before_the_interrupt_wakes_its_waiters() {
     // spec: sync §3.14, sync §3.15
-    // seed: N114, N115
+    // seed: N114
     for form in FORMS {
         let (host, heard, folds) = folding(form);
         let client = client(&host);

@@ -212,7 +212,7 @@ fn entries_that_lie_are_ignored_and_times_that_go_back_are_told() {
 #[test]
 fn an_overrun_loses_entries_and_no_waiter() {
     // spec: sync §3.14 (overrun), sync §3.19 item 8
-    // seed: N104, N105, N106, N107
+    // seed: N104, N106, N107
     for (profile, traced) in [("discrete-4k", false), ("discrete-4k", true), ("optimized-fences", false)] {
         let (dropped, armed) = (AtomicU64::new(0), Arc::new(AtomicBool::new(false)));
         let now = Arc::clone(&armed);
@@ -255,4 +255,81 @@ fn an_overrun_loses_entries_and_no_waiter() {
             (_, other) => panic!("{profile}, traced {traced}: {other:?}"),
         }
     }
+}
+
+/// A driver that lists fences, and an interrupt that was lost with its entry: the list does not name that fence, and the log has lost it.
+#[test]
+fn an_overrun_has_the_fences_looked_at_that_no_list_names() {
+    // spec: sync §3.14 (overrun), sync §3.10
+    // seed: N105
+    for (count, released) in [(10, false), (200, true)] {
+        let silent = Arc::new(AtomicBool::new(false));
+        let now = Arc::clone(&silent);
+        let say = move |interrupt: ddi::Interrupt<'_>, notify: &mut dyn ddi::Notify| match interrupt {
+            ddi::Interrupt::NativeFenceSignaled { .. } if now.load(Ordering::Relaxed) => {}
+            other => notify.interrupt(other),
+        };
+        let (host, heard) = logging_host("discrete-4k", Whims { say: Box::new(say), ..Whims::default() });
+        let client = client(&host);
+        let mut stream = Stream::create(&client.gpu, NodeId(0), StreamConfig::default()).unwrap();
+        let (lost, noise, bell) = (new_fence(&client), new_fence(&client), new_fence(&client));
+        let waits = [(&lost, 1), (&bell, 1)].map(|(fence, value)| begin_wait(&host, &client, fence, value));
+        while host.step() {}
+        silent.store(true, Ordering::Relaxed);
+        run(&host, &mut stream, &client, |commands| {
+            commands.signal(&lost, 1);
+            for value in 1..=count {
+                commands.signal(&noise, value);
+            }
+        });
+        silent.store(false, Ordering::Relaxed);
+        heard.take();
+        run(&host, &mut stream, &client, |commands| {
+            commands.signal(&bell, 1);
+        });
+        let named = heard.take().iter().find_map(|event| match event {
+            Event::FenceInterrupt { named, looked_at, .. } => Some((*named, *looked_at)),
+            _ => None,
+        });
+        assert_eq!(named, Some((1, 1)), "the bell, and nothing else");
+        // Without an overrun the contract holds: what the driver does not list was not signalled.
+        assert_eq!(waits.map(|wait| host.take_answer(wait).is_some()), [released, true], "{count} signals");
+    }
+}
+
+/// An adapter that skips a write logs 0, and one whose clock is coarse logs one time twice; only a time that goes back is wrong.
+#[test]
+fn times_that_are_zero_or_repeat_are_no_error() {
+    // spec: sync §3.14
+    // seed: N108
+    let (host, heard) = logging_host("discrete-4k", Whims::default());
+    let client = client(&host);
+    let mut stream = Stream::create(&client.gpu, NodeId(0), StreamConfig::default()).unwrap();
+    let fence = new_fence(&client);
+    begin_wait(&host, &client, &fence, 6);
+    let base = stream.logs().signal_base;
+    let end = |entry: u64| base.offset(log::entry_offset(entry) + log::entry::END);
+    let late = 1 << 50;
+    while host.step() {}
+    heard.take();
+    run(&host, &mut stream, &client, |commands| {
+        for (entry, time) in [late, late, 0, late, late - 1].into_iter().enumerate() {
+            commands.signal(&fence, entry as u64 + 1).store(end(entry as u64), time);
+        }
+        commands.signal(&fence, 6);
+    });
+    let events = heard.take();
+    let reversed: Vec<(u64, u64)> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::FenceLogTimeReversed { waits: false, before, end, .. } => Some((*before, *end)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reversed[0], (late, late - 1), "the first that goes back: {reversed:?}");
+    assert_eq!(reversed.len(), 2, "and the true one behind it: {reversed:?}");
+    for value in 1..=6 {
+        assert!(events.iter().any(|event| is_signal(event, value)), "{value}: every entry is read all the same");
+    }
+    assert_eq!(host.stopped(), None);
 }

@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::DeviceState;
+use d3dkmt::{DeviceState, QueuedFence, VirtualContext};
 use dxgk_host::Host;
 use events::Event;
+use kmt_calls::{Call, QueueCall, QueueFlags, Reply};
+use kmt_link::Link;
 use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
 use wddm_types::NodeId;
 
@@ -34,7 +36,7 @@ fn traced() -> (Arc<Host>, Heard, Client) {
 #[test]
 fn what_was_submitted_and_what_became_of_it_lie_on_one_line() {
     // spec: sync §3.14
-    // seed: N89, N91, N92, N100, N101, N102
+    // seed: N89, N91, N92, N100, N101
     let (host, heard, mut client) = traced();
     let mut other = Stream::create(&client.gpu, NodeId(1), StreamConfig::default()).unwrap();
     let fence = new_fence(&client);
@@ -61,7 +63,7 @@ fn what_was_submitted_and_what_became_of_it_lie_on_one_line() {
 
     host.trace_fences(false);
     let told = heard.take();
-    let Event::FenceWaitQueued { queue: a, fence: number, value: 3 } = before[0].1 else { panic!("{before:?}") };
+    let Event::FenceWaitQueued { queue: a, fence: number, value: 3, .. } = before[0].1 else { panic!("{before:?}") };
     let unblocked = told.iter().find_map(|event| match event {
         Event::FenceWaitUnblocked { queue, fence, value: 3, observed, end } if (*queue, *fence) == (a, number) => {
             Some((gpu_time(*observed), gpu_time(*end)))
@@ -75,6 +77,146 @@ fn what_was_submitted_and_what_became_of_it_lie_on_one_line() {
     let ((observed, unblocked), executed) = (unblocked.expect("A's log"), executed.expect("B's log"));
     assert!(waited_ns < observed && observed <= signalled_ns, "{waited_ns} {observed} {signalled_ns}");
     assert!(signalled_ns < executed && executed <= unblocked && unblocked <= host.now_ns());
+}
+
+/// A list that is recorded once and submitted later, twice: each time its waits and signals are told with the times of their recording,
+/// which no payload in a log has.
+#[test]
+fn what_was_recorded_long_before_is_told_with_the_time_of_recording() {
+    // spec: sync §3.14
+    // seed: N91, N102
+    let (host, heard, mut client) = traced();
+    let fence = new_fence(&client);
+    let mut commands = Commands::recorded(&client.gpu);
+    commands.wait(&fence, 0);
+    let waited_ns = host.now_ns();
+    host.step_until(waited_ns + 5_000);
+    let later_ns = host.now_ns();
+    commands.signal(&fence, 1);
+    assert!(later_ns >= waited_ns + 5_000);
+    let mut submitted = Vec::new();
+    for _ in 0..2 {
+        host.step_until(host.now_ns() + 7_000);
+        heard.take();
+        let value = client.stream.submit(&client.gpu, &[], &commands).unwrap();
+        let at = host.now_ns();
+        client.stream.wait(&client.gpu, value).unwrap();
+        let told: Vec<(u64, u64)> = heard
+            .take_timed()
+            .iter()
+            .filter_map(|(at, event)| match event {
+                Event::FenceWaitQueued { recorded_ns, .. } | Event::FenceSignalQueued { recorded_ns, .. } => {
+                    Some((*at, *recorded_ns))
+                }
+                _ => None,
+            })
+            .collect();
+        // The progress of a submission is recorded with it.
+        assert_eq!(told, [(at, waited_ns), (at, later_ns), (at, at)]);
+        submitted.push(at);
+    }
+    assert!(submitted[0] < submitted[1] && later_ns < submitted[0]);
+    // What nobody has timed was recorded when it was submitted.
+    let mut plain = Commands::new();
+    plain.signal(&fence, 2);
+    host.step_until(host.now_ns() + 7_000);
+    heard.take();
+    client.stream.submit(&client.gpu, &[], &plain).unwrap();
+    let at = host.now_ns();
+    let told = heard.take();
+    assert!(
+        told.iter().all(|event| matches!(event, Event::FenceSignalQueued { recorded_ns, .. } if *recorded_ns == at))
+    );
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+/// A time that is still to come is none: a process says what it likes.
+#[test]
+fn a_time_of_recording_that_is_still_to_come_is_that_of_the_submission() {
+    // spec: sync §3.14 (validation)
+    // seed: N102
+    let (host, heard, client) = traced();
+    let fence = new_fence(&client);
+    let owned = client.gpu.device().create_context(NodeId(0)).unwrap();
+    let context = owned.handle();
+    let create =
+        QueueCall::CreateHwQueue { context, flags: QueueFlags::USER_MODE_SUBMISSION, private_data: Vec::new() };
+    let Ok(Reply::HwQueue(made)) = client.link.call(Call::Queue(create)) else { panic!("a queue") };
+    heard.take();
+    let queued = |recorded_ns| QueuedFence { fence: fence.handle(), value: 3, signal: true, recorded_ns };
+    client.link.fences_queued(made.queue, &[queued(0), queued(u64::MAX)]);
+    let now = host.now_ns();
+    let times: Vec<u64> = heard
+        .take()
+        .iter()
+        .filter_map(|event| match event {
+            Event::FenceSignalQueued { value: 3, recorded_ns, .. } => Some(*recorded_ns),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(times, [0, now]);
+}
+
+/// What the kernel feeds has no logs, and needs none: the kernel knows when each wait and each signal was submitted and when it was over.
+#[test]
+fn waits_and_signals_of_what_the_kernel_feeds_are_told_by_the_kernel_itself() {
+    // spec: sync §3.14
+    // seed: N94, N126
+    let (host, heard) = heard_on("discrete-4k", VIRTUAL, 4 * MIB, |event| {
+        matches!(event, Event::KernelFedFenceQueued { .. } | Event::KernelFedFenceDone { .. })
+    });
+    let client = client(&host);
+    let device = client.gpu.device();
+    let (gate, fence) = (new_fence(&client), new_fence(&client));
+    let owned = device.create_context(NodeId(0)).unwrap();
+    let queue = owned.create_kernel_queue().unwrap();
+    let context = VirtualContext::create(device, NodeId(1), Vec::new()).unwrap();
+    let drain = || while host.step() {};
+    let told = || -> Vec<(u64, &'static str, bool, u64, bool)> {
+        let of = |(at, event): (u64, Event)| match event {
+            Event::KernelFedFenceQueued { packets, value, signal, .. } => (at, "queued", packets, value, signal),
+            Event::KernelFedFenceDone { packets, value, signal, .. } => (at, "done", packets, value, signal),
+            _ => unreachable!("not kept"),
+        };
+        // What a signal waits for of its own queue is nobody's operation.
+        heard.take_timed().into_iter().map(of).filter(|told| told.3 > 1).collect()
+    };
+    queue.submit_wait(&gate, 1).unwrap();
+    drain();
+    assert_eq!(told(), [], "nobody listens");
+    device.signal(&gate, 1).unwrap();
+    drain();
+    host.trace_fences(true);
+    heard.take();
+    for packets in [false, true] {
+        let value = if packets { 20 } else { 10 };
+        let submitted_ns = host.now_ns();
+        if packets {
+            context.wait(&gate, value).unwrap();
+            context.signal(&fence, value + 1).unwrap();
+        } else {
+            queue.submit_wait(&gate, value).unwrap();
+            queue.submit_signal(&fence, value + 1).unwrap();
+        }
+        drain();
+        let queued = told();
+        let what: Vec<_> = queued.iter().map(|told| (told.1, told.2, told.3, told.4)).collect();
+        assert_eq!(what, [("queued", packets, value, false), ("queued", packets, value + 1, true)]);
+        assert!(queued.iter().all(|told| submitted_ns <= told.0 && told.0 <= host.now_ns()), "{queued:?}");
+        host.step_until(host.now_ns() + 50_000);
+        let opened_ns = host.now_ns();
+        device.signal(&gate, value).unwrap();
+        drain();
+        let done = told();
+        let what: Vec<_> = done.iter().map(|told| (told.1, told.2, told.3, told.4)).collect();
+        assert_eq!(what, [("done", packets, value, false), ("done", packets, value + 1, true)]);
+        assert!(done.iter().all(|told| opened_ns <= told.0), "not before the gate opened: {done:?}");
+        // What holds already is over at once.
+        if packets { context.wait(&gate, value) } else { queue.submit_wait(&gate, value) }.unwrap();
+        drain();
+        let what: Vec<_> = told().iter().map(|told| (told.1, told.2, told.3, told.4)).collect();
+        assert_eq!(what, [("queued", packets, value, false), ("done", packets, value, false)]);
+    }
 }
 
 #[test]

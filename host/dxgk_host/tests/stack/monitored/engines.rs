@@ -4,7 +4,7 @@ use d3dkmt::{FenceFlags, MonitoredFenceSignal, SignalFlags, VirtualContext, Wait
 use dxgk_host::Mode;
 use events::Event;
 use softgpu_spec::register::counter;
-use softgpu_umd::Commands;
+use softgpu_umd::{Commands, KernelFedStream, StreamConfig};
 use wddm_types::NtStatus;
 
 use super::{ADAPTERS, ADDRESSED, Buffer, NODE, drain, event, monitored, open, traced, world};
@@ -84,17 +84,21 @@ fn an_advanced_engine_interrupts_also_when_nobody_waits() {
     // spec: sync §1.2, sync §3.7
     // seed: C15, N04
     let (host, heard) = traced("discrete-4k", VIRTUAL);
-    let mut client = client(&host);
+    let client = client(&host);
     let fence = monitored(client.gpu.device());
     let native = client.gpu.device().create_native_fence(Default::default()).unwrap();
     drain(&host);
+    // A queue that the kernel feeds: its buffers have both kinds.
+    let mut stream = KernelFedStream::hardware(&client.gpu, NODE, StreamConfig::default()).unwrap();
+    let mut commands = Commands::new();
+    for value in 1..=10 {
+        commands.signal(&native, value);
+        commands.signal_monitored(fence.current_va(), value);
+    }
+    drain(&host);
     let raised = host.device_register(counter::INTERRUPTS_RAISED);
-    client.run(|commands| {
-        for value in 1..=10 {
-            commands.signal(&native, value);
-            commands.signal_monitored(fence.current_va(), value);
-        }
-    });
+    let value = stream.submit(&client.gpu, None, &commands).unwrap();
+    stream.wait(&client.gpu, value).unwrap();
     drain(&host);
     assert_eq!((fence.current(), native.current()), (10, 10));
     // The last one is the client's own wait for the stream.
@@ -102,21 +106,23 @@ fn an_advanced_engine_interrupts_also_when_nobody_waits() {
     assert!(heard.count(|e| matches!(e, Event::MonitoredFenceInterrupt { released: 0, .. })) > 0);
 }
 
-/// An interrupt 11 names nobody: whoever waits is found among many, on queues that processes feed themselves too.
+/// An interrupt 11 names nobody: whoever waits is found among many.
 #[test]
 fn the_kernel_finds_the_fence_that_was_signalled() {
     // spec: sync §3.7, sync §3.10
     // seed: C15
     let (host, _) = traced("discrete-4k", VIRTUAL);
-    let mut client = client(&host);
+    let client = client(&host);
+    let mut stream = KernelFedStream::hardware(&client.gpu, NODE, StreamConfig::default()).unwrap();
     let fences: Vec<_> = (0..100).map(|_| monitored(client.gpu.device())).collect();
     let events: Vec<_> = fences.iter().map(|_| event(&client.gpu)).collect();
     for (fence, event) in fences.iter().zip(&events) {
         client.gpu.device().wait_async(&[(fence, 1)], event, WaitFlags::empty()).unwrap();
     }
-    client.run(|commands| {
-        commands.signal_monitored(fences[61].current_va(), 1);
-    });
+    let mut commands = Commands::new();
+    commands.signal_monitored(fences[61].current_va(), 1);
+    let value = stream.submit(&client.gpu, None, &commands).unwrap();
+    stream.wait(&client.gpu, value).unwrap();
     let set: Vec<usize> = (0..100).filter(|nth| events[*nth].take().unwrap()).collect();
     assert_eq!(set, [61]);
 }

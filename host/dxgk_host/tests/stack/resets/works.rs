@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use d3dkmt::{DeviceState, EvictFlags, FenceFlags, GpuVaMapping, GpuVaProtection, Lock, MakeResidentFlags, Residency};
+use d3dkmt::{
+    DeviceState, EvictFlags, GpuVaMapping, GpuVaProtection, Lock, MakeResidentFlags, NativeFenceRequest, Residency,
+};
 use ddi::{DmaFault, Interrupt, Notify, PageFault};
 use dxgk_host::{Host, ProcessLink, RecoveryPolicy};
 use softgpu_umd::{Commands, GpuWait, Surface, SurfaceKind};
@@ -166,7 +168,7 @@ fn a_ring_that_waited_for_a_lost_device_waits_no_more() {
     let (mut held, breaker) = (client(&bench.host), Worker::new(&bench.host));
     let surface = held.pinned(SurfaceKind::Local, MIB);
     let broken = breaker.local(MIB);
-    let gate = held.gpu.device().create_monitored_fence(FenceFlags::empty(), 0).expect("a fence");
+    let gate = held.gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
     while bench.host.step() {}
     bench.break_next();
     let list = vec![broken.allocation().handle()];

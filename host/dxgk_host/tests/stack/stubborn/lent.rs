@@ -1,4 +1,4 @@
-//! What a driver is lent, with other wishes for the addresses of its context allocations.
+//! What a driver is lent, with other wishes for the addresses of its context allocations, and other answers about features.
 
 use ddi::*;
 use wddm_types::{GpuVa, PageRun};
@@ -7,14 +7,18 @@ use wddm_types::{GpuVa, PageRun};
 pub struct Lent<'a> {
     pub host: &'a mut dyn Host,
     pub map: &'a (dyn Fn(&mut MapContextAllocation) + Send),
+    pub ask: &'a Ask,
 }
 
+/// What the driver is told when it asks whether a feature is on, in place of the kernel's answer.
+pub type Ask = dyn Fn(FeatureId, Result<FeatureState, DriverStatus>) -> Result<FeatureState, DriverStatus> + Send;
+
 impl Host for Lent<'_> {
-    fn is_feature_enabled(&mut self, feature: FeatureId) -> FeatureState {
-        self.host.is_feature_enabled(feature)
+    fn is_feature_enabled(&mut self, feature: FeatureId) -> Result<FeatureState, DriverStatus> {
+        (self.ask)(feature, self.host.is_feature_enabled(feature))
     }
-    fn query_feature_interface(&mut self, feature: FeatureId, version: u16) -> Result<FeatureInterface, DriverStatus> {
-        self.host.query_feature_interface(feature, version)
+    fn query_feature_interface(&mut self, query: &mut QueryFeatureInterface) -> Result<(), DriverStatus> {
+        self.host.query_feature_interface(query)
     }
     fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun> {
         self.host.allocate_contiguous(pages)

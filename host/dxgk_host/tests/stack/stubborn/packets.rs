@@ -33,7 +33,7 @@ impl PacketScheduling for Stubborn {
         create: CreateContext<'_>,
     ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
         (self.whims.refuse)("context")?;
-        let mut host = lent::Lent { host, map: &*self.whims.map_context };
+        let mut host = lent::Lent { host, map: &*self.whims.map_context, ask: &*self.whims.ask };
         let packets = self.inner.packet_scheduling().expect("it schedules packets");
         let (context, mut info) = packets.create_context(&mut host, create)?;
         if create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT) {

@@ -1,21 +1,29 @@
-//! Boxes of the fence logs, one row of lanes for each queue.
+//! Boxes of waits and signals, as the fence logs or the kernel tell of them, one row of lanes for each queue.
 
 use std::collections::BTreeMap;
 
 use events::Event;
 
 use super::Builder;
-use crate::timeline::fence_log::{Kind, Logged};
+use super::packets::CONTEXTS;
+use crate::timeline::fence_log::{Feed, Kind, Logged};
 use crate::timeline::{Note, SliceKind, TrackKind};
 
 impl Builder<'_> {
-    /// A wait or a signal of a queue was submitted, of which a log tells the end.
+    /// A wait or a signal of a queue was submitted, of which the end is known.
     pub(super) fn logged_begins(&mut self, nth: usize, logged: &Logged) {
         let queue = logged.queue;
-        let known = self.device_queues.get(&queue).map(|queue| self.queue_name(*queue));
-        let name = known.unwrap_or_else(|| format!("queue {queue}"));
-        let track = self.lanes.take(TrackKind::FenceLog, queue, || format!("{name} (log)"));
+        let (row, name) = match logged.feed {
+            Feed::Process => {
+                let known = self.device_queues.get(&queue).map(|queue| self.queue_name(*queue));
+                (queue, format!("{} (log)", known.unwrap_or_else(|| format!("queue {queue}"))))
+            }
+            Feed::Kernel => (queue, format!("queue {queue} (fed by the kernel)")),
+            Feed::Packets => (CONTEXTS + queue, format!("context {queue} (fed by the kernel)")),
+        };
+        let track = self.lanes.take(TrackKind::FenceLog, row, || name);
         let mut notes = vec![Note::Number("fence", logged.fence), Note::Number("value", logged.value)];
+        notes.extend(logged.recorded_ns.map(|at| Note::Number("recorded at ns", at)));
         notes.extend(logged.observed_ns.map(|at| Note::Number("stalled at ns", at)));
         let (kind, name) = match logged.kind {
             Kind::Signal => (SliceKind::Signal, "fence signal"),

@@ -18,7 +18,7 @@ pub(super) struct Packets {
 }
 
 /// Rows of contexts stand behind those of hardware queues.
-const CONTEXTS: u64 = 1 << 32;
+pub(super) const CONTEXTS: u64 = 1 << 32;
 
 impl Builder<'_> {
     pub(super) fn packet(&mut self, event: &Event) {

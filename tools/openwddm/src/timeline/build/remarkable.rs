@@ -1,4 +1,4 @@
-//! What happens at once, and not in every run: refusals, faults, recoveries; and interrupts.
+//! What happens at once, and not in every run: refusals, faults, recoveries, entries of logs that are lost or wrong; and interrupts.
 
 use events::Event;
 
@@ -30,10 +30,33 @@ impl Builder<'_> {
             }
             Event::ProcessBlocked { process, .. } => vec![Note::Number("process", u64::from(*process))],
             Event::QueueFaulted { queue, va, .. } => vec![Note::Number("queue", *queue), Note::Number("va", *va)],
+            // spec: sync §3.14: lost events are flagged for the user
+            Event::FenceLogOverrun { queue, waits, lost } => {
+                vec![Note::Number("queue", *queue), Note::Text("log", log_name(*waits)), Note::Number("lost", *lost)]
+            }
+            Event::SubmissionLogOverrun { queue, lost } => {
+                let log = Note::Text("log", "submissions".to_owned());
+                vec![Note::Number("queue", *queue), log, Note::Number("lost", *lost)]
+            }
+            Event::SchedulingLogOverrun { node, lost } => {
+                vec![Note::Number("node", u64::from(*node)), Note::Number("lost", *lost)]
+            }
+            Event::FenceLogEntryIgnored { queue, waits, position } => {
+                let log = Note::Text("log", log_name(*waits));
+                vec![Note::Number("queue", *queue), log, Note::Number("position", *position)]
+            }
+            Event::FenceLogTimeReversed { queue, waits, before, end } => {
+                let log = Note::Text("log", log_name(*waits));
+                vec![Note::Number("queue", *queue), log, Note::Number("before", *before), Note::Number("end", *end)]
+            }
             Event::FenceInterrupt { released, .. } => vec![Note::Number("released", u64::from(*released))],
             _ => return,
         };
         let track = self.lanes.track(TrackKind::Kernel, 0, || "kernel".to_string());
         self.instant(track, event.name(), notes);
     }
+}
+
+fn log_name(waits: bool) -> String {
+    if waits { "waits" } else { "signals" }.to_owned()
 }
