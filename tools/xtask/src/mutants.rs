@@ -106,7 +106,7 @@ pub fn run(house: &House, words: &[String]) -> Result<bool, String> {
                     if until.is_some_and(|until| Instant::now() >= until) {
                         break;
                     }
-                    if let Some(unit) = tool.work(house, &ledger, target, stage, file)? {
+                    if let Some(unit) = tool.work(&ledger, target, stage, file)? {
                         ledger.enter(unit);
                         house.write(LEDGER, &ledger.to_string())?;
                     }
@@ -158,15 +158,9 @@ impl Tool {
     }
 
     /// Breaks one file in all ways that this stage has to look at. `None`: it has looked at this very file already.
-    fn work(
-        &self,
-        house: &House,
-        ledger: &Ledger,
-        target: &Target,
-        stage: Stage,
-        file: &str,
-    ) -> Result<Option<Unit>, String> {
-        let hash = ledger::hash(&house.read(file)?);
+    fn work(&self, ledger: &Ledger, target: &Target, stage: Stage, file: &str) -> Result<Option<Unit>, String> {
+        // Of the copy: the house may change while its copy is broken.
+        let hash = ledger::hash(&House::at(&self.tree).read(file)?);
         let known = ledger.of(file).filter(|unit| unit.hash == hash);
         let mut command = self.command(target);
         match (stage, known) {
