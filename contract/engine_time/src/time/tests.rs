@@ -9,6 +9,7 @@ use crate::policy::BandTerms;
 use crate::rank::{Quanta, WEIGHT_NORMAL};
 
 mod inside;
+mod taken;
 
 const MS: u64 = 1_000_000;
 /// Most questions of one run. A rule that steps through time by nanoseconds fails by this, and does not hang the test.
@@ -253,17 +254,6 @@ fn other_numbers_count_from_the_next_question_on() {
 }
 
 #[test]
-fn a_holder_that_changes_without_a_question_is_charged_from_then_on() {
-    let both = [contender(1, Band::Normal, 1), contender(2, Band::Normal, 2)];
-    let mut time = EngineTime::new(without_grace());
-    assert_eq!(time.ask(0, None, &both).who, Who::Takes(1));
-    time.passes(MS, Some(both[1]));
-    time.passes(9 * MS, None);
-    // 1 has had 1, 2 has had 8.
-    assert_eq!(time.ask(9 * MS, None, &both).who, Who::Takes(1));
-}
-
-#[test]
 fn what_a_high_one_waits_for_goes_where_it_would() {
     // spec: sync §4.2
     let low = Rank { band: Band::Idle, in_process: -7, ..Rank::ordinary(1) };
@@ -289,6 +279,52 @@ fn a_debt_that_is_paid_off_makes_room_for_the_next() {
     engine.goes(1);
     engine.run(11 * MS);
     assert_eq!(engine.taken[2..], [(10 * MS, 3), (11 * MS, 2)]);
+}
+
+#[test]
+fn a_debt_ends_no_turn_while_no_band_waits_for_its_end() {
+    // spec: sync §4.2
+    // NORMAL and IDLE are owed a slice of 1 when they have waited for FOCUS; a turn lasts 2.
+    let policy =
+        Policy { normal_percent: 50, normal_slice_ns: MS, idle_permille: 500, idle_slice_ns: MS, ..without_grace() };
+    let asked = |band, beside: &[Contender<u32>]| {
+        let (focus, holder) = (contender(1, Band::Focus, 1), contender(2, band, 2));
+        let mut time = EngineTime::new(policy);
+        let _ = time.ask(0, None, &[focus, holder]);
+        let _ = time.ask(0, Some(focus), &[focus, holder]);
+        // FOCUS has had its time, and goes.
+        assert_eq!(time.ask(MS, None, &[holder]).who, Who::Takes(2));
+        let present: Vec<_> = beside.iter().copied().chain([holder]).collect();
+        let verdict = time.ask(MS, Some(holder), &present);
+        assert_eq!(verdict.who, Who::KeepsIt);
+        verdict.again_ns
+    };
+    for band in [Band::Normal, Band::Idle] {
+        assert_eq!(asked(band, &[]), None, "alone");
+        assert_eq!(asked(band, &[contender(3, band, 3)]), Some(3 * MS), "beside an equal");
+    }
+    assert_eq!(
+        asked(Band::Normal, &[contender(3, Band::Focus, 3)]),
+        Some(2 * MS),
+        "FOCUS waits for the end of the slice"
+    );
+    assert_eq!(
+        asked(Band::Idle, &[contender(3, Band::Normal, 3)]),
+        Some(2 * MS),
+        "NORMAL waits for the end of the slice"
+    );
+    // IDLE, which is not owed yet, is in 1: as long as the slice, and then both.
+    let equal_and_idle = [contender(3, Band::Normal, 3), contender(4, Band::Idle, 4)];
+    let slower = Policy { idle_permille: 250, ..policy };
+    let mut time = EngineTime::new(slower);
+    let (focus, holder) = (contender(1, Band::Focus, 1), contender(2, Band::Normal, 2));
+    let _ = time.ask(0, None, &[focus, holder]);
+    let _ = time.ask(0, Some(focus), &[focus, holder]);
+    assert_eq!(time.ask(MS, None, &[holder]).who, Who::Takes(2));
+    let present: Vec<_> = equal_and_idle.into_iter().chain([holder]).collect();
+    let verdict = time.ask(MS, Some(holder), &present);
+    // A quarter is owed after three times the slice of others: its own turn ends first.
+    assert_eq!(verdict, Verdict { who: Who::KeepsIt, again_ns: Some(3 * MS) });
 }
 
 #[derive(Clone, Copy, Debug)]

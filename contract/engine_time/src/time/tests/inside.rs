@@ -77,3 +77,22 @@ fn contexts_of_a_process_rank_among_themselves_only() {
     about(3, 500, MS + MS / 10);
     about(4, 500, MS + MS / 10);
 }
+
+#[test]
+fn contexts_of_lower_priority_are_owed_nothing_for_the_time_in_which_none_waited() {
+    // spec: sync §4.2
+    let of = |context, process, in_process| Contender {
+        rank: Rank { in_process, ..Rank::ordinary(process) },
+        quanta: Quanta { quantum_ns: MS, grace_same_ns: 0, grace_lower_ns: 0 },
+        ..contender(context, Band::Normal, process)
+    };
+    let policy = Policy { inner_permille: 200, inner_slice_ns: 4 * MS, ..without_grace() };
+    // Beside 1 waits an equal of its own process, one of another process, or a lower one of another process.
+    for beside in [of(2, 1, 0), of(2, 2, 0), of(2, 2, -1)] {
+        let mut engine = Engine::new(policy, &[of(1, 1, 0), beside]);
+        engine.run(80 * MS);
+        engine.comes(of(3, 1, -1));
+        engine.run(95 * MS);
+        assert_eq!(engine.used(3), 0, "beside {beside:?}: its process has had 15 at most since it waits");
+    }
+}
