@@ -115,6 +115,8 @@ mod tests {
         flips.queue('a');
         flips.show(0, 'a');
         assert!(!flips.may_write('b'), "the other display shows it still");
+        assert_eq!([0, 1, 2].map(|display| flips.shown_on(display)), [Some('a'), Some('b'), None]);
+        assert_eq!(flips.shown().collect::<String>(), "ab");
         assert_eq!(flips.end(1), Some('b'));
         assert!(flips.may_write('b'));
         assert_eq!((flips.begin(0, 'b'), flips.end(0)), (Some('a'), Some('b')));

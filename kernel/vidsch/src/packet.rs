@@ -85,3 +85,17 @@ impl std::fmt::Display for SubmitError {
 }
 
 impl std::error::Error for SubmitError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_whose_fault_it_is_and_what_is_wrong() {
+        let said = [SubmitError::UserQueue, SubmitError::TooMany, SubmitError::Stopped]
+            .map(|error| (error.blame(), error.to_string()));
+        assert_eq!(said[0], (Blame::Caller, "the queue takes work by doorbell only".into()));
+        assert_eq!(said[1], (Blame::Scarcity, "the queue holds as many packets as it may".into()));
+        assert_eq!(said[2], (Blame::Driver, "the queue has failed and takes nothing more".into()));
+    }
+}
