@@ -79,6 +79,7 @@ mod tests {
         promises.promise(1, 'a', vec![(7, 5), (8, 1)]);
         promises.promise(2, 'b', vec![(7, 6)]);
         promises.promise(3, 'c', vec![(7, 6)]);
+        assert!(!promises.is_empty());
         let keepers = |promises: &Promises<u32, char>, value| promises.keepers(7, value).collect::<String>();
         assert_eq!([4, 5, 6, 7].map(|value| keepers(&promises, value)), ["a", "a", "bc", ""]);
         promises.over(1);
@@ -99,5 +100,10 @@ mod tests {
         inherit(&mut ranks, &[(3, 2), (2, 3), (1, 2), (9, 4), (4, 9)]);
         let bands: Vec<Band> = ranks.values().map(|rank| rank.band).collect();
         assert_eq!(bands, [Band::Focus, Band::Focus, Band::Focus, Band::Idle]);
+        // Named from the end of the chain on: what the first round has raised the second round hands on.
+        let mut ranks: BTreeMap<u32, Rank> =
+            [(1, of(1, Band::Focus)), (2, of(2, Band::Normal)), (3, of(3, Band::Idle))].into();
+        inherit(&mut ranks, &[(2, 3), (1, 2)]);
+        assert!(ranks.values().all(|rank| rank.band == Band::Focus), "{ranks:?}");
     }
 }

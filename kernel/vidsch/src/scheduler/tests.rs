@@ -40,6 +40,29 @@ fn a_wait_holds_what_is_behind_it_until_it_is_over() {
 }
 
 #[test]
+fn the_next_is_work_if_the_queue_would_start_it_now() {
+    // spec: sync §4.1
+    let (mut vidsch, queue) =
+        queue_with(1, vec![Packet::Work("first"), Packet::Work("second"), Packet::Signal(points(7, 1))]);
+    assert!(vidsch.next_is_work(queue));
+    vidsch.suspend(queue);
+    assert!(!vidsch.next_is_work(queue), "a suspended queue starts nothing");
+    vidsch.resume(queue);
+    assert_eq!(vidsch.next(queue), Some(Step::Start("first")));
+    assert!(!vidsch.next_is_work(queue), "the hardware has no room");
+    vidsch.preempted(queue, "first");
+    assert!(vidsch.next_is_work(queue), "the one that came back is next");
+    vidsch.suspend(queue);
+    assert!(!vidsch.next_is_work(queue), "and is not started while the queue is suspended");
+    vidsch.resume(queue);
+    for work in ["first", "second"] {
+        assert_eq!(vidsch.next(queue), Some(Step::Start(work)));
+        vidsch.completed(queue, 1);
+    }
+    assert!(!vidsch.next_is_work(queue), "a signal is next");
+}
+
+#[test]
 fn software_packets_come_out_when_their_turn_has_come() {
     // spec: sync §2.4, §3.7
     let packets = vec![
