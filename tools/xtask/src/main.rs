@@ -34,7 +34,7 @@ usage: cargo xtask <command>
   spec [--strict] [--quiet]   check citations of the fact sheets and that each row has a test; list uncited sections and crowded tests
   fuzz [--seed N] [--calls N] hostile calls and lying drivers against the kernel, a million calls if nothing else is said
   soak                        a million random operations of VidMm against its reference model
-  mutants [CRATE…] [--shard K/N] [--minutes N] [--page]
+  mutants [CRATE…] [--again] [--shard K/N] [--minutes N] [--page]
                               break the crates in every small way, and list the breaks that no test sees
   install --prefix DIR        build libopenwddm for release, and put it, its header and openwddm.pc below DIR
   ci                          all of it, then clippy, tests and the longer runs";

@@ -45,6 +45,8 @@ struct Options {
     shard: Option<(usize, usize)>,
     /// No file begins after so long.
     within: Option<Duration>,
+    /// Survivors meet the tests of their own crate again, which may have become more.
+    again: bool,
     /// Nothing is broken; the page alone is written.
     page: bool,
 }
@@ -56,6 +58,7 @@ impl Options {
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--page" => options.page = true,
+                "--again" => options.again = true,
                 "--shard" => options.shard = Some(shard(words.next().map_or("", String::as_str))?),
                 "--minutes" => {
                     let minutes = words.next().and_then(|minutes| minutes.parse::<u64>().ok());
@@ -106,7 +109,7 @@ pub fn run(house: &House, words: &[String]) -> Result<bool, String> {
                     if until.is_some_and(|until| Instant::now() >= until) {
                         break;
                     }
-                    if let Some(unit) = tool.work(&ledger, target, stage, file)? {
+                    if let Some(unit) = tool.work(&ledger, target, stage, file, options.again)? {
                         ledger.enter(unit);
                         house.write(LEDGER, &ledger.to_string())?;
                     }
@@ -158,7 +161,14 @@ impl Tool {
     }
 
     /// Breaks one file in all ways that this stage has to look at. `None`: it has looked at this very file already.
-    fn work(&self, ledger: &Ledger, target: &Target, stage: Stage, file: &str) -> Result<Option<Unit>, String> {
+    fn work(
+        &self,
+        ledger: &Ledger,
+        target: &Target,
+        stage: Stage,
+        file: &str,
+        again: bool,
+    ) -> Result<Option<Unit>, String> {
         // Of the copy: the house may change while its copy is broken.
         let hash = ledger::hash(&House::at(&self.tree).read(file)?);
         let known = ledger.of(file).filter(|unit| unit.hash == hash);
@@ -168,15 +178,19 @@ impl Tool {
                 command.args(["--file", file, "--test-package", &target.own.join(",")]);
                 command.args(["--minimum-test-timeout", OWN_TIMEOUT_MIN]);
             }
+            (Stage::Own, Some(unit)) if again && !unit.survivors.is_empty() => {
+                command.args(["--file", file, "--test-package", &target.own.join(",")]);
+                command.args(["--minimum-test-timeout", OWN_TIMEOUT_MIN]);
+            }
             (Stage::Above, Some(unit)) if unit.stage == Stage::Own && !unit.survivors.is_empty() => {
                 command.args(["--file", file, "--test-package", &target.above.join(",")]);
                 command.args(["--baseline", "skip", "--timeout", FAR_TIMEOUT]);
-                unit.survivors.iter().for_each(|survivor| {
-                    command.args(["--re", &ledger::pattern(survivor)]);
-                });
             }
             _ => return Ok(None),
         }
+        known.iter().flat_map(|unit| &unit.survivors).for_each(|survivor| {
+            command.args(["--re", &ledger::pattern(survivor)]);
+        });
         println!("== {file}: tests of {}", stage.packages(target).join(", "));
         command.args(["--in-place", "--colors", "never", "--no-times", "--annotations", "none", "--output"]);
         let status = command.arg(&self.output).status();
@@ -190,7 +204,7 @@ impl Tool {
         Ok(Some(Unit {
             file: file.to_string(),
             hash,
-            stage,
+            stage: known.map_or(stage, |unit| unit.stage.max(stage)),
             killed: before.0 + found.killed,
             unviable: before.1 + found.unviable,
             survivors: found.survivors,
@@ -235,11 +249,11 @@ mod tests {
 
     #[test]
     fn options_say_which_files_and_how_long() {
-        let options = parse("vidsch gpu_fence --shard 2/3 --minutes 5").expect("options");
+        let options = parse("vidsch gpu_fence --shard 2/3 --minutes 5 --again").expect("options");
         let names: Vec<&str> = options.targets().map(|target| target.name).collect();
         assert_eq!(names, ["gpu_fence", "vidsch"]);
         assert_eq!((0..7).filter(|number| options.is_ours(*number)).collect::<Vec<_>>(), [1, 4]);
-        assert_eq!(options.within, Some(Duration::from_secs(300)));
+        assert_eq!((options.within, options.again), (Some(Duration::from_secs(300)), true));
         assert_eq!(parse("").expect("none").targets().count(), TARGETS.len());
     }
 

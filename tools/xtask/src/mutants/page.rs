@@ -20,6 +20,7 @@ look first, those of the crates above it at what these left. This page is writte
 cargo install cargo-mutants --locked
 cargo xtask mutants                        # all crates, what is not done yet: days on two cores; fails below a goal
 cargo xtask mutants vidsch --minutes 60    # one crate; no file begins after an hour
+cargo xtask mutants vidsch --again         # new tests of the crate look at what survived
 cargo xtask mutants --shard 1/8            # this machine's eighth of the files; join the ledgers' texts afterwards
 cargo xtask mutants --minutes 480          # nightly
 cargo xtask mutants --page                 # this page alone

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Whose tests look at a break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// Those of the crate itself, and of small ones that test it alone.
