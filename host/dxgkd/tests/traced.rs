@@ -67,12 +67,15 @@ fn a_process_elsewhere_says_what_it_queues_while_a_tool_traces() {
     let _daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, Limits::default()).expect("a socket");
     // One that was there before, and one that comes while the tool is there.
     let early = SocketLink::connect(&path).expect("a kernel");
+    // The kernel knows it when it has answered.
+    early.now_ns();
     assert!(!early.traces_fences());
     host.trace_fences(true);
     until_traced(&early, true);
-    for link in [early, SocketLink::connect(&path).expect("a kernel")] {
-        until_traced(&link, true);
-        let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
+    let links = [early, SocketLink::connect(&path).expect("a kernel")];
+    for link in &links {
+        until_traced(link, true);
+        let gpu = Gpu::open(Arc::clone(link) as Arc<dyn Link>).expect("the adapter opens");
         let mut stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
         let fence = gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
         told.take();
@@ -100,6 +103,7 @@ fn a_process_elsewhere_says_what_it_queues_while_a_tool_traces() {
         assert!(told_by_submit.iter().chain(&told.take()).any(|(_, event)| executed(event)), "and its end");
     }
     host.trace_fences(false);
+    links.iter().for_each(|link| until_traced(link, false));
     let link = SocketLink::connect(&path).expect("a kernel");
     let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
     let mut stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");

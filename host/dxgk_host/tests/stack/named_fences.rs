@@ -14,7 +14,7 @@ use softgpu_umd::Commands;
 use crate::fence_interrupts::begin_wait;
 use crate::fence_logs::read::logging_host;
 use crate::heard::Heard;
-use crate::stubborn::Whims;
+use crate::stubborn::{Shared, Whims};
 use crate::world::{Client, client};
 
 /// A host whose driver names a fence beside those that it knows, once it is told which; what it has named itself.
@@ -22,12 +22,12 @@ struct Naming {
     host: Arc<Host>,
     client: Client,
     beside: Arc<Mutex<Option<OsGlobalFence>>>,
-    named: Arc<Mutex<Vec<OsGlobalFence>>>,
+    named: Shared<OsGlobalFence>,
 }
 
 impl Naming {
     fn new() -> Naming {
-        let (beside, named): (Arc<Mutex<Option<OsGlobalFence>>>, Arc<Mutex<Vec<OsGlobalFence>>>) = Default::default();
+        let (beside, named) = (Arc::new(Mutex::new(None)), Shared::<OsGlobalFence>::default());
         let (adds, hears) = (Arc::clone(&beside), Arc::clone(&named));
         let name_fences = move |known: Option<Vec<OsGlobalFence>>| {
             let mut known = known?;

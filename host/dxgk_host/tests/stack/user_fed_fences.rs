@@ -14,6 +14,9 @@ use wddm_types::{NodeId, NtStatus};
 use crate::heard::heard_on;
 use crate::world::{MIB, VIRTUAL, client, gpu_on, host, host_of_several};
 
+/// Adds a command that names a fence.
+type Way = fn(&mut Commands, &Fence);
+
 /// Every way in which a submission names a fence, with what it says of a monitored one; the same with a native one goes through.
 #[test]
 fn a_queue_that_its_process_feeds_takes_no_monitored_fence() {
@@ -24,14 +27,14 @@ fn a_queue_that_its_process_feeds_takes_no_monitored_fence() {
     let device = client.gpu.device();
     let monitored = device.create_monitored_fence(FenceFlags::empty(), 7).unwrap();
     let native = device.create_native_fence(NativeFenceRequest { initial_value: 7, ..Default::default() }).unwrap();
-    let store: fn(&mut Commands, &Fence) = |commands, fence| {
+    let store: Way = |commands, fence| {
         if fence.monitored_va().is_null() {
             commands.signal_monitored(fence.current_va(), 8);
         } else {
             commands.signal(fence, 8);
         }
     };
-    let ways: [(&str, fn(&mut Commands, &Fence)); 3] = [
+    let ways: [(&str, Way); 3] = [
         ("a command that interrupts always", store),
         ("a signal", |commands, fence| {
             commands.signal(fence, 8);

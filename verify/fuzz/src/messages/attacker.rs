@@ -8,7 +8,7 @@ use std::time::Duration;
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{
     Call, DoorbellAddress, EventCall, MakeResidentFlags, MappingId, NativeFenceRequest, PriorityCall, QueueCall,
-    QueueFlags, Reply, SyncCall,
+    QueueFlags, QueuedFence, Reply, SyncCall,
 };
 use kmt_link::socket::{Asked, Hello, Packets, Placed, Request, Response, Said, Told};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -84,6 +84,13 @@ impl Attacker {
             Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => Request::Post(call),
             Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => {
                 Request::Calls(vec![call; self.dice.below(20) as usize])
+            }
+            Request::Call(_) if connection.spies.is_none() && self.dice.chance(5) => {
+                // CAST: drawn below 2^16.
+                let [queue, fence] = [(); 2].map(|()| RawHandle(self.dice.below(1 << 16) as u32));
+                let (value, recorded_ns) = (self.dice.below(u64::MAX), self.dice.below(u64::MAX));
+                let one = QueuedFence { fence, value, signal: self.dice.odd(), recorded_ns };
+                Request::FencesQueued { queue, queued: vec![one; self.dice.below(1_100) as usize] }
             }
             request => request,
         };

@@ -194,7 +194,7 @@ fn a_packet_behind_other_work_signals_a_thread_when_it_reaches_the_head() {
 fn an_adapter_that_is_notified_writes_nothing() {
     // spec: sync §2.6, sync §3.12
     // seed: N69
-    let word: Arc<Mutex<Option<(Arc<Memory>, u64)>>> = Arc::default();
+    let word = Arc::new(Mutex::new(None::<(Arc<Memory>, u64)>));
     let world = World::with(crate::world::VIRTUAL, &NATIVE, |adapter, whims| {
         if adapter != IGPU {
             return;
