@@ -104,9 +104,9 @@ pub use paging::{BuildPagingBuffer, PagingOp, PagingStatus};
 pub use peer::{PeerDoorbellCaps, PeerDoorbells};
 pub use preemption::{ComputePreemption, GraphicsPreemption, PreemptCommand, PreemptionGranularity, ResetEngine};
 pub use queue::{
-    CreateDevice, CreateHwContext, CreateHwQueue, CreateProcess, HwQueueFlags, KmdContext, KmdDevice, KmdDoorbell,
-    KmdProcess, KmdQueue, OsContext, OsDoorbell, OsProcess, OsQueue, ProgressFence, SubmitCommandToHwQueue,
-    SuspendStatus,
+    CreateDevice, CreateHwContext, CreateHwQueue, CreateProcess, DeviceInfo, HwQueueFlags, KmdContext, KmdDevice,
+    KmdDoorbell, KmdProcess, KmdQueue, OsContext, OsDoorbell, OsProcess, OsQueue, ProgressFence,
+    SubmitCommandToHwQueue, SuspendStatus,
 };
 pub use scheduling::{PriorityBand, SCHEDULING_UNIT_NS, SetContextSchedulingProperties, SetupPriorityBands};
 pub use scheduling_log::{SCHEDULING_LOG_HEADER_WORDS, SchedulingLogBuffer, SetSchedulingLogBuffer};

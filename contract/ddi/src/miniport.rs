@@ -24,7 +24,7 @@ use crate::host::{Host, Notify};
 use crate::packet::PacketScheduling;
 use crate::paging::{BuildPagingBuffer, PagingStatus};
 use crate::peer::PeerDoorbells;
-use crate::queue::{CreateDevice, CreateProcess, KmdContext, KmdDevice, KmdProcess};
+use crate::queue::{CreateDevice, CreateProcess, DeviceInfo, KmdContext, KmdDevice, KmdProcess};
 use crate::segment::{QueryMemoryRanges, QuerySegment, QuerySegment3, QuerySegment4};
 
 /// A kernel-mode driver of one adapter.
@@ -145,11 +145,16 @@ pub trait Miniport: Send {
     fn destroy_process(&mut self, process: KmdProcess);
 
     /// `DxgkDdiCreateDevice`, level 0. What it makes of context allocations belongs to the device (memory §7.5): the host takes them
-    /// for any but the system's. They go before the device does, and with a refusal.
+    /// for any but the system's. They go before the device does, and with a refusal. Answers what the device's contexts have of DMA
+    /// buffers when they say nothing of their own; a segment set that breaks the rules of memory §7.1 fails the creation.
     ///
     /// # Errors
     /// `NoMemory`.
-    fn create_device(&mut self, host: &mut dyn Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus>;
+    fn create_device(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateDevice,
+    ) -> Result<(KmdDevice, DeviceInfo), DriverStatus>;
 
     /// `DxgkDdiDestroyDevice`. Its contexts are gone already.
     fn destroy_device(&mut self, device: KmdDevice);

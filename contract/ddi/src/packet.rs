@@ -77,7 +77,8 @@ bitflags::bitflags! {
 }
 
 /// `DXGK_CONTEXTINFO` (memory §7.1): what the driver wants for a context. Sizes are starting values; the kernel never gives
-/// less.
+/// less. A patched context whose sizes are all 0, and its segment set empty, says nothing of buffers and lists: those of its device count
+/// ([`crate::DeviceInfo`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextInfo {
     /// Bytes of a DMA buffer.

@@ -1,6 +1,6 @@
 //! Devices, contexts and hardware queues between kernel and driver (sync §2.5), and the handles of everything that belongs to them.
 
-use wddm_types::{GpuVa, NodeId, Pasid};
+use wddm_types::{GpuVa, NodeId, Pasid, SegmentSet};
 
 use crate::fence::KmdGlobalFence;
 
@@ -52,6 +52,23 @@ pub struct CreateDevice {
     pub system: bool,
     /// `Pasid` of the process; `None` but in the IoMmu model (memory §4.1).
     pub pasid: Option<Pasid>,
+}
+
+/// `DXGK_DEVICEINFO` (memory §7.1), the driver's answer to CreateDevice: DMA buffers and lists of the device's contexts that say nothing
+/// of their own ([`crate::ContextInfo::default`]). The default says that the device has none: then each patched context names its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Bytes of a DMA buffer.
+    pub dma_buffer_bytes: u32,
+    /// Aperture segments in which DMA buffers are shown; empty: contiguous, locked system memory, read at its physical address. A
+    /// memory segment fails the creation of the device.
+    pub dma_buffer_segment_set: SegmentSet,
+    /// Private bytes that go with each DMA buffer.
+    pub dma_buffer_private_data_bytes: u32,
+    /// Entries of an allocation list.
+    pub allocation_list_entries: u32,
+    /// Entries of a patch-location list.
+    pub patch_location_list_entries: u32,
 }
 
 /// `DXGKARG_CREATECONTEXT` for hardware scheduling (`DxgkDdiCreateHwContext`).

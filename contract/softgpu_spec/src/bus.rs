@@ -1,4 +1,5 @@
-//! Bus addresses: one 64-bit space for local memory, the aperture and system memory.
+//! Bus addresses: one 64-bit space for local memory, the aperture and system memory, as engines use it; and where the CPU finds local
+//! memory, which is elsewhere.
 
 /// First bus address of local memory.
 pub const LOCAL_BASE: u64 = 0;
@@ -7,6 +8,11 @@ pub const APERTURE_BASE: u64 = 1 << 44;
 /// First bus address at which the CPU finds its window onto local memory, where the window does not cover all of it.
 /// Engines do not use it.
 pub const CPU_WINDOW_BASE: u64 = 1 << 45;
+/// First bus address at which the CPU finds local memory as it lies, byte for byte: the resized BAR. Engines do not use it, and the CPU
+/// finds nothing where engines have local memory ([`LOCAL_BASE`]).
+pub const CPU_BAR_BASE: u64 = 3 << 44;
+/// First bus address at which the CPU finds the aperture, page by page as its table redirects it. Engines do not use it.
+pub const CPU_APERTURE_BASE: u64 = 1 << 50;
 /// First bus address of system memory: system physical address 0.
 pub const SYSTEM_BASE: u64 = 1 << 46;
 /// Bytes of a page of the aperture and of the page tables.
@@ -39,7 +45,10 @@ pub mod aperture_entry {
     /// The entry redirects; without it an access faults.
     pub const VALID: u64 = 1;
 
-    /// The entry that redirects to the system page at `system_address` (a multiple of 4096).
+    /// Accesses through the page snoop the CPU's caches.
+    pub const COHERENT: u64 = 1 << 2;
+
+    /// The entry that redirects to the system page at `system_address` (a multiple of 4096, and [`COHERENT`] or not).
     pub const fn to(system_address: u64) -> u64 {
         system_address | VALID
     }

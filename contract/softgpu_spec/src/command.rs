@@ -241,7 +241,7 @@ pub enum Command<'a> {
         first: u64,
         /// How many.
         count: u64,
-        /// System physical address of the first page.
+        /// System physical address of the first page, and [`crate::bus::aperture_entry::COHERENT`] if the pages are to be snooped.
         system_address: u64,
         /// 4096, or 0.
         step: u64,

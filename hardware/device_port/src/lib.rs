@@ -60,6 +60,16 @@ pub struct IommuRun {
     pub writable: bool,
 }
 
+/// The CPU's caches as a device on a coherent platform finds them: an access that snoops meets what they hold, any other meets memory.
+/// Asked from any thread of a device: they answer at once and call nobody.
+pub trait CpuCaches: Send + Sync {
+    /// Whether they hold a page of system memory.
+    fn holds(&self, system_page: u64) -> bool;
+
+    /// What they hold, by system physical address; only of pages that they hold.
+    fn lines(&self) -> &Arc<Memory>;
+}
+
 /// What a device remembers of the IOMMU's answers.
 pub trait TranslationCache: Send + Sync {
     /// Forgets what it knows of a process's addresses from `first` to `last`, both inclusive; both 0: of all. When this

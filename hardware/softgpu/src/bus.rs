@@ -5,9 +5,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use device_port::Iommu;
+use device_port::{CpuCaches, Iommu};
 use shared_words::Memory;
-use softgpu_spec::bus::{APERTURE_BASE, CPU_WINDOW_BASE, PAGE_BYTES, Place, SYSTEM_BASE, aperture_entry, place};
+use softgpu_spec::bus::{
+    APERTURE_BASE, CPU_APERTURE_BASE, CPU_BAR_BASE, CPU_WINDOW_BASE, PAGE_BYTES, Place, SYSTEM_BASE, aperture_entry,
+    place,
+};
 use softgpu_spec::page_table::{ADDRESS, ENTRY_BYTES, Shape, process_space};
 use softgpu_spec::register::fault;
 
@@ -21,6 +24,8 @@ pub(crate) enum Site {
     Local(u64),
     /// Byte of system memory.
     System(u64),
+    /// Byte of system memory that the CPU's caches hold, for an access that snoops.
+    Cached(u64),
     /// Reads 0, drops writes.
     Zero,
 }
@@ -30,7 +35,7 @@ impl Site {
     pub(crate) fn bus(self) -> u64 {
         match self {
             Site::Local(offset) => offset,
-            Site::System(offset) => SYSTEM_BASE + offset,
+            Site::System(offset) | Site::Cached(offset) => SYSTEM_BASE + offset,
             Site::Zero => u64::MAX,
         }
     }
@@ -39,8 +44,14 @@ impl Site {
         match self {
             Site::Local(offset) => Site::Local(offset + bytes),
             Site::System(offset) => Site::System(offset + bytes),
+            Site::Cached(offset) => Site::Cached(offset + bytes),
             Site::Zero => Site::Zero,
         }
+    }
+
+    /// Whether it lies behind the bus.
+    pub(crate) fn is_system(self) -> bool {
+        matches!(self, Site::System(_) | Site::Cached(_))
     }
 }
 
@@ -86,11 +97,13 @@ pub(crate) struct Bus {
     pub(crate) ranges: Ranges,
     /// What translates the addresses of processes, once the device stands behind it.
     iommu: OnceLock<Arc<dyn Iommu>>,
+    /// The CPU's caches, where they are played and the device snoops them.
+    caches: OnceLock<Arc<dyn CpuCaches>>,
 }
 
 impl Bus {
     pub(crate) fn new(local: Arc<Memory>, system: Arc<Memory>, aperture_bytes: u64, shape: Shape) -> Bus {
-        let aperture_bytes = aperture_bytes.min(SYSTEM_BASE - APERTURE_BASE) / PAGE_BYTES * PAGE_BYTES;
+        let aperture_bytes = aperture_bytes.min(CPU_WINDOW_BASE - APERTURE_BASE) / PAGE_BYTES * PAGE_BYTES;
         Bus {
             local,
             system,
@@ -100,6 +113,7 @@ impl Bus {
             ranges: Ranges::default(),
             shape,
             iommu: OnceLock::new(),
+            caches: OnceLock::new(),
         }
     }
 
@@ -107,6 +121,35 @@ impl Bus {
     pub(crate) fn connect(&self, iommu: Arc<dyn Iommu>) {
         let second = self.iommu.set(iommu).is_err();
         assert!(!second, "a device stands behind one IOMMU");
+    }
+
+    /// Puts the device behind a coherent bus with these caches, for good.
+    pub(crate) fn snoop(&self, caches: Arc<dyn CpuCaches>) {
+        let second = self.caches.set(caches).is_err();
+        assert!(!second, "a computer's CPU has its caches once");
+    }
+
+    pub(crate) fn snoops(&self) -> bool {
+        self.caches.get().is_some()
+    }
+
+    /// Where an access that snoops gets to.
+    pub(crate) fn snooped(&self, site: Site) -> Site {
+        match (site, self.caches.get()) {
+            (Site::System(offset), Some(caches)) if caches.holds(offset / PAGE_BYTES) => Site::Cached(offset),
+            _ => site,
+        }
+    }
+
+    /// How far a run goes on for accesses that snoop: what the caches hold lies in another memory.
+    pub(crate) fn snooped_run(&self, run: Run) -> Run {
+        let (Site::System(first), true) = (run.site, self.snoops()) else { return run };
+        let site = self.snooped(run.site);
+        let mut length = PAGE_BYTES - first % PAGE_BYTES;
+        while length < run.bytes && self.snooped(Site::System(first + length)) == site.plus(length) {
+            length += PAGE_BYTES;
+        }
+        Run { site, bytes: length.min(run.bytes) }
     }
 
     pub(crate) fn iommu(&self) -> Option<&dyn Iommu> {
@@ -138,10 +181,22 @@ impl Bus {
         Some((offset, bytes.min(self.ranges.distance(bus))))
     }
 
+    /// Where the CPU gets to through the aperture: byte of system memory, and how many follow it on its page.
+    pub(crate) fn seen_through_aperture(&self, bus: u64) -> Option<(u64, u64)> {
+        let offset = bus.checked_sub(CPU_APERTURE_BASE).filter(|offset| *offset < self.aperture_bytes)?;
+        match self.redirected(offset) {
+            Ok(Site::System(system) | Site::Cached(system)) => Some((system, PAGE_BYTES - offset % PAGE_BYTES)),
+            _ => None,
+        }
+    }
+
     fn seen_as_it_lies(&self, bus: u64) -> Option<(u64, u64)> {
-        match place(bus) {
-            Place::Local(offset) if offset < self.local.bytes() => Some((offset, self.local.bytes() - offset)),
-            Place::Aperture(_) if bus >= CPU_WINDOW_BASE => self.window.shown(bus - CPU_WINDOW_BASE),
+        match bus {
+            CPU_WINDOW_BASE..CPU_BAR_BASE => self.window.shown(bus - CPU_WINDOW_BASE),
+            CPU_BAR_BASE..SYSTEM_BASE => {
+                let (offset, end) = (bus - CPU_BAR_BASE, self.local.bytes());
+                (offset < end).then(|| (offset, end - offset))
+            }
             _ => None,
         }
     }
@@ -186,7 +241,7 @@ impl Bus {
         let bytes = match (site, place(bus)) {
             (_, Place::Aperture(offset)) => self.aperture_run(offset, site, bytes),
             (Site::Local(offset), _) => bytes.min(self.local.bytes() - offset),
-            (Site::System(offset), _) => bytes.min(self.system.bytes() - offset),
+            (Site::System(offset) | Site::Cached(offset), _) => bytes.min(self.system.bytes() - offset),
             (Site::Zero, _) => bytes,
         };
         Ok(Run { site, bytes })
@@ -198,6 +253,7 @@ impl Bus {
         match site {
             Site::Local(offset) => self.local.word(offset),
             Site::System(offset) => self.system.word(offset),
+            Site::Cached(offset) => self.lines().word(offset),
             Site::Zero => &ZERO,
         }
     }
@@ -216,8 +272,13 @@ impl Bus {
         match site {
             Site::Local(offset) => Some((&self.local, offset)),
             Site::System(offset) => Some((&self.system, offset)),
+            Site::Cached(offset) => Some((self.lines(), offset)),
             Site::Zero => None,
         }
+    }
+
+    fn lines(&self) -> &Memory {
+        self.caches.get().expect("nothing else leads to a line").lines()
     }
 
     /// The words of `count` aperture entries from `first`, if such entries exist: their offset in local memory.
@@ -238,7 +299,11 @@ impl Bus {
             return Err(fault::NOT_PRESENT);
         }
         let system = (entry & ADDRESS) + offset % PAGE_BYTES;
-        if system < self.system.bytes() { Ok(Site::System(system)) } else { Err(fault::BAD_ADDRESS) }
+        if system >= self.system.bytes() {
+            return Err(fault::BAD_ADDRESS);
+        }
+        let site = Site::System(system);
+        Ok(if entry & aperture_entry::COHERENT == 0 { site } else { self.snooped(site) })
     }
 
     /// How far the aperture leads to consecutive system pages.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use device_port::{InterruptPin, Iommu, Monitor, Observation, Probe, TranslationCache};
+use device_port::{CpuCaches, InterruptPin, Iommu, Monitor, Observation, Probe, TranslationCache};
 use shared_words::{Memory, MemoryError};
 use softgpu_spec::page_table::process_space;
 use softgpu_spec::{QUEUE_COUNT, engine};
@@ -101,9 +101,23 @@ impl SoftGpu {
         self.bus.connect(iommu);
     }
 
+    /// Puts the device behind a bus on which accesses may snoop these caches of the CPU: those whose page-table entry or aperture entry says
+    /// so. Without it memory is all that there is, and the bits mean nothing.
+    ///
+    /// # Panics
+    /// When it stands behind one already.
+    pub fn connect_caches(&self, caches: Arc<dyn CpuCaches>) {
+        self.bus.snoop(caches);
+    }
+
     /// Plugs a monitor into a display: from now on frames are read and handed to it. Of a display that there is not nothing comes.
     pub fn connect_monitor(&self, display: u32, monitor: Arc<dyn Monitor>) {
         self.displays.connect(self, display, monitor);
+    }
+
+    /// Where the CPU gets to at a bus address of the device's aperture: byte of system memory, and how many follow it there.
+    pub fn cpu_aperture(&self, bus: u64) -> Option<(u64, u64)> {
+        self.bus.seen_through_aperture(bus)
     }
 
     /// Where the CPU gets to at a bus address of the device: byte of local memory, and how many follow it there.

@@ -10,7 +10,7 @@ mod walk;
 use std::sync::atomic::AtomicU64;
 
 use softgpu_spec::bus::PAGE_BYTES;
-use softgpu_spec::page_table::{ADDRESS, READ_ONLY, ZERO};
+use softgpu_spec::page_table::{ADDRESS, COHERENT, READ_ONLY, ZERO};
 use softgpu_spec::register::fault;
 
 use crate::bus::{Bus, Fault, Run, Site};
@@ -113,7 +113,9 @@ impl Mmu {
     #[cold]
     fn miss(&mut self, bus: &Bus, root: u64, va: u64) -> Result<Leaf, Fault> {
         let entry = walk::leaf(bus, root, va)?;
-        let leaf = Leaf { entry, site: bus.page_that_stays(entry & ADDRESS).filter(|_| entry & ZERO == 0) };
+        // What the CPU's caches hold changes without a flush, too.
+        let stays = entry & ZERO == 0 && !(bus.snoops() && entry & COHERENT != 0);
+        let leaf = Leaf { entry, site: bus.page_that_stays(entry & ADDRESS).filter(|_| stays) };
         // A flush names pages in one form.
         self.tlb.fill(root, bus.shape.plain(va) / PAGE_BYTES, leaf);
         Ok(leaf)
@@ -129,5 +131,6 @@ fn leaf_site(bus: &Bus, leaf: u64, va: u64, access: Access) -> Result<Site, Faul
     if leaf & ZERO != 0 {
         return Ok(Site::Zero);
     }
-    bus.site((leaf & ADDRESS) + va % PAGE_BYTES).map_err(|fault| Fault { address: va, ..fault })
+    let site = bus.site((leaf & ADDRESS) + va % PAGE_BYTES).map_err(|fault| Fault { address: va, ..fault })?;
+    Ok(if leaf & COHERENT == 0 { site } else { bus.snooped(site) })
 }

@@ -117,11 +117,11 @@ impl EngineState {
         let (kind, bytes, operands) = shape(&command);
         let duration = if gpu.is_virtual() {
             let space = self.queues[at].as_ref().map_or(Space::Bus, |queue| queue.space());
-            let on_bus = |bus: u64| matches!(gpu.bus.site(bus), Ok(Site::System(_)));
+            let on_bus = |bus: u64| gpu.bus.site(bus).is_ok_and(Site::is_system);
             let local = |operand: &Operand| match (*operand, space) {
                 (Operand::None, _) => true,
                 (Operand::Virtual(va), Space::Virtual(root)) => {
-                    !matches!(self.mmu_site(gpu, root, va), Some(Site::System(_)))
+                    !self.mmu_site(gpu, root, va).is_some_and(Site::is_system)
                 }
                 (Operand::Virtual(bus), Space::Bus) | (Operand::Bus(bus), _) => !on_bus(bus),
             };

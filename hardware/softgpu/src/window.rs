@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use softgpu_spec::bus::{CPU_WINDOW_BASE, PAGE_BYTES, SYSTEM_BASE, window_entry};
+use softgpu_spec::bus::{CPU_BAR_BASE, CPU_WINDOW_BASE, PAGE_BYTES, window_entry};
 
 use crate::lock;
 
@@ -33,7 +33,7 @@ impl CpuWindow {
     pub(crate) fn program(&self, entry: u64, local_bytes: u64) {
         let page = self.selected();
         let offset = entry & !(PAGE_BYTES - 1);
-        let sound = page < (SYSTEM_BASE - CPU_WINDOW_BASE) / PAGE_BYTES
+        let sound = page < (CPU_BAR_BASE - CPU_WINDOW_BASE) / PAGE_BYTES
             && entry & window_entry::VALID != 0
             && offset.checked_add(PAGE_BYTES).is_some_and(|end| end <= local_bytes);
         let mut entries = lock(&self.entries);

@@ -126,6 +126,9 @@ pub struct HostConfig {
     /// The device snoops the CPU's caches. Without it their contents differ from memory until somebody maintains them
     /// (memory §6.7).
     pub io_coherent: bool,
+    /// The CPU's caches are played although the platform is coherent: the device finds what they hold where an entry or an aperture mapping says
+    /// that it snoops, and nowhere else (memory §6.7). Locks have no addresses then, and processes elsewhere cannot be served.
+    pub plays_caches: bool,
     /// Between kernel and driver.
     pub wrap_miniport: Option<WrapMiniport>,
     /// Between driver and device.
@@ -173,6 +176,7 @@ impl HostConfig {
             tracer: Box::new(events::Silence),
             probe,
             io_coherent: profile.io_coherent,
+            plays_caches: profile.plays_caches,
             wrap_miniport,
             wrap_port,
             others: Vec::new(),

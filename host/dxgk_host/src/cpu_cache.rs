@@ -2,12 +2,16 @@
 //! cacheable memory show `lines`; the device reads and writes memory itself. A line differs from memory until somebody
 //! maintains it: the CPU's writes stay in the cache, and what the device wrote is not seen.
 //!
+//! A host may play a coherent platform with them, too: then devices find what they hold where a page-table entry or an aperture mapping says
+//! that they snoop, and memory elsewhere.
+//!
 //! It is the worst that such hardware may do, and always does it: a mapped page is prefetched whole, and a line leaves the
 //! cache only when told to. So a call that is missing is seen the first time, not once in a while.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use device_port::CpuCaches;
 use dxgkrnl::CpuCache;
 use shared_words::{Memory, MemoryError};
 use wddm_types::{PAGE_BYTES, PageRun};
@@ -68,6 +72,16 @@ impl StaleCache {
     fn present(&self) -> MutexGuard<'_, BTreeSet<u64>> {
         // The set is whole between any two of its operations.
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CpuCaches for StaleCache {
+    fn holds(&self, system_page: u64) -> bool {
+        self.present().contains(&system_page)
+    }
+
+    fn lines(&self) -> &Arc<Memory> {
+        &self.lines
     }
 }
 

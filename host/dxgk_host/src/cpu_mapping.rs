@@ -322,13 +322,12 @@ impl Views {
                 CpuPlace::Bar | CpuPlace::HostAperture => {
                     let (mut bus, end) = (run.run.first * PAGE_BYTES, run.run.end() * PAGE_BYTES);
                     while bus < end {
-                        let answered = device.cpu_window(bus);
-                        let (offset, bytes) = answered.unwrap_or((0, PAGE_BYTES - bus % PAGE_BYTES));
+                        let local = device.cpu_window(bus).map(|seen| (device.local_memory(), seen));
+                        let seen = local.or_else(|| device.cpu_aperture(bus).map(|seen| (&self.system, seen)));
+                        let nobody = (&self.nobody, (0, PAGE_BYTES - bus % PAGE_BYTES));
+                        let (memory, (offset, bytes)) = seen.unwrap_or(nobody);
                         let bytes = bytes.min(end - bus);
-                        match answered {
-                            Some(_) => push(&mut pieces, device.local_memory(), offset, bytes),
-                            None => push(&mut pieces, &self.nobody, offset, bytes),
-                        }
+                        push(&mut pieces, memory, offset, bytes);
                         bus += bytes;
                     }
                 }

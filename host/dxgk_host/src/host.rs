@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use device_port::PeerBell;
+use device_port::{CpuCaches, PeerBell};
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, StartError, Token};
 use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, QueuedFence, Refusal, Reply};
 use kmt_link::{CpuMapping, Descriptors, DoorbellPage};
@@ -61,7 +61,9 @@ pub enum HostError {
     #[error(transparent)]
     Adapter(#[from] StartError),
     /// Processes cannot be isolated from each other here.
-    #[error("processes are lent memory, and CPU caches that devices do not snoop are simulated in one memory for all")]
+    #[error(
+        "processes are lent memory, and CPU caches are played in one memory for all (io_coherent off, or plays_caches)"
+    )]
     Caches,
     /// A size that no adapter can have.
     #[error("{0}")]
@@ -115,7 +117,8 @@ impl Host {
             return Err(HostError::Size(format!("{} adapters: a host has at most {LINES_MAX}", setups.len())));
         }
         let isolates = config.isolates_processes;
-        if isolates && !config.io_coherent {
+        let plays_caches = config.plays_caches || !config.io_coherent;
+        if isolates && plays_caches {
             return Err(HostError::Caches);
         }
         let call_ns = config.profile.call_ns;
@@ -125,7 +128,7 @@ impl Host {
             shares.try_fold(0u64, |sum, share| sum.checked_add(share?)).ok_or_else(HostError::too_large)?;
         let reserve = if config.memory_files { Memory::reserve_file } else { Memory::reserve };
         let system = reserve(system_total)?;
-        let cpu_cache = (!config.io_coherent).then(|| StaleCache::new(&system)).transpose()?;
+        let cpu_cache = plays_caches.then(|| StaleCache::new(&system)).transpose()?;
         let (clock, data) = match config.mode {
             Mode::Real => (Clock::Real(Instant::now()), DataMode::Stored),
             Mode::Virtual { stored: true } => (Clock::Virtual(0), DataMode::Stored),
@@ -147,6 +150,7 @@ impl Host {
             isolates,
             given: &given,
             cpu_cache: caches,
+            snoops: config.io_coherent,
             driver_clock,
         };
         let (mut mounted, mut first_page) = (Vec::with_capacity(measured.len()), 0);
@@ -156,6 +160,9 @@ impl Host {
             first_page += pages;
         }
         let devices: Vec<Arc<SoftGpu>> = mounted.iter().map(|adapter| Arc::clone(&adapter.device)).collect();
+        if let (Some(caches), true) = (&cpu_cache, config.io_coherent) {
+            devices.iter().for_each(|device| device.connect_caches(Arc::clone(caches) as Arc<dyn CpuCaches>));
+        }
         // Every device has a wire to every other's bell; whether anybody rings is the drivers' business.
         for (from, device) in devices.iter().enumerate() {
             for (to, peer) in devices.iter().enumerate().filter(|(to, _)| *to != from) {

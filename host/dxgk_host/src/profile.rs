@@ -29,6 +29,8 @@ pub struct Profile {
     pub shape: Shape,
     /// The device snoops the CPU's caches (memory §6.7).
     pub io_coherent: bool,
+    /// The CPU's caches are played all the same: the device sees them where entries and aperture mappings say that it snoops.
+    pub plays_caches: bool,
     /// What the kernel allows of native fences beside the usual.
     pub fence_caps: NativeFenceOsCaps,
     /// Bits that an engine stores in one piece when it signals a monitored fence: 64, or 32 (`No64BitAtomics`, sync §1.6).

@@ -64,8 +64,10 @@ pub struct AdapterConfig {
     pub clear_pages: bool,
     /// The choices of the memory manager.
     pub memory_policy: MemoryPolicy,
-    /// The CPU's caches, where the GPU does not snoop them (memory §6.7); `None`: the hardware keeps coherency.
+    /// The CPU's caches, where the kernel has to know of them (memory §6.7); `None`: the hardware keeps coherency, whatever is said to it.
     pub cpu_cache: Option<Arc<dyn CpuCache>>,
+    /// The platform is coherent all the same: GPUs snoop those caches where page-table entries and aperture mappings say so.
+    pub snoops: bool,
     /// The IOMMU that the adapter stands behind; adapters of the IoMmu model need one (memory §4.1).
     pub iommu: Option<Arc<dyn IoMmu>>,
     /// The CPU's way to the device's memory; `None`: the kernel has none, and no word of its own lies there (sync §1.5).

@@ -8,7 +8,7 @@ use kmt_calls::Refusal;
 use vidmm::{AllocationId, Maintenance};
 use wddm_types::{CpuPlace, CpuRun, PageRun};
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, AdapterConfig};
 use crate::refusal::invalid;
 
 /// The maintenance instructions of a CPU whose caches the GPU does not snoop. Done when the call returns.
@@ -18,6 +18,14 @@ pub trait CpuCache: Send + Sync + std::fmt::Debug {
 
     /// Forgets every line of these pages without writing it back: nobody wants their content any more.
     fn discard(&self, runs: &[PageRun]);
+}
+
+impl AdapterConfig {
+    /// Whether GPUs snoop the CPU's caches, so that neither user-mode drivers nor lists have lines maintained.
+    // spec: memory §6.7
+    pub fn is_io_coherent(&self) -> bool {
+        self.cpu_cache.is_none() || self.snoops
+    }
 }
 
 impl Adapter {
@@ -31,6 +39,7 @@ impl Adapter {
         }
         if let Some(cache) = self.cache_of(id)
             && length_bytes > 0
+            && !self.config.is_io_coherent()
         {
             cache.invalidate(self.vidmm.backing(id), offset_bytes, length_bytes);
         }
@@ -38,7 +47,7 @@ impl Adapter {
     }
 
     /// The kernel moves content of an allocation by GPU: what the CPU wrote reaches memory first, and no line survives that
-    /// could be read after the move or be written over it. Called before the move, and after one that wrote the backing
+    /// could be read after the move or be written over it. Physical copies snoop nowhere. Called before the move, and after one that wrote the backing
     /// store: the CPU may have mapped it meanwhile.
     // spec: memory §6.7
     pub fn maintain_for_move(&self, id: AllocationId) {
@@ -85,7 +94,7 @@ impl Adapter {
 
     /// The entries of a list whose lines the CPU's caches may hold, each with whether it is written.
     pub fn cached_uses(&self, uses: impl Iterator<Item = (AllocationId, bool)>) -> Vec<(AllocationId, bool)> {
-        if self.config.cpu_cache.is_none() {
+        if self.config.is_io_coherent() {
             return Vec::new();
         }
         uses.filter(|(id, _)| self.bodies.contains_key(id) && self.cache_of(*id).is_some()).collect()
@@ -95,6 +104,7 @@ impl Adapter {
     fn maintain(&self, id: AllocationId, what: Maintenance) {
         // An owner that swore that nothing is in use may have destroyed what was.
         if what != Maintenance::None
+            && !self.config.is_io_coherent()
             && self.bodies.contains_key(&id)
             && let Some(cache) = self.cache_of(id)
         {

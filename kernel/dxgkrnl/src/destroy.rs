@@ -31,11 +31,13 @@ impl Adapter {
         }
         let ids: Vec<_> = numbers.iter().map(|number| self.allocations[*number].vidmm).collect();
         self.check_rings(device, &ids)?;
-        // Buffers with lists say what they use, whatever the caller says: they hold physical addresses.
-        let assumed = flags.contains(DestroyFlags::ASSUME_NOT_IN_USE) && !self.has_listed_packets(device);
-        let after = if assumed { Vec::new() } else { self.queued_work(device)? };
-        if assumed {
-            self.assume_not_in_use(numbers);
+        let after = match flags.contains(DestroyFlags::ASSUME_NOT_IN_USE) {
+            // Buffers with lists say what they use, whatever the caller says: they hold physical addresses.
+            true => self.listed_uses(device, numbers),
+            false => self.queued_work(device)?,
+        };
+        if flags.contains(DestroyFlags::ASSUME_NOT_IN_USE) {
+            self.assume_not_in_use(numbers, after.is_empty());
         }
         // spec: memory §8.6: of a stopped adapter destruction is left, and nothing that could be waited for
         let waits = flags.contains(DestroyFlags::SYNCHRONOUS_DESTROY) && self.stopped.is_none();
@@ -155,11 +157,23 @@ impl Adapter {
         self.lines_unmapped(gone.vidmm);
     }
 
-    /// Nothing that this device has queued uses them. Others speak for themselves, so what others have open is not asked.
-    fn assume_not_in_use(&mut self, numbers: &[u64]) {
+    /// The points after which no buffer of a device uses these that names one of them in its list, in whatever instance.
+    // spec: memory §6.2
+    fn listed_uses(&self, device: u64, numbers: &[u64]) -> Vec<FencePoint<FenceId>> {
+        let known = numbers.iter().map(|number| &self.allocations[*number]);
+        let instances = known.flat_map(|known| {
+            let former = known.renaming.former.iter().map(|instance| instance.vidmm);
+            former.chain([known.vidmm])
+        });
+        instances.flat_map(|instance| self.gpu_uses_of(device, instance)).collect()
+    }
+
+    /// Nothing that this device has queued uses them, but for buffers with lists (`unlisted`: there are none). Others speak for
+    /// themselves, so what others have open is not asked; and what a name keeps stays where those buffers find it.
+    fn assume_not_in_use(&mut self, numbers: &[u64], unlisted: bool) {
         for number in numbers {
             let id = self.allocations[*number].vidmm;
-            if self.bodies[&id].bindings == 1 {
+            if self.bodies[&id].bindings == 1 && (unlisted || !self.is_kept(id)) {
                 self.vidmm.assume_not_in_use(id);
             }
         }

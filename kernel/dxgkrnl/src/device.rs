@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use ddi::CreateDevice;
 use events::Event;
 use kmt_calls::{DeviceFault, DeviceState, Refusal};
-use wddm_types::{ProcessId, RawHandle};
+use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::driver_host::{Creating, DriverHost};
 use crate::machine::Cx;
 use crate::object::{Device, Object, Terms};
-use crate::refusal::{from_driver, removed};
+use crate::packet::check_device_info;
+use crate::refusal::{from_driver, refuse, removed};
 use crate::suspension::SuspendReasons;
 
 impl Adapter {
@@ -37,13 +38,21 @@ impl Adapter {
         let (made, works) = (asked.made, asked.works);
         // What was decided is carried out in any case: a refusal takes it back behind it.
         self.queue_context_works(cx, process, works);
-        let kmd = match created {
-            Ok(kmd) => kmd,
-            Err(status) => {
+        // spec: memory §7.1
+        let checked = created.map_err(from_driver).and_then(|(kmd, info)| {
+            let sound = check_device_info(self.vidmm.segments(), &info);
+            sound.map(|()| (kmd, info)).map_err(|rule| {
+                self.miniport.destroy_device(kmd);
+                refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, rule)
+            })
+        });
+        let (kmd, info) = match checked {
+            Ok(created) => created,
+            Err(refusal) => {
                 self.destroy_context_allocations(cx, process, made);
                 self.vidmm.destroy_device(vidmm, &[]);
                 self.drop_process_if_empty(cx, process);
-                return Err(from_driver(status));
+                return Err(refusal);
             }
         };
         let device = self.devices.insert(Device {
@@ -51,6 +60,7 @@ impl Adapter {
             adapter,
             vidmm,
             kmd,
+            info,
             state: DeviceState::Active,
             lost_for: String::new(),
             fault: None,

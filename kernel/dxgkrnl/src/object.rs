@@ -147,6 +147,8 @@ pub struct Device {
     pub adapter: wddm_types::RawHandle,
     pub vidmm: vidmm::DeviceId,
     pub kmd: KmdDevice,
+    /// What its driver wants of DMA buffers for contexts of which it says nothing.
+    pub info: ddi::DeviceInfo,
     pub state: DeviceState,
     /// Why it was lost; empty: it lives.
     pub lost_for: String,

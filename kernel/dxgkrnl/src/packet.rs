@@ -29,6 +29,7 @@
 //! |---|---|
 //! | `context` | contexts: created, destroyed, stopped |
 //! | `dma_buffer` | DMA buffers: a pool for each context |
+//! | `info` | what a driver wants of buffers and lists |
 //! | `list` | lists: what a caller may write into them, and what a driver may answer |
 //! | `render` | Render, SubmitCommand up to the queue |
 //! | `present` | Present, likewise |
@@ -50,6 +51,7 @@ mod complete;
 mod context;
 mod dma_buffer;
 mod flip;
+mod info;
 mod list;
 mod need;
 mod preempt;
@@ -62,6 +64,8 @@ mod software;
 mod split;
 mod uses;
 mod watch;
+
+pub use info::check_device_info;
 
 use std::collections::{BTreeMap, VecDeque};
 

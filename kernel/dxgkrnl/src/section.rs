@@ -110,7 +110,7 @@ impl Sections {
             adapter.clear_pages(&runs);
         }
         let mut seen: Vec<CpuRun> = runs.iter().map(|run| CpuRun { place: CpuPlace::System, run: *run }).collect();
-        if adapter.config.cpu_cache.is_some() {
+        if !adapter.config.is_io_coherent() {
             see_cached(&mut seen);
         }
         let mapping = adapter.map_section(cx, process, seen.clone(), size_bytes);

@@ -27,11 +27,11 @@ use crate::io_mmu::Pasids;
 use crate::machine::Cx;
 use crate::notification::Registrations;
 use crate::object::ProcessOnAdapter;
-use crate::packet::Packets;
+use crate::packet::{Packets, check_device_info};
 use crate::paging::{PacketRing, PagingRing};
 use crate::process::ProcessHost;
 use crate::scheduling::{rank_paging, setup_bands};
-use crate::start::describe::{Description, describe};
+use crate::start::describe::{Description, PlatformOf, describe};
 use crate::statistics::{AdapterCounters, Statistics};
 use crate::store::Store;
 use crate::suspension::Suspensions;
@@ -81,7 +81,12 @@ impl Adapter {
         let watch = Watch::new(config.driver_clock.clone().filter(|_| looks), config.recovery.ddi_delay_ns);
         let mut miniport = Driver::started(miniport, watch);
         let caps = miniport.adapter_caps();
-        let described = describe(&mut miniport, caps, &features, memory.bytes(), config.iommu.as_ref());
+        let platform = PlatformOf {
+            system_bytes: memory.bytes(),
+            iommu: config.iommu.as_ref(),
+            coherent: config.is_io_coherent(),
+        };
+        let described = describe(&mut miniport, caps, &features, platform);
         if !caps.native_gpu_fence {
             miniport.forgo_native_fences();
         }
@@ -147,7 +152,10 @@ impl Adapter {
                 DriverHost { features: &features, pages: &mut pages, creating: Creating::Process(&mut asked) };
             let kmd = miniport.create_process(&mut host, create)?;
             let mut host = DriverHost::new(&features, &mut pages);
-            let device = miniport.create_device(&mut host, CreateDevice { process: kmd, system: true, pasid })?;
+            let (device, info) =
+                miniport.create_device(&mut host, CreateDevice { process: kmd, system: true, pasid })?;
+            // spec: memory §7.1
+            check_device_info(vidmm.segments(), &info).map_err(StartError::Rule)?;
             let node = description.paging_node;
             let packets = PacketRing::is_used(&miniport);
             let context = if packets {

@@ -16,6 +16,15 @@ use shared_words::Memory;
 use stub::{Answers, PAGES, Seen, Stub, system_run};
 use wddm_types::{GpuVa, Luid, PageRun, Pages, SegmentId};
 
+/// The same on a platform whose GPUs do not snoop the CPU's caches.
+fn start_without_coherency(answers: Answers) -> Result<(), StartError> {
+    let (mut machine, stub, _, config) = asked(answers, vec![], None);
+    let mut effects = Vec::new();
+    let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };
+    let config = AdapterConfig { cpu_cache: Some(Arc::new(stub::NoCache)), ..config };
+    machine.start_adapter(&mut cx, Box::new(stub), config).map(drop)
+}
+
 fn start(answers: Answers, off: Vec<FeatureId>) -> (Result<(), StartError>, Arc<Mutex<Seen>>) {
     start_behind(answers, off, None)
 }
@@ -51,6 +60,7 @@ fn asked(
         directory_reserve: Pages(128),
         paging_buffers: 4,
         cpu_cache: None,
+        snoops: false,
         iommu,
         bus: None,
         doorbells: None,

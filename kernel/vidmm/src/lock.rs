@@ -84,6 +84,8 @@ pub(crate) struct Locks {
     pub count: u32,
     /// Locked while not resident, with no aperture supported: not to be committed to a memory segment before the unlock.
     confined: bool,
+    /// A primary that the CPU sees where an aperture shows it.
+    through_aperture: bool,
     /// WDDM 1: through a swizzling range, if it lies in a memory segment.
     acquired: bool,
     /// What lay there when a range was asked for that the driver may refuse yet.
@@ -149,8 +151,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
-        let runs = self.cpu_runs(id);
-        self.allocations[id].locks = Locks { count: 1, confined, runs, ..Locks::default() };
+        let through_aperture = self.shows_primary(id);
+        self.allocations[id].locks = Locks { count: 1, confined, through_aperture, ..Locks::default() };
+        self.allocations[id].locks.runs = self.cpu_runs(id);
         Ok(self.plan_of(id, work, window, clear))
     }
 

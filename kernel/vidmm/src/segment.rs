@@ -107,6 +107,14 @@ impl Segment {
         self.descriptor.flags.contains(SegmentFlags::CPU_VISIBLE).then_some(origin + frame * PAGE_BYTES)
     }
 
+    /// The bus address of a page of an aperture that the CPU reaches, which counts for primaries and for nothing else.
+    // spec: memory §1.5 bit 2, memory §1.7
+    pub fn primary_address(&self, frame: u64) -> Option<u64> {
+        let told = self.is_aperture() && self.reported.contains(SegmentFlags::CPU_VISIBLE);
+        let origin = self.descriptor.cpu.translated().filter(|_| told)?;
+        origin.checked_add(frame * PAGE_BYTES)
+    }
+
     /// The programmable window of the CPU, if the segment has one.
     pub fn host_aperture(&self) -> Option<CpuHostAperture> {
         self.descriptor.cpu.host_aperture()

@@ -170,6 +170,7 @@ impl<F: Copy + Eq> VidMm<F> {
     ) {
         let dummy_page = self.dummy_page_address();
         self.note_paging(id, batch.serial);
+        self.leave_aperture_view(id, batch);
         let allocation = &mut self.allocations[id];
         let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
         allocation.moved_in_system(id, MoveKind::Unmap, aperture, cause, batch);

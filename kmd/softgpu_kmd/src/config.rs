@@ -2,6 +2,8 @@
 
 use ddi::{DdiVersion, DriverModel, DriverStatus, PageTableUpdateMode, SegmentFlags, VidMmCaps};
 use softgpu_spec::bus::PAGE_BYTES;
+use softgpu_spec::context_data::DmaBuffers;
+use wddm_types::NodeId;
 
 use crate::doorbells::VictimPolicy;
 use crate::queues::SUBMISSION_BYTES;
@@ -159,6 +161,12 @@ pub struct KmdConfig {
     pub maps_displayed: bool,
     /// `PreemptionAware`: packets are taken back from an engine (sync §4.3).
     pub preemption: bool,
+    /// The copy engine has GPU virtual addresses; else its contexts are patched, beside those of the compute engine that are not (memory §5.6).
+    pub copy_addresses: bool,
+    /// The aperture is reported as `CPU_VISIBLE`: the CPU sees primaries that lie there through it (memory §1.5, bit 2).
+    pub aperture_visible: bool,
+    /// Where a device's DMA buffers lie whose contexts do not say it (memory §7.1).
+    pub dma_buffers: DmaBuffers,
 }
 
 /// How a device's signals reach other devices.
@@ -214,6 +222,9 @@ impl KmdConfig {
         flip_queue: false,
         maps_displayed: false,
         preemption: true,
+        copy_addresses: true,
+        aperture_visible: false,
+        dma_buffers: DmaBuffers::Aperture,
     };
 
     /// Where page tables live in this layout: without a memory segment in system memory.
@@ -254,6 +265,11 @@ impl KmdConfig {
     /// Whether the GPU has page tables of its own.
     pub fn has_page_tables(&self) -> bool {
         self.translates() && self.addressing == Addressing::GpuMmu
+    }
+
+    /// Whether an engine has GPU virtual addresses.
+    pub(crate) fn has_addresses(&self, node: NodeId) -> bool {
+        self.has_page_tables() && (self.copy_addresses || u32::from(node.0) != softgpu_spec::engine::COPY)
     }
 
     /// `MemoryManagementCaps`. Those of page tables follow from their entry points.
@@ -331,6 +347,15 @@ impl KmdConfig {
                 !self.maps_displayed || self.translates(),
                 "without virtual addresses everything is accessed physically, primaries too",
             ),
+            (
+                self.copy_addresses || !self.hardware_queues || !self.has_page_tables(),
+                "hardware queues run in GPU address spaces: the copy engine needs them, too",
+            ),
+            (
+                self.copy_addresses || !self.paging_by_gpu_va && self.update_mode != PageTableUpdateMode::GpuVirtual,
+                "the copy engine pages: without GPU virtual addresses it does not page by them",
+            ),
+            (self.copy_addresses || !self.uses_cpu_addresses(), "behind an IOMMU every engine has the CPU's addresses"),
             (self.max_in_flight > 0, "a ring has an end: the buffers in flight are limited"),
             // One more than the limit, because the engine moves its read pointer after it has signalled.
             (

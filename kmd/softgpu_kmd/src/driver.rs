@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use ddi::{
-    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DestroyAllocation, Display,
-    Doorbells, DriverStatus, Escape, FeatureId, FeatureSupport, FlipQueue, GpuClock, GpuVirtualAddressing,
+    AdapterCaps, BuildPagingBuffer, CreateAllocation, CreateDevice, CreateProcess, DestroyAllocation, DeviceInfo,
+    Display, Doorbells, DriverStatus, Escape, FeatureId, FeatureSupport, FlipQueue, GpuClock, GpuVirtualAddressing,
     HardwareQueues, Host, HostAperture, KmdAllocation, KmdDevice, KmdOpenAllocation, KmdProcess, Miniport,
     NativeFenceLogs, NativeFences, NodeMetadata, Notify, OpenAllocation, PacketScheduling, PagingStatus, PeerDoorbells,
     PowerState, QuerySegment, QuerySegment3, QuerySegment4, StandardAllocationDriverData, Swizzling,
@@ -203,7 +203,7 @@ impl Miniport for SoftGpuKmd {
         let name = NODES.get(usize::from(node.0))?;
         Some(NodeMetadata {
             name,
-            gpu_mmu_supported: self.config.has_page_tables(),
+            gpu_mmu_supported: self.config.has_addresses(node),
             user_mode_submission: self.uses_hardware_queues(),
             fence_interrupt: self.config.fence_interrupt,
             max_in_flight_buffers: self.config.max_in_flight,
@@ -226,7 +226,11 @@ impl Miniport for SoftGpuKmd {
         assert_eq!(process.devices, 0, "a process outlives its devices");
     }
 
-    fn create_device(&mut self, host: &mut dyn Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+    fn create_device(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateDevice,
+    ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
         let process =
             self.processes.get_mut(create.process.0).ok_or(DriverStatus::InvalidParameter("no such process"))?;
         if create.pasid != process.pasid {
@@ -239,7 +243,7 @@ impl Miniport for SoftGpuKmd {
             self.destroy_device(KmdDevice(device));
             return Err(status);
         }
-        Ok(KmdDevice(device))
+        Ok((KmdDevice(device), self.device_info()))
     }
 
     fn destroy_device(&mut self, device: KmdDevice) {

@@ -280,7 +280,8 @@ pub(crate) fn context(kmd: &mut SoftGpuKmd, node: u16, system: bool) -> (KmdProc
     let process = kmd
         .create_process(&mut FakeHost::default(), CreateProcess { process: OsProcess(1), system, pasids: &[] })
         .unwrap();
-    let device = kmd.create_device(&mut FakeHost::default(), CreateDevice { process, system, pasid: None }).unwrap();
+    let (device, _) =
+        kmd.create_device(&mut FakeHost::default(), CreateDevice { process, system, pasid: None }).unwrap();
     let create = CreateHwContext { device, context: OsContext(1), node: NodeId(node), system, private_data: &[] };
     let context = kmd.hardware_queues().unwrap().create_hw_context(&mut FakeHost::default(), create).unwrap();
     (process, device, context)

@@ -12,7 +12,7 @@ mod ring;
 pub(crate) mod translate;
 
 use ddi::{
-    AllocationListEntry, ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DmaFault, DriverModel,
+    AllocationListEntry, ContextCaps, ContextInfo, CreateContext, CreateContextFlags, DeviceInfo, DmaFault,
     DriverStatus, Host, KmdContext, KmdDevice, Notify, PacketCaps, PacketScheduling, Patch, PreemptCommand, Present,
     Render, RenderStatus, ResetEngine, SubmitCommand, SubmitCommandVirtual, SubmitFlags, WRITTEN_PRIMARIES_MAX,
 };
@@ -131,14 +131,19 @@ impl PacketScheduling for SoftGpuKmd {
         }
         let addresses = create.flags.contains(CreateContextFlags::VIRTUAL_ADDRESSING);
         // Only where this driver writes DMA buffers is there a wish about them: what else comes is another user-mode driver's own.
-        let buffers = match addresses {
-            true => DmaBuffers::default(),
-            false => context_data::decode(create.private_data)
-                .ok_or(DriverStatus::InvalidParameter("private data of no context of this device"))?,
+        // Without a wish they are as the device has them, which CreateDevice was answered.
+        let buffers = match addresses || create.private_data.is_empty() {
+            true => None,
+            false => Some(
+                context_data::decode(create.private_data)
+                    .ok_or(DriverStatus::InvalidParameter("private data of no context of this device"))?,
+            ),
         };
-        let translates = self.config.driver_model == DriverModel::Wddm2;
-        if addresses && !translates {
-            return Err(DriverStatus::InvalidParameter("this generation has no virtual addresses"));
+        // Of the IoMmu model all engines have the CPU's.
+        if addresses && !self.config.has_addresses(create.node) && !self.config.uses_cpu_addresses() {
+            return Err(DriverStatus::InvalidParameter(
+                "an engine without virtual addresses: its contexts are patched",
+            ));
         }
         if self.devices.get(create.device.0).is_none() {
             return Err(DriverStatus::InvalidParameter("no such device"));
@@ -339,22 +344,39 @@ impl SoftGpuKmd {
 
 impl SoftGpuKmd {
     // spec: memory §5.6, memory §7.1
-    fn patched_info(&self, buffers: DmaBuffers) -> ContextInfo {
-        let geometry = self.geometry.expect("contexts exist while the device runs");
+    fn patched_info(&self, buffers: Option<DmaBuffers>) -> ContextInfo {
+        let wished = buffers.map_or(DeviceInfo::default(), |buffers| self.buffers_in(buffers));
+        ContextInfo {
+            dma_buffer_bytes: wished.dma_buffer_bytes,
+            dma_buffer_segment_set: wished.dma_buffer_segment_set,
+            dma_buffer_private_data_bytes: wished.dma_buffer_private_data_bytes,
+            allocation_list_entries: wished.allocation_list_entries,
+            patch_location_list_entries: wished.patch_location_list_entries,
+            caps: ContextCaps::empty(),
+            paging_companion_node: NodeId(softgpu_spec::engine::COPY as u16),
+        }
+    }
+
+    /// What a device's patched contexts have of DMA buffers and lists when they wish nothing.
+    // spec: memory §7.1
+    pub(crate) fn device_info(&self) -> DeviceInfo {
+        self.buffers_in(self.config.dma_buffers)
+    }
+
+    fn buffers_in(&self, buffers: DmaBuffers) -> DeviceInfo {
+        let geometry = self.geometry.expect("devices exist while the hardware runs");
         let set = match buffers {
             DmaBuffers::Contiguous => SegmentSet::NONE,
             // Without an aperture segment only contiguous memory is left.
             DmaBuffers::Aperture => geometry.aperture_segments(),
             DmaBuffers::Local => geometry.first_memory_segment().map_or(SegmentSet::NONE, SegmentSet::only),
         };
-        ContextInfo {
+        DeviceInfo {
             dma_buffer_bytes: DMA_BUFFER_BYTES,
             dma_buffer_segment_set: set,
             dma_buffer_private_data_bytes: submission_data::PATCHED_BYTES_MAX + translate::PRIVATE_DATA_BYTES,
             allocation_list_entries: LIST_ENTRIES,
             patch_location_list_entries: LIST_ENTRIES,
-            caps: ContextCaps::empty(),
-            paging_companion_node: NodeId(softgpu_spec::engine::COPY as u16),
         }
     }
 }

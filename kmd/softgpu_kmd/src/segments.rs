@@ -1,7 +1,7 @@
 //! Where things are: local memory, the aperture table behind it, the aperture; and the way from a segment's address to a
 //! bus address. Used by every file that programs the device. What the driver says of it is in `describe`.
 
-mod describe;
+pub(crate) mod describe;
 
 use ddi::DriverStatus;
 use device_port::DevicePort;

@@ -15,11 +15,12 @@ use ddi::{
     AcquireSwizzlingRange, AllocationFlags, AllocationInfo, DriverModel, DriverStatus, KmdAllocation,
     ReleaseSwizzlingRange, Swizzling, SwizzlingError, TransferFlags,
 };
-use softgpu_spec::bus::CPU_WINDOW_BASE;
+use softgpu_spec::bus;
 use softgpu_spec::register;
 use softgpu_spec::tile::Tiling;
 
 use crate::driver::SoftGpuKmd;
+use crate::segments::describe::cpu_address;
 
 /// Bytes of the CPU's window for each range with an address of its own.
 const ALTERNATE_BYTES: u64 = 1 << 36;
@@ -93,13 +94,15 @@ impl Swizzling for SoftGpuKmd {
         if acquire.private_driver_data != 0 || !memory {
             return Err(SwizzlingError::Unsupported);
         }
-        // The segments' addresses for the CPU are their bus addresses.
-        let surface = geometry
-            .bus_of_range(acquire.segment, acquire.cpu_translated_address, acquire.range_bytes)
+        // The kernel says where the CPU has it; the device wants to know where it lies.
+        let surface = (acquire.cpu_translated_address.checked_sub(cpu_address(bus::LOCAL_BASE)))
+            .and_then(|offset| geometry.bus_of_range(acquire.segment, bus::LOCAL_BASE + offset, acquire.range_bytes))
             .ok_or(SwizzlingError::Unsupported)?;
         if let Some(tiles) = tiles {
-            let start =
-                if tiles.alternate { CPU_WINDOW_BASE + u64::from(acquire.range) * ALTERNATE_BYTES } else { surface };
+            let start = match tiles.alternate {
+                true => bus::CPU_WINDOW_BASE + u64::from(acquire.range) * ALTERNATE_BYTES,
+                false => acquire.cpu_translated_address,
+            };
             self.program_range(acquire.range, [start, surface, size_bytes, tiles.tiling.pitch()]);
             // spec: memory §6.5: only an alternate address may be another one
             acquire.cpu_translated_address = start;

@@ -114,7 +114,6 @@ fn bytes_moved_are_those_of_an_exact_lru() {
 #[test]
 fn engines_without_addresses_run_the_main_job() {
     // spec: memory §5.6
-    // seed: R13, R21
     for name in ["gpt.cpu.rrs.json.gz", "res.cpu.rrs.json.gz"] {
         let physical = RunOptions { adapters: vec!["wddm1-banks".parse().unwrap()], ..options(name) };
         let real = run(&RunOptions { virtual_time: false, verify: true, ..physical.clone() }).summary;

@@ -8,7 +8,7 @@ mod hardware_queues;
 mod plan;
 
 use ddi::*;
-use wddm_types::NodeId;
+use wddm_types::{NodeId, SegmentSet};
 
 pub use self::plan::{Lie, Lies, World};
 
@@ -147,9 +147,23 @@ impl Miniport for Liar {
         self.inner.destroy_process(process);
     }
 
-    fn create_device(&mut self, host: &mut dyn Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+    fn create_device(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateDevice,
+    ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.create_device(host, create)
+        let (device, mut info) = self.inner.create_device(host, create)?;
+        if let Some(mut dice) = self.lies.tells(Lie::ContextInfo) {
+            match dice.below(5) {
+                0 => info.dma_buffer_bytes = dice.number32(1 << 20),
+                1 => info.dma_buffer_segment_set = SegmentSet(dice.number32(15)),
+                2 => info.dma_buffer_private_data_bytes = dice.number32(1 << 20),
+                3 => info.allocation_list_entries = dice.number32(1 << 12),
+                _ => info.patch_location_list_entries = dice.number32(1 << 12),
+            }
+        }
+        Ok((device, info))
     }
 
     fn destroy_device(&mut self, device: KmdDevice) {

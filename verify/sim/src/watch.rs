@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use ddi::{
     AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
-    CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, Disconnected, DoorbellHost,
-    Doorbells, DriverStatus, Escape, FState, FeatureId, FeatureSupport, FenceStorageSurface, GpuMmuCaps,
+    CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, DeviceInfo, Disconnected,
+    DoorbellHost, Doorbells, DriverStatus, Escape, FState, FeatureId, FeatureSupport, FenceStorageSurface, GpuMmuCaps,
     GpuVirtualAddressing, HardwareQueues, Host, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence,
     KmdOpenAllocation, KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps, NativeFenceLogs, NativeFences,
     NodeMetadata, Notify, OpenAllocation, OpenNativeFence, OsDoorbell, OsQueue, PacketCaps, PacketScheduling,
@@ -238,13 +238,17 @@ impl Miniport for Watched {
         self.inner.destroy_process(process);
     }
 
-    fn create_device(&mut self, host: &mut dyn Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
-        let device = self.inner.create_device(host, create)?;
+    fn create_device(
+        &mut self,
+        host: &mut dyn Host,
+        create: CreateDevice,
+    ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
+        let (device, info) = self.inner.create_device(host, create)?;
         self.see(CONTRACT, |ledger| {
             ledger.device_asked(create.process);
             ledger.contract.create_device(device, create.process)
         });
-        Ok(device)
+        Ok((device, info))
     }
 
     fn destroy_device(&mut self, device: KmdDevice) {

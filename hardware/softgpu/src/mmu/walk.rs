@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 
 use device_port::IommuRun;
 use softgpu_spec::bus::{PAGE_BYTES, SYSTEM_BASE};
-use softgpu_spec::page_table::{ADDRESS, LARGE, LEAF_64KB, PAGES_64KB, READ_ONLY, VALID, ZERO, process_space, root};
+use softgpu_spec::page_table::{
+    ADDRESS, COHERENT, LARGE, LEAF_64KB, PAGES_64KB, READ_ONLY, VALID, ZERO, process_space, root,
+};
 use softgpu_spec::register::fault;
 
 use super::{Access, leaf_site};
@@ -64,8 +66,8 @@ fn plain_run(bus: &Bus, root: u64, va: u64, bytes: u64, write: bool) -> Result<R
     if site == Site::Zero {
         return Ok(Run { site, bytes: length });
     }
-    let found = bus.run((leaf & ADDRESS) + va % PAGE_BYTES, length);
-    found.map_err(|fault| Fault { address: va, ..fault })
+    let found = bus.run((leaf & ADDRESS) + va % PAGE_BYTES, length).map_err(|fault| Fault { address: va, ..fault })?;
+    Ok(if leaf & COHERENT == 0 { found } else { bus.snooped_run(found) })
 }
 
 /// The valid leaf entry for `va`.
@@ -86,7 +88,8 @@ fn platform(bus: &Bus, pasid: u32, va: u64, pages_max: u64) -> Result<IommuRun, 
 fn platform_leaf(found: IommuRun, va: u64) -> Result<u64, Fault> {
     let address = found.system_page.checked_mul(PAGE_BYTES).and_then(|system| SYSTEM_BASE.checked_add(system));
     match address.filter(|address| address & !ADDRESS == 0) {
-        Some(address) => Ok(address | VALID | if found.writable { 0 } else { READ_ONLY }),
+        // The platform's translations snoop.
+        Some(address) => Ok(address | VALID | COHERENT | if found.writable { 0 } else { READ_ONLY }),
         None => Err(Fault { address: va, cause: fault::BAD_ADDRESS, level: 0 }),
     }
 }
@@ -99,7 +102,7 @@ fn platform_run(bus: &Bus, pasid: u32, va: u64, bytes: u64, access: Access) -> R
     let refused = |fault: Fault| Fault { address: va, ..fault };
     leaf_site(bus, leaf, va, access)?;
     let length = found.pages.saturating_mul(PAGE_BYTES).saturating_sub(within).min(bytes);
-    bus.run((leaf & ADDRESS) + within, length).map_err(refused)
+    bus.run((leaf & ADDRESS) + within, length).map(|run| bus.snooped_run(run)).map_err(refused)
 }
 
 /// What the entry of level 1 names.

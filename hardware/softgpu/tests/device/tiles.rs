@@ -4,7 +4,7 @@ use device_port::DevicePort;
 use shared_words::Word;
 use softgpu::DataMode;
 use softgpu_spec::Command;
-use softgpu_spec::bus::SYSTEM_BASE;
+use softgpu_spec::bus::{CPU_BAR_BASE, SYSTEM_BASE};
 use softgpu_spec::register::*;
 use softgpu_spec::tile::Tiling;
 
@@ -32,18 +32,21 @@ fn tiles_are_rows_in_another_order_and_a_range_shows_rows() {
     let local = |at: u64| Word::load(rig.gpu.local_memory().word(surface + at));
     assert_eq!([0, 512, 4096].map(local), [0, 1024 / 8, 512 / 8], "row 1 follows row 0's first half");
     assert!((0..bytes / 8).all(|index| rig.word(0x3_0000 + index * 8) == index));
+    // The CPU has local memory elsewhere than engines have it.
+    let seen = CPU_BAR_BASE + surface;
     for (register, value) in
-        [(RANGE_SELECT, 3), (RANGE_START, surface), (RANGE_SURFACE, surface), (RANGE_BYTES, bytes), (RANGE_PITCH, 1024)]
+        [(RANGE_SELECT, 3), (RANGE_START, seen), (RANGE_SURFACE, surface), (RANGE_BYTES, bytes), (RANGE_PITCH, 1024)]
     {
         rig.gpu.write_register(register, value);
     }
     assert_eq!(rig.gpu.read_register(RANGES), 4);
     for index in 0..bytes / 8 {
-        let (at, room) = rig.gpu.cpu_window(surface + index * 8).unwrap();
+        let (at, room) = rig.gpu.cpu_window(seen + index * 8).unwrap();
         assert!(room >= 8);
         assert_eq!(Word::load(rig.gpu.local_memory().word(at)), index, "through the range");
     }
-    assert_eq!(rig.gpu.cpu_window(surface - 8), Some((surface - 8, 8)), "memory before it is seen as it lies");
+    assert_eq!(rig.gpu.cpu_window(seen - 8), Some((surface - 8, 8)), "memory before it is seen as it lies");
+    assert_eq!(rig.gpu.cpu_window(surface), None, "what engines call it leads the CPU nowhere");
     let mut rig = mapped(DataMode::Stored, true);
     rig.run(&[copy(linear, 3 << 20, 8, false)]);
     assert_eq!((rig.state(0), rig.pop().1[2] & 0xff), (queue_state::FAULTED, fault::BAD_ADDRESS));

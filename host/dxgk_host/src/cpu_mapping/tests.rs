@@ -28,7 +28,7 @@ fn where_no_device_answers_the_cpu_reads_ones() {
     let pin = Arc::new(Line::default()).pin(0);
     let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, None).expect("a device");
     let views = Views::new(system, vec![device], None, false);
-    let run = PageRun { first: 1, count: Pages(3) };
+    let run = PageRun { first: softgpu_spec::bus::CPU_BAR_BASE / PAGE_BYTES + 1, count: Pages(3) };
     let pieces = views.pieces(AdapterIndex(0), &[CpuRun { place: CpuPlace::Bar, run }]);
     let words = [0, 0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff];
     assert_eq!(pieces.iter().map(|piece| piece.bytes).collect::<Vec<_>>(), [PAGE_BYTES; 3]);

@@ -57,6 +57,8 @@ pub(super) struct Platform<'a> {
     pub isolates: bool,
     pub given: &'a Arc<GivenFiles>,
     pub cpu_cache: Option<Arc<dyn CpuCache>>,
+    /// The devices snoop them.
+    pub snoops: bool,
     /// The computer's clock, in real time.
     pub driver_clock: Option<Arc<dyn DriverClock>>,
 }
@@ -169,6 +171,7 @@ impl Measured {
             clear_pages: platform.data == DataMode::Stored,
             memory_policy: setup.memory_policy,
             cpu_cache: platform.cpu_cache.clone(),
+            snoops: platform.snoops,
             iommu: iommu.map(|iommu| iommu as Arc<dyn IoMmu>),
             bus: Some(Arc::new(DeviceBus(Arc::clone(&device)))),
             doorbells: Some(Arc::new(AdapterDoorbells {

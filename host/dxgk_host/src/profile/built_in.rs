@@ -4,6 +4,7 @@ use ddi::{DriverModel, NativeFenceOsCaps, PageTableUpdateMode};
 use dxgkrnl::MemoryPolicy;
 use softgpu::{DisplayConfig, Timing};
 use softgpu_kmd::{Addressing, KmdConfig, Layout, PeerMode, TableHome, TableHomes};
+use softgpu_spec::context_data::DmaBuffers;
 use softgpu_spec::page_table::Shape;
 
 use super::Profile;
@@ -222,10 +223,37 @@ pub const PROFILES: &[Profile] = &[
         ..DISCRETE
     },
     Profile {
+        name: "aperture-bar",
+        description: "wddm1-banks whose aperture the CPU reaches: it sees primaries that lie there through it",
+        driver: KmdConfig { driver_model: DriverModel::Wddm1, banks: 4, aperture_visible: true, ..SMALL_PAGES },
+        vram_bytes: 1 << 30,
+        displays: ONE_DISPLAY,
+        ..DISCRETE
+    },
+    Profile {
         name: "noncoherent",
         description: "discrete-4k on a platform without I/O coherency: the CPU's caches are maintained by software",
         driver: SMALL_PAGES,
         io_coherent: false,
+        ..DISCRETE
+    },
+    Profile {
+        name: "snooping",
+        description: "discrete-4k with the CPU's caches played: the GPU sees them where entries and aperture maps say that it snoops",
+        driver: SMALL_PAGES,
+        plays_caches: true,
+        ..DISCRETE
+    },
+    Profile {
+        name: "mixed-engines",
+        description: "wddm2-packets whose copy engine has no GPU virtual addresses: its buffers are patched, in contiguous memory",
+        driver: KmdConfig {
+            hardware_queues: false,
+            copy_addresses: false,
+            dma_buffers: DmaBuffers::Contiguous,
+            ..SMALL_PAGES
+        },
+        displays: ONE_DISPLAY,
         ..DISCRETE
     },
     Profile {
@@ -301,6 +329,7 @@ const DISCRETE: Profile = Profile {
     aperture_bytes: 256 << 20,
     shape: Shape::FOUR_LEVELS,
     io_coherent: true,
+    plays_caches: false,
     fence_caps: PLAIN,
     signal_bits: 64,
     doorbells: softgpu_spec::doorbell::PAGES_MAX,

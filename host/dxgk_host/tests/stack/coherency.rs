@@ -3,6 +3,7 @@
 
 mod lists;
 mod renamed;
+mod snooped;
 
 use std::sync::Arc;
 
@@ -107,7 +108,7 @@ fn what_the_cpu_wrote_reaches_the_gpu_when_it_is_written_back() {
 #[test]
 fn what_the_gpu_wrote_reaches_the_cpu_when_its_lines_are_invalidated() {
     // spec: memory §6.7
-    // seed: U29, U30, U31
+    // seed: U29, U31
     let mut stage = stage(false, true);
     stage.gpu_writes(BYTES, 2);
     assert_eq!(stage.cpu_reads(), 0, "a line that was prefetched is stale, though the CPU never touched it since");
@@ -143,7 +144,6 @@ fn what_both_only_read_needs_no_maintenance() {
 #[test]
 fn hardware_that_snoops_and_memory_that_is_not_cached_need_none() {
     // spec: memory §6.7
-    // seed: U25, U26
     for (io_coherent, cached) in [(true, true), (true, false), (false, false)] {
         let mut stage = stage(io_coherent, cached);
         stage.cpu_writes(8);
@@ -155,6 +155,40 @@ fn hardware_that_snoops_and_memory_that_is_not_cached_need_none() {
         assert_eq!((stage.cpu_reads(), stage.gpu_reads()), (9, 9));
         assert_eq!(stage.client.gpu.adapter().info().unwrap().io_coherent, io_coherent);
     }
+}
+
+/// A range is maintained in both directions, by lines of 64 bytes, and what lies beside it is left as it is.
+#[test]
+fn maintenance_of_a_range_leaves_the_rest_alone() {
+    // spec: memory §6.7
+    // seed: U30
+    let mut stage = stage(false, true);
+    let far = 4096;
+    let words = |stage: &mut Stage| {
+        let (from, to) = (stage.va, stage.plain.va());
+        stage.client.run(|commands| _ = commands.copy(from, to, BYTES));
+        let lock = stage.plain.lock().unwrap();
+        [0, far - 64, far, far + 64].map(|at| lock.read_word(at))
+    };
+    stage.cpu().write_words(0, &[1]);
+    stage.cpu().write_words(far - 64, &[2]);
+    stage.cpu().write_words(far, &[3]);
+    stage.cpu().write_words(far + 64, &[4]);
+    stage.allocation.invalidate_cache(far, 8).unwrap();
+    assert_eq!(words(&mut stage), [0, 0, 3, 0], "written back is the range alone");
+    stage.allocation.invalidate_cache(far - 1, 2).unwrap();
+    assert_eq!(words(&mut stage), [0, 2, 3, 0], "a line that the range touches belongs to it");
+    stage.maintain();
+    assert_eq!(words(&mut stage), [1, 2, 3, 4]);
+    // The other way: what the GPU wrote is seen in the range, and the old lines beside it.
+    stage.gpu_writes(BYTES, 9);
+    stage.allocation.invalidate_cache(far, 64).unwrap();
+    let seen = |stage: &Stage| [0, far - 64, far, far + 64].map(|at| stage.cpu().read_word(at));
+    assert_eq!(seen(&stage), [1, 2, 9 << 32 | 9, 4]);
+    stage.allocation.invalidate_cache(0, 0).unwrap();
+    assert_eq!(seen(&stage), [1, 2, 9 << 32 | 9, 4], "an empty range is none");
+    stage.maintain();
+    assert_eq!(seen(&stage), [9 << 32 | 9; 4]);
 }
 
 #[test]

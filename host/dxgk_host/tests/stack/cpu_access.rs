@@ -35,8 +35,7 @@ fn evict(client: &Client, surface: &Surface) {
 }
 
 // spec: memory §6.3, memory §1.7
-// seed: M31
-// seed: M32
+// seed: M15, M27, M31, M32
 // seed: U14
 #[test]
 fn a_resized_bar_shows_local_memory_without_a_copy() {

@@ -152,6 +152,7 @@ fn number(told: &[Told]) -> Option<u64> {
 #[test]
 fn words_make_room_and_come_back_and_the_driver_hears_of_each_move() {
     // spec: memory §3.4 operation 18, sync §1.4, sync §1.5
+    // seed: N122
     let (host, log) = start();
     let mut one = client(&host);
     let report = one.pinned(SurfaceKind::System, PAGE_BYTES);

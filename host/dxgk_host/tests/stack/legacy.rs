@@ -1,6 +1,8 @@
 //! The lock of WDDM 1 on the whole stack: ranges over tiled surfaces, evictions that make them linear, waits for the GPU, the two
 //! forms of a surface, and what is refused.
 
+mod apertures;
+mod banks;
 mod instances;
 mod locks;
 mod ranges;

@@ -2,9 +2,12 @@
 //! who pays for it.
 
 mod data;
+mod destroys;
 mod lists;
+mod mixed;
 mod nodes;
 mod presents;
+mod said;
 mod segments;
 mod sleep;
 mod unlocks;
@@ -110,7 +113,7 @@ fn word(allocation: &Arc<Allocation>, offset: u64) -> u64 {
 #[test]
 fn a_buffer_with_lists_moves_real_bytes() {
     // spec: memory §5.6, memory §7.1, memory §7.3, memory §7.4
-    // seed: R01, R02, R13, R21, M50, M52, M53
+    // seed: R02, M50, M53
     for mode in [VIRTUAL, Mode::Real] {
         for buffers in [DmaBuffers::Contiguous, DmaBuffers::Aperture] {
             let (host, packets) = traced(mode, 4 * MIB);
@@ -230,7 +233,7 @@ fn buffers_come_as_they_are_needed_and_go() {
 #[test]
 fn memory_off_the_list_rejects_the_buffer_and_loses_the_device() {
     // spec: memory §5.6, memory §5.8, memory §9.3, memory §10.4
-    // seed: R14, R10
+    // seed: R14
     for mode in [VIRTUAL, Mode::Real] {
         let host = host(mode, 4 * MIB);
         let innocent = client(&host);
@@ -292,7 +295,7 @@ fn queued_buffers_keep_what_leaves_the_list() {
 #[test]
 fn what_moves_while_a_buffer_is_queued_is_patched_again() {
     // spec: memory §7.4, memory §10.1, memory §10.4
-    // seed: R03, R20
+    // seed: R20
     for mode in [VIRTUAL, Mode::Real] {
         for present in [false, true] {
             let (host, packets) = traced(mode, 4 * MIB);

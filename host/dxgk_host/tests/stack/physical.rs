@@ -60,7 +60,7 @@ fn what_needs_addresses_is_refused_by_name() {
 #[test]
 fn paging_packets_and_packets_of_clients_share_a_node() {
     // spec: memory §1.11, memory §7.4
-    // seed: M39, R13
+    // seed: M39
     for mode in [VIRTUAL, Mode::Real] {
         let (host, heard) = host(mode);
         let gpu = open(&host);

@@ -49,6 +49,7 @@ fn moved(events: &[Event], wanted: Move) -> u64 {
 #[test]
 fn a_buffer_that_names_more_than_fits_runs_in_portions() {
     // spec: memory §6.1, memory §7.3, memory §7.4, memory §8.1
+    // seed: R01, R03
     for mode in [VIRTUAL, Mode::Real] {
         let (host, heard) = host(mode);
         let gpu = open(&host);

@@ -36,6 +36,7 @@ type RefuseOpen = dyn Fn(&mut OpenNativeFence<'_>) -> bool + Send;
 type NameFences = dyn Fn(Option<Vec<OsGlobalFence>>) -> Option<Vec<OsGlobalFence>> + Send;
 type Say = dyn FnMut(Interrupt<'_>, &mut dyn Notify) + Send;
 type Release = dyn FnMut(u32) + Send;
+type Device = dyn Fn(&mut DeviceInfo) + Send;
 type Context = dyn Fn(&mut ContextInfo) + Send;
 type HandOver = dyn FnMut(PacketStep) + Send;
 type Standard = dyn Fn(&mut dyn Miniport, &mut StandardAllocationDriverData<'_>) -> Result<(), DriverStatus> + Send;
@@ -96,6 +97,8 @@ pub struct Whims {
     pub fence_caps: Box<fences::FenceCaps>,
     /// Which fences its interrupts name instead of those that it knows; `None`: it says that it does not know.
     pub name_fences: Box<NameFences>,
+    /// What it says of a device that is not the kernel's own.
+    pub device: Box<Device>,
     /// What it says of a packet context.
     pub context: Box<Context>,
     /// What it wants of the address of a context allocation of a packet context.
@@ -163,6 +166,7 @@ impl Default for Whims {
             fence_storage: Box::new(|_| ()),
             fence_caps: Box::new(|_| ()),
             name_fences: Box::new(|known| known),
+            device: Box::new(|_| ()),
             context: Box::new(|_| ()),
             map_context: Box::new(|_| ()),
             packets: false,
@@ -279,10 +283,17 @@ impl Miniport for Stubborn {
     fn destroy_process(&mut self, process: KmdProcess) {
         self.inner.destroy_process(process);
     }
-    fn create_device(&mut self, host: &mut dyn ddi::Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
-        let device = self.inner.create_device(host, create)?;
+    fn create_device(
+        &mut self,
+        host: &mut dyn ddi::Host,
+        create: CreateDevice,
+    ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
+        let (device, mut info) = self.inner.create_device(host, create)?;
+        if !create.system {
+            (self.whims.device)(&mut info);
+        }
         match (self.whims.refuse)("device") {
-            Ok(()) => Ok(device),
+            Ok(()) => Ok((device, info)),
             Err(status) => {
                 self.inner.destroy_device(device);
                 Err(status)

@@ -48,7 +48,7 @@ pub(super) fn info(adapter: &Adapter) -> AdapterInfo {
         cross_adapter_resources: adapter.caps.memory.contains(ddi::VidMmCaps::CROSS_ADAPTER_RESOURCE),
         preemption: adapter.packets.preemption(),
         cpu_addresses: adapter.uses_cpu_addresses(),
-        io_coherent: adapter.config.cpu_cache.is_none(),
+        io_coherent: adapter.config.is_io_coherent(),
         displays: adapter.displays.info(),
     }
 }

@@ -58,7 +58,7 @@ impl Adapter {
     pub fn created_monitored_fence(&self, open: u64, fence: RawHandle) -> CreatedMonitoredFence {
         let open = &self.fence_opens[open];
         let known = &self.fences[open.fence];
-        let coherent = self.config.cpu_cache.is_none();
+        let coherent = self.config.is_io_coherent();
         let (current_va, _) = known.addresses(open.process);
         let (value_va, value_cpu_va) = self.va_for_gpu(current_va);
         CreatedMonitoredFence {

@@ -221,7 +221,7 @@ impl Adapter {
             info.supported_segments.iter().any(|segment| !aperture(segment)),
         );
         let has = |flag| info.flags.contains(flag);
-        let cached_apart = has(AllocationFlags::CACHED) && self.config.cpu_cache.is_some();
+        let cached_apart = has(AllocationFlags::CACHED) && !self.config.is_io_coherent();
         let rules = [
             (
                 flags.intersects(LockFlags::IGNORE_SYNC | LockFlags::IGNORE_READ_SYNC)

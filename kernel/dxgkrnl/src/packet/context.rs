@@ -2,26 +2,22 @@
 
 use std::collections::VecDeque;
 
-use ddi::{ContextCaps, ContextInfo, CreateContext, CreateContextFlags, KmdContext, OsContext, WRITTEN_PRIMARIES_MAX};
+use ddi::{CreateContext, CreateContextFlags, KmdContext, OsContext};
 use events::Event;
 use kmt_calls::{ContextFlags, Refusal};
 use vidsch::QueueKind;
-use wddm_types::{Blame, NodeId, NtStatus, ProcessId};
+use wddm_types::{NodeId, ProcessId};
 
 use super::PacketContext;
 use crate::adapter::Adapter;
 use crate::driver_host::{Creating, DriverHost};
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
-use crate::refusal::{from_driver, invalid, not_supported, refuse};
+use crate::refusal::{from_driver, invalid, not_supported};
 
 /// The bit of the only engine of a node, as drivers are told it.
 // spec: memory §7.1: 1 << engine
 const ENGINE_0: u32 = 1;
-/// Most bytes that a driver may want for a DMA buffer.
-const DMA_BUFFER_BYTES_MAX: u32 = 16 << 20;
-/// Most entries that a driver may want in a list.
-const LIST_ENTRIES_MAX: u32 = 1 << 16;
 
 impl Adapter {
     /// `D3DKMTCreateContext`, and `D3DKMTCreateContextVirtual` with `addresses`.
@@ -65,6 +61,7 @@ impl Adapter {
                 return Err(from_driver(status));
             }
         };
+        let info = self.info_of_context(device, info, addresses);
         let made = self.check_info(&info, addresses).and_then(|()| self.create_fence(cx, None, ProcessId::SYSTEM, 0));
         let progress = match made {
             Ok(progress) => progress,
@@ -151,45 +148,6 @@ impl Adapter {
             return Err(invalid(format!("context flags {:#x} are reserved or not for user mode", flags.bits())));
         }
         Ok(())
-    }
-
-    /// The rules of what a driver wants for a context.
-    // spec: memory §4.1, memory §5.6, memory §7.1, memory §1.13
-    fn check_info(&self, info: &ContextInfo, addresses: bool) -> Result<(), Refusal> {
-        let broken = |rule: &'static str| refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, rule);
-        if info.caps.contains(ContextCaps::DRIVER_MANAGES_RESIDENCY) {
-            let why = "contexts whose driver manages residency";
-            return Err(refuse(NtStatus::NOT_SUPPORTED, Blame::Driver, why));
-        }
-        // spec: memory §4.1, a context runs in its adapter's model
-        if info.caps.contains(ContextCaps::USE_IO_MMU) != (addresses && self.uses_cpu_addresses()) {
-            return Err(broken("UseIoMmu goes with the addresses of an adapter of the IoMmu model, and they with it"));
-        }
-        if info.caps.contains(ContextCaps::NO_PATCHING_REQUIRED) != addresses {
-            return Err(broken("NoPatchingRequired goes with GPU virtual addresses, and they with it"));
-        }
-        // spec: memory §4.8, memory §7.1: tile updates of the context go to a context there. Here one ring does all paging, in
-        // order, whichever node is named.
-        if addresses && usize::from(info.paging_companion_node.0) >= self.nodes.len() {
-            return Err(broken("PagingCompanionNodeId names no node of the adapter"));
-        }
-        if addresses {
-            let right =
-                info.patch_location_list_entries == 0 && info.allocation_list_entries as usize == WRITTEN_PRIMARIES_MAX;
-            if !right {
-                return Err(broken("without patching: 16 entries and no patch list"));
-            }
-        }
-        self.dma_buffer_segments(info.dma_buffer_segment_set).map_err(broken)?;
-        // spec: memory §5.7, with addresses they are for presents: a driver may do without
-        let sound = (addresses && info.dma_buffer_bytes == 0
-            || (8..=DMA_BUFFER_BYTES_MAX).contains(&info.dma_buffer_bytes))
-            && info.dma_buffer_bytes.is_multiple_of(8)
-            && info.dma_buffer_private_data_bytes <= DMA_BUFFER_BYTES_MAX;
-        let listed = addresses
-            || (1..=LIST_ENTRIES_MAX).contains(&info.allocation_list_entries)
-                && (1..=LIST_ENTRIES_MAX).contains(&info.patch_location_list_entries);
-        if sound && listed { Ok(()) } else { Err(broken("sizes of DMA buffers or lists that no context can have")) }
     }
 
     /// `D3DKMTDestroyContext`: what is queued on it is dropped; what runs has ended when the driver returns.

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | empty | contiguous | segment 0, the system physical address |
 //! | apertures | any, shown by the first of them that has room | that aperture, base + offset |
-//! | a memory segment | – | the context is not created |
+//! | a memory segment | – | the device or the context is not created |
 //!
 //! A context with addresses has them for presents only: contiguous pages, shown read-only in the process's space.
 
@@ -13,10 +13,11 @@ use std::ops::Range;
 
 use events::Event;
 use vidmm::{Operation, SpaceId};
-use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId, SegmentSet};
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::packet::info::dma_buffer_segments;
 
 /// Buffers of one context at most: policy, more than a client has ahead of its engine.
 pub const BUFFERS_MAX: usize = 32;
@@ -44,23 +45,6 @@ pub struct DmaBuffer {
 }
 
 impl Adapter {
-    /// The apertures in which a context's DMA buffers may be shown, in order; none: contiguous system memory.
-    ///
-    /// # Errors
-    /// The rule that the set breaks.
-    // spec: memory §7.1, memory §1.13
-    pub(super) fn dma_buffer_segments(&self, set: SegmentSet) -> Result<Vec<SegmentId>, &'static str> {
-        let segments = self.vidmm.segments();
-        for id in set.iter() {
-            match segments.get(usize::from(id.0) - 1) {
-                None => return Err("DmaBufferSegmentSet names a segment that there is not"),
-                Some(segment) if !segment.is_aperture() => return Err("DmaBufferSegmentSet names a memory segment"),
-                Some(_) => {}
-            }
-        }
-        Ok(set.iter().collect())
-    }
-
     /// A buffer that nobody uses; made if there is none and the pool may grow.
     pub(super) fn take_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64) -> Option<u64> {
         let pool = &mut self.packet_contexts[context].buffers;
@@ -78,7 +62,8 @@ impl Adapter {
         let info = self.packet_contexts[context].info;
         let bytes = u64::from(info.dma_buffer_bytes);
         let count = Pages::holding(bytes);
-        let segments = self.dma_buffer_segments(info.dma_buffer_segment_set).expect("checked when it was created");
+        let segments = dma_buffer_segments(self.vidmm.segments(), info.dma_buffer_segment_set);
+        let segments = segments.expect("checked when it was created");
         let by_address = self.packet_contexts[context].addresses;
         let mut va = GpuVa::NULL;
         let (pages, shown, at, shown_after) = if segments.is_empty() || by_address {

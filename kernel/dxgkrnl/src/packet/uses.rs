@@ -34,15 +34,32 @@ impl Adapter {
     /// The points after which no buffer submitted so far uses an allocation, or writes it.
     // spec: memory §6.1
     pub fn gpu_uses(&self, allocation: AllocationId, writes_only: bool) -> Vec<FencePoint<FenceId>> {
-        let counts = |&(id, write): &(AllocationId, bool)| id == allocation && (write || !writes_only);
-        let last = |known: &super::PacketContext| {
-            let using = known.uses.iter().filter(|uses| uses.allocations.iter().any(counts));
-            using.map(|uses| uses.packet).max().filter(|packet| *packet > self.current_value(known.progress))
-        };
         let contexts = self.packet_contexts.iter();
-        let queued = contexts.filter_map(|(_, known)| Some(self.point(known.progress, last(known)?)));
+        let queued = contexts.filter_map(|(_, known)| self.last_use(known, allocation, writes_only));
         let waiting = self.waiting_for(allocation, writes_only).map(|waiting| self.point(waiting.done, 1));
         queued.chain(waiting).collect()
+    }
+
+    /// The points after which no buffer that one device has submitted so far uses an allocation.
+    // spec: memory §6.2
+    pub fn gpu_uses_of(&self, device: u64, allocation: AllocationId) -> Vec<FencePoint<FenceId>> {
+        let contexts = self.devices[device].packet_contexts.iter().map(|context| &self.packet_contexts[*context]);
+        let queued = contexts.filter_map(|known| self.last_use(known, allocation, false));
+        let waiting = self.waiting_for(allocation, false).filter(|waiting| waiting.device == device);
+        queued.chain(waiting.map(|waiting| self.point(waiting.done, 1))).collect()
+    }
+
+    /// The last buffer of a context that uses an allocation, or writes it, and is not done.
+    fn last_use(
+        &self,
+        known: &super::PacketContext,
+        allocation: AllocationId,
+        writes_only: bool,
+    ) -> Option<FencePoint<FenceId>> {
+        let counts = |&(id, write): &(AllocationId, bool)| id == allocation && (write || !writes_only);
+        let using = known.uses.iter().filter(|uses| uses.allocations.iter().any(counts));
+        let last = using.map(|uses| uses.packet).max().filter(|packet| *packet > self.current_value(known.progress));
+        Some(self.point(known.progress, last?))
     }
 
     /// The submissions that wait for a turn of their devices and use an allocation, or write it.

@@ -32,14 +32,6 @@ pub(super) fn context_of_suspension(name: u64) -> u64 {
 }
 
 impl Adapter {
-    /// Whether a device has buffers with lists that are not done.
-    pub fn has_listed_packets(&self, device: u64) -> bool {
-        self.devices[device].packet_contexts.iter().any(|context| {
-            let context = &self.packet_contexts[*context];
-            !context.addresses && context.last_submitted > self.current_value(context.progress)
-        })
-    }
-
     /// Whether the hardware may execute for a context.
     pub fn runs_packets(&self, context: u64) -> bool {
         let node = &self.packets.nodes[usize::from(self.packet_contexts[context].node.0)];

@@ -1,7 +1,7 @@
 //! The rules of a driver's capability bits at adapter start: they agree with its version, with each other and with its
 //! facets (memory §1.13, §1.14). A lie fails the start.
 
-use ddi::{AdapterCaps, DdiVersion, DriverModel, GpuMmuFlags, PageTableUpdateMode, VidMmCaps};
+use ddi::{AdapterCaps, DdiVersion, DriverModel, GpuMmuFlags, PageTableUpdateMode, SegmentFlags, VidMmCaps};
 use vidmm::{Policy, SegmentDescription};
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
@@ -117,6 +117,25 @@ pub fn check(miniport: &Driver, caps: &AdapterCaps, system_bytes: u64) -> Result
         return Err(StartError::NotSupported("IoMmuSecureModeRequired: nothing here isolates this GPU"));
     }
     Ok(())
+}
+
+/// On a coherent platform (x86) every GPU is coherent with the CPU's caches, through page tables (`mmu`, if it has them) and through
+/// apertures: programs there maintain nothing.
+// spec: memory §6.7
+pub(super) fn check_coherency(segments: &[SegmentDescription], mmu: Option<GpuMmuFlags>) -> Result<(), StartError> {
+    let snoops = GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED;
+    if mmu.is_some_and(|flags| !flags.contains(snoops)) {
+        return Err(StartError::Rule(
+            "page tables on a coherent platform need CacheCoherentMemorySupported: every GPU there snoops the CPU's caches",
+        ));
+    }
+    let mut apertures = segments.iter().filter(|segment| segment.is_aperture());
+    match apertures.any(|segment| !segment.flags.contains(SegmentFlags::CACHE_COHERENT)) {
+        true => Err(StartError::Rule(
+            "an aperture on a coherent platform needs CacheCoherent: every GPU there snoops the CPU's caches",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Capability bits of page tables that came with later versions.

@@ -45,17 +45,24 @@ impl Description {
     }
 }
 
+/// What the driver's rules have to know of the computer.
+pub(super) struct PlatformOf<'a> {
+    pub system_bytes: u64,
+    pub iommu: Option<&'a Arc<dyn IoMmu>>,
+    /// GPUs can snoop the CPU's caches here.
+    pub coherent: bool,
+}
+
 pub(super) fn describe(
     miniport: &mut Driver,
     caps: AdapterCaps,
     features: &Features,
-    system_bytes: u64,
-    platform: Option<&Arc<dyn IoMmu>>,
+    platform: PlatformOf<'_>,
 ) -> Result<Description, StartError> {
-    caps::check(miniport, &caps, system_bytes)?;
+    caps::check(miniport, &caps, platform.system_bytes)?;
     // Asked once: a driver that answers otherwise later has not changed its model.
     let io_mmu = !miniport.facets().gpu_va && caps.memory.contains(VidMmCaps::IO_MMU_SUPPORTED);
-    let iommu = match (io_mmu, platform) {
+    let iommu = match (io_mmu, platform.iommu) {
         (true, None) => return Err(StartError::NotSupported("IoMmuSupported: this computer has no IOMMU to share")),
         (true, Some(platform)) => Some(Arc::clone(platform)),
         (false, _) => None,
@@ -83,6 +90,9 @@ pub(super) fn describe(
         return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
     }
     let Addresses { mmu, levels, roots } = describe_addresses(miniport, &caps)?;
+    if platform.coherent {
+        caps::check_coherency(&layout.segments, (!levels.is_empty()).then_some(mmu.flags))?;
+    }
     // spec: sync §0, sync §4.1
     if caps.native_gpu_fence && caps.ddi_version < DdiVersion::WDDM_3_2 {
         return Err(StartError::Rule("NativeGpuFence exists from WDDM 3.2 on"));

@@ -6,6 +6,8 @@ use wddm_types::SegmentId;
 use crate::start;
 use crate::stub::{Answers, PAGES};
 
+mod coherency;
+mod devices;
 mod flags;
 mod logs;
 mod models;
@@ -22,7 +24,7 @@ fn first_generation(ddi_version: DdiVersion) -> Answers {
         ..Default::default()
     };
     let aperture = SegmentDescriptor3 {
-        flags: SegmentFlags::APERTURE,
+        flags: SegmentFlags::APERTURE | SegmentFlags::CACHE_COHERENT,
         base_address: 1 << 44,
         size_bytes: 16 * MIB,
         commit_limit_bytes: 16 * MIB,
@@ -78,7 +80,6 @@ fn each_generation_is_asked_in_its_own_form_twice() {
 #[test]
 fn an_adapter_without_addresses_takes_packets_and_nothing_else() {
     // spec: memory §5.6, memory §1.6
-    // seed: R21
     let whole = first_generation(DdiVersion::WDDM_1_3);
     start(whole.clone(), vec![]).0.expect("it starts");
     expect_error(Answers { has_packets: false, ..whole.clone() }, "takes packets");
@@ -154,7 +155,7 @@ fn page_table_capabilities_belong_to_the_version_or_are_refused_by_name() {
     // spec: memory §4.2
     use GpuMmuFlags as F;
     let with = |mmu_flags, ddi_version| Answers {
-        mmu_flags,
+        mmu_flags: mmu_flags | F::CACHE_COHERENT_MEMORY_SUPPORTED,
         caps: AdapterCaps { ddi_version, ..Default::default() },
         ..Answers::packets_only()
     };

@@ -36,6 +36,9 @@ pub struct Answers {
     pub node_lies: bool,
     pub has_hardware_queues: bool,
     pub has_packets: bool,
+    pub has_swizzling: bool,
+    /// What it says of each device.
+    pub device_info: DeviceInfo,
     /// The header of the first scheduling log that it is given, because its hardware has written so much at once; `None`: it takes none.
     pub scheduling_log: Option<u64>,
 }
@@ -44,7 +47,7 @@ impl Default for Answers {
     fn default() -> Self {
         let memory = SegmentDescriptor4 { size_bytes: 64 << 20, commit_limit_bytes: 64 << 20, ..Default::default() };
         let aperture = SegmentDescriptor4 {
-            flags: SegmentFlags::APERTURE,
+            flags: SegmentFlags::APERTURE | SegmentFlags::CACHE_COHERENT,
             base_address: 1 << 44,
             size_bytes: 16 << 20,
             commit_limit_bytes: 16 << 20,
@@ -66,7 +69,7 @@ impl Default for Answers {
             segments: vec![memory, aperture],
             paging_buffer: PagingBufferInfo { segment: SegmentId(2), size_bytes: 65536, private_data_bytes: 0 },
             levels: 4,
-            mmu_flags: GpuMmuFlags::empty(),
+            mmu_flags: GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED,
             paging_node: 0,
             caps: AdapterCaps::default(),
             segments3: vec![],
@@ -77,6 +80,8 @@ impl Default for Answers {
             node_lies: false,
             has_hardware_queues: true,
             has_packets: false,
+            has_swizzling: false,
+            device_info: DeviceInfo::default(),
             scheduling_log: None,
         }
     }

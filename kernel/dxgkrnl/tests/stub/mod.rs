@@ -175,9 +175,13 @@ impl Miniport for Stub {
         Ok(KmdProcess(self.number()))
     }
     fn destroy_process(&mut self, _process: KmdProcess) {}
-    fn create_device(&mut self, _host: &mut dyn Host, create: CreateDevice) -> Result<KmdDevice, DriverStatus> {
+    fn create_device(
+        &mut self,
+        _host: &mut dyn Host,
+        create: CreateDevice,
+    ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
         self.seen.lock().unwrap().pasids.push(create.pasid);
-        Ok(KmdDevice(self.number()))
+        Ok((KmdDevice(self.number()), self.answers.device_info))
     }
     fn destroy_device(&mut self, _device: KmdDevice) {}
     fn create_allocation(&mut self, _create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
@@ -218,9 +222,31 @@ impl Miniport for Stub {
     fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
         self.answers.has_packets.then_some(self as &mut dyn PacketScheduling)
     }
+    fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
+        self.answers.has_swizzling.then_some(self as &mut dyn Swizzling)
+    }
     fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
         None
     }
+}
+
+impl Swizzling for Stub {
+    fn swizzling_ranges(&self) -> u32 {
+        4
+    }
+    fn acquire_swizzling_range(&mut self, _acquire: &mut AcquireSwizzlingRange) -> Result<(), SwizzlingError> {
+        Err(SwizzlingError::Unavailable)
+    }
+    fn release_swizzling_range(&mut self, _release: ReleaseSwizzlingRange) {}
+}
+
+/// Caches of a CPU in which nothing is ever cached.
+#[derive(Debug)]
+pub struct NoCache;
+
+impl dxgkrnl::CpuCache for NoCache {
+    fn invalidate(&self, _runs: &[PageRun], _offset_bytes: u64, _length_bytes: u64) {}
+    fn discard(&self, _runs: &[PageRun]) {}
 }
 
 impl GpuVirtualAddressing for Stub {

@@ -250,7 +250,8 @@ impl<F: Copy + Eq> VidMm<F> {
     fn count_lock(&mut self, id: AllocationId, how: LegacyLock, confined: bool) {
         if self.allocations[id].locks.count == 0 {
             let acquired = how.acquire.is_some();
-            self.allocations[id].locks = Locks { confined, acquired, ..Locks::default() };
+            let through_aperture = self.shows_primary(id);
+            self.allocations[id].locks = Locks { confined, acquired, through_aperture, ..Locks::default() };
             self.allocations[id].locks.runs = self.cpu_runs(id);
         }
         self.allocations[id].locks.count += 1;

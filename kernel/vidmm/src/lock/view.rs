@@ -1,7 +1,7 @@
 //! What the CPU sees of a locked allocation, and that it changes when content moves: runs of pages, rotations, windows that
 //! are left. It decides nothing. Called by `lock`, and by whatever moves content.
 
-use ddi::SegmentFlags;
+use ddi::{AllocationFlags, SegmentFlags, VidMmCaps};
 use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages};
 
 use crate::allocation::{Allocation, Placement};
@@ -69,12 +69,44 @@ impl<F: Copy + Eq> VidMm<F> {
         clear
     }
 
+    /// Whether the CPU sees a primary that is about to be locked where an aperture shows it, and the aperture does so now: not where the
+    /// driver wants an alternate address for it, or backs primaries by sections, which the CPU sees by themselves.
+    // spec: memory §1.5 bit 2, memory §1.7
+    pub(super) fn shows_primary(&self, id: AllocationId) -> bool {
+        let allocation = &self.allocations[id];
+        allocation.primary
+            && self.policy.cpu_reaches_local
+            && !self.caps.contains(VidMmCaps::SECTION_BACKED_PRIMARY)
+            && !allocation.info.flags.contains(AllocationFlags::USE_ALTERNATE_VA)
+            && allocation.last_work <= self.completed
+            && self.in_aperture(id).is_some()
+    }
+
+    /// Content that leaves the aperture, or enters it, while it is locked: the CPU sees its pages themselves from then on.
+    pub(crate) fn leave_aperture_view(&mut self, id: AllocationId, batch: &mut Batch<F>) {
+        let locks = &mut self.allocations[id].locks;
+        if std::mem::take(&mut locks.through_aperture) && locks.count > 0 {
+            batch.locked.insert(id);
+        }
+    }
+
+    /// What an aperture that the CPU reaches shows of an allocation.
+    fn in_aperture(&self, id: AllocationId) -> Option<CpuRun> {
+        let Placement::System(Some((segment, run))) = self.allocations[id].placement else { return None };
+        let first = self.segment(segment).primary_address(run.first)? / PAGE_BYTES;
+        Some(CpuRun { place: CpuPlace::Bar, run: PageRun { first, count: run.count } })
+    }
+
     /// Where the CPU sees an allocation that is locked, or is about to be.
     // spec: memory §1.7, memory §6.6
     pub(crate) fn cpu_runs(&self, id: AllocationId) -> Vec<CpuRun> {
         let allocation = &self.allocations[id];
         let Placement::Memory(segment, extents) = &allocation.placement else {
-            return merged(system_runs(allocation, 0, allocation.pages));
+            let shown = if allocation.locks.through_aperture { self.in_aperture(id) } else { None };
+            return match shown {
+                Some(run) => vec![run],
+                None => merged(system_runs(allocation, 0, allocation.pages)),
+            };
         };
         // spec: memory §2.2, always the system copy
         if self.keeps_copy(id) {

@@ -1,11 +1,14 @@
 //! What displays show: where an aperture shows it, from when until when.
 
-use ddi::{AllocationFlags as F, AllocationInfo, SegmentFlags};
-use wddm_types::SegmentId;
+use ddi::{AllocationFlags as F, AllocationInfo, CpuAccess, DriverModel, SegmentFlags, VidMmCaps};
+use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use super::world::*;
 use crate::allocation::{Origin, Placement};
-use crate::{AllocationId, DeviceId, DisplayError, EvictFlags, Operation, Work};
+use crate::{
+    AllocationId, DeviceId, DisplayError, EvictFlags, LegacyLock, MemoryLayout, Operation, SegmentDescription,
+    SpaceKind, VidMm, Work,
+};
 
 fn primary(mm: &mut Mm, device: DeviceId, pages: u64, segment: SegmentId, flags: F) -> AllocationId {
     let info = info(pages, &[segment]);
@@ -100,4 +103,53 @@ fn what_finds_no_room_in_the_aperture_is_not_pinned() {
     assert_eq!(shown(Some(mm.lost_memory())).1.len(), 1);
     assert!(mm.hide_undisplayed().is_none());
     mm.check_invariants(&[]).unwrap();
+}
+
+/// Where the CPU finds the aperture.
+const APERTURE_BAR: u64 = 7 << 45;
+
+/// Memory and an aperture of the first generation, which the CPU reaches or not.
+fn behind_an_aperture(flags: SegmentFlags, caps: VidMmCaps) -> (Mm, DeviceId) {
+    let bits = [5, 5, 6];
+    let mut segments = [vram_descriptor(32, SegmentFlags::CPU_VISIBLE), aperture_descriptor(64)];
+    segments[1].flags |= flags;
+    segments[1].cpu = CpuAccess::Translated(APERTURE_BAR);
+    let segments = segments.iter().map(SegmentDescription::from).collect();
+    let layout = MemoryLayout { caps, ..MemoryLayout::new(DriverModel::Wddm1, segments) };
+    let mut mm: Mm = VidMm::new(policy(), layout, mmu(&bits), &levels(&bits)).expect("the description keeps the rules");
+    let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
+    let device = mm.create_device(space);
+    (mm, device)
+}
+
+#[test]
+fn a_primary_is_locked_where_an_aperture_shows_it_unless_something_else_does() {
+    // spec: memory §1.5, memory §1.7
+    // seed: M57
+    let (visible, none) = (SegmentFlags::CPU_VISIBLE, VidMmCaps::empty());
+    for (name, flags, caps, primary_flags, through) in [
+        ("an aperture that the CPU reaches", visible, none, F::empty(), true),
+        ("one that it does not", SegmentFlags::empty(), none, F::empty(), false),
+        ("an alternate address", visible, none, F::USE_ALTERNATE_VA, false),
+        ("primaries backed by sections", visible, VidMmCaps::SECTION_BACKED_PRIMARY, F::empty(), false),
+    ] {
+        let (mut mm, device) = behind_an_aperture(flags, caps);
+        // Something before it, so that no offset is 0.
+        primary(&mut mm, device, 3, APERTURE, F::ACCESSED_PHYSICALLY);
+        let id = primary(&mut mm, device, 4, APERTURE, F::ACCESSED_PHYSICALLY | primary_flags);
+        let backing: Vec<CpuRun> = mm.backing(id).iter().copied().map(CpuRun::system).collect();
+        let early = mm.lock_legacy(id, LegacyLock::default()).expect("a lock");
+        assert_eq!(early.runs, backing, "{name}: the aperture does not show it yet");
+        mm.unlock(id).expect("locked");
+        mm.completed(early.wait_for.expect("it is being mapped"));
+        let run = PageRun { first: APERTURE_BAR / PAGE_BYTES + 3, count: Pages(4) };
+        let shown = vec![CpuRun { place: CpuPlace::Bar, run }];
+        let plan = mm.lock_legacy(id, LegacyLock::default()).expect("a lock");
+        assert_eq!(plan.runs, if through { shown } else { backing.clone() }, "{name}");
+        let work = mm.evict(device, &[id], EvictFlags::default(), &[]).expect("counted").expect("it leaves");
+        let rotated: Vec<_> = work.rotations.iter().map(|rotation| rotation.runs.clone()).collect();
+        assert_eq!(rotated, if through { vec![backing] } else { vec![] }, "{name}: its pages are seen themselves");
+        mm.check_invariants(&[]).expect("in order");
+        mm.unlock(id).expect("locked");
+    }
 }

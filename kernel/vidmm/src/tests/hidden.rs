@@ -52,7 +52,11 @@ fn world(told: &[Told; 2], windowed: bool) -> World {
         flags,
         base_address: base,
         size_bytes: (PAGES + reserve) * PAGE_BYTES,
-        cpu: if windowed { CpuAccess::HostAperture(window_range(id)) } else { CpuAccess::Translated(base) },
+        cpu: if windowed {
+            CpuAccess::HostAperture(window_range(id))
+        } else {
+            CpuAccess::Translated(if id == VRAM { VRAM_BAR } else { EXTRA_BAR })
+        },
         vpr_range_start_offset: told.protected.0 * PAGE_BYTES,
         vpr_range_size: told.protected.1 * PAGE_BYTES,
         ..Default::default()
@@ -102,7 +106,7 @@ impl World {
         for seen in runs.iter().filter(|seen| seen.place == CpuPlace::Bar) {
             let page = seen.run.first;
             // A window's pages say nothing of what they show.
-            let of = [(VRAM, VRAM_BASE), (EXTRA, EXTRA_BASE)];
+            let of = [(VRAM, VRAM_BAR), (EXTRA, EXTRA_BAR)];
             let near = |base: u64| page >= base / PAGE_BYTES && page < base / PAGE_BYTES + (1 << 20);
             if let Some((segment, base)) = of.into_iter().find(|(_, base)| near(*base)) {
                 self.see(segment, page - base / PAGE_BYTES, seen.run.count.0);

@@ -29,7 +29,7 @@ fn system(runs: &[PageRun]) -> Vec<CpuRun> {
 }
 
 fn bar(frame: u64, count: u64) -> Vec<CpuRun> {
-    let run = PageRun { first: VRAM_BASE / PAGE_BYTES + frame, count: Pages(count) };
+    let run = PageRun { first: VRAM_BAR / PAGE_BYTES + frame, count: Pages(count) };
     vec![CpuRun { place: CpuPlace::Bar, run }]
 }
 
@@ -94,8 +94,7 @@ fn what_a_list_holds_goes_to_system_memory_and_stays_within_the_gpus_reach() {
 #[test]
 fn a_lock_behind_the_bar_moves_nothing_and_never_fails() {
     // spec: memory §6.3, memory §1.7
-    // seed: M31
-    // seed: M32
+    // seed: M15, M27, M31, M32
     // seed: U12
     // seed: U14
     let (mut mm, device) = device_over(BAR);

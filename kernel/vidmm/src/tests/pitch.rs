@@ -18,7 +18,7 @@ fn world() -> (Mm, SpaceId, DeviceId) {
         flags: SegmentFlags::PITCH_ALIGNMENT | SegmentFlags::CPU_VISIBLE,
         base_address: EXTRA_BASE,
         size_bytes: 32 * PAGE_BYTES,
-        cpu: ddi::CpuAccess::Translated(EXTRA_BASE),
+        cpu: ddi::CpuAccess::Translated(EXTRA_BAR),
         ..Default::default()
     };
     let descriptors = [vram_descriptor(64, SegmentFlags::CPU_VISIBLE), aperture_descriptor(64), extra];

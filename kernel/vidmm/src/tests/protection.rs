@@ -127,12 +127,39 @@ fn every_kind_of_content_comes_from_the_same_segments_and_is_shared_out_fairly()
     // seed: M19
     // spec: memory §1.1, §5.5
     let (mut mm, processes) = with_processes::<4>(64);
-    // Vertices, textures, targets and shaders: to the kernel all are allocations.
-    let wants = processes.map(|(_, device)| [4, 8, 16, 2].map(|n| create(&mut mm, device, n, &[VRAM, APERTURE])));
-    for ((_, device), list) in processes.iter().zip(&wants) {
-        for &id in list {
-            mm.make_resident(*device, &[id]).expect("system memory takes the rest");
+    // Vertices, textures, targets (in one piece, as displays want them) and shaders.
+    let kinds = [(4, false), (8, false), (16, true), (2, false)];
+    let wants = processes.map(|(_, device)| {
+        kinds.map(|(pages, whole)| match whole {
+            true => run_of(&mut mm, device, pages),
+            false => create(&mut mm, device, pages, &[VRAM]),
+        })
+    });
+    // Each in turn wants all that it has, and together they have nearly twice what there is.
+    let mut lost = std::collections::BTreeMap::<AllocationId, u64>::new();
+    for _ in 0..12 {
+        for ((_, device), list) in processes.iter().zip(&wants) {
+            let work = mm.make_resident(*device, list).expect("each has room for its own");
+            for (id, pages) in losers(&work) {
+                *lost.entry(id).or_default() += pages;
+            }
+            let mut kinds = list.iter();
+            assert!(kinds.all(|id| mm.is_resident(*id)), "every kind lies in the segment in its process's turn");
+            mm.evict(*device, list, LAZY, &[]).expect("counted");
         }
+    }
+    let of = |id: &AllocationId| lost.get(id).copied().unwrap_or(0);
+    // Nobody gives way more than others, neither as a process nor in any kind of content: a turn more or less.
+    let all: u64 = kinds.iter().map(|(pages, _)| pages).sum();
+    let by_process = wants.map(|list| list.iter().map(of).sum::<u64>());
+    let spread = |values: &[u64]| values.iter().max().unwrap() - values.iter().min().unwrap();
+    assert!(by_process.iter().all(|pages| *pages > 0), "{by_process:?}");
+    assert!(spread(&by_process) <= all, "{by_process:?}");
+    for (nth, (pages, _)) in kinds.into_iter().enumerate() {
+        let by_process = wants.map(|list| of(&list[nth]));
+        assert!(spread(&by_process) <= pages, "kind {nth}: {by_process:?}");
+        let turns = by_process.iter().sum::<u64>() / pages;
+        assert!((12..=48).contains(&turns), "kind {nth} goes like any other, {turns} of 48 turns: {by_process:?}");
     }
     for (space, _) in processes {
         let info = mm.video_memory_info(space, SegmentGroup::Local);

@@ -55,13 +55,13 @@ fn forms(work: &Option<Work<u8>>) -> Vec<Form> {
 
 #[test]
 fn a_range_shows_a_surface_where_it_lies_and_is_kept() {
-    // spec: memory §6.5
-    // seed: M33, M34
+    // spec: memory §6.5, memory §1.7
+    // seed: M15, M32, M33, M34
     let (mut mm, device) = first_generation(2);
     let a = surface(&mut mm, device, 4, false);
     left_behind(&mut mm, device, a);
     let plan = mm.lock_legacy(a, through(3)).expect("there is a range");
-    let run = PageRun { first: VRAM_BASE / PAGE_BYTES, count: Pages(4) };
+    let run = PageRun { first: VRAM_BAR / PAGE_BYTES, count: Pages(4) };
     assert_eq!(
         plan.runs,
         [CpuRun { place: CpuPlace::Bar, run }],
@@ -70,7 +70,7 @@ fn a_range_shows_a_surface_where_it_lies_and_is_kept() {
     assert_eq!(plan.work, None);
     let wish = plan.range.expect("to be acquired");
     assert_eq!((wish.release, wish.acquire.private_driver_data, wish.segment), (None, 3, VRAM));
-    assert_eq!((wish.range_bytes, wish.cpu_translated_address), (4 * PAGE_BYTES, VRAM_BASE));
+    assert_eq!((wish.range_bytes, wish.cpu_translated_address), (4 * PAGE_BYTES, VRAM_BAR));
     assert_eq!(mm.lock_legacy(a, through(3)).expect("nested").range, None, "it is acquired");
     let level = mm.lock_legacy(a, through(4)).expect("nested").range.expect("another level, another range");
     assert_ne!(level.acquire.range, wish.acquire.range);

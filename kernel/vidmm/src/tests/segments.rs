@@ -200,7 +200,7 @@ fn invalid_ranges_are_nobodys_for_ever() {
 #[test]
 fn addresses_are_origin_plus_offset() {
     // spec: memory §0, memory §1.7
-    // seed: M14, M15, M22, M27
+    // seed: M14, M22
     let mut layout = new_layout();
     layout.segments[0].flags |= F::CPU_VISIBLE;
     layout.segments[0].cpu = CpuAccess::Translated(0xE000_0000);
@@ -312,7 +312,7 @@ fn without_an_aperture_system_memory_stands_behind_the_segments() {
 #[test]
 fn an_integrated_adapter_has_an_aperture_only() {
     // spec: memory §1.6, memory §4.3
-    // seed: M07, M24, M25
+    // seed: M07, M24
     let aperture = SegmentId(1);
     let mut levels = levels(&BITS);
     for level in &mut levels {

@@ -22,6 +22,9 @@ pub const EXTRA: SegmentId = SegmentId(3);
 pub const VRAM_BASE: u64 = 1 << 32;
 pub const EXTRA_BASE: u64 = 2 << 32;
 pub const APERTURE_BASE: u64 = 1 << 40;
+/// Where the CPU finds the memory segments: nowhere near where the GPU has them.
+pub const VRAM_BAR: u64 = 3 << 45;
+pub const EXTRA_BAR: u64 = 5 << 45;
 pub const RESERVE: u64 = 512;
 /// What memory holds before anybody wrote it.
 pub const GARBAGE: u64 = u64::MAX;
@@ -31,11 +34,11 @@ pub fn window_range(segment: SegmentId) -> CpuHostAperture {
     CpuHostAperture { physical_address: (8 + u64::from(segment.0)) << 41, size_in_pages: 24 }
 }
 
-fn cpu_access(flags: SegmentFlags, base: u64, segment: SegmentId) -> CpuAccess {
+fn cpu_access(flags: SegmentFlags, segment: SegmentId) -> CpuAccess {
     if flags.contains(SegmentFlags::SUPPORTS_CPU_HOST_APERTURE) {
         CpuAccess::HostAperture(window_range(segment))
     } else {
-        CpuAccess::Translated(base)
+        CpuAccess::Translated(if segment == VRAM { VRAM_BAR } else { EXTRA_BAR })
     }
 }
 
@@ -46,7 +49,7 @@ pub fn vram_descriptor(pages: u64, flags: SegmentFlags) -> SegmentDescriptor4 {
         base_address: VRAM_BASE,
         size_bytes,
         commit_limit_bytes: size_bytes,
-        cpu: cpu_access(flags, VRAM_BASE, VRAM),
+        cpu: cpu_access(flags, VRAM),
         ..Default::default()
     }
 }
@@ -111,7 +114,7 @@ pub fn adapter_with(policy: Policy, pages: u64, flags: SegmentFlags) -> Mm {
         base_address: EXTRA_BASE,
         size_bytes: 32 * PAGE_BYTES,
         commit_limit_bytes: 32 * PAGE_BYTES,
-        cpu: cpu_access(flags, EXTRA_BASE, EXTRA),
+        cpu: cpu_access(flags, EXTRA),
         ..Default::default()
     };
     let descriptors = [vram_descriptor(pages, flags), aperture_descriptor(64), extra];
@@ -129,7 +132,7 @@ pub fn adapter_of_levels_apart(pages: u64, flags: SegmentFlags) -> Mm {
     };
     let memory = |base_address, pages: u64, segment| {
         let size_bytes = (pages + 32) * PAGE_BYTES;
-        let cpu = cpu_access(flags, base_address, segment);
+        let cpu = cpu_access(flags, segment);
         SegmentDescriptor4 {
             flags,
             base_address,
@@ -151,7 +154,7 @@ pub fn adapter_of_dual_entries(pages: u64, table_pages: u64, flags: SegmentFlags
     let (bits, size_bytes) = ([5, 5, 6], 32 * PAGE_BYTES);
     let mut caps = mmu(&bits);
     (caps.leaf_table_64kb_bytes, caps.flags) = (4096, caps.flags | GpuMmuFlags::DUAL_PTE_SUPPORTED);
-    let cpu = cpu_access(flags, EXTRA_BASE, EXTRA);
+    let cpu = cpu_access(flags, EXTRA);
     let extra = SegmentDescriptor4 {
         flags,
         base_address: EXTRA_BASE,

@@ -25,7 +25,7 @@ fn device(kmd: &mut SoftGpuKmd, system: bool, pasid: u32) -> KmdDevice {
     let process = kmd
         .create_process(&mut FakeHost::default(), CreateProcess { process: OsProcess(1), system, pasids: &pasids })
         .unwrap();
-    kmd.create_device(&mut FakeHost::default(), CreateDevice { process, system, pasid: Some(Pasid(pasid)) }).unwrap()
+    kmd.create_device(&mut FakeHost::default(), CreateDevice { process, system, pasid: Some(Pasid(pasid)) }).unwrap().0
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One paging operation as a sequence of commands that can be resumed (memory §3.2, §3.4).
 
 use ddi::{CopyEntries, PageTableUpdateMode, PagingOp, PagingStatus, Pte, PteFlags};
-use softgpu_spec::bus::PAGE_BYTES;
+use softgpu_spec::bus::{PAGE_BYTES, aperture_entry};
 use softgpu_spec::{Command, page_table};
 use wddm_types::PhysicalAddress;
 
@@ -20,8 +20,8 @@ pub(super) enum Pieces<'a> {
     Tiled(TiledCopy<'a>),
     /// A copy from end to end.
     Copy { source: End<'a>, target: End<'a>, left: u64, done: u64 },
-    /// Aperture pages from `first` on, to the pages of an MDL.
-    Map { pages: Cursor<'a>, first: u64, left: u64, done: u64 },
+    /// Aperture pages from `first` on, to the pages of an MDL, which accesses snoop or not.
+    Map { pages: Cursor<'a>, first: u64, left: u64, done: u64, snoops: bool },
     /// Entries from leaf table to leaf table, each of so many entries.
     Entries { ranges: &'a [CopyEntries], entries: u32, done: u64 },
     /// The head of a context allocation.
@@ -69,14 +69,22 @@ impl<'a> Pieces<'a> {
                     pattern,
                 })))
             }
-            PagingOp::MapApertureSegment { segment, offset_in_pages, number_of_pages, mdl, mdl_offset, .. } => {
+            PagingOp::MapApertureSegment {
+                segment,
+                offset_in_pages,
+                number_of_pages,
+                mdl,
+                mdl_offset,
+                cache_coherent,
+                ..
+            } => {
                 let first = first_in_aperture(geometry, segment, offset_in_pages, number_of_pages)?;
                 let left =
                     number_of_pages.checked_sub(multipass).ok_or(Fatal("the kernel changed a MultipassOffset"))?;
                 // spec: memory §3.4: aperture page OffsetInPages + i ← MDL page MdlOffset + i
                 let mut pages = Cursor::new(mdl, mdl_offset)?;
                 pages.advance(multipass * PAGE_BYTES)?;
-                Ok(Pieces::Map { pages, first: first + multipass, left, done: multipass })
+                Ok(Pieces::Map { pages, first: first + multipass, left, done: multipass, snoops: cache_coherent })
             }
             PagingOp::UnmapApertureSegment { segment, offset_in_pages, number_of_pages, dummy_page, .. } => {
                 let first = first_in_aperture(geometry, segment, offset_in_pages, number_of_pages)?;
@@ -121,13 +129,21 @@ impl<'a> Pieces<'a> {
                 let root = geometry.table_address(root).ok_or(OUTSIDE)?;
                 Ok(Pieces::One(Some(Command::FlushTlb { root, first_va: start.0, last_va: end.0 })))
             }
-            PagingOp::MapApertureSegment2 { segment, offset_in_pages, number_of_pages, adl, adl_offset, .. } => {
+            PagingOp::MapApertureSegment2 {
+                segment,
+                offset_in_pages,
+                number_of_pages,
+                adl,
+                adl_offset,
+                cache_coherent,
+                ..
+            } => {
                 let first = first_in_aperture(geometry, segment, offset_in_pages, number_of_pages)?;
                 let left =
                     number_of_pages.checked_sub(multipass).ok_or(Fatal("the kernel changed a MultipassOffset"))?;
                 let mut pages = Cursor::device_pages(adl);
                 pages.advance_pages(adl_offset.checked_add(multipass).ok_or(OUTSIDE)?)?;
-                Ok(Pieces::Map { pages, first: first + multipass, left, done: multipass })
+                Ok(Pieces::Map { pages, first: first + multipass, left, done: multipass, snoops: cache_coherent })
             }
             PagingOp::ReadPhysical { segment, address } => touch(geometry, segment, address, false),
             PagingOp::WritePhysical { segment, address } => touch(geometry, segment, address, true),
@@ -216,9 +232,11 @@ impl<'a> Pieces<'a> {
                 *done += bytes;
                 Ok(Some(Command::CopyPhysical { source_bus, target_bus, bytes }))
             }
-            Pieces::Map { pages, first, left, done } => {
+            Pieces::Map { pages, first, left, done, snoops } => {
                 let (system_address, room) = pages.here()?;
                 let count = (*left).min(room / PAGE_BYTES);
+                // spec: memory §6.7
+                let system_address = system_address | if *snoops { aperture_entry::COHERENT } else { 0 };
                 let command = Command::MapAperture { first: *first, count, system_address, step: PAGE_BYTES };
                 pages.advance(count * PAGE_BYTES)?;
                 *first += count;

@@ -182,9 +182,22 @@ fn each_operation_becomes_its_command() {
         mdl_offset: 1,
         cache_coherent: true,
     };
-    let mapped =
-        |first, count, page: u64| Command::MapAperture { first, count, system_address: page * 4096, step: 4096 };
-    assert_eq!(commands(&mut kmd, map), [mapped(100, 1, 11), mapped(101, 1, 20), mapped(102, 1, 30)]);
+    // spec: memory §6.7, what is cacheable is snooped
+    // seed: U25
+    let mapped = |first, count, page: u64, bits| Command::MapAperture {
+        first,
+        count,
+        system_address: page * 4096 | bits,
+        step: 4096,
+    };
+    for (cacheable, bits) in [(true, aperture_entry::COHERENT), (false, 0)] {
+        let mut map = map.clone();
+        if let PagingOp::MapApertureSegment { cache_coherent, .. } = &mut map {
+            *cache_coherent = cacheable;
+        }
+        let pages = [(100, 11), (101, 20), (102, 30)].map(|(first, page)| mapped(first, 1, page, bits));
+        assert_eq!(commands(&mut kmd, map), pages);
+    }
     // spec: memory §10.4 test 15
     let unmap = PagingOp::UnmapApertureSegment {
         device: None,

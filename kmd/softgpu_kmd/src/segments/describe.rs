@@ -85,7 +85,7 @@ impl SoftGpuKmd {
             return Err(OTHER_GENERATION);
         }
         let describe = |range: Range| match geometry.aperture(range.id) {
-            Some(_) => aperture_segment(range),
+            Some(_) => aperture_segment(range, self.config.aperture_visible),
             None => self.memory(range),
         };
         Ok(geometry.segments().map(describe).collect())
@@ -111,7 +111,7 @@ impl SoftGpuKmd {
         flags.set(SegmentFlags::SUPPORTS_CPU_HOST_APERTURE, window > 0);
         flags.set(SegmentFlags::USE_64KB_PAGES, self.config.segment_page_bytes == 65536);
         let cpu = match window {
-            0 if self.config.cpu_visible => CpuAccess::Translated(range.base),
+            0 if self.config.cpu_visible => CpuAccess::Translated(cpu_address(range.base)),
             0 => CpuAccess::Translated(0),
             pages => {
                 // Each memory segment has a window of its own, never larger than itself, so that they do not overlap.
@@ -160,19 +160,29 @@ impl SoftGpuKmd {
     }
 }
 
+/// Where the CPU finds the byte of local memory that engines have at this bus address, while all of it is behind a resized BAR.
+// spec: memory §1.7
+pub(crate) const fn cpu_address(engine_address: u64) -> u64 {
+    bus::CPU_BAR_BASE + (engine_address - bus::LOCAL_BASE)
+}
+
 fn power_flags() -> SegmentFlags {
     SegmentFlags::PRESERVED_DURING_STANDBY
         | SegmentFlags::PRESERVED_DURING_HIBERNATE
         | SegmentFlags::PARTIALLY_PRESERVED_DURING_HIBERNATE
 }
 
-// spec: memory §1.6
-fn aperture_segment(range: Range) -> SegmentDescriptor4 {
+// spec: memory §1.6, memory §1.7
+fn aperture_segment(range: Range, visible: bool) -> SegmentDescriptor4 {
+    let mut flags = SegmentFlags::APERTURE
+        | SegmentFlags::CACHE_COHERENT
+        | SegmentFlags::APPLICATION_TARGET
+        | SegmentFlags::NON_LOCAL_BUDGET_GROUP;
+    flags.set(SegmentFlags::CPU_VISIBLE, visible);
+    let shown = bus::CPU_APERTURE_BASE + (range.base - bus::APERTURE_BASE);
     SegmentDescriptor4 {
-        flags: SegmentFlags::APERTURE
-            | SegmentFlags::CACHE_COHERENT
-            | SegmentFlags::APPLICATION_TARGET
-            | SegmentFlags::NON_LOCAL_BUDGET_GROUP,
+        flags,
+        cpu: CpuAccess::Translated(if visible { shown } else { 0 }),
         base_address: range.base,
         size_bytes: range.bytes,
         commit_limit_bytes: range.bytes,

@@ -131,6 +131,7 @@ impl Setup {
             tracer: Box::new(Listener(Arc::clone(recorders))),
             probe: probe(0),
             io_coherent: self.adapters.iter().all(|planned| planned.profile.io_coherent),
+            plays_caches: self.adapters.iter().any(|planned| planned.profile.plays_caches),
             others: others.iter().enumerate().map(|(at, planned)| other((at + 1, planned))).collect(),
             ..HostConfig::new(&first.profile, mode)
         };

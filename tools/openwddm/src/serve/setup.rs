@@ -59,7 +59,7 @@ fn setup(wanted: &Wanted) -> Result<AdapterSetup, RunError> {
         what: format!("{} behind a socket", profile.name),
         reason: reason.to_owned(),
     };
-    if !profile.io_coherent {
+    if !profile.io_coherent || profile.plays_caches {
         return Err(unsupported("its caches are shown by the program that its processes are in"));
     }
     if profile.uses_cpu_addresses() {

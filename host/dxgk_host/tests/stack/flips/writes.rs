@@ -1,8 +1,10 @@
 //! Who writes what is shown, or about to be, waits: packets in address spaces, packets with lists, hardware queues.
 
-use d3dkmt::Context;
+use d3dkmt::{Context, VirtualContext};
 use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
 use softgpu_umd::{DmaBuffers, ListedCommands, context_data};
+
+use wddm_types::{NtStatus, RawHandle};
 
 use super::*;
 
@@ -26,6 +28,56 @@ fn a_buffer_that_writes_what_is_shown_waits_for_the_flip_that_replaces_it() {
     assert_eq!((heard.shown(), starts.first()), (vec![blank_at(&host, 1)], Some(&blank_at(&host, 1))));
     assert_eq!(starts.len(), 1, "what is shown now is what the second writes");
     host.check_invariants().unwrap();
+}
+
+/// Real primaries in the 16 entries of a context with addresses: a written one holds its buffer while it is shown, any other entry
+/// holds nothing, brings nothing in and keeps nothing; a primary off the device's list costs the device.
+#[test]
+fn the_sixteen_entries_track_written_primaries_and_nothing_else() {
+    // spec: memory §5.6, memory §5.8, memory §10.1
+    // seed: R16, R17, R22
+    for profile in [profile(), *Profile::named("wddm2-packets").unwrap(), *Profile::named("mixed-engines").unwrap()] {
+        let (host, heard) = host_of(&profile, VIRTUAL);
+        let game = Game::new(&host, 2);
+        let device = game.gpu.device();
+        let context = VirtualContext::create(device, NodeId(0), vec![]).unwrap();
+        let [buffer, plain] = [(); 2].map(|()| {
+            let surface = game.gpu.create_lockable_surface(Kind::System, 4096, false).unwrap();
+            game.gpu.pin(&surface).unwrap();
+            surface
+        });
+        let mut commands = Commands::new();
+        commands.fill(plain.va(), 4096, 6);
+        buffer.lock().unwrap().write_words(0, commands.words());
+        let bytes = commands.words().len() as u32 * 8;
+        let submit = |written: Vec<RawHandle>| {
+            let queued = context.submit(buffer.va(), bytes, written);
+            while host.step() {}
+            queued
+        };
+        let [shown, hidden] = [0, 1].map(|nth: usize| game.primaries[nth].allocation().handle());
+        let (name, other) = (profile.name, plain.allocation().handle());
+        // Sixteen of whatever fit, and the display goes on: neither what is not shown nor what is no primary is in its way.
+        submit(vec![hidden; 16]).unwrap();
+        submit([vec![other; 15], vec![hidden]].concat()).unwrap();
+        assert_eq!(started(&heard), 2, "{name}: nothing that is shown is written");
+        let refused = submit(vec![hidden; 17]).unwrap_err();
+        assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "{name}: {refused}");
+        // The last of sixteen counts like the first.
+        submit([vec![other; 15], vec![shown]].concat()).unwrap();
+        submit(vec![]).unwrap();
+        assert_eq!(started(&heard), 2, "{name}: one writes what is shown, the other is behind it");
+        game.flip(1, 1).unwrap();
+        (0..2).for_each(|_| game.blank());
+        while host.step() {}
+        assert_eq!(started(&heard), 4, "{name}: it is not shown any more");
+        // An entry brings nothing in: a primary that only this list names is rejected.
+        let away = game.gpu.create_primary(SOURCE, WIDTH, HEIGHT).unwrap();
+        let rejected = submit([vec![other; 15], vec![away.allocation().handle()]].concat()).unwrap_err();
+        assert_eq!(rejected.status, NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, "{name}: {rejected}");
+        assert_eq!(device.state().unwrap(), d3dkmt::DeviceState::ErrorDmaFault, "{name}");
+        host.check_invariants().unwrap();
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use softgpu_umd::{LegacyResource, ListedCommands, MapError, MapKind, TwoForms};
 use wddm_types::{CpuPlace, NtStatus};
 
 use super::{BYTES, ENTIRE, PITCH, RANGE, config, old, rows, tiles, tiling};
+use crate::stubborn::{Shared, Step, Whims, wrapped};
 use crate::world::VIRTUAL;
 
 /// Counts locks that ignore the GPU's work without saying that they would not wait.
@@ -89,9 +90,19 @@ fn a_lock_waits_for_the_gpu_or_says_that_it_is_busy() {
 fn a_surface_in_two_forms_is_locked_in_rows() {
     // spec: memory §6.5, memory §2.1
     // seed: M42, M43, M44
-    let host = Host::start(config(Mode::Real)).expect("the host starts");
+    let created: Shared<usize> = Arc::default();
+    let heard = Arc::clone(&created);
+    let hear = move |step: Step| {
+        if let Step::Create(allocations, _) = step {
+            heard.lock().expect("a test").push(allocations.len());
+        }
+    };
+    let whims = Whims { hear: Box::new(hear), packets: true, ..Whims::default() };
+    let config = HostConfig { wrap_miniport: Some(wrapped(whims)), ..config(Mode::Real) };
+    let host = Host::start(config).expect("the host starts");
     let client = old(&host);
     let forms = TwoForms::create(client.gpu.device(), client.gpu.paging(), tiling(), BYTES).expect("both forms");
+    assert_eq!(*created.lock().expect("a test"), [2], "one call makes both");
     let refused = client.places(forms.swizzled(), ENTIRE).expect_err("tiles are not for the CPU");
     assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY, "{refused}");
     let lock = forms.lock(&client.context).expect("rows");

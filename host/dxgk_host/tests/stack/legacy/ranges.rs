@@ -19,7 +19,7 @@ const LAZY: EvictFlags = EvictFlags::EVICT_ONLY_IF_NECESSARY;
 #[test]
 fn a_range_shows_rows_of_what_lies_in_tiles() {
     // spec: memory §6.5, memory §1.7
-    // seed: M33, M34
+    // seed: M15, M32, M33, M34
     for (mode, memory_files) in [(VIRTUAL, false), (Mode::Real, false), (Mode::Real, true)] {
         let host = Host::start(HostConfig { memory_files, ..config(mode) }).expect("the host starts");
         let client = old(&host);

@@ -71,7 +71,7 @@ fn a_rendered_buffer_brings_private_data() {
     // spec: memory §7.1, memory §7.4
     let (host, rendered, submitted) = watched();
     let client = client(&host);
-    let context = Context::create(client.gpu.device(), COPY, Vec::new()).unwrap();
+    let context = Context::create(client.gpu.device(), COPY, context_data(DmaBuffers::Aperture).to_vec()).unwrap();
     let render = |bytes: usize| {
         let render = PacketCall::Render {
             context: context.handle(),

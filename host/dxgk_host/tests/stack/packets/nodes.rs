@@ -11,7 +11,7 @@ use crate::world::{Client, MIB, VIRTUAL, client, host};
 #[test]
 fn a_buffer_at_an_address_names_only_the_primaries_that_it_writes() {
     // spec: memory §5.6, memory §10.1
-    // seed: R16, R17, R22, R23
+    // seed: R16, R23
     for mode in [VIRTUAL, Mode::Real] {
         let host = host(mode, 4 * MIB);
         let client = client(&host);

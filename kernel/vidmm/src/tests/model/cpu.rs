@@ -54,8 +54,8 @@ impl Model {
         let pages = runs.iter().flat_map(|run| (run.run.first..run.run.end()).map(|page| (run.place, page)));
         let place = |(place, page)| match place {
             CpuPlace::System | CpuPlace::CachedSystem => (SegmentId::SYSTEM, page),
-            CpuPlace::Bar if page >= EXTRA_BASE / PAGE_BYTES => (EXTRA, page - EXTRA_BASE / PAGE_BYTES),
-            CpuPlace::Bar => (VRAM, page - VRAM_BASE / PAGE_BYTES),
+            CpuPlace::Bar if page >= EXTRA_BAR / PAGE_BYTES => (EXTRA, page - EXTRA_BAR / PAGE_BYTES),
+            CpuPlace::Bar => (VRAM, page - VRAM_BAR / PAGE_BYTES),
             CpuPlace::HostAperture => self.windows[&page],
         };
         pages.map(place).collect()

@@ -1,0 +1,34 @@
+//! Coherency and swizzling at adapter start: what a generation or a platform has no place for.
+
+use super::*;
+use crate::start_without_coherency;
+
+#[test]
+fn every_gpu_of_a_coherent_platform_snoops() {
+    // spec: memory §6.7
+    // seed: U32
+    let mut apart = Answers::default();
+    apart.segments[1].flags.remove(SegmentFlags::CACHE_COHERENT);
+    let tables = Answers { mmu_flags: GpuMmuFlags::empty(), ..Answers::default() };
+    let mut old = first_generation(DdiVersion::WDDM_1_3);
+    old.segments3[1].flags.remove(SegmentFlags::CACHE_COHERENT);
+    let rows = [
+        ("an aperture on a coherent platform needs CacheCoherent", apart),
+        ("page tables on a coherent platform need CacheCoherentMemorySupported", tables),
+        ("an aperture on a coherent platform needs CacheCoherent", old),
+    ];
+    for (rule, answers) in rows {
+        expect_error(answers.clone(), rule);
+        start_without_coherency(answers).expect("where nobody snoops, nobody has to");
+    }
+}
+
+#[test]
+fn swizzling_ranges_have_gone_with_the_first_generation() {
+    // spec: memory §6.5
+    // seed: U11, U33
+    expect_error(Answers { has_swizzling: true, ..Answers::default() }, "swizzling ranges are WDDM 1");
+    expect_error(Answers { has_swizzling: true, ..Answers::packets_only() }, "swizzling ranges are WDDM 1");
+    let old = Answers { has_swizzling: true, ..first_generation(DdiVersion::WDDM_1_3) };
+    start(old, vec![]).0.expect("there they are");
+}
