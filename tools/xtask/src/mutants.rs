@@ -11,7 +11,7 @@
 //! - [`target`]: which crates, their goals, and the packages whose tests can see a break there
 //! - [`ledger`]: what was found, file by file, and what is excused
 //! - [`copy`]: the house that is broken
-//! - [`page`]: `docs/verification/mutants.md`
+//! - [`page`]: the page `docs/verification/mutants.md`
 
 mod copy;
 mod ledger;
