@@ -24,7 +24,7 @@ fn a_device_has_its_dma_buffers_in_apertures_or_in_contiguous_memory() {
         (DeviceInfo { dma_buffer_segment_set: set(3), ..sound }, "names a segment that there is not"),
         (DeviceInfo { dma_buffer_bytes: 4, ..sound }, "sizes of DMA buffers"),
         (DeviceInfo { dma_buffer_bytes: 4097, ..sound }, "sizes of DMA buffers"),
-        (DeviceInfo { dma_buffer_bytes: u32::MAX & !7, ..sound }, "sizes of DMA buffers"),
+        (DeviceInfo { dma_buffer_bytes: !7, ..sound }, "sizes of DMA buffers"),
         (DeviceInfo { dma_buffer_private_data_bytes: u32::MAX, ..sound }, "sizes of DMA buffers"),
         (DeviceInfo { allocation_list_entries: 0, ..sound }, "sizes of DMA buffers"),
         (DeviceInfo { patch_location_list_entries: u32::MAX, ..sound }, "sizes of DMA buffers"),
