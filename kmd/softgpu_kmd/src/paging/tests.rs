@@ -187,11 +187,11 @@ fn each_operation_becomes_its_command() {
     let mapped = |first, count, page: u64, bits| Command::MapAperture {
         first,
         count,
-        system_address: page * 4096 | bits,
+        system_address: (page * 4096) | bits,
         step: 4096,
     };
     for (cacheable, bits) in [(true, aperture_entry::COHERENT), (false, 0)] {
-        let mut map = map.clone();
+        let mut map = map;
         if let PagingOp::MapApertureSegment { cache_coherent, .. } = &mut map {
             *cache_coherent = cacheable;
         }
