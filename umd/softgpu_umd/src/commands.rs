@@ -1,6 +1,6 @@
 //! A command buffer under construction.
 
-use softgpu_spec::Command;
+use softgpu_spec::{Command, LogSlot};
 use wddm_types::{GpuVa, RawHandle};
 
 use crate::gpu::UmdError;
@@ -17,7 +17,7 @@ pub struct Commands {
 }
 
 /// What a log slot adds to a command.
-const LOG_WORDS: usize = 4;
+const LOG_WORDS: usize = LogSlot::WORDS;
 
 /// A wait for a native fence, or a signal of one.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,7 @@ mod ahead;
 mod allocations;
 mod away;
 mod bad_rings;
+mod barriers;
 mod blame;
 mod changing;
 mod coherency;
