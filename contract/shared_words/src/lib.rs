@@ -22,7 +22,6 @@ pub mod log;
 mod memory;
 pub mod peer;
 mod program_pages;
-mod read_only_view;
 pub mod scheduling_log;
 mod word;
 
@@ -34,5 +33,4 @@ pub use memory::{
     ClientAccess, ClientPage, DetachedPages, LentFile, LentPages, Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord,
 };
 pub use program_pages::{ProgramError, ProgramPages};
-pub use read_only_view::ReadOnlyView;
 pub use word::{Barrier, HardwareBarrier, Word};

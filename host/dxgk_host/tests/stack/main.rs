@@ -64,6 +64,7 @@ mod preemption;
 mod priorities;
 mod queue_signals;
 mod quotas;
+mod read_only;
 mod relocation;
 mod renaming;
 mod resets;
