@@ -148,8 +148,8 @@ fn a_destroyed_fence_in_a_list_is_a_bug_check() {
 /// fences were looked at for interrupts.
 fn signalled_with_one_interrupt(flags: InterruptFlags) -> ([bool; 2], usize) {
     let say = move |interrupt: Interrupt<'_>, notify: &mut dyn Notify| match interrupt {
-        Interrupt::MonitoredFenceSignaled { node } | Interrupt::NativeFenceSignaled { node, .. } => {
-            notify.interrupt(Interrupt::NativeFenceSignaled { node, fences: None, queues: &[], flags });
+        Interrupt::MonitoredFenceSignaled { node, engine } | Interrupt::NativeFenceSignaled { node, engine, .. } => {
+            notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences: None, queues: &[], flags });
         }
         other => notify.interrupt(other),
     };

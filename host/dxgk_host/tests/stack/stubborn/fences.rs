@@ -43,10 +43,10 @@ pub struct Renamed<'a> {
 impl Notify for Renamed<'_> {
     fn interrupt(&mut self, interrupt: Interrupt<'_>) {
         match interrupt {
-            Interrupt::NativeFenceSignaled { node, fences, queues, flags } => {
+            Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags } => {
                 let named = (self.name)(fences.map(<[_]>::to_vec));
                 let fences = named.as_deref();
-                self.notify.interrupt(Interrupt::NativeFenceSignaled { node, fences, queues, flags });
+                self.notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags });
             }
             other => self.notify.interrupt(other),
         }
