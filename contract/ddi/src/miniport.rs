@@ -330,7 +330,6 @@ pub trait GpuVirtualAddressing {
 ///     driver.interrupt_routine(notify);
 /// }
 /// ```
-// seed: N32
 pub trait NativeFences {
     /// `QueryAdapterInfo(NATIVE_FENCE_CAPS)`.
     fn caps(&self) -> NativeFenceCaps;

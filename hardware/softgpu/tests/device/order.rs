@@ -21,6 +21,8 @@ const ENTRY: u64 = LOG + log::entry_offset(0);
 /// The ring of queue 1, which runs on the other engine.
 const OTHER_RING: u64 = 0x8000;
 
+/// A store: whose, to which bus address, of what.
+type Stored = (Unit, Option<u64>, u64);
 type Met = Box<dyn FnMut(&SoftGpu) + Send>;
 type Overtakes = Box<dyn FnMut(&SoftGpu, Unit, Option<u64>, u64) -> bool + Send>;
 
@@ -143,7 +145,7 @@ fn waits() -> [Command<'static>; 2] {
 #[test]
 fn a_store_is_its_units_own_until_a_barrier() {
     let (mut rig, bench) = buffered();
-    let seen: Arc<Mutex<Vec<(Unit, Option<u64>, u64)>>> = Arc::default();
+    let seen: Arc<Mutex<Vec<Stored>>> = Arc::default();
     let notes = Arc::clone(&seen);
     *bench.overtakes.lock().unwrap() = Some(Box::new(move |_, unit, bus, value| {
         if bus.is_some() {
