@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use kmt_calls::{Call, Refusal, Reply};
 use kmt_link::Link;
-use shared_words::{Lineage, ReadOnlyView, ReadOnlyWord};
+use shared_words::{Lineage, ReadOnlyMemory, ReadOnlyWord};
 use wddm_types::{NtStatus, RawHandle, WordAddress};
 
 use crate::buffer::ContextBuffers;
@@ -54,7 +54,7 @@ pub struct Process {
     /// Which process it is: its children are others.
     lineage: Lineage,
     /// The words that the program may look at, once it has been given one.
-    words: OnceLock<ReadOnlyView>,
+    words: OnceLock<ReadOnlyMemory>,
     /// The same where its kernel is in another process: words that must stay where they are.
     received: Mutex<BTreeMap<u64, ReadOnlyWord>>,
     /// What the program writes for contexts that are patched.
@@ -113,11 +113,11 @@ impl Process {
             return Ok(place);
         };
         if self.words.get().is_none() {
-            let view = ReadOnlyView::new(memory).map_err(|error| unsuccessful(error.to_string()))?;
+            let view = ReadOnlyMemory::of(memory).map_err(|error| unsuccessful(error.to_string()))?;
             // Two first words may be shown twice; one view is dropped before anybody has an address of it.
             let _ = self.words.set(view);
         }
-        Ok(self.words.get().expect("set above").word(address.0).as_ptr().cast())
+        Ok(self.words.get().expect("set above").address(address.0).as_ptr().cast())
     }
 
     /// The same of what was just made. If the program cannot be shown the word, `undo` takes it back: a refused call gives no handle.

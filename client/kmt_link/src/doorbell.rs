@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use shared_words::across::FrequentAcross;
-use shared_words::{AddressRange, FrequentBarrier, HardwareBarrier, Memory, doorbell};
+use shared_words::{AddressRange, Barrier, FrequentBarrier, HardwareBarrier, Memory, doorbell};
 use wddm_types::WordAddress;
 
 use crate::{Link, WritableWord};
@@ -134,7 +134,7 @@ impl DoorbellPage {
         let asleep = match &self.form {
             Form::Range(range) => {
                 let [value, asleep] = [doorbell::VALUE_OFFSET, doorbell::ASLEEP_OFFSET].map(|at| range.word(at));
-                doorbell::ring::<FrequentBarrier>(value, asleep, write_pointer)
+                doorbell::ring(FrequentBarrier::full, value, asleep, write_pointer)
             }
             Form::Gate { held, opened } => {
                 let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,15 +146,15 @@ impl DoorbellPage {
                     place => {
                         let word = |at: u64| self.window.word(place + at);
                         let [value, asleep] = [doorbell::VALUE_OFFSET, doorbell::ASLEEP_OFFSET].map(word);
-                        doorbell::ring::<FrequentBarrier>(value, asleep, write_pointer)
+                        doorbell::ring(FrequentBarrier::full, value, asleep, write_pointer)
                     }
                 }
             }
             Form::Received { rare_pays } => {
                 let [value, asleep] = [doorbell::VALUE_OFFSET, doorbell::ASLEEP_OFFSET].map(|at| self.window.word(at));
                 match rare_pays {
-                    true => doorbell::ring::<FrequentAcross>(value, asleep, write_pointer),
-                    false => doorbell::ring::<HardwareBarrier>(value, asleep, write_pointer),
+                    true => doorbell::ring(FrequentAcross::full, value, asleep, write_pointer),
+                    false => doorbell::ring(HardwareBarrier::full, value, asleep, write_pointer),
                 }
             }
         };

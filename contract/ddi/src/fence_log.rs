@@ -18,9 +18,10 @@ pub struct SetNativeFenceLogBuffer<'a> {
     pub queue: KmdQueue,
     /// `NumberOfEntries`.
     pub entries: u32,
-    /// `LogBufferCpuVa`, lent for the call: the header's words, which the kernel has initialised. Which of the two logs it is,
-    /// Header.Type says, and nothing else.
-    pub header: &'a [&'a AtomicU64; LOG_HEADER_WORDS],
+    /// `LogBufferCpuVa`, lent for the call: the words of the whole log, the driver's to read and to write. The first
+    /// [`LOG_HEADER_WORDS`] are the header, which the kernel has initialised; which of the two logs it is, Header.Type says, and
+    /// nothing else.
+    pub log: &'a [AtomicU64],
     /// Where the queue's process has the log: read/write.
     pub va: GpuVa,
     /// Where the paging process has it.

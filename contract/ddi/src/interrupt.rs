@@ -24,6 +24,8 @@ pub enum Interrupt<'a> {
     NativeFenceSignaled {
         /// Node.
         node: NodeId,
+        /// Engine.
+        engine: EngineId,
         /// The *kernel's* handles; `None` (or empty): any may have been signalled.
         fences: Option<&'a [OsGlobalFence]>,
         /// Queues whose logs tell; none: those of the engine. Read only of a driver with OptimizedNativeFenceSignaledInterrupt, of
@@ -36,6 +38,8 @@ pub enum Interrupt<'a> {
     MonitoredFenceSignaled {
         /// Node.
         node: NodeId,
+        /// Engine.
+        engine: EngineId,
     },
     /// 17, `DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED`: no engine executes for the context any more (sync §4.1).
     SuspendContextCompleted {

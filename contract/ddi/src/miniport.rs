@@ -311,6 +311,30 @@ pub trait GpuVirtualAddressing {
 }
 
 /// Native fences (sync §2.6). Called only while feature NATIVE_FENCE is enabled.
+///
+/// An update of MonitoredValues and the interrupt routine never run at the same time (`DxgkDdiUpdateMonitoredValues` is synchronised with
+/// the interrupt, sync §3.9): each has the driver for itself. One behind the other is all that there is:
+/// ```
+/// fn both(driver: &mut dyn ddi::Miniport, notify: &mut dyn ddi::Notify) {
+///     let fences = driver.native_fences().expect("it has some");
+///     fences.update_monitored_values(&[]).expect("nothing to update");
+///     driver.interrupt_routine(notify);
+/// }
+/// ```
+/// and while one of them has the driver, the other is not to be had:
+/// ```compile_fail,E0499
+/// fn both(driver: &mut dyn ddi::Miniport, notify: &mut dyn ddi::Notify) {
+///     let fences = driver.native_fences().expect("it has some");
+///     driver.interrupt_routine(notify);
+///     fences.update_monitored_values(&[]).expect("nothing to update");
+/// }
+/// ```
+/// nor by a driver that several parties share:
+/// ```compile_fail,E0596
+/// fn routine(driver: &dyn ddi::Miniport, notify: &mut dyn ddi::Notify) {
+///     driver.interrupt_routine(notify);
+/// }
+/// ```
 pub trait NativeFences {
     /// `QueryAdapterInfo(NATIVE_FENCE_CAPS)`.
     fn caps(&self) -> NativeFenceCaps;

@@ -3,7 +3,7 @@
 //! The producer stores the ring's new write pointer and then asks whether the consumer sleeps; the consumer, before it
 //! sleeps, says so and then looks at the write pointer once more. The shape is the fence's (sync §3.17).
 
-use crate::word::{Barrier, Word};
+use crate::word::Word;
 
 /// Bytes of one doorbell in the doorbell page: a cache line for the value, and one for the sleeping flag. Whoever rings looks at the
 /// flag while the value is still on its way to the engine that polls it: on one line it would wait for that.
@@ -16,18 +16,18 @@ pub const ASLEEP_OFFSET: u64 = 64;
 /// Rings. Returns whether the consumer sleeps and must be woken.
 // spec: sync §3.17
 #[must_use = "a sleeping engine does not see the doorbell"]
-pub fn ring<B: Barrier>(value: &impl Word, asleep: &impl Word, write_pointer: u64) -> bool {
+pub fn ring(full: impl FnOnce(), value: &impl Word, asleep: &impl Word, write_pointer: u64) -> bool {
     value.store(write_pointer);
-    B::full();
+    full();
     asleep.load() != 0
 }
 
 /// The consumer is about to sleep having consumed up to `seen`. Returns whether it may. The write pointer only rises: one that is behind
 /// says nothing, whoever wrote it.
 #[must_use = "a consumer that sleeps on a full ring is lost"]
-pub fn may_sleep<B: Barrier>(value: &impl Word, asleep: &impl Word, seen: u64) -> bool {
+pub fn may_sleep(full: impl FnOnce(), value: &impl Word, asleep: &impl Word, seen: u64) -> bool {
     asleep.store(1);
-    B::full();
+    full();
     if value.load() <= seen {
         return true;
     }

@@ -2,7 +2,8 @@
 //!
 //! `CurrentValue` is owned by whoever signals; `MonitoredValue` by the kernel. A signaller stores the value and then
 //! asks whether somebody is waiting for it; the kernel stores what it waits for and then asks whether it has come.
-//! With a full barrier between store and load on both sides at least one of them sees the other:
+//! With a full barrier between store and load on both sides at least one of them sees the other (each function is given the full barrier of
+//! whoever calls it, [`crate::Barrier`]):
 //!
 //! | signaller | kernel's side |
 //! |---|---|
@@ -19,7 +20,7 @@
 //! So any CurrentValue that is read afterwards and is not the one found here was written by somebody who asks the new one
 //! (sync §3.9: the guarantee of UpdateMonitoredValues).
 
-use crate::word::{Barrier, Word};
+use crate::word::Word;
 
 /// MonitoredValue while nobody waits (sync §1.3): no value exceeds it.
 pub const MONITORED_NONE: u64 = u64::MAX;
@@ -28,10 +29,10 @@ pub const MONITORED_NONE: u64 = u64::MAX;
 /// header, between the value and the barrier (sync §3.14).
 // spec: sync §3.7, sync §3.9
 #[must_use = "an interrupt that is not raised is a lost wake-up"]
-pub fn signal<B: Barrier>(current: &impl Word, monitored: &impl Word, value: u64, log: impl FnOnce()) -> bool {
+pub fn signal(full: impl FnOnce(), current: &impl Word, monitored: &impl Word, value: u64, log: impl FnOnce()) -> bool {
     current.store(value);
     log();
-    B::full();
+    full();
     value > monitored.load()
 }
 
@@ -47,9 +48,9 @@ pub fn still_exceeds(monitored: &impl Word, value: u64) -> bool {
 /// which case the CPU must be interrupted (sync §3.9).
 // spec: sync §3.9
 #[must_use = "an interrupt that is not raised is a lost wake-up"]
-pub fn publish_monitored<B: Barrier>(current: &impl Word, monitored: &impl Word, value: u64) -> bool {
+pub fn publish_monitored(full: impl FnOnce(), current: &impl Word, monitored: &impl Word, value: u64) -> bool {
     monitored.store(value);
-    B::full();
+    full();
     current.load() > value
 }
 
@@ -57,9 +58,9 @@ pub fn publish_monitored<B: Barrier>(current: &impl Word, monitored: &impl Word,
 /// Returns whether the waiter may sleep (sync §3.8: register, barrier, re-read, then sleep).
 // spec: sync §3.8
 #[must_use = "a waiter that sleeps although its value has come is lost"]
-pub fn may_park<B: Barrier>(current: &impl Word, parked: &impl Word, parked_count: u64, wanted: u64) -> bool {
+pub fn may_park(full: impl FnOnce(), current: &impl Word, parked: &impl Word, parked_count: u64, wanted: u64) -> bool {
     parked.store(parked_count);
-    B::full();
+    full();
     current.load() < wanted
 }
 
@@ -69,7 +70,7 @@ mod litmus;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::word::HardwareBarrier;
+    use crate::word::{Barrier, HardwareBarrier};
     use std::sync::atomic::AtomicU64;
 
     #[test]
@@ -77,20 +78,20 @@ mod tests {
         // spec: sync §1.3
         // seed: N16, N17
         let (current, monitored) = (AtomicU64::new(41), AtomicU64::new(41));
-        assert!(!signal::<HardwareBarrier>(&current, &monitored, 41, || ()), "41 is not above 41");
+        assert!(!signal(HardwareBarrier::full, &current, &monitored, 41, || ()), "41 is not above 41");
         assert!(!still_exceeds(&monitored, 41) && still_exceeds(&monitored, 42));
-        assert!(signal::<HardwareBarrier>(&current, &monitored, 42, || ()), "42 > 41");
-        assert!(!publish_monitored::<HardwareBarrier>(&current, &monitored, 42), "waiter 43 is the earliest now");
-        assert!(signal::<HardwareBarrier>(&current, &monitored, 43, || ()), "43 > 42");
-        assert!(!publish_monitored::<HardwareBarrier>(&current, &monitored, MONITORED_NONE));
-        assert!(!signal::<HardwareBarrier>(&current, &monitored, 44, || ()), "nobody waits");
+        assert!(signal(HardwareBarrier::full, &current, &monitored, 42, || ()), "42 > 41");
+        assert!(!publish_monitored(HardwareBarrier::full, &current, &monitored, 42), "waiter 43 is the earliest now");
+        assert!(signal(HardwareBarrier::full, &current, &monitored, 43, || ()), "43 > 42");
+        assert!(!publish_monitored(HardwareBarrier::full, &current, &monitored, MONITORED_NONE));
+        assert!(!signal(HardwareBarrier::full, &current, &monitored, 44, || ()), "nobody waits");
     }
 
     #[test]
     fn a_value_that_came_before_the_waiter_interrupts_at_the_update() {
         // spec: sync §3.9
         let (current, monitored) = (AtomicU64::new(0), AtomicU64::new(MONITORED_NONE));
-        assert!(!signal::<HardwareBarrier>(&current, &monitored, 5, || ()));
-        assert!(publish_monitored::<HardwareBarrier>(&current, &monitored, 4));
+        assert!(!signal(HardwareBarrier::full, &current, &monitored, 5, || ()));
+        assert!(publish_monitored(HardwareBarrier::full, &current, &monitored, 4));
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! The law of this room: every shared word names its owner, each field is fetched once per decision, and where one side
 //! stores A and loads B while the other stores B and loads A, both put a full barrier between (sync §3.9), or one the frequent and
-//! the other the rare half of one ([`FrequentBarrier`], [`RareBarrier`]). The protocols are generic over [`Word`] and [`Barrier`], so that the same lines run on mapped memory and under a model
-//! checker.
+//! the other the rare half of one ([`FrequentBarrier`], [`RareBarrier`]). The protocols are generic over [`Word`] and are given the
+//! barrier of whoever runs them, so that the same lines run on mapped memory, in a device's units and under a model checker.
 //!
 //! It is no transport, it parks no thread and wakes nobody: it says *whether* somebody must be woken.
 
@@ -24,7 +24,6 @@ pub mod peer;
 mod program_file;
 mod program_map;
 mod program_pages;
-mod read_only_view;
 pub mod scheduling_log;
 mod word;
 
@@ -39,5 +38,4 @@ pub use memory::{
 pub use program_file::ProgramFile;
 pub use program_map::ProgramError;
 pub use program_pages::ProgramPages;
-pub use read_only_view::ReadOnlyView;
 pub use word::{Barrier, HardwareBarrier, Word};

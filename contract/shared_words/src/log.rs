@@ -50,6 +50,15 @@ pub const fn position(total: u64, entries: u64) -> u64 {
     (total / entries) << 32 | (total % entries)
 }
 
+/// The header word behind the next entry, by what the header says: the word as it is and its count of entries. Behind the last entry the
+/// index is 0 again and the wraps are one more, in one word. A header that says what no header can goes on from there all the same: who
+/// reads the log judges it.
+// spec: sync §2.7, sync §3.14
+pub const fn advanced(position: u64, entries: u64) -> u64 {
+    let (wraps, index) = (position >> 32, (position & 0xffff_ffff) + 1);
+    if index < entries { wraps << 32 | index } else { wraps.wrapping_add(1) << 32 }
+}
+
 /// The count of entries ever written, from the header word.
 pub const fn total(position: u64, entries: u64) -> u64 {
     (position >> 32) * entries + (position & 0xffff_ffff)
@@ -96,5 +105,10 @@ mod tests {
             assert_eq!(total(position(written, LOG_ENTRIES), LOG_ENTRIES), written);
         }
         assert_eq!(position(84, LOG_ENTRIES), 1 << 32, "passing the last entry returns to index 0 with one wrap");
+        for written in [0, 1, 82, 83, 84, 167, 168] {
+            assert_eq!(advanced(position(written, LOG_ENTRIES), LOG_ENTRIES), position(written + 1, LOG_ENTRIES));
+        }
+        // Headers that no kernel has written.
+        assert_eq!([advanced(7, 0), advanced(u64::MAX, 84), advanced(0xffff_ffff, u64::MAX)], [1 << 32, 0, 1 << 32]);
     }
 }

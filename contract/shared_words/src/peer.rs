@@ -12,10 +12,8 @@
 //! Nothing is ever lost: what found no room makes the reader look at everything, and a ring follows whatever was written. No process
 //! reaches an inbox, so a fence's number needs not be secret.
 
-use std::sync::atomic::AtomicU64;
-
 use crate::Memory;
-use crate::word::{Barrier, Word};
+use crate::word::Word;
 
 /// Bytes of a lane.
 pub const LANE_BYTES: u64 = 256;
@@ -38,50 +36,50 @@ pub trait Lane {
     /// What it is made of.
     type Word: Word;
     /// Records written in all; the writer's.
-    fn written(&self) -> &Self::Word;
+    fn written(&self) -> Self::Word;
     /// Records read in all; the reader's.
-    fn read(&self) -> &Self::Word;
+    fn read(&self) -> Self::Word;
     /// How often there was no room; the writer's.
-    fn overflow(&self) -> &Self::Word;
+    fn overflow(&self) -> Self::Word;
     /// Fence and value of the record at an index; the writer's.
-    fn record(&self, index: u64) -> [&Self::Word; 2];
+    fn record(&self, index: u64) -> [Self::Word; 2];
     /// How many records there are.
     fn records(&self) -> u64;
 }
 
-/// A lane of an inbox in memory.
+/// A lane of an inbox in memory, whose words `word` reaches by their offset there.
 #[derive(Clone, Copy)]
-pub struct MemoryLane<'a> {
-    memory: &'a Memory,
+pub struct MemoryLane<F> {
+    word: F,
     offset: u64,
 }
 
-impl<'a> MemoryLane<'a> {
+impl<W: Word, F: Fn(u64) -> W> MemoryLane<F> {
     /// The lane of a writer in the inbox at `inbox`; `None` where there is none.
-    pub fn new(memory: &'a Memory, inbox: u64, writer: u64) -> Option<MemoryLane<'a>> {
+    pub fn new(memory: &Memory, inbox: u64, writer: u64, word: F) -> Option<MemoryLane<F>> {
         let sound = writer < LANES && inbox.is_multiple_of(INBOX_BYTES) && memory.contains(inbox, INBOX_BYTES);
-        sound.then(|| MemoryLane { memory, offset: inbox + writer * LANE_BYTES })
+        sound.then(|| MemoryLane { word, offset: inbox + writer * LANE_BYTES })
     }
 }
 
-impl Lane for MemoryLane<'_> {
-    type Word = AtomicU64;
+impl<W: Word, F: Fn(u64) -> W> Lane for MemoryLane<F> {
+    type Word = W;
 
-    fn written(&self) -> &AtomicU64 {
-        self.memory.word(self.offset + WRITTEN_OFFSET)
+    fn written(&self) -> W {
+        (self.word)(self.offset + WRITTEN_OFFSET)
     }
 
-    fn read(&self) -> &AtomicU64 {
-        self.memory.word(self.offset + READ_OFFSET)
+    fn read(&self) -> W {
+        (self.word)(self.offset + READ_OFFSET)
     }
 
-    fn overflow(&self) -> &AtomicU64 {
-        self.memory.word(self.offset + OVERFLOW_OFFSET)
+    fn overflow(&self) -> W {
+        (self.word)(self.offset + OVERFLOW_OFFSET)
     }
 
-    fn record(&self, index: u64) -> [&AtomicU64; 2] {
+    fn record(&self, index: u64) -> [W; 2] {
         let at = self.offset + RECORDS_OFFSET + index % RECORDS * 16;
-        [self.memory.word(at), self.memory.word(at + 8)]
+        [(self.word)(at), (self.word)(at + 8)]
     }
 
     fn records(&self) -> u64 {
@@ -105,7 +103,7 @@ pub enum Posted {
 
 /// The writer's side, one writer at a time, behind the store of CurrentValue. The caller rings when it returns.
 // spec: sync §3.18
-pub fn post<B: Barrier>(lane: &impl Lane, fence: u64, value: u64) {
+pub fn post(full: impl FnOnce(), lane: &impl Lane, fence: u64, value: u64) {
     let written = lane.written().load();
     if written.wrapping_sub(lane.read().load()) < lane.records() {
         let [to_fence, to_value] = lane.record(written % lane.records());
@@ -115,20 +113,20 @@ pub fn post<B: Barrier>(lane: &impl Lane, fence: u64, value: u64) {
     } else {
         lane.overflow().store(lane.overflow().load().wrapping_add(1));
     }
-    B::full();
+    full();
 }
 
 /// The reader's side, one reader at a time, after a ring. `overflows`: how many it has seen.
 // spec: sync §3.18
-pub fn drain<B: Barrier>(lane: &impl Lane, overflows: &mut u64, mut posted: impl FnMut(Posted)) {
-    B::full();
+pub fn drain(full: impl FnOnce(), lane: &impl Lane, overflows: &mut u64, mut posted: impl FnMut(Posted)) {
+    full();
     // A lane holds so many at most: a writer that is wrong about what it wrote does not keep the reader.
     for _ in 0..lane.records() {
         let read = lane.read().load();
         if read == lane.written().load() {
             break;
         }
-        let [fence, value] = lane.record(read % lane.records()).map(Word::load);
+        let [fence, value] = lane.record(read % lane.records()).map(|word| word.load());
         lane.read().store(read.wrapping_add(1));
         posted(Posted::Fence { fence, value });
     }
@@ -141,11 +139,11 @@ pub fn drain<B: Barrier>(lane: &impl Lane, overflows: &mut u64, mut posted: impl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::word::HardwareBarrier;
+    use crate::word::{Barrier, HardwareBarrier};
 
-    fn drained(lane: &MemoryLane<'_>, overflows: &mut u64) -> Vec<Posted> {
+    fn drained(lane: &impl Lane, overflows: &mut u64) -> Vec<Posted> {
         let mut all = Vec::new();
-        drain::<HardwareBarrier>(lane, overflows, |posted| all.push(posted));
+        drain(HardwareBarrier::full, lane, overflows, |posted| all.push(posted));
         all
     }
 
@@ -153,33 +151,33 @@ mod tests {
     fn what_is_posted_is_drained_in_order_and_what_has_no_room_is_any() {
         // spec: sync §3.18
         let memory = Memory::reserve(2 * INBOX_BYTES).expect("addresses");
-        let lane = MemoryLane::new(&memory, INBOX_BYTES, 3).expect("a lane");
+        let lane = MemoryLane::new(&memory, INBOX_BYTES, 3, |at| memory.word(at)).expect("a lane");
         let mut overflows = 0;
         for round in 0..5 {
             for value in 0..RECORDS {
-                post::<HardwareBarrier>(&lane, round, value);
+                post(HardwareBarrier::full, &lane, round, value);
             }
             let expected: Vec<Posted> = (0..RECORDS).map(|value| Posted::Fence { fence: round, value }).collect();
             assert_eq!(drained(&lane, &mut overflows), expected);
             assert_eq!(drained(&lane, &mut overflows), []);
         }
         for value in 0..RECORDS + 2 {
-            post::<HardwareBarrier>(&lane, 9, value);
+            post(HardwareBarrier::full, &lane, 9, value);
         }
         let all = drained(&lane, &mut overflows);
         assert_eq!((all.len() as u64, all.last()), (RECORDS + 1, Some(&Posted::Any)));
         assert_eq!(drained(&lane, &mut overflows), [], "once");
         // The neighbour's lane has none of it.
-        let neighbour = MemoryLane::new(&memory, INBOX_BYTES, 4).expect("a lane");
+        let neighbour = MemoryLane::new(&memory, INBOX_BYTES, 4, |at| memory.word(at)).expect("a lane");
         assert_eq!(drained(&neighbour, &mut 0), []);
     }
 
     #[test]
     fn there_are_lanes_in_whole_pages_of_memory_only() {
         let memory = Memory::reserve(INBOX_BYTES).expect("addresses");
-        assert!(MemoryLane::new(&memory, 0, LANES - 1).is_some());
+        assert!(MemoryLane::new(&memory, 0, LANES - 1, |at| memory.word(at)).is_some());
         for (inbox, writer) in [(0, LANES), (8, 0), (INBOX_BYTES, 0), (u64::MAX - 4095, 0)] {
-            assert!(MemoryLane::new(&memory, inbox, writer).is_none(), "{inbox:#x} {writer}");
+            assert!(MemoryLane::new(&memory, inbox, writer, |at| memory.word(at)).is_none(), "{inbox:#x} {writer}");
         }
     }
 }

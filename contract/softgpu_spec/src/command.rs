@@ -19,7 +19,7 @@ use crate::tile::Tiling;
 pub enum Command<'a> {
     /// Nothing.
     Nop,
-    /// Goes on when the 64-bit word at `va` is `value` or greater. With a log slot the unblocking is logged.
+    /// Goes on when the 64-bit word at `va` is `value` or greater. With a log slot the unblocking is logged, and a full barrier put.
     Wait {
         /// Address of a CurrentValue.
         va: u64,
@@ -46,6 +46,15 @@ pub enum Command<'a> {
         /// Address, a multiple of 8.
         va: u64,
         /// The value.
+        value: u64,
+    },
+    /// Writes an entry of a log for which there is no wait and no signal, with the time, and puts a full barrier.
+    Log {
+        /// Where.
+        slot: LogSlot,
+        /// What the entry says has been done.
+        operation: u32,
+        /// And the value that belongs to it.
         value: u64,
     },
     /// Executes `words` 64-bit words at `va`, then goes on behind this command. Nested buffers do not nest.
@@ -257,17 +266,22 @@ pub enum Command<'a> {
     },
 }
 
-/// Where a signal or wait logs itself: the driver chooses the entry, the engine writes payload and time, then the header.
+/// Where a signal or wait logs itself: the driver chooses the entry, the engine writes payload and time, and then advances the header
+/// ([`shared_words::log`]): by one entry, behind the last of those that the header says there are to the first and one wrap more. Whoever
+/// writes the commands gives out entries in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSlot {
     /// Address of the entry (48 bytes).
     pub entry_va: u64,
-    /// Address of the header's position word.
-    pub position_va: u64,
-    /// What the position word becomes.
-    pub position: u64,
+    /// Address of the log's header.
+    pub header_va: u64,
     /// Payload: the fence's handle in the queue's process.
     pub handle: u32,
+}
+
+impl LogSlot {
+    /// Words of it in a command.
+    pub const WORDS: usize = 3;
 }
 
 /// Why words are no command.

@@ -126,6 +126,29 @@ pub trait Clocked: Send + Sync {
 pub trait Probe: Send + Sync {
     /// At device time `at_ns` this happened.
     fn observe(&self, at_ns: u64, what: Observation);
+
+    /// Whether the analyser is a test bench that gives each unit of the device a store buffer: a word that others wait for is stored there
+    /// first, and is in memory when the unit puts its next barrier, or long after. Asked once. Without it the order of stores is the
+    /// computer's, which in virtual time, on one thread, shows no barrier that is missing.
+    fn buffers_stores(&self) -> bool {
+        false
+    }
+
+    /// A unit has stored a value into its buffer, for a bus address (`None`: a word of the device's own). Whether it overtakes what lies
+    /// there already, and is in memory at once.
+    fn stored(&self, unit: Unit, bus: Option<u64>, value: u64) -> bool {
+        let _ = (unit, bus, value);
+        false
+    }
+}
+
+/// A part of a device that stores words for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// An engine, by its number.
+    Engine(u32),
+    /// The context management processor, which does what registers ask, too.
+    Cmp,
 }
 
 /// One thing seen at the device.
@@ -159,6 +182,16 @@ pub enum Observation {
         value: u64,
         /// Whether it interrupted.
         interrupt: bool,
+    },
+    /// An engine's look at MonitoredValue, behind its barrier, said that somebody waits for the value: it asks the context management
+    /// processor whether to interrupt.
+    Asked {
+        /// Queue number.
+        queue: u32,
+        /// Bus address of CurrentValue.
+        bus: u64,
+        /// The value.
+        value: u64,
     },
     /// A wait command did not find its value.
     WaitBegin {

@@ -21,7 +21,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use shared_words::{Barrier, HardwareBarrier, Word, fence};
+use device_port::Unit;
+use shared_words::{Word, fence};
 use softgpu_spec::register::{cmp, cmp_result, queue_state, record};
 
 use crate::bus::Site;
@@ -29,18 +30,19 @@ use crate::device::SoftGpu;
 use crate::interrupt::Record;
 use crate::lock;
 use crate::mmu::{Access, Flush, Target, translate};
+use crate::order::Place;
 
 #[derive(Default)]
 pub(crate) struct Cmp {
     /// How many queues are parked. Stored under the table's lock, loaded by every signal.
-    parked: AtomicU64,
+    pub(crate) parked: AtomicU64,
     table: Mutex<Vec<Parked>>,
     /// What the registers hold.
     pub(crate) root: AtomicU64,
     pub(crate) arguments: [AtomicU64; 3],
     pub(crate) result: AtomicU64,
     /// How many words are sealed. Stored under the list's lock, loaded by every signal.
-    sealed: AtomicU64,
+    pub(crate) sealed: AtomicU64,
     seals: Mutex<Vec<Site>>,
     /// Interrupts raised by PUBLISH_MONITORED.
     pub(crate) publish_raised: AtomicU64,
@@ -56,38 +58,39 @@ struct Parked {
 impl SoftGpu {
     /// Parks a queue until the word reaches `wanted`. False if it has: the queue goes on.
     // spec: sync §3.8
-    pub(crate) fn park(&self, queue: u32, target: Target<'_>, wanted: u64) -> bool {
+    pub(crate) fn park(&self, unit: Unit, queue: u32, target: Target<'_>, wanted: u64) -> bool {
         let state = &self.queues[queue as usize].state;
         let mut table = lock(&self.cmp.table);
         table.push(Parked { site: target.site, wanted, queue });
         state.store(queue_state::PARKED, Ordering::Release);
-        if fence::may_park::<HardwareBarrier>(&target.word, &self.cmp.parked, table.len() as u64, wanted) {
+        let (current, parked) = (self.ordered(unit, target), self.ordered_at(unit, Place::Parked));
+        if fence::may_park(|| self.barrier(unit), &current, &parked, table.len() as u64, wanted) {
             return true;
         }
         table.pop();
-        Word::store(&self.cmp.parked, table.len() as u64);
+        Word::store(&parked, table.len() as u64);
         state.store(queue_state::READY, Ordering::Release);
         false
     }
 
     /// After a store to `site` and a full barrier: unparks whom the value satisfies.
     #[inline(always)]
-    pub(crate) fn unpark_after_store(&self, site: Site) {
-        if Word::load(&self.cmp.parked) != 0 {
-            self.unpark(Some(site));
+    pub(crate) fn unpark_after_store(&self, unit: Unit, site: Site) {
+        if Word::load(&self.ordered_at(unit, Place::Parked)) != 0 {
+            self.unpark(unit, Some(site));
         }
     }
 
     /// Any word may have been written: unparks whom its value satisfies.
     pub(crate) fn unpark_any(&self) {
-        self.unpark(None);
+        self.unpark(Unit::Cmp, None);
     }
 
     /// Takes a queue out of the table, for whatever reason it is in.
     pub(crate) fn forget_parked(&self, queue: u32) {
         let mut table = lock(&self.cmp.table);
         table.retain(|parked| parked.queue != queue);
-        Word::store(&self.cmp.parked, table.len() as u64);
+        Word::store(&self.ordered_at(Unit::Cmp, Place::Parked), table.len() as u64);
     }
 
     /// Carries out a command of the CMP.
@@ -96,10 +99,12 @@ impl SoftGpu {
         let done = match command {
             cmp::PUBLISH_MONITORED => self.publish_monitored(argument(0), argument(1), argument(2)),
             cmp::RESCAN if argument(0) == 0 => {
-                self.unpark(None);
+                self.unpark(Unit::Cmp, None);
                 Some(())
             }
-            cmp::RESCAN => self.cmp_word(argument(0), Access::Read).map(|target| self.unpark(Some(target.site))),
+            cmp::RESCAN => {
+                self.cmp_word(argument(0), Access::Read).map(|target| self.unpark(Unit::Cmp, Some(target.site)))
+            }
             cmp::FLUSH_TLB => {
                 self.flush(Flush { root: argument(0), first: argument(1), last: argument(2) });
                 Some(())
@@ -123,8 +128,8 @@ impl SoftGpu {
 
     /// Whether signals of this word change nothing any more.
     #[inline(always)]
-    pub(crate) fn is_sealed(&self, site: Site) -> bool {
-        Word::load(&self.cmp.sealed) != 0 && lock(&self.cmp.seals).contains(&site)
+    pub(crate) fn is_sealed(&self, unit: Unit, site: Site) -> bool {
+        Word::load(&self.ordered_at(unit, Place::Sealed)) != 0 && lock(&self.cmp.seals).contains(&site)
     }
 
     /// The word has its largest value for good. A signal that is under way stores its value, then, behind its barrier, asks
@@ -136,25 +141,25 @@ impl SoftGpu {
             if !seals.contains(&target.site) {
                 seals.push(target.site);
             }
-            Word::store(&self.cmp.sealed, seals.len() as u64);
+            Word::store(&self.ordered_at(Unit::Cmp, Place::Sealed), seals.len() as u64);
         }
-        HardwareBarrier::full();
-        Word::store(target.word, u64::MAX);
-        HardwareBarrier::full();
-        self.unpark(Some(target.site));
+        self.barrier(Unit::Cmp);
+        Word::store(&self.ordered(Unit::Cmp, target), u64::MAX);
+        self.barrier(Unit::Cmp);
+        self.unpark(Unit::Cmp, Some(target.site));
     }
 
     fn unseal(&self, gone: impl Fn(Site) -> bool) {
         let mut seals = lock(&self.cmp.seals);
         seals.retain(|site| !gone(*site));
-        Word::store(&self.cmp.sealed, seals.len() as u64);
+        Word::store(&self.ordered_at(Unit::Cmp, Place::Sealed), seals.len() as u64);
     }
 
     /// An engine whose look at MonitoredValue, behind its barrier, found it exceeded asks whether to interrupt.
     // spec: sync §3.9
     #[inline]
     pub(crate) fn cmp_decides(&self, monitored: Target<'_>, value: u64) -> bool {
-        fence::still_exceeds(&monitored.word, value)
+        fence::still_exceeds(&self.ordered(Unit::Cmp, monitored), value)
     }
 
     /// Stores the monitored value and asks whether the current one has passed it.
@@ -162,9 +167,10 @@ impl SoftGpu {
     fn publish_monitored(&self, current_va: u64, monitored_va: u64, value: u64) -> Option<()> {
         let current = self.cmp_word(current_va, Access::Read)?;
         let monitored = self.cmp_word(monitored_va, Access::Write)?;
-        if fence::publish_monitored::<HardwareBarrier>(&current.word, &monitored.word, value) {
+        let (current, monitored) = (self.ordered(Unit::Cmp, current), self.ordered(Unit::Cmp, monitored));
+        if fence::publish_monitored(|| self.barrier(Unit::Cmp), &current, &monitored, value) {
             self.cmp.publish_raised.fetch_add(1, Ordering::Relaxed);
-            let passed = Word::load(current.word);
+            let passed = Word::load(&current);
             self.interrupts.raise(Record { kind: record::MONITORED, fields: [current_va, passed, 0] });
         }
         Some(())
@@ -184,17 +190,18 @@ impl SoftGpu {
     }
 
     /// Unparks the queues whose value has come, those at `site` or all, in the order in which they were parked.
-    fn unpark(&self, site: Option<Site>) {
+    fn unpark(&self, unit: Unit, site: Option<Site>) {
         let mut table = lock(&self.cmp.table);
         table.retain(|parked| {
             let meant = site.is_none_or(|site| site == parked.site);
-            if !meant || Word::load(self.bus.read_word(parked.site)) < parked.wanted {
+            let word = Target { site: parked.site, word: self.bus.read_word(parked.site) };
+            if !meant || Word::load(&self.ordered(unit, word)) < parked.wanted {
                 return true;
             }
             self.queues[parked.queue as usize].state.store(queue_state::READY, Ordering::Release);
             self.wake(parked.queue);
             false
         });
-        Word::store(&self.cmp.parked, table.len() as u64);
+        Word::store(&self.ordered_at(unit, Place::Parked), table.len() as u64);
     }
 }

@@ -18,6 +18,7 @@ use crate::display::Displays;
 use crate::engine::{EngineFace, Flight};
 use crate::interrupt::Interrupts;
 use crate::mmu::Flush;
+use crate::order::Order;
 use crate::peers::Peers;
 use crate::queue::QueueFace;
 use crate::registers::Selected;
@@ -41,6 +42,7 @@ pub struct SoftGpu {
     pub(crate) selected: Mutex<Selected>,
     pub(crate) bands: Mutex<Bands>,
     pub(crate) log_registers: LogRegisters,
+    pub(crate) order: Order,
     pub(crate) probe: Option<Arc<dyn Probe>>,
 }
 
@@ -89,6 +91,7 @@ impl SoftGpu {
             selected: Mutex::default(),
             bands: Mutex::default(),
             log_registers: LogRegisters::default(),
+            order: Order::new(probe.as_ref()),
             probe,
         }))
     }

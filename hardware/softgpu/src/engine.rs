@@ -19,6 +19,7 @@ mod preemption;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use device_port::Unit;
 use engine_time::Policy;
 use shared_words::Memory;
 use softgpu_spec::register::{queue_state, record};
@@ -36,6 +37,12 @@ use crate::scheduling_log::SchedulingLog;
 use crate::sharing::Sharing;
 
 pub(crate) use face::EngineFace;
+
+/// An engine as one who stores for others.
+pub(crate) const fn unit(engine: usize) -> Unit {
+    // CAST: engines are counted in ones.
+    Unit::Engine(engine as u32)
+}
 
 /// The command under way.
 pub(crate) struct Flight {
@@ -230,8 +237,16 @@ impl EngineState {
         let words = &self.scratch[..flight.words];
         let alone = self.active.is_only(at);
         let face = &gpu.engines[engine];
-        let mut execution =
-            Execution { gpu, face, mmu: &mut self.mmu, queue, flight, alone, waiting: &mut self.waiting };
+        let mut execution = Execution {
+            gpu,
+            face,
+            unit: unit(engine),
+            mmu: &mut self.mmu,
+            queue,
+            flight,
+            alone,
+            waiting: &mut self.waiting,
+        };
         let outcome = execution.execute(words);
         match outcome {
             Ok(Outcome::Done) => {

@@ -6,6 +6,7 @@ mod fences;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use device_port::Unit;
 use shared_words::{Memory, Word};
 use softgpu_spec::bus::aperture_entry;
 use softgpu_spec::register::{fault, record};
@@ -37,6 +38,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Execution<'a> {
     pub(crate) gpu: &'a SoftGpu,
     pub(crate) face: &'a EngineFace,
+    /// The engine, as one who stores for others.
+    pub(crate) unit: Unit,
     pub(crate) mmu: &'a mut Mmu,
     pub(crate) queue: &'a mut QueueRun,
     pub(crate) flight: &'a mut Flight,
@@ -70,6 +73,7 @@ impl<'a> Execution<'a> {
             Command::Nop => Ok(Outcome::Done),
             Command::Wait { .. } | Command::Signal { .. } => unreachable!("the same words were no wait and no signal"),
             Command::SignalAlways { va, value } => self.signal_always(va, value),
+            Command::Log { slot, operation, value } => self.log(slot, operation, value),
             Command::Branch { va, words } => self.branch(va, words, false),
             Command::BranchPhysical { bus, words } => self.branch(bus, words, true),
             Command::Complete { value } => {

@@ -22,7 +22,7 @@
 //!   token.
 //!
 //! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` who executes what next; `execute`,
-//! `bulk` what commands do; `mmu`, `bus`, `window` where memory is; `cmp`, `interrupt`, `peers` who is told; `threads`, `ticking`, `clock`,
+//! `bulk` what commands do; `mmu`, `bus`, `window` where memory is; `order` its barriers; `cmp`, `interrupt`, `peers` who is told; `threads`, `ticking`, `clock`,
 //! `timing` the two kinds of time; `display` what shows memory; `config`, `counters`.
 
 mod active;
@@ -39,6 +39,7 @@ mod engine;
 mod execute;
 mod interrupt;
 mod mmu;
+mod order;
 mod peers;
 mod queue;
 mod ranges;

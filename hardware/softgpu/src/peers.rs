@@ -14,19 +14,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Weak};
 
-use device_port::PeerBell;
-use shared_words::peer::{self, LANES, MemoryLane, Posted};
-use shared_words::{HardwareBarrier, Word};
+use device_port::{PeerBell, Unit};
+use shared_words::Word;
+use shared_words::peer::{self, LANES, Lane, MemoryLane, Posted};
 use softgpu_spec::bus::{Place, place};
 use softgpu_spec::register::{self, ABSENT};
 
 use crate::bus::Site;
 use crate::device::SoftGpu;
 use crate::lock;
+use crate::order::Place as Ordered;
 
 pub(crate) struct Peers {
     /// How many words are shared. Stored under the list's lock, loaded by every signal.
-    count: AtomicU64,
+    pub(crate) count: AtomicU64,
     words: Mutex<Vec<SharedWord>>,
     own: AtomicU64,
     inbox: AtomicU64,
@@ -97,30 +98,30 @@ impl SoftGpu {
         if peers != 0 {
             words.push(SharedWord { site, fence, peers });
         }
-        Word::store(&self.peers.count, words.len() as u64);
+        Word::store(&self.ordered_at(Unit::Cmp, Ordered::Shared), words.len() as u64);
     }
 
     /// After a store to `site` and a full barrier: tells the peers of the word.
     // spec: sync §3.18
     #[inline]
-    pub(crate) fn tell_peers(&self, site: Site, value: u64) {
-        if Word::load(&self.peers.count) != 0 {
+    pub(crate) fn tell_peers(&self, unit: Unit, site: Site, value: u64) {
+        if Word::load(&self.ordered_at(unit, Ordered::Shared)) != 0 {
             let shared = lock(&self.peers.words).iter().find(|word| word.site == site).copied();
             if let Some(shared) = shared {
-                self.post_to_peers(shared, value);
+                self.post_to_peers(unit, shared, value);
             }
         }
     }
 
-    fn post_to_peers(&self, shared: SharedWord, value: u64) {
+    fn post_to_peers(&self, unit: Unit, shared: SharedWord, value: u64) {
         let own = self.peers.own.load(Ordering::Relaxed);
         // CAST: lanes are counted in ones.
         for peer in (0..LANES as u32).filter(|peer| shared.peers >> peer & 1 != 0) {
             {
                 let inboxes = lock(&self.peers.inboxes);
-                let lane = inboxes.get(&peer).and_then(|inbox| self.lane(*inbox, own));
+                let lane = inboxes.get(&peer).and_then(|inbox| self.lane(unit, *inbox, own));
                 let Some(lane) = lane else { continue };
-                peer::post::<HardwareBarrier>(&lane, shared.fence, value);
+                peer::post(|| self.barrier(unit), &lane, shared.fence, value);
             }
             let bell = lock(&self.peers.bells).get(&peer).and_then(Weak::upgrade);
             if let Some(bell) = bell {
@@ -131,10 +132,12 @@ impl SoftGpu {
         }
     }
 
-    /// A lane of an inbox somewhere in system memory.
-    fn lane(&self, inbox: u64, writer: u64) -> Option<MemoryLane<'_>> {
+    /// A lane of an inbox somewhere in system memory, as a unit sees it.
+    fn lane(&self, unit: Unit, inbox: u64, writer: u64) -> Option<impl Lane + '_> {
         match place(inbox) {
-            Place::System(offset) => MemoryLane::new(&self.bus.system, offset, writer),
+            Place::System(offset) => MemoryLane::new(&self.bus.system, offset, writer, move |at| {
+                self.ordered_at(unit, Ordered::Memory(Site::System(at)))
+            }),
             _ => None,
         }
     }
@@ -147,17 +150,24 @@ impl PeerBell for SoftGpu {
             // What comes of it comes of it now, not when this device last did something.
             self.clock.set(at_ns);
         }
-        let Some(lane) = self.lane(self.peers.inbox.load(Ordering::Relaxed), u64::from(source)) else { return };
+        let Some(lane) = self.lane(Unit::Cmp, self.peers.inbox.load(Ordering::Relaxed), u64::from(source)) else {
+            return;
+        };
         let mut seen = lock(&self.peers.seen);
-        peer::drain::<HardwareBarrier>(&lane, &mut seen[source as usize], |posted| match posted {
-            Posted::Any => self.unpark_any(),
-            Posted::Fence { fence, .. } => {
-                let here = lock(&self.peers.words).iter().find(|word| word.fence == fence).map(|word| word.site);
-                // Who does not share it any more has nobody who waits for it.
-                if let Some(site) = here {
-                    self.unpark_after_store(site);
+        peer::drain(
+            || self.barrier(Unit::Cmp),
+            &lane,
+            &mut seen[source as usize],
+            |posted| match posted {
+                Posted::Any => self.unpark_any(),
+                Posted::Fence { fence, .. } => {
+                    let here = lock(&self.peers.words).iter().find(|word| word.fence == fence).map(|word| word.site);
+                    // Who does not share it any more has nobody who waits for it.
+                    if let Some(site) = here {
+                        self.unpark_after_store(Unit::Cmp, site);
+                    }
                 }
-            }
-        });
+            },
+        );
     }
 }

@@ -3,13 +3,16 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use device_port::Unit;
 use engine_time::Contender;
-use shared_words::{Memory, RareBarrier, Word, doorbell};
+use shared_words::{Memory, Word, doorbell};
 use softgpu_spec::doorbell as spec_doorbell;
 use softgpu_spec::register::{queue_flags, queue_state};
 
 use crate::counters::Counter;
+use crate::device::SoftGpu;
 use crate::mmu::Space;
+use crate::order::Place;
 use crate::ring::{Nested, Window};
 use crate::sharing::contender;
 
@@ -172,13 +175,14 @@ impl QueueRun {
     /// There was nothing to do. After more than `patience` times in a row the doorbell is told that nobody looks, and the
     /// answer is true, unless it was rung meanwhile.
     // spec: sync §3.17
-    pub(crate) fn may_sleep(&mut self, doorbells: &Memory, patience: u32) -> bool {
+    pub(crate) fn may_sleep(&mut self, gpu: &SoftGpu, unit: Unit, patience: u32) -> bool {
         self.drained = self.drained.saturating_add(1);
         if self.drained <= patience {
             return false;
         }
+        let asleep = gpu.ordered_at(unit, Place::Bell(self.doorbell + doorbell::ASLEEP_OFFSET));
         self.asleep =
-            doorbell::may_sleep::<RareBarrier>(self.value_word(doorbells), self.asleep_word(doorbells), self.read);
+            doorbell::may_sleep(|| gpu.barrier_of_all(), self.value_word(&gpu.bells.window), &asleep, self.read);
         self.asleep
     }
 

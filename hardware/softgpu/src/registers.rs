@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use device_port::DevicePort;
-use shared_words::{Barrier, HardwareBarrier, Memory, Word, doorbell};
+use device_port::{DevicePort, Unit};
+use shared_words::{Memory, Word, doorbell};
 use softgpu_spec::register::{self, counter, queue_control, queue_flags, queue_state, record};
 use softgpu_spec::{QUEUE_COUNT, display, engine};
 
@@ -203,10 +203,11 @@ impl SoftGpu {
             queue_control::RESUME => self.resume(queue, setup.root),
             queue_control::PREEMPT => self.preempt(queue),
             queue_control::RANK => self.rank(queue, &setup),
-            // Engines store words in the order of their commands, a log's entry before its header, and each store releases: what
-            // is left to be ordered is on the side of who looks. So no engine is held up.
+            // What the engine has stored for the queue has left its store buffer. It executes on meanwhile: nobody asks for its state.
             // spec: sync §2.7, sync §3.14
-            queue_control::COMMIT => HardwareBarrier::full(),
+            queue_control::COMMIT => {
+                self.barrier(Unit::Engine(self.queues[queue as usize].engine.load(Ordering::Acquire)))
+            }
             _ => {}
         }
     }

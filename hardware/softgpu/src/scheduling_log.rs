@@ -12,6 +12,7 @@
 
 use std::sync::Mutex;
 
+use device_port::Unit;
 use shared_words::Memory;
 use shared_words::scheduling_log::{self as layout, ContextState, Entry};
 use softgpu_spec::bus::PAGE_BYTES;
@@ -19,10 +20,10 @@ use softgpu_spec::register::{self, record};
 
 use crate::bus::Site;
 use crate::device::SoftGpu;
-use crate::engine::EngineState;
+use crate::engine::{EngineState, unit};
 use crate::interrupt::Record;
 use crate::lock;
-use crate::mmu::{Access, translate};
+use crate::mmu::{Access, Target, translate};
 
 /// Most pages of a log: what a driver names is looked up page by page.
 const PAGES_MAX: u64 = 1 << 16;
@@ -127,7 +128,7 @@ impl SchedulingLog {
 
     /// Tells what has changed: who runs now, and who would. Whether the entry was written that is to be told.
     #[must_use]
-    fn tell(&mut self, gpu: &SoftGpu, running: Option<u64>, wanting: &[u64]) -> bool {
+    fn tell(&mut self, gpu: &SoftGpu, unit: Unit, running: Option<u64>, wanting: &[u64]) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
         let now = |owner: u64| match running {
             Some(runs) if runs == owner => ContextState::Running,
@@ -149,7 +150,7 @@ impl SchedulingLog {
             for (owner, state) in &mut self.told {
                 let (before, after) = (*state, now(*owner));
                 if before != after && turn(before, after) == round {
-                    reached |= buffer.write(gpu, Entry { time: gpu.now(), context: *owner, state: after });
+                    reached |= buffer.write(gpu, unit, Entry { time: gpu.now(), context: *owner, state: after });
                     *state = after;
                 }
             }
@@ -161,13 +162,13 @@ impl SchedulingLog {
 
 impl Buffer {
     /// Appends an entry. Whether it is the one that is to be told.
-    fn write(&mut self, gpu: &SoftGpu, entry: Entry) -> bool {
+    fn write(&mut self, gpu: &SoftGpu, unit: Unit, entry: Entry) -> bool {
         let index = self.written % self.entries;
         let at = |offset: u64| {
             let byte = self.first + offset;
             // CAST: below the count of pages.
             let site = self.pages[(byte / PAGE_BYTES) as usize].plus(byte % PAGE_BYTES);
-            gpu.bus.write_word(site)
+            gpu.ordered(unit, Target { site, word: gpu.bus.write_word(site) })
         };
         let words = [0, 8, 16, 24].map(|field| at(layout::entry_offset(index) + field));
         layout::write(&words, &at(layout::POSITION_OFFSET), entry.words(), self.written, self.entries);
@@ -193,7 +194,10 @@ impl EngineState {
         let doorbells: &Memory = &gpu.bells.window;
         let wants = |at: &usize| self.queues[*at].as_ref().is_some_and(|queue| queue.wants(doorbells));
         let wanting: Vec<u64> = self.active_queues().filter(wants).map(owner).filter(named).collect();
-        if self.log.tell(gpu, running, &wanting) {
+        let due = self.log.tell(gpu, unit(engine), running, &wanting);
+        // Who is interrupted finds the entries announced.
+        gpu.barrier(unit(engine));
+        if due {
             gpu.interrupts.raise(Record { kind: record::SCHEDULING_LOG, fields: [engine as u64, 0, 0] });
         }
     }

@@ -18,11 +18,12 @@ const NEVER: u64 = u64::MAX;
 impl Clocked for SoftGpu {
     fn next_event(&self) -> Option<u64> {
         let engines = self.engines.iter().map(|face| face.due.load(Ordering::Acquire));
-        engines.chain([self.displays.due()]).min().filter(|due| *due != NEVER)
+        engines.chain([self.displays.due(), self.order.due()]).min().filter(|due| *due != NEVER)
     }
 
     fn next_event_recurs(&self) -> bool {
         self.next_event().is_some()
+            && self.order.due() > self.displays.due()
             && self.engines.iter().all(|face| face.due.load(Ordering::Acquire) > self.displays.due())
     }
 
@@ -44,6 +45,9 @@ impl Clocked for SoftGpu {
             if let Some(flush) = self.advance(engine) {
                 self.flush(flush);
             }
+        }
+        if self.order.due() <= now {
+            self.stores_arrive();
         }
         self.clock.set(now);
     }
@@ -196,6 +200,7 @@ fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
         | Command::Wait { .. }
         | Command::Signal { .. }
         | Command::SignalAlways { .. }
+        | Command::Log { .. }
         | Command::Branch { .. }
         | Command::BranchPhysical { .. }
         | Command::Complete { .. }

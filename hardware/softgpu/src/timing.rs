@@ -93,6 +93,7 @@ impl Timing {
             | Command::BranchPhysical { .. }
             | Command::Timestamp { .. }
             | Command::FlushTlb { .. }
+            | Command::Log { .. }
             | Command::Store { .. }
             | Command::TouchPhysical { .. } => 0,
             Command::Wait { .. } => self.wait_ns,

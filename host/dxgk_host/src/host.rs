@@ -26,9 +26,9 @@ use device_port::{CpuCaches, PeerBell};
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, StartError, Token};
 use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, QueuedFence, Refusal, Reply};
 use kmt_link::{CpuMapping, Descriptors, DoorbellPage};
-use shared_words::{Memory, MemoryError};
+use shared_words::{Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
 use softgpu::{DataMode, Running, SoftGpu};
-use wddm_types::{AdapterIndex, PAGE_BYTES, ProcessId, RawHandle};
+use wddm_types::{AdapterIndex, PAGE_BYTES, ProcessId, RawHandle, WordAddress};
 
 pub use self::adapter::HostAdapter;
 pub(crate) use self::inspect::kernel_failed;
@@ -89,6 +89,8 @@ pub struct Host {
     line: Arc<Line>,
     devices: Vec<Arc<SoftGpu>>,
     system: Arc<Memory>,
+    /// The same for processes of this program that may look at words and not write them, where it is made of a file.
+    shown: Option<ReadOnlyMemory>,
     doorbells: Arc<Doorbells>,
     mode: Mode,
     call_ns: u64,
@@ -196,6 +198,7 @@ impl Host {
             state: Mutex::new(state),
             line,
             devices,
+            shown: (config.memory_files && !isolates).then(|| ReadOnlyMemory::of(&system)).transpose()?,
             system,
             doorbells,
             mode: config.mode,
@@ -350,6 +353,16 @@ impl Host {
     /// System memory.
     pub fn system_memory(&self) -> &Arc<Memory> {
         &self.system
+    }
+
+    /// A word that a process of this program may look at. Where memory is made of files a store through its address ends the program;
+    /// else only its type keeps a program from one.
+    // spec: sync §1.4
+    pub fn read_only(&self, address: WordAddress) -> ReadOnlyWord {
+        match &self.shown {
+            Some(shown) => shown.word(address.0),
+            None => ReadOnlyWord::new(Arc::clone(&self.system), address.0),
+        }
     }
 
     /// What a lock of a process shows.

@@ -51,7 +51,7 @@ impl Link for ProcessLink {
     }
 
     fn read_only(&self, address: WordAddress) -> ReadOnlyWord {
-        ReadOnlyWord::new(Arc::clone(self.host.system_memory()), address.0)
+        self.host.read_only(address)
     }
 
     fn writable(&self, address: WordAddress) -> WritableWord {

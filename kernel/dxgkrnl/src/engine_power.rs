@@ -34,10 +34,6 @@ impl Adapter {
     /// Interrupt 20.
     // spec: sync §2.8, sync §3.17
     pub fn engine_state_changed(&mut self, cx: &mut Cx<'_>, node: NodeId, state: EngineState) {
-        if usize::from(node.0) >= self.nodes.len() {
-            self.stop(cx, format!("interrupt 20 is about node {} of {}", node.0, self.nodes.len()));
-            return;
-        }
         match state {
             EngineState::Active => {}
             EngineState::TransitionToF1 => self.lower_engine(cx, node),
@@ -102,10 +98,6 @@ impl Adapter {
     /// another delay for that. Where timeouts are off nothing is looked for and nothing found.
     // spec: sync §2.8, sync §4.4
     pub fn engine_is_hung(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if usize::from(node.0) >= self.nodes.len() {
-            self.stop(cx, format!("interrupt 16 is about node {} of {}", node.0, self.nodes.len()));
-            return;
-        }
         if self.config.recovery.delay_ns.is_none() || !self.is_awake() {
             return;
         }

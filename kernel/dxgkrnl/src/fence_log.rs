@@ -12,7 +12,7 @@ mod tracing;
 
 use std::sync::atomic::AtomicU64;
 
-use ddi::{KmdQueue, LOG_HEADER_WORDS, SetNativeFenceLogBuffer};
+use ddi::{KmdQueue, SetNativeFenceLogBuffer};
 use kmt_calls::{NativeFenceLogDetail, Refusal};
 use shared_words::{Memory, Word, log};
 use wddm_types::{GpuVa, PAGE_BYTES, ProcessId};
@@ -64,8 +64,10 @@ impl Log {
         Log { at, va, system_va, entries, read: 0, last_end: 0 }
     }
 
-    fn header<'a>(&self, memory: &'a Memory) -> [&'a AtomicU64; LOG_HEADER_WORDS] {
-        std::array::from_fn(|word| memory.word(self.at + word as u64 * 8))
+    /// Header and entries, as the driver's CPU mapping has them.
+    // spec: sync §2.7
+    fn words<'a>(&self, memory: &'a Memory) -> &'a [AtomicU64] {
+        memory.words(self.at, log::entry_offset(self.entries) / 8)
     }
 }
 
@@ -120,12 +122,11 @@ impl Adapter {
     fn tell_logs(&mut self, queue: KmdQueue, logs: &QueueLogs) -> Result<(), Refusal> {
         let driver = self.miniport.native_fence_logs().expect("checked at adapter start");
         for log in [&logs.waits, &logs.signals].into_iter().chain(&logs.submissions) {
-            let header = log.header(&self.memory);
             // CAST: as above.
             let set = SetNativeFenceLogBuffer {
                 queue,
                 entries: log.entries as u32,
-                header: &header,
+                log: log.words(&self.memory),
                 va: log.va,
                 system_va: log.system_va,
             };

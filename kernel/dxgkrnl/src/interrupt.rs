@@ -9,7 +9,7 @@ use ddi::{
 use events::Event;
 use kmt_calls::{DeviceFault, DeviceState};
 
-use wddm_types::{NodeId, VidPnTargetId};
+use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
 use crate::adapter::Adapter;
 use crate::fence_log::Names;
@@ -22,6 +22,7 @@ const ROUTINE_CALLS_MAX: u32 = 1 << 16;
 /// Interrupt 19 (sync §3.10): of fences and queues the driver's cap decides which is read.
 pub struct NativeSignals {
     pub node: NodeId,
+    pub engine: EngineId,
     pub fences: Vec<OsGlobalFence>,
     pub queues: Vec<KmdQueue>,
 }
@@ -38,7 +39,7 @@ enum Shown {
 struct Reported {
     native: Vec<NativeSignals>,
     /// Nodes that say that some monitored fence was signalled.
-    monitored: BTreeSet<NodeId>,
+    monitored: BTreeSet<(NodeId, EngineId)>,
     faults: Vec<PageFault>,
     suspended: Vec<(OsContext, u64)>,
     packets: Vec<(NodeId, u32)>,
@@ -47,27 +48,27 @@ struct Reported {
     /// Targets, what they show, whether at no blank.
     shown: Vec<(VidPnTargetId, Shown, bool)>,
     periodic: Vec<(VidPnTargetId, NotificationId)>,
-    engines: Vec<(NodeId, EngineState)>,
+    engines: Vec<(NodeId, EngineId, EngineState)>,
     /// Nodes whose scheduling logs are half full.
-    logs: BTreeSet<NodeId>,
+    logs: BTreeSet<(NodeId, EngineId)>,
 }
 
 impl Notify for Reported {
     fn interrupt(&mut self, interrupt: Interrupt<'_>) {
         match interrupt {
-            Interrupt::MonitoredFenceSignaled { node } => {
-                self.monitored.insert(node);
+            Interrupt::MonitoredFenceSignaled { node, engine } => {
+                self.monitored.insert((node, engine));
             }
-            Interrupt::NativeFenceSignaled { node, fences, queues, flags } => {
+            Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags } => {
                 if flags.contains(InterruptFlags::EVALUATE_LEGACY_MONITORED_FENCES) {
-                    self.monitored.insert(node);
+                    self.monitored.insert((node, engine));
                 }
                 let fences = fences.unwrap_or_default().to_vec();
-                self.native.push(NativeSignals { node, fences, queues: queues.to_vec() });
+                self.native.push(NativeSignals { node, engine, fences, queues: queues.to_vec() });
             }
-            Interrupt::EngineStateChange { node, state, .. } => self.engines.push((node, state)),
-            Interrupt::GpuEngineTimeout { node, .. } => self.engines.push((node, EngineState::Hung)),
-            Interrupt::SchedulingLogInterrupt { node, .. } => drop(self.logs.insert(node)),
+            Interrupt::EngineStateChange { node, engine, state } => self.engines.push((node, engine, state)),
+            Interrupt::GpuEngineTimeout { node, engine } => self.engines.push((node, engine, EngineState::Hung)),
+            Interrupt::SchedulingLogInterrupt { node, engine } => drop(self.logs.insert((node, engine))),
             Interrupt::DmaCompleted { node, fence_id } => self.packets.push((node, fence_id)),
             Interrupt::DmaPreempted { node, engine, preemption_fence_id, last_completed_fence_id } => {
                 self.preempted.push(NodePreempted { node, engine, preemption_fence_id, last_completed_fence_id });
@@ -110,16 +111,18 @@ impl Adapter {
         }
         self.counters.interrupts += u64::from(calls != 0);
         // Before anything ends what stands there.
-        for node in reported.logs {
-            self.scheduling_log_interrupt(cx, node);
+        for (node, engine) in reported.logs {
+            if self.has_engine(cx, node, engine, 15) {
+                self.scheduling_log_interrupt(cx, node);
+            }
         }
         for signals in reported.native {
-            if self.has_node(cx, signals.node, 19) {
+            if self.has_engine(cx, signals.node, signals.engine, 19) {
                 self.native_fences_signaled(cx, names, &signals);
             }
         }
-        for node in reported.monitored {
-            if self.has_node(cx, node, 11) {
+        for (node, engine) in reported.monitored {
+            if self.has_engine(cx, node, engine, 11) {
                 self.monitored_fences_signaled(cx, node);
             }
         }
@@ -156,20 +159,28 @@ impl Adapter {
             }
         }
         // Behind what says that work is done.
-        for (node, state) in reported.engines {
-            if self.recovery.count() == resets && self.stopped.is_none() {
+        for (node, engine, state) in reported.engines {
+            let interrupt = if state == EngineState::Hung { 16 } else { 20 };
+            let counts = self.recovery.count() == resets && self.stopped.is_none();
+            if counts && self.has_engine(cx, node, engine, interrupt) {
                 self.engine_state_changed(cx, node, state);
             }
         }
     }
 
-    /// Whether an interrupt is about a node that there is; one about another ends the adapter.
-    fn has_node(&mut self, cx: &mut Cx<'_>, node: NodeId, interrupt: u32) -> bool {
-        let known = usize::from(node.0) < self.nodes.len();
-        if !known {
-            self.stop(cx, format!("interrupt {interrupt} is about node {} of {}", node.0, self.nodes.len()));
-        }
-        known
+    /// Whether an interrupt is about an engine that there is; one about another ends the adapter. The engines of a node are
+    /// interchangeable, and each node of this contract has one.
+    // spec: sync §2.8
+    fn has_engine(&mut self, cx: &mut Cx<'_>, node: NodeId, engine: EngineId, interrupt: u32) -> bool {
+        let wrong = if usize::from(node.0) >= self.nodes.len() {
+            format!("node {} of {}", node.0, self.nodes.len())
+        } else if engine != EngineId(0) {
+            format!("engine {} of node {}, which has engine 0 only", engine.0, node.0)
+        } else {
+            return true;
+        };
+        self.stop(cx, format!("interrupt {interrupt} is about {wrong}"));
+        false
     }
 
     /// A queue faulted: it stops, its device is in error, nobody else notices.

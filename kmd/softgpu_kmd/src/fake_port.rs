@@ -224,7 +224,7 @@ impl Notify for FakeNotify {
     fn interrupt(&mut self, interrupt: Interrupt<'_>) {
         self.0.push(match interrupt {
             Interrupt::NativeFenceSignaled { node, fences, .. } => Said::Fences(node.0, fences.map(<[_]>::to_vec)),
-            Interrupt::MonitoredFenceSignaled { node } => Said::Monitored(node.0),
+            Interrupt::MonitoredFenceSignaled { node, .. } => Said::Monitored(node.0),
             Interrupt::DmaCompleted { fence_id, .. } => Said::Completed(fence_id),
             Interrupt::DmaPageFaulted(fault) => Said::DmaFault(fault),
             Interrupt::DmaPreempted { preemption_fence_id, last_completed_fence_id, .. } => {

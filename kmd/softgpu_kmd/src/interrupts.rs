@@ -24,6 +24,9 @@ use crate::queues::State;
 /// The CMP belongs to no engine; its reports, and those of lost records, bear this node.
 const CMP_NODE: NodeId = NodeId(0);
 
+/// A node of this device is one engine.
+const ENGINE: EngineId = EngineId(0);
+
 /// What records have said so far.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
@@ -167,11 +170,11 @@ impl SoftGpuKmd {
             let fences = if signals.any { None } else { Some(&signals.fences[..]) };
             let queues = if signals.any { &[] } else { &signals.queues[..] };
             let flags = InterruptFlags::empty();
-            notify.interrupt(Interrupt::NativeFenceSignaled { node: *node, fences, queues, flags });
+            notify.interrupt(Interrupt::NativeFenceSignaled { node: *node, engine: ENGINE, fences, queues, flags });
         }
         // spec: sync §2.8, sync §3.7: no list
         for node in gathered.monitored {
-            notify.interrupt(Interrupt::MonitoredFenceSignaled { node });
+            notify.interrupt(Interrupt::MonitoredFenceSignaled { node, engine: ENGINE });
         }
         for (context, suspend_fence) in gathered.suspended {
             notify.interrupt(Interrupt::SuspendContextCompleted { context, suspend_fence });
@@ -180,7 +183,7 @@ impl SoftGpuKmd {
             notify.interrupt(Interrupt::DmaCompleted { node, fence_id });
         }
         for (node, preemption_fence_id, last_completed_fence_id) in gathered.preempted {
-            let engine = EngineId(0);
+            let engine = ENGINE;
             let preempted = Interrupt::DmaPreempted { node, engine, preemption_fence_id, last_completed_fence_id };
             notify.interrupt(preempted);
         }
@@ -208,12 +211,12 @@ impl SoftGpuKmd {
             notify.interrupt(Interrupt::HwQueuePageFaulted(fault));
         }
         for node in gathered.idle {
-            let (engine, state) = (EngineId(0), EngineState::TransitionToF1);
+            let (engine, state) = (ENGINE, EngineState::TransitionToF1);
             notify.interrupt(Interrupt::EngineStateChange { node, engine, state });
         }
         // spec: sync §2.8, sync §4.2
         for node in gathered.logs {
-            notify.interrupt(Interrupt::SchedulingLogInterrupt { node, engine: EngineId(0) });
+            notify.interrupt(Interrupt::SchedulingLogInterrupt { node, engine: ENGINE });
         }
         ours
     }

@@ -2,7 +2,7 @@
 //! user-mode driver has that from the kernel: so all that this driver keeps is that a queue's logs are there, and all that it does
 //! for a reader is the device's barrier.
 
-use ddi::{DriverStatus, KmdQueue, NativeFenceLogs, SetNativeFenceLogBuffer};
+use ddi::{DriverStatus, KmdQueue, LOG_HEADER_WORDS, NativeFenceLogs, SetNativeFenceLogBuffer};
 use shared_words::{Word, log};
 use softgpu_spec::register::{self, queue_control};
 
@@ -30,10 +30,13 @@ impl NativeFenceLogs for SoftGpuKmd {
         if !matches!(queue.ring, Ring::User(_)) {
             return refused("a queue that the kernel feeds has no logs");
         }
-        if Word::load(set.header[ENTRIES]) != u64::from(set.entries) || set.entries == 0 {
+        if set.log.len() < LOG_HEADER_WORDS
+            || Word::load(&set.log[ENTRIES]) != u64::from(set.entries)
+            || set.entries == 0
+        {
             return refused("a log's header and the call say how many entries it has");
         }
-        match u32::try_from(Word::load(set.header[TYPE])) {
+        match u32::try_from(Word::load(&set.log[TYPE])) {
             Ok(log::WAITS) => queue.logged.waits = true,
             Ok(log::SIGNALS) => queue.logged.signals = true,
             Ok(log::SUBMISSIONS) if self.verbose_logs => {}

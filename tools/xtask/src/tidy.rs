@@ -3,6 +3,7 @@
 //! The rules are those of the project's style; each is a function from a file to findings, in one of the modules below.
 //! Layout is not judged here, `cargo fmt` does that, nor anything that the compiler or clippy already denies.
 
+mod barrier;
 mod manifest;
 mod names;
 mod plan;
@@ -61,6 +62,7 @@ fn check(path: &str, text: &str, report: &mut Report) {
         report.faults.extend(rust_file::check(path, text, &lines));
         report.faults.extend(receiver::check(path, &lines));
         report.faults.extend(streams::check(path, &lines));
+        report.faults.extend(barrier::check(path, &lines));
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use d3dkmt::QueuedFence;
 use kmt_link::Link;
-use softgpu_spec::Command;
+use softgpu_spec::{Command, LogSlot};
 use wddm_types::{GpuVa, RawHandle};
 
 use crate::gpu::{Gpu, UmdError};
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Clock {
 }
 
 /// What a log slot adds to a command.
-const LOG_WORDS: usize = 4;
+const LOG_WORDS: usize = LogSlot::WORDS;
 
 /// A wait for a native fence, or a signal of one.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
 //! Where the waits and signals of a queue that this process feeds are logged (sync §3.14). The driver cannot read a log, and need not:
-//! it counts the entries that it has given out, and each command says which one it writes and what the log's header is then. Entries
+//! it counts the entries that it has given out, and each command says which one it writes; the GPU advances the log's header. Entries
 //! are used in their order, over and over; nobody waits for whoever reads them.
 
 use d3dkmt::{Fence, NativeFenceLogDetail};
@@ -81,23 +81,18 @@ impl LogCursor {
     pub(crate) fn next(&mut self, handle: RawHandle) -> LogSlot {
         let entry_va = self.base.offset(log::entry_offset(self.given % self.entries)).0;
         self.given += 1;
-        let position = log::position(self.given, self.entries);
-        LogSlot { entry_va, position_va: self.base.offset(log::POSITION_OFFSET).0, position, handle: handle.0 }
+        LogSlot { entry_va, header_va: self.base.0, handle: handle.0 }
     }
 }
 
 /// Words of [`log_begin`].
-pub(crate) const BEGIN_WORDS: usize = 12;
+pub(crate) const BEGIN_WORDS: usize = 2 + LogSlot::WORDS;
 
-/// The commands that write the next entry of the log of submissions: its words, the time, then the header. There is no fence to be
-/// waited for or signalled, so no command has it along.
+/// The command that writes the next entry of the log of submissions. There is no fence to be waited for or signalled, so no command has
+/// it along.
 // spec: sync §3.14
 pub(crate) fn log_begin(log: &mut LogCursor, progress: RawHandle, value: u64, into: &mut Vec<u64>) {
-    let LogSlot { entry_va, position_va, position, handle } = log.next(progress);
-    let named = u64::from(log::SUBMISSION_BEGUN) << 32 | u64::from(handle);
-    Command::Store { va: entry_va, words: &[value, named, 0, 0, 0] }.encode(into);
-    Command::Timestamp { va: entry_va + log::entry::END }.encode(into);
-    Command::Store { va: position_va, words: &[position] }.encode(into);
+    Command::Log { slot: log.next(progress), operation: log::SUBMISSION_BEGUN, value }.encode(into);
 }
 
 #[cfg(test)]
@@ -120,8 +115,7 @@ mod tests {
         let seen: Vec<_> = (0..4).map(|_| logs.waits.next(RawHandle(7))).collect();
         let entry = |index: u64| 0x1000 + 40 + 48 * index;
         assert_eq!(seen.iter().map(|slot| slot.entry_va).collect::<Vec<_>>(), [entry(0), entry(1), entry(2), entry(0)]);
-        assert_eq!(seen.iter().map(|slot| slot.position).collect::<Vec<_>>(), [1, 2, 1 << 32, 1 << 32 | 1]);
-        assert!(seen.iter().all(|slot| slot.position_va == 0x1000 && slot.handle == 7));
+        assert!(seen.iter().all(|slot| slot.header_va == 0x1000 && slot.handle == 7));
         assert_eq!(logs.signals.next(RawHandle(7)).entry_va, 0x2000 + 40, "each log has its own");
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use d3dkmt::{Fence, HwContext, NativeFenceLogDetail, QueuedFence, UserQueue};
-use softgpu_spec::Command;
+use softgpu_spec::{Command, LogSlot};
 use wddm_types::NodeId;
 
 use crate::commands::Commands;
@@ -16,9 +16,9 @@ use crate::logs::{BEGIN_WORDS, FenceName, Logs, log_begin};
 use crate::ring_memory::RingMemory;
 
 /// Words of commands in the ring.
-const LOGGED_WAIT_WORDS: usize = 7;
+const LOGGED_WAIT_WORDS: usize = 3 + LogSlot::WORDS;
 const BRANCH_WORDS: usize = 2;
-const LOGGED_SIGNAL_WORDS: usize = 8;
+const LOGGED_SIGNAL_WORDS: usize = 4 + LogSlot::WORDS;
 
 /// A fence value to be waited for on the GPU.
 #[derive(Clone, Copy, Debug)]

@@ -60,18 +60,19 @@ pub(crate) fn rows(pair: [usize; 2], rounds: u64) -> Vec<Row> {
 /// MonitoredValue is "nobody waits" before the round; the waiter wants r + 1.
 fn lost_wakeups<B: Barrier>(pair: [usize; 2], rounds: u64) -> u64 {
     let signaller =
-        |Pair { first, second }: &Pair, round: u64| fence::signal::<B>(&first.0, &second.0, round + 1, || ());
-    let kernel = |Pair { first, second }: &Pair, round: u64| fence::publish_monitored::<B>(&first.0, &second.0, round);
+        |Pair { first, second }: &Pair, round: u64| fence::signal(B::full, &first.0, &second.0, round + 1, || ());
+    let kernel =
+        |Pair { first, second }: &Pair, round: u64| fence::publish_monitored(B::full, &first.0, &second.0, round);
     lost(pair, rounds, fence::MONITORED_NONE, &signaller, &kernel)
 }
 
 /// Rounds in which who rang saw an engine that is awake, and the engine sleeps all the same. Round r rings r + 1; nobody sleeps before.
 fn lost_rings<P: Barrier, C: Barrier>(pair: [usize; 2], rounds: u64) -> u64 {
-    let ringer = |Pair { first, second }: &Pair, round: u64| doorbell::ring::<P>(&first.0, &second.0, round + 1);
+    let ringer = |Pair { first, second }: &Pair, round: u64| doorbell::ring(P::full, &first.0, &second.0, round + 1);
     let engine = |Pair { first, second }: &Pair, round: u64| {
         // What the pair was rung with the last time that it was used.
         let seen = (round + 1).saturating_sub(PAIRS as u64);
-        !doorbell::may_sleep::<C>(&first.0, &second.0, seen)
+        !doorbell::may_sleep(C::full, &first.0, &second.0, seen)
     };
     lost(pair, rounds, 0, &ringer, &engine)
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use device_port::{DevicePort, InterruptPin};
-use shared_words::{FrequentBarrier, Memory, Word, doorbell, fence};
+use shared_words::{Barrier, FrequentBarrier, Memory, Word, doorbell, fence};
 use softgpu::{Config, DataMode, Running, SoftGpu, Timing};
 use softgpu_spec::page_table::{COHERENT, Shape, VALID};
 use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
@@ -137,7 +137,7 @@ impl Rig {
         let page = self.device.doorbell_page();
         let base = u64::from(queue) * doorbell::DOORBELL_BYTES;
         let (value, asleep) = (page.word(base + doorbell::VALUE_OFFSET), page.word(base + doorbell::ASLEEP_OFFSET));
-        if doorbell::ring::<FrequentBarrier>(value, asleep, pointer) {
+        if doorbell::ring(FrequentBarrier::full, value, asleep, pointer) {
             self.device.doorbell_rung(queue);
         }
     }
@@ -234,7 +234,7 @@ impl Rig {
 pub(crate) fn log_slot(queue: u32, index: u64) -> LogSlot {
     let log = LOGS + u64::from(queue) * LOG_BYTES;
     let entry_va = log + 64 + index % LOG_ENTRIES * LOG_ENTRY_BYTES;
-    LogSlot { entry_va, position_va: log, position: index + 1, handle: 1 }
+    LogSlot { entry_va, header_va: log, handle: 1 }
 }
 
 fn ring_va(queue: u32) -> u64 {

@@ -24,11 +24,11 @@ impl Doorbell {
     }
 
     fn ring<P: Barrier>(&self, write_pointer: u64) -> bool {
-        ring::<P>(&self.value, &self.asleep, write_pointer)
+        ring(P::full, &self.value, &self.asleep, write_pointer)
     }
 
     fn may_sleep<C: Barrier>(&self, seen: u64) -> bool {
-        may_sleep::<C>(&self.value, &self.asleep, seen)
+        may_sleep(C::full, &self.value, &self.asleep, seen)
     }
 }
 

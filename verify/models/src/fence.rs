@@ -26,12 +26,12 @@ impl Fence {
     }
 
     fn signal<S: Barrier>(&self, value: u64) -> bool {
-        signal::<S>(&self.current, &self.monitored, value, || ())
+        signal(S::full, &self.current, &self.monitored, value, || ())
     }
 
     /// Publishes that `wanted` is the earliest value waited for. Returns whether that interrupted.
     fn publish<K: Barrier>(&self, wanted: u64) -> bool {
-        publish_monitored::<K>(&self.current, &self.monitored, wanted - 1)
+        publish_monitored(K::full, &self.current, &self.monitored, wanted - 1)
     }
 
     fn has_reached(&self, wanted: u64) -> bool {

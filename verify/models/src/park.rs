@@ -28,12 +28,12 @@ impl Words {
 
     /// Signals 1. Returns whether the CPU was interrupted and whether the parked queues were looked at.
     fn signal<S: Barrier>(&self) -> (bool, bool) {
-        let interrupted = signal::<S>(&self.current, &self.monitored, 1, || ());
+        let interrupted = signal(S::full, &self.current, &self.monitored, 1, || ());
         (interrupted, self.parked.load() != 0)
     }
 
     fn park<P: Barrier>(&self) -> bool {
-        may_park::<P>(&self.current, &self.parked, 1, 1)
+        may_park(P::full, &self.current, &self.parked, 1, 1)
     }
 }
 
@@ -63,7 +63,7 @@ pub fn one_barrier_for_both<S: Barrier + 'static, O: Barrier + 'static>() -> Exp
             let words = Arc::clone(&words);
             thread::spawn(move || words.park::<O>())
         };
-        let published = publish_monitored::<O>(&words.current, &words.monitored, 0);
+        let published = publish_monitored(O::full, &words.current, &words.monitored, 0);
         let released = published || words.current.load() >= 1;
         let (interrupted, unparked) = signaller.join().unwrap();
         let sleeps = queue.join().unwrap();

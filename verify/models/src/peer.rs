@@ -20,22 +20,22 @@ struct ModelLane {
     record: [ModelWord; 2],
 }
 
-impl Lane for ModelLane {
-    type Word = ModelWord;
+impl<'a> Lane for &'a ModelLane {
+    type Word = &'a ModelWord;
 
-    fn written(&self) -> &ModelWord {
+    fn written(&self) -> &'a ModelWord {
         &self.written
     }
 
-    fn read(&self) -> &ModelWord {
+    fn read(&self) -> &'a ModelWord {
         &self.read
     }
 
-    fn overflow(&self) -> &ModelWord {
+    fn overflow(&self) -> &'a ModelWord {
         &self.overflow
     }
 
-    fn record(&self, _index: u64) -> [&ModelWord; 2] {
+    fn record(&self, _index: u64) -> [&'a ModelWord; 2] {
         [&self.record[0], &self.record[1]]
     }
 
@@ -71,14 +71,14 @@ impl World {
 
     /// Signals 1, writes it down and rings. Returns for each fence whether its parked queue was looked at.
     fn signal<S: Barrier>(&self, fence: usize) -> [bool; 2] {
-        let _nobody_waits_on_a_cpu = signal::<S>(&self.current[fence], &self.monitored, 1, || ());
+        let _nobody_waits_on_a_cpu = signal(S::full, &self.current[fence], &self.monitored, 1, || ());
         {
             let _guard = self.writing.lock().unwrap();
-            post::<S>(&self.lane, fence as u64, 1);
+            post(S::full, &&self.lane, fence as u64, 1);
         }
         let mut overflows = self.reading.lock().unwrap();
         let mut looked_at = [false; 2];
-        drain::<S>(&self.lane, &mut overflows, |posted| {
+        drain(S::full, &&self.lane, &mut overflows, |posted| {
             let seen = self.parked.load() != 0;
             match posted {
                 Posted::Fence { fence, .. } => looked_at[fence as usize] |= seen,
@@ -100,7 +100,7 @@ pub fn rings_against_park<S: Barrier + 'static, P: Barrier + 'static>(engines: u
                 thread::spawn(move || world.signal::<S>(fence))
             })
             .collect();
-        let sleeps = may_park::<P>(&world.current[waited], &world.parked, 1, 1);
+        let sleeps = may_park(P::full, &world.current[waited], &world.parked, 1, 1);
         let told = signallers.into_iter().map(|engine| engine.join().unwrap()[waited]).fold(false, |a, b| a | b);
         Ending { lost: sleeps && !told, twice: !sleeps && told }
     })

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use super::{MONITORED_NONE, publish_monitored, signal, still_exceeds};
-use crate::word::{HardwareBarrier, Word};
+use crate::word::{Barrier, HardwareBarrier, Word};
 
 const ROUNDS: u64 = 20_000;
 
@@ -47,7 +47,7 @@ fn no_wake_up_is_lost_on_these_processors() {
             for round in 0..ROUNDS {
                 until(|| load(&shared.ended[1]) >= round);
                 for value in [2 * round + 1, 2 * round + 2] {
-                    let asks = signal::<HardwareBarrier>(&shared.current.0, &shared.monitored.0, value, || ());
+                    let asks = signal(HardwareBarrier::full, &shared.current.0, &shared.monitored.0, value, || ());
                     if asks && still_exceeds(&shared.monitored.0, value) {
                         shared.raised.0.fetch_add(1, Ordering::AcqRel);
                     }
@@ -58,7 +58,7 @@ fn no_wake_up_is_lost_on_these_processors() {
         let mut heard = 0;
         for round in 0..ROUNDS {
             for wanted in [2 * round + 1, 2 * round + 2] {
-                let told = publish_monitored::<HardwareBarrier>(&shared.current.0, &shared.monitored.0, wanted - 1);
+                let told = publish_monitored(HardwareBarrier::full, &shared.current.0, &shared.monitored.0, wanted - 1);
                 assert!(!told || load(&shared.current) >= wanted, "an update interrupts when the value has come");
                 while load(&shared.current) < wanted {
                     // Asleep: only an interrupt wakes, and one must come. The end of the engine's round comes behind its last.
@@ -69,7 +69,7 @@ fn no_wake_up_is_lost_on_these_processors() {
                     heard = now;
                 }
             }
-            let _ = publish_monitored::<HardwareBarrier>(&shared.current.0, &shared.monitored.0, MONITORED_NONE);
+            let _ = publish_monitored(HardwareBarrier::full, &shared.current.0, &shared.monitored.0, MONITORED_NONE);
             Word::store(&shared.ended[1].0, round + 1);
         }
     });

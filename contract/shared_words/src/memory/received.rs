@@ -1,5 +1,6 @@
-//! The other end of [`super::LentFile`]: a memory file that a process was handed, mapped by it. Called by links to a kernel in
-//! another process. The file comes from the kernel, which is believed; still its size is looked at once, for an access beyond a file's
+//! Memory files shown once more: the other end of [`super::LentFile`], a file that a process was handed, mapped by it; and a file of this
+//! process, shown for reading only to a program that may look at words (a fence's value, a doorbell's status) and is not to write
+//! them. Called by links to a kernel. The file comes from the kernel, which is believed; still its size is looked at once, for an access beyond a file's
 //! end would end the program.
 #![allow(unsafe_code)]
 
@@ -24,7 +25,7 @@ impl Memory {
     }
 }
 
-/// A received file that this process may only read.
+/// A memory file that may only be read here. A store ends the program that makes it.
 #[derive(Clone, Debug)]
 pub struct ReadOnlyMemory {
     /// Mapped without the right to write: nothing here stores to it, and it is not handed out.
@@ -38,6 +39,17 @@ impl ReadOnlyMemory {
     /// When it is smaller than said (`EINVAL`), may shrink (`EPERM`), or there are no addresses for it.
     pub fn from_file(file: OwnedFd, bytes: u64) -> Result<ReadOnlyMemory, MemoryError> {
         Ok(ReadOnlyMemory { memory: map(file, bytes, ProtFlags::READ)? })
+    }
+
+    /// Shows a memory of this process once more, for reading.
+    ///
+    /// # Errors
+    /// When the memory is no file (`EBADF`), or there are no addresses for it.
+    pub fn of(memory: &Memory) -> Result<ReadOnlyMemory, MemoryError> {
+        let refused = |source| MemoryError { bytes: memory.bytes(), source };
+        let file = memory.file().ok_or_else(|| refused(Errno::BADF))?.try_clone();
+        let file = file.map_err(|error| refused(Errno::from_io_error(&error).unwrap_or(Errno::MFILE)))?;
+        Ok(ReadOnlyMemory { memory: show(file, memory.bytes(), ProtFlags::READ)? })
     }
 
     /// Size in bytes.
@@ -72,7 +84,6 @@ impl ReadOnlyMemory {
 
 fn map(file: OwnedFd, bytes: u64, protection: ProtFlags) -> Result<Arc<Memory>, MemoryError> {
     let refused = |source| MemoryError { bytes, source };
-    let length = usize::try_from(bytes).map_err(|_| refused(Errno::NOMEM))?;
     // A size that is negative is of no file.
     let size = u64::try_from(fstat(&file).map_err(refused)?.st_size).unwrap_or(0);
     if bytes == 0 || !bytes.is_multiple_of(4096) || size < bytes {
@@ -81,9 +92,61 @@ fn map(file: OwnedFd, bytes: u64, protection: ProtFlags) -> Result<Arc<Memory>, 
     if !fcntl_get_seals(&file).map_err(refused)?.contains(SealFlags::SHRINK) {
         return Err(refused(Errno::PERM));
     }
-    // SAFETY: a fresh mapping at an address of the operating system's choice, of a file that never becomes smaller (looked up above).
+    show(file, bytes, protection)
+}
+
+/// Maps a file that never becomes smaller: by its seal, or because only its one owner, who does not, could change that.
+fn show(file: OwnedFd, bytes: u64, protection: ProtFlags) -> Result<Arc<Memory>, MemoryError> {
+    let refused = |source| MemoryError { bytes, source };
+    let length = usize::try_from(bytes).map_err(|_| refused(Errno::NOMEM))?;
+    // SAFETY: a fresh mapping at an address of the operating system's choice, of a file that stays as large as it is (by this function's
+    // law).
     let mapped =
         unsafe { mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED | MapFlags::NORESERVE, &file, 0) };
     let base = NonNull::new(mapped.map_err(refused)?.cast::<u8>()).expect("a mapping is never at address 0");
     Ok(Arc::new(Memory { base, bytes, file: Some(file), lent: Lent::default() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+    use crate::Word;
+
+    /// Says that this program is the child.
+    const STORES: &str = "OPENWDDM_STORES";
+    const SIGSEGV: i32 = 11;
+
+    #[test]
+    fn a_view_shows_what_is_stored_elsewhere() {
+        let memory = Memory::reserve_file(4 * 4096).unwrap();
+        let view = ReadOnlyMemory::of(&memory).unwrap();
+        let word = view.word(4096 + 8);
+        assert_ne!(word.address(), NonNull::from(memory.word(4096 + 8)).cast());
+        Word::store(memory.word(4096 + 8), 42);
+        assert_eq!(word.load(), 42);
+        assert!(ReadOnlyMemory::of(&Memory::reserve(4096).unwrap()).is_err(), "no file can be shown twice");
+    }
+
+    // spec: sync §1.4 (user CPU VA: read-only)
+    // seed: N10, C07
+    #[test]
+    fn a_store_through_a_view_ends_the_program_that_makes_it() {
+        if std::env::var_os(STORES).is_some() {
+            let memory = Memory::reserve_file(4096).unwrap();
+            let word = ReadOnlyMemory::of(&memory).unwrap().word(8);
+            println!("reads {}", word.load());
+            // SAFETY: the address is mapped, and nobody else looks at it; the store is what this program is for.
+            unsafe { word.address().as_ptr().write_volatile(1) };
+            println!("lives");
+            return;
+        }
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        let name = "memory::received::tests::a_store_through_a_view_ends_the_program_that_makes_it";
+        let output = program.args(["--exact", name, "--nocapture"]).env(STORES, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("reads 0") && !said.contains("lives"), "{said}");
+        assert_eq!(output.status.signal(), Some(SIGSEGV), "{said}");
+    }
 }

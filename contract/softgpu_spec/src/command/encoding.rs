@@ -10,6 +10,7 @@ pub(super) mod op {
     pub const BRANCH: u8 = 0x03;
     pub const TIMESTAMP: u8 = 0x04;
     pub const SIGNAL_ALWAYS: u8 = 0x05;
+    pub const LOG: u8 = 0x06;
     pub const COPY: u8 = 0x10;
     pub const FILL: u8 = 0x11;
     pub const STORE: u8 = 0x12;
@@ -41,7 +42,7 @@ pub const ENTRIES_GIVEN_MAX: u32 = 512;
 impl<'a> Command<'a> {
     /// How many words [`Command::encode`] appends.
     pub fn words(&self) -> usize {
-        let log_words = |log: &Option<LogSlot>| if log.is_some() { 4 } else { 0 };
+        let log_words = |log: &Option<LogSlot>| if log.is_some() { LogSlot::WORDS } else { 0 };
         match self {
             Command::Nop => 1,
             Command::Wait { log, .. } => 3 + log_words(log),
@@ -51,6 +52,7 @@ impl<'a> Command<'a> {
             Command::Copy { .. } | Command::Pattern { .. } | Command::Checksum { .. } | Command::Saxpy { .. } => 4,
             Command::SignalAlways { .. } => 3,
             Command::Fill { .. } | Command::Touch { .. } | Command::FillPhysical { .. } | Command::CopyRun { .. } => 3,
+            Command::Log { .. } => 2 + LogSlot::WORDS,
             Command::Check { .. } => 6,
             Command::Store { words, .. } => 2 + words.len(),
             Command::TouchPhysical { .. } => 2,
@@ -67,7 +69,7 @@ impl<'a> Command<'a> {
         let head = |opcode: u8, operand: u32| u64::from(opcode) | (words as u64) << 8 | u64::from(operand) << 32;
         let put_log = |log: &Option<LogSlot>, out: &mut Vec<u64>| {
             if let Some(slot) = log {
-                out.extend([slot.entry_va, slot.position_va, slot.position, u64::from(slot.handle)]);
+                out.extend([slot.entry_va, slot.header_va, u64::from(slot.handle)]);
             }
         };
         match *self {
@@ -79,6 +81,10 @@ impl<'a> Command<'a> {
             Command::Signal { current_va, monitored_va, value, log } => {
                 out.extend([head(op::SIGNAL, 0), current_va, monitored_va, value]);
                 put_log(&log, out);
+            }
+            Command::Log { slot, operation, value } => {
+                out.extend([head(op::LOG, operation), value]);
+                put_log(&Some(slot), out);
             }
             Command::SignalAlways { va, value } => out.extend([head(op::SIGNAL_ALWAYS, 0), va, value]),
             Command::Branch { va, words } => out.extend([head(op::BRANCH, words), va]),
@@ -183,6 +189,12 @@ impl<'a> Command<'a> {
             op::SIGNAL_ALWAYS => {
                 need(3)?;
                 Command::SignalAlways { va: body[1], value: body[2] }
+            }
+            op::LOG => {
+                need(2 + LogSlot::WORDS)?;
+                // CAST: a handle has 32 bits.
+                let slot = LogSlot { entry_va: body[2], header_va: body[3], handle: body[4] as u32 };
+                Command::Log { slot, operation: operand, value: body[1] }
             }
             op::BRANCH => {
                 need(2)?;

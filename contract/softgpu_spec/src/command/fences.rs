@@ -31,24 +31,24 @@ pub enum FenceCommand {
 
 impl FenceCommand {
     /// Words of the longest.
-    pub const WORDS_MAX: usize = 8;
+    pub const WORDS_MAX: usize = 4 + LogSlot::WORDS;
 
     /// What the words of one command say, if it is a wait or a signal.
     #[inline]
     pub fn decode(words: &[u64]) -> Option<FenceCommand> {
         let log = |at: usize| {
-            let slot = &words[at..at + 4];
+            let slot = &words[at..at + LogSlot::WORDS];
             // CAST: a handle has 32 bits.
-            LogSlot { entry_va: slot[0], position_va: slot[1], position: slot[2], handle: slot[3] as u32 }
+            LogSlot { entry_va: slot[0], header_va: slot[1], handle: slot[2] as u32 }
         };
         let wait = |log| FenceCommand::Wait { va: words[1], value: words[2], log };
         let signal = |log| FenceCommand::Signal { current_va: words[1], monitored_va: words[2], value: words[3], log };
         // CAST: the opcode is the low byte.
         match (*words.first()? as u8, words.len()) {
             (op::WAIT, 3) => Some(wait(None)),
-            (op::WAIT, 7) => Some(wait(Some(log(3)))),
+            (op::WAIT, 6) => Some(wait(Some(log(3)))),
             (op::SIGNAL, 4) => Some(signal(None)),
-            (op::SIGNAL, 8) => Some(signal(Some(log(4)))),
+            (op::SIGNAL, 7) => Some(signal(Some(log(4)))),
             _ => None,
         }
     }

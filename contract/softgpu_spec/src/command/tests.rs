@@ -2,7 +2,7 @@
 
 use super::*;
 
-const SLOT: LogSlot = LogSlot { entry_va: 0x1000, position_va: 0x2000, position: 7, handle: 9 };
+const SLOT: LogSlot = LogSlot { entry_va: 0x1000, header_va: 0x2000, handle: 9 };
 
 #[test]
 fn every_command_decodes_to_itself() {
@@ -14,6 +14,7 @@ fn every_command_decodes_to_itself() {
         Command::Signal { current_va: 8, monitored_va: 16, value: 3, log: None },
         Command::Signal { current_va: 8, monitored_va: 16, value: 3, log: Some(SLOT) },
         Command::SignalAlways { va: 8, value: 3 },
+        Command::Log { slot: SLOT, operation: 2, value: 3 },
         Command::Branch { va: 4096, words: 12 },
         Command::BranchPhysical { bus: 1 << 46, words: 12 },
         Command::Complete { value: u64::MAX },

@@ -21,25 +21,25 @@ impl EngineState {
             return None;
         }
         if self.active.len() > 1 || gpu.is_virtual() {
-            return self.pick_of_several(gpu);
+            return self.pick_of_several(gpu, engine);
         }
         if self.sharing.is_held() {
             // Whoever is alone is charged for nothing.
             self.sharing.rests(gpu.now());
         }
         let at = self.active.next_after(self.last)?;
-        self.has_work(gpu, at).then_some(at)
+        self.has_work(gpu, engine, at).then_some(at)
     }
 
     /// Whose turn it is of those that have work.
     // spec: sync §4.1, sync §4.2
-    fn pick_of_several(&mut self, gpu: &SoftGpu) -> Option<usize> {
+    fn pick_of_several(&mut self, gpu: &SoftGpu, engine: usize) -> Option<usize> {
         let mut ready = std::mem::take(&mut self.sharing.ready);
         ready.clear();
         let mut at = self.last;
         for _ in 0..self.active.len() {
             at = self.active.next_after(at)?;
-            if self.has_work(gpu, at) {
+            if self.has_work(gpu, engine, at) {
                 ready.push(at);
             }
         }
@@ -63,7 +63,7 @@ impl EngineState {
 
     /// Whether a queue has a command. One that has had none for long enough is not looked at any more.
     #[inline(always)]
-    fn has_work(&mut self, gpu: &SoftGpu, at: usize) -> bool {
+    fn has_work(&mut self, gpu: &SoftGpu, engine: usize, at: usize) -> bool {
         let Some(queue) = self.queues[at].as_mut() else {
             self.active.remove(at);
             return false;
@@ -72,7 +72,7 @@ impl EngineState {
             self.last = at;
             return true;
         }
-        if queue.may_sleep(&gpu.bells.window, gpu.patience()) {
+        if queue.may_sleep(gpu, super::unit(engine), gpu.patience()) {
             self.active.remove(at);
         }
         false

@@ -1,12 +1,13 @@
 //! The side of an engine that others reach: register accesses, doorbells, the clock. Its state is behind it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::EngineState;
 use crate::counters::Counters;
 use crate::lock;
+use crate::order::between_threads;
 
 /// The side of an engine that others reach.
 #[repr(align(128))]
@@ -71,7 +72,7 @@ impl EngineFace {
     /// Wakes the engine's thread.
     pub(crate) fn rouse(&self) {
         self.news.store(1, Ordering::Release);
-        fence(Ordering::SeqCst);
+        between_threads();
         if self.sleeping.load(Ordering::Acquire) != 0 {
             *lock(&self.token) = true;
             self.rise.notify_one();
@@ -83,7 +84,7 @@ impl EngineFace {
     pub(crate) fn sleep(&self, limit: Option<Duration>) -> bool {
         let mut over = false;
         self.sleeping.store(1, Ordering::Release);
-        fence(Ordering::SeqCst);
+        between_threads();
         if !self.has_news() {
             let mut token = lock(&self.token);
             while !*token && !over {

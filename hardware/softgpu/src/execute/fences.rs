@@ -7,16 +7,18 @@
 
 use std::sync::atomic::Ordering;
 
-use device_port::Observation;
-use shared_words::{Barrier, HardwareBarrier, Word, fence, log};
+use device_port::{Observation, Unit};
+use shared_words::{Word, fence, log};
 use softgpu_spec::bus::PAGE_BYTES;
 use softgpu_spec::register::{fault, record};
 use softgpu_spec::{FenceCommand, LogSlot};
 
 use super::{Execution, Outcome};
 use crate::bus::Fault;
+use crate::device::SoftGpu;
 use crate::interrupt::Record;
 use crate::mmu::{Access, Target};
+use crate::order::Ordered;
 
 /// Pauses between two looks at a word: a look that meets the store that it looks for on its way holds that store up. With none a
 /// value takes a fifth longer from engine to engine, with three a tenth.
@@ -33,8 +35,11 @@ struct Signal<'a> {
 /// Where an entry of a log goes, and what the command says of it.
 #[derive(Clone, Copy)]
 struct Entry<'a> {
-    slot: LogSlot,
-    words: [Target<'a>; 5],
+    handle: u32,
+    words: [Ordered<'a>; 4],
+    position: Ordered<'a>,
+    /// How many entries the header says there are.
+    entries: Ordered<'a>,
 }
 
 /// A signal that stands behind the wait at the head, ready to be given.
@@ -63,7 +68,7 @@ impl<'a> Execution<'a> {
             return self.wait_over(target, value, entry);
         }
         self.face.counters.waits.add(1);
-        if Word::load(target.word) >= value {
+        if Word::load(&self.gpu.ordered(self.unit, target)) >= value {
             return self.wait_over(target, value, entry);
         }
         self.face.counters.waits_unsatisfied.add(1);
@@ -75,7 +80,7 @@ impl<'a> Execution<'a> {
             let behind = self.signal_behind();
             if self.poll(target, value) {
                 return match behind {
-                    Some(behind) if !self.gpu.is_sealed(behind.signal.current.site) => {
+                    Some(behind) if !self.gpu.is_sealed(self.unit, behind.signal.current.site) => {
                         Ok(self.wait_over_and_signal(value, entry, &behind))
                     }
                     _ => self.wait_over(target, value, entry),
@@ -85,7 +90,7 @@ impl<'a> Execution<'a> {
         // The count rises before the queue is parked: a signal that unparks it at once finds it counted.
         self.queue.parked = true;
         *self.waiting += 1;
-        if self.gpu.park(self.queue.number, target, value) {
+        if self.gpu.park(self.unit, self.queue.number, target, value) {
             self.face.counters.waits_parked.add(1);
             return Ok(Outcome::Parked);
         }
@@ -94,11 +99,17 @@ impl<'a> Execution<'a> {
         self.wait_over(target, value, entry)
     }
 
+    /// The engine's full barrier.
+    #[inline(always)]
+    fn barrier(&self) {
+        self.gpu.barrier(self.unit);
+    }
+
     /// Looks at the word as often as the device's patience allows, unless the engine is wanted.
     #[inline(always)]
     fn poll(&self, target: Target<'_>, value: u64) -> bool {
         for _ in 0..self.gpu.config.poll_spins {
-            if Word::load(target.word) >= value {
+            if Word::load(&self.gpu.ordered(self.unit, target)) >= value {
                 return true;
             }
             if self.face.is_asked() || self.face.has_news() {
@@ -114,6 +125,8 @@ impl<'a> Execution<'a> {
         if let Some(entry) = entry {
             let observed = self.queue.observed.take().unwrap_or(0);
             entry.write(value, log::WAIT_UNBLOCKED, observed, self.gpu.now());
+            // Who is told of anything that comes behind finds the entry announced.
+            self.barrier();
         }
         self.gpu.trace_wait(false, self.queue.number, target.site, value);
         Ok(Outcome::Done)
@@ -147,22 +160,22 @@ impl<'a> Execution<'a> {
     #[inline]
     fn wait_over_and_signal(&mut self, waited: u64, entry: Option<Entry<'_>>, behind: &Behind<'_>) -> Outcome {
         let Behind { signal, entry: signal_entry, words } = behind;
-        let interrupt =
-            fence::signal::<HardwareBarrier>(&signal.current.word, &signal.monitored.word, signal.value, || {
-                if entry.is_none() && signal_entry.is_none() {
-                    return;
-                }
-                let (observed, now) = (self.queue.observed.take().unwrap_or(0), self.gpu.now());
-                entry.iter().for_each(|entry| entry.write(waited, log::WAIT_UNBLOCKED, observed, now));
-                signal_entry.iter().for_each(|entry| entry.write(signal.value, log::SIGNAL_EXECUTED, 0, now));
-            });
-        self.tell(signal, interrupt);
+        let observed = self.queue.observed.take().unwrap_or(0);
+        let exceeds = exceeds(self.gpu, self.unit, signal, || {
+            if entry.is_none() && signal_entry.is_none() {
+                return;
+            }
+            let now = self.gpu.now();
+            entry.iter().for_each(|entry| entry.write(waited, log::WAIT_UNBLOCKED, observed, now));
+            signal_entry.iter().for_each(|entry| entry.write(signal.value, log::SIGNAL_EXECUTED, 0, now));
+        });
+        self.tell(signal, exceeds);
         // Both are retired as if they were one.
         self.flight.words += words;
         Outcome::Done
     }
 
-    /// Value, log, barrier, question, in this order.
+    /// A signal of its own.
     // spec: sync §3.7, sync §3.14
     #[inline(always)]
     pub(super) fn signal(
@@ -173,21 +186,32 @@ impl<'a> Execution<'a> {
         slot: Option<LogSlot>,
     ) -> Result<Outcome, Fault> {
         let signal = self.signal_of(current_va, monitored_va, value)?;
-        if self.gpu.is_sealed(signal.current.site) {
-            return Ok(Outcome::Done);
+        if self.gpu.is_sealed(self.unit, signal.current.site) {
+            // The value stays; the entry is given out to this command, and the next command has the next one.
+            let (operation, operand) = (log::SIGNAL_EXECUTED, value);
+            return slot.map_or(Ok(Outcome::Done), |slot| self.log(slot, operation, operand));
         }
+        let gpu = self.gpu;
         let mut logged = Ok(());
         // Who waits for the value does not wait for its log: the log's words are found, and the clock is read, when the value is
         // stored. A log that is not there is a fault all the same, of this queue alone.
-        let interrupt = fence::signal::<HardwareBarrier>(&signal.current.word, &signal.monitored.word, value, || {
+        let exceeds = exceeds(gpu, self.unit, &signal, || {
             if let Some(slot) = slot {
                 let entry = self.entry(slot);
-                logged = entry.map(|entry| entry.write(value, log::SIGNAL_EXECUTED, 0, self.gpu.now()));
+                logged = entry.map(|entry| entry.write(value, log::SIGNAL_EXECUTED, 0, gpu.now()));
             }
         });
-        self.tell(&signal, interrupt);
+        self.tell(&signal, exceeds);
         // Whoever waits has been told, log or no log.
         logged.map(|()| Outcome::Done)
+    }
+
+    /// An entry for what was no signal and no wait, or changed nothing.
+    // spec: sync §3.14
+    pub(super) fn log(&mut self, slot: LogSlot, operation: u32, value: u64) -> Result<Outcome, Fault> {
+        self.entry(slot)?.write(value, operation, 0, self.gpu.now());
+        self.barrier();
+        Ok(Outcome::Done)
     }
 
     /// The words of a signal.
@@ -200,13 +224,14 @@ impl<'a> Execution<'a> {
 
     /// The value is stored, the barrier put, and the question answered: tells whoever waits.
     #[inline(always)]
-    fn tell(&self, signal: &Signal<'_>, interrupt: bool) {
+    fn tell(&self, signal: &Signal<'_>, exceeds: bool) {
         let &Signal { current, monitored, current_va, value } = signal;
         // The engine asks the CMP only where its own look said so.
-        let interrupt = interrupt && self.gpu.cmp_decides(monitored, value);
-        // Sealed between: the barrier stands behind our store.
-        if self.gpu.is_sealed(current.site) {
-            Word::store(current.word, u64::MAX);
+        let interrupt = exceeds && self.ask_cmp(monitored, current, value);
+        // Sealed between: the barrier stands behind our store, and another one behind this.
+        if self.gpu.is_sealed(self.unit, current.site) {
+            Word::store(&self.gpu.ordered(self.unit, current), u64::MAX);
+            self.barrier();
         }
         self.face.counters.signals.add(1);
         self.gpu.trace(|| Observation::Signal { queue: self.queue.number, bus: current.site.bus(), value, interrupt });
@@ -216,8 +241,16 @@ impl<'a> Execution<'a> {
                 .interrupts
                 .raise(Record { kind: record::FENCE, fields: [u64::from(self.queue.number), current_va, value] });
         }
-        self.gpu.unpark_after_store(current.site);
-        self.gpu.tell_peers(current.site, value);
+        self.gpu.unpark_after_store(self.unit, current.site);
+        self.gpu.tell_peers(self.unit, current.site, value);
+    }
+
+    /// The engine's look behind its barrier said that somebody waits for the value: whether to interrupt the CMP says.
+    // spec: sync §3.9
+    #[inline]
+    fn ask_cmp(&self, monitored: Target<'_>, current: Target<'_>, value: u64) -> bool {
+        self.gpu.trace(|| Observation::Asked { queue: self.queue.number, bus: current.site.bus(), value });
+        self.gpu.cmp_decides(monitored, value)
     }
 
     /// Value, then the question to nobody: the processor is always interrupted.
@@ -228,13 +261,15 @@ impl<'a> Execution<'a> {
         }
         let target = self.word(va, Access::Write)?;
         if self.gpu.config.signal_bits == 64 {
-            Word::store(target.word, value);
+            Word::store(&self.gpu.ordered(self.unit, target), value);
         } else {
             // The other half is somebody else's, and whole all the time.
             let half = u64::from(u32::MAX);
             let store = |word: u64| Some(word & !half | value & half);
             let _ = target.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, store);
         }
+        // Who is interrupted, and who parks from now on, sees the value.
+        self.barrier();
         self.face.counters.signals.add(1);
         self.face.counters.interrupts_raised.add(1);
         self.gpu.trace(|| Observation::Signal {
@@ -244,41 +279,55 @@ impl<'a> Execution<'a> {
             interrupt: true,
         });
         self.gpu.interrupts.raise(Record { kind: record::SIGNALED, fields: [u64::from(self.queue.number), va, value] });
-        HardwareBarrier::full();
-        self.gpu.unpark_after_store(target.site);
+        self.gpu.unpark_after_store(self.unit, target.site);
         Ok(Outcome::Done)
     }
 
-    /// The words of a log slot, found before anything is stored. An entry inside one page is translated once.
+    /// The words of a log slot, found before anything is stored. What lies inside one page is translated once.
     #[inline(always)]
     fn entry(&mut self, slot: LogSlot) -> Result<Entry<'a>, Fault> {
-        let position = self.word(slot.position_va, Access::Write)?;
-        let first = self.word(slot.entry_va, Access::Write)?;
-        let one_page = slot.entry_va % PAGE_BYTES + log::ENTRY_BYTES <= PAGE_BYTES;
-        let mut word = |offset: u64| {
-            if one_page {
+        let [position, entries] =
+            self.words(slot.header_va, log::HEADER_BYTES, [log::POSITION_OFFSET, log::ENTRIES_OFFSET])?;
+        let fields = [log::entry::FENCE_VALUE, log::entry::HANDLE_AND_OPERATION, log::entry::OBSERVED, log::entry::END];
+        let words = self.words(slot.entry_va, log::ENTRY_BYTES, fields)?;
+        Ok(Entry { handle: slot.handle, words, position, entries })
+    }
+
+    /// Words of a piece of memory that an engine writes, by their offsets.
+    #[inline(always)]
+    fn words<const N: usize>(&mut self, va: u64, bytes: u64, offsets: [u64; N]) -> Result<[Ordered<'a>; N], Fault> {
+        let (gpu, unit) = (self.gpu, self.unit);
+        let first = self.word(va, Access::Write)?;
+        let one_page = va % PAGE_BYTES + bytes <= PAGE_BYTES;
+        let mut found = [gpu.ordered(unit, first); N];
+        for (place, offset) in found.iter_mut().zip(offsets) {
+            let target = if one_page {
                 let site = first.site.plus(offset);
-                return Ok(Target { site, word: self.gpu.bus.write_word(site) });
-            }
-            self.mmu.word(&self.gpu.bus, self.queue.space(), slot.entry_va.wrapping_add(offset), Access::Write)
-        };
-        let words = [
-            word(log::entry::FENCE_VALUE)?,
-            word(log::entry::HANDLE_AND_OPERATION)?,
-            word(log::entry::OBSERVED)?,
-            word(log::entry::END)?,
-            position,
-        ];
-        Ok(Entry { slot, words })
+                Target { site, word: gpu.bus.write_word(site) }
+            } else {
+                self.word(va.wrapping_add(offset), Access::Write)?
+            };
+            *place = gpu.ordered(unit, target);
+        }
+        Ok(found)
     }
 }
 
+/// Value, log, barrier, question, in this order. Whether the value exceeds what is monitored.
+// spec: sync §3.7, sync §3.9
+#[inline(always)]
+fn exceeds(gpu: &SoftGpu, unit: Unit, signal: &Signal<'_>, log: impl FnOnce()) -> bool {
+    let (current, monitored) = (gpu.ordered(unit, signal.current), gpu.ordered(unit, signal.monitored));
+    fence::signal(|| gpu.barrier(unit), &current, &monitored, signal.value, log)
+}
+
 impl Entry<'_> {
-    /// Writes the entry and then the position word.
+    /// Writes the entry and then advances the header, by one word. There is no barrier between: the reader has the entries committed
+    /// before it looks at them. One comes behind the header, from whoever calls this.
+    // spec: sync §3.14
     fn write(&self, value: u64, operation: u32, observed: u64, end: u64) {
-        let [fence_value, handle, observed_word, end_word, position] = self.words.map(|target| target.word);
-        let handle_and_operation = u64::from(self.slot.handle) | u64::from(operation) << 32;
-        let entry = [fence_value, handle, observed_word, end_word];
-        log::write_entry(&entry, &position, [value, handle_and_operation, observed, end], self.slot.position);
+        let handle_and_operation = u64::from(self.handle) | u64::from(operation) << 32;
+        let next = log::advanced(Word::load(&self.position), Word::load(&self.entries));
+        log::write_entry(&self.words, &self.position, [value, handle_and_operation, observed, end], next);
     }
 }

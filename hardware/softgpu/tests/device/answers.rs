@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use device_port::DevicePort;
 use shared_words::log::entry;
 use shared_words::{Word, log};
-use softgpu::{Config, DataMode, DisplayConfig, Timing};
-use softgpu_spec::page_table::Shape;
+use softgpu::Config;
 use softgpu_spec::register::*;
 use softgpu_spec::{Command, LogSlot};
 
 use crate::signals::looked_at;
-use crate::{PAGE, Pin, RING, RING_BYTES, Rig, SYSTEM};
+use crate::{CONFIG, PAGE, Pin, RING, RING_BYTES, Rig, SYSTEM};
 
 /// Byte of system memory behind virtual address `SYSTEM`.
 const WORDS: u64 = 0x1_0000;
@@ -28,26 +27,17 @@ const STUCK_AFTER: Duration = Duration::from_secs(60);
 fn rig() -> Rig {
     let system = shared_words::Memory::reserve(1 << 20).unwrap();
     let pin = Arc::new(Pin::default());
-    let config = Config {
-        local_bytes: 4 << 20,
-        aperture_bytes: 1 << 20,
-        shape: Shape::FOUR_LEVELS,
-        data: DataMode::Stored,
-        timing: Timing::default(),
-        poll_spins: u32::MAX,
-        reset_group: 0,
-        doorbells: 2,
-        displays: DisplayConfig::NONE,
-        signal_bits: 64,
-    };
-    let rig = Rig::of(config, system, pin, false);
+    let rig = Rig::of(Config { poll_spins: u32::MAX, ..CONFIG }, system, pin, false);
     rig.map_pages();
     Word::store(rig.system.word(WORDS + 256), u64::MAX);
+    for header in [512, 1024] {
+        Word::store(rig.system.word(WORDS + header + log::ENTRIES_OFFSET), log::LOG_ENTRIES);
+    }
     rig
 }
 
 fn slot(log: u64) -> LogSlot {
-    LogSlot { entry_va: log + 64, position_va: log, position: 1, handle: 9 }
+    LogSlot { entry_va: log + 64, header_va: log, handle: 9 }
 }
 
 fn wait(log: Option<LogSlot>) -> Command<'static> {

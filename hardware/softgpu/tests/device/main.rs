@@ -7,6 +7,8 @@ mod busy;
 mod displays;
 mod idle;
 mod nested;
+mod order;
+mod peers;
 mod preemption;
 mod resets;
 mod rings;
@@ -20,7 +22,7 @@ mod tiles;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use device_port::{Clocked, DevicePort, InterruptPin};
+use device_port::{Clocked, DevicePort, InterruptPin, Probe};
 use shared_words::{Memory, Word};
 use softgpu::{Config, DataMode, SoftGpu, Timing};
 use softgpu_spec::bus::{APERTURE_BASE, SYSTEM_BASE};
@@ -50,6 +52,20 @@ impl InterruptPin for Pin {
     }
 }
 
+/// A device that stores its content, in virtual time.
+const CONFIG: Config = Config {
+    local_bytes: 4 << 20,
+    aperture_bytes: 1 << 20,
+    shape: Shape::FOUR_LEVELS,
+    data: DataMode::Stored,
+    timing: Timing::MIDDLE,
+    poll_spins: 0,
+    reset_group: 0,
+    doorbells: 2,
+    displays: softgpu::DisplayConfig::NONE,
+    signal_bits: 64,
+};
+
 struct Rig {
     gpu: Arc<SoftGpu>,
     system: Arc<Memory>,
@@ -66,23 +82,22 @@ impl Rig {
     fn grouped(data: DataMode, privileged: bool, reset_group: u64) -> Rig {
         let system = Memory::reserve(1 << 20).unwrap();
         let pin = Arc::new(Pin::default());
-        let config = Config {
-            local_bytes: 4 << 20,
-            aperture_bytes: 1 << 20,
-            shape: Shape::FOUR_LEVELS,
-            data,
-            timing: Timing::default(),
-            poll_spins: 0,
-            reset_group,
-            doorbells: 2,
-            displays: softgpu::DisplayConfig::NONE,
-            signal_bits: 64,
-        };
-        Rig::of(config, system, pin, privileged)
+        Rig::of(Config { data, reset_group, ..CONFIG }, system, pin, privileged)
     }
 
     fn of(config: Config, system: Arc<Memory>, pin: Arc<Pin>, privileged: bool) -> Rig {
-        let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::clone(&pin) as Arc<dyn InterruptPin>, None).unwrap();
+        Rig::probed(config, system, pin, privileged, None)
+    }
+
+    /// The same with something clipped to it.
+    fn probed(
+        config: Config,
+        system: Arc<Memory>,
+        pin: Arc<Pin>,
+        privileged: bool,
+        probe: Option<Arc<dyn Probe>>,
+    ) -> Rig {
+        let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::clone(&pin) as Arc<dyn InterruptPin>, probe).unwrap();
         for (table, next) in [(ROOT, 0x2000), (0x2000, 0x3000), (0x3000, LEAF)] {
             Word::store(gpu.local_memory().word(table), next | VALID);
         }

@@ -1,6 +1,6 @@
 //! What stands in memory when the pin is asserted for a signal, and when it is asserted at all (sync §3.7, §3.9, §3.14).
 
-use shared_words::log::entry;
+use shared_words::log::{self, entry};
 use softgpu_spec::LogSlot;
 
 use super::*;
@@ -17,7 +17,7 @@ fn va(offset: u64) -> u64 {
 
 /// A signal that writes the first entry of the log.
 fn signal(value: u64) -> Command<'static> {
-    let log = LogSlot { entry_va: va(ENTRY), position_va: va(LOG), position: value, handle: 9 };
+    let log = LogSlot { entry_va: va(ENTRY), header_va: va(LOG), handle: 9 };
     Command::Signal { current_va: va(CURRENT), monitored_va: va(MONITORED), value, log: Some(log) }
 }
 
@@ -35,6 +35,7 @@ fn value_and_entry_stand_there_when_the_interrupt_comes() {
     // spec: sync §3.7, sync §3.14
     // seed: N103
     let mut rig = mapped(DataMode::Stored, false);
+    Word::store(rig.system.word(LOG + log::ENTRIES_OFFSET), log::LOG_ENTRIES);
     let seen = looked_at(&rig, [CURRENT, LOG, ENTRY + entry::FENCE_VALUE]);
     for value in 1..=3 {
         rig.run(&[signal(value)]);

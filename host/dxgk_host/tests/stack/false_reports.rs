@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use d3dkmt::NativeFenceRequest;
-use ddi::{DmaFault, Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, PageFault};
+use ddi::{DmaFault, EngineState, Interrupt, InterruptFlags, KmdQueue, Notify, OsContext, PageFault};
 use dxgk_host::{Host, HostConfig, ProcessLink, Profile};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, KernelFedStream, StreamConfig};
-use wddm_types::NodeId;
+use wddm_types::{EngineId, NodeId};
 
 use crate::fence_interrupts::begin_wait;
 use crate::stubborn::{Whims, host_with, wrapped};
@@ -86,18 +86,36 @@ fn a_packet_that_the_node_does_not_have_is_an_invalid_fence_id() {
 #[test]
 fn reports_of_what_there_is_not_end_the_adapter() {
     // spec: sync §2.8, sync §3.10, sync §4.1, memory §5.8
-    let cases: [(&str, Tale); 5] = [
+    // seed: N124
+    let cases: [(&str, Tale); 10] = [
         ("a fault of queue 0x10000000000 at 0x5000", |notify| {
             let (queue, node, virtual_address) = (KmdQueue(1 << 40), NodeId(0), 0x5000);
             let fault = PageFault { queue, node, virtual_address, write: false, level: 0, invalid_instruction: false };
             notify.interrupt(Interrupt::HwQueuePageFaulted(fault));
         }),
         ("interrupt 19 is about node 99", |notify| {
-            let (node, flags) = (NodeId(99), InterruptFlags::empty());
-            notify.interrupt(Interrupt::NativeFenceSignaled { node, fences: None, queues: &[], flags });
+            let (node, engine, flags) = (NodeId(99), EngineId(0), InterruptFlags::empty());
+            notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences: None, queues: &[], flags });
         }),
         ("interrupt 11 is about node 99", |notify| {
-            notify.interrupt(Interrupt::MonitoredFenceSignaled { node: NodeId(99) });
+            notify.interrupt(Interrupt::MonitoredFenceSignaled { node: NodeId(99), engine: EngineId(0) });
+        }),
+        ("interrupt 19 is about engine 3 of node 1", |notify| {
+            let (node, engine, flags) = (NodeId(1), EngineId(3), InterruptFlags::empty());
+            notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences: None, queues: &[], flags });
+        }),
+        ("interrupt 11 is about engine 1 of node 0", |notify| {
+            notify.interrupt(Interrupt::MonitoredFenceSignaled { node: NodeId(0), engine: EngineId(1) });
+        }),
+        ("interrupt 15 is about engine 1 of node 0", |notify| {
+            notify.interrupt(Interrupt::SchedulingLogInterrupt { node: NodeId(0), engine: EngineId(1) });
+        }),
+        ("interrupt 16 is about engine 1 of node 0", |notify| {
+            notify.interrupt(Interrupt::GpuEngineTimeout { node: NodeId(0), engine: EngineId(1) });
+        }),
+        ("interrupt 20 is about engine 1 of node 0", |notify| {
+            let (node, engine, state) = (NodeId(0), EngineId(1), EngineState::TransitionToF1);
+            notify.interrupt(Interrupt::EngineStateChange { node, engine, state });
         }),
         ("a suspension of context 1099511627776", |notify| {
             let context = OsContext(1 << 40);

@@ -120,8 +120,8 @@ fn fences_that_are_listed_beside_are_harmless() {
 /// fences were looked at for interrupts.
 fn signalled_with_one_interrupt(flags: InterruptFlags) -> ([bool; 2], usize) {
     let say = move |interrupt: Interrupt<'_>, notify: &mut dyn Notify| match interrupt {
-        Interrupt::MonitoredFenceSignaled { node } | Interrupt::NativeFenceSignaled { node, .. } => {
-            notify.interrupt(Interrupt::NativeFenceSignaled { node, fences: None, queues: &[], flags });
+        Interrupt::MonitoredFenceSignaled { node, engine } | Interrupt::NativeFenceSignaled { node, engine, .. } => {
+            notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences: None, queues: &[], flags });
         }
         other => notify.interrupt(other),
     };

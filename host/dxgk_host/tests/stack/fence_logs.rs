@@ -9,13 +9,16 @@ mod verbose;
 use std::sync::{Arc, Mutex};
 
 use d3dkmt::NativeFenceRequest;
+use device_port::DevicePort;
+use dxgk_host::{Host, HostConfig, Profile};
 use kmt_calls::{Call, NativeFenceLogDetail, QueueCall, QueueFlags, Reply};
 use kmt_link::Link;
-use shared_words::log;
+use shared_words::{Word, log};
+use softgpu_spec::register;
 use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
 use wddm_types::{GpuVa, NodeId};
 
-use crate::stubborn::{LogStep, Whims, host_with};
+use crate::stubborn::{LogStep, Whims, host_with, wrapped};
 use crate::world::{Client, MIB, VIRTUAL, client, host};
 
 /// An entry as it stands in memory.
@@ -87,6 +90,65 @@ fn only_a_queue_that_its_process_feeds_has_logs_and_its_driver_hears_of_both() {
     assert_eq!((wait_places[0], signal_places[0]), (wait_base, signal_base), "the driver and its process agree");
     assert!(wait_base.0.abs_diff(signal_base.0) >= log::LOG_BYTES, "a buffer each");
     assert!(!wait_places[1].is_null() && wait_places[1] != signal_places[1], "and one in the paging process");
+}
+
+/// The log has three places: the driver's CPU mapping, which it reads and writes, the queue's process and the paging process. What is
+/// written through one is read through the others.
+#[test]
+fn a_log_is_one_buffer_for_driver_process_and_cmp() {
+    // spec: sync §2.7, sync §3.14
+    // seed: N96, N127
+    let lent: Arc<Mutex<Vec<[GpuVa; 2]>>> = Arc::default();
+    let notes = Arc::clone(&lent);
+    let lent_log = move |set: &ddi::SetNativeFenceLogBuffer<'_>| {
+        let words = [set.log.len() - 1, log::entry_offset(1) as usize / 8];
+        for (word, value) in words.into_iter().zip([11, 12]) {
+            Word::store(&set.log[word], value + Word::load(&set.log[log::TYPE_OFFSET as usize / 8]) * 100);
+        }
+        notes.lock().unwrap().push([set.va, set.system_va]);
+    };
+    let port: Arc<Mutex<Option<Arc<dyn DevicePort>>>> = Arc::default();
+    let keeps = Arc::clone(&port);
+    let config = HostConfig {
+        vram_bytes: 8 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 64 * MIB,
+        wrap_miniport: Some(wrapped(Whims { lent_log: Box::new(lent_log), ..Whims::default() })),
+        wrap_port: Some(Box::new(move |port| {
+            *keeps.lock().unwrap() = Some(Arc::clone(&port));
+            port
+        })),
+        ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), VIRTUAL)
+    };
+    let host = Host::start(config).expect("the host starts");
+    let mut client = client(&host);
+    let (logs, places) = (client.stream.logs(), std::mem::take(&mut *lent.lock().unwrap()));
+    assert_eq!(places.iter().map(|[va, _]| *va).collect::<Vec<_>>(), [logs.wait_base, logs.signal_base]);
+    let port = port.lock().unwrap().take().expect("the device is there");
+    let last = log::entry_offset(log::LOG_ENTRIES) - 8;
+    for (kind, [_, cmp_va]) in [log::WAITS, log::SIGNALS].into_iter().zip(&places) {
+        // The CMP stores one word of its own into the log.
+        let at = cmp_va.0 + log::entry_offset(2);
+        for (register, value) in [
+            (register::CMP_ARGUMENT_0, at),
+            (register::CMP_ARGUMENT_1, at),
+            (register::CMP_ARGUMENT_2, u64::from(kind) + 70),
+            (register::CMP_COMMAND, register::cmp::PUBLISH_MONITORED),
+        ] {
+            port.write_register(register, value);
+        }
+        assert_eq!(port.read_register(register::CMP_RESULT), register::cmp_result::DONE);
+    }
+    let target = client.pinned(SurfaceKind::System, log::LOG_BYTES);
+    for (kind, [va, _]) in [log::WAITS, log::SIGNALS].into_iter().zip(places) {
+        client.run(|commands| {
+            commands.copy(va, target.va(), log::LOG_BYTES);
+        });
+        let lock = target.lock().unwrap();
+        let read = [last, log::entry_offset(1), log::entry_offset(2)].map(|at| lock.read_word(at));
+        let kind = u64::from(kind);
+        assert_eq!(read, [11 + kind * 100, 12 + kind * 100, kind + 70], "driver, driver, CMP");
+    }
 }
 
 #[test]

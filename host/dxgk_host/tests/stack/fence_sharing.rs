@@ -280,6 +280,44 @@ fn shareable_fences_have_pages_of_their_own_and_others_are_packed() {
     assert_eq!(packed.iter().map(|fence| page(fence.current_va())).collect::<std::collections::BTreeSet<_>>().len(), 1);
 }
 
+/// The same by the pages of memory: what addresses lead to, and not the addresses.
+#[test]
+fn shareable_words_share_no_page_of_memory() {
+    // spec: sync §1.5
+    // seed: N21
+    let lent: Shared<(u64, usize)> = Shared::default();
+    let notes = Arc::clone(&lent);
+    let host = host_of(Whims {
+        lent: Box::new(move |updates| {
+            let place = |update: &ddi::MonitoredUpdate<'_>| std::ptr::from_ref(update.monitored) as usize;
+            notes.lock().unwrap().extend(updates.iter().map(|update| (update.value, place(update))));
+        }),
+        ..Whims::default()
+    });
+    let of = client(&host);
+    let request = || NativeFenceRequest::default();
+    let shareable: Vec<_> = (0..4).map(|_| shared(of.gpu.device(), FenceFlags::empty())).collect();
+    let packed: Vec<_> = (0..4).map(|_| of.gpu.device().create_native_fence(request()).unwrap()).collect();
+    let first = std::ptr::from_ref(host.system_memory().word(0)) as usize;
+    let mut pages = Vec::new();
+    for (nth, fence) in (1..).zip(shareable.iter().chain(&packed)) {
+        // Whom a value names is seen by the value: each fence has a waiter for another one.
+        begin_wait(&host, &of, fence, 100 * nth);
+        let lent = std::mem::take(&mut *lent.lock().unwrap());
+        let place = lent.iter().find(|(value, _)| *value == 100 * nth - 1).expect("its MonitoredValue is updated").1;
+        assert!(place - first < host.system_memory().bytes() as usize, "it lies in system memory");
+        pages.push([fence.address().0 / 4096, (place - first) as u64 / 4096]);
+    }
+    let (of_shareable, of_packed) = pages.split_at(4);
+    for (nth, own) in of_shareable.iter().enumerate() {
+        assert_ne!(own[0], own[1], "the two words of a fence");
+        let others = pages.iter().enumerate().filter(|(other, _)| *other != nth).flat_map(|(_, pages)| pages);
+        assert!(others.into_iter().all(|page| !own.contains(page)), "{pages:?}");
+    }
+    // Those of one process that nobody shares have two pages for all.
+    assert!(of_packed.iter().all(|own| *own == of_packed[0]) && of_packed[0][0] != of_packed[0][1], "{pages:?}");
+}
+
 #[test]
 fn a_dead_process_leaves_the_fence_to_the_others() {
     // spec: sync §3.4 (process exit)

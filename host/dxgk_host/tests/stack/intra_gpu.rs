@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use d3dkmt::{EvictFlags, Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
-use ddi::PowerState;
+use ddi::{FenceType, FenceValueType, PowerState, SegmentPreference};
 use dxgk_host::{Host, HostConfig, Profile};
 use kmt_calls::{Call, DeviceState, QueueCall, SyncCall, WaitFlags};
 use softgpu_spec::pattern;
 use softgpu_spec::register::counter;
 use softgpu_umd::{Commands, Stream, StreamConfig, SurfaceKind};
-use wddm_types::{NodeId, NtStatus};
+use wddm_types::{NodeId, NtStatus, SegmentId, SegmentSet};
 
+use crate::stubborn::{Shared, Whims, wrapped};
 use crate::world::{Client, MIB, VIRTUAL, client, unnamed};
 
 fn host_of(profile: &str) -> Arc<Host> {
@@ -108,6 +109,65 @@ fn engines_wait_for_each_other_in_local_memory_and_nobody_is_interrupted() {
     assert_eq!(read_by_gpu(&mut compute, fence.current_va()), 43);
     assert!([&fences[0], &fences[2]].iter().all(|other| read_by_gpu(&mut compute, other.current_va()) == 0));
     host.check_invariants().unwrap();
+}
+
+/// The driver is asked for each kind of word, and each lies where it says: of two memories one has the values and the other what is
+/// monitored, whichever way round.
+#[test]
+fn each_kind_of_word_lies_in_the_segment_that_the_driver_names_for_it() {
+    // spec: sync §1.5, sync §2.6
+    // seed: N25
+    let (values, monitored) = (FenceValueType::Current, FenceValueType::Monitored);
+    for homes in [[1, 3], [3, 1]] {
+        let asked: Shared<(FenceType, FenceValueType)> = Shared::default();
+        let notes = Arc::clone(&asked);
+        let whims = Whims {
+            fence_storage: Box::new(move |surface| {
+                notes.lock().unwrap().push((surface.fence_type, surface.value_type));
+                let home = SegmentId(homes[usize::from(surface.value_type == monitored)]);
+                surface.info.preferred_segment = SegmentPreference::of(&[home]);
+                surface.info.supported_segments = SegmentSet::only(home);
+                surface.info.read_segments = SegmentSet::only(home);
+            }),
+            ..Whims::default()
+        };
+        let mut config = HostConfig {
+            vram_bytes: 32 * MIB,
+            page_table_bytes: 16 * MIB,
+            system_bytes: 64 * MIB,
+            wrap_miniport: Some(wrapped(whims)),
+            ..HostConfig::new(Profile::named("two-memories").expect("a built-in profile"), VIRTUAL)
+        };
+        config.features.native_fence.intra_gpu_fence_type = true;
+        let host = Host::start(config).expect("the host starts");
+        let mut one = client(&host);
+        let link = Arc::clone(&one.link);
+        let committed = |segment: u8| {
+            let statistics = d3dkmt::query_statistics(&*link, host.adapter(0).luid()).expect("figures");
+            let found = statistics.segments.iter().find(|of| of.segment == SegmentId(segment));
+            found.expect("two memories").committed_bytes
+        };
+        while host.step() {}
+        let (before, asked_before) = ([1, 3].map(&committed), std::mem::take(&mut *asked.lock().unwrap()));
+        assert_eq!(asked_before, [], "the fences of queues lie in system memory");
+        let request = |kind| NativeFenceRequest { fence_type: kind, ..INTRA_GPU };
+        let fence = one.gpu.device().create_native_fence(request(1)).expect("an INTRA_GPU fence");
+        while host.step() {}
+        let mut kinds = std::mem::take(&mut *asked.lock().unwrap());
+        kinds.sort_by_key(|(_, kind)| *kind == monitored);
+        assert_eq!(kinds, [(FenceType::IntraGpu, values), (FenceType::IntraGpu, monitored)]);
+        let after = [1, 3].map(&committed);
+        assert!(
+            after.iter().zip(before).all(|(after, before)| *after > before),
+            "one page in each: {before:?} {after:?}"
+        );
+        one.run(|commands| {
+            commands.signal(&fence, 5);
+        });
+        assert_eq!(read_by_gpu(&mut one, fence.current_va()), 5);
+        assert_eq!(read_by_gpu(&mut one, fence.monitored_va()), u64::MAX);
+        assert_eq!(host.stopped(), None);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use events::{Event, PreemptedFor};
 use kmt_calls::{Call, ContextFlags, PacketCall, PriorityCall, Reply};
 use kmt_link::Link;
 use softgpu_umd::{Commands, Gpu, Surface, SurfaceKind};
-use wddm_types::{NodeId, RawHandle};
+use wddm_types::{EngineId, NodeId, RawHandle};
 
 use crate::heard::Heard;
 use crate::stubborn::{Whims, wrapped};
@@ -289,7 +289,7 @@ fn a_reset_that_says_what_cannot_be_stops_the_adapter() {
         (|aborted, _, _| aborted.wrapping_sub(2), "was aborted last"),
         (
             |aborted, node, notify| {
-                notify.interrupt(Interrupt::MonitoredFenceSignaled { node });
+                notify.interrupt(Interrupt::MonitoredFenceSignaled { node, engine: EngineId(0) });
                 aborted
             },
             "no packet done",

@@ -91,6 +91,8 @@ pub struct Whims {
     pub fail_fence_update: Box<fences::FailUpdate>,
     /// What it was lent to update MonitoredValues, when it has.
     pub lent: Box<fences::Lent>,
+    /// What it does with the log that it is lent.
+    pub lent_log: Box<fences::LentLog>,
     /// What it says of storage of fences otherwise.
     pub fence_storage: Box<fences::Storage>,
     /// What it says of its fences otherwise.
@@ -163,6 +165,7 @@ impl Default for Whims {
             refuse_fence_open: Box::new(|_| false),
             fail_fence_update: Box::new(|_| false),
             lent: Box::new(|_| ()),
+            lent_log: Box::new(|_| ()),
             fence_storage: Box::new(|_| ()),
             fence_caps: Box::new(|_| ()),
             name_fences: Box::new(|known| known),

@@ -7,6 +7,9 @@ mod unchanged;
 
 use programs::{Served, build_from, run, said, said_by};
 
+/// The signal of a store that is not allowed.
+const SIGSEGV: i32 = 11;
+
 fn answers(name: &str, environment: &[(&str, &str)]) -> String {
     said_by("tests/answers", name, environment)
 }
@@ -87,4 +90,27 @@ fn a_served_kernel_answers_likewise() {
     assert_eq!(answers("memory", &there), "said what is missing\n");
     assert_eq!(answers("lost", &there), "told apart\n");
     served.end();
+}
+
+/// Where a fence's word stands a program may look and not store: with a kernel of its own and with one behind a socket.
+// spec: sync §1.4, sync §1.5
+// seed: N10, C05, C07
+#[test]
+fn a_store_into_a_fence_ends_the_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = build_from("tests/answers", folder.path(), "stores", &["-lopenwddm"]);
+    let served = Served::start();
+    let own = [("OPENWDDM_ADAPTER", "discrete-4k")];
+    for (kind, reads) in [("native", 7), ("monitored", 7), ("paging", 0)] {
+        for environment in [&own[..], &served.environment()] {
+            let output = run(&program, &[environment, &[("STORES", kind)]].concat());
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                format!("reads {reads}\n"),
+                "{kind}: it has not stored"
+            );
+            let ended = std::os::unix::process::ExitStatusExt::signal(&output.status);
+            assert_eq!(ended, Some(SIGSEGV), "{kind} {environment:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
 }

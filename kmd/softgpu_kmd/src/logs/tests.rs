@@ -23,9 +23,8 @@ fn queue(kmd: &mut SoftGpuKmd, host: &mut FakeHost, flags: HwQueueFlags) -> KmdQ
 }
 
 fn set(kmd: &mut SoftGpuKmd, queue: KmdQueue, header: [u64; LOG_HEADER_WORDS], entries: u32) -> bool {
-    let words = header.map(AtomicU64::new);
-    let header = std::array::from_fn(|word| &words[word]);
-    let set = SetNativeFenceLogBuffer { queue, entries, header: &header, va: GpuVa(0x9000), system_va: GpuVa(0x5000) };
+    let log = header.map(AtomicU64::new);
+    let set = SetNativeFenceLogBuffer { queue, entries, log: &log, va: GpuVa(0x9000), system_va: GpuVa(0x5000) };
     let answer = kmd.native_fence_logs().unwrap().set_log_buffer(set);
     assert!(matches!(answer, Ok(()) | Err(DriverStatus::InvalidParameter(_))), "{answer:?}");
     answer.is_ok()

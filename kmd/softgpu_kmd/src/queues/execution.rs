@@ -2,7 +2,7 @@
 
 use ddi::{DriverStatus, Host, KmdContext, KmdQueue};
 use shared_words::doorbell::{ASLEEP_OFFSET, DOORBELL_BYTES, VALUE_OFFSET};
-use shared_words::{FrequentBarrier, Word, doorbell};
+use shared_words::{Barrier, FrequentBarrier, Word, doorbell};
 use softgpu_spec::bus;
 use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
 
@@ -151,7 +151,7 @@ impl SoftGpuKmd {
         let page = self.port.doorbell_page();
         let at = u64::from(index) * DOORBELL_BYTES;
         // spec: sync §3.17
-        if doorbell::ring::<FrequentBarrier>(page.word(at + VALUE_OFFSET), page.word(at + ASLEEP_OFFSET), end) {
+        if doorbell::ring(FrequentBarrier::full, page.word(at + VALUE_OFFSET), page.word(at + ASLEEP_OFFSET), end) {
             self.port.doorbell_rung(index);
         }
         Ok(())

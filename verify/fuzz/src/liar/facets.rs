@@ -1,7 +1,7 @@
 //! The lies of the facets, and interrupts that never happened.
 
 use ddi::*;
-use wddm_types::{NodeId, PhysicalAddress, SegmentId, SegmentSet};
+use wddm_types::{EngineId, NodeId, PhysicalAddress, SegmentId, SegmentSet};
 
 use super::{Liar, Lie, Lies};
 use crate::dice::Dice;
@@ -30,12 +30,14 @@ pub fn false_interrupt(dice: &mut Dice, notify: &mut dyn Notify) {
     match dice.below(7) {
         0 => notify.interrupt(Interrupt::NativeFenceSignaled {
             node,
+            engine: EngineId(0),
             fences: Some(&fences),
             queues: &[],
             flags: InterruptFlags::empty(),
         }),
         1 => notify.interrupt(Interrupt::NativeFenceSignaled {
             node,
+            engine: EngineId(0),
             fences: None,
             queues: &queues,
             flags: InterruptFlags::from_bits_retain(dice.number32(4)),

@@ -88,7 +88,7 @@ fn producer<P: Barrier + 'static>(queue: Queue, count: u64) -> Program {
         }
         queue.read().reached((number + 1).saturating_sub(ENTRIES));
         queue.entry(number).store(said(number));
-        if ring::<P>(&queue.value(), &queue.asleep(), number + 1) {
+        if ring(P::full, &queue.value(), &queue.asleep(), number + 1) {
             TOKEN.raise();
         }
         again(vec![number + 1])
@@ -110,8 +110,8 @@ fn engine<C: Barrier + 'static>() -> Program {
             }
         }
         let [first, second] = [Queue(0), Queue(1)];
-        if may_sleep::<C>(&first.value(), &first.asleep(), done[0]) {
-            if may_sleep::<C>(&second.value(), &second.asleep(), done[1]) {
+        if may_sleep(C::full, &first.value(), &first.asleep(), done[0]) {
+            if may_sleep(C::full, &second.value(), &second.asleep(), done[1]) {
                 TOKEN.reached(1);
                 TOKEN.exchange(0);
                 awake(&second.asleep());

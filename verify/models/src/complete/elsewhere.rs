@@ -146,7 +146,7 @@ fn producer<P: Barrier + 'static, R: Barrier + 'static>(
             return 0;
         }
         let page = queue + 1;
-        if ring::<P>(&Cell(VALUE[page]), &Cell(ASLEEP[page]), BEFORE[queue] + number + 1) {
+        if ring(P::full, &Cell(VALUE[page]), &Cell(ASLEEP[page]), BEFORE[queue] + number + 1) {
             TOKEN.raise();
         }
         match STATUS[queue].load() {
@@ -187,7 +187,7 @@ fn engine<C: Barrier + 'static>(steps: Steps) -> Program {
         let sleeps = match section(ENGINE, works, u64::from(steps.only_rises)) {
             NOTHING => true,
             WORKED => again(vec![0]),
-            seen => may_sleep::<C>(&window(VALUE), &window(ASLEEP), seen),
+            seen => may_sleep(C::full, &window(VALUE), &window(ASLEEP), seen),
         };
         SLEEPS.store(u64::from(sleeps));
         ENGINE.store(1);

@@ -28,7 +28,7 @@ fn engine<S: Barrier + 'static>((current, monitored): (Cell, Cell), values: [u64
         // CAST: the second of two.
         let Some(&value) = values.get(knows[0] as usize) else { return 0 };
         current.reached(value - 1);
-        if signal::<S>(&current, &monitored, value, || ()) && still_exceeds(&monitored, value) {
+        if signal(S::full, &current, &monitored, value, || ()) && still_exceeds(&monitored, value) {
             RAISED.raise();
         }
         again(vec![knows[0] + 1])
@@ -47,7 +47,7 @@ fn kernel<K: Barrier + 'static>(waits: [Point; 2]) -> Program {
         } else {
             AT.store(at);
             // What the update itself raises is heard by looking.
-            let _ = publish_monitored::<K>(&current, &monitored, wanted - 1);
+            let _ = publish_monitored(K::full, &current, &monitored, wanted - 1);
         }
         if current.load() < wanted { again(vec![at, 1]) } else { again(vec![at + 1, 0]) }
     })

@@ -64,7 +64,7 @@ fn engine<S: Barrier + 'static>(queue: Queue, signals: u64) -> Program {
         }
         let next = position(number + 1, ENTRIES);
         let write = || write_entry(&queue.entry(number), &queue.position(), [said(number); 2], next);
-        if signal::<S>(&queue.current(), &MONITORED, number, write) {
+        if signal(S::full, &queue.current(), &MONITORED, number, write) {
             RAISED.raise();
         }
         again(vec![number + 1])

@@ -83,7 +83,7 @@ fn engine<S: Barrier + 'static>(queue: usize, called: Option<Called>, others: u6
         };
         let announced = position(number + 1, ENTRIES);
         let write = || write_entry(&[log_entry(queue, number)], &log_position(queue), [name], announced);
-        if signal::<S>(&fence, &MONITORED, value, write) {
+        if signal(S::full, &fence, &MONITORED, value, write) {
             NAMED[queue].raise();
             RAISED.raise();
         }

@@ -149,7 +149,7 @@ fn producer<P: Barrier + 'static>(steps: Steps, taker: Taker, queue: usize, coun
             return 0;
         }
         let at = |word: Cell| PagedCell { word: word.0, page: PAGE[queue].0 };
-        if ring::<P>(&at(VALUE), &at(ASLEEP), BEFORE[queue] + number + 1) {
+        if ring(P::full, &at(VALUE), &at(ASLEEP), BEFORE[queue] + number + 1) {
             TOKEN.raise();
         }
         match STATUS[queue].load() {
@@ -185,7 +185,7 @@ fn engine<C: Barrier + 'static>() -> Program {
         let sleeps = match section(ENGINE, works, 0) {
             NOTHING => true,
             worked if worked == NOTHING - 1 => again(vec![0]),
-            seen => may_sleep::<C>(&VALUE, &ASLEEP, seen),
+            seen => may_sleep(C::full, &VALUE, &ASLEEP, seen),
         };
         // What was given to it since it looked is told by whoever gave it.
         SLEEPS.store(u64::from(sleeps));

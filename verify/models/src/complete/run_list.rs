@@ -39,7 +39,7 @@ fn signaller<S: Barrier + 'static>(number: usize) -> Program {
         if value > WANTED {
             return 0;
         }
-        let _ = signal::<S>(&CURRENT[number], &NOBODY, value, || ());
+        let _ = signal(S::full, &CURRENT[number], &NOBODY, value, || ());
         if PARKED.load() != 0 {
             locked(|| {
                 if TABLE[number].load() == 1 && CURRENT[number].load() >= WANTED {
@@ -63,7 +63,7 @@ fn parker<P: Barrier + 'static>() -> Program {
         }
         locked(|| {
             TABLE[number].store(1);
-            if !may_park::<P>(&CURRENT[number], &PARKED, parked(), WANTED) {
+            if !may_park(P::full, &CURRENT[number], &PARKED, parked(), WANTED) {
                 TABLE[number].store(0);
                 PARKED.store(parked());
                 READY[number].store(1);

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ddi::{Interrupt, InterruptFlags, KmdQueue, Notify, OsGlobalFence};
-use wddm_types::NodeId;
+use wddm_types::{EngineId, NodeId};
 
 use super::Watched;
 
@@ -62,7 +62,7 @@ impl Folds {
 
     /// Hands an interrupt on, or keeps it.
     pub(super) fn hand_on(&self, interrupt: Interrupt<'_>, notify: &mut dyn Notify) {
-        let Interrupt::NativeFenceSignaled { node, fences, queues, flags } = interrupt else {
+        let Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags } = interrupt else {
             return notify.interrupt(interrupt);
         };
         let mut kept = self.kept();
@@ -78,20 +78,20 @@ impl Folds {
             drop(kept);
             queues.dedup();
             fences.dedup();
-            self.tell(notify, node, (&queues, &fences), flags);
+            self.tell(notify, (node, engine), (&queues, &fences), flags);
         }
     }
 
     fn tell(
         &self,
         notify: &mut dyn Notify,
-        node: NodeId,
+        (node, engine): (NodeId, EngineId),
         (queues, fences): (&[KmdQueue], &[OsGlobalFence]),
         flags: InterruptFlags,
     ) {
         let interrupt = match self.names {
-            Names::Exact => Interrupt::NativeFenceSignaled { node, fences: Some(fences), queues, flags },
-            Names::None => Interrupt::NativeFenceSignaled { node, fences: None, queues: &[], flags },
+            Names::Exact => Interrupt::NativeFenceSignaled { node, engine, fences: Some(fences), queues, flags },
+            Names::None => Interrupt::NativeFenceSignaled { node, engine, fences: None, queues: &[], flags },
         };
         notify.interrupt(interrupt);
     }

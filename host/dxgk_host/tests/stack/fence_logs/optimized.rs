@@ -25,9 +25,9 @@ fn naming(
     let armed: Arc<AtomicBool> = Arc::default();
     let now = Arc::clone(&armed);
     let say = move |interrupt: Interrupt<'_>, notify: &mut dyn Notify| match interrupt {
-        Interrupt::NativeFenceSignaled { node, fences, queues, flags } if now.load(Ordering::Relaxed) => {
+        Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags } if now.load(Ordering::Relaxed) => {
             if let Some(queues) = name(queues.to_vec()) {
-                notify.interrupt(Interrupt::NativeFenceSignaled { node, fences, queues: &queues, flags });
+                notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences, queues: &queues, flags });
             }
         }
         other => notify.interrupt(other),
@@ -117,12 +117,12 @@ fn the_cap_decides_which_names_are_read() {
     // seed: N118
     for profile in ["discrete-4k", "optimized-fences"] {
         let wild = move |interrupt: Interrupt<'_>, notify: &mut dyn Notify| match interrupt {
-            Interrupt::NativeFenceSignaled { node, fences, queues, flags } => {
+            Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags } => {
                 let (no_fence, no_queue) = ([OsGlobalFence(1 << 40)], [KmdQueue(1 << 40)]);
                 let optimized = profile == "optimized-fences";
                 let fences = if optimized { Some(&no_fence[..]) } else { fences };
                 let queues = if optimized { queues } else { &no_queue };
-                notify.interrupt(Interrupt::NativeFenceSignaled { node, fences, queues, flags });
+                notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags });
             }
             other => notify.interrupt(other),
         };
@@ -247,10 +247,10 @@ fn history(form: Form, mut seed: u64) -> Vec<Vec<bool>> {
     };
     let profile = if matches!(form, Form::Queues | Form::NoQueue) { "optimized-fences" } else { "discrete-4k" };
     let say = move |interrupt: Interrupt<'_>, notify: &mut dyn Notify| match interrupt {
-        Interrupt::NativeFenceSignaled { node, fences, queues, flags } => {
+        Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags } => {
             let fences = if form == Form::PlainWithoutNames { None } else { fences };
             let queues = if form == Form::NoQueue { &[] } else { queues };
-            notify.interrupt(Interrupt::NativeFenceSignaled { node, fences, queues, flags });
+            notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags });
         }
         other => notify.interrupt(other),
     };

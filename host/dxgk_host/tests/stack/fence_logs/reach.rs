@@ -53,13 +53,13 @@ fn folding_driver(form: Form) -> (Arc<AtomicBool>, Whims) {
     let now = Arc::clone(&folds);
     let folded: Mutex<Vec<KmdQueue>> = Mutex::default();
     let say = move |interrupt: Interrupt<'_>, notify: &mut dyn Notify| match interrupt {
-        Interrupt::NativeFenceSignaled { node, queues, flags, .. } => {
+        Interrupt::NativeFenceSignaled { node, engine, queues, flags, .. } => {
             let mut folded = folded.lock().unwrap();
             folded.extend(queues);
             if !now.load(Ordering::Relaxed) {
                 folded.dedup();
                 let queues = if form == Form::Engine { Vec::new() } else { std::mem::take(&mut *folded) };
-                notify.interrupt(Interrupt::NativeFenceSignaled { node, fences: None, queues: &queues, flags });
+                notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences: None, queues: &queues, flags });
             }
         }
         other => notify.interrupt(other),

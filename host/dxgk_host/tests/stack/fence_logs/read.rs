@@ -218,9 +218,9 @@ fn an_overrun_loses_entries_and_no_waiter() {
         let now = Arc::clone(&armed);
         // It tells of its last signal only.
         let say = move |interrupt: ddi::Interrupt<'_>, notify: &mut dyn ddi::Notify| match interrupt {
-            ddi::Interrupt::NativeFenceSignaled { node, queues, flags, .. } if now.load(Ordering::Relaxed) => {
+            ddi::Interrupt::NativeFenceSignaled { node, engine, queues, flags, .. } if now.load(Ordering::Relaxed) => {
                 if dropped.fetch_add(1, Ordering::Relaxed) >= 2 {
-                    notify.interrupt(ddi::Interrupt::NativeFenceSignaled { node, fences: None, queues, flags });
+                    notify.interrupt(ddi::Interrupt::NativeFenceSignaled { node, engine, fences: None, queues, flags });
                 }
             }
             other => notify.interrupt(other),

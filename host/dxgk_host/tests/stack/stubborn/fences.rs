@@ -7,6 +7,7 @@ use wddm_types::GpuVa;
 use super::{NameFences, Stubborn};
 
 pub type Lent = dyn FnMut(&[MonitoredUpdate<'_>]) + Send;
+pub type LentLog = dyn FnMut(&SetNativeFenceLogBuffer<'_>) + Send;
 pub type Storage = dyn Fn(&mut FenceStorageSurface) + Send;
 pub type FenceCaps = dyn Fn(&mut NativeFenceCaps) + Send;
 pub type FailUpdate = dyn Fn(&FenceStep) -> bool + Send;
@@ -43,10 +44,10 @@ pub struct Renamed<'a> {
 impl Notify for Renamed<'_> {
     fn interrupt(&mut self, interrupt: Interrupt<'_>) {
         match interrupt {
-            Interrupt::NativeFenceSignaled { node, fences, queues, flags } => {
+            Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags } => {
                 let named = (self.name)(fences.map(<[_]>::to_vec));
                 let fences = named.as_deref();
-                self.notify.interrupt(Interrupt::NativeFenceSignaled { node, fences, queues, flags });
+                self.notify.interrupt(Interrupt::NativeFenceSignaled { node, engine, fences, queues, flags });
             }
             other => self.notify.interrupt(other),
         }
@@ -118,7 +119,8 @@ impl NativeFences for Stubborn {
 
 impl NativeFenceLogs for Stubborn {
     fn set_log_buffer(&mut self, set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus> {
-        let log_type = Word::load(set.header[log::TYPE_OFFSET as usize / 8]);
+        let log_type = Word::load(&set.log[log::TYPE_OFFSET as usize / 8]);
+        (self.whims.lent_log)(&set);
         (self.whims.hear_log)(LogStep::Set(set.queue, log_type, set.entries, [set.va, set.system_va]))?;
         self.inner.native_fence_logs().expect("it was there").set_log_buffer(set)
     }

@@ -1,0 +1,396 @@
+//! What the device's barriers are for. Each unit has a store buffer that nothing but its barriers empties ([`Probe::buffers_stores`]), so what
+//! stands on one side of a barrier that is missing is missing where the other side looks: taken out, each barrier fails a test here, with
+//! the same outcome each time.
+
+use std::sync::Weak;
+
+use device_port::{Observation, Unit};
+use shared_words::{Barrier, HardwareBarrier, doorbell, log};
+use softgpu_spec::LogSlot;
+
+use super::signals::looked_at;
+use super::*;
+
+/// Bytes of system memory behind virtual address `SYSTEM`: CurrentValue, MonitoredValue, another pair, and a log.
+const CURRENT: u64 = 0x1_0000;
+const MONITORED: u64 = CURRENT + 64;
+const ANSWER: u64 = CURRENT + 128;
+const NOBODY: u64 = CURRENT + 192;
+const LOG: u64 = CURRENT + 512;
+const ENTRY: u64 = LOG + log::entry_offset(0);
+/// The ring of queue 1, which runs on the other engine.
+const OTHER_RING: u64 = 0x8000;
+
+/// A store: whose, to which bus address, of what.
+type Stored = (Unit, Option<u64>, u64);
+type Met = Box<dyn FnMut(&SoftGpu) + Send>;
+type Overtakes = Box<dyn FnMut(&SoftGpu, Unit, Option<u64>, u64) -> bool + Send>;
+
+/// Buffers, which stores overtake, and what happens when an engine asks the CMP.
+#[derive(Default)]
+struct Bench {
+    gpu: Mutex<Weak<SoftGpu>>,
+    overtakes: Mutex<Option<Overtakes>>,
+    asked: Mutex<Option<Met>>,
+}
+
+impl Probe for Bench {
+    fn observe(&self, _at_ns: u64, what: Observation) {
+        if matches!(what, Observation::Asked { .. })
+            && let Some(mut met) = self.asked.lock().unwrap().take()
+        {
+            met(&self.gpu.lock().unwrap().upgrade().expect("it observes"));
+        }
+    }
+
+    fn buffers_stores(&self) -> bool {
+        true
+    }
+
+    fn stored(&self, unit: Unit, bus: Option<u64>, value: u64) -> bool {
+        let Some(mut overtakes) = self.overtakes.lock().unwrap().take() else { return false };
+        let gpu = self.gpu.lock().unwrap().upgrade().expect("it stores");
+        let passes = overtakes(&gpu, unit, bus, value);
+        if !passes {
+            *self.overtakes.lock().unwrap() = Some(overtakes);
+        }
+        passes
+    }
+}
+
+fn va(offset: u64) -> u64 {
+    SYSTEM + offset - CURRENT
+}
+
+/// A rig with buffers: queue 0 on the compute engine, queue 1 on the copy engine.
+fn buffered() -> (Rig, Arc<Bench>) {
+    let bench = Arc::new(Bench::default());
+    let probe = Arc::clone(&bench) as Arc<dyn Probe>;
+    let rig = Rig::probed(CONFIG, Memory::reserve(1 << 20).unwrap(), Arc::new(Pin::default()), false, Some(probe));
+    *bench.gpu.lock().unwrap() = Arc::downgrade(&rig.gpu);
+    rig.map_pages();
+    rig.enable(1, engine_of(true), OTHER_RING, false);
+    rig.gpu.write_register(CMP_ROOT, ROOT);
+    for nobody_waits in [MONITORED, NOBODY] {
+        Word::store(rig.system.word(nobody_waits), u64::MAX);
+    }
+    Word::store(rig.system.word(LOG + log::ENTRIES_OFFSET), log::LOG_ENTRIES);
+    run_due(&rig.gpu);
+    (rig, bench)
+}
+
+/// Lets the engines do all that they have to do, in less time than a buffered store takes to arrive by itself.
+fn run_due(gpu: &SoftGpu) {
+    run_for(gpu, 100_000);
+}
+
+fn run_for(gpu: &SoftGpu, ns: u64) {
+    let end = gpu.now() + ns;
+    while let Some(next) = gpu.next_event().filter(|next| *next < end) {
+        gpu.tick(next);
+    }
+}
+
+impl Rig {
+    /// The same, and the engine is busy with something else behind them: one that falls asleep puts a barrier.
+    fn give(&mut self, queue: u32, commands: &[Command<'_>]) {
+        let long = Command::Copy { source_va: LOCAL, target_va: LOCAL + PAGE, bytes: PAGE };
+        self.put(queue, &[commands, &[long; 16]].concat());
+        run_for(&self.gpu, 900);
+    }
+
+    /// Commands into the ring of queue 0, or of queue 1, which is given some once.
+    fn put(&mut self, queue: u32, commands: &[Command<'_>]) {
+        if queue == 0 {
+            self.push(commands);
+        } else {
+            let mut words = Vec::new();
+            commands.iter().for_each(|command| command.encode(&mut words));
+            for (at, word) in (OTHER_RING..).step_by(8).zip(&words) {
+                Word::store(self.system.word(at), *word);
+            }
+            let at = softgpu_spec::doorbell::offset(queue);
+            Word::store(self.gpu.doorbell_page().word(at), words.len() as u64 * 8);
+            self.gpu.doorbell_rung(queue);
+        }
+    }
+
+    fn publish(&self, monitored: u64) {
+        publish(&self.gpu, monitored);
+    }
+}
+
+fn publish(gpu: &SoftGpu, monitored: u64) {
+    let arguments = [(CMP_ARGUMENT_0, va(CURRENT)), (CMP_ARGUMENT_1, va(MONITORED)), (CMP_ARGUMENT_2, monitored)];
+    for (register, value) in arguments.into_iter().chain([(CMP_COMMAND, cmp::PUBLISH_MONITORED)]) {
+        gpu.write_register(register, value);
+    }
+}
+
+fn signal(value: u64) -> Command<'static> {
+    Command::Signal { current_va: va(CURRENT), monitored_va: va(MONITORED), value, log: None }
+}
+
+fn slot() -> LogSlot {
+    LogSlot { entry_va: va(ENTRY), header_va: va(LOG), handle: 9 }
+}
+
+/// Waits for 5 and then says so.
+fn waits() -> [Command<'static>; 2] {
+    let answer = Command::Signal { current_va: va(ANSWER), monitored_va: va(NOBODY), value: 1, log: None };
+    [Command::Wait { va: va(CURRENT), value: 5, log: None }, answer]
+}
+
+/// The bench shows what it is there for: without a barrier a store is seen by its unit alone.
+#[test]
+fn a_store_is_its_units_own_until_a_barrier() {
+    let (mut rig, bench) = buffered();
+    let seen: Arc<Mutex<Vec<Stored>>> = Arc::default();
+    let notes = Arc::clone(&seen);
+    *bench.overtakes.lock().unwrap() = Some(Box::new(move |_, unit, bus, value| {
+        if bus.is_some() {
+            notes.lock().unwrap().push((unit, bus, value));
+        }
+        false
+    }));
+    rig.give(0, &[signal(5)]);
+    assert_eq!(*seen.lock().unwrap(), [(Unit::Engine(0), Some(SYSTEM_BASE + CURRENT), 5)]);
+    assert_eq!(rig.word(CURRENT), 5, "the signal has a barrier behind it");
+    rig.drain();
+    assert!(rig.gpu.now() < 1_000_000, "nothing is on its way any more");
+}
+
+/// Race one: nobody waits when the engine looks, and the value is not to be missed by who comes to wait behind that look.
+#[test]
+fn an_engines_barrier_lets_an_update_find_its_value() {
+    // spec: sync §3.9, sync §3.19 item 1
+    // seed: N27, N33
+    let (mut rig, _) = buffered();
+    rig.give(0, &[signal(5)]);
+    assert_eq!(rig.pin.0.load(Ordering::Relaxed), 0, "nobody waits");
+    rig.publish(4);
+    assert_eq!(
+        rig.word(CURRENT),
+        5,
+        "whoever reads behind the update reads what was decided by the old MonitoredValue"
+    );
+    assert_eq!(rig.pin.0.load(Ordering::Relaxed), 1);
+    assert_eq!(rig.pop(), (record::MONITORED, [va(CURRENT), 5, 0]));
+}
+
+/// Race two: the CMP has looked at CurrentValue, and an engine writes a newer one: it has to see the new MonitoredValue.
+#[test]
+fn the_cmps_barrier_lets_an_engine_find_the_waiter() {
+    // spec: sync §3.9, sync §3.19 item 1
+    // seed: N28, N30, N31
+    let (mut rig, _) = buffered();
+    rig.publish(4);
+    assert_eq!(rig.pin.0.load(Ordering::Relaxed), 0, "the value has not come");
+    rig.give(0, &[signal(5)]);
+    assert_eq!((rig.pop(), rig.pin.0.load(Ordering::Relaxed)), ((record::FENCE, [0, va(CURRENT), 5]), 1));
+    // The same with another engine's value, which comes while the CMP is asked about the first.
+    let (mut rig, bench) = buffered();
+    *bench.asked.lock().unwrap() = Some(Box::new(|gpu| publish(gpu, 5)));
+    rig.publish(4);
+    rig.give(0, &[signal(5)]);
+    assert_eq!(rig.pin.0.load(Ordering::Relaxed), 0, "5 is waited for by nobody any more");
+    rig.give(1, &[signal(6)]);
+    assert_eq!((rig.pop(), rig.pin.0.load(Ordering::Relaxed)), ((record::FENCE, [1, va(CURRENT), 6]), 1));
+}
+
+/// An engine's look is a question; the answer is the CMP's, by the MonitoredValue of then.
+#[test]
+fn the_cmp_decides_and_not_the_engine() {
+    // spec: sync §3.9
+    // seed: N29
+    for (raised_to, interrupts) in [(u64::MAX, 0), (5, 0), (4, 1)] {
+        let (mut rig, bench) = buffered();
+        rig.publish(4);
+        *bench.asked.lock().unwrap() = Some(Box::new(move |gpu| publish(gpu, raised_to)));
+        rig.give(0, &[signal(5)]);
+        assert!(bench.asked.lock().unwrap().is_none(), "the engine's own look said so");
+        let by_signal = rig.gpu.read_register(counter::INTERRUPTS_RAISED);
+        assert_eq!(by_signal, interrupts, "5 against {raised_to}");
+    }
+    let (mut rig, bench) = buffered();
+    *bench.asked.lock().unwrap() = Some(Box::new(|_| panic!("its look says that nobody waits")));
+    rig.give(0, &[signal(5)]);
+    rig.publish(6);
+    rig.give(0, &[signal(6)]);
+}
+
+#[test]
+fn a_wait_that_parks_is_found_by_who_signals_behind_it() {
+    // spec: sync §3.8
+    // seed: N06
+    for signals_first in [false, true] {
+        let (mut rig, _) = buffered();
+        if signals_first {
+            rig.give(0, &[signal(5)]);
+        }
+        rig.give(1, &waits());
+        if !signals_first {
+            assert_eq!(rig.state(1), queue_state::PARKED);
+            rig.give(0, &[signal(5)]);
+        }
+        // Unparking takes its time, and the engine that has signalled is busy for longer.
+        run_for(&rig.gpu, 1_500);
+        assert_eq!((rig.word(ANSWER), rig.state(1)), (1, queue_state::READY), "signal first: {signals_first}");
+    }
+}
+
+/// The log's one barrier stands behind the header: whoever is told of what comes next finds the entry announced.
+#[test]
+fn an_entry_is_announced_when_its_command_is_over() {
+    // spec: sync §3.14
+    // seed: N109
+    let logged = |log| {
+        [
+            (Command::Wait { va: va(CURRENT), value: 0, log }, log::WAIT_UNBLOCKED, 0),
+            (
+                Command::Signal { current_va: va(CURRENT), monitored_va: va(MONITORED), value: 3, log },
+                log::SIGNAL_EXECUTED,
+                3,
+            ),
+            (Command::Log { slot: slot(), operation: 2, value: 7 }, log::SUBMISSION_BEGUN, 7),
+        ]
+    };
+    for (command, operation, value) in logged(Some(slot())) {
+        let (mut rig, _) = buffered();
+        rig.give(0, &[command]);
+        assert_eq!(rig.word(LOG + log::POSITION_OFFSET), 1, "{command:?}");
+        let [of, named] = [log::entry::FENCE_VALUE, log::entry::HANDLE_AND_OPERATION].map(|at| rig.word(ENTRY + at));
+        assert_eq!((of, named), (value, 9 | u64::from(operation) << 32), "{command:?}");
+    }
+}
+
+/// There is no barrier between entry and header: who finds the header has the entry committed, while the engine is about its command.
+#[test]
+fn what_an_engine_has_written_is_committed_while_it_goes_on() {
+    // spec: sync §2.7, sync §3.14
+    // seed: N109, N111
+    let (mut rig, bench) = buffered();
+    Word::store(rig.system.word(CURRENT), 3);
+    let looks: Arc<Mutex<Vec<[u64; 2]>>> = Arc::default();
+    let (notes, system) = (Arc::clone(&looks), Arc::clone(&rig.system));
+    *bench.overtakes.lock().unwrap() = Some(Box::new(move |gpu, _, bus, _| {
+        let header = bus == Some(SYSTEM_BASE + LOG);
+        if header {
+            let look = || [LOG, ENTRY].map(|at| Word::load(system.word(at)));
+            let before = look();
+            gpu.write_register(QUEUE_SELECT, 0);
+            gpu.write_register(QUEUE_CONTROL, queue_control::COMMIT);
+            notes.lock().unwrap().extend([before, look()]);
+        }
+        header
+    }));
+    rig.give(0, &[Command::Wait { va: va(CURRENT), value: 3, log: Some(slot()) }]);
+    assert_eq!(*looks.lock().unwrap(), [[0, 0], [1, 3]], "not there, and then both are");
+}
+
+/// A log's header is advanced by the engine, whoever wrote the commands: entry by entry, and from the last to the first with one wrap more.
+#[test]
+fn the_engine_advances_index_and_wraps() {
+    // spec: sync §2.7, sync §3.14
+    // seed: N99, N129
+    let (mut rig, _) = buffered();
+    Word::store(rig.system.word(LOG + log::ENTRIES_OFFSET), 2);
+    for (written, (index, wraps)) in (1..).zip([(1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]) {
+        rig.give(
+            0,
+            &[Command::Signal {
+                current_va: va(CURRENT),
+                monitored_va: va(MONITORED),
+                value: written,
+                log: Some(slot()),
+            }],
+        );
+        assert_eq!(rig.word(LOG + log::POSITION_OFFSET), wraps << 32 | index, "{written} entries");
+        rig.drain();
+    }
+}
+
+/// A signal that changes nothing, because its word is sealed, has its entry: the next command has the next one.
+#[test]
+fn a_sealed_signal_leaves_no_hole_in_its_log() {
+    // spec: sync §3.14, sync §3.16
+    let (mut rig, _) = buffered();
+    rig.gpu.write_register(CMP_ARGUMENT_0, va(CURRENT));
+    rig.gpu.write_register(CMP_COMMAND, cmp::SEAL);
+    rig.give(
+        0,
+        &[Command::Signal { current_va: va(CURRENT), monitored_va: va(MONITORED), value: 3, log: Some(slot()) }],
+    );
+    assert_eq!([CURRENT, LOG, ENTRY].map(|at| rig.word(at)), [u64::MAX, 1, 3]);
+}
+
+#[test]
+fn a_seal_is_seen_by_who_parks_and_who_signals_behind_it() {
+    // spec: sync §3.16
+    let seal = |gpu: &SoftGpu| {
+        gpu.write_register(CMP_ARGUMENT_0, va(CURRENT));
+        gpu.write_register(CMP_COMMAND, cmp::SEAL);
+    };
+    let (mut rig, _) = buffered();
+    seal(&rig.gpu);
+    rig.give(1, &waits());
+    assert_eq!(rig.word(ANSWER), 1, "nobody parks on it any more");
+    // A signal between the seal and its value leaves the word alone.
+    let (mut rig, bench) = buffered();
+    let between: Arc<Mutex<Option<u64>>> = Arc::default();
+    let (note, system) = (Arc::clone(&between), Arc::clone(&rig.system));
+    *bench.overtakes.lock().unwrap() = Some(Box::new(move |gpu, unit, bus, value| {
+        let sealing = (unit, bus, value) == (Unit::Cmp, Some(SYSTEM_BASE + CURRENT), u64::MAX);
+        if sealing {
+            gpu.write_register(QUEUE_SELECT, 0);
+            // It begins the signal, and ends it: when an engine falls asleep all stores arrive.
+            (0..2).for_each(|_| gpu.tick(gpu.next_event().expect("a command")));
+            assert_ne!(gpu.read_register(QUEUE_READ_POINTER), 0, "it is over");
+            *note.lock().unwrap() = Some(Word::load(system.word(CURRENT)));
+        }
+        sealing
+    }));
+    rig.push(&[signal(3), Command::Nop]);
+    seal(&rig.gpu);
+    assert_eq!((*between.lock().unwrap(), rig.word(CURRENT)), (Some(0), u64::MAX));
+    // And one that has not looked for the seal when it comes.
+    let (mut rig, bench) = buffered();
+    rig.publish(4);
+    *bench.asked.lock().unwrap() = Some(Box::new(move |gpu| seal(gpu)));
+    rig.give(0, &[signal(5)]);
+    assert_eq!(rig.word(CURRENT), u64::MAX);
+}
+
+/// An interrupt without a question: the value stands there when it comes, and who parks behind it sees it.
+#[test]
+fn a_signal_of_a_monitored_fence_is_seen_when_it_interrupts() {
+    // spec: sync §3.7
+    // seed: N04
+    let (mut rig, _) = buffered();
+    let seen = looked_at(&rig, [CURRENT; 3]);
+    rig.give(0, &[Command::SignalAlways { va: va(CURRENT), value: 5 }]);
+    assert_eq!(*seen.lock().unwrap(), [[5; 3]]);
+    rig.give(1, &waits());
+    assert_eq!(rig.word(ANSWER), 1);
+}
+
+/// The doorbell's second word against its first: who rings a sleeping engine learns that it sleeps.
+#[test]
+fn who_rings_an_engine_that_fell_asleep_wakes_it() {
+    // spec: sync §3.17
+    let (mut rig, _) = buffered();
+    rig.put(0, &[signal(1)]);
+    run_due(&rig.gpu);
+    let mut words = Vec::new();
+    signal(2).encode(&mut words);
+    for (word, at) in words.iter().zip((rig.written..).step_by(8)) {
+        Word::store(rig.system.word(RING + at % RING_BYTES), *word);
+    }
+    let page = rig.gpu.doorbell_page();
+    let (value, asleep) = (page.word(doorbell::VALUE_OFFSET), page.word(doorbell::ASLEEP_OFFSET));
+    let end = rig.written + words.len() as u64 * 8;
+    assert!(doorbell::ring(HardwareBarrier::full, value, asleep, end), "it sleeps");
+    rig.gpu.doorbell_rung(0);
+    run_due(&rig.gpu);
+    assert_eq!(rig.word(CURRENT), 2);
+}
