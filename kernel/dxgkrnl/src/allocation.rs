@@ -21,8 +21,11 @@ use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::scarcity::{Lack, NotCreated};
 use standard::{Rows, StandardData};
 
-/// Most bytes of a driver's private data, per allocation and per call.
-const PRIVATE_DATA_MAX: usize = 4096;
+/// Most bytes of a driver's private data, per allocation and per call: as many as of a runtime's. No capability of a driver says how many
+/// it takes.
+const PRIVATE_DATA_MAX: usize = 65536;
+/// Most of all allocations of a call together: whoever opens them is told the sum in 32 bits.
+const PRIVATE_DATA_ALL_MAX: usize = 1 << 30;
 /// Most bytes of a runtime's data per resource.
 const RUNTIME_DATA_MAX: usize = 65536;
 
@@ -211,6 +214,13 @@ impl Adapter {
         let blobs = requests.iter().map(|request| &request.private_data).chain([&call.private_data]);
         if let Some(blob) = blobs.into_iter().find(|blob| blob.len() > PRIVATE_DATA_MAX) {
             return Err(invalid(format!("private data of {} bytes; at most {PRIVATE_DATA_MAX}", blob.len())));
+        }
+        let all: usize = requests.iter().map(|request| request.private_data.len()).sum();
+        if all > PRIVATE_DATA_ALL_MAX {
+            let most = PRIVATE_DATA_ALL_MAX;
+            return Err(invalid(format!(
+                "private data of {all} bytes in a call; at most {most}: create them in several calls"
+            )));
         }
         Ok(())
     }

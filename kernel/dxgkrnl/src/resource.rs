@@ -64,7 +64,7 @@ impl Adapter {
     // spec: memory §2.7
     pub fn query_resource(&self, number: u64) -> Result<ResourceInfo, Refusal> {
         let body = &self.resource_bodies[self.whole(number)?];
-        // CAST: each is bounded where the resource was created, the sum by LIST_MAX times PRIVATE_DATA_MAX.
+        // CAST: each is bounded where the resource was created, the sum by PRIVATE_DATA_ALL_MAX: nothing is added to a shared resource.
         let total: usize = body.members.iter().map(|id| self.bodies[id].shown_data().len()).sum();
         Ok(ResourceInfo {
             allocations: body.members.len() as u32,

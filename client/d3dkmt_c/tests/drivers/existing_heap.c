@@ -11,7 +11,10 @@ int main(void) {
     memset(heap, 0x5a, 0x10000);
     D3DKMT_CREATESTANDARDALLOCATION standard = {
         .Type = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP, .ExistingHeapData = {.Size = 0x10000}};
-    char data[] = "abcdef", runtime[] = "run";
+    /* As long as private data may be, which is no driver's to say. */
+    static char data[65536] = "abcdef";
+    memset(data + 7, 0x77, sizeof data - 7);
+    char runtime[] = "run";
     D3DDDI_ALLOCATIONINFO info = {.pSystemMem = heap};
     D3DKMT_CREATEALLOCATION create = {
         .hDevice = device, .pStandardAllocation = &standard, .NumAllocations = 1, .pAllocationInfo = &info,
@@ -45,7 +48,8 @@ int main(void) {
     D3DKMT_QUERYRESOURCEINFO query = {.hDevice = device, .hGlobalShare = create.hGlobalShare};
     OK(D3DKMTQueryResourceInfo(&query));
     CHECK(query.NumAllocations == 1 && query.TotalPrivateDriverDataSize == sizeof data && query.PrivateRuntimeDataSize == sizeof runtime);
-    char shown[64] = {0}, seen[64], call[64];
+    static char shown[sizeof data];
+    char seen[64], call[64];
     D3DDDI_OPENALLOCATIONINFO opened = {0};
     D3DKMT_OPENRESOURCE open = {
         .hDevice = device, .hGlobalShare = create.hGlobalShare, .NumAllocations = 1, .pOpenAllocationInfo = &opened,
@@ -54,7 +58,7 @@ int main(void) {
         .pTotalPrivateDriverDataBuffer = shown, .TotalPrivateDriverDataBufferSize = query.TotalPrivateDriverDataSize,
     };
     OK(D3DKMTOpenResource(&open));
-    CHECK(!strcmp(shown, "abcdef") && !strcmp(seen, "run"));
+    CHECK(!memcmp(shown, data, sizeof data) && !strcmp(seen, "run"));
     D3DKMT_DESTROYALLOCATION opener = {.hDevice = device, .hResource = open.hResource};
     OK(D3DKMTDestroyAllocation(&opener));
     D3DKMT_DESTROYALLOCATION whole = {.hDevice = device, .hResource = create.hResource};
@@ -76,6 +80,9 @@ int main(void) {
     create.NumAllocations = 0;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateAllocation(&create));
     create.NumAllocations = 1;
+    info.PrivateDriverDataSize = sizeof data + 1;
+    EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateAllocation(&create));
+    info.PrivateDriverDataSize = sizeof data;
     create.PrivateDriverDataSize = 64;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTCreateAllocation(&create));
     for (int index = 0; index < 0x10000; index++) CHECK(((char*)heap)[index] == 0x5a);

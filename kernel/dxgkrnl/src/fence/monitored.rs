@@ -26,7 +26,7 @@ impl Adapter {
     ) -> Result<u64, Refusal> {
         flags::check(ObjectType::MonitoredFence, flags)?;
         check_affinity(engine_affinity)?;
-        let reached = !self.reported.levels.is_empty() && (common.is_none() || self.reaches_common_words());
+        let reached = self.engines_reach_words() && (common.is_none() || self.reaches_common_words());
         let mapped = reached && !flags.contains(FenceFlags::NO_GPU_ACCESS);
         // What no GPU reaches has 64 bits whatever the GPU can do.
         let half = mapped && self.caps.no_64_bit_atomics;
@@ -46,6 +46,12 @@ impl Adapter {
         let (_, open, _) = self.make_fence(cx, new)?;
         self.devices[device].fences.insert(open);
         Ok(open)
+    }
+
+    /// Whether a process's words have addresses for engines: the GPU's, or in the IoMmu model the CPU's.
+    // spec: sync §1.5
+    pub fn engines_reach_words(&self) -> bool {
+        !self.reported.levels.is_empty() || self.uses_cpu_addresses()
     }
 
     /// Whether a fence that can be shared was created as a monitored one.

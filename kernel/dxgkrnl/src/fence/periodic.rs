@@ -65,7 +65,7 @@ impl Adapter {
         let id = NotificationId(self.fences.next_number() as u32);
         let display = self.display()?;
         let notification = display.create_periodic_frame_notification(target, time_100ns, id).map_err(from_driver)?;
-        let mapped = !self.reported.levels.is_empty();
+        let mapped = self.engines_reach_words();
         let periodic = Some(Periodic { target, notification });
         let new = NewFence {
             device: Some(device),

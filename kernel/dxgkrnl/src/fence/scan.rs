@@ -21,7 +21,7 @@ impl Adapter {
     /// How a node signals monitored fences. Where the device does not snoop the CPU's caches it must not write them.
     // spec: sync §3.7, sync §1.5
     pub fn monitored_fence_signal(&self, node: NodeId) -> MonitoredFenceSignal {
-        if self.reported.levels.is_empty() || !self.config.is_io_coherent() {
+        if !self.engines_reach_words() || !self.config.is_io_coherent() {
             return MonitoredFenceSignal::Packet;
         }
         match self.nodes[usize::from(node.0)].fence_interrupt {

@@ -253,7 +253,7 @@ fn a_driver_that_asks_for_too_much_or_refuses_is_not_asked_to_create() {
     let create = || windows.create(Standard::Shadow(SURFACE)).expect_err("it is refused");
     let before = host.state_digest();
     steps.lock().unwrap().clear();
-    for (extra, times) in [([4096, 0], 1), ([0, 4097], 1), ([u32::MAX - 24, 0], 1), ([1, 0], 2), ([0, 1], 2)] {
+    for (extra, times) in [([65_536, 0], 1), ([0, 65_537], 1), ([u32::MAX - 24, 0], 1), ([1, 0], 2), ([0, 1], 2)] {
         *bytes.lock().unwrap() = extra;
         asked.lock().unwrap().clear();
         create();
