@@ -222,7 +222,6 @@ impl Lane {
             self.submit(gpu, paged_at)?;
         }
         match self {
-            Lane::Addressed(..) if fence.monitored_va().is_null() => Err(UmdError::NotNative),
             Lane::Addressed(stream, _) => stream.wait_on_gpu(GpuWait { fence: fence.into(), value }),
             Lane::KernelFed(stream, _) => stream.wait_on_gpu(gpu, fence, value),
             Lane::Patched(stream) => stream.wait_on_gpu(fence, value),
