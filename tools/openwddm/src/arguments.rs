@@ -341,6 +341,7 @@ pub fn default_run() -> RunOptions {
         stages: Vec::new(),
         steps: 2,
         virtual_time: false,
+        constants: None,
         policy: Policy::Lru,
         choices: Vec::new(),
         recovery: RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() },

@@ -170,6 +170,10 @@ impl<'a> Builder<'a> {
             }
             Observation::End { engine, .. } => self.end_command(engine),
             Observation::Signal { queue, bus, value, interrupt } => self.signal(queue, bus, value, interrupt),
+            Observation::Asked { queue, bus, value } => {
+                let track = self.queue_track(queue);
+                self.instant(track, "asks whether to interrupt", fence_notes(bus, value));
+            }
             Observation::WaitBegin { queue, bus, value } => {
                 self.end_wait(queue);
                 let track = self.queue_track(queue);
