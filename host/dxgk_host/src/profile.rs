@@ -53,6 +53,11 @@ impl Profile {
         self.driver.uses_cpu_addresses()
     }
 
+    /// Whether its engines have virtual addresses, the GPU's or the CPU's.
+    pub fn has_addresses(&self) -> bool {
+        self.driver.has_page_tables() || self.driver.uses_cpu_addresses()
+    }
+
     /// Whether its engines have hardware queues.
     pub fn has_hardware_queues(&self) -> bool {
         self.driver.hardware_queues && self.driver.driver_model != DriverModel::Wddm1

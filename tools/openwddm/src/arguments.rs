@@ -159,6 +159,10 @@ pub struct RunArguments {
     /// Fill every storage with known bytes and check them before each use
     #[arg(long)]
     pub verify: bool,
+    /// Before each operation the CPU writes so many bytes that the operation reads, as a program sets the constants of a draw: appended
+    /// (no-overwrite), and thrown away when four are full (discard), for which the user-mode driver renames; a multiple of 8, 65536 at most
+    #[arg(long, value_name = "BYTES", value_parser = constants)]
+    pub constants: Option<u64>,
     /// Write a Perfetto trace
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -201,6 +205,14 @@ impl FromStr for Choice {
         let (name, value) = text.split_once('=').ok_or("a choice is written CHOICE=VALUE")?;
         Ok(Choice { name: name.to_owned(), value: value.to_owned() })
     }
+}
+
+/// Most bytes of constants: what programs bind for a draw.
+const CONSTANTS_MAX: u64 = 65_536;
+
+fn constants(text: &str) -> Result<u64, String> {
+    let bytes = text.parse().ok().filter(|bytes| (8..=CONSTANTS_MAX).contains(bytes) && bytes % 8 == 0);
+    bytes.ok_or_else(|| format!("give a multiple of 8 from 8 to {CONSTANTS_MAX} bytes"))
 }
 
 /// Steps that one run may have: what a progress value can number with room to spare.
@@ -249,6 +261,7 @@ impl RunArguments {
             recovery,
             seed: self.seed,
             verify: self.verify,
+            constants: self.constants,
             recorded: self.trace.is_some() || self.report.is_some(),
             log_submissions: self.log_submissions,
             trace: self.trace,
@@ -333,6 +346,7 @@ pub fn default_run() -> RunOptions {
         recovery: RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() },
         seed: 0,
         verify: true,
+        constants: None,
         recorded: true,
         log_submissions: false,
         trace: Some(PathBuf::from("out/openwddm-trace.perfetto-trace")),

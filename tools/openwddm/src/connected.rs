@@ -80,6 +80,7 @@ pub fn run(
                     stage: Some(stage),
                     keeps_submissions: false,
                     ahead_bytes: None,
+                    constant_bytes: options.constants,
                 };
                 let watcher = &watcher;
                 scope.spawn(move || drive(workload, link as Arc<_>, drive_options, &mut { watcher }, cancel))

@@ -114,6 +114,9 @@ pub struct Summary {
     /// What became of each recording that is not exactly what runs: derived ones, and ones with times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub imports: Vec<Imported>,
+    /// With `--constants`: what the maps of all processes came to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constants: Option<Constants>,
     /// With several workloads: what each process did; else empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessSummary>,
@@ -125,6 +128,21 @@ pub struct Summary {
     /// With several adapters: what each did; else empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<AdapterSummary>,
+}
+
+/// What the CPU's maps for constants came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Constants {
+    /// Maps: one for each operation.
+    pub maps: u64,
+    /// Those that threw the content away and went on in another instance.
+    pub renames: u64,
+    /// How often the GPU was still drawing in all instances when the CPU asked not to wait.
+    pub still_drawing: u64,
+    /// How often the CPU then waited.
+    pub waits: u64,
+    /// Bytes of instances given back because the kernel asked (TrimResidency).
+    pub trimmed_bytes: u64,
 }
 
 /// What one of several adapters did.

@@ -85,6 +85,8 @@ pub struct RunOptions {
     pub seed: u64,
     /// Check contents.
     pub verify: bool,
+    /// Bytes that the CPU hands each operation.
+    pub constants: Option<u64>,
     /// Somebody wants the recording: a trace or a report will be written.
     pub recorded: bool,
     /// Queues log when their submissions begin.
@@ -156,8 +158,18 @@ fn execute_at(
     // The dead hold no more than the smallest video memory, of which the GPU cannot use more at once, and no more than is ever alive, for which
     // there are addresses.
     let ahead_bytes = setup.adapters.iter().map(|planned| planned.vram_bytes.min(setup.peak_bytes)).min();
-    let drive_options =
-        DriveOptions { steps, content, seed, residency, hears_budget, stage, keeps_submissions, ahead_bytes };
+    let constant_bytes = options.constants;
+    let drive_options = DriveOptions {
+        steps,
+        content,
+        seed,
+        residency,
+        hears_budget,
+        stage,
+        keeps_submissions,
+        ahead_bytes,
+        constant_bytes,
+    };
     // Before anybody has a queue: then the logs of all of them are long.
     host.trace_fences(options.recorded);
     host.trace_scheduling(options.recorded);

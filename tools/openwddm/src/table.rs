@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use crate::outcome::{INCOMPLETE, Outcome, Summary};
+use crate::outcome::{Constants, INCOMPLETE, Outcome, Summary};
 use crate::printable::{line, path as shown};
 use crate::units::{bytes, bytes_exact, duration, grouped, percent};
 
@@ -97,6 +97,11 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
     }
     if summary.relocated_bytes > 0 {
         rows.add("relocated", format!("{}, within their segment", bytes_exact(summary.relocated_bytes)));
+    }
+    if let Some(constants) = summary.constants {
+        let Constants { maps, renames, waits, .. } = constants;
+        let (maps, renames, waits) = (grouped(maps), grouped(renames), grouped(waits));
+        rows.add("constants", format!("{maps} maps by the CPU, {renames} renamed, {waits} waited for the GPU"));
     }
     rows.times("leaf tables converted", "from 64-KB to 4-KB entries", &summary.tables_converted_by_cause);
     rows.times("nodes preempted", "packets came back", &summary.preemptions_by_cause);

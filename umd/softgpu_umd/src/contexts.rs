@@ -4,25 +4,25 @@
 
 use std::collections::BTreeMap;
 
+use d3dkmt::Fence;
 use wddm_types::NodeId;
 
 use crate::commands::Commands;
 use crate::gpu::{Gpu, UmdError};
-use crate::stream::{GpuWait, Stream, StreamConfig};
+use crate::lane::{Lane, Stage};
 
 /// Names a context of [`Contexts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContextId(usize);
 
-/// The contexts of one device that share resources.
+/// The contexts of one device that share resources, of whichever stages.
 #[derive(Default)]
 pub struct Contexts {
     list: Vec<Context>,
 }
 
 struct Context {
-    stream: Stream,
-    commands: Commands,
+    lane: Lane,
     /// Paging-fence value from which everything that is recorded can be reached.
     reachable_at: u64,
 }
@@ -55,43 +55,81 @@ impl Contexts {
         Contexts::default()
     }
 
-    /// One more, on a node.
+    /// One more, on a node, of a stage; `None`: of the latest that the adapter has.
     ///
     /// # Errors
-    /// As [`Stream::create`].
-    pub fn add(&mut self, gpu: &Gpu, node: NodeId, config: StreamConfig) -> Result<ContextId, UmdError> {
-        let stream = Stream::create(gpu, node, config)?;
-        self.list.push(Context { stream, commands: Commands::new(), reachable_at: 0 });
+    /// As [`Lane::create`].
+    pub fn add(&mut self, gpu: &Gpu, node: NodeId, stage: Option<Stage>) -> Result<ContextId, UmdError> {
+        let lane = match stage {
+            None => Lane::create(gpu, node)?,
+            Some(stage) => Lane::create_at(gpu, node, stage)?,
+        };
+        self.list.push(Context { lane, reachable_at: 0 });
         Ok(ContextId(self.list.len() - 1))
     }
 
     /// The command buffer of a context that is being recorded; uses of resources are recorded with
     /// [`crate::DynamicResource::record_read`] and `record_write`.
+    ///
+    /// # Panics
+    /// On engines without addresses, which have no resources of this driver's to rename.
     pub fn commands(&mut self, context: ContextId) -> &mut Commands {
-        &mut self.list[context.0].commands
+        self.list[context.0].lane.commands().expect("an engine that takes commands with addresses")
     }
 
     /// Submits what a context has recorded; `None`: nothing.
     ///
     /// # Errors
-    /// As [`Stream::submit`].
+    /// As [`Lane::submit`].
     pub fn flush(&mut self, gpu: &Gpu, context: ContextId) -> Result<Option<u64>, UmdError> {
-        let context = &mut self.list[context.0];
-        if context.commands.words().is_empty() {
-            return Ok(None);
+        match self.lane(context).has_recorded() {
+            true => self.submit(gpu, context, None, &[], &[]).map(Some),
+            false => Ok(None),
         }
-        let paging = gpu.paging().fence();
-        let wait = GpuWait { fence: paging.into(), value: context.reachable_at };
-        // The GPU waits for what is still being paged in; the CPU does not.
-        let waits = if paging.current() < wait.value { &[wait][..] } else { &[] };
-        let value = context.stream.submit(gpu, waits, &context.commands)?;
-        context.commands.clear();
-        Ok(Some(value))
     }
 
-    /// The stream of a context.
-    pub fn stream(&self, context: ContextId) -> &Stream {
-        &self.list[context.0].stream
+    /// Submits what a context has recorded, to run from a paging-fence value on, behind waits and before signals; the progress value that
+    /// it completes.
+    ///
+    /// # Errors
+    /// As [`Lane::submit_synced`].
+    pub fn submit(
+        &mut self,
+        gpu: &Gpu,
+        context: ContextId,
+        paged_at: Option<u64>,
+        waits: &[(&Fence, u64)],
+        signals: &[(&Fence, u64)],
+    ) -> Result<u64, UmdError> {
+        // The GPU waits for what is still being paged in; the CPU does not.
+        let paged_at = self.reachable(gpu, context).max(paged_at);
+        self.list[context.0].lane.submit_synced(gpu, paged_at, waits, signals)
+    }
+
+    /// Has the GPU wait for a fence: what the context has recorded is flushed first, then the kernel or the ring is told object and value.
+    ///
+    /// # Errors
+    /// As [`Lane::wait_on_gpu`].
+    // spec: sync §3.8
+    pub fn wait_on_gpu(&mut self, gpu: &Gpu, context: ContextId, fence: &Fence, value: u64) -> Result<(), UmdError> {
+        let paged_at = self.reachable(gpu, context);
+        self.list[context.0].lane.wait_on_gpu(gpu, paged_at, fence, value)
+    }
+
+    /// The lane of a context.
+    pub fn lane(&self, context: ContextId) -> &Lane {
+        &self.list[context.0].lane
+    }
+
+    /// The same, to record in it.
+    pub fn lane_mut(&mut self, context: ContextId) -> &mut Lane {
+        &mut self.list[context.0].lane
+    }
+
+    /// From which paging-fence value on all that is recorded is there; `None`: it is there.
+    fn reachable(&self, gpu: &Gpu, context: ContextId) -> Option<u64> {
+        let value = self.list[context.0].reachable_at;
+        (gpu.paging().fence().current() < value).then_some(value)
     }
 
     /// The commands being recorded read something that the GPU reaches from a paging-fence value on.
@@ -108,7 +146,7 @@ impl Contexts {
 
     /// Whether the GPU is past all of these: a load for each context, no call.
     pub(crate) fn reached(&self, points: &[(ContextId, u64)]) -> bool {
-        points.iter().all(|(context, value)| self.stream(*context).progress().current() >= *value)
+        points.iter().all(|(context, value)| self.lane(*context).progress().current() >= *value)
     }
 
     /// Submits the command buffers in which any of these uses stands.
@@ -124,10 +162,9 @@ impl Contexts {
     /// Blocks, in one call, until the GPU is past all of these.
     // spec: memory §6.4
     pub(crate) fn wait(&self, gpu: &Gpu, points: &[(ContextId, u64)]) -> Result<(), UmdError> {
-        let fences: Vec<_> = points.iter().map(|(context, value)| (self.stream(*context).progress(), *value)).collect();
+        let fences: Vec<_> = points.iter().map(|(context, value)| (self.lane(*context).progress(), *value)).collect();
         gpu.device().wait(&fences)?;
-        if fences.iter().any(|(fence, _)| fence.current() == u64::MAX) {
-            // The kernel's word for a device that is lost: no submission ever gets that far.
+        if points.iter().any(|(context, _)| self.lane(*context).is_lost()) {
             return Err(UmdError::Lost(gpu.device().state()?));
         }
         Ok(())
@@ -140,6 +177,6 @@ impl Contexts {
 
     /// The value that the command buffer being recorded will complete.
     fn recording(&self, context: ContextId) -> u64 {
-        self.stream(context).last_value() + 1
+        self.lane(context).last_value() + 1
     }
 }

@@ -13,11 +13,14 @@
 //! (memory §6.7): before the CPU looks at what the GPU wrote, and when an unmap ends the CPU's writes.
 //!
 //! What has to be over is waited for in one blocking call on the contexts' progress fences, or answered with
-//! WasStillDrawing. An instance stays mapped from its first map on, for its whole life (memory §6.3).
+//! WasStillDrawing. An instance stays mapped from its first map on, for its whole life (memory §6.3). The fences are native ones or
+//! monitored ones, as the contexts have them.
+//!
+//! It hears the kernel's TrimResidency callback: instances that nobody uses go then (memory §5.4).
 
 use std::sync::Arc;
 
-use d3dkmt::{Lock, MakeResidentFlags, Residency};
+use d3dkmt::{Lock, MakeResidentFlags, Notification, NotificationKind, Registration, Residency, TrimFlags};
 use softgpu_spec::private_data::Kind;
 use wddm_types::{GpuVa, NtStatus};
 
@@ -53,6 +56,24 @@ pub struct DynamicResource {
     kind: Kind,
     bytes: u64,
     policy: RenamePolicy,
+    /// Kept for its life: while it lives, trims are told.
+    registration: Registration,
+    done: Renamed,
+}
+
+/// What maps of a resource came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Renamed {
+    /// Maps that were answered.
+    pub maps: u64,
+    /// Those that threw the content away and found it in another instance.
+    pub renames: u64,
+    /// Those that were told that the GPU is still drawing.
+    pub still_drawing: u64,
+    /// Those that waited for the GPU.
+    pub waits: u64,
+    /// Bytes given back because the kernel asked.
+    pub trimmed_bytes: u64,
 }
 
 /// An outstanding map.
@@ -81,6 +102,12 @@ impl DynamicResource {
     /// # Errors
     /// When memory is short, or the kind can only be where the CPU does not reach.
     pub fn create(gpu: &Gpu, kind: Kind, bytes: u64, policy: RenamePolicy) -> Result<DynamicResource, UmdError> {
+        if !gpu.has_addresses() {
+            return Err(UmdError::Lacks("GPU virtual addresses, by which commands find a renamed resource"));
+        }
+        // Mandatory: a driver that keeps memory on the device's list hears when the kernel asks for it.
+        // spec: memory §5.4
+        let registration = gpu.device().register_trim()?;
         let first = Instance::create(gpu, kind, bytes, policy, 0)?;
         let maintains = policy.cached && !gpu.is_io_coherent();
         Ok(DynamicResource {
@@ -92,6 +119,8 @@ impl DynamicResource {
             kind,
             bytes,
             policy,
+            registration,
+            done: Renamed::default(),
         })
     }
 
@@ -103,6 +132,11 @@ impl DynamicResource {
     /// Bytes of it.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What became of the maps so far.
+    pub fn done(&self) -> Renamed {
+        self.done
     }
 
     /// How many instances there are.
@@ -137,12 +171,14 @@ impl DynamicResource {
         kind: MapKind,
         do_not_wait: bool,
     ) -> Result<Arc<Lock>, MapError> {
-        let at = match kind {
-            MapKind::WriteNoOverwrite => self.current,
-            MapKind::WriteDiscard => self.renamed(gpu, contexts, do_not_wait)?,
-            MapKind::Read => self.finished(gpu, contexts, self.current, false, do_not_wait)?,
-            MapKind::Write | MapKind::ReadWrite => self.finished(gpu, contexts, self.current, true, do_not_wait)?,
+        let found = match kind {
+            MapKind::WriteNoOverwrite => Ok(self.current),
+            MapKind::WriteDiscard => self.renamed(gpu, contexts, do_not_wait),
+            MapKind::Read => self.finished(gpu, contexts, self.current, false, do_not_wait),
+            MapKind::Write | MapKind::ReadWrite => self.finished(gpu, contexts, self.current, true, do_not_wait),
         };
+        self.done.still_drawing += u64::from(matches!(found, Err(MapError::WasStillDrawing)));
+        let at = found?;
         let instance = &mut self.instances[at];
         let lock = match &instance.lock {
             Some(lock) => Arc::clone(lock),
@@ -155,6 +191,8 @@ impl DynamicResource {
             instance.old_lines = !contexts.reached(&instance.uses.points(false));
         }
         self.maps.push(Map { id: instance.id, writes: kind != MapKind::Read });
+        self.done.maps += 1;
+        self.done.renames += u64::from(at != self.current);
         self.current = at;
         Ok(lock)
     }
@@ -171,6 +209,17 @@ impl DynamicResource {
             instance.surface.allocation().invalidate_cache(0, self.bytes).map_err(UmdError::from)?;
         }
         Ok(())
+    }
+
+    /// Does what the kernel's TrimResidency callback asks, if it is told to this resource.
+    // spec: memory §5.4, memory §6.4
+    pub fn hear(&mut self, contexts: &Contexts, told: &Notification) {
+        let NotificationKind::Trim { flags, .. } = told.kind else { return };
+        if told.registration == self.registration.handle()
+            && flags.intersects(TrimFlags::TRIM_TO_BUDGET | TrimFlags::PERIODIC_TRIM)
+        {
+            self.done.trimmed_bytes += self.trim(contexts);
+        }
     }
 
     /// Gives back the instances that nobody uses, for a kernel that asks for memory; how many bytes it were.
@@ -214,7 +263,7 @@ impl DynamicResource {
 
     /// An instance whose writes are over, and if asked for its reads.
     fn finished(
-        &self,
+        &mut self,
         gpu: &Gpu,
         contexts: &mut Contexts,
         at: usize,
@@ -232,6 +281,7 @@ impl DynamicResource {
             return Err(MapError::WasStillDrawing);
         }
         contexts.wait(gpu, &needed)?;
+        self.done.waits += 1;
         Ok(at)
     }
 }

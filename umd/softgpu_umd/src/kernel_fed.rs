@@ -212,6 +212,15 @@ impl KernelFedStream {
         Ok(value)
     }
 
+    /// What is submitted from here on runs when a fence has this value.
+    ///
+    /// # Errors
+    /// When the fence may not be waited for.
+    // spec: sync §3.8
+    pub fn wait_on_gpu(&mut self, gpu: &Gpu, fence: &Fence, value: u64) -> Result<(), UmdError> {
+        self.give(gpu, |feed| feed.wait(fence, value))
+    }
+
     /// Gives the kernel a packet; when it holds as many as it may, as soon as it has less.
     fn give(&mut self, gpu: &Gpu, packet: impl Fn(&Feed) -> Result<(), Refusal>) -> Result<(), UmdError> {
         loop {

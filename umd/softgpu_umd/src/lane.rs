@@ -215,6 +215,46 @@ impl Lane {
         }
     }
 
+    /// Has the GPU wait: what is recorded goes to it first, to run from a paging-fence value on, and what is recorded from here on runs
+    /// when the fence has this value. The fence lives until the next submission.
+    ///
+    /// # Errors
+    /// As of [`Lane::submit_synced`]; a fence that is refused is waited for by nothing.
+    // spec: sync §3.8
+    pub fn wait_on_gpu(&mut self, gpu: &Gpu, paged_at: Option<u64>, fence: &Fence, value: u64) -> Result<(), UmdError> {
+        if self.has_recorded() {
+            self.submit(gpu, paged_at)?;
+        }
+        match self {
+            Lane::Addressed(..) if fence.monitored_va().is_null() => Err(UmdError::NotNative),
+            Lane::Addressed(stream, _) => stream.wait_on_gpu(GpuWait { fence: fence.into(), value }),
+            Lane::KernelFed(stream, _) => stream.wait_on_gpu(gpu, fence, value),
+            Lane::Patched(stream) => stream.wait_on_gpu(fence, value),
+        }
+    }
+
+    /// Whether something is recorded that has not been submitted.
+    pub fn has_recorded(&self) -> bool {
+        match self {
+            Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => !commands.words().is_empty(),
+            Lane::Patched(stream) => stream.has_recorded(),
+        }
+    }
+
+    /// What is being recorded, on engines that take commands with addresses.
+    pub fn commands(&mut self) -> Option<&mut Commands> {
+        match self {
+            Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => Some(commands),
+            Lane::Patched(_) => None,
+        }
+    }
+
+    /// Whether the progress fence has what the kernel writes there when a device is lost: no submission ever gets that far.
+    pub fn is_lost(&self) -> bool {
+        let progress = self.progress();
+        progress.current() == if progress.bits() == 64 { u64::MAX } else { u64::from(u32::MAX) }
+    }
+
     /// Waits on the CPU until the lane has got to a value.
     ///
     /// # Errors

@@ -40,7 +40,7 @@ mod two_forms;
 pub use commands::Commands;
 pub use contexts::{ContextId, Contexts};
 pub use cross::{CrossFence, CrossMemory};
-pub use dynamic::{DynamicResource, RenamePolicy};
+pub use dynamic::{DynamicResource, RenamePolicy, Renamed};
 pub use gpu::{Gpu, Surface, UmdError};
 pub use kernel_fed::KernelFedStream;
 pub use lane::{Lane, Stage};

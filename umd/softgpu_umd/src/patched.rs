@@ -136,6 +136,20 @@ impl PatchedStream {
         Ok(())
     }
 
+    /// What is submitted from here on runs when a fence has this value.
+    ///
+    /// # Errors
+    /// When the fence may not be waited for.
+    // spec: sync §3.8
+    pub(crate) fn wait_on_gpu(&self, fence: &Fence, value: u64) -> Result<(), UmdError> {
+        Ok(self.context.wait(fence, value)?)
+    }
+
+    /// Whether something is recorded that has not been submitted.
+    pub(crate) fn has_recorded(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
     /// The last value submitted.
     pub fn last_value(&self) -> u64 {
         self.last_value

@@ -68,6 +68,8 @@ pub struct Stream {
     scratch: Vec<u64>,
     logs: Logs,
     body: Vec<u64>,
+    /// What the next submission waits for before all else.
+    waiting: Vec<GpuWait>,
 }
 
 struct InFlight {
@@ -104,6 +106,7 @@ impl Stream {
             scratch: Vec::new(),
             logs,
             body: Vec::new(),
+            waiting: Vec::new(),
         })
     }
 
@@ -113,6 +116,18 @@ impl Stream {
     /// When the submission is larger than the stream, or the device was lost before, or is while the stream is full.
     pub fn submit(&mut self, gpu: &Gpu, waits: &[GpuWait], commands: &Commands) -> Result<u64, UmdError> {
         self.submit_signaling(gpu, waits, commands, &[])
+    }
+
+    /// What is submitted from here on runs when a fence has this value. The ring has the wait in front of the next submission; the fence lives
+    /// until then.
+    ///
+    /// # Errors
+    /// As of [`crate::FenceName`]: a fence whose two words are one.
+    // spec: sync §3.8
+    pub fn wait_on_gpu(&mut self, wait: GpuWait) -> Result<(), UmdError> {
+        wait.fence.check()?;
+        self.waiting.push(wait);
+        Ok(())
     }
 
     /// The same with signals behind the commands: they are carried out before the progress fence gets its value.
@@ -131,6 +146,7 @@ impl Stream {
         let limit = (self.config.command_bytes / 8) as usize;
         let (body_words, value) = (commands.logged_words(), self.last_value + 1);
         let begin_words = if self.logs.submissions.is_some() { BEGIN_WORDS } else { 0 };
+        let waits: Vec<GpuWait> = self.waiting.iter().chain(waits).copied().collect();
         let ring_words =
             waits.len() * LOGGED_WAIT_WORDS + begin_words + BRANCH_WORDS + (signals.len() + 1) * LOGGED_SIGNAL_WORDS;
         let ring_bytes = ring_words as u64 * 8;
@@ -143,6 +159,7 @@ impl Stream {
         }
         self.make_room(gpu, ring_bytes, body_words as u64 * 8)?;
         // From here on nothing fails: entries of logs are given out in the order in which they are written.
+        self.waiting.clear();
         self.scratch.clear();
         for GpuWait { fence, value } in waits.iter().copied() {
             let log = Some(self.logs.waits.next(fence.handle));
@@ -164,7 +181,7 @@ impl Stream {
         }
         assert_eq!((self.scratch.len(), self.body.len()), (ring_words, body_words), "there is room for so many");
         if self.queue.traces_fences() {
-            self.tell_queued(waits, commands, signals.iter().chain([&progress]));
+            self.tell_queued(&waits, commands, signals.iter().chain([&progress]));
         }
         self.ring.put_wrapping(&self.scratch);
         self.last_value = value;

@@ -32,6 +32,7 @@ pub(crate) fn replayed(
         stage: Some(Stage::User),
         keeps_submissions: false,
         ahead_bytes: None,
+        constant_bytes: None,
     };
     let driven = drive(workload, link, options, &mut Unheard, &AtomicBool::new(false));
     let driven = driven.map_err(|error| BenchError::Device(error.to_string()))?;

@@ -15,6 +15,7 @@
 //! It knows no kernel and no host: it is handed a link.
 
 mod ahead;
+mod constants;
 mod content;
 mod copies;
 mod crossing;
@@ -28,7 +29,7 @@ pub use d3dkmt::DeviceState;
 pub use error::DriveError;
 pub use round_trip::round_trip_ns;
 pub use site::{DrivenOn, Submission, Work};
-pub use softgpu_umd::Stage;
+pub use softgpu_umd::{Renamed, Stage};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,6 +65,9 @@ pub struct DriveOptions {
     /// Most bytes that dead storages may hold on an adapter while submitted work still uses them; `None`: as many as its process may have
     /// resident there.
     pub ahead_bytes: Option<u64>,
+    /// So many bytes the CPU writes before each operation, which reads them: as programs set the constants of a draw. `None`: none. A
+    /// multiple of 8.
+    pub constant_bytes: Option<u64>,
 }
 
 /// What stays on the residency list between operations.
@@ -277,13 +281,14 @@ impl Driver<'_> {
         let set = union(reads, writes);
         let site = &mut self.sites[here];
         let wait = site.make_resident(at, &set, writes)?;
+        site.hand_constants(&self.content, self.ops)?;
         for id in reads {
             let surface = site.storages.get(*id);
-            self.content.read(&mut site.lane, *id, surface, &site.report, self.ops);
+            self.content.read(site.queues.lane_mut(site.compute), *id, surface, &site.report, self.ops);
         }
         for id in writes {
             let surface = site.storages.get(*id);
-            self.content.write(&mut site.lane, *id, surface);
+            self.content.write(site.queues.lane_mut(site.compute), *id, surface);
         }
         site.submit(wait, Order::default(), Submission { step: at.step, work: Work::Op(at.name) })?;
         site.evict(&set, writes)?;

@@ -40,8 +40,8 @@ mod stranger;
 mod workload;
 
 pub use drive::{
-    ContentMode, DeviceState, DriveError, DriveOptions, Driven, DrivenOn, Mismatch, Observer, ResidencyPolicy, Stage,
-    Submission, Work, drive, round_trip_ns,
+    ContentMode, DeviceState, DriveError, DriveOptions, Driven, DrivenOn, Mismatch, Observer, Renamed, ResidencyPolicy,
+    Stage, Submission, Work, drive, round_trip_ns,
 };
 pub use fault::{Fault, WorkloadError};
 pub use import::{Import, LeftOut, Reason};

@@ -6,15 +6,15 @@ mod refusals;
 use std::sync::Arc;
 
 use d3dkmt::{
-    AllocationRequest as Requested, CreateAllocationFlags, DeviceState, EvictFlags, GpuVaReservation,
+    AllocationRequest as Requested, CreateAllocationFlags, DeviceState, EvictFlags, FenceFlags, GpuVaReservation,
     MakeResidentFlags, OfferFlags, ReclaimResult, Refusal, Resource, ResourceRequest, UpdateGpuVaFlags, VirtualContext,
 };
 use ddi::{ContextCaps, VidMmCaps};
-use dxgk_host::{Host, HostConfig, Mode, Profile};
-use kmt_calls::{Call, NativeFenceRequest, Reply, SyncCall};
+use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
+use kmt_calls::{Call, NativeFenceRequest, Reply, SyncCall, SyncObjectKind, SyncObjectRequest};
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest, Kind};
-use softgpu_umd::{Commands, Surface, SurfaceKind, UmdError, pattern};
+use softgpu_umd::{Commands, Gpu, Lane, Stage, Surface, SurfaceKind, UmdError, pattern};
 use wddm_types::{GpuVa, NodeId, NtStatus};
 
 use crate::stubborn::{Whims, wrapped};
@@ -179,6 +179,43 @@ fn fences_are_used_by_their_cpu_address() {
             commands.fill(monitored, 8, 0);
         });
         assert_eq!(state, DeviceState::ErrorDmaPageFault, "{mode:?}");
+    }
+}
+
+/// A monitored fence has no address of the GPU's either: engines store and wait by the CPU's.
+#[test]
+fn monitored_fences_are_used_by_their_cpu_address_too() {
+    // spec: sync §1.5, sync §2.2
+    // seed: C08
+    for mode in [VIRTUAL, Mode::Real] {
+        let host = Host::start(config("iommu-packets", mode)).expect("the host starts");
+        let link = ProcessLink::new(Arc::clone(&host));
+        let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
+        let device = gpu.device();
+        let kind = SyncObjectKind::MonitoredFence { initial_value: 0, engine_affinity: 0 };
+        let request = SyncObjectRequest { kind, flags: Default::default() };
+        let create = SyncCall::CreateSynchronizationObject2 { device: device.handle(), request };
+        let Ok(Reply::MonitoredFence(raw)) = link.call(Call::Sync(create)) else { panic!("a monitored fence") };
+        assert!(raw.value_va.is_null() && !raw.value_cpu_va.is_null(), "there is no GPU address to use");
+        let fence = device.create_monitored_fence(FenceFlags::empty(), 0).unwrap();
+        let mut lane = Lane::create_at(&gpu, NodeId(0), Stage::Packet).unwrap();
+        let surface = gpu.create_surface(SurfaceKind::System, 4096).unwrap();
+        gpu.pin(&surface).unwrap();
+        // The GPU signals it there, and the CPU sees that.
+        lane.commands().expect("it has addresses").signal_monitored(fence.current_va(), 4);
+        lane.submit(&gpu, None).unwrap();
+        device.wait(&[(&fence, 4)]).unwrap();
+        assert_eq!(fence.current(), 4, "{mode:?}");
+        // The CPU signals, and the GPU waits for that.
+        lane.wait_on_gpu(&gpu, None, &fence, 9).unwrap();
+        lane.pattern(&surface, 6);
+        let value = lane.submit(&gpu, None).unwrap();
+        assert!(!holds(&surface, 6), "{mode:?}: 4 is not 9");
+        device.signal(&fence, 9).unwrap();
+        lane.wait(&gpu, value).unwrap();
+        assert!(holds(&surface, 6), "{mode:?}");
+        assert_eq!(device.state().unwrap(), DeviceState::Active, "{mode:?}");
+        host.check_invariants().expect("all rules hold");
     }
 }
 

@@ -1,13 +1,14 @@
 //! The CPU at memory that the GPU uses: who waits, how, and how often the kernel hears of it.
 
+mod packets;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use d3dkmt::{Fence, NativeFenceRequest};
 use dxgk_host::Mode;
 use softgpu_umd::{
-    ContextId, Contexts, DO_NOT_WAIT, DynamicResource, Gpu, MapError, MapKind, RenamePolicy, StreamConfig, SurfaceKind,
-    pattern,
+    ContextId, Contexts, DO_NOT_WAIT, DynamicResource, Gpu, MapError, MapKind, RenamePolicy, SurfaceKind, pattern,
 };
 use wddm_types::NodeId;
 
@@ -31,7 +32,7 @@ fn runtime(mode: Mode, instances_max: usize) -> Runtime {
     let (link, counting) = Counting::of(&host);
     let gpu = Gpu::open(link).expect("the adapter opens");
     let mut contexts = Contexts::new();
-    let context = contexts.add(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+    let context = contexts.add(&gpu, NodeId(0), None).expect("a stream");
     let gate = gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
     let policy = RenamePolicy { instances_max, cached: false };
     let resource = DynamicResource::create(&gpu, SurfaceKind::LocalThenSystem, BYTES, policy).expect("room");
@@ -70,7 +71,7 @@ impl Runtime {
     /// Opens the gate and lets everything finish.
     fn finish(&mut self, value: u64) {
         self.open(value);
-        let stream = self.contexts.stream(self.context);
+        let stream = self.contexts.lane(self.context);
         self.gpu.device().wait(&[(stream.progress(), stream.last_value())]).expect("it completes");
     }
 }
@@ -90,9 +91,9 @@ fn busy_and_do_not_wait_is_answered_at_once_and_still_flushes() {
         let mut runtime = runtime(mode, 8);
         runtime.write_behind_gate(1, 7);
         let waits = runtime.waits();
-        assert_eq!(runtime.contexts.stream(runtime.context).last_value(), 0, "recorded, not submitted");
+        assert_eq!(runtime.contexts.lane(runtime.context).last_value(), 0, "recorded, not submitted");
         drawing(runtime.map(MapKind::Read, true));
-        assert_eq!(runtime.contexts.stream(runtime.context).last_value(), 1, "{mode:?}: the attempt submitted it");
+        assert_eq!(runtime.contexts.lane(runtime.context).last_value(), 1, "{mode:?}: the attempt submitted it");
         drawing(runtime.map(MapKind::Write, true));
         drawing(runtime.map(MapKind::ReadWrite, true));
         assert_eq!(runtime.waits(), waits, "nobody waited");
@@ -111,7 +112,7 @@ fn reading_waits_for_writes_only_and_writing_for_both() {
         let mut runtime = runtime(mode, 8);
         runtime.read_behind_gate(1);
         runtime.map(MapKind::Read, true).expect("two readers do not disturb each other");
-        assert_eq!(runtime.contexts.stream(runtime.context).last_value(), 1, "it flushed what refers to the resource");
+        assert_eq!(runtime.contexts.lane(runtime.context).last_value(), 1, "it flushed what refers to the resource");
         drawing(runtime.map(MapKind::Write, true));
         drawing(runtime.map(MapKind::ReadWrite, true));
         runtime.finish(1);

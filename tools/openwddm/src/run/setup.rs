@@ -161,6 +161,15 @@ impl Planned {
                 remedy: "run it alone, or give another --adapter".to_owned(),
             });
         }
+        if let Some(bytes) = options.constants
+            && !profile.has_addresses()
+        {
+            return Err(RunError::Argument {
+                argument: format!("--constants {bytes}"),
+                problem: format!("{} has no GPU virtual addresses, by which a renamed resource is found", profile.name),
+                remedy: "leave it out, or give another --adapter".to_owned(),
+            });
+        }
         let stage = stage.unwrap_or_else(|| stages::latest(profile));
         let profile = stages::adapter(profile, stage)?;
         let mut memory_policy = profile.memory_policy;

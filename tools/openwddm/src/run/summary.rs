@@ -11,7 +11,7 @@ use super::share::Terms;
 use super::{RunOptions, stages, title};
 use crate::arguments::Policy;
 use crate::imported::Imported;
-use crate::outcome::{AdapterSummary, ProcessSummary, Summary};
+use crate::outcome::{AdapterSummary, Constants, ProcessSummary, Summary};
 
 /// What a run tells of itself.
 pub(super) fn summary(
@@ -88,12 +88,25 @@ pub(super) fn summary(
         seed: options.seed,
         elapsed_ns,
         imports: workloads.iter().filter_map(|(workload, _)| Imported::of(workload)).collect(),
+        constants: options.constants.map(|_| constants(played)),
         processes,
         displaced: recorders.displaced(),
         demotion_log: recorders.demotion_verdict(),
         adapters,
         ..counted
     }
+}
+
+/// What all maps came to.
+fn constants(played: &[Played]) -> Constants {
+    let sites = played.iter().flat_map(|played| &played.driven.sites);
+    sites.filter_map(|site| site.constants).fold(Constants::default(), |sum, done| Constants {
+        maps: sum.maps + done.maps,
+        renames: sum.renames + done.renames,
+        still_drawing: sum.still_drawing + done.still_drawing,
+        waits: sum.waits + done.waits,
+        trimmed_bytes: sum.trimmed_bytes + done.trimmed_bytes,
+    })
 }
 
 /// What has become of a device that was lost.

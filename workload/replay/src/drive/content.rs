@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use d3dkmt::Lock;
-use softgpu_umd::{Gpu, Lane, Surface, SurfaceKind, pattern};
+use softgpu_umd::{Commands, Gpu, Lane, Surface, SurfaceKind, pattern};
+use wddm_types::GpuVa;
 
 use crate::drive::error::DriveError;
 use crate::drive::{ContentMode, DriveOptions};
@@ -12,6 +13,9 @@ use crate::workload::Workload;
 
 /// Bits of a check's tag for the storage; the operation stands above.
 const STORAGE_BITS: u32 = 32;
+
+/// Stands for an operation's constants where a check names a storage: a workload has fewer.
+const CONSTANTS: u32 = u32::MAX;
 
 /// A word that was not what it should have been.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +36,13 @@ pub struct Mismatch {
 
 impl std::fmt::Display for Mismatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.storage == CONSTANTS {
+            return write!(
+                f,
+                "operation {} read {:#018x} instead of {:#018x} at byte {} of its constants",
+                self.op, self.found, self.expected, self.offset
+            );
+        }
         write!(
             f,
             "operation {} read {:#018x} instead of {:#018x} at byte {} of storage {} ({} bytes)",
@@ -81,6 +92,28 @@ impl Content {
         }
         let seed = self.next_generation(id);
         lane.pattern(surface, seed);
+    }
+
+    /// The constants of an operation, from the CPU.
+    pub fn write_constants(&self, lock: &Lock, offset: u64, bytes: u64, op: u64) {
+        if self.mode != ContentMode::Timed {
+            let seed = self.constants_of(op);
+            lock.fill_words(offset, bytes / 8, |index| pattern::word(seed, index * 8));
+        }
+    }
+
+    /// Commands of the operation that reads them.
+    pub fn read_constants(&self, commands: &mut Commands, va: GpuVa, bytes: u64, report: &Report, op: u64) {
+        if self.mode == ContentMode::Verified {
+            let tag = op << STORAGE_BITS | u64::from(CONSTANTS);
+            commands.check(va, bytes, self.constants_of(op), report.surface.va(), tag);
+        } else {
+            commands.touch(va, bytes, false);
+        }
+    }
+
+    fn constants_of(&self, op: u64) -> u64 {
+        pattern::seed(self.seed << 40 ^ u64::from(CONSTANTS), op)
     }
 
     fn next_generation(&mut self, id: StorageId) -> u64 {

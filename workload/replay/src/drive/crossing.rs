@@ -52,13 +52,22 @@ impl Crossing {
             let part_bytes = (bytes - offset).min(SLOT_BYTES);
             let (slot, part) = (self.parts % SLOTS * SLOT_BYTES, self.parts + 1);
             let emptied = (self.emptied.on(FROM), part.saturating_sub(SLOTS));
-            let waits: &[_] = if emptied.1 > 0 { &[emptied] } else { &[] };
-            from.lane.copy(from.storages.get(id), offset, self.memory.on(FROM), slot, part_bytes);
-            let order = Order { waits, signals: &[(self.filled.on(FROM), part)] };
+            // What the lane has recorded goes first; then it is said what the GPU waits for.
+            if emptied.1 > 0 {
+                from.wait_on_gpu(emptied.0, emptied.1)?;
+            }
+            from.queues.lane_mut(from.compute).copy(
+                from.storages.get(id),
+                offset,
+                self.memory.on(FROM),
+                slot,
+                part_bytes,
+            );
+            let order = Order { signals: &[(self.filled.on(FROM), part)] };
             from.submit(leaves_at.take(), order, submission(Work::Leaves(id.storage)))?;
-            to.lane.copy(self.memory.on(TO), slot, to.storages.get(id), offset, part_bytes);
-            let (waits, signals) = ([(self.filled.on(TO), part)], [(self.emptied.on(TO), part)]);
-            let order = Order { waits: &waits, signals: &signals };
+            to.wait_on_gpu(self.filled.on(TO), part)?;
+            to.queues.lane_mut(to.compute).copy(self.memory.on(TO), slot, to.storages.get(id), offset, part_bytes);
+            let order = Order { signals: &[(self.emptied.on(TO), part)] };
             to.submit(arrives_at.take(), order, submission(Work::Arrives(id.storage)))?;
             self.parts = part;
         }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use d3dkmt::{Adapter, DeviceState, EvictFlags, Fence, Notification, Registration, Residency};
 use kmt_link::Link;
-use softgpu_umd::{Gpu, Lane, ResidencyList, Retry, UmdError};
+use softgpu_umd::{ContextId, Contexts, Gpu, Lane, Renamed, ResidencyList, Retry, UmdError};
 use wddm_types::{Luid, NodeId, WordAddress};
 
 use crate::drive::ahead::DeadStorages;
-use crate::drive::content::Report;
+use crate::drive::constants::Constants;
+use crate::drive::content::{Content, Report};
 use crate::drive::error::DriveError;
 use crate::drive::storages::Storages;
 use crate::drive::{DriveOptions, ResidencyPolicy, Stage};
@@ -51,6 +52,8 @@ pub struct DrivenOn {
     pub device_queue: Option<u32>,
     /// What each submission was, with [`DriveOptions::keeps_submissions`]; else empty.
     pub submissions: Vec<Submission>,
+    /// What maps of the constants came to, with [`DriveOptions::constant_bytes`].
+    pub constants: Option<Renamed>,
 }
 
 /// The operation at hand, for whoever has to say that it does not fit.
@@ -74,17 +77,20 @@ impl At<'_> {
     }
 }
 
-/// What a submission waits for on the GPU before it runs, and signals behind it, beside paging.
+/// What a submission signals behind it, beside its progress.
 #[derive(Clone, Copy, Default)]
 pub struct Order<'a> {
-    pub waits: &'a [(&'a Fence, u64)],
     pub signals: &'a [(&'a Fence, u64)],
 }
 
 /// One adapter's part of a drive.
 pub struct Site {
     // Dropped in this order: work before memory, memory before the device.
-    pub lane: Lane,
+    pub queues: Contexts,
+    /// The one that computes.
+    pub compute: ContextId,
+    /// With [`DriveOptions::constant_bytes`].
+    pub constants: Option<Constants>,
     pub storages: Storages,
     dead: DeadStorages,
     pub report: Report,
@@ -108,7 +114,9 @@ impl Site {
         options: DriveOptions,
     ) -> Result<Site, DriveError> {
         let gpu = Gpu::on(Adapter::open(Arc::clone(link), luid)?)?;
-        let lane = lane(&gpu, options.stage)?;
+        let mut queues = Contexts::new();
+        let compute = queues.add(&gpu, COMPUTE, options.stage)?;
+        let constants = options.constant_bytes.map(|bytes| Constants::create(&gpu, bytes)).transpose()?;
         let report = Report::create(&gpu)?;
         let kept = match options.residency {
             ResidencyPolicy::PerOperation => None,
@@ -125,7 +133,9 @@ impl Site {
         let keeps_submissions = options.keeps_submissions;
         let (submissions, ops, arrived_bytes) = (Vec::new(), 0, 0);
         Ok(Site {
-            lane,
+            queues,
+            compute,
+            constants,
             storages,
             dead,
             report,
@@ -159,9 +169,9 @@ impl Site {
         if set.iter().all(|id| self.storages.find(*id).is_some()) {
             return Ok(());
         }
-        self.dead.reached(self.lane.progress().current());
+        self.dead.reached(self.lane().progress().current());
         if let Some(value) = self.dead.wait_for() {
-            self.lane.wait(&self.gpu, value)?;
+            self.queues.lane_mut(self.compute).wait(&self.gpu, value)?;
             self.dead.reached(value);
         }
         Ok(())
@@ -187,7 +197,7 @@ impl Site {
                 Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value.max(mapped_at))),
                 Err(refusal) if refusal.bytes_to_trim > 0 => {
                     // Nothing of ours is on the list but what queued work still uses; the rest another process holds.
-                    if !retry.harder(&self.gpu, &mut self.lane, &refusal)? {
+                    if !retry.harder(&self.gpu, self.queues.lane_mut(self.compute), &refusal)? {
                         return Err(at.does_not_fit(self.bytes_of(set), refusal.bytes_to_trim));
                     }
                 }
@@ -209,7 +219,7 @@ impl Site {
         let kept = self.kept.as_mut().expect("the policy says so");
         let surfaces: Vec<_> =
             set.iter().map(|id| (self.storages.get(*id), writes.binary_search(id).is_ok())).collect();
-        match kept.use_surfaces(&self.gpu, &mut self.lane, &surfaces) {
+        match kept.use_surfaces(&self.gpu, self.queues.lane_mut(self.compute), &surfaces) {
             Ok(made) => Ok(made.wait_for),
             Err(UmdError::Refused(refusal)) if refusal.bytes_to_trim > 0 => {
                 Err(at.does_not_fit(self.bytes_of(set), refusal.bytes_to_trim))
@@ -222,9 +232,25 @@ impl Site {
         set.iter().map(|id| self.storages.bytes(*id)).sum()
     }
 
+    /// The lane that computes.
+    pub fn lane(&self) -> &Lane {
+        self.queues.lane(self.compute)
+    }
+
+    /// What is recorded from here on waits for a fence on the GPU.
+    pub fn wait_on_gpu(&mut self, fence: &Fence, value: u64) -> Result<(), DriveError> {
+        Ok(self.queues.wait_on_gpu(&self.gpu, self.compute, fence, value)?)
+    }
+
+    /// The CPU hands constants to the operation at hand, which reads them.
+    pub fn hand_constants(&mut self, content: &Content, op: u64) -> Result<(), DriveError> {
+        let Some(constants) = &mut self.constants else { return Ok(()) };
+        constants.hand(&self.gpu, &mut self.queues, self.compute, content, &self.report, op)
+    }
+
     /// Submits what is recorded.
     pub fn submit(&mut self, paged_at: Option<u64>, order: Order<'_>, what: Submission) -> Result<(), DriveError> {
-        self.lane.submit_synced(&self.gpu, paged_at, order.waits, order.signals)?;
+        self.queues.submit(&self.gpu, self.compute, paged_at, &[], order.signals)?;
         match what.work {
             Work::Op(_) => self.ops += 1,
             Work::Leaves(_) | Work::Arrives(_) => {}
@@ -255,7 +281,10 @@ impl Site {
     /// Does what the kernel asks of this device; other devices' news is ignored.
     pub fn hear(&mut self, told: &Notification) -> Result<(), DriveError> {
         if let Some(kept) = &mut self.kept {
-            kept.honour_trim(&self.gpu, self.lane.progress().current(), told)?;
+            kept.honour_trim(&self.gpu, self.queues.lane(self.compute).progress().current(), told)?;
+        }
+        if let Some(constants) = &mut self.constants {
+            constants.hear(&self.queues, told);
         }
         Ok(())
     }
@@ -266,7 +295,7 @@ impl Site {
         if let Some(kept) = &mut self.kept {
             kept.forget(surface);
         }
-        self.dead.died(self.lane.last_value(), surface.bytes());
+        self.dead.died(self.lane().last_value(), surface.bytes());
         self.storages.drop_storage(id);
     }
 
@@ -277,14 +306,13 @@ impl Site {
 
     /// Waits until everything submitted is done.
     pub fn finish(&mut self) -> Result<(), DriveError> {
-        let last = self.lane.last_value();
-        Ok(self.lane.wait(&self.gpu, last)?)
+        let last = self.lane().last_value();
+        Ok(self.queues.lane_mut(self.compute).wait(&self.gpu, last)?)
     }
 
     /// Whether the progress is what the kernel writes for a lost device.
     pub fn is_lost(&self) -> bool {
-        let progress = self.lane.progress();
-        progress.current() == if progress.bits() == 64 { u64::MAX } else { u64::from(u32::MAX) }
+        self.lane().is_lost()
     }
 
     /// What has become of the device, if it is lost.
@@ -297,9 +325,10 @@ impl Site {
         DrivenOn {
             ops: self.ops,
             arrived_bytes: self.arrived_bytes,
-            progress: self.lane.progress().address(),
-            device_queue: self.lane.device_queue(),
+            progress: self.lane().progress().address(),
+            device_queue: self.lane().device_queue(),
             submissions: std::mem::take(&mut self.submissions),
+            constants: self.constants.as_ref().map(Constants::done),
         }
     }
 }

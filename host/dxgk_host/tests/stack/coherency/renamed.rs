@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
 use kmt_link::Link;
-use softgpu_umd::{
-    ContextId, Contexts, DynamicResource, Gpu, MapKind, RenamePolicy, StreamConfig, Surface, SurfaceKind,
-};
+use softgpu_umd::{ContextId, Contexts, DynamicResource, Gpu, MapKind, RenamePolicy, Surface, SurfaceKind};
 use wddm_types::NodeId;
 
 use crate::world::{MIB, VIRTUAL};
@@ -35,7 +33,7 @@ impl Program {
         let gpu = Gpu::open(ProcessLink::new(host) as Arc<dyn Link>).expect("the adapter opens");
         assert_eq!(gpu.is_io_coherent(), io_coherent);
         let mut contexts = Contexts::new();
-        let context = contexts.add(&gpu, NodeId(0), StreamConfig::default()).unwrap();
+        let context = contexts.add(&gpu, NodeId(0), None).unwrap();
         let policy = RenamePolicy { cached: true, ..RenamePolicy::default() };
         let resource = DynamicResource::create(&gpu, SurfaceKind::System, BYTES, policy).unwrap();
         let plain = gpu.create_surface(SurfaceKind::System, BYTES).unwrap();
@@ -66,7 +64,7 @@ impl Program {
         let va = self.resource.record_read(&mut self.contexts, self.context);
         self.contexts.commands(self.context).copy(va, self.plain.va(), BYTES);
         let value = self.contexts.flush(&self.gpu, self.context).unwrap().expect("something was recorded");
-        self.gpu.device().wait(&[(self.contexts.stream(self.context).progress(), value)]).unwrap();
+        self.gpu.device().wait(&[(self.contexts.lane(self.context).progress(), value)]).unwrap();
         self.plain.lock().unwrap().read_word(offset)
     }
 }

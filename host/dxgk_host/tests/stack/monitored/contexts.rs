@@ -32,7 +32,7 @@ impl Mark {
 #[test]
 fn a_context_is_held_from_the_wait_on() {
     // spec: sync §3.8, sync §1.2
-    // seed: C01, C17, C18, C19, N05
+    // seed: C01, C18, C19, N05
     for profile in ADDRESSED {
         let (host, gpu) = world(profile, VIRTUAL);
         let device = gpu.device();
