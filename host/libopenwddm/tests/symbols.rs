@@ -32,6 +32,8 @@ const BESIDE: &str = "CreateContext Render OpenNativeFenceFromNtHandle CreateDoo
 const SYSTEM: &str =
     "CreateEvent WaitEvent SetEvent ResetEvent CloseHandle ExportHandle ImportHandle OpenProcess CreateSection";
 
+/// Those of the articles on native fences and on user-mode submission are among them, as the header names them.
+// seed: C22
 #[test]
 fn the_library_exports_every_function_and_nothing_else() {
     let prefixed = |prefix: &'static str, names: &'static str| {

@@ -97,7 +97,6 @@ mod tests {
     #[test]
     fn calls_on_synchronization_objects_bear_the_names_of_the_header() {
         // spec: sync §2.2, sync §2.4
-        // seed: C22
         let (device, context, event) = (RawHandle(1), RawHandle(2), RawHandle::NONE);
         let (points, flags) = (Vec::new(), SignalFlags::empty());
         let kind = SyncObjectKind::MonitoredFence { initial_value: 0, engine_affinity: 0 };
