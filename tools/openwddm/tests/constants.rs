@@ -54,6 +54,6 @@ fn an_adapter_without_addresses_has_no_constants() {
         ..default_run()
     };
     let progress = Progress::new(Box::new(std::io::sink()), false);
-    let refused = execute(&options, &progress, &AtomicBool::new(false)).err().expect("nothing to rename by");
+    let refused = execute(&options, &progress, &AtomicBool::new(false)).expect_err("nothing to rename by");
     assert!(refused.to_string().contains("no GPU virtual addresses"), "{refused}");
 }
