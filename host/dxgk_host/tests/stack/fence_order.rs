@@ -110,7 +110,8 @@ fn an_update_that_interrupts_is_over_when_its_interrupt_is_told() {
     let client = client(&host);
     let fence = client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap();
     while host.step() {}
-    (steps.lock().unwrap().clear(), names.lock().unwrap().clear());
+    steps.lock().unwrap().clear();
+    names.lock().unwrap().clear();
     let raised = host.device_register(counter::PUBLISH_RAISED);
     *late.lock().unwrap() = Some((Arc::clone(client.link.system_memory()), fence.address().0));
     let _ = host.begin_call(client.link.process(), wait(&client, &fence, 5));
