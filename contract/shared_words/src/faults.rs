@@ -31,10 +31,11 @@ impl Faults {
         FAULTS.get_or_init(open).as_ref().map(Faults).map_err(|error| *error)
     }
 
-    /// Holds every store into whole pages from now on, until other pages are mapped there. When it returns, no store is under way.
+    /// Holds every store into whole pages from now on, until other pages are mapped there. When it returns, no store is under way. Private
+    /// pages that the program has not touched yet are held from Linux 6.4 on.
     ///
     /// # Errors
-    /// When the pages are none of a file of shared memory, or the operating system has no mapping left.
+    /// When the pages are of a kind that the operating system does not protect, or it has no mapping left.
     ///
     /// # Safety
     /// The addresses are the caller's: whatever stores there may sleep until [`Faults::wake`].
@@ -126,9 +127,14 @@ fn open() -> Result<OwnedFd, Errno> {
     let user_mode = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::from_bits_retain(USER_MODE_ONLY);
     // SAFETY: as above.
     let descriptor = everything.or_else(|_| unsafe { userfaultfd(user_mode) })?;
-    let mut api = Api { api: 0xAA, features: FEATURE_WRITE_PROTECT | FEATURE_SHARED_MEMORY, ioctls: 0 };
-    // SAFETY: the opcode's own structure.
-    unsafe { ioctl(&descriptor, Updater::<{ opcode::read_write::<Api>(GROUP, 0x3F) }, Api>::new(&mut api)) }?;
+    let ask = |features| {
+        let mut api = Api { api: 0xAA, features, ioctls: 0 };
+        // SAFETY: the opcode's own structure.
+        unsafe { ioctl(&descriptor, Updater::<{ opcode::read_write::<Api>(GROUP, 0x3F) }, Api>::new(&mut api)) }
+    };
+    let needed = FEATURE_WRITE_PROTECT | FEATURE_SHARED_MEMORY;
+    // Linux before 6.4 protects no private page that its program has not touched yet: such a page is touched first (`program_pages`).
+    ask(needed | FEATURE_UNTOUCHED).or_else(|_| ask(needed))?;
     Ok(descriptor)
 }
 
@@ -144,6 +150,7 @@ const GROUP: u8 = 0xAA;
 const USER_MODE_ONLY: u32 = 1;
 const FEATURE_WRITE_PROTECT: u64 = 1 << 0;
 const FEATURE_SHARED_MEMORY: u64 = 1 << 12;
+const FEATURE_UNTOUCHED: u64 = 1 << 13;
 const MODE_WRITE_PROTECT: u64 = 1 << 1;
 
 #[repr(C)]

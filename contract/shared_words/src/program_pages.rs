@@ -18,7 +18,9 @@ use std::os::fd::AsFd;
 use std::ptr::NonNull;
 
 use rustix::io::{Errno, pread};
-use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags, mmap_anonymous, mprotect, mremap_fixed, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect, mremap_fixed, munmap,
+};
 
 use crate::address_range::AddressRange;
 use crate::faults::Faults;
@@ -160,6 +162,10 @@ impl Held {
     fn hold(base: u64, bytes: u64) -> Held {
         let place = NonNull::new(base as *mut u8).expect("no program has memory at address 0");
         let faults = Faults::open().ok();
+        // Some kernels protect only pages that are there: a page that was never touched becomes one of zeroes. Where that is refused (no
+        // load is allowed there) no thread stores either.
+        // SAFETY: the pages are the program's own, and what they hold stays.
+        let _ = unsafe { madvise(place.as_ptr().cast(), bytes as usize, Advice::LinuxPopulateRead) };
         // SAFETY: the pages are the program's own, and they are let go when this is dropped.
         Held(faults.filter(|faults| unsafe { faults.hold(place, bytes) }.is_ok()).map(|faults| (faults, place, bytes)))
     }

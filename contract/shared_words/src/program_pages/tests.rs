@@ -162,6 +162,24 @@ fn what_the_program_has_put_there_since_stays() {
     assert_eq!(load(place, 2 * 4096), 0, "the others are the program's again");
 }
 
+/// Bit 57 of an entry of the list of pages: a store there is held.
+fn is_held(page: u64) -> bool {
+    let list = File::open("/proc/self/pagemap").expect("a list of pages");
+    let mut entry = [0; 8];
+    assert_eq!(pread(&list, &mut entry, page / PAGE * 8), Ok(8));
+    u64::from_le_bytes(entry) >> 57 & 1 == 1
+}
+
+// spec: memory §2.7
+#[test]
+fn stores_into_pages_that_were_never_touched_are_held_too() {
+    let place = anonymous(4, WRITABLE, MapFlags::PRIVATE) as u64;
+    let held = Held::hold(place, 4 * PAGE);
+    assert!((0..4).all(|page| is_held(place + page * PAGE)), "a store would go to a page that is about to be replaced");
+    drop(held);
+    assert!((0..4).all(|page| !is_held(place + page * PAGE)));
+}
+
 // spec: memory §2.7
 #[test]
 fn no_store_of_another_thread_is_lost() {
