@@ -155,7 +155,7 @@ impl Section {
     }
 
     /// A section over bytes of a file that this process has, and that others may have mapped: what the file holds is in the section, and
-    /// whoever maps the file sees what is stored there.
+    /// every mapping of the file sees the stores of the GPU and of this process.
     ///
     /// # Errors
     /// As of [`Section::create`]; a file that is none in memory (`memfd_create`) or has no seal `F_SEAL_SHRINK`; bytes that are not whole

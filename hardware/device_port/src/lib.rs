@@ -183,7 +183,7 @@ pub enum Observation {
         /// Whether it interrupted.
         interrupt: bool,
     },
-    /// An engine's look at MonitoredValue, behind its barrier, said that somebody waits for the value: it asks the context management
+    /// An engine's look at MonitoredValue, behind its barrier, said that a CPU waiter needs the value: it asks the context management
     /// processor whether to interrupt.
     Asked {
         /// Queue number.

@@ -23,7 +23,7 @@ pub struct Commands {
     clock: Clock,
 }
 
-/// By which a tool is told when waits and signals were recorded; none: nobody is.
+/// The kernel's clock, by which a tool is told when waits and signals were recorded. None: no tool is told.
 #[derive(Default)]
 struct Clock(Option<Arc<dyn Link>>);
 
@@ -168,7 +168,7 @@ impl Commands {
         self.mute.map_or(Ok(()), |name| name.check())
     }
 
-    /// Its waits and signals, for a tool; those of which nobody knows when they were recorded were so now.
+    /// Its waits and signals, for a tool. A wait or signal without a time of recording counts as recorded now.
     pub(crate) fn queued(&self, now_ns: u64) -> impl Iterator<Item = QueuedFence> {
         self.fenced.iter().map(move |&Fenced { at, handle: fence, recorded_ns }| {
             let recorded_ns = recorded_ns.unwrap_or(now_ns);

@@ -12,7 +12,7 @@ const HEAD: &str = "\
 
 `cargo xtask mutants` breaks the crates below in every small way that cargo-mutants knows (a function's result, an operator, an
 arm of a match), one break at a time, and runs the tests. A break that no test sees survives: either a rule lacks its test, or
-the break changes nothing that anybody could see, which `excused.toml` then says with the reason. The tests of the crate itself
+the break changes nothing that a test could see, which `excused.toml` then says with the reason. The tests of the crate itself
 look first, those of the crates above it at what these left. This page is written by that command; the ledger beside it
 (`mutants.toml`) has each file with its hash, so that a run goes on where the last one ended and looks again at what has changed.
 
