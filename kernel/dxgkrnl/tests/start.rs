@@ -178,6 +178,7 @@ fn every_broken_rule_is_named() {
         ("1 to 31 segments", Answers { segments: vec![], ..Answers::default() }),
         ("1 to 31 segments", Answers { segments: vec![SegmentDescriptor4::default(); 32], ..Answers::default() }),
         ("same number of segments", Answers { second_count: Some(1), ..Answers::default() }),
+        // seed: M06
         ("an aperture segment or 0", paging(SegmentId(1), 65536)),
         ("an aperture segment or 0", paging(SegmentId(9), 65536)),
         ("multiple of the host page", paging(SegmentId(2), 100)),

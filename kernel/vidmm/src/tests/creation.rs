@@ -48,6 +48,7 @@ fn descriptions_that_break_a_rule_are_refused() {
             AllocationError::PreferredNotSupported(APERTURE),
         ),
         ("evicted through memory", |i| i.eviction_segments = set(&[VRAM]), AllocationError::EvictionNotAperture(VRAM)),
+        // seed: U16
         ("visible without aperture", |i| i.flags = A::CPU_VISIBLE, AllocationError::LockNeedsAperture),
         ("the same, on demand", |i| i.flags = A::CPU_VISIBLE_ON_DEMAND, AllocationError::LockNeedsAperture),
         ("larger than the segment", |i| i.size_bytes = 65 * PAGE_BYTES, AllocationError::TooLarge),

@@ -72,7 +72,6 @@ fn leftovers_are_written_out_first() {
 fn what_a_list_holds_goes_to_system_memory_and_stays_within_the_gpus_reach() {
     // spec: memory §6.3, memory §10.1
     // seed: U13
-    // seed: U16
     // seed: U18
     for (flags, cached) in [(BAR, true), (SegmentFlags::empty(), false)] {
         let (mut mm, device) = device_over(flags);

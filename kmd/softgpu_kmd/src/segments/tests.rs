@@ -22,7 +22,7 @@ const POISON: PagingBufferInfo =
 #[test]
 fn the_first_call_tells_the_count_and_nothing_else_the_second_fills_everything() {
     // spec: memory §1.3, memory §10.4
-    // seed: M04, M05, M06
+    // seed: M04, M05, M25
     let (kmd, port, _) = started();
     let mut first = QuerySegment4 { physical_adapter: 0, count: 0, descriptors: None, paging_buffer: POISON };
     kmd.query_segment4(&mut first).unwrap();

@@ -188,7 +188,7 @@ fn a_driver_hears_of_an_eviction_from_system_memory_range_by_range() {
 /// An access to aperture pages whose allocation has left them: it sees the dummy page, neither the old pages nor a fault.
 #[test]
 fn a_stray_access_to_the_aperture_sees_the_dummy_page() {
-    // seed: M08, M24, M25
+    // seed: M08, M24
     // spec: memory §3.4, memory §10.4
     let mut page = 0;
     let build = move |driver: &mut dyn Miniport, build: &mut BuildPagingBuffer<'_>| {
