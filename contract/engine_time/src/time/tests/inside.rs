@@ -96,3 +96,21 @@ fn contexts_of_lower_priority_are_owed_nothing_for_the_time_in_which_none_waited
         assert_eq!(engine.used(3), 0, "beside {beside:?}: its process has had 15 at most since it waits");
     }
 }
+
+#[test]
+fn a_context_that_was_alone_has_saved_no_quantum_when_an_equal_comes() {
+    // spec: sync §4.2
+    let of = |context, in_process| Contender {
+        rank: Rank { in_process, ..Rank::ordinary(1) },
+        quanta: Quanta { quantum_ns: MS, grace_same_ns: 0, grace_lower_ns: 0 },
+        ..contender(context, Band::Normal, 1)
+    };
+    let mut engine = Engine::new(without_grace(), &[of(1, 0)]);
+    engine.run(5 * MS);
+    // Nor has it beside one of another priority.
+    engine.comes(of(3, -1));
+    engine.run(5 * MS + MS / 2);
+    engine.comes(of(2, 0));
+    engine.run(6 * MS);
+    assert_eq!(engine.taken, [(0, 1), (5 * MS + MS / 2, 2)]);
+}
