@@ -116,7 +116,7 @@ mod tests {
         assert!(rota.knows(1), "it has used more than the one who is present");
         rota.charge(2, 10, 10);
         rota.attend(&[2]);
-        assert!(!rota.knows(1) && rota.knows(2), "as much: it would come back as one who has used the least");
+        assert!(!rota.knows(1) && rota.knows(2), "as much: it would come back with as little as member 2 has used");
         rota.attend(&[]);
         assert!(!rota.knows(2) && rota.is_empty(), "without members nothing makes a difference");
     }

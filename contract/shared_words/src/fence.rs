@@ -3,7 +3,7 @@
 //! `CurrentValue` is owned by whoever signals; `MonitoredValue` by the kernel. A signaller stores the value and then
 //! asks whether somebody is waiting for it; the kernel stores what it waits for and then asks whether it has come.
 //! With a full barrier between store and load on both sides at least one of them sees the other (each function is given the full barrier of
-//! whoever calls it, [`crate::Barrier`]):
+//! the caller's, [`crate::Barrier`]):
 //!
 //! | signaller | kernel's side |
 //! |---|---|
@@ -84,7 +84,7 @@ mod tests {
         assert!(!publish_monitored(HardwareBarrier::full, &current, &monitored, 42), "waiter 43 is the earliest now");
         assert!(signal(HardwareBarrier::full, &current, &monitored, 43, || ()), "43 > 42");
         assert!(!publish_monitored(HardwareBarrier::full, &current, &monitored, MONITORED_NONE));
-        assert!(!signal(HardwareBarrier::full, &current, &monitored, 44, || ()), "nobody waits");
+        assert!(!signal(HardwareBarrier::full, &current, &monitored, 44, || ()), "no CPU waiter needs the value");
     }
 
     #[test]

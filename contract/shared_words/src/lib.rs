@@ -7,7 +7,7 @@
 //! The law of this room: every shared word names its owner, each field is fetched once per decision, and where one side
 //! stores A and loads B while the other stores B and loads A, both put a full barrier between (sync §3.9), or one the frequent and
 //! the other the rare half of one ([`FrequentBarrier`], [`RareBarrier`]). The protocols are generic over [`Word`] and are given the
-//! barrier of whoever runs them, so that the same lines run on mapped memory, in a device's units and under a model checker.
+//! barrier that their caller brings, so that the same lines run on mapped memory, in a device's units and under a model checker.
 //!
 //! It is no transport, it parks no thread and wakes nobody: it says *whether* somebody must be woken.
 

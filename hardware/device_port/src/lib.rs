@@ -61,7 +61,7 @@ pub struct IommuRun {
 }
 
 /// The CPU's caches as a device on a coherent platform finds them: an access that snoops meets what they hold, any other meets memory.
-/// Asked from any thread of a device: they answer at once and call nobody.
+/// Asked from any thread of a device: they answer at once and call no other part.
 pub trait CpuCaches: Send + Sync {
     /// Whether they hold a page of system memory.
     fn holds(&self, system_page: u64) -> bool;

@@ -11,7 +11,7 @@
 //! Ordered are the words that two units race about: values of fences, MonitoredValue, logs, lanes to peers, who is parked, sealed or
 //! shared, and a doorbell's second word. Bulk content is not, nor what a lock or a register access guards.
 //!
-//! Lock order: nobody takes another lock while the buffers are held, and nobody holds them when the bench is asked.
+//! Lock order: no unit takes another lock while it holds the buffers, and none holds them when it asks the bench.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};

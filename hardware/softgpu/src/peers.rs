@@ -162,7 +162,7 @@ impl PeerBell for SoftGpu {
                 Posted::Any => self.unpark_any(),
                 Posted::Fence { fence, .. } => {
                     let here = lock(&self.peers.words).iter().find(|word| word.fence == fence).map(|word| word.site);
-                    // Who does not share it any more has nobody who waits for it.
+                    // A device that does not share it any more has no waiter for it.
                     if let Some(site) = here {
                         self.unpark_after_store(Unit::Cmp, site);
                     }

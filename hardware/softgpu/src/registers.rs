@@ -203,7 +203,7 @@ impl SoftGpu {
             queue_control::RESUME => self.resume(queue, setup.root),
             queue_control::PREEMPT => self.preempt(queue),
             queue_control::RANK => self.rank(queue, &setup),
-            // What the engine has stored for the queue has left its store buffer. It executes on meanwhile: nobody asks for its state.
+            // What the engine has stored for the queue has left its store buffer. It executes on meanwhile: its state is not part of the commit.
             // spec: sync §2.7, sync §3.14
             queue_control::COMMIT => {
                 self.barrier(Unit::Engine(self.queues[queue as usize].engine.load(Ordering::Acquire)))

@@ -195,7 +195,7 @@ impl EngineState {
         let wants = |at: &usize| self.queues[*at].as_ref().is_some_and(|queue| queue.wants(doorbells));
         let wanting: Vec<u64> = self.active_queues().filter(wants).map(owner).filter(named).collect();
         let due = self.log.tell(gpu, unit(engine), running, &wanting);
-        // Who is interrupted finds the entries announced.
+        // The kernel, once interrupted, finds the entries announced.
         gpu.barrier(unit(engine));
         if due {
             gpu.interrupts.raise(Record { kind: record::SCHEDULING_LOG, fields: [engine as u64, 0, 0] });

@@ -111,5 +111,5 @@ fn a_process_elsewhere_says_what_it_queues_while_a_tool_traces() {
     told.take();
     let value = stream.submit(&gpu, &[], &Commands::new()).expect("a submission");
     stream.wait(&gpu, value).expect("it completes");
-    assert!(told.take().iter().all(|told| queued(told).is_none()), "nobody is told without a tool");
+    assert!(told.take().iter().all(|told| queued(told).is_none()), "the kernel hears of none without a tool");
 }

@@ -24,7 +24,7 @@ use standard::{Rows, StandardData};
 /// Most bytes of a driver's private data, per allocation and per call: as many as of a runtime's. No capability of a driver says how many
 /// it takes.
 const PRIVATE_DATA_MAX: usize = 65536;
-/// Most of all allocations of a call together: whoever opens them is told the sum in 32 bits.
+/// Most of all allocations of a call together: a process that opens them is told the sum in 32 bits.
 const PRIVATE_DATA_ALL_MAX: usize = 1 << 30;
 /// Most bytes of a runtime's data per resource.
 const RUNTIME_DATA_MAX: usize = 65536;

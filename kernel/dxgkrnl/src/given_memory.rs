@@ -5,13 +5,13 @@
 //! # The law of this boundary
 //! - A file is one process's, by a number that the host has given it: what another process says of that number is refused.
 //! - **Nothing is cleared.** The content is the process's, before and after.
-//! - What has been taken is returned before the pages are anybody else's.
+//! - What has been taken is returned before the pages get another owner.
 
 use wddm_types::{PageRun, ProcessId};
 
 /// What processes hand over to sections of one adapter.
 pub trait GivenMemory: Send + Sync + std::fmt::Debug {
-    /// The file that a process has handed over under a number takes the place of these system pages, which nobody uses, with what it
+    /// The file that a process has handed over under a number takes the place of these system pages, which are unused, with what it
     /// holds.
     ///
     /// # Errors

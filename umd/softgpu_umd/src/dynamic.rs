@@ -16,7 +16,7 @@
 //! WasStillDrawing. An instance stays mapped from its first map on, for its whole life (memory §6.3). The fences are native ones or
 //! monitored ones, as the contexts have them.
 //!
-//! It hears the kernel's TrimResidency callback: instances that nobody uses go then (memory §5.4).
+//! It hears the kernel's TrimResidency callback: unused instances go then (memory §5.4).
 
 use std::sync::Arc;
 

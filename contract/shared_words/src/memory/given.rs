@@ -1,4 +1,4 @@
-//! Files that processes hand over: what such a file holds takes the place of pages of a memory, and whoever maps the file sees what is
+//! Files that processes hand over: what such a file holds takes the place of pages of a memory, and every mapping of the file sees what is
 //! stored there. The other way round than [`super::LentFile`]: the process made the file, so it is looked at before anything touches it.
 //! Called by the host for a section over memory that a program shares already.
 //!
@@ -69,7 +69,7 @@ impl GivenFile {
     /// # Errors
     /// See [`GivenError`].
     pub fn take(file: OwnedFd, offset: u64, bytes: u64) -> Result<GivenFile, GivenError> {
-        // Those that the operating system makes itself lie in one place, where no file system of anybody's is mounted.
+        // Those that the operating system makes itself lie in one place, where no user's file system is mounted.
         let ours = memfd_create("openwddm-place", MemfdFlags::CLOEXEC)?;
         let stat = fstat(&file)?;
         if stat.st_dev != fstat(ours)?.st_dev {

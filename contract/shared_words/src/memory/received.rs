@@ -137,7 +137,7 @@ mod tests {
             let memory = Memory::reserve_file(4096).unwrap();
             let word = ReadOnlyMemory::of(&memory).unwrap().word(8);
             println!("reads {}", word.load());
-            // SAFETY: the address is mapped, and nobody else looks at it; the store is what this program is for.
+            // SAFETY: the address is mapped, and no other code has it; the store is what this program is for.
             unsafe { word.address().as_ptr().write_volatile(1) };
             println!("lives");
             return;

@@ -125,7 +125,7 @@ impl<'a> Execution<'a> {
         if let Some(entry) = entry {
             let observed = self.queue.observed.take().unwrap_or(0);
             entry.write(value, log::WAIT_UNBLOCKED, observed, self.gpu.now());
-            // Who is told of anything that comes behind finds the entry announced.
+            // The kernel, told of anything that comes behind, finds the entry announced.
             self.barrier();
         }
         self.gpu.trace_wait(false, self.queue.number, target.site, value);
@@ -245,7 +245,7 @@ impl<'a> Execution<'a> {
         self.gpu.tell_peers(self.unit, current.site, value);
     }
 
-    /// The engine's look behind its barrier said that somebody waits for the value: whether to interrupt the CMP says.
+    /// The engine's look behind its barrier said that a CPU waiter needs the value: the CMP decides whether to interrupt.
     // spec: sync §3.9
     #[inline]
     fn ask_cmp(&self, monitored: Target<'_>, current: Target<'_>, value: u64) -> bool {
@@ -268,7 +268,7 @@ impl<'a> Execution<'a> {
             let store = |word: u64| Some(word & !half | value & half);
             let _ = target.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, store);
         }
-        // Who is interrupted, and who parks from now on, sees the value.
+        // The kernel, interrupted from here on, and an engine that parks from here on see the value.
         self.barrier();
         self.face.counters.signals.add(1);
         self.face.counters.interrupts_raised.add(1);
@@ -323,7 +323,7 @@ fn exceeds(gpu: &SoftGpu, unit: Unit, signal: &Signal<'_>, log: impl FnOnce()) -
 
 impl Entry<'_> {
     /// Writes the entry and then advances the header, by one word. There is no barrier between: the reader has the entries committed
-    /// before it looks at them. One comes behind the header, from whoever calls this.
+    /// before it looks at them. The caller puts one behind the header.
     // spec: sync §3.14
     fn write(&self, value: u64, operation: u32, observed: u64, end: u64) {
         let handle_and_operation = u64::from(self.handle) | u64::from(operation) << 32;

@@ -160,19 +160,19 @@ fn a_store_is_its_units_own_until_a_barrier() {
     assert!(rig.gpu.now() < 1_000_000, "nothing is on its way any more");
 }
 
-/// Race one: nobody waits when the engine looks, and the value is not to be missed by who comes to wait behind that look.
+/// Race one: no CPU waiter is there when the engine looks, and a waiter that comes behind that look does not miss the value.
 #[test]
 fn an_engines_barrier_lets_an_update_find_its_value() {
     // spec: sync §3.9, sync §3.19 item 1
     // seed: N27, N33
     let (mut rig, _) = buffered();
     rig.give(0, &[signal(5)]);
-    assert_eq!(rig.pin.0.load(Ordering::Relaxed), 0, "nobody waits");
+    assert_eq!(rig.pin.0.load(Ordering::Relaxed), 0, "no CPU waiter needs it");
     rig.publish(4);
     assert_eq!(
         rig.word(CURRENT),
         5,
-        "whoever reads behind the update reads what was decided by the old MonitoredValue"
+        "a reader behind the update reads a value that was decided by the old MonitoredValue"
     );
     assert_eq!(rig.pin.0.load(Ordering::Relaxed), 1);
     assert_eq!(rig.pop(), (record::MONITORED, [va(CURRENT), 5, 0]));
@@ -193,7 +193,7 @@ fn the_cmps_barrier_lets_an_engine_find_the_waiter() {
     *bench.asked.lock().unwrap() = Some(Box::new(|gpu| publish(gpu, 5)));
     rig.publish(4);
     rig.give(0, &[signal(5)]);
-    assert_eq!(rig.pin.0.load(Ordering::Relaxed), 0, "5 is waited for by nobody any more");
+    assert_eq!(rig.pin.0.load(Ordering::Relaxed), 0, "no waiter is left for 5");
     rig.give(1, &[signal(6)]);
     assert_eq!((rig.pop(), rig.pin.0.load(Ordering::Relaxed)), ((record::FENCE, [1, va(CURRENT), 6]), 1));
 }
@@ -213,7 +213,7 @@ fn the_cmp_decides_and_not_the_engine() {
         assert_eq!(by_signal, interrupts, "5 against {raised_to}");
     }
     let (mut rig, bench) = buffered();
-    *bench.asked.lock().unwrap() = Some(Box::new(|_| panic!("its look says that nobody waits")));
+    *bench.asked.lock().unwrap() = Some(Box::new(|_| panic!("its look says that no waiter is there")));
     rig.give(0, &[signal(5)]);
     rig.publish(6);
     rig.give(0, &[signal(6)]);
@@ -239,7 +239,7 @@ fn a_wait_that_parks_is_found_by_who_signals_behind_it() {
     }
 }
 
-/// The log's one barrier stands behind the header: whoever is told of what comes next finds the entry announced.
+/// The log's one barrier stands behind the header: the kernel, told of the next event, finds the entry announced.
 #[test]
 fn an_entry_is_announced_when_its_command_is_over() {
     // spec: sync §3.14
@@ -288,7 +288,7 @@ fn what_an_engine_has_written_is_committed_while_it_goes_on() {
     assert_eq!(*looks.lock().unwrap(), [[0, 0], [1, 3]], "not there, and then both are");
 }
 
-/// A log's header is advanced by the engine, whoever wrote the commands: entry by entry, and from the last to the first with one wrap more.
+/// A log's header is advanced by the engine and not by the commands' author: entry by entry, and from the last to the first with one wrap more.
 #[test]
 fn the_engine_advances_index_and_wraps() {
     // spec: sync §2.7, sync §3.14
@@ -334,7 +334,7 @@ fn a_seal_is_seen_by_who_parks_and_who_signals_behind_it() {
     let (mut rig, _) = buffered();
     seal(&rig.gpu);
     rig.give(1, &waits());
-    assert_eq!(rig.word(ANSWER), 1, "nobody parks on it any more");
+    assert_eq!(rig.word(ANSWER), 1, "no engine parks on it any more");
     // A signal between the seal and its value leaves the word alone.
     let (mut rig, bench) = buffered();
     let between: Arc<Mutex<Option<u64>>> = Arc::default();

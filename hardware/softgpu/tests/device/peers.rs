@@ -57,7 +57,7 @@ fn pair() -> [Rig; 2] {
             gpu.write_register(register, value);
         }
         assert_eq!(gpu.read_register(CMP_RESULT), cmp_result::DONE);
-        // Who is shared with whom is settled before anything runs.
+        // The devices' shares are settled before any engine runs.
         rigs[own].drain();
     }
     rigs

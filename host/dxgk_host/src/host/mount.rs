@@ -179,7 +179,7 @@ impl Measured {
                 device: Arc::clone(&device) as Arc<dyn DevicePort>,
             })),
             clients,
-            // Where no bytes are stored none are anybody's.
+            // Where no bytes are stored no client has any.
             given: (platform.data == DataMode::Stored).then(|| Arc::clone(platform.given) as Arc<dyn GivenMemory>),
             features: setup.features,
             recovery: setup.recovery,

@@ -79,7 +79,7 @@ fn surfaces(client: &Client) -> ([Surface; 2], [GpuVa; 2]) {
 /// MonitoredValue in system memory, in local memory, and logs that say what was signalled.
 const PROFILES: [&str; 3] = ["discrete-4k", "local-monitored", "optimized-fences"];
 
-/// The engine looks at MonitoredValue before there is a waiter; who comes then finds the value, or is interrupted.
+/// The engine looks at MonitoredValue before there is a waiter; a waiter that comes then finds the value, or is interrupted.
 #[test]
 fn a_value_that_nobody_waited_for_is_there_for_who_comes_then() {
     // spec: sync §3.9, sync §3.19 item 1
@@ -100,7 +100,7 @@ fn a_value_that_nobody_waited_for_is_there_for_who_comes_then() {
                     .unwrap_or_else(|| panic!("{profile}: the waiter for {value} sleeps"))
                     .expect("well");
             }
-            assert_eq!(fence.current(), value, "{profile}: whoever reads behind the update sees it");
+            assert_eq!(fence.current(), value, "{profile}: a reader behind the update sees it");
             settle(&host, LONG_NS);
         }
         assert_eq!(host.stopped(), None);

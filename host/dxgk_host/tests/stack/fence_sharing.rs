@@ -314,7 +314,7 @@ fn shareable_words_share_no_page_of_memory() {
         let others = pages.iter().enumerate().filter(|(other, _)| *other != nth).flat_map(|(_, pages)| pages);
         assert!(others.into_iter().all(|page| !own.contains(page)), "{pages:?}");
     }
-    // Those of one process that nobody shares have two pages for all.
+    // The unshared ones of one process have two pages for all.
     assert!(of_packed.iter().all(|own| *own == of_packed[0]) && of_packed[0][0] != of_packed[0][1], "{pages:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Which fences an interrupt names: one that is destroyed, one that nobody has open any more, several at once, none because too much was
+//! Which fences an interrupt names: one that is destroyed, one that no process has open any more, several at once, none because too much was
 //! signalled to be told one by one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +73,7 @@ fn a_destroyed_fence_in_a_list_is_a_bug_check() {
     drop(doomed);
     let behind = world.fence();
     while world.host.step() {}
-    assert!(world.signal(&behind, 1).0, "whoever waits is let go, as on a lost device");
+    assert!(world.signal(&behind, 1).0, "its waiters are let go, as on a lost device");
     let reason = world.host.stopped().expect("the adapter has stopped");
     assert!(reason.contains("destroyed") && reason.contains(&name.0.to_string()), "{reason}");
 }
@@ -99,7 +99,7 @@ fn a_fence_that_only_a_name_keeps_is_destroyed_for_its_driver() {
         let other = world.fence();
         assert!(world.signal(&other, 1).0);
         match world.host.stopped() {
-            None => assert!(others_have_it, "nobody has it open any more"),
+            None => assert!(others_have_it, "no process has it open any more"),
             Some(reason) => assert!(!others_have_it && reason.contains("destroyed"), "{reason}"),
         }
         if let Some(theirs) = theirs {
@@ -124,7 +124,7 @@ struct Deaf {
 }
 
 impl Deaf {
-    /// Submits while nobody listens.
+    /// Submits while the kernel hears no interrupt.
     fn submit(&mut self, commands: &Commands) {
         self.now.store(true, Ordering::SeqCst);
         self.client.stream.submit(&self.client.gpu, &[], commands).expect("a submission");
@@ -151,7 +151,7 @@ impl Deaf {
     }
 }
 
-/// Two fences were signalled before anybody listened, and a third rings: one interrupt for all three, with their names or without.
+/// Two fences were signalled before the kernel listened, and a third rings: one interrupt for all three, with their names or without.
 #[test]
 fn several_signals_are_folded_into_one_interrupt() {
     // spec: sync §3.10, sync §6 B16, sync §6 B17
@@ -165,10 +165,10 @@ fn several_signals_are_folded_into_one_interrupt() {
         let mut commands = Commands::new();
         commands.signal(&fences[0], 5).signal(&fences[1], 6);
         world.submit(&commands);
-        assert_eq!(waits.map(|wait| world.host.take_answer(wait).is_some()), [false; 3], "nobody has listened");
+        assert_eq!(waits.map(|wait| world.host.take_answer(wait).is_some()), [false; 3], "the kernel has not listened");
         let dispatched = world.listen();
         assert_eq!(waits.map(|wait| world.host.take_answer(wait).is_some()), [true, true, false]);
-        // The third fence is waited for and was not signalled: who is told no names looks at it, too.
+        // The third fence is waited for and was not signalled: a kernel that is told no names looks at it, too.
         assert_eq!(dispatched, if named { [[3, 3, 3]] } else { [[0, 4, 3]] }, "named: {named}");
         assert_eq!(world.host.stopped(), None);
     }
@@ -182,7 +182,7 @@ fn a_queue_of_records_that_overflows_loses_no_waiter() {
     let mut world = deaf(|known| known);
     let [noise, late, untouched] =
         [(); 3].map(|()| world.client.gpu.device().create_native_fence(NativeFenceRequest::default()).unwrap());
-    // MonitoredValue of the noise stays 0 for as long as nobody hears of it: each of its signals is a record.
+    // MonitoredValue of the noise stays 0 as long as the kernel hears of none: each of its signals is a record.
     let waits = [(&noise, 1), (&late, 1), (&untouched, 1)]
         .map(|(fence, value)| begin_wait(&world.host, &world.client, fence, value));
     while world.host.step() {}
@@ -192,7 +192,7 @@ fn a_queue_of_records_that_overflows_loses_no_waiter() {
     }
     commands.signal(&late, 1);
     world.submit(&commands);
-    assert_eq!(waits.map(|wait| world.host.take_answer(wait).is_some()), [false; 3], "nobody has listened");
+    assert_eq!(waits.map(|wait| world.host.take_answer(wait).is_some()), [false; 3], "the kernel has not listened");
     let dispatched = world.listen();
     assert_eq!(waits.map(|wait| world.host.take_answer(wait).is_some()), [true, true, false]);
     // The bell's record was lost, too.

@@ -185,7 +185,7 @@ fn a_program_whose_queues_become_its_own_moves_to_native_cross_adapter_fences() 
             assert_eq!(signals.is_ok(), expected, "{stage:?}: {signals:?}");
             if let Err(refusal) = signals {
                 assert!(matches!(refusal, UmdError::NotNative(_)), "{refusal}");
-                // Whoever has not moved signals by the processor.
+                // The side that has not moved signals by the processor.
                 gpus[0].device().signal(&fences[0], value).unwrap();
             }
             lanes[1].wait(&gpus[1], waits).expect("it goes on");

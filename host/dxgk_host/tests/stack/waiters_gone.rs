@@ -111,7 +111,7 @@ fn goes(cause: Cause) {
             std::mem::forget((mine, other, first));
         }
         Cause::DeviceDestroyed => {
-            // The process lives on: somebody holds its link.
+            // The process lives on: this test holds its link.
             let link = Arc::clone(&first.link);
             drop((mine, other, first));
             world.drain();
@@ -144,10 +144,10 @@ fn goes(cause: Cause) {
     // A close ends the waits of all, where nothing else was said; a lost device has what it may signal count as signalled.
     let all_over = matches!(cause, Cause::Closed | Cause::DeviceLost);
     let expected = if all_over { NOBODY } else { 8 };
-    assert_eq!(world.monitored().last(), Some(&expected), "{cause:?}: whoever is left");
+    assert_eq!(world.monitored().last(), Some(&expected), "{cause:?}: the waiters that are left");
     assert_eq!(host.take_answer(later).is_some(), all_over, "{cause:?}");
     if !all_over {
-        assert_eq!(world.interrupts_of_signal(&mut second, &theirs, 8), 0, "{cause:?}: nobody waits for 8 or less");
+        assert_eq!(world.interrupts_of_signal(&mut second, &theirs, 8), 0, "{cause:?}: no waiter needs 8 or less");
         assert_eq!(world.interrupts_of_signal(&mut second, &theirs, 9), 1, "{cause:?}");
         assert!(host.take_answer(later).is_some(), "{cause:?}");
     }

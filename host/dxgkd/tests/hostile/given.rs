@@ -60,7 +60,7 @@ fn files_that_could_end_the_daemon_are_refused() {
         assert_eq!(refused("beyond its end", sealed(), offset, bytes).0, NtStatus::INVALID_PARAMETER);
     }
     assert_eq!(refused("within a page", sealed(), 8, PAGE_BYTES).0, NtStatus::INVALID_PARAMETER);
-    // A number that somebody guesses is of no file.
+    // A number that a client guesses names no file.
     for given in 0..40 {
         let call = kmt_calls::SectionCall::CreateOver { adapter, size_bytes: PAGE_BYTES, given };
         assert_eq!(client.ask(Call::Section(call)), None);
@@ -116,7 +116,7 @@ fn what_becomes_of_a_file_that_was_handed_over_ends_nothing() {
     stream.wait(&gpu, value).expect("it completes");
     let mut word = [0; 4];
     rustix::io::pread(&file, &mut word, bytes - 4).expect("a word");
-    assert_eq!(u32::from_le_bytes(word), 7, "whoever has the file sees what the GPU stores");
+    assert_eq!(u32::from_le_bytes(word), 7, "the file has what the GPU stores");
     drop((made, section, stream, gpu));
     // This test has the file, too.
     let descriptors = &mut served.before.0.descriptors;

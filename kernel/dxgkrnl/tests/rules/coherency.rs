@@ -19,7 +19,7 @@ fn every_gpu_of_a_coherent_platform_snoops() {
     ];
     for (rule, answers) in rows {
         expect_error(answers.clone(), rule);
-        start_without_coherency(answers).expect("where nobody snoops, nobody has to");
+        start_without_coherency(answers).expect("on a platform that is not coherent no GPU has to snoop");
     }
 }
 

@@ -149,7 +149,7 @@ fn every_kind_of_content_comes_from_the_same_segments_and_is_shared_out_fairly()
         }
     }
     let of = |id: &AllocationId| lost.get(id).copied().unwrap_or(0);
-    // Nobody gives way more than others, neither as a process nor in any kind of content: a turn more or less.
+    // No process gives way more than others, and no kind of content: a turn more or less.
     let all: u64 = kinds.iter().map(|(pages, _)| pages).sum();
     let by_process = wants.map(|list| list.iter().map(of).sum::<u64>());
     let spread = |values: &[u64]| values.iter().max().unwrap() - values.iter().min().unwrap();

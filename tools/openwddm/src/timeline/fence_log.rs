@@ -187,7 +187,7 @@ mod tests {
             (2_000, done(op(true, false))),
             (3_000, done(op(false, false))),
             (4_000, done(op(false, true))),
-            // One that began before anybody listened.
+            // One that began before the tool listened.
             (5_000, done(op(true, true))),
         ];
         let drawn: Vec<_> = of(&events).iter().map(|op| (op.feed, op.kind, op.queued_ns, op.done_ns)).collect();

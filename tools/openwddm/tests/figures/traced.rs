@@ -3,7 +3,7 @@
 use super::*;
 
 /// Waits and signals of each queue, drawn from the logs alone: one box for every wait and signal that was submitted, from there to its
-/// execution; nothing is lost, and whether somebody listens changes no byte.
+/// execution; nothing is lost, and a tool that listens changes no byte.
 #[test]
 fn the_trace_shows_every_wait_and_signal_of_the_logs() {
     // spec: sync §3.14

@@ -121,5 +121,5 @@ fn a_section_lies_over_a_file_of_the_process(world: &World) {
         client.run(&mut lane);
     }
     let intact = |page: u64| word(page * PAGE_BYTES) == stamp(page) && word(page * PAGE_BYTES + 16) == 0;
-    assert!((0..PAGES + 2).all(intact), "nobody stores in the file any more");
+    assert!((0..PAGES + 2).all(intact), "the kernel stores in the file no more");
 }

@@ -36,7 +36,7 @@ fn a_file_takes_the_place_of_pages_and_keeps_what_it_holds() {
             memory.read(at * PAGE, &mut found);
             assert_eq!(found, [holds], "page {at}");
             memory.write(at * PAGE + 1, &[holds + 10]);
-            assert_eq!(byte(&file, (u64::from(holds) - 10) * PAGE + 1), holds + 10, "whoever has the file sees it");
+            assert_eq!(byte(&file, (u64::from(holds) - 10) * PAGE + 1), holds + 10, "the file has it, too");
         }
         rustix::io::pwrite(&file, &[99], 3 * PAGE + 2).expect("a byte");
         memory.read(2 * PAGE + 2, &mut found);
@@ -72,7 +72,7 @@ fn what_could_end_this_program_is_not_taken() {
         let _ = fcntl_add_seals(&huge, SealFlags::SHRINK);
         assert_eq!(take(huge, 0, PAGE), Err(GivenError::NoMemoryFile));
     }
-    // One that takes no stores is refused when it is mapped, and the pages are nobody's.
+    // One that takes no stores is refused when it is mapped, and the pages show no file.
     for no_stores in [SealFlags::WRITE, SealFlags::FUTURE_WRITE] {
         let memory = Memory::reserve_file(4 * PAGE).expect("memory");
         let sealed = GivenFile::take(file(4, SealFlags::SHRINK | no_stores), 0, 2 * PAGE).expect("it cannot shrink");

@@ -116,7 +116,7 @@ fn what_was_recorded_long_before_is_told_with_the_time_of_recording() {
         submitted.push(at);
     }
     assert!(submitted[0] < submitted[1] && later_ns < submitted[0]);
-    // What nobody has timed was recorded when it was submitted.
+    // Commands without a clock count as recorded when they are submitted.
     let mut plain = Commands::new();
     plain.signal(&fence, 2);
     host.step_until(host.now_ns() + 7_000);
@@ -178,12 +178,12 @@ fn waits_and_signals_of_what_the_kernel_feeds_are_told_by_the_kernel_itself() {
             Event::KernelFedFenceDone { packets, value, signal, .. } => (at, "done", packets, value, signal),
             _ => unreachable!("not kept"),
         };
-        // What a signal waits for of its own queue is nobody's operation.
+        // A signal's wait for its own queue is no operation of the process.
         heard.take_timed().into_iter().map(of).filter(|told| told.3 > 1).collect()
     };
     queue.submit_wait(&gate, 1).unwrap();
     drain();
-    assert_eq!(told(), [], "nobody listens");
+    assert_eq!(told(), [], "no tool listens");
     device.signal(&gate, 1).unwrap();
     drain();
     host.trace_fences(true);

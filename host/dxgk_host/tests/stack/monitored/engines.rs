@@ -106,7 +106,7 @@ fn an_advanced_engine_interrupts_also_when_nobody_waits() {
     assert!(heard.count(|e| matches!(e, Event::MonitoredFenceInterrupt { released: 0, .. })) > 0);
 }
 
-/// An interrupt 11 names nobody: whoever waits is found among many.
+/// An interrupt 11 names no fence: the kernel finds the waiter's among many.
 #[test]
 fn the_kernel_finds_the_fence_that_was_signalled() {
     // spec: sync §3.7, sync §3.10

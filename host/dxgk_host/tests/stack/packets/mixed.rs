@@ -1,4 +1,4 @@
-//! A driver of WDDM 2 with an engine that has GPU virtual addresses and one that has none: who is patched is decided for each
+//! A driver of WDDM 2 with an engine that has GPU virtual addresses and one that has none: patching is decided for each
 //! context, and lists say nothing of residency.
 
 use std::sync::{Arc, Mutex};
@@ -124,7 +124,7 @@ fn patching_is_decided_for_each_engine_of_one_driver() {
         commands.render(&context).expect("by list");
         client.drain(&context);
         assert_eq!([0, 8].map(|at| word(&to, at)), [21, 22], "{mode:?}");
-        // Element 0 is NULL; the lists came to Render, and nobody had to patch again what had not moved.
+        // Element 0 is NULL; the lists came to Render, and the driver patched nothing again, for nothing had moved.
         let rendered = lists.rendered.lock().unwrap().clone();
         assert_eq!(rendered, [4], "{mode:?}");
         let made = packets.count(|e| matches!(e, Event::DmaBufferCreated { segment: 0, .. }));
@@ -162,7 +162,7 @@ fn lists_of_an_engine_without_addresses_control_no_residency() {
         let mut commands = ListedCommands::new();
         commands.fill((&kept, 0), 4096, 5).render(&theirs).expect("another device's");
         innocent.drain(&theirs);
-        assert_eq!(word(&kept, 0), 5 << 32 | 5, "{mode:?}: nobody else noticed");
+        assert_eq!(word(&kept, 0), 5 << 32 | 5, "{mode:?}: the other device goes on");
         host.check_invariants().expect("in order");
     }
 }

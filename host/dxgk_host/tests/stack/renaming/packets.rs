@@ -137,7 +137,7 @@ fn whoever_waits_for_a_monitored_fence_makes_one_blocking_call() {
     }
 }
 
-/// The kernel's trim reaches the driver by its callback, and instances that nobody uses go; those in use and the current one stay.
+/// The kernel's trim reaches the driver by its callback, and unused instances go; those in use and the current one stay.
 // spec: memory §5.4, memory §6.4
 // seed: C23
 #[test]
@@ -171,7 +171,7 @@ fn the_driver_answers_a_trim() {
     host.set_process_budget(process, Some(MIB));
     while host.step() {}
     let told: Vec<_> = std::iter::from_fn(|| gpu.device().link().take_notification()).collect();
-    assert!(!told.is_empty(), "who is over its budget is told");
+    assert!(!told.is_empty(), "the kernel tells a process that is over its budget");
     for told in &told {
         resource.hear(&contexts, told);
         quiet.hear(&contexts, told);
