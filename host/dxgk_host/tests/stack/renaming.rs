@@ -40,6 +40,29 @@ fn runtime(mode: Mode, instances_max: usize) -> Runtime {
 }
 
 impl Runtime {
+    /// Maps what the GPU still writes behind the gate: one call blocks, made before the gate opens at `round`, and no other call comes,
+    /// however long it takes.
+    fn maps_by_one_blocking_call(&mut self, round: u64, kind: MapKind, what: &str) {
+        let (calls, waits) = (self.counting.calls.load(Ordering::SeqCst), self.waits());
+        let Runtime { resource, gate, contexts, gpu, counting, .. } = self;
+        let lock = std::thread::scope(|scope| {
+            let opener = scope.spawn(|| {
+                while counting.waits.load(Ordering::SeqCst) == waits {
+                    std::thread::yield_now();
+                }
+                gpu.device().signal(gate, round).expect("a signal");
+            });
+            let lock = resource.map(gpu, contexts, kind, false).expect("after the wait");
+            opener.join().expect("a thread of ours");
+            lock
+        });
+        assert_eq!(lock.read_word(16), pattern::word(round, 16), "{what}: the write is over");
+        assert_eq!(self.waits() - waits, 1, "{what}: one wait, however long it takes");
+        // The wait, the opener's signal, and the lock that is made once.
+        let made = self.counting.calls.load(Ordering::SeqCst) - calls;
+        assert_eq!(made, if round == 1 { 3 } else { 2 }, "{what}");
+    }
+
     /// Records commands that write a pattern when the gate has got to a value.
     fn write_behind_gate(&mut self, gate: u64, seed: u64) {
         let va = self.resource.record_write(&mut self.contexts, self.context);
@@ -130,24 +153,7 @@ fn whoever_waits_makes_one_blocking_call() {
     for (round, kind) in (1u64..).zip([MapKind::Read, MapKind::Write, MapKind::ReadWrite]) {
         runtime.write_behind_gate(round, round);
         runtime.flush();
-        let (calls, waits) = (runtime.counting.calls.load(Ordering::SeqCst), runtime.waits());
-        let Runtime { resource, gate, contexts, gpu, counting, .. } = &mut runtime;
-        let lock = std::thread::scope(|scope| {
-            let opener = scope.spawn(|| {
-                while counting.waits.load(Ordering::SeqCst) == waits {
-                    std::thread::yield_now();
-                }
-                gpu.device().signal(gate, round).expect("a signal");
-            });
-            let lock = resource.map(gpu, contexts, kind, false).expect("after the wait");
-            opener.join().expect("a thread of ours");
-            lock
-        });
-        assert_eq!(lock.read_word(16), pattern::word(round, 16), "{kind:?}: the write is over");
-        assert_eq!(runtime.waits() - waits, 1, "{kind:?}: one wait, however long it takes");
-        // The wait, the opener's signal, and the lock that is made once.
-        let made = runtime.counting.calls.load(Ordering::SeqCst) - calls;
-        assert_eq!(made, if round == 1 { 3 } else { 2 }, "{kind:?}");
+        runtime.maps_by_one_blocking_call(round, kind, &format!("{kind:?}"));
         runtime.resource.unmap().expect("it is mapped");
     }
 }

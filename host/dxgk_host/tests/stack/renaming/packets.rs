@@ -114,24 +114,7 @@ fn whoever_waits_for_a_monitored_fence_makes_one_blocking_call() {
             runtime.wait_for_gate(round);
             runtime.write(round);
             runtime.flush();
-            let (calls, waits) = (runtime.counting.calls.load(Ordering::SeqCst), runtime.waits());
-            let Runtime { resource, gate, contexts, gpu, counting, .. } = &mut runtime;
-            let lock = std::thread::scope(|scope| {
-                let opener = scope.spawn(|| {
-                    while counting.waits.load(Ordering::SeqCst) == waits {
-                        std::thread::yield_now();
-                    }
-                    gpu.device().signal(gate, round).expect("a signal");
-                });
-                let lock = resource.map(gpu, contexts, kind, false).expect("after the wait");
-                opener.join().expect("a thread of ours");
-                lock
-            });
-            assert_eq!(lock.read_word(16), pattern::word(round, 16), "{profile}, {kind:?}: the write is over");
-            assert_eq!(runtime.waits() - waits, 1, "{profile}, {kind:?}: one wait, however long it takes");
-            // The wait, the opener's signal, and the lock that is made once.
-            let made = runtime.counting.calls.load(Ordering::SeqCst) - calls;
-            assert_eq!(made, if round == 1 { 3 } else { 2 }, "{profile}, {kind:?}");
+            runtime.maps_by_one_blocking_call(round, kind, &format!("{profile}, {kind:?}"));
             runtime.resource.unmap().expect("it is mapped");
         }
     }
