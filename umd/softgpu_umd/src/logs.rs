@@ -55,6 +55,7 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
+    /// The logs of a new queue: they have no entry yet.
     pub(crate) fn of(detail: NativeFenceLogDetail) -> Logs {
         let cursor = |base, entries: u32| LogCursor { base, entries: u64::from(entries), given: 0 };
         Logs {
@@ -62,6 +63,19 @@ impl Logs {
             signals: cursor(detail.signal_base, detail.signal_entries),
             submissions: (detail.submission_entries != 0)
                 .then(|| cursor(detail.submission_base, detail.submission_entries)),
+        }
+    }
+
+    /// The doorbell is connected again, and the kernel has named the queue's logs once more. A log that the queue had before keeps its
+    /// entries, and its header goes on: the driver goes on behind the last entry that it gave out. The kernel keeps the pages of a
+    /// log until the process has been told of the next one, so a log at the same place is the same log.
+    // spec: sync §3.14 (producer, resize)
+    pub(crate) fn reconnected(&mut self, detail: NativeFenceLogDetail) {
+        let before = std::mem::replace(self, Logs::of(detail));
+        self.waits.go_on_from(&before.waits);
+        self.signals.go_on_from(&before.signals);
+        if let (Some(submissions), Some(before)) = (&mut self.submissions, &before.submissions) {
+            submissions.go_on_from(before);
         }
     }
 }
@@ -75,6 +89,12 @@ pub(crate) struct LogCursor {
 }
 
 impl LogCursor {
+    fn go_on_from(&mut self, before: &LogCursor) {
+        if (self.base, self.entries) == (before.base, before.entries) {
+            self.given = before.given;
+        }
+    }
+
     /// The next entry, for a command on this fence.
     // spec: sync §3.14, sync §6 C2
     // seed: N98, N99, N107
@@ -117,5 +137,34 @@ mod tests {
         assert_eq!(seen.iter().map(|slot| slot.entry_va).collect::<Vec<_>>(), [entry(0), entry(1), entry(2), entry(0)]);
         assert!(seen.iter().all(|slot| slot.header_va == 0x1000 && slot.handle == 7));
         assert_eq!(logs.signals.next(RawHandle(7)).entry_va, 0x2000 + 40, "each log has its own");
+    }
+
+    #[test]
+    fn a_log_that_a_reconnect_names_again_goes_on_and_another_begins() {
+        // spec: sync §3.14, sync §3.17
+        // seed: N99
+        let detail = NativeFenceLogDetail {
+            wait_entries: 84,
+            signal_entries: 84,
+            wait_base: GpuVa(0x1000),
+            signal_base: GpuVa(0x2000),
+            submission_entries: 84,
+            submission_base: GpuVa(0x3000),
+        };
+        let mut logs = Logs::of(detail);
+        let next = |logs: &mut Logs| {
+            let submissions = logs.submissions.as_mut().expect("a tool traces");
+            let cursors = [&mut logs.waits, &mut logs.signals, submissions];
+            cursors.map(|cursor| (cursor.next(RawHandle(7)).entry_va - cursor.base.0 - 40) / 48)
+        };
+        assert_eq!(next(&mut logs), [0, 0, 0]);
+        logs.reconnected(detail);
+        assert_eq!(next(&mut logs), [1, 1, 1], "the same logs");
+        logs.reconnected(NativeFenceLogDetail { signal_base: GpuVa(0x9000), ..detail });
+        assert_eq!(next(&mut logs), [2, 0, 2], "the log of signals is another");
+        logs.reconnected(NativeFenceLogDetail { wait_entries: 168, signal_base: GpuVa(0x9000), ..detail });
+        assert_eq!(next(&mut logs), [0, 1, 3], "the log of waits has another length");
+        logs.reconnected(NativeFenceLogDetail { submission_entries: 0, ..detail });
+        assert!(logs.submissions.is_none(), "the tool has gone");
     }
 }

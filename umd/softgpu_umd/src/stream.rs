@@ -202,7 +202,7 @@ impl Stream {
         // spec: sync §3.17, sync §6 D3
         while self.queue.is_disconnected() {
             self.queue.reconnect()?;
-            self.logs = Logs::of(self.queue.logs());
+            self.logs.reconnected(self.queue.logs());
             self.queue.ring(value, self.ring.written());
         }
         Ok(value)

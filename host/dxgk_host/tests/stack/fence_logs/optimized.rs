@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use d3dkmt::{Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess};
-use ddi::{Interrupt, KmdQueue, Notify, OsGlobalFence};
+use ddi::{Interrupt, KmdQueue, Notify, OsGlobalFence, PowerState};
 use dxgk_host::{Host, Pending};
 use events::Event;
 use shared_words::{Memory, Word};
@@ -182,6 +182,34 @@ fn a_queue_that_is_named_and_says_nothing_has_its_fences_looked_at() {
     armed.store(false, Ordering::Relaxed);
     assert!(host.take_answer(wait).is_some());
     assert!(!heard.take().iter().any(|event| matches!(event, Event::FenceSignalExecuted { .. })));
+}
+
+/// A sleep takes the doorbell of a queue and leaves its logs: the driver connects again and writes on behind the last entry.
+#[test]
+fn a_queue_that_is_connected_again_logs_behind_its_last_entry() {
+    // spec: sync §3.14, sync §3.15, sync §3.17
+    // seed: N99
+    for state in [PowerState::Standby, PowerState::Hibernate] {
+        let (host, heard) = logging_host("optimized-fences", Whims::default());
+        let client = client(&host);
+        let (mut queue, fence) = (stream(&client, 0), new_fence(&client));
+        for value in 1..=9u64 {
+            if value % 3 == 0 {
+                host.power_transition(state).expect("it falls asleep");
+                host.power_transition(PowerState::On).expect("it wakes");
+            }
+            let wait = begin_wait(&host, &client, &fence, value);
+            run(&host, &mut queue, &client, |commands| {
+                commands.signal(&fence, value);
+            });
+            assert!(host.take_answer(wait).is_some(), "the waiter of value {value} sleeps on, {state:?}");
+        }
+        let events = heard.take();
+        assert!(!events.iter().any(|event| matches!(event, Event::FenceLogEntryIgnored { .. })), "{events:?}");
+        let signals = events.iter().filter(|event| matches!(event, Event::FenceSignalExecuted { .. })).count();
+        // The entry of the last progress is read with the next interrupt.
+        assert_eq!(signals, 17, "nine of the fence and eight of the queue's progress, {state:?}");
+    }
 }
 
 /// A process's log is its own word: nobody else's waits end by it.
