@@ -10,6 +10,7 @@ use wddm_types::GpuVa;
 use super::build::{Built, Source};
 use super::{ListEntry, Listed, Presented, Work};
 use crate::adapter::Adapter;
+use crate::gpu_va::from_map;
 use crate::machine::Cx;
 use crate::refusal::not_supported;
 
@@ -38,6 +39,7 @@ impl Adapter {
             }
             uses.push((allocation, write));
         }
+        self.check_views(device, entries)?;
         let list = entries.iter().map(|entry| self.listed_by_address(cx, device, entry));
         let list = list.collect::<Result<Vec<_>, _>>()?;
         let built = self.write_dma_buffers(cx, context, &list, &Source::Present)?;
@@ -77,6 +79,17 @@ impl Adapter {
             virtual_address: self.view_of(cx, device, allocation, entry.write)?,
             ..AllocationListEntry::default()
         })
+    }
+
+    /// Looks at all entries before the first is mapped: a refused call maps none.
+    // spec: memory §4.11
+    fn check_views(&self, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
+        let space = self.processes[&self.devices[device].process].space;
+        let listed = entries.iter().filter_map(|entry| Some((entry.allocation?.instance, entry.write)));
+        for (allocation, write) in listed {
+            self.vidmm.check_whole_view(space, allocation, write).map_err(|error| from_map(&error))?;
+        }
+        Ok(())
     }
 
     fn view_of(

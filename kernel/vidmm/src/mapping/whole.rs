@@ -4,7 +4,7 @@
 
 use wddm_types::{GpuVa, PAGE_BYTES, Pages};
 
-use super::{MapRequest, Target};
+use super::{MapError, MapRequest, Target};
 use crate::slab::{AllocationId, SpaceId};
 use crate::space::{Origin, Protection, Shown};
 use crate::vidmm::VidMm;
@@ -25,6 +25,18 @@ impl<F: Copy + Eq> VidMm<F> {
         };
         let of_space = self.allocations[allocation].mappings.range((space, 0)..=(space, u64::MAX));
         of_space.map(|(_, first)| *first).find(fits).map(|first| GpuVa(first * PAGE_BYTES))
+    }
+
+    /// Whether the kernel has all of an allocation in a space, or may map it there as far as the allocation decides that.
+    ///
+    /// # Errors
+    /// `UniqueProtection`, `PitchAligned`.
+    // spec: memory §2.6, memory §4.11
+    pub fn check_whole_view(&self, space: SpaceId, allocation: AllocationId, write: bool) -> Result<(), MapError> {
+        match self.whole_view(space, allocation, write) {
+            Some(_) => Ok(()),
+            None => self.check_target(space, &self.whole_request(allocation, write)).map(drop),
+        }
     }
 
     /// Where the process of a space has all of an allocation mapped: the lowest such address.
