@@ -24,21 +24,43 @@ impl Line {
 
 /// The lines of a source text; as many as `str::lines` gives.
 pub fn split(source: &str) -> Vec<Line> {
-    let mut splitter = Splitter { chars: source.chars().collect(), at: 0, lines: vec![Line::default()] };
-    splitter.run();
+    let mut splitter = Splitter::of(source);
     if source.ends_with('\n') || source.is_empty() {
         splitter.lines.pop();
     }
     splitter.lines
 }
 
+/// The same text with blanks in place of comments and of the inside of strings and characters. It has as many characters and
+/// lines: a place in it is the same place in the source.
+pub fn blanked(source: &str) -> String {
+    Splitter::of(source).blanked
+}
+
 struct Splitter {
     chars: Vec<char>,
     at: usize,
     lines: Vec<Line>,
+    blanked: String,
+}
+
+/// Where a character of the source goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Code,
+    Comment,
+    /// The inside of a string.
+    Content,
 }
 
 impl Splitter {
+    fn of(source: &str) -> Splitter {
+        let blanked = String::with_capacity(source.len());
+        let mut splitter = Splitter { chars: source.chars().collect(), at: 0, lines: vec![Line::default()], blanked };
+        splitter.run();
+        splitter
+    }
+
     fn run(&mut self) {
         while let Some(c) = self.peek(0) {
             match c {
@@ -61,26 +83,32 @@ impl Splitter {
     }
 
     /// Takes one character; a line's end starts a new line and belongs to none.
-    fn take(&mut self, into: impl Fn(&mut Line, char)) {
+    fn take(&mut self, part: Part) {
         let Some(c) = self.peek(0) else { return };
         self.at += 1;
         if c == '\n' {
             self.lines.push(Line::default());
-        } else {
-            into(self.line(), c);
+            self.blanked.push(c);
+            return;
+        }
+        self.blanked.push(if part == Part::Code { c } else { ' ' });
+        match part {
+            Part::Code => self.line().code.push(c),
+            Part::Comment => self.line().comment.push(c),
+            Part::Content => {}
         }
     }
 
     fn take_code(&mut self) {
-        self.take(|line, c| line.code.push(c));
+        self.take(Part::Code);
     }
 
     fn take_comment(&mut self) {
-        self.take(|line, c| line.comment.push(c));
+        self.take(Part::Comment);
     }
 
     fn skip(&mut self) {
-        self.take(|_, _| ());
+        self.take(Part::Content);
     }
 
     fn line_comment(&mut self) {
@@ -198,6 +226,13 @@ mod tests {
         assert_eq!(lines.len(), source.lines().count());
         assert_eq!(lines[4].code, " b");
         assert_eq!(split("").len(), 0);
+    }
+
+    #[test]
+    fn a_blanked_text_keeps_every_place() {
+        let source = "fn a() { /* { */ \"§}\" } // }\n'\\'' r#\"x\ny\"#";
+        let expected = "fn a() {         \"  \" }     \n'  ' r#\" \n \"#";
+        assert_eq!(blanked(source), expected);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::target::Stage;
+use crate::rust_text;
 
 /// What the tests of one stage, and of those before it, saw of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,11 +150,14 @@ fn escaped(text: &str) -> String {
     })
 }
 
-/// A text's hash (FNV-1a): the same on every machine and with every compiler.
-pub fn hash(text: &str) -> String {
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+/// A source's hash (FNV-1a), the same on every machine and with every compiler: of its code alone, for a break does not change
+/// with a comment, a blank line or the words of a message.
+pub fn hash(source: &str) -> String {
+    let lines = rust_text::split(source);
+    let code = lines.iter().map(|line| line.code.trim()).filter(|code| !code.is_empty());
+    let bytes = code.flat_map(|line| line.bytes().chain([b'\n']));
+    let hash =
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("{hash:016x}")
 }
 
@@ -200,6 +204,13 @@ mod tests {
         let expected =
             "^a/b\\.rs:[0-9]+:[0-9]+: replace F::g -> Option<\\(\\)> with vec\\!\\[0\\]$".replace("\\!", "!");
         assert_eq!(pattern("a/b.rs: replace F::g -> Option<()> with vec![0]"), expected);
-        assert_eq!(hash("a"), "af63dc4c8601ec8c", "FNV-1a of one letter, as its authors give it");
+    }
+
+    #[test]
+    fn a_hash_is_of_code_alone() {
+        let code = hash("fn f() {\n    g(\"x\");\n}\n");
+        assert_eq!(code, hash("// Why.\nfn f() {\n\n  g(\"y\"); // because\n}"));
+        assert_ne!(code, hash("fn f() {\n    h(\"x\");\n}\n"));
+        assert_eq!(hash(""), "cbf29ce484222325", "FNV-1a of nothing, as its authors give it");
     }
 }

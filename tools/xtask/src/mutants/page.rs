@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use super::ledger::{self, Excuses, Ledger};
+use super::listing::Listing;
 use super::target::{Stage, TARGETS, Target};
 use crate::tree::House;
 
@@ -51,7 +52,7 @@ impl Page {
     /// Puts together what is known of the files as they are now. `found`: the breaks of each crate, by file.
     pub fn new(
         house: &House,
-        found: &BTreeMap<&str, BTreeMap<String, Vec<String>>>,
+        found: &BTreeMap<&str, Listing>,
         ledger: &Ledger,
         excuses: &Excuses,
     ) -> Result<Page, String> {
@@ -153,7 +154,10 @@ impl fmt::Display for Page {
 #[cfg(test)]
 mod tests {
     use super::super::ledger::Unit;
+    use super::super::listing;
     use super::*;
+
+    const SPAN: &str = r#"{"start":{"line":1,"column":1},"end":{"line":1,"column":2}}"#;
 
     #[test]
     fn a_changed_file_waits_and_an_excused_break_does_not_count() {
@@ -161,11 +165,15 @@ mod tests {
         std::fs::write(folder.path().join("a.rs"), "one").expect("written");
         std::fs::write(folder.path().join("b.rs"), "two").expect("written");
         let name = |file: &str, what: &str| format!("{file}: {what}");
-        let breaks = BTreeMap::from([
-            ("a.rs".to_string(), vec![name("a.rs", "x"), name("a.rs", "y"), name("a.rs", "z")]),
-            ("b.rs".to_string(), vec![name("b.rs", "x"), name("b.rs", "y")]),
-        ]);
-        let mut found: BTreeMap<&str, _> = TARGETS.iter().map(|target| (target.name, BTreeMap::new())).collect();
+        let one = |file: &str, what: &str| {
+            format!(
+                r#"{{"name":"{file}:1:1: {what}","file":"{file}","span":{SPAN},"replacement":"","genre":"FnValue","function":null}}"#
+            )
+        };
+        let all = [("a.rs", "x"), ("a.rs", "y"), ("a.rs", "z"), ("b.rs", "x"), ("b.rs", "y")];
+        let all: Vec<String> = all.iter().map(|(file, what)| one(file, what)).collect();
+        let breaks = listing::parse(&format!("[{}]", all.join(","))).expect("a listing");
+        let mut found: BTreeMap<&str, Listing> = TARGETS.iter().map(|target| (target.name, Listing::new())).collect();
         found.insert("vidsch", breaks);
         let unit = |file: &str, hash: String| Unit {
             file: file.into(),
