@@ -57,7 +57,7 @@ impl Adapter {
         FencePoint { fence: self.fences[number].waits, value }
     }
 
-    /// Points that still mean something: a fence that has gone holds nobody back.
+    /// Drops points that mean nothing any more: a fence that has gone holds no work back.
     pub fn live_points(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
         points.into_iter().filter(|point| self.fence_numbers.contains_key(&point.fence)).collect()
     }
@@ -99,13 +99,13 @@ impl Adapter {
         released
     }
 
-    /// Has the driver store MonitoredValues. A fence that only the kernel signals has nobody who reads its own. A device without
+    /// Has the driver store MonitoredValues. No engine reads the MonitoredValue of a fence that only the kernel signals. A device without
     /// power signals nothing, and is told when it wakes; words that move, when they are there.
     fn tell_monitored(&mut self, values: &[(u64, u64)]) -> Result<(), DriverStatus> {
         if self.is_off() {
             return Ok(());
         }
-        // What is lent borrows nothing that the driver's call needs.
+        // The values lent to the driver borrow nothing that its call needs.
         let (memory, bus) = (&*self.memory, self.config.bus.as_deref());
         let (vidmm, devices, done) = (&self.vidmm, &self.devices, self.ring.done());
         let words = moved::MonitoredWords { memory, bus, vidmm, devices, done };

@@ -1,5 +1,5 @@
-//! What one device has of a fence: opens, on top of the driver's global handle, and the words as the process sees them (sync
-//! §3.3, §3.4). The object itself is `lifetime`.
+//! A device's part of a fence: its open, on top of the driver's global handle, and the words as the process sees them (sync §3.3, §3.4).
+//! `lifetime` keeps the object itself.
 
 use ddi::{
     CreateNativeFence, DriverStatus, KmdGlobalFence, KmdLocalFence, OpenNativeFence, OsGlobalFence, OsLocalFence,
@@ -78,8 +78,8 @@ impl Adapter {
         }
     }
 
-    /// The driver's part of an open, with the create before it when nobody has the fence open. `None`: the adapter has no
-    /// fences of its own, the kernel signals them.
+    /// The driver's part of an open, with the create before it if no process has the fence open. `None`: the adapter has no fences of its
+    /// own, the kernel signals them.
     // spec: sync §3.2 steps 4 and 5, sync §3.3
     fn open_fence_in_driver(
         &mut self,
@@ -191,7 +191,7 @@ impl Adapter {
         }
     }
 
-    /// The open of a fence that nobody shares.
+    /// The open of a fence that only its creator has open.
     pub fn only_open(&self, fence: u64) -> u64 {
         *self.fences[fence].opens.first().expect("its creator's")
     }

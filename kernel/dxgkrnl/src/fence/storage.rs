@@ -56,7 +56,7 @@ pub struct FenceSlot {
     /// In its owner's space; NULL for shareable ones, whose addresses are each process's own.
     pub current_va: GpuVa,
     pub monitored_va: GpuVa,
-    /// In the paging process's space; NULL where nobody needs them there.
+    /// In the paging process's space; NULL where no paging work needs them.
     pub system_current_va: GpuVa,
     pub system_monitored_va: GpuVa,
 }
@@ -387,7 +387,7 @@ impl Adapter {
         self.processes.get(&process).is_none_or(|on_adapter| on_adapter.words_mapped_at <= self.ring.done())
     }
 
-    /// What the driver says of fences; nothing where it has none.
+    /// The driver's fence capabilities; nothing where it has none.
     pub(super) fn fence_caps(&mut self) -> NativeFenceCaps {
         self.miniport.facets().native_fences.unwrap_or_default()
     }
