@@ -30,7 +30,7 @@ pub struct DmaBuffer {
     pages: Vec<PageRun>,
     /// The aperture that shows it, its first page there, and what makes it show it.
     shown: Option<(SegmentId, u64, Operation)>,
-    /// What the driver is told at submission.
+    /// Its place as the driver is told at submission.
     pub segment: SegmentId,
     pub physical_address: u64,
     /// Where it is shown in the space of a context with addresses; NULL elsewhere.
@@ -45,7 +45,7 @@ pub struct DmaBuffer {
 }
 
 impl Adapter {
-    /// A buffer that nobody uses; made if there is none and the pool may grow.
+    /// Takes a free buffer, or makes one if there is none and the pool may grow.
     pub(super) fn take_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64) -> Option<u64> {
         let pool = &mut self.packet_contexts[context].buffers;
         if let Some(free) = pool.iter_mut().find(|buffer| !buffer.busy) {

@@ -20,7 +20,7 @@ impl Adapter {
         }
         let (device, kmd) = (known.device, known.kmd);
         let list = [ListEntry::default(), ListEntry { allocation: Some(primary), ..ListEntry::default() }];
-        // What it may not name the caller of this has refused.
+        // The caller of this has refused entries that the list may not name.
         let list = Adapter::driver_list(&self.bind(device, &list).0, None);
         let driver = self.miniport.packet_scheduling().expect("it made this context");
         match driver.present_flip(kmd, &list) {
@@ -64,7 +64,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// Decides the next portion of a buffer. Whoever has nothing to run gives way before anybody is refused.
+    /// Decides the next portion of a buffer. Devices with nothing to run give way before the kernel refuses.
     // spec: memory §10.1 row 10
     pub(super) fn bring_in(
         &mut self,

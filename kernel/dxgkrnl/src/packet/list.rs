@@ -162,7 +162,7 @@ impl Adapter {
         });
     }
 
-    /// Content moves while a device stands still: buffers that were bound before learn where to.
+    /// Content moves while a device is quiesced: buffers that were bound before learn its new place.
     // spec: memory §7.4
     pub fn packets_relocated(&mut self, device: u64, moved: &[(AllocationId, Binding)]) {
         self.each_bound(device, |_, bound, id| {
@@ -229,7 +229,7 @@ fn as_driver(place: &PatchLocationItem) -> PatchLocation {
     }
 }
 
-/// What a driver's patch locations must be: places of addresses inside the buffer, in order.
+/// The rule of a driver's patch locations: places of addresses inside the buffer, in order.
 ///
 /// # Errors
 /// The rule; the driver is to blame.

@@ -7,7 +7,7 @@ use vidmm::AllocationId;
 use super::{Packet, Work};
 use crate::adapter::Adapter;
 
-/// What the paging ring must get past before a packet may start.
+/// A point that the paging ring must get past before a packet may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingNeed {
     /// Work of the memory manager, by its serial.
@@ -43,7 +43,7 @@ impl Adapter {
         away && (comes || self.vidmm.is_suspended(self.devices[known.device].vidmm))
     }
 
-    /// What a context's next packet still needs of the paging ring.
+    /// The point of the paging ring that a context's next packet still needs.
     // spec: memory §5.1, memory §7.4
     fn need_of(&self, context: u64) -> Option<RingNeed> {
         let known = &self.packet_contexts[context];
@@ -99,7 +99,7 @@ impl Adapter {
         written.filter(|primary| !self.packets.flips.may_write(*primary)).collect()
     }
 
-    /// What the packets that are next need of the paging ring: the least of it.
+    /// The least point of the paging ring that a next packet needs.
     pub fn ring_need(&self) -> Option<RingNeed> {
         let waits = |number: u64| {
             let known = &self.packet_contexts[number];

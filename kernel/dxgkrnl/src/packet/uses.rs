@@ -9,7 +9,7 @@ use wddm_types::{FencePoint, ProcessId};
 use super::{Bound, ListEntry, WaitingRender};
 use crate::adapter::Adapter;
 
-/// What one buffer uses.
+/// The allocations that one buffer uses.
 pub struct Uses {
     packet: u64,
     allocations: Vec<(AllocationId, bool)>,
