@@ -1,10 +1,10 @@
 //! An adapter sleeps and wakes (memory §1.10, §8.4, sync §3.17). Going down: all devices are suspended, their doorbells taken away, what
 //! would be lost is saved by the paging ring, then the driver switches its device off. Coming back, when the computer wakes or a process
-//! connects a doorbell: the driver switches it on, page tables are written anew, devices come back by their turns. What must be saved is
-//! `vidmm`'s business, doorbells are `waking`'s.
+//! connects a doorbell: the driver switches it on, page tables are written anew, devices come back by their turns. `vidmm` decides which
+//! content must be saved; `waking` handles doorbells.
 //!
 //! ```text
-//!      power_down              all devices stand still          the ring has saved everything
+//!      power_down              all devices quiesced             the ring has saved everything
 //! on ─────────────▶ going down ───────────────────────▶ saving ──────────────────────────────▶ asleep
 //! ▲                                                                                              │
 //! └────────────────────────── power_up ◄─────────────────────────────────────────────────────────┘
@@ -47,7 +47,7 @@ pub struct Power {
     first_work: u64,
     /// Calls that connect a doorbell, and wait until that can wake the adapter, oldest first.
     connects: Vec<(Token, u64)>,
-    /// Stopped by PnP: the driver stops when nobody has anything on the adapter any more.
+    /// Stopped by PnP: the driver stops when no process has anything on the adapter any more.
     leaves: bool,
 }
 
@@ -134,7 +134,7 @@ impl Adapter {
         cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
     }
 
-    /// Stops the driver of an adapter that PnP has stopped, once nobody has anything there.
+    /// Stops the driver of an adapter that PnP has stopped, once no process has anything there.
     // spec: memory §8.4
     pub fn stop_driver_behind_last(&mut self) {
         let named = self.resource_bodies.iter().next().is_some();

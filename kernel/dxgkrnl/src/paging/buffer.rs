@@ -263,8 +263,8 @@ impl Adapter {
         }
     }
 
-    /// What the CPU does at the time at which the ring would have, when the hardware is past all that stands before it: a
-    /// page-table update, the switch to another root, or what is the platform's.
+    /// The CPU's part of a work, at the time at which the ring would have done it, when the hardware is past all that stands before it: a
+    /// page-table update, the switch to another root, or the platform's part.
     // spec: memory §4.1, memory §4.2, memory §4.6, memory §4.8
     fn between_buffers(&mut self, used: usize) -> Result<Option<Filled>, String> {
         if used > 0 {

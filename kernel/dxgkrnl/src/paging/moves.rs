@@ -1,4 +1,4 @@
-//! What moved, as events; and what they add up to.
+//! Moves, as events; and the residency that they add up to.
 
 use events::{Cause, Event, Move};
 use vidmm::SpaceId;

@@ -8,11 +8,12 @@
 //! is shown others. The same work, with nothing to move, lends a client its first pages and takes the last ones back. Copies out over a
 //! system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: what it has written stays.
 //!
-//! Content that the next such work moves on is passed: its process is told when it has got to where it stays, and its stores wait until then,
-//! for which nobody asks again. What it sees meanwhile holds the same; no value is signalled that says otherwise (`promise`).
+//! Content that the next such work moves on is passed: the kernel tells its process only when it has got to where it stays, and the
+//! process's stores wait until then without another change of the mapping. The places that the process sees meanwhile hold the same; no
+//! value is signalled that says otherwise (`promise`).
 //!
-//! What the outside is told has a number, by which it answers: an answer to an earlier change may be on its way when the next is told, and
-//! each stage waits for its own.
+//! The kernel numbers the changes that it tells the outside, which answers by the number: an answer to an earlier change may be on its
+//! way when the next is told, and each stage waits for its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +46,7 @@ struct Written {
     allocation: AllocationId,
     /// It is copied whole or not at all.
     whole: bool,
-    /// What it had written when it was unlocked; `None`: it may write on.
+    /// The frames that it had written when it was unlocked; `None`: it may write on.
     frames: Option<Vec<PageRun>>,
 }
 
@@ -68,7 +69,7 @@ pub(super) enum Stage {
 /// Mappings whose change is not known to hold.
 pub(super) type Unanswered = BTreeMap<MappingId, Awaited>;
 
-/// What is waited for of a mapping.
+/// A change of a mapping that the ring waits for.
 pub(super) struct Awaited {
     /// The change.
     number: u64,
@@ -167,7 +168,7 @@ impl Adapter {
         }
     }
 
-    /// Nobody writes what the work at the head moves: what was written into a system copy is not written over.
+    /// No process can write the content that the work at the head moves: its copy out skips what was written into a system copy.
     // spec: memory §2.2
     fn begin_building(&mut self) {
         self.ring.stage = Stage::Building;
@@ -260,7 +261,7 @@ impl Adapter {
         }
     }
 
-    /// The adapter has stopped: nobody is kept waiting in a mapping.
+    /// The adapter has stopped: releases the threads that wait in a mapping.
     pub fn release_mappings(&mut self, cx: &mut Cx<'_>) {
         let turns = match std::mem::take(&mut self.ring.stage) {
             Stage::Protecting(unanswered) => unanswered.into_keys().collect(),
