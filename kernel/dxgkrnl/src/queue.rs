@@ -30,7 +30,7 @@ pub struct Command {
     pub progress_value: u64,
     pub buffer: GpuVa,
     pub buffer_bytes: u32,
-    /// What the user-mode driver hands along.
+    /// The user-mode driver's private data.
     pub private_data: Vec<u8>,
 }
 
@@ -146,7 +146,7 @@ impl Adapter {
             self.end_logs(cx, process, logs);
             queue.retired_logs.into_iter().for_each(|retired| self.end_logs(cx, process, retired.logs));
         }
-        // What never started is dropped with the queue.
+        // Work that never started is dropped with the queue.
         let dropped = self.vidsch.destroy_queue(queue.vidsch);
         self.drop_parts(cx, dropped);
         self.queue_leaves_displays(number);

@@ -1,5 +1,5 @@
-//! What priorities mean here (sync §4.2). The specification names bands, levels and classes; which class is in which band, what classes
-//! of one band are to each other, and what a context's own priority does, is policy, and stands here. Who may ask for it is `call`'s.
+//! The meaning of priorities here (sync §4.2). The specification names bands, levels and classes; the policy here says which class is in
+//! which band, how classes of one band relate, and what a context's own priority does. `call` decides which process may ask.
 
 mod hardware;
 
@@ -21,7 +21,7 @@ pub enum AnyContext {
     Packets(u64),
 }
 
-/// What was said of one context.
+/// One context's priorities as calls have set them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextPriority {
     /// `D3DKMTSetContextSchedulingPriority`.
@@ -88,7 +88,7 @@ impl ContextPriority {
 }
 
 impl Adapter {
-    /// What was said of a context.
+    /// A context's priorities as calls have set them.
     pub fn context_priority(&self, context: AnyContext) -> ContextPriority {
         match context {
             AnyContext::Hardware(number) => self.contexts[number].priority,

@@ -11,7 +11,7 @@ use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::refusal::{access_denied, from_driver, invalid, no_memory, not_supported, refuse};
 
-/// What a source is to show.
+/// A mode that a source is to show.
 pub(super) struct Mode {
     device: u64,
     source: usize,
@@ -91,7 +91,7 @@ impl Adapter {
             return self.mode_comes(cx, token, (device, number), false);
         }
         self.vidmm.reference_by_address(self.devices[device].vidmm, id).map_err(|error| invalid(error.to_string()))?;
-        // What the paging fence says is what its caller knows.
+        // The caller may have read the paging fence: the kernel reaps what it says.
         self.reap_paging(cx);
         let there = self.vidmm.is_resident(id) && self.vidmm.whereabouts(id).serial <= self.vidmm.completed_serial();
         self.displays.devices.entry(device).or_default().asks = !there;
@@ -221,7 +221,7 @@ impl Adapter {
         }
     }
 
-    /// The adapter has stopped: nobody hears of a blank any more.
+    /// The adapter has stopped: ends the calls that wait for a blank.
     pub fn displays_stopped(&mut self, cx: &mut Cx<'_>) {
         self.answer_lost(cx, |_| true);
     }
