@@ -16,7 +16,7 @@ pub trait CpuCache: Send + Sync + std::fmt::Debug {
     /// Writes back, then forgets, every line that holds one of `length_bytes` bytes at `offset_bytes` of these pages.
     fn invalidate(&self, runs: &[PageRun], offset_bytes: u64, length_bytes: u64);
 
-    /// Forgets every line of these pages without writing it back: nobody wants their content any more.
+    /// Forgets every line of these pages without writing it back: the kernel needs their content no more.
     fn discard(&self, runs: &[PageRun]);
 }
 
@@ -120,7 +120,7 @@ impl Adapter {
         }
     }
 
-    /// What the CPU sees of an allocation: system pages of a cached one through its caches.
+    /// The CPU's view of an allocation: it sees system pages of a cached one through its caches.
     pub fn through_caches(&self, id: AllocationId, mut runs: Vec<CpuRun>) -> Vec<CpuRun> {
         if self.cache_of(id).is_some() {
             see_cached(&mut runs);

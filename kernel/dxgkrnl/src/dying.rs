@@ -94,7 +94,7 @@ impl DyingGroups {
         self.of_devices.range((device, 0)..=(device, u64::MAX)).map(|(_, number)| *number).collect()
     }
 
-    /// What those wait for of which the kernel does not hear when they are over. From now on it is to hear of them: calls wait for what they
+    /// The points of the groups that no wait of the kernel watches yet. The kernel watches them from now on: calls wait for what they
     /// give back.
     pub fn watch(&mut self) -> Vec<Vec<FencePoint<FenceId>>> {
         let unwatched = self.groups.range(self.watched..).filter(|(_, dying)| dying.answer.is_none());

@@ -28,8 +28,8 @@ impl Adapter {
         infos.iter().map(|info| bytes(info).ok_or_else(|| invalid("an allocation larger than memory"))).collect()
     }
 
-    /// What lies over memory that exists stays there, wherever else a driver would have it that does not know what it lies over: the CPU
-    /// stores into those pages, and no lock says when.
+    /// Keeps an allocation over existing memory in system memory, whichever segments the driver prefers without knowing what memory that
+    /// is: the CPU stores into those pages without a lock.
     // spec: memory §2.2 (bit 4), memory §2.7
     pub(super) fn keep_in_system(&self, info: &mut ddi::AllocationInfo) -> Result<(), Refusal> {
         let is_system = |id: &SegmentId| {
