@@ -71,7 +71,7 @@ impl Driver {
         self.watch.leaves()
     }
 
-    /// What it has.
+    /// Its facets.
     pub fn facets(&self) -> Facets {
         self.facets
     }

@@ -9,10 +9,10 @@
 
 use wddm_types::{PageRun, ProcessId};
 
-/// What processes hand over to sections of one adapter.
+/// The files that processes hand over to sections of one adapter.
 pub trait GivenMemory: Send + Sync + std::fmt::Debug {
-    /// The file that a process has handed over under a number takes the place of these system pages, which are unused, with what it
-    /// holds.
+    /// Puts the file that a process has handed over under a number, with its content, in the place of these system pages, which are
+    /// unused.
     ///
     /// # Errors
     /// Why not; the pages are what they were.

@@ -1,4 +1,4 @@
-//! What an allocation is worth, where it is, what it is allowed (memory §2.3, §2.8, §9.2).
+//! An allocation's priority, residency and properties (memory §2.3, §2.8, §9.2).
 
 use ddi::{UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask};
 use kmt_calls::{PropertyFlags, PropertyMask, PropertyRequest, Refusal, Residency, ResidencyStatus};

@@ -48,7 +48,7 @@ impl NotCreated {
     }
 }
 
-/// What a call lacks.
+/// The resource that a call lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// So many system pages of an adapter, all of them counted.
@@ -72,7 +72,7 @@ pub struct Waiting {
     from: ProcessId,
     token: Token,
     lacking: Lacking,
-    /// What it is answered if its wait is given up.
+    /// Its answer if its wait is given up.
     refusal: Refusal,
     /// How the adapter's memory stood when the call was tried last.
     seen: Option<Stamp>,

@@ -117,7 +117,7 @@ impl Adapter {
             paging_table_reserve: caps::paging_tables(&description, config.page_table_reserve),
             paging_by_gpu_va: description.caps.paging_by_gpu_va,
             moves_within_segments: description.caps.move_paging_supported,
-            // What clients see is lent to them page by page; rows that a range shows in another order are smaller than pages.
+            // The kernel lends clients what they see page by page; rows that a range shows in another order are smaller than pages.
             cpu_reaches_local: match &config.clients {
                 None => true,
                 Some(clients) => clients.lends_local() && miniport.facets().gpu_va,

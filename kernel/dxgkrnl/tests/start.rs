@@ -1,4 +1,4 @@
-//! What a driver may not say at adapter start, rule by rule; and what it is told.
+//! Answers that a driver may not give at adapter start, rule by rule; and the facts that it is told.
 
 mod rules;
 

@@ -29,7 +29,7 @@ pub struct CreatedSurface {
     pub pitch_bytes: Option<u32>,
 }
 
-/// What a target names: its allocations, and the resource if they were named through it.
+/// The allocations that a target names, and the resource if the caller named them through it.
 pub(super) struct Targets {
     /// Numbers in the order of the list.
     pub numbers: Vec<u64>,

@@ -1,5 +1,6 @@
-//! Private calls to a driver (`D3DKMTEscape`). The kernel says who calls and sees to it that the driver may be called; what the bytes mean it
-//! does not know. They are a copy of the caller's, and they go back as a copy, when the driver has succeeded.
+//! Private calls to a driver (`D3DKMTEscape`). The kernel names the calling process to the driver and calls it only when it may be
+//! called; it does not interpret the bytes. The driver gets a copy of the caller's, and the caller a copy of the driver's when the driver
+//! has succeeded.
 
 use ddi::Escape;
 use kmt_calls::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags, Refusal, Reply};

@@ -70,7 +70,7 @@ impl Turn<'_> {
 }
 
 impl Offerable {
-    /// What became of each name: of a resource the worst of its allocations.
+    /// The result for each name: for a resource the worst of its allocations.
     // spec: memory §5.9, memory §9.2
     fn of_each(&self, results: &[ReclaimResult]) -> Vec<ReclaimResult> {
         let mut rest = results;

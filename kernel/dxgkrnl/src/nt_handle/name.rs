@@ -20,10 +20,10 @@ pub struct Names {
     names: BTreeMap<String, Named>,
 }
 
-/// What a name is of.
+/// A name's object and handles.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// With the access that whoever made the name gives.
+    /// The object, with the access that the maker of the name gives.
     pub object: Shared,
     /// NT handles that have it.
     pub handles: u32,
@@ -47,7 +47,7 @@ impl Names {
         Ok(key)
     }
 
-    /// What a name is of, and what it is kept under.
+    /// The object of a name, with the name as it is kept.
     ///
     /// # Errors
     /// `OBJECT_NAME_NOT_FOUND`.
