@@ -46,7 +46,7 @@ use crate::turns::Turns;
 /// How an adapter is set up. Sizes are in the units that their types say.
 #[derive(Clone, Debug)]
 pub struct AdapterConfig {
-    /// For people.
+    /// Its name for a reader of logs and listings.
     pub name: String,
     /// Its id.
     pub luid: Luid,
@@ -230,7 +230,7 @@ pub struct Adapter {
     pub waiting_renders: VecDeque<crate::packet::WaitingRender>,
     pub fences: Store<Fence>,
     pub fence_opens: Store<FenceOpen>,
-    /// Cross-adapter fences: what of them is here, and what the others are to be told.
+    /// Cross-adapter fences: the adapter's own fences of them, and its news for the others.
     pub common: crate::fence::CommonFences,
     pub peers: crate::peers::Peers,
     pub dying: DyingGroups,

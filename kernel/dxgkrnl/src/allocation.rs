@@ -1,5 +1,5 @@
-//! Creation of allocations: what the caller asks for is checked bit by bit, the driver describes it, VidMm places it, the
-//! driver opens it for the device (memory §2.7). All or nothing. Destruction is `destroy`, sharing is `resource`.
+//! Creation of allocations: the kernel checks each bit of the request, the driver describes it, VidMm places it, the driver opens it for
+//! the device (memory §2.7). All or nothing. Destruction is `destroy`, sharing is `resource`.
 
 mod driver;
 mod existing;

@@ -87,7 +87,7 @@ pub fn create_standard(
     })
 }
 
-/// Does something for a process: what it touched is settled, a refusal is told.
+/// Runs a turn for a process: settles the adapter that it touched and reports a refusal.
 fn in_turn<T>(
     machine: &mut Machine,
     cx: &mut Cx<'_>,

@@ -144,7 +144,7 @@ impl Adapter {
         }
     }
 
-    /// A context is there: what is shared across contexts stays with its device, the rest is answered with.
+    /// A context is there: allocations shared across contexts stay with its device; answers with the others.
     pub fn keep_context_allocations(&mut self, device: u64, made: Vec<ContextAllocation>) -> Vec<ContextAllocation> {
         let shared = |made: &ContextAllocation| made.flags.contains(ContextAllocationFlags::SHARED_ACROSS_CONTEXTS);
         let (of_device, of_context): (Vec<_>, Vec<_>) = made.into_iter().partition(shared);

@@ -94,7 +94,7 @@ struct Unseen {
 }
 
 impl CpuMappings {
-    /// Tells the outside. Returns the change's number: what is answered for up to that holds.
+    /// Tells the outside. Returns the change's number: an answer holds for all changes up to its number.
     pub fn tell(&mut self, cx: &mut Cx<'_>, mapping: MappingId, change: MappingChange) -> u64 {
         self.told += 1;
         match change {
@@ -189,8 +189,8 @@ pub fn adapter_of_mapping(mapping: MappingId) -> AdapterIndex {
 }
 
 impl Adapter {
-    /// The mapping of an allocation, made if this is its first lock. What has to be lent first it shows later: by
-    /// [`Adapter::show_in_turn`].
+    /// The mapping of an allocation, made if this is its first lock. Pages that must be lent first it shows
+    /// later: by [`Adapter::show_in_turn`].
     pub fn map_for_cpu(
         &mut self,
         cx: &mut Cx<'_>,

@@ -75,7 +75,7 @@ impl CrossFences {
     /// Creates one: `make` creates the creator's own fence over the word.
     ///
     /// # Errors
-    /// The adapter has no page for it; what `make` says.
+    /// The adapter has no page for it; or the error of `make`.
     pub fn create<T>(
         &mut self,
         adapters: &mut [Adapter],

@@ -1,5 +1,5 @@
-//! An adapter as it started, for people who look at it: segments, totals, address translation, engines, capabilities. The kernel decides
-//! nothing by it. The program that embeds the kernel asks for it.
+//! An adapter as it started, for its embedder's listings: segments, totals, address translation, engines, capabilities. The kernel
+//! decides nothing by it.
 
 use ddi::{
     CpuHostAperture, DdiVersion, DriverModel, GpuMmuCaps, NativeFenceOsCaps, NodeMetadata, PageTableLevelDesc,
@@ -71,7 +71,7 @@ pub struct SegmentReport {
 /// An adapter.
 #[derive(Clone, Debug)]
 pub struct AdapterDescription {
-    /// For people.
+    /// Its name for a reader of logs and listings.
     pub name: String,
     /// The driver's answers at start.
     pub reported: Reported,
@@ -79,11 +79,11 @@ pub struct AdapterDescription {
     pub segments: Vec<SegmentReport>,
     /// Its memory as a whole.
     pub totals: MemoryTotals,
-    /// Bytes that the local budget group can hold, and the other one: what its processes share.
+    /// Bytes of the local budget group and of the other one, which its processes share.
     pub budget_bytes: [u64; 2],
     /// Its engines.
     pub nodes: Vec<NodeMetadata>,
-    /// Features that the kernel has, and what the negotiation with the driver gave.
+    /// Features that the kernel has, and the results of their negotiation with the driver.
     pub features: Vec<FeatureReport>,
     /// The native fence capabilities that the kernel allows.
     pub native_fence_os_caps: NativeFenceOsCaps,

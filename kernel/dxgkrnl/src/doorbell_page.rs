@@ -1,6 +1,6 @@
-//! The seam to what processes see at the addresses of their doorbells (sync §3.17): the page of a physical doorbell, or one that leads
-//! nowhere. Each doorbell has one address for life. What is asked here holds when the call returns, for the driver may give a physical
-//! doorbell to another queue then.
+//! The seam to the pages that processes see at the addresses of their doorbells (sync §3.17): the page of a physical doorbell, or one
+//! that leads nowhere. Each doorbell has one address for life. Each request is carried out when the call returns, for the driver may give
+//! a physical doorbell to another queue then.
 
 use kmt_calls::DoorbellAddress;
 use shared_words::{Memory, Word};

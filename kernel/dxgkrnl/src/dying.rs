@@ -1,6 +1,6 @@
-//! Allocations that calls have destroyed and queued work may still use, arranged so that after a turn of the machine few of
-//! them are looked at: each stands under one point that it waits for, and of those that wait for one fence only the first is asked. When
-//! that point is reached it stands under the next. What becomes of them is `destroy`'s.
+//! Allocations that calls have destroyed and queued work may still use, arranged so that the kernel looks at few of them after a turn of
+//! the machine: each stands under one point that it waits for, and the kernel looks only at the first of those that wait for one fence.
+//! When that point is reached it stands under the next. `destroy` ends them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -83,8 +83,7 @@ impl Adapter {
         self.queues.iter().filter(move |(_, queue)| self.contexts[queue.context].node == node)
     }
 
-    /// Whether the hardware has something of a queue that is not done: what its process says that it has rung for, or what the kernel
-    /// has submitted.
+    /// Whether the hardware has work of a queue that is not done: rung for, as its process says, or submitted by the kernel.
     fn has_work(&self, queue: &Queue) -> bool {
         if self.devices[queue.device].state != DeviceState::Active {
             return false;

@@ -1,6 +1,6 @@
-//! Events of the operating system: what asynchronous waits, `EnqueueCpuEvent`, CPU notifications (sync §2.4) and their process set. A real
-//! system has them outside of the graphics kernel; here they are objects of a process. Adapters only name them; they are
-//! set at the end of the turn, by the machine.
+//! Events of the operating system: asynchronous waits, `EnqueueCpuEvent`, CPU notifications (sync §2.4) and their process set them. A
+//! real system has them outside of the graphics kernel; here they are objects of a process. Adapters only name them; the machine sets
+//! them at the end of the turn.
 
 use std::collections::VecDeque;
 

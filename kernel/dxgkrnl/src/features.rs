@@ -1,8 +1,7 @@
 //! Feature negotiation (sync §2.10, §3.1): the features that the kernel has, as its configuration narrows them, the driver's answers, and
 //! the decision from the three. The kernel decides once, at adapter start; nothing changes it afterwards.
 //!
-//! A feature is on when all of these hold, asked in this order, and the first that does not is the reason that people are
-//! told:
+//! A feature is on when all of these hold, asked in this order; the report names the first that does not:
 //!
 //! | asked | otherwise |
 //! |---|---|
@@ -105,7 +104,7 @@ pub struct Features {
     native_fence: NativeFenceOsCaps,
 }
 
-/// A feature as people are told about it.
+/// A feature as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeatureReport {
     /// Its name, `DXGK_FEATURE_` left out.

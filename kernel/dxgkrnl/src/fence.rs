@@ -1,9 +1,10 @@
-//! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). Their life is `lifetime`, where they lie `storage` and
-//! `word`, waits are `wait`, signals `signal`, engines' own `signaled`; what is particular about monitored fences is `monitored` and
-//! `scan`, about those that displays signal `periodic`, about the older objects `legacy`, about fences of several adapters `cross`. The flags of all are `flags`.
+//! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). `lifetime` makes and ends them, `storage` and `word` place
+//! and read their words, `wait` holds waits, `signal` the kernel's signals, `signaled` the engines'; `monitored` and `scan` are about
+//! monitored fences alone, `periodic` about those that displays signal, `legacy` about the older objects, `cross` about fences of several
+//! adapters, `flags` about the flags of all.
 //!
-//! A published MonitoredValue is never trusted to have come in time: after each update the fence is sampled again, and
-//! what that releases may change the value once more, until nothing changes (sync §3.9).
+//! The kernel never trusts a published MonitoredValue to have come in time: after each update it samples the fence again, and the waits
+//! that this releases may change the value once more, until nothing changes (sync §3.9).
 
 mod cross;
 mod flags;

@@ -49,8 +49,8 @@ const _: () = assert!(SLOTS_MIN.is_power_of_two() && SLOTS_MIN > 1);
 
 /// The handles of one process.
 pub struct HandleTable<T> {
-    /// Of each slot, what its object is called, or a name that is never looked for there. A power of two of them, or none as long as there
-    /// has been no object. They are by themselves because they are what a lookup of a wrong name touches, and all that it touches.
+    /// The name of each slot's object, or a name that is never looked for there. A power of two of them, or none as long as there has
+    /// been no object. They are by themselves because a lookup of a wrong name touches them, and nothing else.
     names: Vec<u32>,
     /// Of each slot; where it is not taken, any object that has been there.
     objects: Vec<T>,
@@ -210,7 +210,7 @@ impl<T: Copy + Ord> HandleTable<T> {
         }
     }
 
-    /// Puts every object where it belongs among so many slots; `any` is what is in those that are not taken.
+    /// Puts every object where it belongs among so many slots; `any` fills the free ones.
     fn resize(&mut self, slots: usize, any: T) {
         assert!(slots.is_power_of_two() && slots >= SLOTS_MIN);
         let names = std::mem::replace(&mut self.names, (0..slots).map(no_name).collect());

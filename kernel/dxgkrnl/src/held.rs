@@ -24,8 +24,8 @@ impl Adapter {
         self.devices[device].paging_queues.iter().any(|queue| self.paging_queues[*queue].awaits_turn)
     }
 
-    /// A device's turn is decided, and its work is queued: what was promised stands behind it, by the priorities of the queues.
-    /// Elsewhere these say nothing: what memory does is decided while a call runs, and the ring keeps that order.
+    /// A device's turn is decided, and its work is queued: the promised values stand behind it, by the priorities of the queues.
+    /// Elsewhere these say nothing: the memory manager decides while a call runs, and the ring keeps that order.
     // spec: memory §4.9
     pub fn keep_promises(&mut self, cx: &mut Cx<'_>, device: u64) {
         let process = self.devices[device].process;

@@ -45,7 +45,7 @@ struct Reported {
     packets: Vec<(NodeId, u32)>,
     packet_faults: Vec<DmaFault>,
     preempted: Vec<NodePreempted>,
-    /// Targets, what they show, whether at no blank.
+    /// Targets, their surfaces, and whether at no blank.
     shown: Vec<(VidPnTargetId, Shown, bool)>,
     periodic: Vec<(VidPnTargetId, NotificationId)>,
     engines: Vec<(NodeId, EngineId, EngineState)>,

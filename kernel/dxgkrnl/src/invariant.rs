@@ -122,8 +122,8 @@ impl Machine {
         self.adapters.get(*index as usize)
     }
 
-    /// A digest of everything that a refused call must leave as it was: handles, objects, memory. Clocks, counters and
-    /// what the hardware has got to by itself are not in it, so compare when nothing is under way.
+    /// A digest of everything that a refused call must leave as it was: handles, objects, memory. It leaves out clocks, counters and the
+    /// hardware's own progress, so compare when nothing is under way.
     pub fn state_digest(&self) -> StateDigest {
         let mut digest = StateDigest::default();
         for (id, process) in &self.processes {
@@ -201,7 +201,7 @@ impl Adapter {
         let rings = |(_, doorbell): &(u64, &Doorbell)| doorbell.connection == Connection::Connected;
         let heard = self.doorbells.iter().find(rings).filter(|_| self.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
-        // A stopped adapter builds nothing any more: what its memory manager still had to say is void.
+        // A stopped adapter builds nothing any more: the last words of its memory manager are void.
         let elsewhere: Vec<PageRun> = lent.iter().copied().chain(self.pages.grown()).collect();
         self.vidmm.check_invariants(&elsewhere)
     }

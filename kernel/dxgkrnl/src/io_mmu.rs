@@ -15,12 +15,12 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::no_memory;
 
-/// The platform's IOMMU: what devices behind it find at a process's addresses. Everything is done when the call returns.
+/// The platform's IOMMU, as devices behind it translate a process's addresses. Every change is done when the call returns.
 pub trait IoMmu: Send + Sync + std::fmt::Debug {
     /// Addresses lead to these system pages from now on, whatever they led to before.
     fn map(&self, pasid: Pasid, first: CpuVa, run: PageRun, writable: bool);
 
-    /// Addresses lead nowhere from now on. What a device remembers is another matter: [`IoMmu::invalidate`].
+    /// Addresses lead nowhere from now on. Devices may still remember them: [`IoMmu::invalidate`].
     fn unmap(&self, pasid: Pasid, first: CpuVa, count: Pages);
 
     /// No access of a device uses what it remembers of addresses from `first` to `last` any more; both 0: of all.

@@ -103,7 +103,7 @@ impl Adapter {
         }
     }
 
-    /// Has the window of a plan mapped; if that fails, what the plan is without one.
+    /// Has the window of a plan mapped; if that fails, the plan without one.
     fn window_of(
         &mut self,
         allocation: AllocationId,

@@ -156,8 +156,8 @@ impl Machine {
     /// may. It is the process's like any other resource of its own, and others open it by its global share handle.
     ///
     /// # Errors
-    /// The process has no such device; the kernel or the driver knows no such surface; what the driver describes is not what
-    /// was asked for; memory is short. Nothing is left of it then.
+    /// The process has no such device; the kernel or the driver knows no such surface; the driver describes another one; memory is short.
+    /// Nothing is left of it then.
     // spec: memory §2.7
     pub fn create_standard_allocation(
         &mut self,
@@ -173,8 +173,8 @@ impl Machine {
         result
     }
 
-    /// A tool begins or ceases to trace native fences: what engines have waited for and signalled on queues that processes feed,
-    /// with their times, as far as logs tell (sync §3.14).
+    /// A tool begins or ceases to trace native fences: the waits and signals of engines on queues that processes feed, with their times,
+    /// as far as logs tell (sync §3.14).
     pub fn trace_fences(&mut self, cx: &mut Cx<'_>, on: bool) {
         for adapter in &mut self.adapters {
             adapter.trace_fences(cx, &Names(&self.processes), on);

@@ -153,7 +153,7 @@ choices! {
     residency_quantum_ns: u64, 1..=u64::MAX, USUAL.residency_quantum_ns;
     /// How many times as long as it took to bring a device back it runs at least.
     turn_worth: u64, 0..=1_000_000, USUAL.turn_worth;
-    /// While the copy engine is idle, what will be evicted first is copied out ahead.
+    /// While the copy engine is idle, it copies out ahead the content that will be evicted first.
     write_back_ahead: bool, 0..=1, USUAL.write_back_ahead;
     /// While it is idle, so many free pages of each segment are cleared ahead.
     clear_ahead: Pages, 0..=u64::MAX, USUAL.clear_ahead;

@@ -117,8 +117,8 @@ impl NtHandles {
         Ok(self.add(NtHandle { process, kept_for: None, object, name: Some(found.to_owned()) }))
     }
 
-    /// The object of a handle that `process` was handed, with the text that it was made with: the handle that the process gets keeps
-    /// both.
+    /// The object of a handle that `process` was handed, with the text that it was made with: the handle that the process
+    /// gets keeps both.
     ///
     /// # Errors
     /// `INVALID_HANDLE`; `INVALID_PARAMETER` for the handle of a process, which is its holder's only.

@@ -332,9 +332,9 @@ pub struct Body {
     pub creator: ProcessId,
     /// Of shared allocations, for openers.
     pub private_data: Vec<u8>,
-    /// Of a shared standard allocation what its creator brought: openers are shown it instead of the driver's.
+    /// Of a shared standard allocation the data that its creator brought: openers see them instead of the driver's.
     pub callers_data: Option<Vec<u8>>,
-    /// The body of the resource that it is a member of. What an NT handle names keeps its members.
+    /// The body of the resource that it is a member of. An NT handle of the resource keeps its members.
     pub resource: Option<u64>,
     /// The machine's section whose pages are its backing store.
     pub section: Option<u64>,

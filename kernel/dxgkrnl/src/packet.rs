@@ -29,8 +29,8 @@
 //! |---|---|
 //! | `context` | contexts: created, destroyed, stopped |
 //! | `dma_buffer` | DMA buffers: a pool for each context |
-//! | `info` | what a driver wants of buffers and lists |
-//! | `list` | lists: what a caller may write into them, and what a driver may answer |
+//! | `info` | a driver's needs of buffers and lists |
+//! | `list` | lists: the entries that a caller may write, and a driver's answers |
 //! | `render` | Render, SubmitCommand up to the queue |
 //! | `present` | Present, likewise |
 //! | `flip` | Present with a flip, which has no buffer |
@@ -287,7 +287,7 @@ pub struct Packets {
     nodes: Vec<Node>,
     /// The contexts by the queue that each has at the scheduler.
     by_queue: BTreeMap<QueueId, u64>,
-    /// Flips of primaries: what writes one of them waits.
+    /// Flips of primaries: packets that write one of them wait.
     pub flips: Flips<AllocationId>,
     /// Turns of suspended devices: how many were decided, and how many have come.
     turns: BTreeMap<u64, (u64, u64)>,

@@ -11,10 +11,9 @@
 //! ```
 //! PnP stops it in the same way, for good: nothing is kept anywhere, and a start is the start of another adapter.
 //!
-//! Calls of devices are refused meanwhile, with a status that says that a retry is meaningful; all but the one that wakes. What ends something is not:
-//! objects are destroyed and processes die whenever they like. On the way down that may be what the ring waits for, so their
-//! paging work is still carried out, and the device goes behind it; once the device has no power it stands in the ring until
-//! the wake.
+//! Calls of devices are refused meanwhile, with a status that says that a retry is meaningful; all but the one that wakes. Ends are not
+//! refused: objects are destroyed and processes die whenever they like. On the way down the ring may wait for that, so their paging work
+//! is still carried out, and the device goes behind it; once the device has no power it stands in the ring until the wake.
 
 mod waking;
 
@@ -97,7 +96,7 @@ impl Adapter {
         cx.effects.push(Effect::Answer { token, result });
     }
 
-    /// PnP stops the adapter: everything leaves its memory, what is pinned too, then the device; answers when that is done.
+    /// PnP stops the adapter: all content leaves its memory, pinned content too, then the device goes; answers when that is done.
     // spec: memory §8.4
     pub fn pnp_stop(&mut self, cx: &mut Cx<'_>, token: Token) -> Answer {
         if let Err(refusal) = self.awake() {

@@ -32,8 +32,8 @@ impl Adapter {
         numbers.iter().map(status).collect()
     }
 
-    /// `D3DKMTUpdateAllocationProperty`: the driver is asked first; what changes counts from the next placement on. Content
-    /// that may not stay leaves now, and the value says when it is where it may be: with the next turn of a device that lists it.
+    /// `D3DKMTUpdateAllocationProperty`: the kernel asks the driver first; changes count from the next placement on. Content that may not
+    /// stay leaves now, and the value says when it is where it may be: with the next turn of a device that lists it.
     // spec: memory §2.8
     pub fn update_allocation_property(
         &mut self,

@@ -137,7 +137,7 @@ impl Adapter {
         let queue = self.queues.remove(number).expect("a queue is destroyed once");
         let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
-        // The driver names it in no interrupt any more: what it has signalled by its end is looked at.
+        // The driver names it in no interrupt any more: the kernel looks for the signals of its end.
         if self.caps.optimized_native_fence_interrupt {
             self.look_at_processes(cx, &BTreeSet::from([self.devices[queue.device].process]));
         }

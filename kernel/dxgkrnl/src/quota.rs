@@ -116,7 +116,7 @@ pub(crate) struct Accounts {
 
 struct Account {
     quota: Quota,
-    /// With those that have died while others still have what they committed.
+    /// Its processes, and dead ones whose commitments others still have.
     processes: BTreeSet<ProcessId>,
 }
 

@@ -24,7 +24,7 @@ use crate::machine::Cx;
 use crate::refusal::access_denied;
 use crate::scheduling::setup_bands;
 
-/// `TdrLevel` where the kernel looks: what follows when work is found to be hung. Level 2 (VGA) was never built.
+/// `TdrLevel` where the kernel looks: its answer to hung work. Level 2 (VGA) was never built.
 // spec: sync §4.4
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnTimeout {
@@ -35,8 +35,8 @@ pub enum OnTimeout {
     Recover,
 }
 
-/// The policy for work that does not end, and for how often an adapter is reset before it is given up. The defaults are those of the
-/// documents.
+/// The policy for work that does not end, and for how often an adapter is reset before it is given up. The defaults are those
+/// of the documents.
 // spec: sync §4.4
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryPolicy {
@@ -45,8 +45,8 @@ pub struct RecoveryPolicy {
     pub limit_count: u32,
     /// `TdrLimitTime`, in nanoseconds.
     pub limit_time_ns: u64,
-    /// `TdrDelay`, in nanoseconds: so long work may stand, and so long it may take to make room (`timeout`). `None`: the kernel does not
-    /// look (`TdrLevel` 0).
+    /// `TdrDelay`, in nanoseconds: so long work may make no progress, and so long it may take to leave the engine (`timeout`). `None`:
+    /// the kernel does not look (`TdrLevel` 0).
     pub delay_ns: Option<u64>,
     /// `TdrDdiDelay`, in nanoseconds: so long a call of the driver may take. One that takes longer is told of, and if it is part of a
     /// reset it is the end of the adapter.
@@ -92,7 +92,7 @@ impl Recovery {
         self.due.is_some()
     }
 
-    /// How often the adapter was reset: what the driver reported before a reset means nothing after it.
+    /// How often the adapter was reset: reports of the driver from before a reset mean nothing after it.
     pub fn count(&self) -> u64 {
         self.count
     }

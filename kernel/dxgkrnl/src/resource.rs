@@ -33,7 +33,7 @@ impl Adapter {
         (body.shared && !body.by_nt_handle).then_some(number)
     }
 
-    /// `D3DKMTShareObjects` of a resource: what an NT handle may name. It has no name more yet.
+    /// `D3DKMTShareObjects` of a resource: finds the body that an NT handle may name, and adds no name yet.
     // spec: memory §2.7
     pub fn may_share_resource(&self, resource: u64) -> Result<u64, Refusal> {
         let body = self.resources[resource].body;

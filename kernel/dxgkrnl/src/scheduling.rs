@@ -138,7 +138,7 @@ impl Adapter {
 
 impl Machine {
     /// Whether a process may ask for priorities above the ordinary ones (`SE_INC_BASE_PRIORITY_NAME`), from now on; it may not at first.
-    /// What it has asked for stays. Unknown processes are ignored.
+    /// Priorities that it has set stay. Unknown processes are ignored.
     // spec: sync §4.2
     pub fn allow_raised_priority(&mut self, id: ProcessId, allowed: bool) {
         if let Some(process) = self.processes.get_mut(&id) {

@@ -76,7 +76,7 @@ impl Adapter {
         let features = Features::negotiate(miniport.as_mut(), &config.features);
         let mut pages = KernelPages::new(config.kernel_pages, config.clients.clone());
         miniport.start_device(&mut DriverHost::new(&features, &mut pages))?;
-        // Asked once: what it says later does not matter.
+        // The kernel asks once: later answers do not matter.
         let looks = config.recovery.delay_ns.is_some();
         let watch = Watch::new(config.driver_clock.clone().filter(|_| looks), config.recovery.ddi_delay_ns);
         let mut miniport = Driver::started(miniport, watch);

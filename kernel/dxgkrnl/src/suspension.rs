@@ -116,8 +116,8 @@ impl Suspensions {
 }
 
 impl Adapter {
-    /// Takes a device's contexts off the hardware. Answers with the point after which nothing executes for it; `None`
-    /// when that holds now. What it is given to do meanwhile is kept.
+    /// Takes a device's contexts off the hardware. Answers with the point after which nothing executes for it; `None` when that holds
+    /// now. Work that it is given meanwhile is kept.
     // spec: sync §4.1, memory §8.6
     pub fn suspend_device(
         &mut self,

@@ -1,4 +1,4 @@
-//! Timeout detection (sync §4.4): the kernel preempts work without progress, and resets what does not leave the engine.
+//! Timeout detection (sync §4.4): the kernel suspends or preempts work without progress, and resets what does not leave the engine.
 //!
 //! ```text
 //!            delay without progress               acknowledged
@@ -10,13 +10,13 @@
 //!                                                  ▼                                     ▼
 //!                                            adapter reset (`recovery`)      ResumeHwEngine; others' packets again
 //! ```
-//! A context makes room by acknowledging a suspension, whatever the reason: one that is suspended for memory and does not acknowledge is
-//! hung as well. Paging is watched, too (`paging`). The kernel watches the packets of packet contexts as it does the queues: it preempts
-//! them, and the context is hung whose packet the driver had to abort (`packet::reset`). A queue that waits for a fence leaves the
-//! hardware at once, so it is never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). A process's word on what
-//! it has queued decides only whether the kernel looks.
+//! A context leaves the engine by acknowledging a suspension, whatever the reason: one that is suspended for memory and does not
+//! acknowledge is hung as well. Paging is watched, too (`paging`). The kernel watches the packets of packet contexts as it does the
+//! queues: it preempts them, and the context is hung whose packet the driver had to abort (`packet::reset`). A queue that waits for a
+//! fence leaves the hardware at once, so it is never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). A
+//! process's word on what it has queued decides only whether the kernel looks.
 //!
-//! Before an engine is reset, those that its reset would reset too are to make room (`group`).
+//! Before the kernel resets an engine, the work of those that its reset would reset too is to leave them (`group`).
 //!
 //! The kernel counts time by looks, eight in a delay, and no look counts for more than its share: when the computer itself stopped the
 //! hardware did so, too. Each look first hears what the driver has to say and samples the fences with waiters, because the interrupt that
@@ -62,7 +62,7 @@ pub struct Timeouts {
     ring: RingWatch,
     /// The ring has left the hardware because it was asked to.
     ring_left: bool,
-    /// Resets that wait until the engines that depend on each other have made room.
+    /// Resets that wait until the work of engines that depend on each other has left them.
     preparing: Vec<Preparation>,
     /// Looks to come for waits whose interrupt may have been lost.
     waits: u64,
@@ -90,7 +90,7 @@ impl Timeouts {
 }
 
 impl Adapter {
-    /// A process has called: what was asked in vain may be asked again.
+    /// A process has called: the kernel may repeat requests that were in vain.
     pub fn timeouts_begin_anew(&mut self) {
         if self.config.recovery.delay_ns.is_none() {
             return;
@@ -138,7 +138,7 @@ impl Adapter {
         (last > reached).then_some(reached)
     }
 
-    /// Whether it is time to look. What the driver has to say is to be heard before.
+    /// Whether it is time to look. The kernel must hear the driver's interrupts before.
     pub fn looks_for_hangs(&self, cx: &Cx<'_>) -> bool {
         self.stopped.is_none() && self.is_awake() && self.timeouts.look_ns.is_some_and(|at| cx.now_ns >= at)
     }

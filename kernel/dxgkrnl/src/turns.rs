@@ -18,12 +18,12 @@ use crate::suspension::SuspendReasons;
 /// How often it is looked whether something that no call or interrupt tells of has changed: a suspended device that was
 /// given work by doorbell, a process that is still over its budget.
 const LOOK_AGAIN_NS: u64 = 20_000_000;
-/// How often it is looked whether content can move to where it would rather be.
+/// How often the kernel looks whether content can move to where it would rather be.
 const PROMOTE_AGAIN_NS: u64 = 100_000_000;
-/// Most pages of one work ahead: what comes next waits no longer than for these.
+/// Most pages of one work ahead: later work waits no longer than for these.
 const AHEAD_MAX: Pages = Pages(4096);
 
-/// When what is to be looked at again.
+/// When to look at each again.
 #[derive(Default)]
 pub struct Turns {
     /// When to decide the next turn.
@@ -153,8 +153,8 @@ impl Adapter {
         numbers.into_iter().filter_map(suspend).collect()
     }
 
-    /// Says which devices have nothing to run, and which of their last uses are over while they are quiesced. True when one has become
-    /// idle.
+    /// Says which devices have nothing to run, and which of their last uses are over while they are quiesced. True when one
+    /// has become idle.
     pub fn note_idle_devices(&mut self) -> bool {
         let mut changed = false;
         let devices: Vec<(u64, DeviceId)> =

@@ -104,7 +104,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The refusal of a creation. What it lacks is noted: the machine has the call wait where that is coming.
+    /// The refusal of a creation. Notes the lack: the machine has the call wait where memory is coming.
     fn not_created(&mut self, adapter: u32, why: NotCreated, call: impl FnOnce() -> Call) -> Refusal {
         match why {
             NotCreated::Refused(refusal) => refusal,

@@ -78,7 +78,7 @@ impl Turn<'_> {
 fn check_kind(kind: u32) -> Result<(), Refusal> {
     match kind {
         ESCAPE_DRIVER_PRIVATE => Ok(()),
-        // They steer the components of Windows' own kernel and are for its tests; what of it a user may do has calls of its own.
+        // They steer the components of Windows' own kernel and are for its tests; users have calls of their own for the rest.
         1..=KIND_LAST => {
             Err(not_supported(format!("type {kind} of a private call is for the tests of another kernel")))
         }

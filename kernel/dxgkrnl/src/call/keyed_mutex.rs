@@ -1,4 +1,4 @@
-//! Calls on keyed mutexes, none of which needs an adapter, and what becomes of those that go round with a resource.
+//! Calls on keyed mutexes, none of which needs an adapter, and the ends of those that go round with a resource.
 
 use kmt_calls::{CreatedKeyedMutex, KeyedMutexCall, OpenSyncObjectRequest, Refusal, Reply, SyncObjectAccess};
 use wddm_types::{Blame, NtStatus, RawHandle};

@@ -1,5 +1,5 @@
-//! Calls about content that its process can do without, and its return (memory §5.9): what they name, and what they answer
-//! of each name.
+//! Calls about content that its process can do without, and its return (memory §5.9): the allocations that they name, and the
+//! result for each.
 
 use kmt_calls::{Call, OfferList, ReclaimResult, Refusal, Reply};
 

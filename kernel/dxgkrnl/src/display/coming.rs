@@ -65,7 +65,7 @@ impl Adapter {
         }
     }
 
-    /// Whether a mode has begun. What could not begin has no pin.
+    /// Whether a mode has begun. A mode that could not begin has no pin.
     fn bring_closer(&mut self, cx: &mut Cx<'_>, coming: &mut Coming) -> Result<bool, Refusal> {
         if self.stopped.is_some() || !self.is_awake() {
             return Ok(false);

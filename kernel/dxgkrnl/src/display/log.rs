@@ -37,7 +37,7 @@ impl Adapter {
         self.flip_queue().set_flip_queue_log_buffer(set).map_err(from_driver)
     }
 
-    /// The mode of a source is over; what the log says until now counts.
+    /// The mode of a source is over: reads the log once more.
     pub(super) fn end_flip_queue(&mut self, cx: &mut Cx<'_>, source: usize) {
         if self.displays.hardware.is_none() || self.stopped.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! Owners and modes: what turns a display on, and everything that turns it off.
+//! Owners and modes: the calls that turn a display on, and everything that turns it off.
 
 use ddi::{Display, KmdAllocation, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface};
 use events::Event;
@@ -170,7 +170,7 @@ impl Adapter {
         self.miniport.display().ok_or_else(|| not_supported("the adapter only renders: it has no displays"))
     }
 
-    /// A display goes black: what it shows and what it was to show is its own again.
+    /// Turns a display off: ends its flips and the calls that wait for its blanks, and unpins its primaries.
     pub(super) fn go_black(&mut self, cx: &mut Cx<'_>, source: usize) {
         if self.displays.sources[source].mode.is_none() {
             return;
@@ -244,7 +244,8 @@ impl Adapter {
         }
     }
 
-    /// The adapter goes to sleep, or stops: what displays show is saved like everything else, and they need a mode when it is back.
+    /// The adapter goes to sleep, or stops: the primaries of displays are saved like all content, and displays need a mode when
+    /// it is back.
     pub fn displays_sleep(&mut self, cx: &mut Cx<'_>) {
         (0..self.displays.sources.len()).for_each(|source| self.go_black(cx, source));
         self.unpin_coming();

@@ -1,6 +1,6 @@
-//! How long a driver keeps the kernel (sync §4.4, TdrDdiDelay). A turn of the machine knows one time; what passes while a driver is
-//! asked something, a clock from outside tells. It is read whenever the driver is entered and when the turn is over: a call
-//! counts until the next one, with what the kernel does in between, which is nothing beside the seconds that matter here.
+//! How long a driver keeps the kernel (sync §4.4, TdrDdiDelay). A turn of the machine knows one time; a clock from outside tells how much
+//! passes during a driver's call. The kernel reads it whenever it enters the driver and when the turn is over: a call counts until the
+//! next one, with the kernel's own work in between, which is nothing beside the seconds that matter here.
 //!
 //! The kernel cannot interrupt a driver's call. So it finds a call that takes too long when that comes back; a call that never does keeps
 //! the machine, and every adapter of it, because the machine is one.
@@ -44,7 +44,7 @@ impl Watch {
         }
     }
 
-    /// It has answered. The call that took longest of those that took too long.
+    /// The driver has answered. Returns the longest of the calls that took too long.
     pub fn leaves(&mut self) -> Option<LateCall> {
         self.goes_on(None);
         self.late.take()

@@ -1,5 +1,5 @@
-//! The rules of `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS` (sync §2.3), for every type of synchronization object in one table; and
-//! the two that are asked at every wait and signal. What the flags do is elsewhere.
+//! The rules of `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS` (sync §2.3), for every type of synchronization object in one table; and the two
+//! flags that the kernel checks at every wait and signal. Other modules carry the flags out.
 
 use ddi::FenceType;
 use kmt_calls::{FenceFlags, Refusal, SyncObjectAccess};

@@ -11,8 +11,8 @@
 //!          the words go         the next open begins with a create in the driver again
 //! ```
 //!
-//! The object is [`Fence`]: words, waiters, the driver's global handle. What one device has of it is [`FenceOpen`]: the
-//! driver's local handle, and what this device may do (`open`).
+//! The object is [`Fence`]: words, waiters, the driver's global handle. A device's open of it is [`FenceOpen`]: the driver's local
+//! handle, and the accesses that this device has (`open`).
 
 use ddi::FenceType;
 use events::Event;

@@ -6,8 +6,8 @@
 //! | INTRA_GPU | both; only engines and the context management processor touch them | `SupportIntraGpuFenceType` |
 //! | DEFAULT | MonitoredValue, so that engines need not ask system memory at each signal; the CPU sees it | `SupportOptimizedDefaultFenceType` |
 //!
-//! The second is the kernel's own optimization: where the driver has no such storage, or there is no room, the word lies in system
-//! memory.
+//! The second is the kernel's own optimization: where the driver has no such storage, or there is no room, the word lies
+//! in system memory.
 //!
 //! A page of words is an allocation of the kernel's own on the device that creates the fence; it goes with its device. Where the
 //! driver lists an aperture it may be demoted to system memory, and comes back when there is room (`moved`). Else it is pinned.

@@ -1,5 +1,5 @@
-//! Words of fences in local memory that move (sync §1.5): the driver's notice, and how the kernel loses nothing that it publishes
-//! meanwhile.
+//! Words of fences in local memory that move (sync §1.5): the driver's notice, and how the kernel loses nothing that
+//! it publishes meanwhile.
 //!
 //! All devices of the process are quiesced while a page of its words moves, so no engine compares with a MonitoredValue to decide whether
 //! to interrupt. But the kernel goes on: waits begin and end. It may store nothing at a word's new place before the old content has
@@ -27,7 +27,7 @@ use crate::store::Store;
 
 /// The CPU's way to what devices show of their memory on the bus.
 pub trait BusMemory: Send + Sync + std::fmt::Debug {
-    /// The 64-bit word at an aligned bus address; `None` where no device answers. Lent for one use: what is there changes.
+    /// The 64-bit word at an aligned bus address; `None` where no device answers. Lent for one use: the device there may change.
     fn word(&self, address: u64) -> Option<&AtomicU64>;
 }
 

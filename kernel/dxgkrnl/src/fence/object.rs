@@ -10,7 +10,7 @@ use wddm_types::ProcessId;
 use super::periodic::Periodic;
 use super::{FenceSlot, FenceView, FenceWord};
 
-/// A fence on this adapter: what all devices share of it.
+/// A fence on this adapter, which all devices share.
 #[derive(Debug)]
 pub struct Fence {
     /// Its waiters.

@@ -138,8 +138,8 @@ impl Adapter {
         Ok(global)
     }
 
-    /// `D3DKMTDestroySynchronizationObject`: what this device has of a fence. With the last open the driver's global handle goes,
-    /// and the object itself unless it has a name.
+    /// `D3DKMTDestroySynchronizationObject`: ends this device's open of a fence. With the last open the driver's global handle goes, and
+    /// the object itself unless it has a name.
     // spec: sync §3.4
     pub fn close_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
         let open = self.fence_opens.remove(number).expect("an open is closed once");
@@ -182,8 +182,8 @@ impl Adapter {
         }
     }
 
-    /// A process's queues do not reach a fence any more: what they signalled at last is news, for nothing that the process has open and no
-    /// name in its logs says so.
+    /// A process's queues do not reach a fence any more: the kernel looks for their last signals, for nothing that the process has open
+    /// and no name in its logs tells of them.
     pub fn look_at_unreached(&mut self, cx: &mut Cx<'_>, fence: u64) {
         if self.fences.get(fence).is_some_and(|fence| !fence.opens.is_empty()) {
             self.tell_others(fence, News::Signaled);

@@ -123,8 +123,8 @@ impl Adapter {
         BTreeSet::from_iter(shared.chain(whole)).into_iter().collect()
     }
 
-    /// Logs were read and no interrupt was the cause. What they say is said once: where nothing else tells the kernel of signals it is
-    /// acted upon now, for the interrupt that is still to come finds nothing new.
+    /// Logs were read without an interrupt. They are read once: where nothing else tells the kernel of signals it acts upon them now, for
+    /// the interrupt that is still to come finds nothing new.
     // spec: sync §3.14, sync §3.15
     pub fn heed_logs(&mut self, cx: &mut Cx<'_>, news: &LogNews) {
         if self.caps.optimized_native_fence_interrupt {

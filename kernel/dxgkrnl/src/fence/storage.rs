@@ -8,9 +8,8 @@
 //! The CurrentValue of a cross-adapter fence is a page of the adapter that created it, lent to each that opens it; MonitoredValues are
 //! each adapter's own, but where one linear storage holds both (sync §3.18).
 //!
-//! So a page is mapped only in processes that may have every fence on it. The pages of packed words stand in the paging process
-//! too, where paging buffers signal the fences of paging queues; what a driver is told of that depends on its
-//! MapToGpuSystemProcess.
+//! So a page is mapped only in processes that may have every fence on it. The pages of packed words stand in the paging process too,
+//! where paging buffers signal the fences of paging queues; MapToGpuSystemProcess decides whether a driver is told of that.
 
 use ddi::{FenceValueType, NativeFenceCaps};
 use kmt_calls::{CreatedFence, Refusal};

@@ -1,5 +1,5 @@
 //! Reads logs (sync §3.14). The reader compares each header with the one that it saw last, has the driver commit the entries of the
-//! queues with news, and only then reads them. What it finds is an allegation: the page is the process's, and so is every payload.
+//! queues with news, and only then reads them. Every entry is an allegation: the page is the process's, and so is every payload.
 //!
 //! ```text
 //!   total:    before                  new              what the header counts while entries are read: now
@@ -67,7 +67,7 @@ enum Which {
     Submissions,
 }
 
-/// A log that has news: of which queue, which of its logs, the how manieth that it has had of those that are still used.
+/// A log that has news: its queue, its kind, and its generation among the queue's logs that are still used.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     queue: u64,
@@ -86,7 +86,7 @@ impl QueueLogs {
 }
 
 impl Queue {
-    /// Its logs, those that it had before first.
+    /// Its logs, the retired ones first.
     fn generations(&self) -> impl Iterator<Item = &QueueLogs> {
         self.retired_logs.iter().map(|retired| &retired.logs).chain(&self.logs)
     }

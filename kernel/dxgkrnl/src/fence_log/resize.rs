@@ -56,7 +56,7 @@ impl Adapter {
         }
     }
 
-    /// Frees the logs that no command names any more; what stands there is read before.
+    /// Reads and then frees the logs that no command names any more.
     // spec: sync §3.14 (resize)
     pub(super) fn free_retired_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
         let over = |number: &u64| {

@@ -61,7 +61,7 @@ impl FenceTracing {
 }
 
 impl Adapter {
-    /// A tool begins or ceases to trace. What stands in the logs at the end is read.
+    /// A tool begins or ceases to trace. At the end the kernel reads the logs once more.
     pub fn trace_fences(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, on: bool) {
         if self.fence_tracing.on {
             let queues: Vec<u64> = self.queues.iter().map(|(number, _)| number).collect();

@@ -1,8 +1,8 @@
 //! `D3DKMTUpdateGpuVirtualAddress` (memory §4.8): each context has a queue of updates. The oldest waits for its fence, is
-//! applied by the memory manager, and signals the next value when the paging ring has got past it. What a copy reads is
-//! therefore what its source shows at that place in the queue.
+//! applied by the memory manager, and signals the next value when the paging ring has got past it. So a copy reads the mappings that its
+//! source has at that place in the queue.
 //!
-//! An update is checked when it is asked for. Freed addresses and dead allocations fall out of those that wait.
+//! The kernel checks an update when a process asks for it. Freed addresses and dead allocations fall out of waiting updates.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -105,7 +105,7 @@ impl Adapter {
         uploads
     }
 
-    /// The adapter is awake: what was unlocked while it slept.
+    /// The adapter is awake: uploads the copies that were unlocked while it slept.
     pub fn upload_late(&mut self, cx: &mut Cx<'_>) {
         for (id, written) in std::mem::take(&mut self.copies.late) {
             // It may be dead, or locked again already.
@@ -132,8 +132,7 @@ impl Adapter {
     }
 }
 
-/// Takes system pages out of the copies of a work that would write them. `whole`: what these belong to is copied whole or not
-/// at all.
+/// Takes system pages out of the copies of a work that would write them. `whole`: their allocation is copied whole or not at all.
 // spec: memory §2.2
 pub fn spare(operation: Operation, frames: &[PageRun], whole: bool) -> Vec<Operation> {
     let Operation::Transfer { backing, direction: Direction::Out, .. } = &operation else { return vec![operation] };

@@ -1,5 +1,5 @@
-//! The instances of a renamed allocation (memory §6.5, §7.2): their names, and how long they may be named. `rename` makes and changes
-//! them.
+//! The instances of a renamed allocation (memory §6.5, §7.2): their names, and how long they may be named. `rename` makes
+//! and changes them.
 //!
 //! ```text
 //!            a rename                      a list names a later one, and keeps not this one;

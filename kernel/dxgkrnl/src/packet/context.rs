@@ -150,7 +150,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// `D3DKMTDestroyContext`: what is queued on it is dropped; what runs has ended when the driver returns.
+    /// `D3DKMTDestroyContext`: its queued packets are dropped; running ones have ended when the driver returns.
     pub fn destroy_packet_context(&mut self, cx: &mut Cx<'_>, number: u64) {
         self.drop_packets(number);
         self.drop_updates(cx, UpdateContext::Packets(number));

@@ -57,7 +57,7 @@ impl Adapter {
         // Without addresses all that is in system memory is in an aperture.
         let shown = self.vidmm.pin_displayed(primary).expect("it was just brought in, and is not offered");
         assert!(shown.is_none(), "it is where engines reach it by physical address");
-        // A display reads: what was clean stays so.
+        // A display only reads: clean content stays clean.
         let flags = EvictFlags { only_if_necessary: true, not_written_to: true };
         let leaves = self.vidmm.evict(owner, &[primary], flags, &[]).expect("it was counted when it was brought in");
         self.queue_any(cx, process, leaves);

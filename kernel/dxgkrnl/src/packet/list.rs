@@ -1,5 +1,5 @@
-//! Allocation lists and patch-location lists (memory §7.2, §7.3): what a caller may write into them, and what a driver may
-//! answer. Handles were resolved before.
+//! Allocation lists and patch-location lists (memory §7.2, §7.3): the entries that a caller may write, and a driver's answers. Handles
+//! were resolved before.
 
 use std::collections::VecDeque;
 
@@ -147,7 +147,7 @@ impl Adapter {
         });
     }
 
-    /// The oldest turn that was decided has come, or never comes: what was to be there was taken again before.
+    /// The oldest turn that was decided has come, or never comes: its content was taken away again before.
     // spec: memory §8.6
     pub fn packets_turn_over(&mut self, device: u64, came: bool) {
         let turn = self.packets.turns.entry(device).or_default();

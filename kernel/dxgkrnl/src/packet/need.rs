@@ -1,5 +1,5 @@
-//! When a packet may start (memory §5.1, §7.4): what it needs of the paging ring, of its device, of the primaries that it
-//! writes. Asked by `schedule` for the packet at the head of each context.
+//! When a packet may start (memory §5.1, §7.4): its needs of the paging ring, of its device, of the primaries that it writes. `schedule`
+//! asks for the packet at the head of each context.
 
 use kmt_calls::DeviceState;
 use vidmm::AllocationId;
@@ -34,7 +34,7 @@ impl Adapter {
         let Some(Packet { work: Work::Patched { entries, portions, .. }, .. }) = known.queued.front() else {
             return false;
         };
-        // Nothing moves under portions: what would, waits for them.
+        // Nothing moves under portions: a move waits for them.
         if !portions.is_empty() {
             return false;
         }

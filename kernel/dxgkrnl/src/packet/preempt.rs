@@ -56,8 +56,8 @@ impl Adapter {
         &self.devices[self.packet_contexts[context].device]
     }
 
-    /// Asks a node for its packets; does nothing where the driver gives none back. `context`: the context that the request is for, 0 for
-    /// paging.
+    /// Asks a node for its packets; does nothing where the driver gives none back. `context`: the context that the request is for,
+    /// 0 for paging.
     // spec: sync §4.3
     pub(super) fn preempt(&mut self, cx: &mut Cx<'_>, node: usize, why: PreemptedFor, context: u64) {
         if self.packets.caps.is_none_or(|caps| caps.preemption.is_none()) {
@@ -78,7 +78,7 @@ impl Adapter {
         }
     }
 
-    /// The driver has answered: what it has not done comes back.
+    /// The driver has answered: packets that are not done come back.
     // spec: memory §7.4, sync §4.3
     pub fn node_preempted(&mut self, cx: &mut Cx<'_>, answer: NodePreempted) {
         if let Err(reason) = self.check_answer(answer) {

@@ -1,5 +1,5 @@
-//! Ranks of contexts that others wait for (sync §4.2): no lower than a waiter's. `vidsch` applies them on a node, the hardware on an
-//! engine.
+//! Ranks of contexts that others wait for (sync §4.2): no lower than a waiter's. `vidsch` applies them on a node, the hardware
+//! on an engine.
 
 use std::collections::BTreeMap;
 

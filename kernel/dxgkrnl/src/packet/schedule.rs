@@ -1,5 +1,5 @@
-//! From a context's queue to the driver (memory §7.4; sync §4.1): the context that has a node, patching. `need` says when a packet may
-//! start.
+//! From a context's queue to the driver (memory §7.4; sync §4.1): the context that has a node, patching. `need` says when a
+//! packet may start.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -196,7 +196,7 @@ impl Adapter {
             Work::Patched { portions, .. } => portions.pop_front(),
             Work::Virtual { .. } => None,
         };
-        // For the scheduler a packet starts with its last portion: what is behind it waits for that.
+        // For the scheduler a packet starts with its last portion: packets behind it wait for that.
         let more = portion.as_ref().is_some_and(|portion| portion.number.is_some());
         if !more {
             let step = self.vidsch.next(vidsch);
@@ -305,8 +305,7 @@ impl Adapter {
                 flags,
             };
             driver.patch(&mut patch).map_err(Refused::Patch)?;
-            // It may come back, and is patched again only if something has moved since. The places of other portions hold
-            // what they held.
+            // It may come back, and is patched again only if something has moved since. The places of other portions keep their content.
             if portion.is_none() {
                 entries.iter_mut().for_each(|bound| bound.written = bound.binding.place);
             }

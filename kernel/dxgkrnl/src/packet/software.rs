@@ -1,5 +1,5 @@
-//! Software packets: what the kernel itself does when a context comes to a point (sync §2.4, §3.7, §3.8): take mutexes and
-//! semaphores, signal objects, set an event. Waits for fences, and signals of fences alone, are packets of the scheduler.
+//! Software packets: the kernel's own actions when a context comes to a point (sync §2.4, §3.7, §3.8): take mutexes and semaphores,
+//! signal objects, set an event. Waits for fences, and signals of fences alone, are packets of the scheduler.
 //!
 //! A signal that several contexts broadcast is a part in the queue of each; the context that brings the last part signals. A context that
 //! goes, or is lost, takes its part with it: then the signal never comes, as if its own had been dropped, and the kernel sets the event
@@ -94,8 +94,8 @@ impl Software {
 }
 
 impl Adapter {
-    /// `D3DKMTWaitForSynchronizationObjectFromGpu`, `D3DKMTWaitForSynchronizationObject2`: what the context is given later is
-    /// held. Fences first, then all objects at once.
+    /// `D3DKMTWaitForSynchronizationObjectFromGpu`, `D3DKMTWaitForSynchronizationObject2`: holds the context's later work. Fences first,
+    /// then all objects at once.
     // spec: sync §3.8, sync §2.4
     pub fn packet_wait(
         &mut self,

@@ -1,15 +1,15 @@
-//! Buffers whose list is residency (memory §6.1, §7.3, §7.4): a driver of the first generation knows no residency lists, so
-//! what a buffer names is brought in for it. `vidmm` says what fits together and where a buffer is to be split; here the
-//! *portions* become submissions of one DMA buffer, patched and handed over one after the other. What waits for the
-//! buffer waits for the last of them.
+//! Buffers whose list is residency (memory §6.1, §7.3, §7.4): a driver of the first generation knows no residency lists, so the kernel
+//! brings in the allocations that a buffer names. `vidmm` says which of them fit together and where a buffer is to be split; here the
+//! *portions* become submissions of one DMA buffer, patched and handed over one after the other. Work that waits for the buffer waits for
+//! the last of them.
 //!
 //! ```text
 //! Render ─► every portion decided: paging work, places ─► portion 1 ─► … ─► last portion ─► the packet is done
 //!               └ the device is suspended: the call waits until its turn
 //! ```
-//! Everything is decided when the buffer is queued, so paging for a portion stands in the ring before anything that could
-//! wait for the buffer. Each portion has a number on a fence of the kernel's own: what leaves memory behind a portion that
-//! is not the last waits for that.
+//! The kernel decides everything when it queues the buffer, so paging for a portion stands in the ring before anything that could wait
+//! for the buffer. Each portion has a number on a fence of the kernel's own: content that leaves memory behind a portion that is not the
+//! last waits for that.
 
 use std::ops::Range;
 

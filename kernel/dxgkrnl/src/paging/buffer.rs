@@ -36,7 +36,7 @@ enum Filled {
     Whole,
     /// The driver needs another buffer.
     Full,
-    /// The ring is to get on first: the allocation is busy, or the scratch area is taken.
+    /// The ring must make progress first: the allocation is busy, or the scratch area is taken.
     Held,
 }
 
@@ -251,8 +251,8 @@ impl Adapter {
                 Some(false) => {
                     progress.multipass = multipass;
                     progress.idle = true;
-                    // Nothing of the adapter's other work refers to the allocation any more: the work has waited for that
-                    // before it was built. What is left is the paging work before it.
+                    // Nothing of the adapter's other work refers to the allocation any more: the work has waited for that before it was
+                    // built. Only the paging work before it may still use it.
                     self.ring.hold_until = self.ring.progress_value + u64::from(content.used > 0);
                     Ok(Some(Filled::Held))
                 }

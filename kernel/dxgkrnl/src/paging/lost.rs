@@ -27,8 +27,8 @@ impl PagingRing {
 }
 
 impl Adapter {
-    /// Nothing of the ring is with the hardware any more, and nothing will be. What works were to do beside the hardware's part is
-    /// done: the platform's entries, the books of roots and of fence words.
+    /// Nothing of the ring is with the hardware any more, and nothing will be. The kernel does its own part of the works: the platform's
+    /// entries, the books of roots and of fence words.
     pub fn abandon_works(&mut self, cx: &mut Cx<'_>) -> OverWorks {
         let mut destroys = Vec::new();
         let built: Vec<(u64, u64)> = self.ring.submitted.drain(..).map(|work| (work.number, work.serial)).collect();
@@ -80,8 +80,8 @@ impl Adapter {
         OverWorks { destroys }
     }
 
-    /// Nothing is in these windows and ranges any more. The kernel releases ranges now (memory §3.5), windows when no access reaches
-    /// them.
+    /// Nothing is in these windows and ranges any more. The kernel releases ranges now (memory §3.5), windows when no
+    /// access reaches them.
     fn abandon_places(&mut self, cx: &mut Cx<'_>, (windows, ranges): (Vec<WindowPages>, Vec<HeldRange>)) {
         self.ring.windows_left(windows);
         self.release_ranges(cx, &ranges);

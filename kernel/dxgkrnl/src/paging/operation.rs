@@ -268,8 +268,8 @@ fn transfer<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
     }
 }
 
-/// One sub-transfer from place to place of a segment. Both ends are in the segment, so both get TransferOffset: what moves
-/// has no origin but its own.
+/// One sub-transfer from place to place of a segment. Both ends are in the segment, so both get TransferOffset: relocated content has no
+/// origin but its own.
 // spec: memory §3.2, memory §3.4
 fn relocation<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
     let Operation::Relocate { allocation, segment, from, to, .. } = operation else {

@@ -38,7 +38,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// The buffer is fresh again. What stands in it stays.
+    /// The buffer is fresh again. Its old content stays.
     pub fn begin(&mut self) {
         (self.used, self.private_used) = (0, 0);
     }

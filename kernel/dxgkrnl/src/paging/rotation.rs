@@ -6,7 +6,7 @@
 //! ```
 //! Nothing behind such a work is built before its end: the frames that it gave up are still to be read by the CPU until it
 //! is shown others. The same work, with nothing to move, lends a client its first pages and takes the last ones back. Copies out over a
-//! system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: what it has written stays.
+//! system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: the CPU's writes stay.
 //!
 //! Content that the next such work moves on is passed: the kernel tells its process only when it has got to where it stays, and the
 //! process's stores wait until then without another change of the mapping. The places that the process sees meanwhile hold the same; no
@@ -188,7 +188,7 @@ impl Adapter {
         self.ring.building[0].turns = turns;
     }
 
-    /// An allocation was unlocked: what it had written is settled for works that are still to copy over it.
+    /// An allocation was unlocked: settles which pages it had written, for works that are still to copy over them.
     pub fn rotations_unlocked(&mut self, allocation: AllocationId, written: &WrittenPages) {
         let frames = self.frames_of(allocation, written);
         let works = self.ring.held.iter_mut().chain(&mut self.ring.building);

@@ -36,7 +36,8 @@ pub(super) fn causes(work: &Work<FenceId>) -> Vec<(SpaceId, events::Stillness)> 
 }
 
 impl Adapter {
-    /// The work of this number comes next: what runs in these spaces stops. Answers with what to wait for until it has.
+    /// The work of this number comes next: stops the devices of these spaces. Answers with the points to wait for until
+    /// they have stopped.
     // spec: memory §4.5, memory §8.6
     pub(super) fn idle_spaces(
         &mut self,

@@ -40,7 +40,7 @@ pub(super) struct QueuedWork {
 }
 
 impl Adapter {
-    /// Queues what is to be done for a process, if anything is. What has moved without it is told either way.
+    /// Queues a work for a process, if there is any. Moves without work are reported either way.
     pub fn queue_any(&mut self, cx: &mut Cx<'_>, process: ProcessId, work: Option<Work<FenceId>>) {
         match work {
             Some(work) => {

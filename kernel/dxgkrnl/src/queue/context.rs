@@ -69,8 +69,8 @@ impl Adapter {
         Ok(number)
     }
 
-    /// Tells the driver where the page tables of a new context begin. The IoMmu model has none: there the driver knows the process's
-    /// number.
+    /// Tells the driver where the page tables of a new context begin. The IoMmu model has none: there the driver knows
+    /// the process's number.
     // spec: memory §4.1, memory §4.6
     pub fn tell_root(&mut self, context: KmdContext, process: ProcessId) {
         let (root, entries) = self.vidmm.root_table(self.processes[&process].space);

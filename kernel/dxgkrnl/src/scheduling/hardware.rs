@@ -1,5 +1,5 @@
-//! Where hardware contexts stand, as their driver is told (sync §2.5, §4.2): what their queues get of an engine is the hardware's to
-//! decide, by the same rule. A driver without these calls shares its engines out as it likes.
+//! The ranks of hardware contexts, as their driver is told (sync §2.5, §4.2): the hardware shares an engine out among their queues, by
+//! the same rule. A driver without these calls shares its engines out as it likes.
 
 use ddi::{
     DriverStatus, KmdContext, PriorityBand, SCHEDULING_UNIT_NS, SetContextSchedulingProperties, SetupPriorityBands,

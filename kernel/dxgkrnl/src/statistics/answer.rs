@@ -1,4 +1,4 @@
-//! The figures as they are answered: what was counted, and what there is now.
+//! The figures as calls get them: the counts, and the present state.
 
 use kmt_calls::{
     AdapterCounts, AdapterStatistics, DeviceState, NodeStatistics, NodeWork, ProcessMemory, ProcessSegment,

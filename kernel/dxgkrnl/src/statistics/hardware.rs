@@ -1,10 +1,10 @@
-//! How long engines have executed for hardware queues, as the hardware itself counts it ([`ddi::HardwareQueues::hw_queue_running_ns`]).
-//! Work that a process brings by doorbell enters no kernel, and what the kernel brings executes beside it: only the hardware knows which
-//! of them an engine has run. The kernel asks it when a call wants figures and when a queue goes, so that nothing of this costs a
-//! submission.
+//! How long engines have executed for hardware queues, as the hardware itself counts it
+//! ([`ddi::HardwareQueues::hw_queue_running_ns`]). Work that a process brings by doorbell enters no kernel, and what the kernel
+//! brings executes beside it: only the hardware knows which of them an engine has run. The kernel asks it when a call wants figures
+//! and when a queue goes, so that nothing of this costs a submission.
 //!
-//! Where the hardware does not count, the kernel meters the work that it feeds by its turns, and no figure holds the work that processes
-//! feed.
+//! Where the hardware does not count, the kernel meters the work that it feeds by its turns, and no figure holds the work
+//! that processes feed.
 
 use ddi::KmdQueue;
 use wddm_types::{NodeId, ProcessId};

@@ -1,9 +1,9 @@
-//! Paging work without progress. The kernel watches it as all work: after the delay it asks the ring to make room, which a hardware queue
-//! does by leaving the hardware and packets by coming back. A ring that does not is hung, its engine is reset, and because that loses
-//! paging work, so is the adapter (sync §4.4).
+//! Paging work without progress. The kernel watches it as all work: after the delay it takes the ring off the engine, by suspending a
+//! hardware queue or by preempting packets. A ring that does not leave is hung, its engine is reset, and because that loses paging work,
+//! so is the adapter (sync §4.4).
 //!
-//! A ring never waits on the hardware: what it must wait for it waits for before it is handed over. One that makes room and gets no
-//! further all the same is left alone until a process calls: its buffer is long, or a driver that says what it does not do.
+//! A ring never waits on the hardware: its waits are over before it is handed over. The kernel leaves a ring alone that has left the
+//! engine and makes no progress all the same, until a process calls: its buffer is long, or its driver reports work that it does not do.
 
 use ddi::SuspendStatus;
 use events::PreemptedFor;
@@ -29,12 +29,12 @@ pub struct RingWatch {
 enum Asked {
     #[default]
     No,
-    /// It has not made room yet.
+    /// It has not left the engine yet.
     Waits {
         /// For so long, as the looks count it; of a hardware queue the suspension itself is watched.
         ns: u64,
     },
-    /// It has made room, and got no further.
+    /// It has left the engine, and made no progress since.
     InVain,
 }
 
@@ -91,7 +91,7 @@ impl Adapter {
         }
     }
 
-    /// Whether the ring was asked to make room and has not said that it has.
+    /// Whether the ring was asked to leave the engine and has not said that it has.
     fn ring_owes_answer(&self) -> bool {
         match self.ring.kmd_queue() {
             Some(_) => self.suspensions.awaits(RING),

@@ -1,4 +1,4 @@
-//! `DXGK_SEGMENTFLAGS` bit by bit: what each does to adapter start, on a memory segment and on an aperture, in each generation.
+//! `DXGK_SEGMENTFLAGS` bit by bit: the effect of each on adapter start, on a memory segment and on an aperture, in each generation.
 
 use ddi::*;
 

@@ -9,7 +9,7 @@ use wddm_types::{EngineId, GpuVa, NodeId, PageRun, Pasid, PhysicalAddress, Segme
 
 pub use answers::Answers;
 
-/// The driver. It counts what it is asked.
+/// The driver. It counts the calls to it.
 pub struct Stub {
     pub answers: Answers,
     pub seen: std::sync::Arc<std::sync::Mutex<Seen>>,

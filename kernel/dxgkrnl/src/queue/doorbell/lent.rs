@@ -1,5 +1,5 @@
-//! The other doorbells, lent to a driver while it connects one, so that it can take one away from its process
-//! (`DxgkCbDisconnectDoorbell`).
+//! The other doorbells, lent to a driver while it connects one, so that it can take one away from
+//! its process (`DxgkCbDisconnectDoorbell`).
 
 use ddi::{Disconnected, DoorbellHost, DriverStatus, OsDoorbell, OsQueue};
 use shared_words::Word;
