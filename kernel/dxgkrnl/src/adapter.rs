@@ -94,7 +94,7 @@ pub enum Waiter {
     Burial,
     /// Answers a call of a device.
     Answer {
-        /// Which call.
+        /// The call that waits.
         token: Token,
         /// The device it was made on.
         device: u64,

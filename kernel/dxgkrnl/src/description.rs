@@ -60,7 +60,7 @@ pub struct SegmentReport {
     pub bus_address: Option<u64>,
     /// The CPU's window, where it has one.
     pub host_aperture: Option<CpuHostAperture>,
-    /// Whose budget it counts in: the local group, else the other one.
+    /// The budget group that it counts in: local, or else the other one.
     pub local: bool,
     /// Its banks in pages.
     pub banks: Vec<PageRun>,

@@ -235,9 +235,9 @@ struct Node {
     last_completed: u32,
     /// Packets that the driver had when their context was stopped, and of which it may have said nothing yet.
     dropped: Vec<u32>,
-    /// Whose time it is.
+    /// The time of the contexts that take turns on it.
     time: NodeTime<u64>,
-    /// When whose turn it is is to be asked again.
+    /// When to decide again which context has the node.
     again_ns: Option<u64>,
     /// How often it was to be preempted.
     preemptions: u32,
@@ -306,7 +306,7 @@ impl Packets {
         self.granularity().map_or((0, 0), |fine| (fine.graphics as u32, fine.compute as u32))
     }
 
-    /// When whose turn it is on a node is to be asked again.
+    /// When to decide again which context has a node.
     pub fn deadline_ns(&self) -> Option<u64> {
         self.nodes.iter().filter_map(|node| node.again_ns).min()
     }

@@ -219,7 +219,7 @@ impl Adapter {
     /// The driver resets its device, unless that was too often lately.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it cannot.
     // spec: sync §4.4
     fn reset_driver(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let policy = self.config.recovery;

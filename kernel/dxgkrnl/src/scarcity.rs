@@ -61,7 +61,7 @@ pub enum Lack {
 pub struct Lacking {
     /// The adapter whose memory it wants.
     pub adapter: u32,
-    /// How much.
+    /// The memory that it lacks.
     pub lack: Lack,
     /// The call, to be tried again.
     pub call: Call,

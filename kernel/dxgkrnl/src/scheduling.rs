@@ -65,7 +65,7 @@ impl ContextPriority {
         Ok(ContextPriority { in_process, ..self })
     }
 
-    /// How a context of a process of this class ranks, of which this was said.
+    /// The rank of a context with these priorities in a process of this class.
     // spec: sync §4.2
     pub fn rank(self, process: u64, class: u32) -> Rank {
         let rank = Rank { in_process: self.in_process, ..rank_of_class(process, class) };
@@ -96,7 +96,7 @@ impl Adapter {
         }
     }
 
-    /// Whose it is.
+    /// The device of a context.
     pub fn device_of_context(&self, context: AnyContext) -> u64 {
         match context {
             AnyContext::Hardware(number) => self.contexts[number].device,
@@ -104,7 +104,7 @@ impl Adapter {
         }
     }
 
-    /// How a context ranks by what was said of it and of its process.
+    /// A context's rank, by its own priorities and its process's class.
     pub fn rank_of_context(&self, context: AnyContext) -> Rank {
         let process = self.devices[self.device_of_context(context)].process;
         self.context_priority(context).rank(u64::from(process.0), self.processes[&process].class)

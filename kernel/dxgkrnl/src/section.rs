@@ -55,7 +55,7 @@ impl Section {
         self.open.then_some(self.process)
     }
 
-    /// Whose it is, open or not.
+    /// Its process, whether or not the handle is open.
     pub fn process(&self) -> ProcessId {
         self.process
     }

@@ -1,6 +1,6 @@
 //! An adapter's counts for `D3DKMTQueryStatistics`: the work that its nodes ran and of which process, the content that paging moved and
-//! whose. `answer` looks at the present state instead of counting it. Nothing here decides anything: a kernel without these counts does
-//! the same.
+//! of which owner. `answer` looks at the present state instead of counting it. Nothing here decides anything: a kernel without these
+//! counts behaves alike.
 //!
 //! Hardware measures the work that it chooses, where it can (`hardware`, decision 0028). The kernel charges the rest of a node's time
 //! turn by turn: at the end of each turn it notes whose work the node has, and the time until the end of the next one is theirs. Between
@@ -85,7 +85,7 @@ struct NodeMeter {
     context_switches: u64,
     /// The packet context that it had last.
     context: Option<u64>,
-    /// Whose work it has, each once.
+    /// The processes whose work it has, each once.
     has: Vec<ProcessId>,
     since_ns: u64,
 }

@@ -15,8 +15,8 @@ use crate::notification::RegistrationKind;
 use crate::object::Terms;
 use crate::suspension::SuspendReasons;
 
-/// How often it is looked whether something that no call or interrupt tells of has changed: a suspended device that was
-/// given work by doorbell, a process that is still over its budget.
+/// How often the kernel looks for changes that no call or interrupt tells of: a suspended device that got work by doorbell, a process
+/// that is still over its budget.
 const LOOK_AGAIN_NS: u64 = 20_000_000;
 /// How often the kernel looks whether content can move to where it would rather be.
 const PROMOTE_AGAIN_NS: u64 = 100_000_000;

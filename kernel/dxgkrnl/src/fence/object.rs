@@ -45,7 +45,7 @@ pub struct Fence {
 #[derive(Debug)]
 pub struct FenceOpen {
     pub fence: u64,
-    /// Whose handle it has.
+    /// The process that has its handle.
     pub process: ProcessId,
     /// `None` for the kernel's own.
     pub device: Option<u64>,

@@ -26,7 +26,7 @@ use crate::interrupt::NativeSignals;
 use crate::machine::Cx;
 use crate::object::Queue;
 
-/// Whose logs are read, and what is looked at because it has none.
+/// The queues whose logs the kernel reads, and the fences that it looks at for lack of a log.
 #[derive(Default)]
 struct Scope {
     /// Queues with logs, by their numbers.

@@ -32,7 +32,7 @@ pub struct ListEntry {
 pub struct Listed {
     /// The allocation's number.
     pub number: u64,
-    /// Which of its instances.
+    /// The instance that the name means.
     pub instance: AllocationId,
 }
 

@@ -27,7 +27,7 @@ pub struct NodePreempted {
 }
 
 impl Adapter {
-    /// Whose packet a node takes next.
+    /// The context whose packet a node takes next.
     pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: usize) -> Turn<u64> {
         let known = &self.packets.nodes[node];
         let holder = known.holder();

@@ -72,7 +72,7 @@ pub struct Signal {
     pub event: Option<EventName>,
     /// Flags of the call.
     pub flags: SignalFlags,
-    /// Whose queues it is in.
+    /// The fed queues and contexts that hold it.
     pub fed: Vec<Fed>,
 }
 
@@ -234,7 +234,7 @@ impl Adapter {
         self.submit_software(queue, number, SoftwareTurn::Completed);
     }
 
-    /// Puts what the next command writes into a hardware queue, if displays may show it.
+    /// Queues the primaries that the next command of a hardware queue writes, if displays may show them.
     ///
     /// # Errors
     /// When there is no room for both.

@@ -197,7 +197,7 @@ impl Adapter {
     /// of whose memory is listed has none.
     ///
     /// # Errors
-    /// Why not. Nothing was begun then: later portions have room if the first has (memory §7.3).
+    /// The reason why none fits. Nothing was begun then: later portions have room if the first has (memory §7.3).
     // spec: memory §7.3, memory §7.4, memory §8.1
     pub(super) fn make_portions(
         &mut self,

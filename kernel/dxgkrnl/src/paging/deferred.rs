@@ -26,7 +26,7 @@ pub(super) enum Deferred {
     /// A process does not reach a fence any more that others have.
     UnreachedFence(u64),
     PagingQueue(u64),
-    /// Which device, and when its turn was decided.
+    /// A device whose turn begins, and when that was decided.
     Resume(u64, u64),
     Section(u64),
     /// The system copy of an allocation is up to date.

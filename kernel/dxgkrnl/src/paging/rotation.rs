@@ -30,7 +30,7 @@ use crate::paging::PagingRing;
 /// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.
 pub(super) struct Turn {
     mapping: MappingId,
-    /// Whose it is.
+    /// The process that has the mapping.
     process: ProcessId,
     runs: Vec<CpuRun>,
     unmap: Option<WindowPages>,
@@ -245,7 +245,8 @@ impl Adapter {
             && next.is_some_and(|work| work.turns.iter().any(is_moved))
     }
 
-    /// The outside has done what it was told of a mapping, up to this change, and perhaps its process sees it; it has gone: all of it.
+    /// The outside has carried out the changes of a mapping up to this one, and perhaps its process sees them; for a mapping that has
+    /// gone, all of them.
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
         let seen = heard == Heard::Seen;
         if seen && self.cpu_mappings.note_seen(mapping, number) {
