@@ -46,7 +46,7 @@ use crate::turns::Turns;
 /// How an adapter is set up. Sizes are in the units that their types say.
 #[derive(Clone, Debug)]
 pub struct AdapterConfig {
-    /// For people.
+    /// Its name for a reader of logs and listings.
     pub name: String,
     /// Its id.
     pub luid: Luid,
@@ -72,29 +72,29 @@ pub struct AdapterConfig {
     pub iommu: Option<Arc<dyn IoMmu>>,
     /// The CPU's way to the device's memory; `None`: the kernel has none, and no word of its own lies there (sync §1.5).
     pub bus: Option<Arc<dyn BusMemory>>,
-    /// What processes see at the addresses of their doorbells; `None`: nobody sees any (sync §3.17).
+    /// Shows processes the pages at the addresses of their doorbells; `None`: no process sees a doorbell (sync §3.17).
     pub doorbells: Option<Arc<dyn DoorbellPages>>,
-    /// Who lends pages to clients in processes of their own; `None`: clients are in this program.
+    /// Lends pages to clients that are processes of their own; `None`: every client is in this program.
     pub clients: Option<Arc<dyn ClientMemory>>,
     /// The files that processes hand over; `None`: they can hand over none (memory §2.7).
     pub given: Option<Arc<dyn GivenMemory>>,
-    /// What the configuration says about features.
+    /// The configuration of features.
     pub features: FeaturePolicy,
-    /// What is done about work that does not end, and how often it is reset before it is given up.
+    /// The policy for hung work: what the kernel resets, and how often before it stops the adapter.
     pub recovery: RecoveryPolicy,
-    /// By what the driver's calls are measured; `None`: nobody does (sync §4.4).
+    /// The clock that measures the driver's calls; `None`: the kernel measures none (sync §4.4).
     pub driver_clock: Option<Arc<dyn DriverClock>>,
     /// The choices of the scheduler.
     pub scheduling: engine_time::Policy,
 }
 
-/// What a wait on a fence does when it ends.
+/// The action of a fence wait that ends.
 pub enum Waiter {
     /// Ends destroyed allocations: a call waits for it.
     Burial,
     /// Answers a call of a device.
     Answer {
-        /// Which call.
+        /// The call that waits.
         token: Token,
         /// The device it was made on.
         device: u64,
@@ -105,7 +105,7 @@ pub enum Waiter {
         token: Token,
         /// The device it was made on.
         device: u64,
-        /// Which.
+        /// The event that the wait sets.
         event: EventName,
     },
     /// Says that a submission that waited for its device's turn is done.
@@ -115,50 +115,50 @@ pub enum Waiter {
     },
     /// Carries out a lock that waited for the GPU.
     Lock {
-        /// Which.
+        /// The number of the waiting lock.
         waiting: u64,
     },
     /// Lets a kernel-mode queue go on, past a wait packet or with room for another buffer.
     Queue {
-        /// Which.
+        /// The queue's number.
         queue: u64,
         /// The wait packet at its head is over.
         packet: bool,
     },
     /// Lets a packet context go on, past the wait at its head.
     Packets {
-        /// Which.
+        /// The context's number.
         context: u64,
     },
     /// Lets the paging ring go on.
     Ring(RingWait),
     /// Lets the oldest update of a context's tile mappings be applied.
     Update {
-        /// Which.
+        /// The context whose update is due.
         context: UpdateContext,
     },
 }
 
-/// What the paging ring waits for.
+/// A condition that the paging ring waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingWait {
     /// The wait packet at its head.
     Packet,
-    /// Devices that are to stand still before the work at its head.
+    /// Devices that must quiesce before the work at its head.
     Suspension,
     /// Its own progress: a buffer to be filled again, an answer.
     Progress,
 }
 
-/// What a scheduler packet carries.
+/// The content of a scheduler packet.
 pub enum Payload {
     /// Paging work by its number.
     Paging(u64),
-    /// Before the paging work of this number these devices are to stand still.
+    /// Devices that must quiesce before the paging work of this number.
     Suspend(u64, Vec<DeviceId>),
-    /// While the paging work of this number is carried out its devices stand still.
+    /// The devices of the paging work of this number are quiesced while the ring carries it out.
     StandStill(u64),
-    /// Before the paging work of this number everything stops that runs in these spaces.
+    /// Address spaces that must be idle before the paging work of this number.
     IdleSpaces(u64, Vec<(vidmm::SpaceId, events::Stillness)>),
     /// A packet of a packet context by its number there.
     Packet(u64),
@@ -175,7 +175,7 @@ pub struct Adapter {
     pub config: AdapterConfig,
     pub memory: Arc<Memory>,
     pub miniport: crate::driver::Driver,
-    /// What the driver said of itself at start: it is not asked again.
+    /// The driver's answers at start: the kernel does not ask again.
     pub caps: AdapterCaps,
     pub features: Features,
     pub nodes: Vec<ddi::NodeMetadata>,
@@ -191,7 +191,7 @@ pub struct Adapter {
     /// Global handles of what has gone: the machine forgets them.
     pub gone_globals: Vec<RawHandle>,
     pub software: Software,
-    /// Some hardware context stands higher than by itself, because somebody waits for it.
+    /// Some hardware context ranks above its own priority, because a context of higher rank waits for it.
     pub ranks_are_lent: bool,
     /// Events that the machine is to set.
     pub set_events: Vec<EventName>,
@@ -216,9 +216,9 @@ pub struct Adapter {
     pub living: BTreeSet<(vidmm::AllocationId, u64)>,
     pub allocation_numbers: BTreeMap<vidmm::AllocationId, u64>,
     pub bodies: BTreeMap<vidmm::AllocationId, Body>,
-    /// What processes have committed in allocations.
+    /// Memory that processes have committed in allocations.
     pub commitments: crate::quota::Commitments,
-    /// What the process whose call this is may have still.
+    /// The quota that the calling process has left.
     pub room: crate::quota::Room,
     pub resources: Store<Resource>,
     pub resource_bodies: Store<ResourceBody>,
@@ -230,7 +230,7 @@ pub struct Adapter {
     pub waiting_renders: VecDeque<crate::packet::WaitingRender>,
     pub fences: Store<Fence>,
     pub fence_opens: Store<FenceOpen>,
-    /// Cross-adapter fences: what of them is here, and what the others are to be told.
+    /// Cross-adapter fences: the adapter's own fences of them, and its news for the others.
     pub common: crate::fence::CommonFences,
     pub peers: crate::peers::Peers,
     pub dying: DyingGroups,
@@ -239,9 +239,9 @@ pub struct Adapter {
     pub cpu_mappings: crate::cpu_mapping::CpuMappings,
     /// Locked permanent system copies.
     pub copies: crate::lock::SystemCopies,
-    /// Allocations whose system pages nobody has used yet: they are lent to their process with the first use.
+    /// Allocations whose system pages are still unused: the kernel lends them to their process with the first use.
     pub unlent: std::collections::BTreeSet<vidmm::AllocationId>,
-    /// What the CPU's caches may hold of allocations that lists name.
+    /// Lines of listed allocations that the CPU's caches may hold.
     pub lines: vidmm::CoherencyTracker<vidmm::AllocationId>,
     pub suspensions: Suspensions,
     pub power: crate::power::Power,
@@ -298,8 +298,8 @@ impl Adapter {
             }
         }
         self.ask_for_awaited_flips();
-        // Resets are limited: more than so many in a time end the adapter.
-        // A wake is followed by a sleep when somebody asks for one.
+        // The reset limit ends this recursion for resets: an adapter that exceeds it stops. A connect that wakes the adapter recurs only
+        // after another power-down.
         if self.group_resets_due(cx) || self.reset_if_due(cx) || self.answer_connects(cx) {
             return self.settle(cx);
         }
@@ -308,20 +308,20 @@ impl Adapter {
         self.stop_driver_behind_last();
         self.shrink_kernel_pages();
         self.meter_nodes(cx.now_ns);
-        // What moved for nobody in particular.
+        // Reports moves that no call caused.
         self.emit_untold(cx, ProcessId::SYSTEM, u64::MAX);
     }
 
     fn settle_due(&mut self, cx: &mut Cx<'_>) {
         self.pump_packets(cx);
-        // Who waits may wait for what is shown already.
+        // A waiter may wait for a flip that the hardware already shows.
         if self.read_awaited_flips(cx) {
             self.pump_packets(cx);
         }
         self.modes_due(cx);
         self.pump_displays(cx);
         if self.displays.are_there() {
-            // What they show may have to be brought in.
+            // A display's primary may need to be brought in.
             self.pump_paging(cx);
             self.pump_packets(cx);
         }

@@ -1,5 +1,5 @@
-//! Creation of allocations: what the caller asks for is checked bit by bit, the driver describes it, VidMm places it, the
-//! driver opens it for the device (memory §2.7). All or nothing. Destruction is `destroy`, sharing is `resource`.
+//! Creation of allocations: the kernel checks each bit of the request, the driver describes it, VidMm places it, the driver opens it for
+//! the device (memory §2.7). All or nothing. Destruction is `destroy`, sharing is `resource`.
 
 mod driver;
 mod existing;
@@ -29,7 +29,7 @@ const PRIVATE_DATA_ALL_MAX: usize = 1 << 30;
 /// Most bytes of a runtime's data per resource.
 const RUNTIME_DATA_MAX: usize = 65536;
 
-/// What a creation made: numbers of bindings with their private data, and the resource.
+/// The result of a creation: numbers of bindings with their private data, and the resource.
 pub struct Created {
     /// Binding and private data, if the driver changed them.
     pub allocations: Vec<(u64, Option<Vec<u8>>)>,
@@ -47,7 +47,7 @@ struct Creation<'a> {
     blobs: Vec<Vec<u8>>,
     /// The driver wrote them: the caller has not seen them.
     is_standard: bool,
-    /// What its one allocation must have room for.
+    /// The rows that its one allocation must have room for.
     rows: Option<Rows>,
 }
 
@@ -81,7 +81,7 @@ impl Adapter {
         self.create_described(cx, device, creation, resource, existing)
     }
 
-    /// What is left of a creation when the driver's private data are known.
+    /// The rest of a creation, once the driver's private data are known.
     fn create_described(
         &mut self,
         cx: &mut Cx<'_>,
@@ -136,7 +136,7 @@ impl Adapter {
                 open,
                 resource,
             });
-            // Of a standard allocation the caller's data are not the driver's: those who open it are shown them.
+            // The caller's data of a standard allocation are not the driver's: openers see the caller's.
             let own = is_standard && !request.private_data.is_empty();
             let changed = (blob != before || is_standard && !own).then(|| blob.clone());
             self.allocation_numbers.insert(id, number);
@@ -172,7 +172,7 @@ impl Adapter {
             self.announce_address(cx, process, id, number);
             allocations.push((number, changed));
         }
-        // Everything is cleared before anybody sees it, whether asked for or not.
+        // The kernel clears all memory before a process sees it, whether or not the caller asks for that.
         let zeroed = if requests.iter().any(|request| request.existing.is_some()) {
             CreateAllocationFlags::empty()
         } else {
@@ -258,7 +258,7 @@ impl Adapter {
         let checked = self.vidmm.check_allocations(&wanted);
         checked.map_err(|error| self.told_apart(from_allocation(&error), wanted.iter().map(|(info, _)| info)))?;
         let fresh = || wanted.iter().filter(|(_, origin)| origin.existing.is_none());
-        // What VidMm has checked it rounds to pages.
+        // VidMm rounds the sizes that it has checked to pages.
         let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
         let files = fresh().count() as u64 * self.files_of_one();
         for (kind, wanted) in [(Kind::CommittedBytes, bytes), (Kind::MemoryFiles, files)] {
@@ -288,11 +288,11 @@ impl Adapter {
     fn unplace(&mut self, placed: &mut Vec<(AllocationId, Option<u64>)>) {
         for (id, _) in placed.drain(..) {
             self.unlent.remove(&id);
-            assert!(self.vidmm.destroy_allocation(id, &[]).is_none(), "nobody has used it");
+            assert!(self.vidmm.destroy_allocation(id, &[]).is_none(), "no work has used it");
         }
     }
 
-    /// What a driver wants that its paging buffers cannot give.
+    /// Refuses an allocation whose driver wants eviction notices that its paging buffers cannot carry.
     // spec: memory §3.4, operation 22: the driver is shown its pages by an address of the paging process
     fn check_notices(&self, info: &ddi::AllocationInfo) -> Result<(), Refusal> {
         let notified = info.flags2.contains(ddi::AllocationFlags2::NOTIFY_EVICTION);
@@ -362,7 +362,7 @@ impl Adapter {
         }
     }
 
-    /// Whoever opened a resource that its creator shares for reading does not write it.
+    /// A process may not write a resource that another process shares for reading only.
     // spec: memory §2.7
     pub fn may_write(&self, number: u64) -> Result<(), Refusal> {
         let allocation = &self.allocations[number];

@@ -87,7 +87,7 @@ pub fn create_standard(
     })
 }
 
-/// Does something for a process: what it touched is settled, a refusal is told.
+/// Runs a turn for a process: settles the adapter that it touched and reports a refusal.
 fn in_turn<T>(
     machine: &mut Machine,
     cx: &mut Cx<'_>,
@@ -117,7 +117,7 @@ fn in_turn<T>(
     };
     let (touched, result) = act(&mut turn, cx);
     let lacking = turn.lacking;
-    // What is done later, nobody's call does.
+    // Deferred work belongs to no call, so no quota limits it.
     machine.adapters.iter_mut().for_each(|adapter| adapter.room = Room::default());
     let stood = lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter as usize].memory_stamp());
     if let Some(adapter) = touched {

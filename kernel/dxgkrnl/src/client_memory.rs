@@ -1,14 +1,15 @@
-//! The seam to what client processes may map: pages that become one process's to look at or to write, and cease to be so. Whoever runs
-//! clients in processes of their own is behind it, and lends them these pages and no others. Called under the machine's lock.
+//! The seam to the pages that client processes may map: pages that one process may look at or write, and later may not. The program that
+//! runs clients in processes of their own implements it, and lends them these pages and no others. The kernel calls it under the
+//! machine's lock.
 //!
 //! # The law of this boundary
 //! - **Said before the first use.** The content of pages is gone when [`ClientMemory::begins`] returns, and they are zero: so it is
 //!   called before anything of the new owner's is stored there, and when nothing that still counts is on its way there. It costs a
 //!   file and its pages, and an allocation that is never moved out or locked uses none: so it is called with the first use, too.
-//! - **Ended at the next use.** [`ClientMemory::ends`] comes when nobody maps the pages for the process any more and before anybody
-//!   else is given them. Pages that begin again for another need not have ended.
-//! - **It never fails here.** What cannot be lent (no descriptors, no mappings) the other side does not hand out: the process is refused
-//!   its mapping there, and the kernel's work goes on in pages that nobody else sees.
+//! - **Ended at the next use.** The kernel calls [`ClientMemory::ends`] when no mapping of the process shows the pages any more, and
+//!   before it gives them to another owner. Pages that begin again for another need not have ended.
+//! - **It never fails here.** The other side does not hand out what it cannot lend (no descriptors, no mappings): it refuses the process
+//!   its mapping, and the kernel's work goes on in pages that no client sees.
 
 use shared_words::ClientAccess;
 use vidmm::{AllocationId, Move, MoveKind};
@@ -16,7 +17,7 @@ use wddm_types::{CpuPlace, CpuRun, PageRun};
 
 use crate::adapter::Adapter;
 
-/// What clients of one adapter may map.
+/// The pages that clients of one adapter may map.
 pub trait ClientMemory: Send + Sync + std::fmt::Debug {
     /// These pages, named as the CPU reaches them, are what the clients of one owner see from now on, together: an allocation's, a
     /// page of words. False: they could not be lent, and may hold anything.
@@ -32,9 +33,9 @@ pub trait ClientMemory: Send + Sync + std::fmt::Debug {
 }
 
 impl Adapter {
-    /// An allocation of a process has fresh system pages: whoever may lock it sees them while they are its. Nearly everything can be
-    /// locked there, visible to the CPU or not (memory §6.3, row 8). Nothing is in them before they are used first: then they are lent.
-    /// Whether they are lent from now on, and zero.
+    /// An allocation of a process has fresh system pages: a process that may lock it sees them while they are its. Nearly every
+    /// allocation can be locked there, visible to the CPU or not (memory §6.3, row 8). The pages hold nothing before their first use: the
+    /// kernel lends them then. Whether they are lent from now on, and zero.
     pub fn lend_backing(&mut self, allocation: AllocationId) -> bool {
         if self.config.clients.is_none() {
             return false;
@@ -46,8 +47,8 @@ impl Adapter {
         false
     }
 
-    /// The system pages of a new allocation: they are lent if something is in them from the begin, and nothing of anybody else is there.
-    /// What has just been lent is cleared already, and costs nothing until it is touched.
+    /// Provides the system pages of a new allocation: lends them if the allocation uses them from the begin, or else clears them of
+    /// another owner's bytes. Freshly lent pages are zero already, and cost nothing until they are touched.
     pub fn provide_backing(&mut self, allocation: AllocationId) {
         if !self.lend_backing(allocation) {
             self.clear_pages(self.vidmm.pages_to_clear(allocation));

@@ -16,7 +16,7 @@ pub trait CpuCache: Send + Sync + std::fmt::Debug {
     /// Writes back, then forgets, every line that holds one of `length_bytes` bytes at `offset_bytes` of these pages.
     fn invalidate(&self, runs: &[PageRun], offset_bytes: u64, length_bytes: u64);
 
-    /// Forgets every line of these pages without writing it back: nobody wants their content any more.
+    /// Forgets every line of these pages without writing it back: the kernel needs their content no more.
     fn discard(&self, runs: &[PageRun]);
 }
 
@@ -46,8 +46,8 @@ impl Adapter {
         Ok(())
     }
 
-    /// The kernel moves content of an allocation by GPU: what the CPU wrote reaches memory first, and no line survives that
-    /// could be read after the move or be written over it. Physical copies snoop nowhere. Called before the move, and after one that wrote the backing
+    /// The kernel moves content of an allocation by GPU: the CPU's writes reach memory first, and no line survives that could be read
+    /// after the move or be written over it. Physical copies snoop nowhere. Called before the move, and after one that wrote the backing
     /// store: the CPU may have mapped it meanwhile.
     // spec: memory §6.7
     pub fn maintain_for_move(&self, id: AllocationId) {
@@ -59,8 +59,8 @@ impl Adapter {
         }
     }
 
-    /// A buffer is about to run whose list reads or writes these: what the CPU wrote reaches memory, and no line is written over
-    /// what the buffer writes.
+    /// A buffer is about to run whose list reads or writes these: the CPU's writes reach memory, and no line is written
+    /// over the buffer's.
     // spec: memory §6.7, memory §10.1 row 19
     pub fn lists_use(&mut self, uses: &[(AllocationId, bool)]) {
         for &(id, write) in uses {
@@ -87,7 +87,7 @@ impl Adapter {
         }
     }
 
-    /// Its last lock has gone; what was written stands in the cache.
+    /// Its last lock has gone; the CPU's writes stand in the cache.
     pub fn lines_unmapped(&mut self, id: AllocationId) {
         self.lines.cpu_unmaps(id);
     }
@@ -120,7 +120,7 @@ impl Adapter {
         }
     }
 
-    /// What the CPU sees of an allocation: system pages of a cached one through its caches.
+    /// The CPU's view of an allocation: it sees system pages of a cached one through its caches.
     pub fn through_caches(&self, id: AllocationId, mut runs: Vec<CpuRun>) -> Vec<CpuRun> {
         if self.cache_of(id).is_some() {
             see_cached(&mut runs);

@@ -1,6 +1,6 @@
-//! Context allocations (memory §7.5): what a driver asks for while it creates a device or a context. VidMm decides at once; the paging
-//! work is queued when the driver has returned, in the order in which it asked, and the creation is answered behind it. So
-//! what the driver calls synchronous has happened before anybody can use the device or the context.
+//! Context allocations (memory §7.5): a driver asks for them while it creates a device or a context. VidMm decides at once; the kernel
+//! queues the paging work when the driver has returned, in the order in which it asked, and answers the creation behind it. So operations
+//! that the driver calls synchronous are over before a process can use the device or the context.
 
 use ddi::{
     AllocationInfo, ContextAllocationFlags, CreateContextAllocation, DriverStatus, MapContextAllocation, MapProtection,
@@ -16,7 +16,7 @@ use crate::driver_host::KernelPages;
 use crate::features::Features;
 use crate::machine::Cx;
 
-/// What a driver may make for the device or the context that is being created.
+/// Serves a driver's requests for allocations while it creates a device or a context.
 pub struct ContextHost<'a> {
     pub vidmm: &'a mut VidMm<FenceId>,
     pub device: DeviceId,
@@ -65,7 +65,7 @@ impl ContextHost<'_> {
         match self.vidmm.make_resident(self.device, &[vidmm]) {
             Ok(work) => self.works.extend(work),
             Err(_) => {
-                assert!(self.vidmm.destroy_allocation(vidmm, &[]).is_none(), "nobody has used it");
+                assert!(self.vidmm.destroy_allocation(vidmm, &[]).is_none(), "no work has used it");
                 return Err(DriverStatus::NoMemory("no room for a context allocation"));
             }
         }
@@ -107,7 +107,7 @@ impl ContextHost<'_> {
     // spec: memory §7.5
     pub fn update(&mut self, allocation: OsContextAllocation, private_data: &[u8]) -> Result<(), DriverStatus> {
         let known = self.find(allocation)?;
-        // A device that stands still has its list back when its turn comes: then the driver hears of it.
+        // The driver hears of it when a quiesced device has its list back, with its turn.
         self.works.extend(self.vidmm.update_context_allocation(known.vidmm, private_data.to_vec()));
         Ok(())
     }
@@ -120,7 +120,7 @@ impl ContextHost<'_> {
 }
 
 impl Adapter {
-    /// What a driver may make for a device, or a context of it, while that is created.
+    /// The host for a driver's requests while it creates a device, or a context of it.
     pub fn context_host(
         &mut self,
         device: DeviceId,
@@ -144,7 +144,7 @@ impl Adapter {
         }
     }
 
-    /// A context is there: what is shared across contexts stays with its device, the rest is answered with.
+    /// A context is there: allocations shared across contexts stay with its device; answers with the others.
     pub fn keep_context_allocations(&mut self, device: u64, made: Vec<ContextAllocation>) -> Vec<ContextAllocation> {
         let shared = |made: &ContextAllocation| made.flags.contains(ContextAllocationFlags::SHARED_ACROSS_CONTEXTS);
         let (of_device, of_context): (Vec<_>, Vec<_>) = made.into_iter().partition(shared);

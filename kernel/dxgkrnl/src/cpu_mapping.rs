@@ -1,6 +1,6 @@
-//! What processes see of their locked allocations: mappings by number, and what the outside is told about them (memory
-//! §6.3). A mapping is made by an allocation's first lock and goes with its last. It performs nothing: whoever owns the
-//! process's address space does. Called by `lock` and by the paging ring.
+//! The mappings through which processes see their locked allocations, by number, and the changes of them that the kernel tells the
+//! outside (memory §6.3). An allocation's first lock makes its mapping, and the mapping goes with the last lock. This module maps nothing
+//! itself: the owner of the process's address space does. `lock` and the paging ring call it.
 //!
 //! # Pages of the adapter's own that are lent
 //! A client in a process of its own sees the adapter's memory only by being lent its pages ([`crate::ClientMemory`]), and decisions run
@@ -9,7 +9,7 @@
 //! ```text
 //! lock ─▶ Made, of nothing ─▶ ring ─▶ Shown ─▶ … ─▶ unlock: Unmapped ─▶ ring ─▶ Left
 //! ```
-//! Nothing behind such a work is built before it is over, so nobody else's content is ever in pages that a client has.
+//! The kernel builds nothing behind such a work before it is over, so a client's pages never hold another owner's content.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,41 +24,42 @@ use crate::machine::{Cx, Effect};
 /// Bits of a mapping's name below the adapter's index.
 const NUMBER_BITS: u32 = 40;
 
-/// What happens to a mapping.
+/// A change of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MappingChange {
     /// It is there.
     Made {
-        /// Whose.
+        /// The process that has it.
         process: ProcessId,
-        /// Bytes.
+        /// Its size.
         size_bytes: u64,
-        /// What it shows.
+        /// The places that it shows.
         runs: Vec<CpuRun>,
     },
-    /// No write gets through any more: who writes, waits; who reads, reads on. To be answered by
+    /// No write gets through any more: a thread that writes waits; one that reads, reads on. The outside answers by
     /// [`Machine::mapping_changed`](crate::Machine::mapping_changed) with this change's number when that holds.
     Protected,
-    /// It shows something else, and writes get through. To be answered in the same way: [`Heard::Done`] when nobody reaches what it
-    /// showed before, [`Heard::Seen`] when its process sees it, or both at once by the second.
+    /// It shows other places, and writes get through. The outside answers in the same way: [`Heard::Done`] when no access reaches the
+    /// places that it showed before, [`Heard::Seen`] when its process sees the new ones, or both at once by the second.
     Shown(Vec<CpuRun>),
-    /// Its content is at these and moves on at once, so its process need not be told: what it showed before goes on holding what it does, and
-    /// no write gets through. The next change is a [`MappingChange::Shown`], or it goes. To be answered as that is.
+    /// Its content is at these places and moves on at once, so its process need not be told: the places that it showed before keep their
+    /// content, and no write gets through. The next change is a [`MappingChange::Shown`], or it goes. The outside answers it as it
+    /// answers that.
     Passed(Vec<CpuRun>),
-    /// It is gone; who waits in it goes on. What was lent for it is not any more, and what it held is nobody's.
+    /// It is gone; a thread that waits in it goes on. Its pages are lent no more, and their content is lost.
     Gone,
-    /// Its process has it no more; who waits in it goes on. What is lent for it stays so, and changes of what it shows are still told,
-    /// without a process that answers: the outside answers this by itself, and what comes later when it has done it.
+    /// Its process has it no more; a thread that waits in it goes on. The outside goes on lending its pages and hears of changes of what
+    /// it shows, without a process that answers: the outside answers this change by itself, and later ones when it has carried them out.
     Unmapped,
-    /// Unmapped before, it is gone, and what was lent for it is the adapter's own again, with what it holds. To be answered when that is so.
+    /// Unmapped before, it is gone, and its pages are the adapter's own again, with their content. The outside answers when that is so.
     Left,
 }
 
-/// What the outside says of a change.
+/// The outside's answer to a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// It has done its part: nobody reaches the places that a mapping has left. Its process may still see what they held, and none of its
-    /// stores gets through before it sees something else.
+    /// The outside has done its part: no access reaches the places that a mapping has left. Its process may still see what they held, and
+    /// none of its stores gets through before it sees the new places.
     Done,
     /// Its process sees it.
     Seen,
@@ -93,7 +94,7 @@ struct Unseen {
 }
 
 impl CpuMappings {
-    /// Tells the outside. Returns the change's number: what is answered for up to that holds.
+    /// Tells the outside. Returns the change's number: an answer holds for all changes up to its number.
     pub fn tell(&mut self, cx: &mut Cx<'_>, mapping: MappingId, change: MappingChange) -> u64 {
         self.told += 1;
         match change {
@@ -115,7 +116,7 @@ impl CpuMappings {
         work: u64,
     ) -> u64 {
         let number = self.tell(cx, mapping, shown);
-        // What has passed its process has not seen either.
+        // Nor has the process seen a change that was passed.
         self.unseen.entry(mapping).or_insert(Unseen { process, number, work }).number = number;
         number
     }
@@ -139,7 +140,7 @@ impl CpuMappings {
         self.by_allocation.get(&allocation).copied()
     }
 
-    /// Whether somebody has to be told what a mapping shows.
+    /// Whether the outside still hears of changes of a mapping.
     pub fn is_alive(&self, mapping: MappingId) -> bool {
         self.leaving.contains(&mapping) || self.by_allocation.values().any(|known| *known == mapping)
     }
@@ -160,7 +161,7 @@ impl CpuMappings {
         self.lent.insert(mapping);
     }
 
-    /// What was said of it holds.
+    /// The outside has answered: the mapping is as it was told.
     pub fn note_answer(&mut self, mapping: MappingId) {
         self.unshown.remove(&mapping);
     }
@@ -188,8 +189,8 @@ pub fn adapter_of_mapping(mapping: MappingId) -> AdapterIndex {
 }
 
 impl Adapter {
-    /// The mapping of an allocation, made if this is its first lock. What has to be lent first it shows later: by
-    /// [`Adapter::show_in_turn`].
+    /// The mapping of an allocation, made if this is its first lock. Pages that must be lent first it shows
+    /// later: by [`Adapter::show_in_turn`].
     pub fn map_for_cpu(
         &mut self,
         cx: &mut Cx<'_>,

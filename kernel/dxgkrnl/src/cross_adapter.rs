@@ -4,10 +4,10 @@
 //! | kept here | kept by each adapter (`fence::CommonFences`) |
 //! |---|---|
 //! | the page of the word, out of its creator's | its own fence over that word: native with a MonitoredValue that is 0 for life, or monitored |
-//! | NT handles; whether it counts as reached for ever | who waits there, what it has to tell |
+//! | NT handles; whether it counts as reached for ever | its waiters there, its news for the others |
 //!
-//! Where GPUs ring each other's doorbells (sync §3.18) the processor carries less: engines tell their peers themselves, and MonitoredValue
-//! of each adapter follows whoever waits on any.
+//! Where GPUs ring each other's doorbells (sync §3.18) the processor carries less: engines tell their peers themselves, and the
+//! MonitoredValue of each adapter follows the waits on all of them.
 //!
 //! On which adapter it is native is decided once for each: on the creator by the call that created it, elsewhere by what the adapter can
 //! do. It lives as long as it has a name, or anything on any adapter reaches its word.
@@ -38,12 +38,12 @@ pub struct CrossFence {
     page: PageRun,
     /// It was created as a native fence.
     native: bool,
-    /// A display of its creator signals it, and nobody else does.
+    /// Only a display of its creator signals it.
     by_display: bool,
     flags: FenceFlags,
     /// Its NT handles.
     names: u32,
-    /// Whoever was to signal it is lost (sync §3.16).
+    /// Its signaller is lost (sync §3.16).
     always_signaled: bool,
 }
 
@@ -75,7 +75,7 @@ impl CrossFences {
     /// Creates one: `make` creates the creator's own fence over the word.
     ///
     /// # Errors
-    /// The adapter has no page for it; what `make` says.
+    /// The adapter has no page for it; or the error of `make`.
     pub fn create<T>(
         &mut self,
         adapters: &mut [Adapter],
@@ -96,8 +96,8 @@ impl CrossFences {
         made
     }
 
-    /// The same of a fence that a display signals. Its creator's own fence is kept for as long as anybody anywhere has it: without
-    /// it the display would have nobody to tell.
+    /// The same of a fence that a display signals. The creator keeps its own fence for as long as any adapter has it: without it the
+    /// display would have no fence to signal.
     ///
     /// # Errors
     /// As of [`CrossFences::create`].
@@ -119,12 +119,12 @@ impl CrossFences {
         Ok(made)
     }
 
-    /// What an adapter is lent that opens it, with the flags of the object, and whether it is native there.
+    /// The word that an adapter needs to open it, with the flags of the object, and whether it is native there.
     pub fn lend(&self, number: u64, adapter: &mut Adapter) -> (CommonWord, FenceFlags, bool) {
         let fence = &self.fences[number];
         let native = fence.is_native_on(adapter);
         let mut word = fence.word_of(number, true);
-        // Who does not hear of others' waits has a MonitoredValue of its own.
+        // An adapter without an inbox does not hear of others' waits, so it has a MonitoredValue of its own.
         if adapter.peers.inbox().is_none() {
             word.monitored = None;
         }
@@ -141,7 +141,7 @@ impl CrossFences {
     /// # Errors
     /// `NO_MEMORY` when it has too many.
     pub fn name(&mut self, number: u64) -> Result<(), Refusal> {
-        let names = &mut self.fences.get_mut(number).expect("somebody has it open").names;
+        let names = &mut self.fences.get_mut(number).expect("its caller has it open").names;
         *names = names.checked_add(1).ok_or_else(|| no_memory("the fence has too many names"))?;
         Ok(())
     }
@@ -157,7 +157,7 @@ impl CrossFences {
         self.fences.iter()
     }
 
-    /// Gives the word back when it has neither a name nor anybody who reaches it.
+    /// Gives the word back when it has no name and no adapter reaches it.
     fn reap(&mut self, adapters: &mut [Adapter], cx: &mut Cx<'_>, number: u64) {
         let Some(fence) = self.fences.get(number) else { return };
         if fence.names > 0 {
@@ -181,7 +181,7 @@ impl CrossFences {
 }
 
 impl Machine {
-    /// Carries what adapters have to tell to the others, until none has anything to tell; sections hear who has left them.
+    /// Carries each adapter's news to the others, until none has any; tells sections of allocations that have left them.
     // spec: sync §3.12: to all that have the fence open, never back
     pub(crate) fn carry_news(&mut self, cx: &mut Cx<'_>) {
         while let Some(from) = self.adapters.iter_mut().position(|adapter| adapter.common.has_news()) {
@@ -235,8 +235,8 @@ impl Machine {
         }
     }
 
-    /// Every adapter with doorbells learns whom they reach, and the least value that is waited for there. One that they do not reach is
-    /// a waiter for 1: it is told of every signal by the processor, which every signal has to interrupt for that.
+    /// Tells every adapter with doorbells which peers they reach, and the least value that is waited for there. A peer that they do not
+    /// reach counts as a waiter for 1: every signal interrupts the processor, which tells that peer.
     // spec: sync §3.18, sync §1.3
     fn agree(&mut self, cx: &mut Cx<'_>, cross: u64) {
         let member = |(index, adapter): (usize, &Adapter)| {
@@ -258,7 +258,7 @@ impl Machine {
     // spec: sync §3.12, derived cases: so that others are not stuck; sync §6 B13
     fn carry_always(&mut self, cx: &mut Cx<'_>, from: usize, cross: u64) {
         let Some(fence) = self.cross_fences.fences.get_mut(cross) else { return };
-        // Those who are told say so too.
+        // Adapters that hear of it report it in turn: only the first report counts.
         if std::mem::replace(&mut fence.always_signaled, true) {
             return;
         }

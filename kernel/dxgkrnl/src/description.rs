@@ -1,5 +1,5 @@
-//! An adapter as it started, for people who look at it: segments, totals, address translation, engines, capabilities. It
-//! shows what is; nobody decides anything by it. Asked by whoever embeds the kernel.
+//! An adapter as it started, for its embedder's listings: segments, totals, address translation, engines, capabilities. The kernel
+//! decides nothing by it.
 
 use ddi::{
     CpuHostAperture, DdiVersion, DriverModel, GpuMmuCaps, NativeFenceOsCaps, NodeMetadata, PageTableLevelDesc,
@@ -12,7 +12,7 @@ use wddm_types::{PageRun, SegmentId};
 use crate::adapter::Adapter;
 use crate::features::FeatureReport;
 
-/// What start has learned of the driver and what stays true until it stops.
+/// The facts that start has learned of the driver and that hold until it stops.
 #[derive(Clone, Debug)]
 pub struct Reported {
     /// Its generation.
@@ -46,7 +46,7 @@ pub struct SegmentReport {
     pub ignored: SegmentFlags,
     /// GPU address of its first byte.
     pub base_address: u64,
-    /// Bytes.
+    /// Its size.
     pub size_bytes: u64,
     /// Most bytes mapped at once; of memory segments their size.
     pub commit_limit_bytes: u64,
@@ -60,32 +60,32 @@ pub struct SegmentReport {
     pub bus_address: Option<u64>,
     /// The CPU's window, where it has one.
     pub host_aperture: Option<CpuHostAperture>,
-    /// Whose budget it counts in: the local group, else the other one.
+    /// The budget group that it counts in: local, or else the other one.
     pub local: bool,
     /// Its banks in pages.
     pub banks: Vec<PageRun>,
-    /// Pages that nobody may have.
+    /// Pages that no allocation may have.
     pub invalid: Vec<PageRun>,
 }
 
 /// An adapter.
 #[derive(Clone, Debug)]
 pub struct AdapterDescription {
-    /// For people.
+    /// Its name for a reader of logs and listings.
     pub name: String,
-    /// What its driver said.
+    /// The driver's answers at start.
     pub reported: Reported,
     /// Its segments, number 1 first.
     pub segments: Vec<SegmentReport>,
     /// Its memory as a whole.
     pub totals: MemoryTotals,
-    /// Bytes that the local budget group can hold, and the other one: what its processes share.
+    /// Bytes of the local budget group and of the other one, which its processes share.
     pub budget_bytes: [u64; 2],
     /// Its engines.
     pub nodes: Vec<NodeMetadata>,
-    /// Features that the kernel has, and what the negotiation with the driver gave.
+    /// Features that the kernel has, and the results of their negotiation with the driver.
     pub features: Vec<FeatureReport>,
-    /// What the kernel allows of native fences.
+    /// The native fence capabilities that the kernel allows.
     pub native_fence_os_caps: NativeFenceOsCaps,
     /// How each of its engines signals monitored fences.
     pub monitored_fence_signals: Vec<MonitoredFenceSignal>,
@@ -93,7 +93,7 @@ pub struct AdapterDescription {
     pub monitored_fence_bits: u32,
     /// How finely it preempts packets; `None`: not at all, or it has none.
     pub preemption: Option<PreemptionGranularity>,
-    /// What its driver can do beside, by name.
+    /// The driver's optional facets, by name.
     pub facets: Vec<&'static str>,
 }
 

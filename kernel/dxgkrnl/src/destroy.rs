@@ -119,11 +119,11 @@ impl Adapter {
             }
             self.dying.add(dying);
         }
-        // What all have destroyed and some still use: its pages are the first to go.
+        // Of an allocation that every binding has destroyed and some work still uses, the pages are the first to go.
         ids.into_iter().for_each(|id| self.doom_unreachable(id));
     }
 
-    /// What all have destroyed, and no name keeps, is only there for work that is queued.
+    /// An allocation without a living binding or a name stays only for the work that is queued.
     fn doom_unreachable(&mut self, id: vidmm::AllocationId) {
         if self.is_kept(id) {
             return;
@@ -141,7 +141,7 @@ impl Adapter {
         resource.is_some_and(|resource| resource.names > 0)
     }
 
-    /// The address of a locked one is gone at return, with the process's last binding, and its locks are over: whoever else
+    /// The process's last binding takes the address of a locked allocation with it at return, and ends its locks: another process that
     /// has it finds it unlocked.
     // spec: memory §10.1 row 27
     fn end_lock(&mut self, cx: &mut Cx<'_>, gone: &Allocation, process: ProcessId) {
@@ -326,7 +326,7 @@ impl Adapter {
         }
     }
 
-    /// What the driver destroys of a resource: these allocations, and the resource itself if nothing has it or names it any more.
+    /// The driver's part of a destroyed resource: these allocations, and the resource itself if no device holds it and no name keeps it.
     fn end_resource(&mut self, number: u64, allocations: Vec<ddi::KmdAllocation>) -> Option<Gone> {
         let body = &self.resource_bodies[number];
         let mut gone = Gone { allocations, resource: body.kmd, with_resource: false };

@@ -36,7 +36,7 @@ impl Adapter {
         let created = miniport
             .create_device(&mut DriverHost { features, pages, creating: Creating::Context(&mut asked) }, create);
         let (made, works) = (asked.made, asked.works);
-        // What was decided is carried out in any case: a refusal takes it back behind it.
+        // The kernel carries out decided work in any case: a refusal takes it back behind it.
         self.queue_context_works(cx, process, works);
         // spec: memory §7.1
         let checked = created.map_err(from_driver).and_then(|(kmd, info)| {

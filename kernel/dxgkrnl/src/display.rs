@@ -1,4 +1,4 @@
-//! Displays: who owns each source, what it shows, what is queued to be shown, and who waits for its vertical blanks.
+//! Displays: each source's owner, its mode, the flips that it shows and has queued, and the calls that wait for its vertical blanks.
 //!
 //! ```text
 //! SetVidPnSourceOwner ─▶ owned ── SetDisplayMode ─▶ shows a primary ◀─────────────────────────────┐
@@ -15,8 +15,8 @@
 //! - The driver has as many flips as it says that it takes; the others wait here, in order. One with an interval of n is shown n
 //!   blanks behind the one before it.
 //! - Where the hardware has a flip queue, flips are handed over ahead, each with its time, and a log says what became of them (`queue`).
-//! - Blanks interrupt while somebody needs them: flips that are not shown, calls that wait, and [`INTERVAL_MAX`] blanks behind
-//!   each flip, because the next one may count them.
+//! - Blanks interrupt while the kernel needs them: for flips that are not shown, for calls that wait, and for [`INTERVAL_MAX`] blanks
+//!   behind each flip, because the next one may count them.
 //! - A display goes black, and what was queued for it is over, when its owner goes, is lost or gives it up, when what it shows or has
 //!   been given is destroyed, when the adapter sleeps or is reset. Then it needs a mode anew.
 //!
@@ -74,13 +74,13 @@ struct Source {
     path: VidPnPath,
     /// The device that has it.
     owner: Option<u64>,
-    /// What it shows: texels, while it is on.
+    /// The surface that it shows, in texels, while it is on.
     mode: Option<Surface>,
     /// Flips that are complete and not shown, oldest first.
     flips: VecDeque<Flip>,
     /// How many of them the driver has.
     handed: usize,
-    /// Blanks behind the flip that was shown last, as far as anybody counts.
+    /// Blanks behind the flip that was shown last, counted up to [`INTERVAL_MAX`].
     blanks: u32,
     /// Blanks interrupt.
     told: bool,
@@ -90,7 +90,7 @@ struct Source {
     waiting: Vec<(Token, u64)>,
 }
 
-/// What a device has to do with flips.
+/// A device's flips.
 struct OfDevice {
     /// Flips that are neither shown nor dropped.
     queued: u32,
@@ -105,7 +105,7 @@ impl Default for OfDevice {
     }
 }
 
-/// What a flip is behind.
+/// The queue that a flip stands behind.
 #[derive(Clone, Copy)]
 pub enum Behind {
     /// A packet context.
@@ -128,13 +128,13 @@ pub struct Flip {
     gone: bool,
     /// Where it is, since the driver has been told.
     address: Option<u64>,
-    /// What it is called in the flip queue of the hardware, and the blank at which it is to be shown; 0: not known.
+    /// Its number in the flip queue of the hardware, and the blank at which it is to be shown; 0: not known.
     present_id: u64,
     start: u64,
 }
 
 impl Displays {
-    /// What a driver says of its displays.
+    /// The displays that a driver describes.
     ///
     /// # Errors
     /// The rule that it broke.
@@ -201,7 +201,7 @@ impl Displays {
             digest.add("flips of a device", device, &(of.queued, of.limit));
         }
         let coming: Vec<_> = self.coming.iter().map(|coming| coming.id).collect();
-        digest.add("who waits for displays", &"", &(self.blocked.len(), coming, &self.held));
+        digest.add("waiters for displays", &"", &(self.blocked.len(), coming, &self.held));
     }
 
     /// Whether a device needs its content to be shown: it is not idle then.
@@ -221,7 +221,7 @@ impl Displays {
         self.blocked.iter().filter_map(move |(_, device)| Some((*device, excess(self.devices.get(device)?))))
     }
 
-    /// For whoever asks what the adapter has.
+    /// The displays as a query of the adapter reports them.
     pub fn info(&self) -> Vec<DisplayInfo> {
         let info = |VidPnPath { source, target, refresh_ns }| DisplayInfo { source, target, refresh_ns };
         self.sources.iter().map(|source| info(source.path)).collect()
@@ -233,7 +233,7 @@ impl Displays {
         handed.map(|flip| flip.primary).chain(shown.shown()).collect()
     }
 
-    /// A source that shows something and belongs to nobody; there is none.
+    /// A source that shows a mode and has no owner; a sound state has none.
     pub fn abandoned(&self) -> Option<u32> {
         self.sources
             .iter()

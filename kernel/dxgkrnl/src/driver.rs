@@ -1,6 +1,6 @@
-//! The driver of a started adapter: its `Miniport`, and what it said of its facets when it started. It was asked then, once:
-//! a facet that turns up later is not there, and one that it does not show any more refuses whatever it is asked
-//! (`gone`), as a driver may that has failed. Everything else goes straight to the driver, and how long it takes is measured (`watch`).
+//! The driver of a started adapter: its `Miniport`, and the facets that it had when it started. The kernel asked then, once: a facet that
+//! turns up later is not there, and one that has gone refuses every call (`gone`), as a driver may that has failed. Everything else goes
+//! straight to the driver, and `watch` measures how long it takes.
 
 mod gone;
 mod watch;
@@ -71,7 +71,7 @@ impl Driver {
         self.watch.leaves()
     }
 
-    /// What it has.
+    /// Its facets.
     pub fn facets(&self) -> Facets {
         self.facets
     }

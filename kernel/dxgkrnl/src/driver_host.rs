@@ -1,4 +1,4 @@
-//! What a driver is lent ([`ddi::Host`]), and the kernel's own system pages, out of which it is served.
+//! The host that a driver is lent ([`ddi::Host`]), and the kernel's own system pages, out of which it is served.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct KernelPages {
     clients: Option<Arc<dyn ClientMemory>>,
     /// Pages that clients may map.
     shown: BTreeSet<u64>,
-    /// What they have grown by: where such a run begins, and its pages.
+    /// Runs by which the pages have grown: first page and count.
     grown: BTreeMap<u64, u64>,
     /// Such runs of which no page is used any more, until they are taken back.
     unused: Vec<PageRun>,
@@ -81,7 +81,7 @@ impl KernelPages {
     /// Gives pages back.
     ///
     /// # Panics
-    /// When some of them are free already: whoever gives pages back owned them.
+    /// When some of them are free already: only their owner may give pages back.
     pub fn give_back(&mut self, run: PageRun) {
         if let Some(clients) = &self.clients
             && (run.first..run.end()).fold(false, |any, page| self.shown.remove(&page) | any)
@@ -140,7 +140,7 @@ pub struct DriverHost<'a, 'b> {
     pub creating: Creating<'a, 'b>,
 }
 
-/// What a driver is creating during the call: some of what it is lent belongs to that alone.
+/// The object that a driver is creating during the call: some of what it is lent belongs to that alone.
 pub enum Creating<'a, 'b> {
     /// Nothing that it may ask more for.
     Nothing,

@@ -1,6 +1,6 @@
-//! Allocations that calls have destroyed and queued work may still use, arranged so that after a turn of the machine few of
-//! them are looked at: each stands under one point that it waits for, and of those that wait for one fence only the first is asked. When
-//! that point is reached it stands under the next. What becomes of them is `destroy`'s.
+//! Allocations that calls have destroyed and queued work may still use, arranged so that the kernel looks at few of them after a turn of
+//! the machine: each stands under one point that it waits for, and the kernel looks only at the first of those that wait for one fence.
+//! When that point is reached it stands under the next. `destroy` ends them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +94,7 @@ impl DyingGroups {
         self.of_devices.range((device, 0)..=(device, u64::MAX)).map(|(_, number)| *number).collect()
     }
 
-    /// What those wait for of which the kernel does not hear when they are over. From now on it is to hear of them: calls wait for what they
+    /// The points of the groups that no wait of the kernel watches yet. The kernel watches them from now on: calls wait for what they
     /// give back.
     pub fn watch(&mut self) -> Vec<Vec<FencePoint<FenceId>>> {
         let unwatched = self.groups.range(self.watched..).filter(|(_, dying)| dying.answer.is_none());

@@ -1,4 +1,4 @@
-//! What a turn of the machine is lent, and what comes out of it.
+//! The context that a turn of the machine runs in, and its effects.
 
 use events::{Event, Tracer};
 use kmt_calls::{MappingId, Notification, Refusal, Reply};
@@ -6,13 +6,13 @@ use wddm_types::{AdapterIndex, ProcessId};
 
 use crate::cpu_mapping::MappingChange;
 
-/// What the machine is lent for one turn.
+/// The machine's context for one turn.
 pub struct Cx<'a> {
     /// The time in nanoseconds; never less than in the turn before.
     pub now_ns: u64,
     /// Where effects go, in order.
     pub effects: &'a mut Vec<Effect>,
-    /// Who listens.
+    /// The tracer that hears of events.
     pub tracer: &'a mut dyn Tracer,
 }
 
@@ -32,31 +32,31 @@ impl Cx<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// What the outside must do. The rest is done through the driver and on shared words.
+/// An action that the outside must carry out. The kernel does the rest through the driver and on shared words.
 #[must_use = "an effect that is not performed leaves a caller waiting for ever"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The call of this token is answered.
     Answer {
-        /// Which.
+        /// The call.
         token: Token,
-        /// How.
+        /// Its answer.
         result: Result<Reply, Refusal>,
     },
     /// A process that registered for it is told something; it takes it when it likes.
     Notify {
-        /// Whom.
+        /// The process that is told.
         process: ProcessId,
-        /// What.
+        /// Its notification.
         notification: Notification,
     },
     /// A process's view of a locked allocation changes.
     Mapping {
-        /// Which.
+        /// The mapping that changes.
         mapping: MappingId,
         /// Which change this is: those of an adapter are counted, and an answer means all up to the one that it names.
         number: u64,
-        /// What happens to it.
+        /// Its change.
         change: MappingChange,
     },
     /// [`Machine::timer`] is to be called at this time, and at no earlier one that was named before; `None`: never.
@@ -66,7 +66,7 @@ pub enum Effect {
     },
 }
 
-/// What a call answers.
+/// A call's answer.
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {

@@ -6,9 +6,9 @@
 //!  F0 ───────────────────────────────────────────────────────────────▶ F1
 //!   ◀──── a doorbell is connected, the kernel submits, new work was told ──
 //! ```
-//! Who rings stores what it has queued, rings, and looks at its doorbell's status; the kernel stores the status of all, and then looks
-//! at what was queued. With a full barrier between the two on either side one of them sees the other: either the engine keeps its power,
-//! or whoever has rung finds its doorbell gone, connects it again, and rings again.
+//! A process that rings stores what it has queued, rings, and looks at its doorbell's status; the kernel stores the status of all, and
+//! then looks at what was queued. With a full barrier between the two on either side one of them sees the other: either the engine keeps
+//! its power, or the process that has rung finds its doorbell gone, connects it again, and rings again.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, fence};
@@ -83,8 +83,7 @@ impl Adapter {
         self.queues.iter().filter(move |(_, queue)| self.contexts[queue.context].node == node)
     }
 
-    /// Whether the hardware has something of a queue that is not done: what its process says that it has rung for, or what the kernel
-    /// has submitted.
+    /// Whether the hardware has work of a queue that is not done: rung for, as its process says, or submitted by the kernel.
     fn has_work(&self, queue: &Queue) -> bool {
         if self.devices[queue.device].state != DeviceState::Active {
             return false;
@@ -94,8 +93,8 @@ impl Adapter {
         last > self.current_value(queue.progress)
     }
 
-    /// The hardware itself says that an engine does not get on: who runs on it is asked to make room now and not after the delay, and has
-    /// another delay for that. Where timeouts are off nothing is looked for and nothing found.
+    /// The hardware itself reports a hung engine: the kernel suspends the devices with work on it now and not after the delay, and gives
+    /// them another delay to leave. Where timeouts are off it does nothing.
     // spec: sync §2.8, sync §4.4
     pub fn engine_is_hung(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if self.config.recovery.delay_ns.is_none() || !self.is_awake() {

@@ -1,6 +1,6 @@
-//! Events of the operating system: what asynchronous waits, `EnqueueCpuEvent`, CPU notifications (sync §2.4) and their process set. A real
-//! system has them outside of the graphics kernel; here they are objects of a process. Adapters only name them; they are
-//! set at the end of the turn, by the machine.
+//! Events of the operating system: asynchronous waits, `EnqueueCpuEvent`, CPU notifications (sync §2.4) and their process set them. A
+//! real system has them outside of the graphics kernel; here they are objects of a process. Adapters only name them; the machine sets
+//! them at the end of the turn.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::machine::{Answer, Cx, Effect, Machine, Token};
 use crate::object::Process;
 use crate::refusal::refuse;
 
-/// An event as adapters remember it. It may be closed when its time comes: then nobody is told.
+/// An event as adapters remember it. Its process may close it before its time comes: then the kernel sets nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventName {
     pub process: ProcessId,
@@ -61,7 +61,7 @@ impl Event {
         self.set = false;
     }
 
-    /// Sets it: who waits goes on, all or the oldest.
+    /// Sets it: waiting threads go on, all or the oldest.
     pub fn set(&mut self, cx: &mut Cx<'_>) {
         if let Some((process, registration)) = self.tells {
             let notification = Notification { registration, kind: NotificationKind::EventSet };
@@ -74,7 +74,7 @@ impl Event {
         }
     }
 
-    /// Its handle is closed: nothing will ever set it, so who waits goes on with an error.
+    /// Its handle is closed: nothing will ever set it, so waiting threads go on with an error.
     pub fn close(self, cx: &mut Cx<'_>) {
         for token in self.waiting {
             let closed = refuse(NtStatus::INVALID_HANDLE, Blame::Caller, "the event was closed");

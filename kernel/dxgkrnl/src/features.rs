@@ -1,14 +1,13 @@
-//! Feature negotiation (sync §2.10, §3.1): what the kernel has, what its configuration narrows, what the driver answers, and
-//! what comes of the three. Decided once, at adapter start; nothing changes it afterwards.
+//! Feature negotiation (sync §2.10, §3.1): the features that the kernel has, as its configuration narrows them, the driver's answers, and
+//! the decision from the three. The kernel decides once, at adapter start; nothing changes it afterwards.
 //!
-//! A feature is on when all of these hold, asked in this order, and the first that does not is the reason that people are
-//! told:
+//! A feature is on when all of these hold, asked in this order; the report names the first that does not:
 //!
 //! | asked | otherwise |
 //! |---|---|
 //! | the kernel knows the id | [`FeatureOff::Unknown`] |
 //! | the kernel has it | [`FeatureOff::KernelLacks`] |
-//! | nobody has switched it off | [`FeatureOff::SwitchedOff`] |
+//! | the configuration has not switched it off | [`FeatureOff::SwitchedOff`] |
 //! | (features of a driver) its answer succeeds and does not contradict itself | [`FeatureOff::QueryFailed`], [`FeatureOff::Contradiction`] |
 //! | the driver has it, and has it here | [`FeatureOff::DriverLacks`], [`FeatureOff::Configuration`] |
 //! | the two ranges of versions meet | [`FeatureOff::Versions`] |
@@ -27,17 +26,16 @@ use ddi::{
 
 use known::{KNOWN, Known};
 
-/// What the configuration says about features, as the registry would (`Features\<id>`): it can narrow what the kernel has,
-/// never widen it.
+/// The configuration of features, as the registry would have it (`Features\<id>`): it can narrow what the kernel has, never widen it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeaturePolicy {
     /// By feature; one that is not named is left as it is.
     pub overrides: BTreeMap<FeatureId, FeatureOverride>,
-    /// What the kernel allows of native fences (`DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1`).
+    /// The native fence capabilities that the kernel allows (`DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1`).
     pub native_fence: NativeFenceOsCaps,
 }
 
-/// What the configuration says about one feature.
+/// The configuration of one feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeatureOverride {
     /// `Enabled` = 0.
@@ -106,14 +104,14 @@ pub struct Features {
     native_fence: NativeFenceOsCaps,
 }
 
-/// A feature as people are told about it.
+/// A feature as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeatureReport {
     /// Its name, `DXGK_FEATURE_` left out.
     pub name: &'static str,
     /// Its id.
     pub id: FeatureId,
-    /// What was decided.
+    /// The decision.
     pub state: FeatureState,
     /// Why it is off.
     pub off: Option<FeatureOff>,
@@ -124,7 +122,7 @@ impl Features {
     // spec: sync §3.1 steps 2 to 4
     pub fn negotiate(miniport: &mut dyn Miniport, policy: &FeaturePolicy) -> Features {
         let mut states: BTreeMap<FeatureId, (FeatureState, Option<FeatureOff>)> = BTreeMap::new();
-        // Needs stand before those who need them in the table.
+        // In the table a needed feature stands before those that need it.
         for known in KNOWN.iter().filter(|known| !known.global) {
             let policy = policy.of(known.feature);
             let answer =
@@ -146,7 +144,7 @@ impl Features {
         self.state(feature).enabled
     }
 
-    /// What the kernel allows of native fences; nothing while the feature is off.
+    /// The native fence capabilities that the kernel allows; nothing while the feature is off.
     pub fn native_fence_os_caps(&self) -> NativeFenceOsCaps {
         if self.enabled(FeatureId::NATIVE_FENCE) { self.native_fence } else { NativeFenceOsCaps::default() }
     }
@@ -198,7 +196,7 @@ impl Features {
 // spec: sync §3.1 (before the kernel's initialisation only global features can be asked for)
 pub fn global(feature: FeatureId) -> Option<FeatureState> {
     let known = KNOWN.iter().find(|known| known.feature == feature && known.global)?;
-    assert!(known.versions.is_none(), "a global feature that the kernel has is negotiated with nobody yet");
+    assert!(known.versions.is_none(), "the kernel does not negotiate global features yet");
     Some(FeatureState { known: true, ..FeatureState::default() })
 }
 
@@ -225,7 +223,7 @@ fn decide(
             Some((least, most)) => (kernel.0.max(least), kernel.1.min(most)),
             None => kernel,
         };
-        // What no driver has a part in is the kernel's alone.
+        // A feature without a part of the driver is the kernel's alone.
         let driver = match sound.transpose()? {
             None => (1, u16::MAX),
             Some(support) if !support.supported_by_driver => return Err(FeatureOff::DriverLacks),

@@ -1,9 +1,10 @@
-//! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). Their life is `lifetime`, where they lie `storage` and
-//! `word`, waits are `wait`, signals `signal`, engines' own `signaled`; what is particular about monitored fences is `monitored` and
-//! `scan`, about those that displays signal `periodic`, about the older objects `legacy`, about fences of several adapters `cross`. The flags of all are `flags`.
+//! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). `lifetime` makes and ends them, `storage` and `word` place
+//! and read their words, `wait` holds waits, `signal` the kernel's signals, `signaled` the engines'; `monitored` and `scan` are about
+//! monitored fences alone, `periodic` about those that displays signal, `legacy` about the older objects, `cross` about fences of several
+//! adapters, `flags` about the flags of all.
 //!
-//! A published MonitoredValue is never trusted to have come in time: after each update the fence is sampled again, and
-//! what that releases may change the value once more, until nothing changes (sync §3.9).
+//! The kernel never trusts a published MonitoredValue to have come in time: after each update it samples the fence again, and the waits
+//! that this releases may change the value once more, until nothing changes (sync §3.9).
 
 mod cross;
 mod flags;
@@ -57,7 +58,7 @@ impl Adapter {
         FencePoint { fence: self.fences[number].waits, value }
     }
 
-    /// Points that still mean something: a fence that has gone holds nobody back.
+    /// Drops points that mean nothing any more: a fence that has gone holds no work back.
     pub fn live_points(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
         points.into_iter().filter(|point| self.fence_numbers.contains_key(&point.fence)).collect()
     }
@@ -99,13 +100,13 @@ impl Adapter {
         released
     }
 
-    /// Has the driver store MonitoredValues. A fence that only the kernel signals has nobody who reads its own. A device without
+    /// Has the driver store MonitoredValues. No engine reads the MonitoredValue of a fence that only the kernel signals. A device without
     /// power signals nothing, and is told when it wakes; words that move, when they are there.
     fn tell_monitored(&mut self, values: &[(u64, u64)]) -> Result<(), DriverStatus> {
         if self.is_off() {
             return Ok(());
         }
-        // What is lent borrows nothing that the driver's call needs.
+        // The values lent to the driver borrow nothing that its call needs.
         let (memory, bus) = (&*self.memory, self.config.bus.as_deref());
         let (vidmm, devices, done) = (&self.vidmm, &self.devices, self.ring.done());
         let words = moved::MonitoredWords { memory, bus, vidmm, devices, done };

@@ -3,21 +3,21 @@
 //! how long. Called under the machine's lock.
 //!
 //! # The law of this boundary
-//! - A file is one process's, by a number that the host has given it: what another process says of that number is refused.
+//! - A file is one process's, by a number that the host has given it: the host refuses that number to another process.
 //! - **Nothing is cleared.** The content is the process's, before and after.
 //! - What has been taken is returned before the pages get another owner.
 
 use wddm_types::{PageRun, ProcessId};
 
-/// What processes hand over to sections of one adapter.
+/// The files that processes hand over to sections of one adapter.
 pub trait GivenMemory: Send + Sync + std::fmt::Debug {
-    /// The file that a process has handed over under a number takes the place of these system pages, which are unused, with what it
-    /// holds.
+    /// Puts the file that a process has handed over under a number, with its content, in the place of these system pages,
+    /// which are unused.
     ///
     /// # Errors
     /// Why not; the pages are what they were.
     fn takes(&self, process: ProcessId, given: u64, runs: &[PageRun]) -> Result<(), String>;
 
-    /// These system pages are the kernel's own again. What the file holds the process keeps.
+    /// These system pages are the kernel's own again. The process keeps the file's content.
     fn returns(&self, runs: &[PageRun]);
 }

@@ -1,6 +1,6 @@
-//! Global handles: the kernel's own names of shared objects, the same in every process (memory §2.7, sync §2.2). Whoever was told one
-//! may open what it names, and so may whoever guesses it: for objects created with NtSecuritySharing there are NT handles instead. A
-//! global handle keeps nothing alive; it goes when nobody has the object open any more.
+//! Global handles: the kernel's own names of shared objects, the same in every process (memory §2.7, sync §2.2). A process that was told
+//! one may open what it names, and so may one that guesses it: objects created with NtSecuritySharing have NT handles instead. A global
+//! handle keeps nothing alive; it goes with the last open of its object.
 //!
 //! They are numbered as a process's own handles are. The low six bits are 2 in every one, as in those of Windows, and 0 in a process's own,
 //! so that a user-mode driver which is handed either kind knows which it is.
@@ -13,10 +13,10 @@ use crate::handle::{HandleTable, LOW_BITS};
 /// Most global handles of one machine.
 pub const GLOBAL_HANDLES_MAX: usize = (1 << 19) - 1;
 
-/// What the low bits are.
+/// The low bits of every global handle.
 const LOW: u32 = 2;
 
-/// What a global handle names, on the adapter of this index if it is an adapter's.
+/// The object that a global handle names, on the adapter of this index if it is an adapter's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Global {
     /// The body of a resource.
@@ -48,7 +48,7 @@ impl GlobalHandles {
         RawHandle(name.0 | LOW)
     }
 
-    /// What a handle names; `None` for one that is none, or stale.
+    /// The object that a handle names; `None` for a handle that is none, or stale.
     pub fn get(&self, handle: RawHandle) -> Option<Global> {
         self.names.get(local(handle)?).copied()
     }

@@ -73,7 +73,7 @@ impl Adapter {
         };
         let mut made = self.vidmm.map_gpu_va(space, request);
         if made == Err(MapError::OutOfTables) && self.note_idle_devices() {
-            // The tables of whoever has nothing to run leave before anybody is refused (memory §4.6).
+            // Page tables of processes with nothing to run leave before the kernel refuses (memory §4.6).
             made = self.vidmm.map_gpu_va(space, request);
         }
         let (va, work) = made.map_err(|error| from_map(&error))?;

@@ -5,7 +5,7 @@
 //!
 //! # A lookup
 //! Objects are in a table of a power of two of slots, each where the low bits of its number say, and beside each is its whole name. Names
-//! rise, so whoever has `n` living objects that were made one after the other has them in `n` slots that are all different, and one
+//! rise, so a process with `n` living objects that were it made one after the other has them in `n` slots that are all different, and one
 //! comparison of 32 bits decides everything: a forged name, a stale one, one with low bits or without a round, and 0 are not what the
 //! slot says. An object that outlives the others keeps its slot when a name comes around that wants it, too; the newer one then lives in
 //! an ordered map, which is asked only when a slot says no.
@@ -49,8 +49,8 @@ const _: () = assert!(SLOTS_MIN.is_power_of_two() && SLOTS_MIN > 1);
 
 /// The handles of one process.
 pub struct HandleTable<T> {
-    /// Of each slot, what its object is called, or a name that is never looked for there. A power of two of them, or none as long as there
-    /// has been no object. They are by themselves because they are what a lookup of a wrong name touches, and all that it touches.
+    /// The name of each slot's object, or a name that is never looked for there. A power of two of them, or none as long as there has
+    /// been no object. They are by themselves because a lookup of a wrong name touches them, and nothing else.
     names: Vec<u32>,
     /// Of each slot; where it is not taken, any object that has been there.
     objects: Vec<T>,
@@ -210,7 +210,7 @@ impl<T: Copy + Ord> HandleTable<T> {
         }
     }
 
-    /// Puts every object where it belongs among so many slots; `any` is what is in those that are not taken.
+    /// Puts every object where it belongs among so many slots; `any` fills the free ones.
     fn resize(&mut self, slots: usize, any: T) {
         assert!(slots.is_power_of_two() && slots >= SLOTS_MIN);
         let names = std::mem::replace(&mut self.names, (0..slots).map(no_name).collect());
@@ -230,7 +230,7 @@ fn place(name: u32, slots: usize) -> usize {
     (name >> LOW_BITS) as usize & slots.wrapping_sub(1)
 }
 
-/// What a slot says that is not taken: a name that belongs elsewhere, as every bit of its place is another.
+/// The content of a free slot: a name that belongs elsewhere, as every bit of its place is another.
 fn no_name(at: usize) -> u32 {
     // CAST: the place of a slot is a number's low bits.
     !((at as u32) << LOW_BITS)

@@ -1,5 +1,5 @@
-//! Values of paging queues that are reached with the next turn of their device. What a call asks for counts at once, and the
-//! device stands still until all of its list can be there. The paging queue signals nothing from there on before the turn,
+//! Values of paging queues that are reached with the next turn of their device. A call's effect on the list counts at once, and the
+//! device is quiesced until all of its list can be there. The paging queue signals nothing from there on before the turn,
 //! so that its values keep their order. Three calls come to that:
 //! - MakeResident of what may not enter a memory segment while it is locked (memory §6.3, memory §10.1 row 23). A client that
 //!   never unlocks waits for itself; the event says so;
@@ -19,13 +19,13 @@ impl Adapter {
         queue.last_value
     }
 
-    /// Whether somebody waits for a device's turn: then it has something to run, whatever its queues hold.
+    /// Whether a paging queue waits for a device's turn: then the device has something to run, whatever its queues hold.
     pub fn has_promised(&self, device: u64) -> bool {
         self.devices[device].paging_queues.iter().any(|queue| self.paging_queues[*queue].awaits_turn)
     }
 
-    /// A device's turn is decided, and its work is queued: what was promised stands behind it, by the priorities of the queues.
-    /// Elsewhere these say nothing: what memory does is decided while a call runs, and the ring keeps that order.
+    /// A device's turn is decided, and its work is queued: the promised values stand behind it, by the priorities of the queues.
+    /// Elsewhere these say nothing: the memory manager decides while a call runs, and the ring keeps that order.
     // spec: memory §4.9
     pub fn keep_promises(&mut self, cx: &mut Cx<'_>, device: u64) {
         let process = self.devices[device].process;

@@ -27,14 +27,14 @@ pub struct NativeSignals {
     pub queues: Vec<KmdQueue>,
 }
 
-/// What a display shows from a vertical blank on.
+/// The surface that a display shows from a vertical blank on.
 enum Shown {
     Address(u64),
     /// Interrupt 18.
     Planes(Vec<PlaneVsync>),
 }
 
-/// What a routine reported, copied during the call (sync §3.10).
+/// The reports of one interrupt routine, copied during the call (sync §3.10).
 #[derive(Default)]
 struct Reported {
     native: Vec<NativeSignals>,
@@ -45,7 +45,7 @@ struct Reported {
     packets: Vec<(NodeId, u32)>,
     packet_faults: Vec<DmaFault>,
     preempted: Vec<NodePreempted>,
-    /// Targets, what they show, whether at no blank.
+    /// Targets, their surfaces, and whether at no blank.
     shown: Vec<(VidPnTargetId, Shown, bool)>,
     periodic: Vec<(VidPnTargetId, NotificationId)>,
     engines: Vec<(NodeId, EngineId, EngineState)>,
@@ -141,7 +141,7 @@ impl Adapter {
                 Shown::Planes(planes) => self.planes_blank(cx, target, &planes, immediate),
             }
         }
-        // What it said before a reset means nothing behind it.
+        // Reports from before a reset mean nothing behind it.
         let resets = self.recovery.count();
         for fault in reported.packet_faults {
             if self.recovery.count() == resets {
@@ -183,7 +183,7 @@ impl Adapter {
         false
     }
 
-    /// A queue faulted: it stops, its device is in error, nobody else notices.
+    /// A queue faulted: the kernel stops it and puts its device in error; other devices go on.
     // spec: memory §5.8, memory §8.6
     fn queue_faulted(&mut self, cx: &mut Cx<'_>, fault: PageFault) {
         let found = self

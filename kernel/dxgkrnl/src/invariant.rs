@@ -1,20 +1,20 @@
-//! What holds after every call, whatever was asked and by whom ([`Machine::check_invariants`]), and a digest of the state
-//! ([`Machine::state_digest`]). A debug facility for fuzzers, simulators and drivers' own tests: it reads everything, is
-//! slow, and nothing in the kernel calls it. The memory manager's rules are its own; these are the rules between objects.
+//! The rules that hold after every call, of any process and whatever it asked ([`Machine::check_invariants`]), and a digest of the state
+//! ([`Machine::state_digest`]). A debug facility for fuzzers, simulators and drivers' own tests: it reads everything, is slow, and
+//! nothing in the kernel calls it. The memory manager's rules are its own; these are the rules between objects.
 //!
 //! | rule | what it says |
 //! |---|---|
 //! | handles | a handle names a live object of its own process, and no object has two, opened adapters excepted |
-//! | reachable | every object of a process that lives has a handle there: what nobody can name nobody can destroy |
+//! | reachable | every object of a process that lives has a handle there: without one no process could destroy it |
 //! | devices | what a device owns exists and knows it |
 //! | allocations | bindings, bodies and resources count each other rightly, and VidMm's with them |
 //! | quotas | what a process has committed is the sum of the allocations that it created, and of its sections |
 //! | sections | each has as many users as its handle and the allocations of all adapters that lie in it or are about to leave |
-//! | keyed mutexes | each counts its opens and its NT handles, and somebody has one; owner and waits are opens of it |
+//! | keyed mutexes | each counts its opens and its NT handles, and has at least one; owner and waits are opens of it |
 //! | names | each is found as long as an NT handle has it |
-//! | sync objects | each counts its opens and its NT handles, and somebody has one; a global handle names what knows it |
+//! | sync objects | each counts its opens and its NT handles, and has at least one; a global handle names what knows it |
 //! | cross-adapter fences | each is known to its adapters by its word, and is named or reached |
-//! | fences | every fence has its waits, and somebody who has it open or a name; paging queues and hardware queues have theirs |
+//! | fences | every fence has its waits, and an open or a name; paging queues and hardware queues have theirs |
 //! | doorbells | no process rings at a device that has no power |
 //! | displays | what is shown, and what a driver has been given to show, is pinned, and its source has an owner |
 //! | memory | whatever VidMm checks |
@@ -67,7 +67,7 @@ impl Machine {
         let of_adapters = self.adapters.iter().flat_map(Adapter::objects);
         let opens = self.keyed_mutexes.opens().map(|(open, _)| Object::KeyedMutex(open));
         for object in of_adapters.chain(self.sections.iter().filter_map(held)).chain(opens) {
-            // Who died while an adapter slept has no handles any more; what it had there goes when the adapter wakes.
+            // A process that died while an adapter slept has no handles any more; its objects there go when the adapter wakes.
             let lives = self.process_of(&object).filter(|process| self.processes.contains_key(process));
             let Some(process) = lives else { continue };
             ensure(named.contains(&object), "reachable", || format!("process {}: {object:?}", process.0))?;
@@ -122,8 +122,8 @@ impl Machine {
         self.adapters.get(*index as usize)
     }
 
-    /// A digest of everything that a refused call must leave as it was: handles, objects, memory. Clocks, counters and
-    /// what the hardware has got to by itself are not in it, so compare when nothing is under way.
+    /// A digest of everything that a refused call must leave as it was: handles, objects, memory. It leaves out clocks, counters and the
+    /// hardware's own progress, so compare when nothing is under way.
     pub fn state_digest(&self) -> StateDigest {
         let mut digest = StateDigest::default();
         for (id, process) in &self.processes {
@@ -144,7 +144,7 @@ impl Machine {
 }
 
 impl Adapter {
-    /// The process that a handle of this object may be in. An opened adapter is everybody's.
+    /// The process that a handle of this object may be in; `None` for an opened adapter, which every process may have.
     fn process_of(&self, object: &Object) -> Option<ProcessId> {
         let of = |device: u64| self.devices.get(device).map(|device| device.process);
         match *object {
@@ -201,14 +201,14 @@ impl Adapter {
         let rings = |(_, doorbell): &(u64, &Doorbell)| doorbell.connection == Connection::Connected;
         let heard = self.doorbells.iter().find(rings).filter(|_| self.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
-        // A stopped adapter builds nothing any more: what its memory manager still had to say is void.
+        // A stopped adapter builds nothing any more: the last words of its memory manager are void.
         let elsewhere: Vec<PageRun> = lent.iter().copied().chain(self.pages.grown()).collect();
         self.vidmm.check_invariants(&elsewhere)
     }
 
     fn check_displays(&self) -> Checked {
         let abandoned = self.displays.abandoned();
-        ensure(abandoned.is_none(), "displays", || format!("source {abandoned:?} shows what nobody owns"))?;
+        ensure(abandoned.is_none(), "displays", || format!("source {abandoned:?} shows a mode and has no owner"))?;
         let loose = self.displays.primaries(&self.packets.flips).into_iter().find(|id| !self.vidmm.is_pinned(*id));
         ensure(loose.is_none(), "displays", || format!("{loose:?} is shown and may move"))
     }
@@ -304,7 +304,9 @@ impl Adapter {
             let instance =
                 || self.bindings().any(|binding| binding.renaming.former.iter().any(|instance| instance.vidmm == id));
             let known = self.bodies.contains_key(&id) || instance() || of_context();
-            ensure(known, "allocations", || format!("VidMm has {id:?} of {owner:?}, and nobody names it"))?;
+            ensure(known, "allocations", || {
+                format!("VidMm has {id:?} of {owner:?}, and no body, instance or context has it")
+            })?;
         }
         for id in &self.unlent {
             let unused = self.vidmm.allocations().any(|(known, _)| known == *id) && !self.vidmm.uses_backing(*id);

@@ -1,7 +1,7 @@
 //! The IoMmu model (memory §4.1): the GPU uses a process's CPU addresses, and the platform's IOMMU translates them by the
 //! process's number, its PASID. The kernel owns the processes' CPU page tables, so it is the kernel that writes them, at
-//! the places of the paging ring where it would have a GPU write its own. It decides nothing about residency; called by the
-//! ring, by start, by whoever makes or ends a process.
+//! the places of the paging ring where it would have a GPU write its own. It decides nothing about residency. The ring, start, and the
+//! creation and end of processes call it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,32 +15,32 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::no_memory;
 
-/// The platform's IOMMU: what devices behind it find at a process's addresses. Everything is done when the call returns.
+/// The platform's IOMMU, as devices behind it translate a process's addresses. Every change is done when the call returns.
 pub trait IoMmu: Send + Sync + std::fmt::Debug {
     /// Addresses lead to these system pages from now on, whatever they led to before.
     fn map(&self, pasid: Pasid, first: CpuVa, run: PageRun, writable: bool);
 
-    /// Addresses lead nowhere from now on. What a device remembers is another matter: [`IoMmu::invalidate`].
+    /// Addresses lead nowhere from now on. Devices may still remember them: [`IoMmu::invalidate`].
     fn unmap(&self, pasid: Pasid, first: CpuVa, count: Pages);
 
     /// No access of a device uses what it remembers of addresses from `first` to `last` any more; both 0: of all.
     fn invalidate(&self, pasid: Pasid, first: CpuVa, last: CpuVa);
 
-    /// The number is nobody's any more: nothing is mapped there, and nothing remembered.
+    /// Releases the number: nothing is mapped there any more, and nothing remembered.
     fn release(&self, pasid: Pasid);
 }
 
 /// Numbers of processes, of 20 bits. 0 is what a request without a number has.
 const PASID_END: u32 = 1 << 20;
 
-/// The processes of an adapter at its IOMMU. Without one nobody has a number.
+/// The processes of an adapter at its IOMMU. Without one no process has a number.
 #[derive(Debug, Default)]
 pub struct Pasids {
     platform: Option<Arc<dyn IoMmu>>,
     by_space: BTreeMap<SpaceId, Pasid>,
     /// Numbers given back.
     free: BTreeSet<Pasid>,
-    /// The lowest number that nobody ever had.
+    /// The lowest number that no process ever had.
     next: u32,
 }
 
@@ -118,10 +118,10 @@ impl Pasids {
     }
 }
 
-/// What [`Adapter::give_addresses`] gave.
+/// The result of [`Adapter::give_addresses`].
 #[derive(Debug, Default)]
 pub struct Given {
-    /// To whom: these had none before.
+    /// The allocations that had none before.
     pub fresh: Vec<AllocationId>,
     /// Some of it is resident, and is shown when the ring has got so far.
     pub shown_later: bool,
@@ -243,7 +243,7 @@ mod tests {
         let (first, second) = (space(), space());
         for (space, number) in [(first, 1), (second, 2)] {
             let pasid = pasids.take().expect("enough");
-            assert_eq!(pasid, Some(Pasid(number)), "0 is nobody's");
+            assert_eq!(pasid, Some(Pasid(number)), "no process gets 0");
             pasids.enter(space, pasid);
         }
         let third = pasids.take().expect("enough");
@@ -255,6 +255,6 @@ mod tests {
         pasids.next = PASID_END;
         assert_eq!(pasids.take(), Ok(third));
         assert_eq!(pasids.take(), Err(OutOfPasids));
-        assert_eq!(Pasids::default().take(), Ok(None), "without an IOMMU nobody has a number");
+        assert_eq!(Pasids::default().take(), Ok(None), "without an IOMMU no process has a number");
     }
 }

@@ -6,7 +6,7 @@ use wddm_types::{PageRun, Pages};
 
 use crate::adapter::Adapter;
 
-/// What they grow by, where there is so much in one piece: 1 MiB.
+/// The pages by which they grow, where there are so many in one piece: 1 MiB.
 const GROWTH: Pages = Pages(256);
 
 impl Adapter {

@@ -1,5 +1,5 @@
-//! Keyed mutexes: who has a shared resource, handed on by keys. Whoever releases one says which key comes next and which fence value the
-//! GPU's work has come to; whoever acquires that key has it then, and is told the value. The CPU alone waits here: a keyed mutex orders
+//! Keyed mutexes hand a shared resource on by keys. A thread that releases one says which key comes next and which fence value the GPU's
+//! work has come to; a thread that acquires that key has it then, and is told the value. The CPU alone waits here: a keyed mutex orders
 //! processes, and the fence that the value is of orders their work. They are the machine's, of no device and no adapter.
 //!
 //! ```text
@@ -12,14 +12,14 @@
 //! # What the fact sheets leave open (decision 0023)
 //! | question | here |
 //! |---|---|
-//! | who is the owner | the handle that it was acquired through, on whatever thread: another handle's release is `INVALID_PARAMETER` |
-//! | an owner that acquires again | waits like everybody else, until another thread releases it |
-//! | who of several goes on | the one that has waited longest for the key that was released |
+//! | the owner | the handle that it was acquired through, on whatever thread: another handle's release is `INVALID_PARAMETER` |
+//! | an owner that acquires again | waits like every other, until another thread releases it |
+//! | which of several waiters goes on | the one that has waited longest for the key that was released |
 //! | after an owner has gone | every acquire, those that wait too, and every release are `ABANDONED`; the fence value is 0 |
 //! | a handle that is closed while a thread waits by it | the wait ends with `INVALID_PARAMETER` |
 //! | the runtime's data | those of the creation, or of the first open or release that brings some; as many bytes from then on; a call that asks for them says 0 or exactly that many |
 //!
-//! A mutex is there as long as it is open or an NT handle names it. Its global handle goes when nobody has it open.
+//! A mutex is there as long as it is open or an NT handle names it. Its global handle goes with the last open.
 
 mod object;
 
@@ -48,18 +48,18 @@ pub struct KeyedMutexes {
     deadlines: BTreeMap<(u64, Token), u64>,
 }
 
-/// What a process has of one.
+/// A process's open of one.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyedMutexOpen {
-    /// Whose handle it has.
+    /// The process that has its handle.
     pub process: ProcessId,
     /// The device that it goes with, if it was opened with a resource.
     pub device: Option<(u32, u64)>,
-    /// Which.
+    /// The mutex that it opens.
     pub mutex: u64,
 }
 
-/// What an acquire asks for.
+/// An acquire's arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Acquire {
     /// The key.
@@ -249,13 +249,13 @@ impl KeyedMutexes {
         (gone != RawHandle::NONE).then_some(gone)
     }
 
-    /// What was opened for a device with a resource.
+    /// The opens that a device has by opening resources.
     pub fn opens_of_device(&self, device: (u32, u64)) -> Vec<u64> {
         self.opens.iter().filter(|(_, open)| open.device == Some(device)).map(|(number, _)| number).collect()
     }
 
-    /// A process has gone: what it has open is closed, and nobody is there to be told that its waits have ended. Answers with the global
-    /// handles that have gone with it.
+    /// A process has gone: closes its opens; its waits end without an answer, for it has no threads. Answers with the global handles that
+    /// have gone with it.
     pub fn close_all_of(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Vec<RawHandle> {
         let of_process = |(number, open): (u64, &KeyedMutexOpen)| (open.process == process).then_some(number);
         let opens: Vec<u64> = self.opens.iter().filter_map(of_process).collect();

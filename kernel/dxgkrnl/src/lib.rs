@@ -6,7 +6,7 @@
 //! inside a simulator where one seed replays everything.
 //!
 //! This is the only crate that knows the memory manager (`vidmm`), the scheduler (`vidsch`) and the fences (`gpu_fence`)
-//! together. It turns *paging work* of the first into *packets* of the second, and asks fences who may go on.
+//! together. It turns *paging work* of the first into *packets* of the second, and asks the fences which waits are over.
 //!
 //! # The law of this room
 //! - What a caller says is an allegation: handles resolve only in the table of the process that calls; every size and

@@ -1,6 +1,5 @@
-//! Calls about the CPU's access to allocations: Lock2 and Unlock2 (memory §6.3); their legacy forms are `legacy`. What a lock
-//! does is decided in `vidmm`; here handles become allocations, devices stand still, copies are queued, the process gets
-//! its mapping.
+//! Calls about the CPU's access to allocations: Lock2 and Unlock2 (memory §6.3); their legacy forms are `legacy`. `vidmm` decides what a
+//! lock does; here handles become allocations, devices quiesce, copies are queued, the process gets its mapping.
 
 mod copy;
 mod instance;
@@ -68,7 +67,7 @@ impl Adapter {
         Answer::Later(token)
     }
 
-    /// `writes`: whoever locks does not promise only to read.
+    /// `writes`: the caller does not promise only to read.
     fn lock(&mut self, cx: &mut Cx<'_>, number: u64, writes: bool) -> Result<(Mapped, Option<u64>), Refusal> {
         self.may_lock(number)?;
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
@@ -94,7 +93,7 @@ impl Adapter {
         (Mapped { mapping, runs: plan.runs, size_bytes }, plan.wait_for)
     }
 
-    /// The CPU is about to see what nobody wrote yet: that holds the clear pattern.
+    /// The CPU is about to see pages that no write has filled yet: they get the clear pattern.
     fn clear_for_lock(&mut self, allocation: AllocationId, plan: &mut LockPlan<FenceId>) {
         let clear = std::mem::take(&mut plan.clear);
         let in_system = |run: &CpuRun| matches!(run.place, CpuPlace::System | CpuPlace::CachedSystem);
@@ -104,7 +103,7 @@ impl Adapter {
         }
     }
 
-    /// Has the window of a plan mapped; if that fails, what the plan is without one.
+    /// Has the window of a plan mapped; if that fails, the plan without one.
     fn window_of(
         &mut self,
         allocation: AllocationId,

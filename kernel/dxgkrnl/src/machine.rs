@@ -1,5 +1,4 @@
-//! The machine's door: who calls and when. What it is lent for a turn and what comes out is `effect`; how processes come
-//! and go is `process`.
+//! The machine's door: its entry points. `effect` holds the context of a turn and its effects; `process` brings processes in and out.
 
 mod process;
 
@@ -55,7 +54,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A kernel without adapters over this system memory. NT handles are drawn under `handle_key`: nobody guesses them if it is
+    /// A kernel without adapters over this system memory. NT handles are drawn under `handle_key`: no process can guess them if it is
     /// random, and every run has the same ones if it is not.
     pub fn new(memory: Arc<Memory>, handle_key: [u64; 2]) -> Machine {
         Machine {
@@ -95,7 +94,7 @@ impl Machine {
         Ok(index)
     }
 
-    /// Nothing of somebody who has gone stays behind until others ask for something.
+    /// Clears what a process that has gone has left behind, without waiting for another call.
     fn settle_behind(&mut self, cx: &mut Cx<'_>) {
         for adapter in &mut self.adapters {
             adapter.clear_behind();
@@ -117,7 +116,7 @@ impl Machine {
         answer
     }
 
-    /// Whether an adapter's device has power. Nobody but the next turn changes that.
+    /// Whether an adapter's device has power. Only the next turn can change that.
     pub fn has_power(&self, adapter: AdapterIndex) -> bool {
         self.adapters.get(adapter.0 as usize).is_some_and(|adapter| !adapter.is_off())
     }
@@ -157,8 +156,8 @@ impl Machine {
     /// may. It is the process's like any other resource of its own, and others open it by its global share handle.
     ///
     /// # Errors
-    /// The process has no such device; the kernel or the driver knows no such surface; what the driver describes is not what
-    /// was asked for; memory is short. Nothing is left of it then.
+    /// The process has no such device; the kernel or the driver knows no such surface; the driver describes another one; memory is short.
+    /// Nothing is left of it then.
     // spec: memory §2.7
     pub fn create_standard_allocation(
         &mut self,
@@ -174,8 +173,8 @@ impl Machine {
         result
     }
 
-    /// A tool begins or ceases to trace native fences: what engines have waited for and signalled on queues that processes feed,
-    /// with their times, as far as logs tell (sync §3.14).
+    /// A tool begins or ceases to trace native fences: the waits and signals of engines on queues that processes feed, with their times,
+    /// as far as logs tell (sync §3.14).
     pub fn trace_fences(&mut self, cx: &mut Cx<'_>, on: bool) {
         for adapter in &mut self.adapters {
             adapter.trace_fences(cx, &Names(&self.processes), on);
@@ -212,7 +211,7 @@ impl Machine {
         self.after_turn(cx);
     }
 
-    /// What was told of a mapping up to this change is done ([`Effect::Mapping`]).
+    /// The outside has carried out what it was told of a mapping up to this change ([`Effect::Mapping`]).
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
         if let Some(adapter) = self.adapters.get_mut(cpu_mapping::adapter_of_mapping(mapping).0 as usize) {
             adapter.mapping_changed(cx, mapping, number, heard);
@@ -265,7 +264,7 @@ impl Machine {
         self.arm_timer(cx);
     }
 
-    /// Nobody is in a driver when a turn is over.
+    /// Ends the watch over driver calls: none is under way when a turn is over.
     fn drivers_left(&mut self, cx: &mut Cx<'_>) {
         for adapter in &mut self.adapters {
             if adapter.driver_left(cx) {
@@ -300,23 +299,23 @@ impl Machine {
     pub fn describe(&mut self, adapter: AdapterIndex) -> Option<AdapterDescription> {
         let adapter = self.adapters.get_mut(adapter.0 as usize)?;
         let description = adapter.description();
-        // Whoever only looks at it waits for its driver, and for nothing else.
+        // A description changes nothing, so a late call of the driver has no consequence here.
         let _ = adapter.miniport.leaves();
         Some(description)
     }
 
-    /// What is resident on an adapter, page by page: what [`Event::Moved`] has told until now adds up to it.
+    /// The resident pages of an adapter: the [`Event::Moved`]s told until now add up to them.
     pub fn residences(&self, adapter: AdapterIndex) -> Vec<Residence> {
         self.adapters.get(adapter.0 as usize).map(Adapter::residences).unwrap_or_default()
     }
 
-    /// Asked when the hardware is at rest and every interrupt is told: native fences of an adapter that have come to what somebody waits
-    /// for, with CurrentValue and MonitoredValue, and of which its driver has told nothing. Each is a broken promise of the driver.
+    /// Native fences of an adapter that have passed a waiter's value and of which its driver has told nothing, with CurrentValue and
+    /// MonitoredValue. Asked when the hardware is at rest and every interrupt is told, so each is a broken promise of the driver.
     pub fn unreported_fences(&self, adapter: AdapterIndex) -> Vec<(u64, u64, u64)> {
         self.adapters.get(adapter.0 as usize).map(Adapter::unreported_fences).unwrap_or_default()
     }
 
-    /// What an adapter has counted.
+    /// An adapter's counters.
     pub fn counters(&self, adapter: AdapterIndex) -> Option<AdapterCounters> {
         self.adapters.get(adapter.0 as usize).map(|adapter| adapter.counters)
     }

@@ -62,7 +62,7 @@ impl Adapter {
         self.defer_paging_queue(number);
     }
 
-    /// What the device's queues have been given and not finished: the last use of anything that it evicts now.
+    /// The work that the device's queues have been given and not finished: the last use of anything that it evicts now.
     // spec: sync §3.11
     pub fn queued_work(&self, device: u64) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
         let mut points = Vec::new();

@@ -1,13 +1,13 @@
-//! The choices that the fact sheet leaves to the implementer (its rows tagged [R]) and that are numbers: which there are,
-//! what they may be, and their names for whoever writes them down. Their defaults stand in [`vidmm::Policy`]; a profile, a
-//! host and the command line may choose otherwise. Called by adapter start.
+//! The choices that the fact sheet leaves to the implementer (its rows tagged [R]) and that are numbers: their names as profiles and
+//! command lines write them, and their ranges. Their defaults stand in [`vidmm::Policy`]; a profile, a host and the command line may
+//! choose otherwise. Called by adapter start.
 
 use vidmm::Policy;
 use wddm_types::{PageRun, Pages};
 
 /// A choice as it is written: a number, `max` for the largest there is, or `on` and `off`.
 trait Choice: Copy {
-    /// What may be written.
+    /// The form of a written value.
     const FORM: &'static str;
     fn read(text: &str) -> Option<Self>;
     fn write(self) -> String;
@@ -79,7 +79,7 @@ pub enum ChoiceError {
     /// No choice has this name.
     #[error("no choice is called {name:?}; there are {}", MemoryPolicy::NAMES.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
     },
     /// It may not be this.
@@ -87,14 +87,14 @@ pub enum ChoiceError {
     Value {
         /// The choice.
         name: &'static str,
-        /// What was asked for.
+        /// The value that was asked for.
         value: String,
-        /// What it may be.
+        /// The values that it may have.
         wanted: String,
     },
 }
 
-/// The defaults but for the first: refusing whoever comes later needs nobody's turns, so the memory manager by itself does.
+/// VidMm's defaults, but for the first choice: by itself the memory manager refuses the later device, because that needs no turns.
 const USUAL: Policy = Policy::new(PageRun { first: 0, count: Pages::ZERO });
 
 macro_rules! choices {
@@ -107,7 +107,7 @@ macro_rules! choices {
         }
 
         impl MemoryPolicy {
-            /// What is recommended.
+            /// The recommended choices.
             pub const DEFAULT: MemoryPolicy = MemoryPolicy { $($name: $default,)* };
 
             /// The names, in the order in which they are shown.
@@ -147,20 +147,20 @@ macro_rules! choices {
 }
 
 choices! {
-    /// Devices whose lists do not fit beside each other take turns; else whoever comes later is refused (memory §8.2).
+    /// Devices whose lists do not fit beside each other take turns; else the kernel refuses the later one (memory §8.2).
     suspend_others: bool, 0..=1, true;
     /// How long a device keeps the room that it had from others, in nanoseconds (memory §8.6).
     residency_quantum_ns: u64, 1..=u64::MAX, USUAL.residency_quantum_ns;
     /// How many times as long as it took to bring a device back it runs at least.
     turn_worth: u64, 0..=1_000_000, USUAL.turn_worth;
-    /// While the copy engine is idle, what will be evicted first is copied out ahead.
+    /// While the copy engine is idle, it copies out ahead the content that will be evicted first.
     write_back_ahead: bool, 0..=1, USUAL.write_back_ahead;
     /// While it is idle, so many free pages of each segment are cleared ahead.
     clear_ahead: Pages, 0..=u64::MAX, USUAL.clear_ahead;
     /// While it is idle, content moves to where it would rather be, if there is room (memory §8.1).
     promote: bool, 0..=1, USUAL.promote;
-    /// So long devices that always run keep it from moving; then they stop for it. `u64::MAX`, as long as nobody says
-    /// otherwise: for ever, because the ring waits for a device that stops, and some wait for what never comes.
+    /// So long devices that always run keep it from moving; then they stop for it. The default `u64::MAX` is for ever, because the ring
+    /// waits for a device that stops, and some wait for what never comes.
     promote_patience_ns: u64, 0..=u64::MAX, USUAL.promote_patience_ns;
     /// The page tables of a process that has nothing to run leave when others need room for theirs (memory §4.6).
     evict_page_tables: bool, 0..=1, USUAL.evict_page_tables;

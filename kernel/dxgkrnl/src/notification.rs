@@ -1,5 +1,5 @@
-//! Who wants to be told of what, and telling them (memory §5.4, §5.5). What there is to tell is decided in `vidmm`, and
-//! carried here by `turns`.
+//! Registrations for notifications, and sending these (memory §5.4, §5.5). `vidmm` decides when there is something to tell, and `turns`
+//! carries it here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::adapter::Adapter;
 use crate::machine::{Cx, Effect};
 use crate::store::Store;
 
-/// What a registration is for.
+/// The subject of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RegistrationKind {
     /// Trims of the device.
@@ -82,7 +82,7 @@ impl Adapter {
         self.registrations.insert(Registration { device, kind, handle });
     }
 
-    /// A device goes: nobody is told of it any more.
+    /// Drops the registrations of a device that goes.
     pub fn unregister_all(&mut self, device: u64) {
         let gone: Vec<u64> = self.registrations.of_device(device).collect();
         for number in gone {
@@ -90,7 +90,7 @@ impl Adapter {
         }
     }
 
-    /// Tells whoever registered for this kind on a device.
+    /// Notifies every registration of this kind on a device.
     pub fn notify(&self, cx: &mut Cx<'_>, device: u64, kind: RegistrationKind, what: NotificationKind) {
         let process = self.devices[device].process;
         let known = self.registrations.of_device(device).filter_map(|number| self.registrations.get(number));

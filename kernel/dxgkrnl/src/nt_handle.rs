@@ -22,7 +22,7 @@ const THIS_PROCESS: u64 = u64::MAX;
 /// Most NT handles of one process, as many as the operating system gives one.
 const HANDLES_MAX: usize = 1 << 24;
 
-/// What an NT handle names, on the adapter of this index.
+/// The object that an NT handle names, on the adapter of this index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shared {
     /// The body of a resource.
@@ -42,7 +42,7 @@ pub enum Shared {
 }
 
 impl Shared {
-    /// What it is called in a refusal.
+    /// The object's kind as a refusal calls it.
     pub fn what(self) -> &'static str {
         match self {
             Shared::Resource { .. } => "a resource",
@@ -57,11 +57,11 @@ impl Shared {
 /// One handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NtHandle {
-    /// Who closes it.
+    /// The process that closes it.
     pub process: ProcessId,
     /// The process that it was kept for, and that counts it: it was made there, and is the machine's to close.
     pub kept_for: Option<ProcessId>,
-    /// What it names.
+    /// The object that it names.
     pub object: Shared,
     /// The name that it was made with, or opened by, in capital letters.
     pub name: Option<String>,
@@ -82,13 +82,13 @@ pub struct NtHandles {
 }
 
 impl NtHandles {
-    /// None.
+    /// No handles.
     pub fn new(key: [u64; 2]) -> NtHandles {
         let (held, kept, of_processes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         NtHandles { key, made: 0, open: BTreeMap::new(), held, kept, of_processes, names: Names::default() }
     }
 
-    /// Names an object: by a token, and for everybody who knows it by a text.
+    /// Names an object: by a token, and by a text for every process that knows the text.
     ///
     /// # Errors
     /// `NO_MEMORY` when the process has as many as it may; of a text see [`Names::give`].
@@ -99,7 +99,7 @@ impl NtHandles {
         Ok(self.add(NtHandle { process, kept_for: None, object, name }))
     }
 
-    /// What a name is of, and what it is kept under.
+    /// The object of a name, with the name as it is kept.
     ///
     /// # Errors
     /// `OBJECT_NAME_NOT_FOUND`.
@@ -117,7 +117,8 @@ impl NtHandles {
         Ok(self.add(NtHandle { process, kept_for: None, object, name: Some(found.to_owned()) }))
     }
 
-    /// What a handle names that `process` was handed, with the text that it was made with: the handle that it gets keeps both.
+    /// The object of a handle that `process` was handed, with the text that it was made with: the handle that the process
+    /// gets keeps both.
     ///
     /// # Errors
     /// `INVALID_HANDLE`; `INVALID_PARAMETER` for the handle of a process, which is its holder's only.
@@ -163,7 +164,7 @@ impl NtHandles {
         self.kept.get(&process).copied().unwrap_or(0)
     }
 
-    /// What a handle names.
+    /// The object that a handle names.
     ///
     /// # Errors
     /// `INVALID_HANDLE`.

@@ -28,7 +28,7 @@ pub struct Process {
     pub may_raise_priority: bool,
     /// Its events.
     pub events: Store<crate::event::Event>,
-    /// What it may have, if somebody has said so.
+    /// Its quota and account, if its creation named them.
     pub admission: Option<crate::quota::Admission>,
 }
 
@@ -75,7 +75,7 @@ const NORMAL_CLASS: u32 = 2;
 /// `REALTIME`, the highest.
 pub const CLASS_MAX: u32 = 5;
 
-/// What a handle names: an adapter's index and the object's number there.
+/// The object of a handle: an adapter's index and the object's number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Object {
     /// An opened adapter.
@@ -98,7 +98,7 @@ pub enum Object {
     Queue(u32, u64),
     /// A doorbell.
     Doorbell(u32, u64),
-    /// What a device has of a fence.
+    /// A device's open of a fence.
     Fence(u32, u64),
     /// A synchronization object without a word in memory.
     Legacy(u32, u64),
@@ -108,7 +108,7 @@ pub enum Object {
     Section(u64),
     /// An event, of no adapter.
     Event(u64),
-    /// What the process has of a keyed mutex, of no adapter.
+    /// The process's open of a keyed mutex, of no adapter.
     KeyedMutex(u64),
 }
 
@@ -147,18 +147,18 @@ pub struct Device {
     pub adapter: wddm_types::RawHandle,
     pub vidmm: vidmm::DeviceId,
     pub kmd: KmdDevice,
-    /// What its driver wants of DMA buffers for contexts of which it says nothing.
+    /// The driver's needs of DMA buffers for contexts of which it says nothing.
     pub info: ddi::DeviceInfo,
     pub state: DeviceState,
     /// Why it was lost; empty: it lives.
     pub lost_for: String,
-    /// What its GPU's work did wrong, if it was lost for that.
+    /// The fault of its GPU's work, if it was lost for that.
     pub fault: Option<DeviceFault>,
-    /// Why its contexts stand still; none: they run.
+    /// Why its contexts are suspended; none: they run.
     pub suspended: SuspendReasons,
     /// Works under way that move content of its list within a segment.
     pub relocations: u32,
-    /// Works that change its page tables while it stands still.
+    /// Works that change its page tables while it is quiesced.
     pub table_changes: u32,
     pub contexts: BTreeSet<u64>,
     /// Those of all its contexts.
@@ -169,13 +169,13 @@ pub struct Device {
     /// Allocations that are rings, with the doorbells that they are rings of.
     pub rings: BTreeMap<vidmm::AllocationId, BTreeSet<u64>>,
     pub resources: BTreeSet<u64>,
-    /// What the driver made for all its contexts.
+    /// The driver's allocations for all its contexts.
     pub context_allocations: Vec<ContextAllocation>,
     /// Fence words in its local memory; the allocations stand in the list before.
     pub local_words: Vec<LocalPage>,
-    /// What it has of fences.
+    /// Its opens of fences.
     pub fences: BTreeSet<u64>,
-    /// What it has of mutexes and their like.
+    /// Its opens of mutexes and their like.
     pub sync_objects: BTreeSet<u64>,
 }
 
@@ -189,7 +189,7 @@ pub struct Context {
     /// How its driver has been told that it ranks.
     pub told: Option<engine_time::Rank>,
     pub queues: BTreeSet<u64>,
-    /// What its driver made for it.
+    /// The driver's allocations for it.
     pub allocations: Vec<ContextAllocation>,
 }
 
@@ -211,7 +211,7 @@ pub struct Queue {
     pub retired_logs: Vec<RetiredLogs>,
     /// Kernel-mode submission: the last progress value accepted.
     pub last_submitted: u64,
-    /// What the wait at its head is for.
+    /// The points of the wait at its head.
     pub awaits: Vec<FencePoint<FenceId>>,
     /// Progress values started on the hardware and not seen completed.
     pub started: VecDeque<u64>,
@@ -221,7 +221,7 @@ pub struct Queue {
     pub no_timeout: bool,
     /// NoBroadcastSignal: signals of several queues do not wait for it.
     pub no_broadcast_signal: bool,
-    /// What the hardware had counted of its running time when that was charged last; `None`: it does not count.
+    /// The hardware's count of its running time at the last charge; `None`: it does not count.
     pub counted_ns: Option<u64>,
 }
 
@@ -322,7 +322,7 @@ pub struct Instance {
     pub retired: bool,
 }
 
-/// What all bindings of an allocation share.
+/// The state that all bindings of an allocation share.
 #[derive(Debug)]
 pub struct Body {
     /// Bindings that are not buried.
@@ -330,11 +330,11 @@ pub struct Body {
     /// Bindings that are not destroyed.
     pub living: u32,
     pub creator: ProcessId,
-    /// Of shared allocations, for whoever opens them.
+    /// Of shared allocations, for openers.
     pub private_data: Vec<u8>,
-    /// Of a shared standard allocation what its creator brought: openers are shown it instead of the driver's.
+    /// Of a shared standard allocation the data that its creator brought: openers see them instead of the driver's.
     pub callers_data: Option<Vec<u8>>,
-    /// The body of the resource that it is a member of. What an NT handle names keeps its members.
+    /// The body of the resource that it is a member of. An NT handle of the resource keeps its members.
     pub resource: Option<u64>,
     /// The machine's section whose pages are its backing store.
     pub section: Option<u64>,
@@ -360,7 +360,7 @@ pub struct Resource {
     pub allocations: Vec<u64>,
 }
 
-/// What all devices share of a resource.
+/// The state that all devices share of a resource.
 #[derive(Debug)]
 pub struct ResourceBody {
     pub kmd: KmdResource,
@@ -384,7 +384,7 @@ pub struct ResourceBody {
     pub names: u32,
 }
 
-/// What the driver destroys when nothing names it any more.
+/// The objects that the driver destroys when no name is left.
 #[derive(Default)]
 pub struct Gone {
     pub allocations: Vec<KmdAllocation>,

@@ -9,11 +9,11 @@
 //!                                                      ─► patched if an address was unknown or changed ─► driver
 //!             DMA_COMPLETED with its fence id ─► the context's progress rises, the buffer is free again
 //! ```
-//! # What may be in flight
+//! # Packets in flight
 //! The packets in flight on a node are of one context, and paging buffers, so a fault costs exactly one device its packets; the
-//! order in which packets are handed over is the order in which they complete. Who gets the node is `vidsch`'s to decide
-//! (`vidsch::NodeTime`): equals take turns of a quantum, who ranks higher has it preempted, and so have paging buffers.
-//! What came back from a preemption stands in front of its queue again.
+//! order in which packets are handed over is the order in which they complete. `vidsch` decides which context gets the node
+//! (`vidsch::NodeTime`): equals take turns of a quantum; a higher rank, or a paging buffer, preempts. Packets that came back from a
+//! preemption stand in front of their queue again.
 //!
 //! # Where memory is when a packet runs
 //! A packet without GPU addresses names memory by physical address, so the kernel owes it that the address is right:
@@ -29,19 +29,19 @@
 //! |---|---|
 //! | `context` | contexts: created, destroyed, stopped |
 //! | `dma_buffer` | DMA buffers: a pool for each context |
-//! | `info` | what a driver wants of buffers and lists |
-//! | `list` | lists: what a caller may write into them, and what a driver may answer |
+//! | `info` | a driver's needs of buffers and lists |
+//! | `list` | lists: the entries that a caller may write, and a driver's answers |
 //! | `render` | Render, SubmitCommand up to the queue |
 //! | `present` | Present, likewise |
 //! | `flip` | Present with a flip, which has no buffer |
-//! | `build` | what a driver writes into DMA buffers |
+//! | `build` | DMA buffers as a driver writes them |
 //! | `schedule` | from the queue to the driver |
 //! | `need` | when a packet may start |
-//! | `rank` | who goes first |
-//! | `preempt` | what the driver gives back |
+//! | `rank` | which context goes first |
+//! | `preempt` | packets that the driver gives back |
 //! | `complete` | and back |
-//! | `reset` | what is lost when a node gives nothing back |
-//! | `software` | what the kernel itself does at a point of a context |
+//! | `reset` | packets that are lost when a node gives nothing back |
+//! | `software` | the kernel's own actions at a point of a context |
 //! | `split` | lists that are residency: buffers run in portions |
 //! | `uses` | what buffers use that are not done |
 //! | `watch` | what a node has been running, for timeouts |
@@ -97,7 +97,7 @@ pub struct PacketContext {
     pub addresses: bool,
     pub vidsch: QueueId,
     pub priority: ContextPriority,
-    /// What the wait at its head is for.
+    /// The points of the wait at its head.
     pub awaits: Vec<(rank::Awaited, u64)>,
     /// DisableGpuTimeout: its packets may take as long as they take.
     pub no_timeout: bool,
@@ -113,10 +113,10 @@ pub struct PacketContext {
     portions_made: u64,
     /// Packets that were not handed over, oldest first.
     queued: VecDeque<Packet>,
-    /// What its buffers use that were not done when the last one was queued.
+    /// The uses of its buffers that were not done when the last one was queued.
     uses: VecDeque<uses::Uses>,
     buffers: Vec<DmaBuffer>,
-    /// What its driver made for it.
+    /// The driver's allocations for it.
     pub allocations: Vec<ContextAllocation>,
 }
 
@@ -128,7 +128,7 @@ struct Packet {
     preempted: bool,
 }
 
-/// What a packet carries.
+/// The content of a packet.
 enum Work {
     /// A DMA buffer with what its addresses are.
     Patched {
@@ -144,10 +144,10 @@ enum Work {
     Virtual {
         commands: GpuVa,
         bytes: u32,
-        /// What the user-mode driver hands along.
+        /// The user-mode driver's private data.
         private_data: Vec<u8>,
         primaries: Vec<AllocationId>,
-        /// What it is when the driver has written it.
+        /// The DMA buffer of a Present, once the driver has written it.
         presented: Option<Presented>,
     },
 }
@@ -155,7 +155,7 @@ enum Work {
 /// A DMA buffer of a present in a context with addresses.
 struct Presented {
     buffer: u64,
-    /// What it reads, and what it writes.
+    /// Allocations that it uses, and whether it writes them.
     uses: Vec<(AllocationId, bool)>,
     /// The paging work after which they are where they are.
     serial: u64,
@@ -170,7 +170,7 @@ struct Bound {
     write: bool,
     /// No residency list holds it: it is brought in for the buffer.
     unlisted: bool,
-    /// The driver's name of the allocation: it lives as long as the packet, whoever destroys it.
+    /// The driver's name of the allocation: it lives as long as the packet, even when a process destroys the allocation.
     kmd: Option<KmdOpenAllocation>,
     /// The address that the DMA buffer holds since it was written.
     written: Option<(SegmentId, u64)>,
@@ -197,7 +197,7 @@ struct InFlight {
     what: Handed,
 }
 
-/// What was handed over; kept until it is done, because it may come back.
+/// A packet that was handed over: the node keeps it until it is done, because it may come back.
 enum Handed {
     Paging(Ready),
     /// A part of a packet that is not its last, and what that writes and the CPU's caches may hold. The packet is in front of its
@@ -235,15 +235,15 @@ struct Node {
     last_completed: u32,
     /// Packets that the driver had when their context was stopped, and of which it may have said nothing yet.
     dropped: Vec<u32>,
-    /// Whose time it is.
+    /// The time of the contexts that take turns on it.
     time: NodeTime<u64>,
-    /// When whose turn it is is to be asked again.
+    /// When to decide again which context has the node.
     again_ns: Option<u64>,
     /// How often it was to be preempted.
     preemptions: u32,
     /// The preemption that the driver has not answered: nothing is handed over until then.
     asked: Option<u32>,
-    /// What it had in front when a reset of it lost nothing.
+    /// The packet in front when a reset of the node lost nothing.
     spared: Option<Running>,
 }
 
@@ -287,7 +287,7 @@ pub struct Packets {
     nodes: Vec<Node>,
     /// The contexts by the queue that each has at the scheduler.
     by_queue: BTreeMap<QueueId, u64>,
-    /// Flips of primaries: what writes one of them waits.
+    /// Flips of primaries: packets that write one of them wait.
     pub flips: Flips<AllocationId>,
     /// Turns of suspended devices: how many were decided, and how many have come.
     turns: BTreeMap<u64, (u64, u64)>,
@@ -306,7 +306,7 @@ impl Packets {
         self.granularity().map_or((0, 0), |fine| (fine.graphics as u32, fine.compute as u32))
     }
 
-    /// When whose turn it is on a node is to be asked again.
+    /// When to decide again which context has a node.
     pub fn deadline_ns(&self) -> Option<u64> {
         self.nodes.iter().filter_map(|node| node.again_ns).min()
     }

@@ -5,8 +5,8 @@
 //! that must wait for GPU work stands in the scheduler's queue behind a wait packet; once it may start, the driver builds
 //! its operations into paging buffers, the last of which signals the paging queue's fence.
 //!
-//! What may happen only when the hardware has got past all work queued so far (giving pages back, answering a call that
-//! needs its mappings) is *deferred* to the current end of the ring.
+//! Actions that need the hardware past all work queued so far (giving pages back, answering a call that needs its mappings) are
+//! *deferred* to the current end of the ring.
 
 mod buffer;
 mod deferred;
@@ -64,8 +64,8 @@ pub struct PagingRing {
     awaited: VecDeque<u64>,
     /// Turns of devices among them.
     turns: usize,
-    /// What is deferred up to this number is carried out as soon as the hardware is there: whose it was has gone, and makes no call
-    /// any more that would find it due.
+    /// The kernel carries out the actions that are deferred up to this number as soon as the hardware is there: their process has gone,
+    /// and makes no call any more that would find them due.
     leaving: u64,
     /// One of these is being carried out.
     clears: bool,
@@ -77,17 +77,16 @@ pub struct PagingRing {
     last_done: u64,
     last_paging_queue: u64,
     progress_value: u64,
-    /// Nothing is built before the ring's progress reaches this: an allocation is to come to rest, or the scratch area is
-    /// taken.
+    /// The kernel builds nothing before the ring's progress reaches this: an allocation is to come to rest, or the scratch area is taken.
     hold_until: u64,
     scratch: Scratch,
-    /// Processes that stand still, by the work for which they do.
+    /// Quiesced processes, by the work that needs it.
     stillnesses: BTreeMap<u64, Stillness>,
     /// The driver takes aperture maps as device pages (`MapAperture2Supported`).
     device_pages: bool,
     /// The scheduler holds the ring behind a wait packet.
     waiting_packet: bool,
-    /// Devices are to stand still before the work at its head.
+    /// Devices must quiesce before the work at its head.
     waiting_suspension: bool,
     /// A wait for the ring's own progress is registered.
     waiting_progress: bool,
@@ -165,7 +164,7 @@ impl PagingRing {
         self.queue.as_ref().and_then(|queue| queue.kmd)
     }
 
-    /// What the hardware had counted of its running time when that was charged last; `None`: it does not count.
+    /// The hardware's count of its running time at the last charge; `None`: it does not count.
     pub fn counted_ns(&self) -> Option<u64> {
         self.queue.as_ref().and_then(|queue| queue.counted_ns)
     }

@@ -1,11 +1,11 @@
-//! The doorbells of an adapter's peers (sync §3.18): its inbox, and whose inboxes it knows. Which fences are told to whom is
-//! `cross_adapter`'s.
+//! The doorbells of an adapter's peers (sync §3.18): its inbox, and the inboxes that it knows. `cross_adapter` decides which peers hear
+//! of which fences.
 
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use crate::adapter::Adapter;
 
-/// What an adapter has of doorbells from GPU to GPU.
+/// An adapter's doorbells from GPU to GPU.
 #[derive(Debug, Default)]
 pub struct Peers {
     inbox: Option<PageRun>,
@@ -14,7 +14,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Where its inbox lies in system memory; `None`: nobody rings it, and it rings nobody.
+    /// The place of its inbox in system memory; `None`: no peer rings it, and it rings none.
     pub fn inbox(&self) -> Option<u64> {
         self.inbox.map(|page| page.first * PAGE_BYTES)
     }

@@ -1,20 +1,19 @@
 //! An adapter sleeps and wakes (memory §1.10, §8.4, sync §3.17). Going down: all devices are suspended, their doorbells taken away, what
 //! would be lost is saved by the paging ring, then the driver switches its device off. Coming back, when the computer wakes or a process
-//! connects a doorbell: the driver switches it on, page tables are written anew, devices come back by their turns. What must be saved is
-//! `vidmm`'s business, doorbells are `waking`'s.
+//! connects a doorbell: the driver switches it on, page tables are written anew, devices come back by their turns. `vidmm` decides which
+//! content must be saved; `waking` handles doorbells.
 //!
 //! ```text
-//!      power_down              all devices stand still          the ring has saved everything
+//!      power_down              all devices quiesced             the ring has saved everything
 //! on ─────────────▶ going down ───────────────────────▶ saving ──────────────────────────────▶ asleep
 //! ▲                                                                                              │
 //! └────────────────────────── power_up ◄─────────────────────────────────────────────────────────┘
 //! ```
 //! PnP stops it in the same way, for good: nothing is kept anywhere, and a start is the start of another adapter.
 //!
-//! Calls of devices are refused meanwhile, with a status that says that a retry is meaningful; all but the one that wakes. What ends something is not:
-//! objects are destroyed and processes die whenever they like. On the way down that may be what the ring waits for, so their
-//! paging work is still carried out, and the device goes behind it; once the device has no power it stands in the ring until
-//! the wake.
+//! Calls of devices are refused meanwhile, with a status that says that a retry is meaningful; all but the one that wakes. Ends are not
+//! refused: objects are destroyed and processes die whenever they like. On the way down the ring may wait for that, so their paging work
+//! is still carried out, and the device goes behind it; once the device has no power it stands in the ring until the wake.
 
 mod waking;
 
@@ -47,7 +46,7 @@ pub struct Power {
     first_work: u64,
     /// Calls that connect a doorbell, and wait until that can wake the adapter, oldest first.
     connects: Vec<(Token, u64)>,
-    /// Stopped by PnP: the driver stops when nobody has anything on the adapter any more.
+    /// Stopped by PnP: the driver stops when no process has anything on the adapter any more.
     leaves: bool,
 }
 
@@ -97,7 +96,7 @@ impl Adapter {
         cx.effects.push(Effect::Answer { token, result });
     }
 
-    /// PnP stops the adapter: everything leaves its memory, what is pinned too, then the device; answers when that is done.
+    /// PnP stops the adapter: all content leaves its memory, pinned content too, then the device goes; answers when that is done.
     // spec: memory §8.4
     pub fn pnp_stop(&mut self, cx: &mut Cx<'_>, token: Token) -> Answer {
         if let Err(refusal) = self.awake() {
@@ -134,7 +133,7 @@ impl Adapter {
         cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
     }
 
-    /// Stops the driver of an adapter that PnP has stopped, once nobody has anything there.
+    /// Stops the driver of an adapter that PnP has stopped, once no process has anything there.
     // spec: memory §8.4
     pub fn stop_driver_behind_last(&mut self) {
         let named = self.resource_bodies.iter().next().is_some();

@@ -19,7 +19,7 @@ use crate::refusal::{from_driver, no_memory};
 use crate::turns::priority_of;
 use crate::word_page::WordPages;
 
-/// What a driver may keep of the addresses of the process that is being created.
+/// The ranges of addresses that a driver reserves in a process that is being created.
 pub struct ProcessHost<'a> {
     pub vidmm: &'a mut VidMm<FenceId>,
     pub process: OsProcess,

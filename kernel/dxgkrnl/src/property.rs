@@ -1,4 +1,4 @@
-//! What an allocation is worth, where it is, what it is allowed (memory §2.3, §2.8, §9.2).
+//! An allocation's priority, residency and properties (memory §2.3, §2.8, §9.2).
 
 use ddi::{UpdateAllocationPropertyFlags, UpdateAllocationPropertyMask};
 use kmt_calls::{PropertyFlags, PropertyMask, PropertyRequest, Refusal, Residency, ResidencyStatus};
@@ -32,8 +32,8 @@ impl Adapter {
         numbers.iter().map(status).collect()
     }
 
-    /// `D3DKMTUpdateAllocationProperty`: the driver is asked first; what changes counts from the next placement on. Content
-    /// that may not stay leaves now, and the value says when it is where it may be: with the next turn of a device that lists it.
+    /// `D3DKMTUpdateAllocationProperty`: the kernel asks the driver first; changes count from the next placement on. Content that may not
+    /// stay leaves now, and the value says when it is where it may be: with the next turn of a device that lists it.
     // spec: memory §2.8
     pub fn update_allocation_property(
         &mut self,

@@ -30,7 +30,7 @@ pub struct Command {
     pub progress_value: u64,
     pub buffer: GpuVa,
     pub buffer_bytes: u32,
-    /// What the user-mode driver hands along.
+    /// The user-mode driver's private data.
     pub private_data: Vec<u8>,
 }
 
@@ -137,7 +137,7 @@ impl Adapter {
         let queue = self.queues.remove(number).expect("a queue is destroyed once");
         let mut host = DriverHost::new(&self.features, &mut self.pages);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
-        // The driver names it in no interrupt any more: what it has signalled by its end is looked at.
+        // The driver names it in no interrupt any more: the kernel looks for the signals of its end.
         if self.caps.optimized_native_fence_interrupt {
             self.look_at_processes(cx, &BTreeSet::from([self.devices[queue.device].process]));
         }
@@ -146,7 +146,7 @@ impl Adapter {
             self.end_logs(cx, process, logs);
             queue.retired_logs.into_iter().for_each(|retired| self.end_logs(cx, process, retired.logs));
         }
-        // What never started is dropped with the queue.
+        // Work that never started is dropped with the queue.
         let dropped = self.vidsch.destroy_queue(queue.vidsch);
         self.drop_parts(cx, dropped);
         self.queue_leaves_displays(number);

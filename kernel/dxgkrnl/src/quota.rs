@@ -1,9 +1,9 @@
-//! Quotas: what a process may have at most, and what all processes of one account may have together. Whoever makes a process says both
-//! (`Machine::process_admitted`); one that nobody has set limits for has none but the kernel's own.
+//! Quotas: the limits of a process, and of all processes of one account together. The program that makes a process sets both
+//! (`Machine::process_admitted`); a process without them has only the kernel's own.
 //!
 //! # The law of this boundary
-//! A quota is asked before anything is made: who is over it gets `NO_MEMORY` with [`Blame::Quota`] and a reason that names what, whose
-//! limit and how much of it is in use; nothing has changed, and no other process notices. What is counted is what there is, so that
+//! The kernel asks a quota before it makes anything: a call over it gets `NO_MEMORY` with [`Blame::Quota`] and a reason that names what,
+//! whose limit and how much of it is in use; nothing has changed, and no other process notices. The kernel counts what there is, so that
 //! freeing gives back exactly what making took:
 //!
 //! | what | counted |
@@ -58,7 +58,7 @@ impl Quota {
     }
 }
 
-/// Whose processes are counted together: a user, to whoever makes processes.
+/// Processes that are counted together: a user, as the program that makes processes numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccountId(pub u32);
 
@@ -67,13 +67,13 @@ pub struct AccountId(pub u32);
 pub struct Admission {
     /// Its account.
     pub account: AccountId,
-    /// What the process may have.
+    /// The process's own limits.
     pub process: Quota,
-    /// What all processes of the account may have together; what was said last holds.
+    /// The limits of all processes of the account together; those named last hold.
     pub together: Quota,
 }
 
-/// What is limited.
+/// A limited resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Handles,
@@ -96,7 +96,7 @@ impl Kind {
         }
     }
 
-    /// What it is called where it is set.
+    /// Its key in the configuration.
     fn key(self) -> &'static str {
         match self {
             Kind::Handles => "handles",
@@ -116,7 +116,7 @@ pub(crate) struct Accounts {
 
 struct Account {
     quota: Quota,
-    /// With those that have died while others still have what they committed.
+    /// Its processes, and dead ones whose commitments others still have.
     processes: BTreeSet<ProcessId>,
 }
 
@@ -135,7 +135,7 @@ impl Left {
     }
 }
 
-/// What a process may have still, at the begin of a call.
+/// The quota that a process has left, at the begin of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Room {
     /// The tighter of both limits for each kind that the call needs; none: there is no limit, or no need.
@@ -157,7 +157,7 @@ impl Room {
         if self.left(kind) >= wanted { Ok(()) } else { self.refuse(kind, wanted).map_or(Ok(()), Err) }
     }
 
-    /// The refusal of so much more; `None`: nobody has set a limit.
+    /// The refusal of so much more; `None`: there is no limit.
     pub fn refuse(&self, kind: Kind, wanted: u64) -> Option<Refusal> {
         let left = self.left[kind as usize]?;
         let Left { limit, used, .. } = left;
@@ -167,7 +167,7 @@ impl Room {
         };
         let section = if left.of_account.is_none() { "process" } else { "user" };
         let reason = format!(
-            "limit of {}: {whose} {used} of {limit}, and {wanted} more are asked for; who serves the kernel can raise it ({section}.{} of the configuration)",
+            "limit of {}: {whose} {used} of {limit}, and {wanted} more are asked for; raise {section}.{} in the kernel's configuration",
             kind.name(),
             kind.key(),
         );
@@ -190,7 +190,7 @@ pub(crate) struct Committed {
 }
 
 impl Commitments {
-    /// What a process has.
+    /// A process's commitments.
     pub fn of(&self, process: ProcessId) -> Committed {
         self.of.get(&process).copied().unwrap_or_default()
     }
@@ -222,7 +222,7 @@ impl Machine {
     /// A process enters its account.
     pub(crate) fn enter_account(&mut self, process: ProcessId, admission: Admission) {
         let mut accounts = std::mem::take(&mut self.accounts);
-        // Whoever died is counted until what it committed is free.
+        // The account counts a dead process until what it committed is free.
         accounts.accounts.retain(|_, account| {
             account.processes.retain(|id| self.has_process(*id) || self.used(*id, Kind::MemoryFiles) > 0);
             !account.processes.is_empty()
@@ -235,7 +235,7 @@ impl Machine {
         self.accounts = accounts;
     }
 
-    /// What a process may have still of what a call needs.
+    /// The quota that a process has left of what a call needs.
     pub(crate) fn room_of(&self, process: ProcessId, needs: &[Kind]) -> Room {
         let mut room = Room::default();
         let Some(admission) = self.processes.get(&process).and_then(|known| known.admission) else { return room };
@@ -301,7 +301,7 @@ impl Machine {
     }
 }
 
-/// What a call may need more of. What only looks at what there is, or moves it, needs nothing.
+/// The resources that a call may need more of. A call that only looks at what there is, or moves it, needs none.
 pub(crate) fn needs(call: &Call) -> &'static [Kind] {
     match call {
         call if packets(call) > 0 => &[Kind::Queued],

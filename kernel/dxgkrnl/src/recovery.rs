@@ -4,12 +4,12 @@
 //! hardware lost ─▶ ResetFromTimeout ─▶ what the ring had is over ─▶ the driver hears what is lost ─▶ RestartFromTimeout
 //!      ─▶ paging process: context, tables, queue ─▶ devices in state Reset (2) ─▶ locks show what is left
 //! ```
-//! All of that is one turn, so nobody sees half of it. Every device that there was is lost, because nobody can say what its work
-//! had done; processes create new ones, which find an adapter as after its start. Content in system memory outlives it,
-//! for whoever opens a shared resource again.
+//! All of that is one turn, so no process sees half of it. Every device that there was is lost, because the kernel cannot know what its
+//! work had done; processes create new ones, which find an adapter as after its start. Content in system memory outlives it, for
+//! processes that open a shared resource again.
 //!
-//! A driver that cannot be reset, or has to be too often, is the end of the adapter: it stops. When hardware counts as
-//! lost is decided by whoever hears of it.
+//! A driver that cannot be reset, or has to be too often, is the end of the adapter: it stops. The code that hears of a failure decides
+//! that the hardware counts as lost.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,7 +24,7 @@ use crate::machine::Cx;
 use crate::refusal::access_denied;
 use crate::scheduling::setup_bands;
 
-/// `TdrLevel`, as far as somebody looks: what follows when work is found to be hung. Level 2 (VGA) was never built by anybody.
+/// `TdrLevel` where the kernel looks: its answer to hung work. Level 2 (VGA) was never built.
 // spec: sync §4.4
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnTimeout {
@@ -35,7 +35,7 @@ pub enum OnTimeout {
     Recover,
 }
 
-/// What becomes of work that does not end, and how often an adapter is reset before it is given up. The defaults are those
+/// The policy for work that does not end, and for how often an adapter is reset before it is given up. The defaults are those
 /// of the documents.
 // spec: sync §4.4
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +45,8 @@ pub struct RecoveryPolicy {
     pub limit_count: u32,
     /// `TdrLimitTime`, in nanoseconds.
     pub limit_time_ns: u64,
-    /// `TdrDelay`, in nanoseconds: so long work may stand, and so long it may take to make room (`timeout`). `None`: nobody
-    /// looks (`TdrLevel` 0).
+    /// `TdrDelay`, in nanoseconds: so long work may make no progress, and so long it may take to leave the engine (`timeout`). `None`:
+    /// the kernel does not look (`TdrLevel` 0).
     pub delay_ns: Option<u64>,
     /// `TdrDdiDelay`, in nanoseconds: so long a call of the driver may take. One that takes longer is told of, and if it is part of a
     /// reset it is the end of the adapter.
@@ -67,7 +67,7 @@ impl Default for RecoveryPolicy {
     }
 }
 
-/// What an adapter remembers of its resets.
+/// An adapter's history of resets.
 #[derive(Debug, Default)]
 pub struct Recovery {
     /// When it was reset lately, oldest first.
@@ -82,7 +82,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// The hardware has failed, and whoever found that is in the middle of something.
+    /// The hardware has failed in the middle of something: the reset falls due when that is over.
     pub fn fall_due(&mut self, reason: String) {
         self.due.get_or_insert(reason);
     }
@@ -92,7 +92,7 @@ impl Recovery {
         self.due.is_some()
     }
 
-    /// How often the adapter was reset: what the driver reported before a reset means nothing after it.
+    /// How often the adapter was reset: reports of the driver from before a reset mean nothing after it.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -140,7 +140,7 @@ impl Adapter {
         self.counters.adapter_resets += 1;
         cx.emit(self.index, Event::AdapterReset { adapter: self.index.0, reason: reason.clone() });
         if let Err(why) = self.recover(cx, &reason) {
-            // Whoever stores into what was on its way goes on, whatever becomes of the adapter.
+            // Threads that store into content on its way go on, whatever becomes of the adapter.
             self.show_what_is_left(cx);
             self.stop(cx, format!("{reason}; {why}"));
         }
@@ -219,7 +219,7 @@ impl Adapter {
     /// The driver resets its device, unless that was too often lately.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it cannot.
     // spec: sync §4.4
     fn reset_driver(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let policy = self.config.recovery;
@@ -241,7 +241,7 @@ impl Adapter {
     /// Everything behind a reset.
     ///
     /// # Errors
-    /// What failed; the adapter is to be stopped.
+    /// The step that failed; the adapter is to be stopped.
     fn recover(&mut self, cx: &mut Cx<'_>, reason: &str) -> Result<(), String> {
         self.displays_lost(cx);
         let over = self.abandon_works(cx);

@@ -37,7 +37,7 @@ pub fn refuse(status: NtStatus, blame: Blame, reason: impl Into<Cow<'static, str
     Refusal { status, blame, reason: reason.into(), bytes_to_trim: 0 }
 }
 
-/// What a driver answered, passed on to the caller.
+/// Passes a driver's answer on to the caller.
 pub fn from_driver(status: DriverStatus) -> Refusal {
     let (code, blame) = match status {
         DriverStatus::InvalidParameter(_) => (NtStatus::INVALID_PARAMETER, Blame::Caller),

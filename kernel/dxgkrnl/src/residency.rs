@@ -39,12 +39,12 @@ impl Adapter {
         };
         let mut made = self.vidmm.make_resident_with(owner, &allocations, how);
         if matches!(made, Err(MakeResidentError::OutOfMemory { .. })) && self.note_idle_devices() {
-            // Whoever has nothing to run gives way before anybody is refused (memory §10.1 row 10).
+            // Devices with nothing to run give way before the kernel refuses (memory §10.1 row 10).
             made = self.vidmm.make_resident_with(owner, &allocations, how);
         }
         // CAST: bounded by LIST_MAX.
         let count = list.len() as u32;
-        // Of a device that stands still already nothing has to move now.
+        // For a device that is quiesced already nothing has to move now.
         let mut locked = allocations.iter().copied().find(|id| made.is_ok() && self.vidmm.is_kept_out(*id));
         if let Err(MakeResidentError::Locked { allocation }) = made {
             locked = Some(allocation);

@@ -1,5 +1,5 @@
-//! Shared resources: how they are named, told about, opened by another device (memory §2.7). A resource lives, with its allocations and
-//! what is in them, as long as a device has it or an NT handle names it; a global handle does not keep it.
+//! Shared resources: a device names them, queries them, opens another's (memory §2.7). A resource lives, with its allocations and their
+//! content, as long as a device has it or an NT handle names it; a global handle does not keep it.
 
 use ddi::{OpenAllocationFlags, OpenAllocationInfo, OpenPrivateData};
 use events::Event;
@@ -11,7 +11,7 @@ use crate::machine::Cx;
 use crate::object::{Allocation, Renaming, Resource, ResourceBody};
 use crate::refusal::invalid;
 
-/// What an open gave.
+/// The result of an open.
 pub struct Opened {
     /// The device's resource.
     pub resource: u64,
@@ -33,7 +33,7 @@ impl Adapter {
         (body.shared && !body.by_nt_handle).then_some(number)
     }
 
-    /// `D3DKMTShareObjects` of a resource: what an NT handle may name. It has no name more yet.
+    /// `D3DKMTShareObjects` of a resource: finds the body that an NT handle may name, and adds no name yet.
     // spec: memory §2.7
     pub fn may_share_resource(&self, resource: u64) -> Result<u64, Refusal> {
         let body = self.resources[resource].body;

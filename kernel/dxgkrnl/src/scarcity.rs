@@ -48,7 +48,7 @@ impl NotCreated {
     }
 }
 
-/// What a call lacks.
+/// The resource that a call lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// So many system pages of an adapter, all of them counted.
@@ -61,7 +61,7 @@ pub enum Lack {
 pub struct Lacking {
     /// The adapter whose memory it wants.
     pub adapter: u32,
-    /// How much.
+    /// The memory that it lacks.
     pub lack: Lack,
     /// The call, to be tried again.
     pub call: Call,
@@ -72,7 +72,7 @@ pub struct Waiting {
     from: ProcessId,
     token: Token,
     lacking: Lacking,
-    /// What it is answered if its wait is given up.
+    /// Its answer if its wait is given up.
     refusal: Refusal,
     /// How the adapter's memory stood when the call was tried last.
     seen: Option<Stamp>,

@@ -1,5 +1,5 @@
-//! What priorities mean here (sync §4.2). The specification names bands, levels and classes; which class is in which band, what classes
-//! of one band are to each other, and what a context's own priority does, is policy, and stands here. Who may ask for it is `call`'s.
+//! The meaning of priorities here (sync §4.2). The specification names bands, levels and classes; the policy here says which class is in
+//! which band, how classes of one band relate, and what a context's own priority does. `call` decides which process may ask.
 
 mod hardware;
 
@@ -21,7 +21,7 @@ pub enum AnyContext {
     Packets(u64),
 }
 
-/// What was said of one context.
+/// One context's priorities as calls have set them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContextPriority {
     /// `D3DKMTSetContextSchedulingPriority`.
@@ -65,7 +65,7 @@ impl ContextPriority {
         Ok(ContextPriority { in_process, ..self })
     }
 
-    /// How a context of a process of this class ranks, of which this was said.
+    /// The rank of a context with these priorities in a process of this class.
     // spec: sync §4.2
     pub fn rank(self, process: u64, class: u32) -> Rank {
         let rank = Rank { in_process: self.in_process, ..rank_of_class(process, class) };
@@ -88,7 +88,7 @@ impl ContextPriority {
 }
 
 impl Adapter {
-    /// What was said of a context.
+    /// A context's priorities as calls have set them.
     pub fn context_priority(&self, context: AnyContext) -> ContextPriority {
         match context {
             AnyContext::Hardware(number) => self.contexts[number].priority,
@@ -96,7 +96,7 @@ impl Adapter {
         }
     }
 
-    /// Whose it is.
+    /// The device of a context.
     pub fn device_of_context(&self, context: AnyContext) -> u64 {
         match context {
             AnyContext::Hardware(number) => self.contexts[number].device,
@@ -104,7 +104,7 @@ impl Adapter {
         }
     }
 
-    /// How a context ranks by what was said of it and of its process.
+    /// A context's rank, by its own priorities and its process's class.
     pub fn rank_of_context(&self, context: AnyContext) -> Rank {
         let process = self.devices[self.device_of_context(context)].process;
         self.context_priority(context).rank(u64::from(process.0), self.processes[&process].class)
@@ -138,7 +138,7 @@ impl Adapter {
 
 impl Machine {
     /// Whether a process may ask for priorities above the ordinary ones (`SE_INC_BASE_PRIORITY_NAME`), from now on; it may not at first.
-    /// What it has asked for stays. Unknown processes are ignored.
+    /// Priorities that it has set stay. Unknown processes are ignored.
     // spec: sync §4.2
     pub fn allow_raised_priority(&mut self, id: ProcessId, allowed: bool) {
         if let Some(process) = self.processes.get_mut(&id) {

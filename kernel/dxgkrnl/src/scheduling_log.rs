@@ -1,10 +1,10 @@
-//! Scheduling logs (sync §4.2): what engines write of the contexts that hardware schedules, whom they run and who waits. For a tool: without
+//! Scheduling logs (sync §4.2): engines write there which contexts they run and which wait, where hardware schedules. For a tool: without
 //! one no engine writes any, and there is no memory for them.
 //!
-//! Each engine has two buffers, and writes one. The kernel reads a log by giving the engine the other: because that is synchronous,
-//! what stands in the first is whole and stays. It does so when a turn finds a log a quarter full, when the engine says that it is half
-//! full (interrupt 15), before a name in it means nothing any more, and when nobody wants to know any more. Who is slower than half of
-//! a log loses the oldest entries; the wrap count says how many.
+//! Each engine has two buffers, and writes one. The kernel reads a log by giving the engine the other: because that is synchronous, the
+//! entries in the first are whole and stay. It does so when a turn finds a log a quarter full, when the engine says that it is half full
+//! (interrupt 15), before a name in it means nothing any more, and when no tool traces any more. If the kernel comes later than an engine
+//! fills the other half, the oldest entries are lost; the wrap count says how many.
 //!
 //! ```text
 //!        trace, power up, behind a reset                    trace ends, power down, a reset
@@ -13,7 +13,7 @@
 //!                             read A, then ▼       │ read B, then
 //!                                        engine writes B
 //! ```
-//! What an entry names is the driver's: a context that there is not, or a state, is told as such, and nothing follows from it.
+//! The names in an entry are the driver's: the kernel reports an unknown context or state as such, and nothing follows from it.
 
 use ddi::{KmdContext, SCHEDULING_LOG_HEADER_WORDS, SchedulingLogBuffer, SetSchedulingLogBuffer};
 use events::{ContextSchedule, Event};
@@ -67,7 +67,7 @@ impl NodeLog {
 }
 
 impl Machine {
-    /// A tool begins or ceases to trace whom engines run where hardware schedules.
+    /// A tool begins or ceases to trace the contexts that engines run where hardware schedules.
     // spec: sync §4.2
     pub fn trace_scheduling(&mut self, cx: &mut Cx<'_>, on: bool) {
         for adapter in &mut self.adapters {
@@ -145,7 +145,7 @@ impl Adapter {
         is_set
     }
 
-    /// Nobody wants to know any more.
+    /// No tool traces any more.
     fn end_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
         self.take_scheduling_logs(cx);
         for log in std::mem::take(&mut self.scheduling_logs.nodes) {
@@ -153,7 +153,7 @@ impl Adapter {
         }
     }
 
-    /// Engines write nothing more: somebody takes their power.
+    /// Engines write nothing more: they are about to lose power, or no tool traces any more.
     pub fn take_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
         if self.stopped.is_none() {
             let miniport = &mut self.miniport;
@@ -179,7 +179,7 @@ impl Adapter {
     }
 
     fn free_scheduling_log(&mut self, log: NodeLog) {
-        // Of an adapter that has stopped nobody knows what its hardware still does.
+        // The hardware of an adapter that has stopped may still write: these pages stay taken.
         if self.stopped.is_none() {
             self.defer_system_mapping(log.va, log.run.count);
             self.defer_pages(log.run);
@@ -194,7 +194,7 @@ impl Adapter {
     /// Interrupt 15.
     // spec: sync §2.8, sync §4.2
     pub fn scheduling_log_interrupt(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        // Somebody else may have read it meanwhile, or have had it ended.
+        // A turn may have read it meanwhile, or ended it.
         self.read_long_logs(cx, |log, written| log.node == node && written > ENTRIES / 2);
     }
 
@@ -221,12 +221,12 @@ impl Adapter {
         if self.set_scheduling_log(at) {
             self.tell_scheduling_log(cx, log);
         } else {
-            // It writes on where it did: nobody can read that any more.
+            // The engine writes on where it did: the kernel can no longer read that.
             self.scheduling_logs.nodes[at] = NodeLog { is_set: false, ..log };
         }
     }
 
-    /// What stands in a log that no engine writes.
+    /// Reports the entries of a log that no engine writes.
     // spec: sync §4.2, sync §2.7
     fn tell_scheduling_log(&self, cx: &mut Cx<'_>, log: NodeLog) {
         let (total, node) = (log.written(&self.memory), log.node.0);
@@ -243,7 +243,7 @@ impl Adapter {
         }
     }
 
-    /// What an entry says. The kernel's own context, for paging, is context 0 of process 0.
+    /// The event of an entry. The kernel's own context, for paging, is context 0 of process 0.
     fn context_scheduled(&self, node: u16, entry: Entry) -> Option<Event> {
         let kmd = KmdContext(entry.context);
         let state = match entry.state {

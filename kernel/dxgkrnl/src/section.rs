@@ -5,7 +5,7 @@
 //! | kept here | kept by each adapter |
 //! |---|---|
 //! | the pages, out of the share of the adapter by whose handle the section was made | which allocations lie in which section |
-//! | who has the handle; how many lie in it | who has left, until the machine's turn is over |
+//! | its handle; how many allocations lie in it | the allocations that have left, until the machine's turn is over |
 //!
 //! The pages go when the handle is closed and the last allocation on any adapter has left: each behind the work of its own GPU.
 
@@ -27,7 +27,7 @@ use crate::store::Store;
 #[derive(Default)]
 pub struct Sections {
     sections: Store<Section>,
-    /// What their processes have committed in them.
+    /// Memory that their processes have committed in them.
     pub commitments: Commitments,
 }
 
@@ -45,7 +45,7 @@ pub struct Section {
     users: u32,
     /// The handle is open.
     open: bool,
-    /// What its process sees of it.
+    /// Its process's mapping of it.
     mapping: MappingId,
 }
 
@@ -55,7 +55,7 @@ impl Section {
         self.open.then_some(self.process)
     }
 
-    /// Whose it is, open or not.
+    /// Its process, whether or not the handle is open.
     pub fn process(&self) -> ProcessId {
         self.process
     }
@@ -214,7 +214,7 @@ impl Adapter {
 }
 
 impl Machine {
-    /// Sections hear who has left them on whichever adapter.
+    /// Tells sections of allocations that have left them on any adapter.
     pub(crate) fn leave_sections(&mut self) {
         for index in 0..self.adapters.len() {
             for section in std::mem::take(&mut self.adapters[index].left_sections) {

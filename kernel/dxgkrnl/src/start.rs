@@ -76,7 +76,7 @@ impl Adapter {
         let features = Features::negotiate(miniport.as_mut(), &config.features);
         let mut pages = KernelPages::new(config.kernel_pages, config.clients.clone());
         miniport.start_device(&mut DriverHost::new(&features, &mut pages))?;
-        // Asked once: what it says later does not matter.
+        // The kernel asks once: later answers do not matter.
         let looks = config.recovery.delay_ns.is_some();
         let watch = Watch::new(config.driver_clock.clone().filter(|_| looks), config.recovery.ddi_delay_ns);
         let mut miniport = Driver::started(miniport, watch);
@@ -117,7 +117,7 @@ impl Adapter {
             paging_table_reserve: caps::paging_tables(&description, config.page_table_reserve),
             paging_by_gpu_va: description.caps.paging_by_gpu_va,
             moves_within_segments: description.caps.move_paging_supported,
-            // What clients see is lent to them page by page; rows that a range shows in another order are smaller than pages.
+            // The kernel lends clients what they see page by page; rows that a range shows in another order are smaller than pages.
             cpu_reaches_local: match &config.clients {
                 None => true,
                 Some(clients) => clients.lends_local() && miniport.facets().gpu_va,

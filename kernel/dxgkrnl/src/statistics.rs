@@ -1,20 +1,21 @@
-//! What an adapter counts for whoever asks (`D3DKMTQueryStatistics`): what its nodes ran and for whom, what paging moved and whose. What
-//! there is now is not counted but looked at (`answer`). Nothing here decides anything: a kernel without these counts does the same.
+//! An adapter's counts for `D3DKMTQueryStatistics`: the work that its nodes ran and of which process, the content that paging moved and
+//! of which owner. `answer` looks at the present state instead of counting it. Nothing here decides anything: a kernel without these
+//! counts behaves alike.
 //!
-//! What hardware chooses it measures, where it can (`hardware`, decision 0028). The rest of a node's time is charged turn by turn: at the
-//! end of each turn it is noted whose work the node has, and the time until the end of the next one is theirs. Between turns the kernel
-//! learns nothing, so that is all it can know.
+//! Hardware measures the work that it chooses, where it can (`hardware`, decision 0028). The kernel charges the rest of a node's time
+//! turn by turn: at the end of each turn it notes whose work the node has, and the time until the end of the next one is theirs. Between
+//! turns the kernel learns nothing, so that is all it can know.
 //!
 //! | work | whose is it | since when, until when |
 //! |---|---|---|
 //! | packets | of the packet in front | handed over, or the one before it done; until its interrupt |
-//! | hardware queues, whoever feeds them | of the queue's process; the paging ring's is the kernel's, process 0 | as long as the hardware says that it has executed |
-//! | where hardware does not say: queues that the kernel feeds | in equal parts of all who have some there: hardware chooses among them unseen | handed over; until a turn finds the progress fence there |
+//! | hardware queues, fed by a process or by the kernel | of the queue's process; the paging ring's is the kernel's, process 0 | as long as the hardware says that it has executed |
+//! | where hardware does not say: queues that the kernel feeds | in equal parts of all processes with some there: hardware chooses among them unseen | handed over; until a turn finds the progress fence there |
 //! | likewise: paging | the kernel's | likewise |
-//! | likewise: queues that their processes feed | nobody's: no turn tells of it | |
+//! | likewise: queues that their processes feed | of no process: no turn tells of it | |
 //!
-//! Buffers are counted where the kernel hands them over. What a process submits by itself nobody counts: its values of the progress fence
-//! rise as it likes, and only they pass through memory that the kernel sees.
+//! The kernel counts buffers where it hands them over. It does not count those that a process submits by itself: the process's values of
+//! the progress fence rise as it likes, and only they pass through memory that the kernel sees.
 
 mod answer;
 mod hardware;
@@ -57,7 +58,7 @@ pub struct AdapterCounters {
     pub trims: u64,
 }
 
-/// What an adapter has counted of its nodes, its processes and its memory.
+/// An adapter's counts of its nodes, its processes and its memory.
 #[derive(Debug, Default)]
 pub struct Statistics {
     nodes: Vec<NodeMeter>,
@@ -69,7 +70,7 @@ pub struct Statistics {
     sources: BTreeMap<VidPnSourceId, SourceStatistics>,
 }
 
-/// What was counted of a process.
+/// The counts of a process.
 #[derive(Debug, Default)]
 struct OfProcess {
     paging: PagingBytes,
@@ -84,12 +85,12 @@ struct NodeMeter {
     context_switches: u64,
     /// The packet context that it had last.
     context: Option<u64>,
-    /// Whose work it has, each once.
+    /// The processes whose work it has, each once.
     has: Vec<ProcessId>,
     since_ns: u64,
 }
 
-/// What has become of a command buffer.
+/// The fate of a command buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Submitted,
@@ -108,7 +109,7 @@ impl Fate {
 }
 
 impl Statistics {
-    /// Of an adapter with so many nodes, which nobody uses but the kernel.
+    /// The counts of an adapter with so many nodes, which only the kernel uses.
     pub fn new(nodes: usize) -> Statistics {
         let processes = BTreeMap::from([(ProcessId::SYSTEM, OfProcess::default())]);
         Statistics { nodes: (0..nodes).map(|_| NodeMeter::default()).collect(), processes, ..Statistics::default() }
@@ -141,7 +142,7 @@ impl Statistics {
         }
     }
 
-    /// Content moved; `owner`: who has created it, if that is known.
+    /// Content moved; `owner`: the process that has created it, if that is known.
     pub fn count_move(&mut self, owner: Option<ProcessId>, kind: vidmm::MoveKind, bytes: u64) {
         count_move(&mut self.paging, kind, bytes);
         if let Some(known) = owner.and_then(|owner| self.processes.get_mut(&owner)) {
@@ -154,7 +155,7 @@ impl Statistics {
         self.sources.get(&source).map_or(0, |known| known.shown)
     }
 
-    /// What became of a flip of a source.
+    /// Counts a flip of a source as shown or as dropped.
     pub fn count_flip(&mut self, source: VidPnSourceId, shown: bool) {
         let known = self.sources.entry(source).or_default();
         *(if shown { &mut known.shown } else { &mut known.dropped }) += 1;
@@ -173,7 +174,7 @@ impl Statistics {
         self.nodes.iter_mut().for_each(|node| node.has.retain(|known| *known != process));
     }
 
-    /// The time since the last turn is charged to who had the node; from now on it has work of these.
+    /// Charges the time since the last turn to the processes that had the node; from now on it has work of these.
     fn pass(&mut self, node: usize, now_ns: u64, has: Vec<ProcessId>) {
         let known = &mut self.nodes[node];
         let ns = now_ns.saturating_sub(known.since_ns);
@@ -183,12 +184,12 @@ impl Statistics {
             return;
         }
         known.work.running_ns += ns;
-        // What does not divide goes to the first, so that the parts add up.
+        // The remainder goes to the first, so that the parts add up.
         let (each, rest) = (ns / had.len() as u64, ns % had.len() as u64);
         // CAST: at most 64 nodes.
         let node = NodeId(node as u16);
         for (nth, process) in had.into_iter().enumerate() {
-            let known = self.processes.get_mut(&process).expect("whoever goes is forgotten");
+            let known = self.processes.get_mut(&process).expect("a process that goes is forgotten");
             known.nodes.entry(node).or_default().running_ns += each + if nth == 0 { rest } else { 0 };
         }
     }
@@ -248,14 +249,14 @@ mod tests {
         let ns = |known: &Statistics, process| known.processes[&process].nodes[&NodeId(1)].running_ns;
         known.pass(1, 100, vec![A]);
         known.pass(1, 150, vec![A, B]);
-        assert_eq!((known.nodes[1].work.running_ns, ns(&known, A)), (50, 50), "nobody before, A since");
+        assert_eq!((known.nodes[1].work.running_ns, ns(&known, A)), (50, 50), "no process before, A since");
         known.pass(1, 153, vec![]);
         assert_eq!((ns(&known, A), ns(&known, B)), (52, 1), "in equal parts, and they add up");
         known.pass(1, 1000, vec![B]);
-        assert_eq!((known.nodes[1].work.running_ns, known.nodes[0].work.running_ns), (53, 0), "nobody had it");
+        assert_eq!((known.nodes[1].work.running_ns, known.nodes[0].work.running_ns), (53, 0), "no process had it");
         known.forget(B);
         known.pass(1, 2000, vec![]);
-        assert_eq!(known.nodes[1].work.running_ns, 53, "nobody is charged who is not there");
+        assert_eq!(known.nodes[1].work.running_ns, 53, "a process that has gone is not charged");
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Devices that stand still: all contexts of a device leave the hardware and come back (sync §4.1, memory §8.6). Whoever
-//! needs a device to stand still (memory it loses, page tables that change, power) says why, and gets a point of the
-//! kernel's own fence after which nothing executes for it. Whether a device must stand still is decided elsewhere.
+//! Quiesced devices: all contexts of a device leave the hardware and come back (sync §4.1, memory §8.6). The code that needs a device
+//! quiesced (memory it loses, page tables that change, power) says why, and gets a point of the kernel's own fence after which nothing
+//! executes for it. Other modules decide whether a device must quiesce.
 //!
 //! Suspensions are numbered; the fence has the number up to which all of them are acknowledged. So paging work that stands
 //! behind a suspension waits for it like for any other point, and the ring stays one queue.
 //!
 //! ```text
 //!           suspend_device                all contexts acknowledged
-//! running ────────────────▶ suspending ───────────────────────────▶ standing still
+//! running ────────────────▶ suspending ───────────────────────────▶ quiesced
 //!    ▲                                                                    │
 //!    └────────────────────────── resume_device (last reason gone) ◄───────┘
 //! ```
@@ -24,7 +24,7 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 
 bitflags::bitflags! {
-    /// Why a device stands still. It runs again when the last reason is gone.
+    /// Why a device is quiesced. It runs again when the last reason is gone.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct SuspendReasons: u32 {
         /// Its list cannot be resident beside others' (memory §8.2).
@@ -36,7 +36,7 @@ bitflags::bitflags! {
         /// Content of its list moves and stays on it: within its segment, up to a better one (memory §8.1), or out for a lock
         /// (memory §6.3).
         const RELOCATION = 1 << 3;
-        /// Its work does not get on; whoever makes room is not hung (sync §4.4).
+        /// Its work makes no progress; a context that acknowledges the suspension is not hung (sync §4.4).
         const TIMEOUT = 1 << 4;
         /// An engine that it uses is about to be reset (sync §4.4).
         const RESET = 1 << 5;
@@ -58,7 +58,7 @@ struct Suspension {
     device: u64,
     /// Contexts whose acknowledgement is still to come.
     contexts: BTreeSet<u64>,
-    /// How long it has been waited for, as far as somebody looked.
+    /// How long it has been pending, as the looks count it.
     waited_ns: u64,
     /// It was waited for in vain and is waited for once more.
     again: bool,
@@ -77,7 +77,7 @@ impl Suspensions {
         self.pending.push_back(Suspension { number, device, contexts, waited_ns: 0, again: false, no_timeout });
     }
 
-    /// Whether a device has not stood still yet.
+    /// Whether a device is not yet quiesced.
     pub fn awaits(&self, device: u64) -> bool {
         self.pending.iter().any(|pending| pending.device == device)
     }
@@ -97,7 +97,7 @@ impl Suspensions {
         may
     }
 
-    /// Whoever has not acknowledged has all its time before it: until now it was asked for somebody else's sake.
+    /// Contexts that have not acknowledged have all their time before them: until now another engine's reset was the reason.
     pub fn wait_anew(&mut self) {
         self.pending.iter_mut().for_each(|pending| pending.waited_ns = 0);
     }
@@ -116,8 +116,8 @@ impl Suspensions {
 }
 
 impl Adapter {
-    /// Takes a device's contexts off the hardware. Answers with the point after which nothing executes for it; `None`
-    /// when that holds now. What it is given to do meanwhile is kept.
+    /// Takes a device's contexts off the hardware. Answers with the point after which nothing executes for it; `None` when that holds
+    /// now. Work that it is given meanwhile is kept.
     // spec: sync §4.1, memory §8.6
     pub fn suspend_device(
         &mut self,
@@ -180,8 +180,7 @@ impl Adapter {
         Some(self.suspensions.issued)
     }
 
-    /// Takes a reason away; with the last one the contexts go on. Paging work that needed the device to stand still must
-    /// have completed.
+    /// Takes a reason away; with the last one the contexts go on. Paging work that needed the device quiesced must have completed.
     pub fn resume_device(&mut self, cx: &mut Cx<'_>, number: u64, reason: SuspendReasons) {
         if self.devices.get(number).is_some() && reason == SuspendReasons::RESIDENCY {
             self.packets_turn_over(number, true);
@@ -205,7 +204,7 @@ impl Adapter {
         }
     }
 
-    /// A context that is created on a device that stands still does so too.
+    /// Suspends a context that is created on a quiesced device.
     pub fn suspend_newcomer(&mut self, context: u64) -> Result<(), DriverStatus> {
         if self.devices[self.contexts[context].device].suspended.is_empty() {
             return Ok(());
@@ -235,7 +234,7 @@ impl Adapter {
         self.resume_who_made_room(cx);
     }
 
-    /// A context has gone: nobody waits for it any more.
+    /// A context has gone: no suspension waits for it any more.
     pub fn forget_suspension(&mut self, cx: &mut Cx<'_>, context: u64) {
         for pending in &mut self.suspensions.pending {
             pending.contexts.remove(&context);
@@ -244,7 +243,7 @@ impl Adapter {
         self.resume_who_made_room(cx);
     }
 
-    /// A device is lost or goes on: nobody waits for its contexts any more.
+    /// A device is lost or goes on: no suspension waits for its contexts any more.
     pub fn forget_suspension_of(&mut self, cx: &mut Cx<'_>, device: u64) {
         for pending in self.suspensions.pending.iter_mut().filter(|pending| pending.device == device) {
             pending.contexts.clear();

@@ -1,4 +1,4 @@
-//! Swizzling ranges between VidMm, which decides whom they show, and the driver, which programs them (memory §6.5). WDDM 1
+//! Swizzling ranges between VidMm, which decides which allocations they show, and the driver, which programs them (memory §6.5). WDDM 1
 //! drivers only. Called by `lock` and by the paging ring.
 
 use ddi::{AcquireSwizzlingRange, ReleaseSwizzlingRange, SwizzlingError};

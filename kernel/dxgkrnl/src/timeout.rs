@@ -1,4 +1,4 @@
-//! Timeout detection: work that does not get on is asked to make room, and who does not is hung (sync §4.4).
+//! Timeout detection (sync §4.4): the kernel suspends or preempts work without progress, and resets what does not leave the engine.
 //!
 //! ```text
 //!            delay without progress               acknowledged
@@ -10,20 +10,19 @@
 //!                                                  ▼                                     ▼
 //!                                            adapter reset (`recovery`)      ResumeHwEngine; others' packets again
 //! ```
-//! To make room is to be suspended, whoever asks for that: a context that is to stand still for memory and does not is hung as
-//! well. Paging is watched, too (`paging`). The packets of packet contexts are watched as the queues are: for them, to make room is to be preempted, and who is
-//! hung is whose packet the driver had to abort (`packet::reset`). A queue that waits for a fence leaves the hardware at once,
-//! so it is never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). What a process says that it has
-//! queued decides only whether somebody looks.
+//! A context leaves the engine by acknowledging a suspension, whatever the reason: one that is suspended for memory and does not
+//! acknowledge is hung as well. Paging is watched, too (`paging`). The kernel watches the packets of packet contexts as it does the
+//! queues: it preempts them, and the context is hung whose packet the driver had to abort (`packet::reset`). A queue that waits for a
+//! fence leaves the hardware at once, so it is never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). A
+//! process's word on what it has queued decides only whether the kernel looks.
 //!
-//! Before an engine is reset, those that its reset would reset too are to make room (`group`).
+//! Before the kernel resets an engine, the work of those that its reset would reset too is to leave them (`group`).
 //!
-//! Time is counted by looks, eight in a delay, and no look counts for more than its share: when the computer itself
-//! stood still the hardware did so, too. Each look first hears what the driver has to say and looks at the fences that somebody
-//! waits for, because the interrupt that would have told of them may have been lost. Nobody looks while there is nothing to
-//! look for, and what was asked in vain, because it waits, is asked again only when a process has called meanwhile. For the
-//! same reason a queue that its process feeds by doorbell is looked at from the next call on, whoever makes it: who waits
-//! for the work has called.
+//! The kernel counts time by looks, eight in a delay, and no look counts for more than its share: when the computer itself stopped the
+//! hardware did so, too. Each look first hears what the driver has to say and samples the fences with waiters, because the interrupt that
+//! would have told of them may have been lost. The kernel does not look while there is nothing to look for, and repeats a request that
+//! was in vain, because the work waits, only when a process has called meanwhile. For the same reason it looks at a queue that its
+//! process feeds by doorbell from the next call of any process on: a thread that waits for the work has called.
 
 mod group;
 mod paging;
@@ -48,22 +47,22 @@ use paging::{RING, RingWatch};
 /// Looks in a delay.
 const LOOKS: u64 = 8;
 
-/// What is being waited for.
+/// The state of timeout detection.
 #[derive(Debug, Default)]
 pub struct Timeouts {
     /// When to look again.
     look_ns: Option<u64>,
-    /// When somebody looked last, or began to.
+    /// The time of the last look, or of the begin.
     looked_ns: u64,
     queues: BTreeMap<u64, Watched>,
-    /// What each node runs, and how long it has.
+    /// The packet that each node runs, and how long it has.
     nodes: BTreeMap<usize, (Running, u64)>,
     /// Packets that were asked since a process called last.
     asked: BTreeSet<Running>,
     ring: RingWatch,
     /// The ring has left the hardware because it was asked to.
     ring_left: bool,
-    /// Resets that wait until the engines that depend on each other have made room.
+    /// Resets that wait until the work of engines that depend on each other has left them.
     preparing: Vec<Preparation>,
     /// Looks to come for waits whose interrupt may have been lost.
     waits: u64,
@@ -91,7 +90,7 @@ impl Timeouts {
 }
 
 impl Adapter {
-    /// A process has called: what was asked in vain may be asked again.
+    /// A process has called: the kernel may repeat requests that were in vain.
     pub fn timeouts_begin_anew(&mut self) {
         if self.config.recovery.delay_ns.is_none() {
             return;
@@ -139,7 +138,7 @@ impl Adapter {
         (last > reached).then_some(reached)
     }
 
-    /// Whether it is time to look. What the driver has to say is to be heard before.
+    /// Whether it is time to look. The kernel must hear the driver's interrupts before.
     pub fn looks_for_hangs(&self, cx: &Cx<'_>) -> bool {
         self.stopped.is_none() && self.is_awake() && self.timeouts.look_ns.is_some_and(|at| cx.now_ns >= at)
     }
@@ -162,14 +161,14 @@ impl Adapter {
         }
     }
 
-    /// Fences that somebody waits for: their interrupt may have been lost.
+    /// Samples the fences with waiters: their interrupt may have been lost.
     fn look_at_waited(&mut self, cx: &mut Cx<'_>) {
         let waited = self.waits.with_waiters();
         let numbers: Vec<u64> = waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
         self.sample_fences(cx, &numbers);
     }
 
-    /// Asks the devices to make room whose queues have not got on for the delay.
+    /// The devices whose queues have made no progress for the delay are suspended.
     fn ask_who_stands(&mut self, cx: &mut Cx<'_>, passed_ns: u64, delay_ns: u64) {
         let busy = |(number, queue): (u64, &Queue)| Some((number, queue.device, self.is_busy(queue)?));
         let busy: Vec<_> = self.queues.iter().filter_map(busy).collect();
@@ -178,7 +177,7 @@ impl Adapter {
         for (number, device, reached) in busy {
             let before = self.timeouts.queues.get(&number).copied().filter(|before| before.reached == reached);
             let mut now = before.unwrap_or(Watched { reached, still_ns: 0, asked: false });
-            // Who stands still for another reason does not run.
+            // A device that is suspended for another reason does not run.
             if before.is_some() && self.devices[device].suspended.is_empty() {
                 now.still_ns += passed_ns;
             }
@@ -206,7 +205,7 @@ impl Adapter {
             if let Some((before, ns)) = self.timeouts.nodes.get(&node)
                 && *before == running
             {
-                // Whoever stands still for another reason is waited for already.
+                // The kernel waits already for a device that is suspended for another reason.
                 still_ns = ns + if self.devices[device].suspended.is_empty() { passed_ns } else { 0 };
             }
             nodes.insert(node, (running, still_ns));

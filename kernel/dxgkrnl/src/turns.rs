@@ -1,6 +1,6 @@
-//! What memory needs of time: devices that take turns because their lists do not fit together, trims, budgets that change,
-//! work ahead while the copy engine is idle (memory §5.4, §5.5, §8.2, §8.6). `vidmm` decides; this file asks it at the
-//! right moments and has it carried out.
+//! The memory manager's use of time: devices that take turns because their lists do not fit together, trims, budgets that change, work
+//! ahead while the copy engine is idle (memory §5.4, §5.5, §8.2, §8.6). `vidmm` decides; this file asks it at the right moments and has
+//! it carried out.
 
 use events::Event;
 use gpu_fence::FenceId;
@@ -15,22 +15,22 @@ use crate::notification::RegistrationKind;
 use crate::object::Terms;
 use crate::suspension::SuspendReasons;
 
-/// How often it is looked whether something that no call or interrupt tells of has changed: a suspended device that was
-/// given work by doorbell, a process that is still over its budget.
+/// How often the kernel looks for changes that no call or interrupt tells of: a suspended device that got work by doorbell, a process
+/// that is still over its budget.
 const LOOK_AGAIN_NS: u64 = 20_000_000;
-/// How often it is looked whether content can move to where it would rather be.
+/// How often the kernel looks whether content can move to where it would rather be.
 const PROMOTE_AGAIN_NS: u64 = 100_000_000;
-/// Most pages of one work ahead: what comes next waits no longer than for these.
+/// Most pages of one work ahead: later work waits no longer than for these.
 const AHEAD_MAX: Pages = Pages(4096);
 
-/// When what is to be looked at again.
+/// When to look at each again.
 #[derive(Default)]
 pub struct Turns {
-    /// Whose turn it is.
+    /// When to decide the next turn.
     resume_ns: Option<u64>,
-    /// Who is to trim.
+    /// When to ask for trims.
     trim_ns: Option<u64>,
-    /// What may move to where it would rather be.
+    /// When content may next move to where it would rather be.
     promote_ns: Option<u64>,
     /// Nothing has happened in this turn of the machine but that time has passed.
     by_clock: bool,
@@ -113,8 +113,8 @@ impl Adapter {
         self.promote(cx);
     }
 
-    /// Lets content move to where it would rather be, while nothing else moves. Who lists it stands still meanwhile, and
-    /// goes on at once; who is never idle, when it has been waited for long enough.
+    /// Lets content move to where it would rather be, while nothing else moves. Devices that list it are quiesced meanwhile, and go on at
+    /// once; one that is never idle is quiesced when the content has waited long enough.
     // spec: memory §8.1
     fn promote(&mut self, cx: &mut Cx<'_>) {
         self.turns.promote_ns = None;
@@ -136,8 +136,8 @@ impl Adapter {
         self.turns.promote_ns = Some(cx.now_ns + PROMOTE_AGAIN_NS);
     }
 
-    /// Devices whose content the work of this number needs stop; whoever is gone already needs no stopping. Answers with
-    /// what to wait for until they stand still.
+    /// Suspends devices whose content the work of this number needs; a device that is gone already needs no suspension. Answers with the
+    /// points to wait for until they are quiesced.
     pub fn suspend_for_residency(
         &mut self,
         cx: &mut Cx<'_>,
@@ -153,7 +153,7 @@ impl Adapter {
         numbers.into_iter().filter_map(suspend).collect()
     }
 
-    /// Says which devices have nothing to run, and which of their last uses are over while they stand still. True when one
+    /// Says which devices have nothing to run, and which of their last uses are over while they are quiesced. True when one
     /// has become idle.
     pub fn note_idle_devices(&mut self) -> bool {
         let mut changed = false;
@@ -165,7 +165,7 @@ impl Adapter {
             self.vidmm.set_device_idle(vidmm, idle);
             if self.vidmm.is_suspended(vidmm) {
                 let (fences, numbers, memory) = (&self.fences, &self.fence_numbers, &self.memory);
-                // A fence that has gone holds nobody back.
+                // A fence that has gone holds no work back.
                 self.vidmm.settle_postponed(vidmm, |point| {
                     numbers.get(&point.fence).is_none_or(|number| fences[*number].value(memory) >= point.value)
                 });
@@ -190,7 +190,7 @@ impl Adapter {
             })
     }
 
-    /// What a device needs is back: it runs, at least for so long that bringing it back was worth it.
+    /// A device's content is back: it runs, at least for so long that bringing it back was worth it.
     pub fn begin_turn(&mut self, cx: &mut Cx<'_>, number: u64, decided_ns: u64) {
         if let Some(device) = self.devices.get(number) {
             let switch_ns = cx.now_ns.saturating_sub(decided_ns);
@@ -210,7 +210,7 @@ impl Adapter {
         self.defer_resume(number, cx.now_ns);
     }
 
-    /// Periodic trims and trims to the budget, to whoever listens.
+    /// Sends periodic trims and trims to the budget to the registrations of devices.
     // spec: memory §5.4
     fn ask_for_trims(&mut self, cx: &mut Cx<'_>) {
         for request in self.vidmm.trim_requests(cx.now_ns) {
@@ -226,7 +226,7 @@ impl Adapter {
         }
     }
 
-    /// Trims are asked for while somebody listens and there is a reason.
+    /// Arms the trims while a device is registered for them and there is a reason.
     fn arm_trims(&mut self, cx: &mut Cx<'_>) {
         let listens = self.registrations.any(RegistrationKind::Trim);
         if !listens || !self.vidmm.trim_pending() {

@@ -16,7 +16,7 @@ pub struct WordPages {
     free: Vec<WordAddress>,
 }
 
-/// How many words are taken: which page they lie on, and in which order free ones are handed out, is nobody's state.
+/// Shows how many words are taken: their pages, and the order in which free ones are handed out, are no state.
 impl std::fmt::Debug for WordPages {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // CAST: a page has few words.
@@ -50,7 +50,7 @@ impl WordPages {
         self.free.push(word);
     }
 
-    /// Gives all pages back; nobody maps them any more.
+    /// Gives all pages back; no process maps them any more.
     pub fn release(self, pages: &mut KernelPages) {
         for page in self.pages {
             pages.give_back(wddm_types::PageRun { first: page, count: Pages(1) });

@@ -1,4 +1,4 @@
-//! What a driver may not say at adapter start, rule by rule; and what it is told.
+//! Answers that a driver may not give at adapter start, rule by rule; and the facts that it is told.
 
 mod rules;
 
@@ -91,7 +91,7 @@ fn a_truthful_driver_starts_and_learns_what_is_on() {
     assert!(matches!(of_machine, Err(DriverStatus::InvalidParameter(_))), "no adapter's: {of_machine:?}");
 }
 
-/// The table is fetched with room for it; what the kernel allows stands there as the configuration says it.
+/// The table is fetched with room for it; it holds the kernel's permissions as the configuration says them.
 #[test]
 fn the_interface_has_its_size_and_tells_what_the_kernel_allows() {
     // spec: sync §3.1 step 6, sync §3.1 (invariants), sync §2.10

@@ -298,7 +298,7 @@ fn a_driver_that_lies_about_preemptions_stops_its_adapter() {
         (Lie::Fence, "preemption 9 of node 0 was reported; 1 was asked for"),
         (Lie::Future, "with packet 77 done last, which the node does not have"),
         (Lie::Past, "with packet 0 done last; packet 1 was done before"),
-        (Lie::Unasked, "preemption 1 of node 0 was reported and nobody asked for one"),
+        (Lie::Unasked, "preemption 1 of node 0 was reported without a pending request"),
         (Lie::Engine, "engine 3 of node 0 was reported; there is no such engine"),
     ];
     for (lie, reason) in lies {

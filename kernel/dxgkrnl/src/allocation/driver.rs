@@ -1,4 +1,4 @@
-//! What the driver is asked and told of allocations: their description, its opens, its destroys (memory §2.7).
+//! The calls to the driver about allocations: their description, opens and destroys (memory §2.7).
 
 use ddi::{
     CreateAllocation, DestroyAllocation, DestroyAllocationFlags, KmdAllocation, KmdDevice, KmdResource, NewAllocation,
@@ -94,7 +94,7 @@ impl Adapter {
         if named.len() == open.allocations.len() {
             return Ok(());
         }
-        // The driver says that all are open. What has a name is closed again; the rest nobody can name.
+        // The driver reports all as open. The kernel closes those with a handle; it has no handle for the rest.
         if !named.is_empty() {
             self.miniport.close_allocation(device, &named);
         }

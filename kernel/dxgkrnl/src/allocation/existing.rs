@@ -10,8 +10,8 @@ use crate::refusal::invalid;
 use crate::scarcity::{Lack, NotCreated};
 
 impl Adapter {
-    /// How large the allocations would be that a creation asks for: the driver says, and keeps none. What lies over memory that
-    /// exists is as large as its pages.
+    /// The sizes of the allocations that a creation asks for: the driver names them, and keeps none. An allocation over existing memory
+    /// is as large as its pages.
     // spec: memory §2.7
     pub fn describe_allocations(
         &mut self,
@@ -28,8 +28,8 @@ impl Adapter {
         infos.iter().map(|info| bytes(info).ok_or_else(|| invalid("an allocation larger than memory"))).collect()
     }
 
-    /// What lies over memory that exists stays there, wherever else a driver would have it that does not know what it lies over: the CPU
-    /// stores into those pages, and no lock says when.
+    /// Leaves an allocation over existing memory only system memory and apertures, or refuses it: the CPU stores into those pages, and
+    /// no lock says when. The driver does not know what memory it is.
     // spec: memory §2.2 (bit 4), memory §2.7
     pub(super) fn keep_in_system(&self, info: &mut ddi::AllocationInfo) -> Result<(), Refusal> {
         let is_system = |id: &SegmentId| {

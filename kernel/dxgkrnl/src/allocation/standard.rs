@@ -1,6 +1,6 @@
-//! Allocations that the kernel describes (memory §2.7): the driver is asked twice what its private data are, and what it answers
-//! is an allegation. User mode asks for one type, STAGING, by CreateAllocation over memory that exists. The surfaces of displays
-//! and windows are asked for by whoever embeds the kernel, for a device of the process that is its window system.
+//! Allocations that the kernel describes (memory §2.7): it asks the driver twice for the private data, and treats the answer as an
+//! allegation. User mode asks for one type, STAGING, by CreateAllocation over memory that exists. The program that embeds the kernel asks
+//! for the surfaces of displays and windows, for a device of the process that is its window system.
 
 use ddi::{
     AllocationFlags, AllocationInfo, GdiSurfaceKind, StandardAllocation, StandardAllocationDriverData, Surface,
@@ -15,7 +15,7 @@ use crate::machine::Cx;
 use crate::refusal::{from_driver, invalid, not_supported, refuse};
 use crate::scarcity::NotCreated;
 
-/// What a driver answers about an allocation that the kernel describes.
+/// A driver's answer about an allocation that the kernel describes.
 pub(super) struct StandardData {
     pub allocation: Vec<u8>,
     pub resource: Vec<u8>,

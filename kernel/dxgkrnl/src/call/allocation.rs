@@ -29,7 +29,7 @@ pub struct CreatedSurface {
     pub pitch_bytes: Option<u32>,
 }
 
-/// What a target names: its allocations, and the resource if they were named through it.
+/// The allocations that a target names, and the resource if the caller named them through it.
 pub(super) struct Targets {
     /// Numbers in the order of the list.
     pub numbers: Vec<u64>,
@@ -104,7 +104,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The refusal of a creation. What it lacks is noted: the machine has the call wait where that is coming.
+    /// The refusal of a creation. Notes the lack: the machine has the call wait where memory is coming.
     fn not_created(&mut self, adapter: u32, why: NotCreated, call: impl FnOnce() -> Call) -> Refusal {
         match why {
             NotCreated::Refused(refusal) => refusal,

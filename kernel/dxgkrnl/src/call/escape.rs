@@ -1,5 +1,6 @@
-//! Private calls to a driver (`D3DKMTEscape`). The kernel says who calls and sees to it that the driver may be called; what the bytes mean it
-//! does not know. They are a copy of the caller's, and they go back as a copy, when the driver has succeeded.
+//! Private calls to a driver (`D3DKMTEscape`). The kernel names the calling process to the driver and calls it only when it may be
+//! called; it does not interpret the bytes. The driver gets a copy of the caller's, and the caller a copy of the driver's when the driver
+//! has succeeded.
 
 use ddi::Escape;
 use kmt_calls::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags, Refusal, Reply};
@@ -77,7 +78,7 @@ impl Turn<'_> {
 fn check_kind(kind: u32) -> Result<(), Refusal> {
     match kind {
         ESCAPE_DRIVER_PRIVATE => Ok(()),
-        // They steer the components of Windows' own kernel and are for its tests; what of it a user may do has calls of its own.
+        // They steer the components of Windows' own kernel and are for its tests; users have calls of their own for the rest.
         1..=KIND_LAST => {
             Err(not_supported(format!("type {kind} of a private call is for the tests of another kernel")))
         }

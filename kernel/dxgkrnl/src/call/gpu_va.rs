@@ -89,8 +89,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Who stands for the process's address space on an adapter: a device of it; the one of a paging queue, as the older form names it; or
-    /// any, by the adapter itself. A process without a device has no space there.
+    /// Finds the device that stands for the process's address space on an adapter: a named device; the device of a named paging queue
+    /// (the older form); for an adapter any device of the process there. A process without a device has no space there.
     // spec: memory §4.8 (hAdapter∪hPagingQueue)
     fn space_owner(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64), Refusal> {
         let (index, device) = match self.process.handles.get(handle) {

@@ -1,4 +1,4 @@
-//! What an adapter answers about itself and its features.
+//! An adapter's answers about itself and its features.
 
 use ddi::{GpuMmuCaps, GpuMmuFlags};
 use kmt_calls::{AdapterInfo, FeatureResult, SegmentInfo};

@@ -1,4 +1,4 @@
-//! Calls on keyed mutexes, none of which needs an adapter, and what becomes of those that go round with a resource.
+//! Calls on keyed mutexes, none of which needs an adapter, and the ends of those that go round with a resource.
 
 use kmt_calls::{CreatedKeyedMutex, KeyedMutexCall, OpenSyncObjectRequest, Refusal, Reply, SyncObjectAccess};
 use wddm_types::{Blame, NtStatus, RawHandle};
@@ -91,7 +91,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A device has gone, and with it what it has opened with a resource. Who has such a mutex abandons it.
+    /// A device goes: closes the keyed mutexes that it has opened with a resource. An open that owns its mutex abandons it.
     pub(super) fn close_keyed_mutexes_of(&mut self, cx: &mut Cx<'_>, device: (u32, u64)) {
         for open in self.keyed_mutexes.opens_of_device(device) {
             self.process.handles.remove_object(Object::KeyedMutex(open));

@@ -1,7 +1,7 @@
 //! Names of shared objects: NT handles that are opened by one (`D3DKMTOpenSyncObjectNtHandleFromName`, `D3DKMTOpenNtHandleFromName`).
 //!
-//! There are no security descriptors here. Whoever makes a name of a synchronization object says with it what others may have at most;
-//! a resource's name gives everything, as its NT handle does.
+//! There are no security descriptors here. The process that names a synchronization object says with the name what access others may have
+//! at most; a resource's name gives everything, as its NT handle does.
 
 use kmt_calls::{Refusal, Reply, SyncObjectAccess};
 use wddm_types::{Blame, NtStatus};
@@ -44,7 +44,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What has an NT handle has one more.
+    /// An object with an NT handle gets one more.
     pub(super) fn name_again(&mut self, object: Shared) -> Result<(), Refusal> {
         match object {
             Shared::Fence { adapter, fence, .. } => self.adapters[adapter as usize].name_fence_again(fence),
@@ -68,7 +68,7 @@ impl Turn<'_> {
     }
 }
 
-/// An object as it may be used by whoever asks for this access.
+/// The object with the access that the caller asks for, if its name gives that.
 fn with_access(object: Shared, asked: u32) -> Result<Shared, Refusal> {
     let narrowed = |given: SyncObjectAccess| {
         if asked & EVERYTHING != 0 {

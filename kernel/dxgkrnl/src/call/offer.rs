@@ -1,5 +1,5 @@
-//! Calls about content that its process can do without, and its return (memory §5.9): what they name, and what they answer
-//! of each name.
+//! Calls about content that its process can do without, and its return (memory §5.9): the allocations that they name, and the
+//! result for each.
 
 use kmt_calls::{Call, OfferList, ReclaimResult, Refusal, Reply};
 
@@ -70,7 +70,7 @@ impl Turn<'_> {
 }
 
 impl Offerable {
-    /// What became of each name: of a resource the worst of its allocations.
+    /// The result for each name: for a resource the worst of its allocations.
     // spec: memory §5.9, memory §9.2
     fn of_each(&self, results: &[ReclaimResult]) -> Vec<ReclaimResult> {
         let mut rest = results;

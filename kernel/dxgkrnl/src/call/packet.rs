@@ -11,7 +11,7 @@ use crate::object::Object;
 use crate::packet::{ListEntry, Listed, Submission, check_primaries};
 use crate::refusal::{invalid, not_supported, refuse};
 
-/// What CreateContext and CreateContextVirtual say.
+/// The arguments of CreateContext and CreateContextVirtual.
 struct Wanted {
     device: RawHandle,
     node: NodeId,
@@ -136,7 +136,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What its driver made for a context is there before anybody uses it.
+    /// Answers a creation when the driver's allocations for the context are there, so before the caller can use it.
     // spec: memory §7.5
     fn answer_created(&mut self, cx: &mut Cx<'_>, index: u32, number: u64, reply: Reply) -> Answer {
         let adapter = &mut self.adapters[index as usize];

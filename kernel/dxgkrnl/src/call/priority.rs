@@ -1,4 +1,4 @@
-//! Calls on priorities (sync §4.2): who may, and of what. What they mean is `scheduling`'s.
+//! Calls on priorities (sync §4.2): which process may change which object's. `scheduling` gives priorities their meaning.
 
 use kmt_calls::{PriorityCall, Refusal, Reply};
 use wddm_types::{Blame, NtStatus, RawHandle};

@@ -24,7 +24,7 @@ impl Turn<'_> {
                 let number = self.adapters[index as usize].create_context(cx, device, node, &private_data)?;
                 let handle = self.name(Object::Context(index, number))?;
                 let adapter = &mut self.adapters[index as usize];
-                // What its driver made for it is there before anybody uses the context.
+                // The driver's allocations for the context are there before the caller uses it.
                 if adapter.contexts[number].allocations.is_empty() {
                     done(Reply::Handle(handle))
                 } else {

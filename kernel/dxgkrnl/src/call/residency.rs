@@ -1,4 +1,4 @@
-//! Calls about what must be resident, what may go, and what a process is told of it (memory §5).
+//! Calls about content that must be resident or may go, and notifications of it (memory §5).
 
 use kmt_calls::{Call, NotificationCall, ProcessAccess, Refusal, Reply};
 

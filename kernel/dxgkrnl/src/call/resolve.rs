@@ -77,7 +77,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What a device has of a fence.
+    /// The open of a fence that a handle names.
     pub(super) fn fence(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Fence(adapter, number)) => Ok((*adapter, *number)),
@@ -99,7 +99,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What the process has of a keyed mutex.
+    /// The open of a keyed mutex that a handle names.
     pub(super) fn keyed_mutex(&self, handle: RawHandle) -> Result<u64, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::KeyedMutex(open)) => Ok(*open),
@@ -116,7 +116,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What an entry of an allocation list names: a rename gives an instance a name of its own.
+    /// The instance that an entry of an allocation list names: a rename gives an instance a name of its own.
     // spec: memory §6.5, memory §7.2
     pub(super) fn instance(&self, index: u32, number: u64, handle: RawHandle) -> Result<Listed, Refusal> {
         let name = match self.process.handles.get(handle) {

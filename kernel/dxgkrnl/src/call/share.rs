@@ -208,8 +208,8 @@ impl Turn<'_> {
         Ok((adapter, self.adapters[adapter as usize].may_share_resource(number)?))
     }
 
-    /// A resource, its keyed mutex and its synchronization object have one name more, which they have together. Whoever opens it may do
-    /// everything with the object.
+    /// Gives a resource, its keyed mutex and its synchronization object one more name that they share. A process that opens it may do
+    /// everything with the synchronization object.
     // spec: sync §2.2 (allowed sets)
     fn name_set(
         &mut self,
@@ -270,7 +270,7 @@ impl Turn<'_> {
 
 /// A resource as its name says.
 pub struct SharedResource {
-    /// What its devices share of it.
+    /// The body that its devices share.
     pub body: u64,
     /// The keyed mutex and the synchronization object that go with it.
     pub with: Option<(u64, u64)>,

@@ -25,7 +25,7 @@ impl Turn<'_> {
                     return Err(invalid(format!("no adapter knows process {}", process.0)));
                 }
                 if !ProcessAccess::QUERY_INFORMATION.contains(access) {
-                    return Err(access_denied("to query is what everybody may; the rest is not a process's to give"));
+                    return Err(access_denied("this call gives QUERY_INFORMATION alone: ask for no other access"));
                 }
                 let handle = self.nt_handles.share(self.from, Shared::Process { process, access }, None)?;
                 done(Reply::NtHandle(handle))

@@ -19,7 +19,7 @@ use crate::refusal::invalid;
 /// `D3DDDI_MAX_BROADCAST_CONTEXT` (sync §0).
 const BROADCAST_MAX: usize = 64;
 
-/// What a list of a context's call names.
+/// The objects that a list of a context's call names.
 #[derive(Default)]
 struct Listed {
     /// Fences with a word in memory, and values.
@@ -305,7 +305,7 @@ impl Turn<'_> {
     }
 }
 
-/// What a call broadcasts to: contexts or queues, all of one adapter, none twice.
+/// The targets of a broadcast: contexts or queues, all of one adapter, none twice.
 // spec: sync §2.4
 pub(super) fn broadcast(
     list: &[RawHandle],

@@ -68,7 +68,7 @@ impl Turn<'_> {
         done(Reply::Handle(self.name(Object::Legacy(index, open))?))
     }
 
-    /// `D3DKMTOpenSyncObjectFromNtHandle`. What has a word in memory is opened for a device, by the second form.
+    /// `D3DKMTOpenSyncObjectFromNtHandle`. A fence with a word in memory is opened for a device, by the second form.
     // spec: sync §2.2
     pub(super) fn open_by_nt_handle(
         &mut self,

@@ -1,4 +1,4 @@
-//! What the hardware tells of displays: vertical blanks, and what is shown from then on.
+//! The hardware's reports of displays: vertical blanks, and the surface that a display shows from then on.
 
 use events::Event;
 use kmt_calls::{Refusal, Reply};
@@ -39,7 +39,7 @@ impl Adapter {
         source
     }
 
-    /// Whoever waits for a blank of a source has waited for this one.
+    /// Answers the calls that wait for a blank of a source: this one is theirs.
     pub(super) fn answer_blank(&mut self, cx: &mut Cx<'_>, source: usize) {
         for (token, _) in std::mem::take(&mut self.displays.sources[source].waiting) {
             cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
@@ -61,7 +61,7 @@ impl Adapter {
         self.flip_over(cx, flip.device);
     }
 
-    /// Blanks of a source interrupt as long as somebody needs them.
+    /// Has a source's blanks interrupt while the kernel needs them.
     pub(super) fn ask_for_blanks(&mut self, source: usize) {
         let known = &mut self.displays.sources[source];
         let counted = known.blanks < INTERVAL_MAX;

@@ -1,6 +1,6 @@
-//! Modes whose primary is on its way: `SetDisplayMode` is answered when the display shows it. Where lists are residency (memory §6.1)
-//! there is nothing that a process could have had made resident before: the primary is brought in, when its device stands still with the
-//! device's turn. And what an aperture shows only while it is displayed (memory §1.6) is put there first.
+//! Modes whose primary is on its way: the kernel answers `SetDisplayMode` when the display shows it. Where lists are residency (memory
+//! §6.1) a process could make nothing resident before: the kernel brings the primary in, for a quiesced device with its turn. A primary
+//! that an aperture shows only while it is displayed (memory §1.6) goes there first.
 
 use kmt_calls::{Refusal, Reply};
 use vidmm::AllocationId;
@@ -65,12 +65,12 @@ impl Adapter {
         }
     }
 
-    /// Whether a mode has begun. What could not begin has no pin.
+    /// Whether a mode has begun. A mode that could not begin has no pin.
     fn bring_closer(&mut self, cx: &mut Cx<'_>, coming: &mut Coming) -> Result<bool, Refusal> {
         if self.stopped.is_some() || !self.is_awake() {
             return Ok(false);
         }
-        // What was so when the call came may have changed.
+        // The state that the call found may have changed.
         let mode = self.mode_of(coming.device, coming.number).inspect_err(|_| self.unpin_one(coming))?;
         if !coming.pinned {
             if !self.is_brought_in(coming.device, coming.id) {
@@ -106,7 +106,7 @@ impl Adapter {
         serials.filter(|serial| *serial > self.vidmm.completed_serial()).min()
     }
 
-    /// Modes that are not waited for any more. Answers with who has.
+    /// Drops these modes. Answers with their calls and devices.
     pub(super) fn forget_coming(&mut self, gone: impl Fn(&Coming) -> bool) -> Vec<(Token, u64)> {
         let (gone, kept) = std::mem::take(&mut self.displays.coming).into_iter().partition::<Vec<_>, _>(gone);
         self.displays.coming = kept.into();
@@ -117,7 +117,7 @@ impl Adapter {
         gone.into_iter().map(forget).collect()
     }
 
-    /// What is on its way moves: it is brought in anew.
+    /// Unpins primaries on their way, because they move: the kernel brings them in anew.
     pub(super) fn unpin_coming(&mut self) {
         let mut all = std::mem::take(&mut self.displays.coming);
         all.iter_mut().for_each(|coming| self.unpin_one(coming));

@@ -53,7 +53,7 @@ impl Adapter {
         if let Behind::Context(context) = behind {
             self.tell_of_flip(cx, context, listed)?;
         }
-        // It stays from now on, if it is there; of a device that stands still it comes back first.
+        // Pins the primary from now on, if it is there; for a quiesced device it comes back first.
         let pinned = if brought_in && !self.vidmm.is_suspended(self.devices[device].vidmm) {
             self.bring_in_primary(cx, device, primary)?;
             true
@@ -164,7 +164,7 @@ impl Adapter {
         self.drop_flip(cx, flip);
     }
 
-    /// What becomes of the first flip that the driver has not.
+    /// Decides about the first flip that the driver has not.
     // spec: sync §4.6, an interval of n is n refresh periods behind the flip before
     fn next_flip(&mut self, cx: &mut Cx<'_>, source: usize) -> Next {
         let depth = self.displays.caps.max_queued_flip_on_vsync as usize;
@@ -248,7 +248,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// What apertures have shown for displays that show it no more leaves them.
+    /// Takes primaries that no display shows any more out of their apertures.
     // spec: memory §1.6
     pub(super) fn hide_undisplayed(&mut self, cx: &mut Cx<'_>) {
         if let Some(work) = self.vidmm.hide_undisplayed() {
@@ -299,7 +299,7 @@ impl Adapter {
     }
 }
 
-/// What becomes of a flip.
+/// The decision about a flip.
 pub(super) enum Next<T = SetVidPnSourceAddress> {
     Hand(T),
     /// It stays where it is.

@@ -37,7 +37,7 @@ impl Adapter {
         self.flip_queue().set_flip_queue_log_buffer(set).map_err(from_driver)
     }
 
-    /// The mode of a source is over; what the log says until now counts.
+    /// The mode of a source is over: reads the log once more.
     pub(super) fn end_flip_queue(&mut self, cx: &mut Cx<'_>, source: usize) {
         if self.displays.hardware.is_none() || self.stopped.is_some() {
             return;
@@ -77,7 +77,7 @@ impl Adapter {
         self.pump_displays(cx);
     }
 
-    /// What the logs say until now, if somebody waits for it. Whether flips have come to an end.
+    /// Reads the logs if a call or a packet waits for a flip. Whether flips have come to an end.
     pub fn read_awaited_flips(&mut self, cx: &mut Cx<'_>) -> bool {
         if self.displays.hardware.is_none() || !self.awaits_flips() {
             return false;
@@ -85,7 +85,7 @@ impl Adapter {
         self.read_flip_logs(cx)
     }
 
-    /// What the logs of all sources say until now. Whether flips have come to an end.
+    /// Reads the logs of all sources. Whether flips have come to an end.
     pub(super) fn read_flip_logs(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut ended = false;
         for source in 0..self.displays.sources.len() {

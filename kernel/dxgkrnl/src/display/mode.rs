@@ -1,4 +1,4 @@
-//! Owners and modes: what turns a display on, and everything that turns it off.
+//! Owners and modes: the calls that turn a display on, and everything that turns it off.
 
 use ddi::{Display, KmdAllocation, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface};
 use events::Event;
@@ -11,7 +11,7 @@ use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::refusal::{access_denied, from_driver, invalid, no_memory, not_supported, refuse};
 
-/// What a source is to show.
+/// A mode that a source is to show.
 pub(super) struct Mode {
     device: u64,
     source: usize,
@@ -91,7 +91,7 @@ impl Adapter {
             return self.mode_comes(cx, token, (device, number), false);
         }
         self.vidmm.reference_by_address(self.devices[device].vidmm, id).map_err(|error| invalid(error.to_string()))?;
-        // What the paging fence says is what its caller knows.
+        // The caller may have read the paging fence: the kernel reaps what it says.
         self.reap_paging(cx);
         let there = self.vidmm.is_resident(id) && self.vidmm.whereabouts(id).serial <= self.vidmm.completed_serial();
         self.displays.devices.entry(device).or_default().asks = !there;
@@ -170,7 +170,7 @@ impl Adapter {
         self.miniport.display().ok_or_else(|| not_supported("the adapter only renders: it has no displays"))
     }
 
-    /// A display goes black: what it shows and what it was to show is its own again.
+    /// Turns a display off: ends its flips and the calls that wait for its blanks, and unpins its primaries.
     pub(super) fn go_black(&mut self, cx: &mut Cx<'_>, source: usize) {
         if self.displays.sources[source].mode.is_none() {
             return;
@@ -221,7 +221,7 @@ impl Adapter {
         }
     }
 
-    /// The adapter has stopped: nobody hears of a blank any more.
+    /// The adapter has stopped: ends the calls that wait for a blank.
     pub fn displays_stopped(&mut self, cx: &mut Cx<'_>) {
         self.answer_lost(cx, |_| true);
     }
@@ -244,7 +244,8 @@ impl Adapter {
         }
     }
 
-    /// The adapter goes to sleep, or stops: what displays show is saved like everything else, and they need a mode when it is back.
+    /// The adapter goes to sleep, or stops: the primaries of displays are saved like all content, and displays need a mode when
+    /// it is back.
     pub fn displays_sleep(&mut self, cx: &mut Cx<'_>) {
         (0..self.displays.sources.len()).for_each(|source| self.go_black(cx, source));
         self.unpin_coming();

@@ -1,15 +1,15 @@
 //! The flip queue of the hardware (sync §4.6): flips go to the driver ahead, as many as it takes, each with the time from which it may be
-//! shown. Then the kernel sleeps until somebody needs to hear of one; what became of them is in the log (`log`).
+//! shown. Then the kernel sleeps until it needs to hear of one; the log says what became of them (`log`).
 //!
 //! # Times
 //! A flip with an interval of n is due at the blank n periods behind that of the flip before it, or at the next one if that has passed.
-//! Its TargetFlipTime is half a period before, so that neither clock has to be exact. When the blanks are is known from the first flip of
-//! a mode that was shown; until then there is one with the driver, for the next blank.
+//! Its TargetFlipTime is half a period before, so that neither clock has to be exact. The kernel knows when the blanks are from the first
+//! flip of a mode that was shown; until then the driver has one flip at a time, for the next blank.
 //!
-//! # Who is told
-//! Each source names the flip from which on its blanks interrupt: the last that the driver has, or an earlier one, if somebody waits for
-//! it: a present for fewer queued flips, a drawing for the surface that the flip replaces, flips for room in the queue. Whoever waits
-//! for a blank is told of every one.
+//! # Interrupts
+//! Each source names the flip from which on its blanks interrupt: the last that the driver has, or an earlier one, if a waiter needs it:
+//! a present for fewer queued flips, a drawing for the surface that the flip replaces, flips for room in the queue. While a call waits
+//! for a blank every blank interrupts.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ pub(super) struct Hardware {
     hz: u64,
 }
 
-/// What the kernel knows of a source's queue.
+/// The kernel's state of a source's queue.
 #[derive(Default)]
 pub(super) struct SourceQueue {
     /// The page of its log, since it first had one.
@@ -52,7 +52,7 @@ pub(super) struct SourceQueue {
     presents: u64,
     /// The blank at which the last flip was shown, or the last blank before it; of the mode none was yet.
     pub(super) last: Option<u64>,
-    /// InterruptTargetPresentId.
+    /// `InterruptTargetPresentId`: blanks interrupt from this flip on.
     target: u64,
     /// The next flip is taken when this is empty.
     drain: Option<DrainNeeded>,
@@ -73,7 +73,8 @@ impl Source {
         u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
     }
 
-    /// When the first flip that the driver has not is shown, if it is handed over now: the start of its blank. `None`: nobody knows.
+    /// The start of the blank that shows the first flip that the driver has not, if it is handed over now. `None`: the kernel does not
+    /// know yet when the blanks are.
     // spec: sync §4.6, interval mapping
     fn start_of_next(&self, hardware: &Hardware, now: u64) -> Option<u64> {
         let (last, period) = (self.queue.last?, self.period(hardware));
@@ -83,7 +84,7 @@ impl Source {
         Some(before.saturating_add(interval.saturating_mul(period)).max(next))
     }
 
-    /// From which flip on blanks interrupt. `freed`: the primaries that somebody waits for.
+    /// The flip from which on blanks interrupt. `freed`: the primaries that waiters need free.
     fn wanted(&self, shown: Option<AllocationId>, freed: &BTreeSet<AllocationId>, excess: &[(u64, u32)]) -> u64 {
         if !self.waiting.is_empty() {
             return EVERY_VSYNC;
@@ -94,7 +95,7 @@ impl Source {
             // Half of them are left when there is room for more.
             last /= 2;
         }
-        // What the flip after it replaces is free.
+        // A primary is free when the flip behind it replaces it.
         let primaries = shown.into_iter().chain(handed().map(|flip| flip.primary));
         let freed = primaries.take(self.handed).position(|primary| freed.contains(&primary));
         let answered = excess.iter().filter_map(|(device, count)| {
@@ -107,7 +108,7 @@ impl Source {
 }
 
 impl Hardware {
-    /// What the driver has; nothing where a source takes one flip only.
+    /// The driver's flip queue; nothing where a source takes one flip only.
     ///
     /// # Errors
     /// The rule that it broke.
@@ -147,7 +148,7 @@ impl Adapter {
         }
     }
 
-    /// What becomes of the first flip that the driver has not.
+    /// Decides about the first flip that the driver has not.
     fn next_queued(&mut self, cx: &mut Cx<'_>, source: usize) -> Next<QueueFlip> {
         let depth = self.displays.hardware.as_ref().expect("its caller looked").depth;
         let known = &self.displays.sources[source];
@@ -180,7 +181,7 @@ impl Adapter {
         let known = &self.displays.sources[source];
         let (flip, name) = (&known.flips[handed], known.path.source);
         let (half, before) = (known.period(hardware) / 2, handed.checked_sub(1).map(|nth| known.flips[nth].start));
-        // At once, or nobody knows when the blanks are: from now on, but not before those that are queued.
+        // At once, or before the kernel knows when the blanks are: from now on, but not before the flips that are queued.
         let start = match flip.interval {
             0 => before.unwrap_or(0),
             _ => known.start_of_next(hardware, now).unwrap_or(0),
@@ -218,7 +219,7 @@ impl Adapter {
                 let immediate = known.flips[known.handed - 1].interval == 0;
                 cx.emit(self.index, Event::FlipHandedOver { source: name, flip, physical_address });
                 if immediate {
-                    // It is carried out by now, before anybody has asked to be told.
+                    // The hardware has carried it out by now, before the kernel has asked for an interrupt.
                     self.read_flip_log(cx, source);
                 }
             }
@@ -274,7 +275,7 @@ impl Adapter {
         held.chain(self.primaries_of_waiting_packets()).collect()
     }
 
-    /// Whether somebody waits for what the logs may already say.
+    /// Whether a waiter waits for a flip that the logs may already report.
     pub(super) fn awaits_flips(&self) -> bool {
         !self.displays.blocked.is_empty() || !self.awaited_primaries().is_empty()
     }
@@ -293,7 +294,7 @@ impl Adapter {
             // Bug check 0x119, parameter 9.
             return self.stop(cx, format!("CancelFlips of {first} to {last} took back {taken}"));
         }
-        // What it did not take back is shown by now, or about to be.
+        // The display shows the rest by now, or is about to.
         self.read_flip_log(cx, source);
         let known = &mut self.displays.sources[source];
         let Some(kept) = known.flips.iter().take(known.handed).position(|flip| taken != 0 && flip.present_id >= taken)

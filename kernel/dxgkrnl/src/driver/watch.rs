@@ -1,9 +1,9 @@
-//! How long a driver keeps the kernel (sync §4.4, TdrDdiDelay). A turn of the machine knows one time; what passes while a driver is
-//! asked something, a clock from outside tells. It is read whenever the driver is entered and when the turn is over: a call
-//! counts until the next one, with what the kernel does in between, which is nothing beside the seconds that matter here.
+//! How long a driver keeps the kernel (sync §4.4, TdrDdiDelay). A turn of the machine knows one time; a clock from outside tells how much
+//! passes during a driver's call. The kernel reads it whenever it enters the driver and when the turn is over: a call counts until the
+//! next one, with the kernel's own work in between, which is nothing beside the seconds that matter here.
 //!
-//! Nobody can be taken out of a driver. So a call that takes too long is found when it comes back; one that never does keeps the
-//! machine, and every adapter of it, because the machine is one.
+//! The kernel cannot interrupt a driver's call. So it finds a call that takes too long when that comes back; a call that never does keeps
+//! the machine, and every adapter of it, because the machine is one.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub trait DriverClock: Debug + Send + Sync {
 /// A call that took longer than it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateCall {
-    /// What was asked: a facet.
+    /// The facet that was called.
     pub call: &'static str,
     /// How long it took.
     pub took_ns: u64,
@@ -32,7 +32,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// By this clock, if somebody lends one; a call may take so long.
+    /// A watch by this clock, if the embedder lends one; a call may take so long.
     pub fn new(clock: Option<Arc<dyn DriverClock>>, delay_ns: u64) -> Watch {
         Watch { clock, delay_ns, entered: None, late: None }
     }
@@ -44,7 +44,7 @@ impl Watch {
         }
     }
 
-    /// It has answered. The call that took longest of those that took too long.
+    /// The driver has answered. Returns the longest of the calls that took too long.
     pub fn leaves(&mut self) -> Option<LateCall> {
         self.goes_on(None);
         self.late.take()

@@ -13,7 +13,7 @@ pub struct Known {
     pub of_driver: bool,
     /// Of the whole machine, not of an adapter.
     pub global: bool,
-    /// What must be on before. The documents say that 0, 4 and 37 have needs and do not list them; these are the recommended
+    /// Features that must be on before. The documents say that 0, 4 and 37 have needs and do not list them; these are the recommended
     /// ones (sync §6 B21).
     pub needs: &'static [FeatureId],
 }
@@ -33,7 +33,7 @@ const fn had(feature: FeatureId, name: &'static str, needs: &'static [FeatureId]
     Known { feature, name, versions: Some((1, 1)), of_driver: true, global: false, needs }
 }
 
-/// All, needs before those who need them.
+/// All features; a needed one stands before those that need it.
 // spec: sync §2.10, sync §6 B21
 pub const KNOWN: &[Known] = &[
     had(FeatureId::HWSCH, "HWSCH", &[]),

@@ -1,11 +1,11 @@
-//! What one adapter has of cross-adapter fences (sync §3.12): a word that is not its own, and news for the others. Who the others
-//! are is the machine's business (`crate::cross_adapter`).
+//! One adapter's part of cross-adapter fences (sync §3.12): a word that is not its own, and news for the others. The machine knows the
+//! others (`crate::cross_adapter`).
 //!
 //! ```text
 //!  interrupt names it, a scan finds it,          machine                 another adapter
 //!  the CPU signals it, a packet signals it ────▶ Signaled, Stored ──────▶ values_arrived: the driver looks at its
 //!  its device is lost ─────────────────────────▶ Always  ──────────────▶ signal_always   run list, waiters are sampled
-//!  who waits for it changes ───────────────────▶ Awaited ──────────────▶ agree (only with doorbells)
+//!  waits for it here change ───────────────────▶ Awaited ──────────────▶ agree (only with doorbells)
 //!  nothing here reaches the word any more ─────▶ Left
 //! ```
 //! Nothing that arrives makes news: so nothing comes back to where it came from.
@@ -32,7 +32,7 @@ pub struct CommonWord {
     pub cross: u64,
     /// Its page, which no other fence uses.
     pub page: PageRun,
-    /// The page of its MonitoredValue, where that is everybody's too.
+    /// The page of its MonitoredValue, where all adapters share that, too.
     // spec: sync §3.18
     pub monitored: Option<PageRun>,
     /// Only a display of its creator signals it.
@@ -41,25 +41,25 @@ pub struct CommonWord {
     pub joined: bool,
 }
 
-/// What an adapter has to tell the others.
+/// An adapter's news for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// The processor has given a fence another value.
     Stored(u64),
     /// An engine may have given a fence another value.
     Signaled(u64),
-    /// Who waits for a fence here has changed, or who has it at all.
+    /// The waits for a fence here have changed, or whether this adapter has it at all.
     Awaited(u64),
     /// A fence counts as reached for ever.
     Always(u64),
-    /// Nobody has a fence open any more that is kept here, or neither engines nor paging work reach its word.
+    /// No process has a fence open any more that is kept here, or neither engines nor paging work reach its word.
     Left(u64),
 }
 
 /// The cross-adapter fences of one adapter.
 #[derive(Debug, Default)]
 pub struct CommonFences {
-    /// The adapter's fence of each that somebody has open here.
+    /// The adapter's fence of each that is open here.
     pub members: BTreeMap<u64, u64>,
     /// How many times the word is reached from here: opens, and those that have ended but for queued paging work.
     uses: BTreeMap<u64, u32>,
@@ -79,7 +79,7 @@ impl CommonFences {
         !self.news.is_empty()
     }
 
-    /// What there is to tell.
+    /// Takes the news.
     pub fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }
@@ -112,7 +112,7 @@ impl CommonFences {
         *self.uses.entry(cross).or_default() += 1;
     }
 
-    /// What mapped it has gone.
+    /// A mapping of the word has ended.
     pub fn end_use(&mut self, cross: u64) {
         let uses = self.uses.get_mut(&cross).expect("it was begun");
         *uses -= 1;
@@ -125,7 +125,7 @@ impl CommonFences {
 }
 
 impl Adapter {
-    /// Opens a cross-adapter fence that nobody has open here: this adapter gets a fence of its own over the word. `flags` are those
+    /// Opens a cross-adapter fence that no process has open here: this adapter gets a fence of its own over the word. `flags` are those
     /// that the object was created with.
     // spec: sync §3.3 step 3, sync §3.13
     pub fn join_fence(
@@ -176,7 +176,7 @@ impl Adapter {
         }
     }
 
-    /// Who is to be told of a fence's signals by doorbells, and the least that is waited for where they reach.
+    /// Sets which peers hear of a fence's signals by doorbells, and the least value that is waited for where they reach.
     // spec: sync §3.18
     pub fn agree(&mut self, cx: &mut Cx<'_>, cross: u64, peers: u64, elsewhere: Option<u64>) {
         let (Some(number), true) = (self.common.members.get(&cross).copied(), self.stopped.is_none()) else { return };
@@ -206,9 +206,9 @@ impl Adapter {
         self.common.news.extend(news);
     }
 
-    /// Another adapter has told that these may have other values. The driver looks at its run lists for `told` of them, whether anybody
-    /// is known to wait or not, for of waits on the GPU the kernel knows nothing: for all, but those that its hardware was told of by
-    /// itself. Then whoever waits here is released.
+    /// Another adapter reports that these may have other values. The driver looks at its run lists for `told` of them, whether or not the
+    /// kernel knows of a wait, for it knows nothing of waits on the GPU: for all, but those that its hardware was told of by itself. Then
+    /// the kernel releases the waits here.
     // spec: sync §3.12 rows 5 to 7, sync §3.18
     pub fn values_arrived(&mut self, cx: &mut Cx<'_>, numbers: &[u64], told: &[u64]) {
         if self.stopped.is_some() {
@@ -223,8 +223,8 @@ impl Adapter {
         }
     }
 
-    /// `UpdateCurrentValuesFromCpu` with NotificationOnly. A device without power has nobody who waits on it, and is told when it
-    /// wakes. False: the driver failed, and the adapter is stopped.
+    /// `UpdateCurrentValuesFromCpu` with NotificationOnly. A device without power runs no work that waits, and is told when it wakes.
+    /// False: the driver failed, and the adapter is stopped.
     // spec: sync §2.6, sync §3.12
     pub(super) fn notify_only(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) -> bool {
         if self.is_off() {
@@ -244,7 +244,7 @@ impl Adapter {
         told.is_ok()
     }
 
-    /// The adapter has failed: whoever waits elsewhere for what it was to signal goes on.
+    /// The adapter has failed: waits elsewhere for its signals end.
     // spec: sync §3.12, derived cases; sync §3.16
     pub fn lose_common_fences(&mut self) {
         let lost = |(cross, number): (&u64, &u64)| {

@@ -1,5 +1,5 @@
-//! The rules of `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS` (sync §2.3), for every type of synchronization object in one table; and
-//! the two that are asked at every wait and signal. What the flags do is elsewhere.
+//! The rules of `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS` (sync §2.3), for every type of synchronization object in one table; and the two
+//! flags that the kernel checks at every wait and signal. Other modules carry the flags out.
 
 use ddi::FenceType;
 use kmt_calls::{FenceFlags, Refusal, SyncObjectAccess};
@@ -10,19 +10,19 @@ use crate::refusal::{access_denied, invalid};
 /// `D3DDDI_SYNCHRONIZATIONOBJECT_TYPE` (sync §1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectType {
-    /// 1.
+    /// Type 1: a mutex.
     MutexObject,
-    /// 2.
+    /// Type 2: a semaphore.
     Semaphore,
-    /// 3: of software packets.
+    /// Type 3: a fence of software packets.
     Fence,
-    /// 4.
+    /// Type 4: a signal of it sets an event.
     CpuNotification,
-    /// 5.
+    /// Type 5: a fence with a word in memory.
     MonitoredFence,
-    /// 6.
+    /// Type 6: a fence that a display signals.
     PeriodicMonitoredFence,
-    /// 7: created by a call of its own.
+    /// Type 7: created by a call of its own.
     NativeFence,
 }
 
@@ -96,7 +96,7 @@ pub fn check(object: ObjectType, flags: FenceFlags) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a call does with the fences that it names.
+/// A call's use of the fences that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PointUse {
     /// A thread waits.
@@ -114,7 +114,7 @@ impl PointUse {
         matches!(self, PointUse::CpuWait | PointUse::GpuWait)
     }
 
-    /// What an NT handle must give for it.
+    /// The access that an NT handle must give for it.
     // spec: sync §2.2
     pub fn access(self) -> SyncObjectAccess {
         if self.waits() { SyncObjectAccess::WAIT } else { SyncObjectAccess::SIGNAL }
@@ -140,7 +140,7 @@ impl Adapter {
         if !open.access.contains(access) {
             return Err(access_denied(format!("the NT handle that it was opened by does not give {access:?}")));
         }
-        // What a kernel queue or a packet context waits for or signals, the kernel does on the CPU.
+        // The kernel carries out waits and signals of kernel queues and packet contexts on the CPU.
         if self.fences[open.fence].fence_type == FenceType::IntraGpu {
             return Err(invalid("only engines wait for INTRA_GPU fences and signal them, by their commands"));
         }

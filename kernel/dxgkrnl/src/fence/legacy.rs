@@ -1,12 +1,11 @@
-//! Synchronization objects without a word in memory: mutex, semaphore, packet fence, CPU notification (sync §1.1, §2.2). The
-//! kernel alone signals them, when a context comes to the software packet that says so (`packet/software`); what they do then
-//! is `gpu_fence`'s. No process waits for them on the CPU, and none signals them from there. Who has one open, and by which names it goes
-//! round, is `open`.
+//! Synchronization objects without a word in memory: mutex, semaphore, packet fence, CPU notification (sync §1.1, §2.2). The kernel alone
+//! signals them, when a context comes to the software packet that says so (`packet/software`); `gpu_fence` carries the signal out. No
+//! process waits for them on the CPU, and none signals them from there. `open` keeps their opens and names.
 //!
-//! # Who goes without a signal
-//! A mutex is its taker's: a context that is destroyed or lost gives up what it has, as a mutex that was created owned is given up with the
-//! open that created it; else a process that dies would stop all others (decision 0020). A semaphore and a packet fence have no
-//! owner: a signal that was dropped with its context never comes.
+//! # Waits without a signal
+//! A mutex is its taker's: a context that is destroyed or lost gives up the mutexes that it has, and a mutex that was created owned is
+//! given up with the open that created it; else a process that dies would stop all others (decision 0020). A semaphore and a packet fence
+//! have no owner: a signal that was dropped with its context never comes.
 
 mod open;
 
@@ -26,7 +25,7 @@ pub use open::SyncOpen;
 /// Such an object.
 #[derive(Debug)]
 pub struct SyncObject {
-    /// What it is.
+    /// Its use: contexts wait for it, or it sets an event.
     pub part: SyncPart,
     flags: FenceFlags,
     /// How many have it open.
@@ -46,7 +45,7 @@ impl SyncObject {
     }
 }
 
-/// What can be done with it.
+/// The use of a synchronization object.
 #[derive(Clone, Copy, Debug)]
 pub enum SyncPart {
     /// Contexts wait for it.

@@ -11,8 +11,8 @@
 //!          the words go         the next open begins with a create in the driver again
 //! ```
 //!
-//! The object is [`Fence`]: words, waiters, the driver's global handle. What one device has of it is [`FenceOpen`]: the
-//! driver's local handle, and what this device may do (`open`).
+//! The object is [`Fence`]: words, waiters, the driver's global handle. A device's open of it is [`FenceOpen`]: the driver's local
+//! handle, and the accesses that this device has (`open`).
 
 use ddi::FenceType;
 use events::Event;
@@ -29,7 +29,7 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::{access_denied, invalid, no_memory, not_supported};
 
-/// What a new fence is to be.
+/// The properties of a new fence.
 pub struct NewFence {
     /// The device that it is created on; `None` for the kernel's own.
     pub device: Option<u64>,
@@ -38,12 +38,12 @@ pub struct NewFence {
     pub fence_type: FenceType,
     /// A monitored fence, also where there are native ones.
     pub monitored: Option<NewMonitored>,
-    /// Engines of its process signal it: where nobody else sees it its MonitoredValue may lie in local memory.
+    /// Engines of its process signal it: while no other process sees it its MonitoredValue may lie in local memory.
     pub by_engines: bool,
     /// The word is not the adapter's own: a cross-adapter fence's.
     pub common: Option<CommonWord>,
     pub flags: FenceFlags,
-    /// What its first open may do.
+    /// The access of its first open.
     pub access: SyncObjectAccess,
     pub private_data: FencePrivateData,
 }
@@ -66,7 +66,7 @@ impl NewFence {
     }
 }
 
-/// What is particular about a new monitored fence.
+/// The properties that only a new monitored fence has.
 #[derive(Clone, Copy)]
 pub struct NewMonitored {
     /// The GPU reaches its word.
@@ -118,13 +118,13 @@ impl Adapter {
         Ok((open, private_data))
     }
 
-    /// Makes the progress fence of a queue: nobody shares it.
+    /// Makes the progress fence of a queue, which no other process shares.
     pub fn create_progress_fence(&mut self, cx: &mut Cx<'_>, device: u64, owner: ProcessId) -> Result<u64, Refusal> {
         let new = NewFence { device: Some(device), by_engines: true, ..NewFence::of_the_kernel(owner) };
         self.make_fence(cx, new).map(|(fence, ..)| fence)
     }
 
-    /// Makes a fence of the kernel's own, or of a paging queue: nobody shares it.
+    /// Makes a fence of the kernel's own, or of a paging queue, which no other process shares.
     pub fn create_fence(
         &mut self,
         cx: &mut Cx<'_>,
@@ -247,7 +247,7 @@ impl Adapter {
             return Err(invalid("the synchronization object was not created with NtSecuritySharing"));
         }
         if !open.access.contains(access) {
-            return Err(access_denied("more access than whoever shares it has"));
+            return Err(access_denied("the process's own open gives less access than the NT handle asks for"));
         }
         if fence.cross().is_some() {
             return Ok(open.fence);
@@ -256,7 +256,7 @@ impl Adapter {
         Ok(open.fence)
     }
 
-    /// What has a name has one more.
+    /// Gives a fence that has a name one more.
     pub fn name_fence_again(&mut self, number: u64) -> Result<(), Refusal> {
         let names = &mut self.fences[number].names;
         *names = names.checked_add(1).ok_or_else(|| no_memory("the fence has too many names"))?;
@@ -273,7 +273,7 @@ impl Adapter {
         }
     }
 
-    /// Takes an object out that nobody has open: its words are given back.
+    /// Removes an object without opens, and gives its words back.
     pub(super) fn forget_fence(&mut self, number: u64) {
         let fence = self.fences.remove(number).expect("a fence is destroyed once");
         assert!(fence.opens.is_empty() && fence.kmd.is_none(), "a fence is destroyed behind its last close");

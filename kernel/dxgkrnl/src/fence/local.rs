@@ -6,12 +6,13 @@
 //! | INTRA_GPU | both; only engines and the context management processor touch them | `SupportIntraGpuFenceType` |
 //! | DEFAULT | MonitoredValue, so that engines need not ask system memory at each signal; the CPU sees it | `SupportOptimizedDefaultFenceType` |
 //!
-//! The second is nobody's wish: where the driver has no such storage, or there is no room, the word lies in system memory.
+//! The second is the kernel's own optimization: where the driver has no such storage, or there is no room, the word lies
+//! in system memory.
 //!
 //! A page of words is an allocation of the kernel's own on the device that creates the fence; it goes with its device. Where the
 //! driver lists an aperture it may be demoted to system memory, and comes back when there is room (`moved`). Else it is pinned.
-//! It begins with zeros, or with the MonitoredValue that nobody exceeds: no CPU has to write it first. What one INTRA_GPU fence
-//! leaves in a word stays for the next: the user-mode driver gives such a fence its initial value by a GPU write.
+//! It begins with zeros, or with the MonitoredValue that no signal exceeds: no CPU has to write it first. A word keeps what one INTRA_GPU
+//! fence leaves for the next: the user-mode driver gives such a fence its initial value by a GPU write.
 
 use ddi::{
     AllocationFlags, AllocationInfo, ContextAllocationFlags, DriverStatus, FenceStorageSurface, FenceType,
@@ -26,7 +27,7 @@ use crate::context_allocation::ContextAllocation;
 use crate::machine::Cx;
 use crate::refusal::{from_driver, no_memory, not_supported};
 
-/// The fill pattern of MonitoredValues that nobody exceeds, 32 bits of it.
+/// The fill pattern of MonitoredValues that no signal exceeds, 32 bits of it.
 const NOBODY: u32 = u32::MAX;
 
 /// Words of one kind in one device's local memory.
@@ -46,7 +47,7 @@ pub struct LocalPage {
     pub(super) lost: bool,
 }
 
-/// What a page's words are.
+/// The kind of a page's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     fence_type: FenceType,
@@ -200,7 +201,7 @@ impl Adapter {
         let (there_after, lost) = (mapped_at, false);
         let new = LocalPage { kind, allocation, va, system_va, stride, free, address, there_after, lost };
         device.local_words.push(new);
-        // What fills it would overwrite what is stored before, and until then the place may be another's content.
+        // The fill would overwrite a word that is stored before it, and until then the place may hold another owner's content.
         self.defer_words_moved(allocation);
         Ok(page)
     }

@@ -28,7 +28,7 @@ impl Adapter {
         check_affinity(engine_affinity)?;
         let reached = self.engines_reach_words() && (common.is_none() || self.reaches_common_words());
         let mapped = reached && !flags.contains(FenceFlags::NO_GPU_ACCESS);
-        // What no GPU reaches has 64 bits whatever the GPU can do.
+        // A word that no GPU reaches has 64 bits, whatever the GPU can do.
         let half = mapped && self.caps.no_64_bit_atomics;
         let word = if half { FenceWord::Half(Extension::new(initial_value)) } else { FenceWord::Whole };
         let new = NewFence {

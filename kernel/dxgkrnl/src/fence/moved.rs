@@ -1,13 +1,13 @@
-//! Words of fences in local memory that move (sync §1.5): what the driver hears, and how nothing is lost of what the kernel
-//! publishes meanwhile.
+//! Words of fences in local memory that move (sync §1.5): the driver's notice, and how the kernel loses nothing that
+//! it publishes meanwhile.
 //!
-//! All devices of the process stand still while a page of its words moves, so nobody asks a MonitoredValue whether to interrupt.
-//! But the kernel goes on: waits begin and end. Where a word is going nothing may be stored before its old content has
-//! arrived, where it was nothing at all any more, for the place is another's next. So from the moment at which the driver
-//! hears of the move (`there_after`) until the hardware is past it MonitoredValues are kept back, and then all of the page are
-//! published as they are by then. Only the hardware is waited for: whatever else the move had to wait for is over when the
-//! driver hears of it, and the kernel is told of the end in any case: whoever creates a fence waits for its words, and who stands still
-//! goes on behind their move. What the paging engine signals by itself (paging queues) never lies here.
+//! All devices of the process are quiesced while a page of its words moves, so no engine compares with a MonitoredValue to decide whether
+//! to interrupt. But the kernel goes on: waits begin and end. It may store nothing at a word's new place before the old content has
+//! arrived, and nothing at its old place any more, which is another owner's next. So from the moment at which the driver hears of the
+//! move (`there_after`) until the hardware is past it the kernel holds MonitoredValues back, and then publishes all of the page as they
+//! are by then. It waits for the hardware only: whatever else the move had to wait for is over when the driver hears of it, and the
+//! kernel is told of the end in any case: a process that creates a fence waits for its words, and quiesced devices go on behind their
+//! move. Values that the paging engine signals by itself (paging queues) never lie here.
 
 use std::sync::atomic::AtomicU64;
 
@@ -27,7 +27,7 @@ use crate::store::Store;
 
 /// The CPU's way to what devices show of their memory on the bus.
 pub trait BusMemory: Send + Sync + std::fmt::Debug {
-    /// The 64-bit word at an aligned bus address; `None` where no device answers. Lent for one use: what is there changes.
+    /// The 64-bit word at an aligned bus address; `None` where no device answers. Lent for one use: the device there may change.
     fn word(&self, address: u64) -> Option<&AtomicU64>;
 }
 
@@ -71,8 +71,7 @@ impl Adapter {
         MonitoredWords { memory, bus, vidmm: &self.vidmm, devices: &self.devices, done: self.ring.done() }
     }
 
-    /// What the driver is to hear when storage of fences goes to an address: the fences that have words there, with the place of
-    /// each word.
+    /// The driver's notice when storage of fences goes to an address: the fences that have words there, with the place of each word.
     // spec: memory §3.4, operation 18
     pub fn fences_moved(&self, storage: AllocationId, address: PhysicalAddress) -> Vec<FenceResidency> {
         let place = |word: LocalWord| {
@@ -129,14 +128,14 @@ impl Adapter {
         self.publish(cx, updates);
     }
 
-    /// Whether the hardware has not yet brought a fence's CurrentValue, if that lies in local memory, to where the driver
-    /// believes it to be. Whoever asks is called again by the end of that ([`Adapter::words_have_moved`]).
+    /// Whether the hardware has not yet brought a fence's CurrentValue, if that lies in local memory, to where the driver believes it to
+    /// be. The end of the move calls the asking code again ([`Adapter::words_have_moved`]).
     pub(super) fn is_word_on_its_way(&self, number: u64) -> bool {
         let page = self.fences[number].slot.local_current().and_then(|word| local_page(&self.devices, word));
         page.is_some_and(|page| page.there_after > self.ring.done())
     }
 
-    /// What was in local memory is lost: nobody signals by these words any more.
+    /// Local memory is lost: no engine signals by these words any more.
     // spec: sync §4.4
     pub fn local_words_lost(&mut self) {
         for number in self.devices.iter().map(|(number, _)| number).collect::<Vec<_>>() {

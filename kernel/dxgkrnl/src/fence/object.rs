@@ -1,4 +1,4 @@
-//! What the kernel keeps of a fence: the object on its adapter, and what one device has of it.
+//! The kernel's state of a fence: the object on its adapter, and one device's open of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use wddm_types::ProcessId;
 use super::periodic::Periodic;
 use super::{FenceSlot, FenceView, FenceWord};
 
-/// A fence on this adapter: what all devices share of it.
+/// A fence on this adapter, which all devices share.
 #[derive(Debug)]
 pub struct Fence {
     /// Its waiters.
@@ -19,14 +19,13 @@ pub struct Fence {
     pub slot: FenceSlot,
     /// Its width.
     pub word: FenceWord,
-    /// Who may touch them.
+    /// Its type: engines alone touch the words of an INTRA_GPU fence.
     pub fence_type: FenceType,
     /// As it was created.
     pub flags: FenceFlags,
-    /// The driver's name of it; `None`: its adapter has no fences of its own and the kernel alone signals it, or nobody has it
-    /// open.
+    /// The driver's name of it; `None`: its adapter has no fences of its own and the kernel alone signals it, or no process has it open.
     pub kmd: Option<KmdGlobalFence>,
-    /// What devices have of it.
+    /// Its opens, by number.
     pub opens: BTreeSet<u64>,
     /// Where processes see the words of a shareable one.
     pub views: BTreeMap<ProcessId, FenceView>,
@@ -34,9 +33,9 @@ pub struct Fence {
     pub names: u32,
     /// Satisfied for ever: its device is lost (sync §3.16).
     pub always_signaled: bool,
-    /// What a display of this adapter signals it by.
+    /// The display of this adapter that signals it.
     pub periodic: Option<Periodic>,
-    /// A display signals it, of whichever adapter, and nobody else does.
+    /// Only a display signals it, of whichever adapter.
     pub by_display: bool,
     /// Destroyed with its queue; it goes when the ring has passed.
     pub doomed: bool,
@@ -46,7 +45,7 @@ pub struct Fence {
 #[derive(Debug)]
 pub struct FenceOpen {
     pub fence: u64,
-    /// Whose handle it has.
+    /// The process that has its handle.
     pub process: ProcessId,
     /// `None` for the kernel's own.
     pub device: Option<u64>,
@@ -54,7 +53,7 @@ pub struct FenceOpen {
     pub kmd: Option<KmdLocalFence>,
     /// NoSignal, NoWait, NoSignalMaxValueOnTdr of this device.
     pub flags: FenceFlags,
-    /// What the name gave that it was opened by.
+    /// The access that the opened name gave.
     pub access: SyncObjectAccess,
 }
 

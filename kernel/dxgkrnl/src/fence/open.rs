@@ -1,5 +1,5 @@
-//! What one device has of a fence: opens, on top of the driver's global handle, and the words as the process sees them (sync
-//! §3.3, §3.4). The object itself is `lifetime`.
+//! A device's part of a fence: its open, on top of the driver's global handle, and the words as the process sees them (sync §3.3, §3.4).
+//! `lifetime` keeps the object itself.
 
 use ddi::{
     CreateNativeFence, DriverStatus, KmdGlobalFence, KmdLocalFence, OpenNativeFence, OsGlobalFence, OsLocalFence,
@@ -78,8 +78,8 @@ impl Adapter {
         }
     }
 
-    /// The driver's part of an open, with the create before it when nobody has the fence open. `None`: the adapter has no
-    /// fences of its own, the kernel signals them.
+    /// The driver's part of an open, with the create before it if no process has the fence open. `None`: the adapter has no fences of its
+    /// own, the kernel signals them.
     // spec: sync §3.2 steps 4 and 5, sync §3.3
     fn open_fence_in_driver(
         &mut self,
@@ -138,8 +138,8 @@ impl Adapter {
         Ok(global)
     }
 
-    /// `D3DKMTDestroySynchronizationObject`: what this device has of a fence. With the last open the driver's global handle goes,
-    /// and the object itself unless it has a name.
+    /// `D3DKMTDestroySynchronizationObject`: ends this device's open of a fence. With the last open the driver's global handle goes, and
+    /// the object itself unless it has a name.
     // spec: sync §3.4
     pub fn close_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
         let open = self.fence_opens.remove(number).expect("an open is closed once");
@@ -182,8 +182,8 @@ impl Adapter {
         }
     }
 
-    /// A process's queues do not reach a fence any more: what they signalled at last is news, for nothing that the process has open and no
-    /// name in its logs says so.
+    /// A process's queues do not reach a fence any more: the kernel looks for their last signals, for nothing that the process has open
+    /// and no name in its logs tells of them.
     pub fn look_at_unreached(&mut self, cx: &mut Cx<'_>, fence: u64) {
         if self.fences.get(fence).is_some_and(|fence| !fence.opens.is_empty()) {
             self.tell_others(fence, News::Signaled);
@@ -191,7 +191,7 @@ impl Adapter {
         }
     }
 
-    /// The open of a fence that nobody shares.
+    /// The open of a fence that only its creator has open.
     pub fn only_open(&self, fence: u64) -> u64 {
         *self.fences[fence].opens.first().expect("its creator's")
     }

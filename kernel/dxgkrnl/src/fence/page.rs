@@ -125,8 +125,8 @@ impl Adapter {
         if which == Which::Current && owner != ProcessId::SYSTEM {
             self.show_word_page(run);
         }
-        // What was mapped before a failure stays mapped in tables of a process that gets no words there: the page is not
-        // given back, so that nothing else is ever reached through it.
+        // The tables of a process that gets no words there keep the mappings made before a failure: the kernel does not give the page
+        // back, so that nothing else is ever reached through it.
         let system = self.processes[&ProcessId::SYSTEM].space;
         let space = self.processes[&owner].space;
         let (va, system_va) = if !self.has_addresses() {

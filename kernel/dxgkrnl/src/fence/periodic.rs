@@ -1,11 +1,11 @@
-//! Periodic monitored fences (sync §1.1, §2.2): the type 6. A display signals them, some time before each of its vertical blanks:
-//! each time the value is one more. Nobody else does, so GPUs see them read-only, on a page of their own.
+//! Periodic monitored fences (sync §1.1, §2.2): the type 6. A display signals them, some time before each of its vertical blanks: each
+//! time the value is one more. Only the display does, so GPUs see them read-only, on a page of their own.
 //!
-//! One of several adapters is signalled by a display of its creator, and carried to the others like every signal of the processor's; there
-//! too nobody else signals it. Its creator keeps it for as long as anybody has it anywhere (`cross_adapter`).
+//! A display of the creator signals one of several adapters, and the kernel carries the signal to the others like every signal of the
+//! processor's; they do not signal it, either. The creator keeps it for as long as any adapter has it (`cross_adapter`).
 //!
-//! The driver is asked for a notification as long as the fence is there; the kernel signals. A display that is off has no blanks,
-//! and its fences stand still.
+//! The kernel has the driver notify it as long as the fence is there, and signals itself. A display that is off has no blanks, and its
+//! fences keep their values.
 
 use ddi::{DdiVersion, FenceType, KmdNotification, NotificationId};
 use kmt_calls::{FenceFlags, FencePrivateData, Refusal, SyncObjectAccess};
@@ -18,7 +18,7 @@ use crate::fence::{CommonWord, FenceWord, NewFence};
 use crate::machine::Cx;
 use crate::refusal::{from_driver, invalid, not_supported};
 
-/// What signals a periodic fence.
+/// The source of a periodic fence's signals.
 #[derive(Clone, Copy, Debug)]
 pub struct Periodic {
     target: VidPnTargetId,
@@ -48,7 +48,7 @@ impl Adapter {
         check_affinity(engine_affinity)?;
         if flags.contains(FenceFlags::NO_WAIT) {
             return Err(invalid(
-                "only a display signals a periodic fence: with NoWait nobody could do anything with it",
+                "only a display signals a periodic fence, so NoWait leaves no use for it: create it without",
             ));
         }
         let refresh_ns = self.displays.refresh_ns(target).ok_or_else(|| match self.displays.are_there() {
@@ -91,12 +91,12 @@ impl Adapter {
         }
     }
 
-    /// The fence of a display's signals is kept without anybody having it open here.
+    /// Keeps the fence of a display's signals without an open here.
     pub fn keep_fence(&mut self, cross: u64) {
         self.fences[self.common.members[&cross]].names += 1;
     }
 
-    /// Nobody has it on any other adapter, nor by a name: it goes, unless it is open here.
+    /// No other adapter has it, and no name keeps it: it goes, unless it is open here.
     pub fn drop_kept_fence(&mut self, cx: &mut Cx<'_>, cross: u64) {
         let Some(number) = self.common.members.get(&cross).copied() else { return };
         if self.fences[number].opens.is_empty() {

@@ -7,7 +7,7 @@
 //! | basic | the waited-for fences of the process, at each of its command buffers that completes |
 //! | advanced | the waited-for fences of the adapter, at each interrupt 11 |
 //!
-//! A fence of 32 bits is looked at whether somebody waits or not: two looks must not lie 2^31 values apart.
+//! The kernel looks at a fence of 32 bits with or without a waiter: two looks must not lie 2^31 values apart.
 
 use events::Event;
 use gpu_fence::FenceKind;

@@ -45,12 +45,12 @@ impl Adapter {
         Ok(())
     }
 
-    /// Brings a fence to a value from the CPU and releases whom that satisfies. A value that it has already is no change.
+    /// Brings a fence to a value from the CPU and releases the waits that it satisfies. A value that it has already is no change.
     pub fn signal_fence(&mut self, cx: &mut Cx<'_>, number: u64, value: u64) {
         self.set_fence(cx, number, value, false);
     }
 
-    /// The same; with `rewind` also to a lower value. Whoever was released stays so.
+    /// The same; with `rewind` also to a lower value. Released waits stay released.
     // spec: sync §3.6, sync §6 B4
     pub fn set_fence(&mut self, cx: &mut Cx<'_>, number: u64, value: u64, rewind: bool) {
         let current = self.current_value(number);
@@ -103,12 +103,12 @@ impl Adapter {
         }
     }
 
-    /// Looks at fences' values and releases whom they satisfy; what is to be published for them all goes to the driver in one
-    /// call. Returns how many waits ended.
+    /// Looks at fences' values and releases the waits that they satisfy; all values to be published go to the driver in one call. Returns
+    /// how many waits ended.
     pub fn sample_fences(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) -> u32 {
         let (mut count, mut updates) = (0, BTreeMap::new());
         for &number in numbers {
-            // A driver may name a fence that nobody can wait for.
+            // A driver may name a fence of which the CPU sees no word, so that the kernel has no waits on it.
             if !self.fences[number].slot.on_cpu() {
                 continue;
             }
@@ -123,7 +123,7 @@ impl Adapter {
         count + self.publish(cx, updates.into_values().collect())
     }
 
-    /// Marks a fence satisfied for ever and releases everybody (sync §3.16).
+    /// Marks a fence satisfied for ever and releases all its waits (sync §3.16).
     // spec: sync §3.16
     pub fn signal_always(&mut self, cx: &mut Cx<'_>, number: u64) {
         let fence = &mut self.fences[number];
@@ -169,8 +169,8 @@ impl Adapter {
 }
 
 impl Adapter {
-    /// The device has power again: it is told what it was not while it slept, of the fences whose every wait passes and of
-    /// those that somebody began or ceased to wait for.
+    /// The device has power again: tells it what it missed while it slept: the fences whose every wait passes, and those whose waits have
+    /// begun or ended.
     pub fn tell_slept_through(&mut self, cx: &mut Cx<'_>) {
         let sealed = self.fences.iter().filter(|(_, fence)| fence.always_signaled && fence.kmd.is_some());
         for number in sealed.map(|(number, _)| number).collect::<Vec<_>>() {
@@ -192,5 +192,5 @@ impl Adapter {
     }
 }
 
-/// What the document gives as the value of an AlwaysSignaled update; drivers ignore it (sync §6 B12).
+/// The document's value for an AlwaysSignaled update; drivers ignore it (sync §6 B12).
 const ALWAYS_SIGNALED_VALUE: u64 = 0xFFFF_FFFF;

@@ -1,4 +1,4 @@
-//! Interrupt 19: an engine has signalled native fences somebody waits for (sync §3.10, §3.15).
+//! Interrupt 19: an engine has signalled native fences that have waiters (sync §3.10, §3.15).
 //!
 //! | cap bit 12 | the interrupt names | looked at |
 //! |---|---|---|
@@ -26,7 +26,7 @@ use crate::interrupt::NativeSignals;
 use crate::machine::Cx;
 use crate::object::Queue;
 
-/// Whose logs are read, and what is looked at because it has none.
+/// The queues whose logs the kernel reads, and the fences that it looks at for lack of a log.
 #[derive(Default)]
 struct Scope {
     /// Queues with logs, by their numbers.
@@ -53,7 +53,7 @@ impl Adapter {
     /// Exactly these fences are looked at. A name that is no fence of this adapter is a bug check: the adapter stops.
     // spec: sync §3.10, sync §6 B18
     fn fences_signaled(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, named: &[OsGlobalFence]) {
-        // What nobody has open is destroyed for the driver, also while a name keeps it.
+        // The driver's fence is destroyed with the last open, also while a name keeps the kernel's.
         let dead = |fence: &&OsGlobalFence| self.fences.get(fence.0).is_none_or(|fence| fence.opens.is_empty());
         if let Some(fence) = named.iter().find(dead) {
             self.stop(cx, format!("an interrupt named fence {}, which is destroyed", fence.0));
@@ -109,7 +109,7 @@ impl Adapter {
         self.count_dispatch(cx, named.len() as u32, numbers.len() as u32, released);
     }
 
-    /// What is looked at whatever the logs have said.
+    /// The fences that the kernel looks at whatever the logs have said.
     // spec: sync §3.15, sync §6 C10
     fn fences_of_scope(&self, scope: &Scope) -> Vec<u64> {
         if scope.everything {
@@ -123,8 +123,8 @@ impl Adapter {
         BTreeSet::from_iter(shared.chain(whole)).into_iter().collect()
     }
 
-    /// Logs were read and no interrupt was the cause. What they say is said once: where nothing else tells the kernel of signals it is
-    /// acted upon now, for the interrupt that is still to come finds nothing new.
+    /// Logs were read without an interrupt. They are read once: where nothing else tells the kernel of signals it acts upon them now, for
+    /// the interrupt that is still to come finds nothing new.
     // spec: sync §3.14, sync §3.15
     pub fn heed_logs(&mut self, cx: &mut Cx<'_>, news: &LogNews) {
         if self.caps.optimized_native_fence_interrupt {
@@ -233,8 +233,8 @@ impl Adapter {
         waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect()
     }
 
-    /// Native fences that have come to what somebody waits for while he waits on, with CurrentValue and MonitoredValue. When nothing is
-    /// under way any more and no interrupt is to come, their driver has neither named them nor said that it does not know.
+    /// Native fences with waiters whose CurrentValue exceeds their MonitoredValue, with both values. When nothing is under way any more
+    /// and no interrupt is to come, their driver has neither named them nor said that it does not know.
     // spec: sync §3.10
     pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
         let passed = |number: u64| {

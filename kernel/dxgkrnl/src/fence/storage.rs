@@ -8,9 +8,8 @@
 //! The CurrentValue of a cross-adapter fence is a page of the adapter that created it, lent to each that opens it; MonitoredValues are
 //! each adapter's own, but where one linear storage holds both (sync §3.18).
 //!
-//! So a page is mapped only in processes that may have every fence on it. The pages of packed words stand in the paging process
-//! too, where paging buffers signal the fences of paging queues; what a driver is told of that depends on its
-//! MapToGpuSystemProcess.
+//! So a page is mapped only in processes that may have every fence on it. The pages of packed words stand in the paging process too,
+//! where paging buffers signal the fences of paging queues; MapToGpuSystemProcess decides whether a driver is told of that.
 
 use ddi::{FenceValueType, NativeFenceCaps};
 use kmt_calls::{CreatedFence, Refusal};
@@ -56,7 +55,7 @@ pub struct FenceSlot {
     /// In its owner's space; NULL for shareable ones, whose addresses are each process's own.
     pub current_va: GpuVa,
     pub monitored_va: GpuVa,
-    /// In the paging process's space; NULL where nobody needs them there.
+    /// In the paging process's space; NULL where no paging work needs them.
     pub system_current_va: GpuVa,
     pub system_monitored_va: GpuVa,
 }
@@ -387,7 +386,7 @@ impl Adapter {
         self.processes.get(&process).is_none_or(|on_adapter| on_adapter.words_mapped_at <= self.ring.done())
     }
 
-    /// What the driver says of fences; nothing where it has none.
+    /// The driver's fence capabilities; nothing where it has none.
     pub(super) fn fence_caps(&mut self) -> NativeFenceCaps {
         self.miniport.facets().native_fences.unwrap_or_default()
     }

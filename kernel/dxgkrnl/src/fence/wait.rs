@@ -1,5 +1,5 @@
 //! Waits for fences: of the CPU, which block or set an event, and those that the kernel holds for queues (sync §3.5, §3.8).
-//! What a wait does when it ends is its [`Waiter`]; here it is registered, published, or found to be over already.
+//! [`Waiter`] says what a wait does when it ends; this module registers and publishes it, or finds it over already.
 
 use events::Event;
 use gpu_fence::{FenceId, MonitoredUpdate, Party, WaitMode, WaitOutcome};
@@ -14,7 +14,7 @@ use crate::refusal::invalid;
 /// The paging ring as a party that waits: no device has this number.
 const RING: Party = Party(u64::MAX);
 
-/// With whom a wait ends: the waits of a device's threads with the device, the ring's with the ring.
+/// The party whose end ends a wait: the waits of a device's threads end with the device, the ring's with the ring.
 fn party_of(waiter: &Waiter) -> Option<Party> {
     match waiter {
         Waiter::Answer { device, .. } | Waiter::Event { device, .. } => Some(Party(*device)),
@@ -52,7 +52,7 @@ impl Adapter {
         self.counters.cpu_waits += 1;
         let process = self.devices[device].process.0;
         cx.emit(self.index, Event::CpuWaitBegan { process, wait: token.0, fence: first.0, value: first.1 });
-        // What this publishes may find the value there already: the wait ends in this turn then.
+        // Publishing may find the value reached already: the wait then ends in this turn.
         self.publish(cx, updates);
         Ok(answer)
     }
@@ -82,7 +82,7 @@ impl Adapter {
         self.publish(cx, ended.updates);
     }
 
-    /// Ends the waits of a ring that has nothing left to wait for; nobody goes on by them.
+    /// Ends the waits of a ring that has nothing left to wait for; no work goes on by them.
     // spec: sync §4.4
     pub fn end_waits_of_ring(&mut self, cx: &mut Cx<'_>) {
         let ended = self.waits.end_waits_of(RING);

@@ -34,7 +34,7 @@ impl Fence {
         let word = Word::load(memory.word(self.slot.current.0));
         match self.word {
             FenceWord::Whole => word,
-            // CAST: the word has 32 bits; what stands above them is nobody's.
+            // CAST: the word has 32 bits; the upper half is not part of it.
             FenceWord::Half(mut seen) => seen.read(word as u32),
         }
     }

@@ -33,7 +33,7 @@ pub struct LogPool {
     free: Vec<LogPages>,
 }
 
-/// How many pages wait for the next queue is nobody's state.
+/// Shows the logs in use: how many pages wait for the next queue is no state.
 impl std::fmt::Debug for LogPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} pairs of logs", self.all.len() - self.free.len())
@@ -58,7 +58,7 @@ impl Adapter {
 
     fn map_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, count: Pages) -> Result<LogPages, Refusal> {
         let run = self.take_kernel_pages(count).ok_or_else(|| no_memory("no system memory left for fence logs"))?;
-        // What another owner left there is not for this process.
+        // Another owner's bytes there are not for this process.
         self.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
         let (system, space) = (self.processes[&ProcessId::SYSTEM].space, self.processes[&process].space);
         let mapped = self.map_pages(cx, system, run, true).and_then(|system_va| {
@@ -80,8 +80,8 @@ impl Adapter {
         Ok(LogPages { run, va, system_va, logs: 1 })
     }
 
-    /// The process's next queue gets them; but those that are more than queues get now, because a tool has gone, are nobody's again when
-    /// the paging ring has got past every use of them.
+    /// Keeps the pages for the process's next queue. Pages that are more than queues get now, because a tool has gone, are free again
+    /// when the paging ring has got past every use of them.
     // spec: sync §3.14 (re-creation)
     pub(super) fn give_back_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, pages: LogPages) {
         let wanted = self.fence_tracing.logs() * self.fence_tracing.log_pages().0;

@@ -1,15 +1,15 @@
 //! Reads logs (sync §3.14). The reader compares each header with the one that it saw last, has the driver commit the entries of the
-//! queues with news, and only then reads them. What it finds is an allegation: the page is the process's, and so is every payload.
+//! queues with news, and only then reads them. Every entry is an allegation: the page is the process's, and so is every payload.
 //!
 //! ```text
 //!   total:    before                  new              what the header counts while entries are read: now
 //!   ring:   ───┼───────────────────────┼──────────────────┼──▶      `n` entries have room
 //!              │◀─ lost ─▶│◀── read ──▶│                  entries below now − n are overwritten, and so are lost too
 //! ```
-//! `lost` = new − before − n, if that is positive. Nobody waits for the reader, so an overrun is nothing wrong: whoever needs to know
-//! what fences have come to looks at the fences then.
+//! `lost` = new − before − n, if that is positive. No engine waits for the reader, so an overrun breaks no rule.
 //!
-//! The wait log and lost entries matter to a tool that traces and to nobody else (sync §6 C12).
+//! Lost wait entries matter to a tool that traces only (sync §6 C12). Lost signal entries matter to the kernel, too: it then looks at all
+//! fences of the process that have waiters (`fence/signaled`), because it does not know which of them the entries named.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ use crate::object::{Object, Process, Queue};
 pub struct Names<'a>(pub &'a BTreeMap<ProcessId, Process>);
 
 impl Names<'_> {
-    /// What a process has of a fence of an adapter.
+    /// The open that a process's handle of a fence of this adapter names.
     fn open(&self, adapter: u32, process: ProcessId, handle: RawHandle) -> Option<u64> {
         match self.0.get(&process)?.handles.get(handle)? {
             Object::Fence(index, open) if *index == adapter => Some(*open),
@@ -36,7 +36,7 @@ impl Names<'_> {
     }
 }
 
-/// What logs have told. Nothing is told twice.
+/// The news of logs. The reader reports nothing twice.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct LogNews {
@@ -63,11 +63,11 @@ struct Entry {
 enum Which {
     Waits,
     Signals,
-    /// What submissions have begun.
+    /// The submissions that have begun.
     Submissions,
 }
 
-/// A log that has news: of which queue, which of its logs, the how manieth that it has had of those that are still used.
+/// A log that has news: its queue, its kind, and its generation among the queue's logs that are still used.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     queue: u64,
@@ -86,7 +86,7 @@ impl QueueLogs {
 }
 
 impl Queue {
-    /// Its logs, those that it had before first.
+    /// Its logs, the retired ones first.
     fn generations(&self) -> impl Iterator<Item = &QueueLogs> {
         self.retired_logs.iter().map(|retired| &retired.logs).chain(&self.logs)
     }
@@ -110,7 +110,7 @@ impl Log {
         log::total(Word::load(memory.word(self.at + log::POSITION_OFFSET)), self.entries)
     }
 
-    /// How many entries nobody has accounted for.
+    /// How many entries the reader has not accounted for.
     pub fn fresh(&self, memory: &Memory) -> u64 {
         self.written(memory).saturating_sub(self.read)
     }
@@ -142,7 +142,7 @@ impl Log {
     }
 }
 
-/// What was taken from a log.
+/// Entries taken from a log.
 #[derive(Debug, Default)]
 struct Taken {
     entries: Vec<(u64, Entry)>,
@@ -238,8 +238,7 @@ impl Adapter {
         }
     }
 
-    /// The fence that an entry speaks of. The handle means what it means in the queue's own process, and an entry of the other kind is
-    /// none.
+    /// The fence that an entry speaks of; none for an entry of another kind. The handle means what it means in the queue's own process.
     // spec: sync §3.14 (validation)
     fn fence_of_entry(&self, names: &Names<'_>, process: ProcessId, which: Which, entry: Entry) -> Option<u64> {
         let operation = match which {
@@ -252,8 +251,8 @@ impl Adapter {
         self.fences[open.fence].kmd.map(|_| open.fence)
     }
 
-    /// Times of one log never go back; 0 is no time, and a time may repeat. The page is the process's, so a wrong time is told and stops
-    /// nobody.
+    /// Times of one log never go back; 0 is no time, and a time may repeat. The page is the process's, so the kernel reports a wrong time
+    /// and goes on.
     // spec: sync §3.14
     fn check_time(&mut self, cx: &mut Cx<'_>, of: Source, end: u64) {
         let Source { queue: number, which, .. } = of;

@@ -1,7 +1,7 @@
-//! Longer logs for a queue that has work queued, and shorter ones when nobody traces any more (sync §3.14, resize). The procedure
-//! suspends nobody: the queue's new logs are mapped and told to the driver; its doorbell is disconnected with RETRY, so that the
-//! user-mode driver, which finds that out when it has rung, connects again and is told the new addresses; and the old logs stay where
-//! they are, and are read, until every command buffer is done that was queued before.
+//! Longer logs for a queue that has work queued, and shorter ones when no tool traces any more (sync §3.14, resize). The procedure
+//! suspends no context: the kernel maps the queue's new logs and tells the driver of them; it disconnects the doorbell with RETRY, so
+//! that the user-mode driver, which finds that out when it has rung, connects again and is told the new addresses; and it leaves the old
+//! logs where they are, and reads them, until every command buffer is done that was queued before.
 //!
 //! ```text
 //!  tracing begins          the process connects again          progress has come to what was queued then
@@ -56,7 +56,7 @@ impl Adapter {
         }
     }
 
-    /// Frees the logs that no command names any more; what stands there is read before.
+    /// Reads and then frees the logs that no command names any more.
     // spec: sync §3.14 (resize)
     pub(super) fn free_retired_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
         let over = |number: &u64| {

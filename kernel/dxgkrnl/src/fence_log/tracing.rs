@@ -1,8 +1,9 @@
-//! A tool that traces: logs are made long beforehand, so that nothing is overwritten before it is read, and short again when it has
-//! gone; they are read when they are half full, and at the end; what the processes say of their recording is passed on; and the clock of each node
-//! is set beside the kernel's, so that times of logs and times of the processor lie on one line (sync §3.14).
+//! Logs while a tool traces: the kernel makes them long beforehand, so that it reads each entry before the engine overwrites it, and
+//! short again when the tool has gone; it reads them when they are half full, and at the end; it passes on what the processes say of
+//! their recording; and it sets the clock of each node beside its own, so that times of logs and times of the processor lie on one line
+//! (sync §3.14).
 //!
-//! | condition | who says it | clock |
+//! | condition | reported by | clock |
 //! |---|---|---|
 //! | wait queued, signal queued | the process, when it submits what it has recorded, with the time of recording | the kernel's |
 //! | signal executed, wait unblocked | the logs | the node's |
@@ -24,7 +25,7 @@ use crate::object::{Object, Process};
 /// 64 submissions of some waits under way does not fill between two of its calls.
 const TRACED_PAGES: u64 = 64;
 
-/// Whom the kernel feeds.
+/// A queue or a context that the kernel feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
     /// A hardware queue.
@@ -60,7 +61,7 @@ impl FenceTracing {
 }
 
 impl Adapter {
-    /// A tool begins or ceases to trace. What stands in the logs at the end is read.
+    /// A tool begins or ceases to trace. At the end the kernel reads the logs once more.
     pub fn trace_fences(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, on: bool) {
         if self.fence_tracing.on {
             let queues: Vec<u64> = self.queues.iter().map(|(number, _)| number).collect();
@@ -83,7 +84,7 @@ impl Adapter {
             return;
         }
         let Some(driver) = self.miniport.native_fence_logs() else { return };
-        // What is switched off is still written by what is queued: the driver is told when nobody is given such a log any more.
+        // Queued work still writes what is switched off: the kernel tells the driver when it gives no queue such a log any more.
         if on {
             driver.set_verbose_logs(true);
         }
@@ -126,7 +127,7 @@ impl Adapter {
         // As in a log: such a queue waits for native fences and signals them.
         let native = |open: &FenceOpen| self.fences[open.fence].kmd.map(|_| open.fence);
         let Some(fence) = self.fence_opens.get(*open).and_then(native) else { return };
-        // What is submitted was recorded before.
+        // A process records before it submits.
         let recorded_ns = recorded_ns.min(cx.now_ns);
         cx.emit(
             self.index,

@@ -1,8 +1,8 @@
 //! `D3DKMTUpdateGpuVirtualAddress` (memory §4.8): each context has a queue of updates. The oldest waits for its fence, is
-//! applied by the memory manager, and signals the next value when the paging ring has got past it. What a copy reads is
-//! therefore what its source shows at that place in the queue.
+//! applied by the memory manager, and signals the next value when the paging ring has got past it. So a copy reads the mappings that its
+//! source has at that place in the queue.
 //!
-//! An update is checked when it is asked for. Freed addresses and dead allocations fall out of those that wait.
+//! The kernel checks an update when a process asks for it. Freed addresses and dead allocations fall out of waiting updates.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +19,7 @@ use crate::memory::LIST_MAX;
 use crate::object::Allocation;
 use crate::refusal::{invalid, no_memory, removed};
 
-/// So many updates wait on a context; who asks for more waits with them.
+/// So many updates wait on a context; a call with one more waits with them.
 // spec: memory §0, memory §4.8
 const QUEUED_MAX: usize = 128;
 
@@ -204,7 +204,7 @@ impl Adapter {
 
     /// A process's last binding of an allocation is destroyed: its waiting updates do not map it.
     pub fn updates_lose_binding(&mut self, gone: &Allocation, process: ProcessId) {
-        // Nearly always nobody waits, and then nobody is to be looked through.
+        // Nearly always none of its updates waits, and then the bindings need no search.
         if !self.updates.values().flat_map(|queue| &queue.waiting).any(|queued| queued.process == process) {
             return;
         }

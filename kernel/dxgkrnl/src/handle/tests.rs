@@ -1,4 +1,4 @@
-//! What the handle table promises, in itself and against an ordered map.
+//! The promises of the handle table, in itself and against an ordered map.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -111,7 +111,7 @@ fn objects_that_all_want_one_slot_are_found_and_cost_no_more_memory() {
     }
     let seen: Vec<_> = table.iter().map(|(handle, number)| (handle, *number)).collect();
     assert_eq!(seen, kept, "by name");
-    // Whoever had the slot goes, and the others are found as before.
+    // The object in the slot goes, and the table finds the others as before.
     assert_eq!(table.remove(kept[0].0), Some(0));
     for (handle, number) in kept.iter().skip(1).rev() {
         assert_eq!(table.remove(*handle), Some(*number));
@@ -120,7 +120,7 @@ fn objects_that_all_want_one_slot_are_found_and_cost_no_more_memory() {
     assert_eq!((table.names.len(), table.len()), (SLOTS_MIN, 0));
 }
 
-/// What a process does with its handles.
+/// A process's action on its handles.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// Names so many objects.

@@ -32,7 +32,7 @@ impl Machine {
             let stray = adapter.sync_opens.iter().find(|(_, open)| adapter.sync_objects.get(open.object).is_none());
             ensure(stray.is_none(), "sync objects", || format!("an open of nothing: {stray:?}"))?;
             let gone = adapter.gone_globals.first();
-            ensure(gone.is_none(), "sync objects", || format!("nobody heard that {gone:?} has gone"))?;
+            ensure(gone.is_none(), "sync objects", || format!("the machine has not heard that {gone:?} has gone"))?;
         }
         let known = |object: &Global| {
             let name = match *object {
@@ -85,10 +85,10 @@ impl Machine {
         }
         let known = |name: &str| self.nt_handles.names().any(|(known, _)| known == name);
         let lost = self.nt_handles.iter().find(|(_, handle)| handle.name.as_deref().is_some_and(|name| !known(name)));
-        ensure(lost.is_none(), "names", || format!("{lost:?} has a name that nobody finds"))
+        ensure(lost.is_none(), "names", || format!("{lost:?} has a name that no look-up finds"))
     }
 
-    /// A keyed mutex is there as long as it is open or an NT handle names it, and who has it or waits for it has it open.
+    /// A keyed mutex is there as long as it is open or an NT handle names it, and its owner and its waiters have it open.
     // spec: sync §2.2
     pub(super) fn check_keyed_mutexes(&self) -> Checked {
         for (number, mutex) in self.keyed_mutexes.iter() {
@@ -133,7 +133,7 @@ impl Machine {
         let mut inside: BTreeMap<u64, u32> = BTreeMap::new();
         for adapter in &self.adapters {
             let left = adapter.left_sections.first();
-            ensure(left.is_none(), "sections", || format!("nobody heard that {left:?} was left"))?;
+            ensure(left.is_none(), "sections", || format!("the machine has not heard that {left:?} was left"))?;
             let lain = adapter.bodies.values().filter_map(|body| body.section);
             lain.chain(adapter.leaving_sections()).for_each(|section| *inside.entry(section).or_default() += 1);
         }

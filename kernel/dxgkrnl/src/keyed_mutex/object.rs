@@ -1,4 +1,4 @@
-//! One keyed mutex: whose it is, who waits for it, what the runtime keeps with it.
+//! One keyed mutex: its owner, its waiters, the runtime's data.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::refusal::{invalid, refuse};
 #[derive(Debug)]
 pub struct KeyedMutex {
     pub(super) state: State,
-    /// What it was released with last.
+    /// The key and the fence value of the last release.
     pub(super) key: u64,
     pub(super) fence_value: u64,
     pub(super) runtime_data: Vec<u8>,
@@ -49,7 +49,7 @@ impl KeyedMutex {
     pub(super) fn data(&self, room_bytes: u32) -> Result<Vec<u8>, Refusal> {
         match room_bytes as usize {
             0 => Ok(Vec::new()),
-            // Who has room and there is nothing is given nothing.
+            // A caller with room gets nothing when there are no data.
             _ if self.runtime_data.is_empty() => Ok(Vec::new()),
             room if room == self.runtime_data.len() => Ok(self.runtime_data.clone()),
             room => {
@@ -68,7 +68,7 @@ impl KeyedMutex {
         self.by_nt_handle
     }
 
-    /// Whether its counts are these, and its owner and those who wait are among its opens.
+    /// Whether its counts are these, and its owner and its waiters are among its opens.
     pub fn is_held_by(&self, opens: &[u64], names: usize) -> bool {
         let owned = match self.state {
             State::Owned { open } => opens.contains(&open),
@@ -81,7 +81,7 @@ impl KeyedMutex {
 }
 
 pub(super) fn abandoned() -> Refusal {
-    refuse(NtStatus::ABANDONED, Blame::Caller, "who had the keyed mutex has gone without releasing it")
+    refuse(NtStatus::ABANDONED, Blame::Caller, "the owner of the keyed mutex has gone without releasing it")
 }
 
 pub(super) fn timeout() -> Refusal {

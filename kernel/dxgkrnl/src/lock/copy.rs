@@ -1,6 +1,6 @@
-//! Permanent system copies under a lock (memory §2.2): which of its pages the CPU has written. The CPU says so to nobody; so
-//! the bytes are kept as they were when the lock was answered, and looked at again when somebody has to know: at the last
-//! unlock, and when the content leaves while it is locked. A page that holds the same bytes as before needs no copy.
+//! Permanent system copies under a lock (memory §2.2): which of its pages the CPU has written. The CPU does not report its writes; so the
+//! kernel keeps the bytes as they were when it answered the lock, and compares when it has to know: at the last unlock, and when the
+//! content leaves while it is locked. A page that holds the same bytes as before needs no copy.
 //!
 //! Where no bytes are stored, every page counts as written.
 
@@ -12,7 +12,7 @@ use wddm_types::{PAGE_BYTES, PageRun};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 
-/// What the CPU saw when it was shown a copy.
+/// The copies as the CPU saw them when it was shown them.
 #[derive(Default)]
 pub struct SystemCopies {
     by_allocation: BTreeMap<AllocationId, Baseline>,
@@ -21,7 +21,7 @@ pub struct SystemCopies {
 }
 
 enum Baseline {
-    /// The copy is still being brought up to date: nobody has been shown it.
+    /// The copy is still being brought up to date: its process has not been shown it.
     Awaited,
     /// It was this.
     Bytes(Vec<u8>),
@@ -47,7 +47,7 @@ impl Adapter {
             return;
         }
         let baseline = if self.config.clear_pages {
-            // What the CPU wrote and its caches still hold is what it sees.
+            // The CPU sees what it wrote and its caches still hold.
             self.maintain_for_move(id);
             Baseline::Bytes(self.bytes_of(self.vidmm.backing(id)))
         } else {
@@ -80,7 +80,7 @@ impl Adapter {
         written
     }
 
-    /// Nobody has it locked any more.
+    /// The last lock of it has ended.
     pub fn forget_copy(&mut self, id: AllocationId) {
         self.copies.by_allocation.remove(&id);
     }
@@ -105,7 +105,7 @@ impl Adapter {
         uploads
     }
 
-    /// The adapter is awake: what was unlocked while it slept.
+    /// The adapter is awake: uploads the copies that were unlocked while it slept.
     pub fn upload_late(&mut self, cx: &mut Cx<'_>) {
         for (id, written) in std::mem::take(&mut self.copies.late) {
             // It may be dead, or locked again already.
@@ -132,8 +132,7 @@ impl Adapter {
     }
 }
 
-/// Takes system pages out of the copies of a work that would write them. `whole`: what these belong to is copied whole or not
-/// at all.
+/// Takes system pages out of the copies of a work that would write them. `whole`: their allocation is copied whole or not at all.
 // spec: memory §2.2
 pub fn spare(operation: Operation, frames: &[PageRun], whole: bool) -> Vec<Operation> {
     let Operation::Transfer { backing, direction: Direction::Out, .. } = &operation else { return vec![operation] };

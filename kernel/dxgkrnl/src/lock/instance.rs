@@ -1,5 +1,5 @@
-//! The instances of a renamed allocation (memory §6.5, §7.2): their names, and how long they may be named. Who makes and changes
-//! them is `rename`.
+//! The instances of a renamed allocation (memory §6.5, §7.2): their names, and how long they may be named. `rename` makes
+//! and changes them.
 //!
 //! ```text
 //!            a rename                      a list names a later one, and keeps not this one;
@@ -7,9 +7,9 @@
 //!    ▲                        │            or a lock says that nothing unsubmitted names any      │
 //!    └────────────────────────┴───────── a rename, when the GPU is past it ──────────────────────┘
 //! ```
-//! What is given up and valid may stand in a buffer that was not submitted: its content stays. What is retired is offered to the
-//! memory manager as worthless: under pressure it is the first to go, out of its segment uncopied, then its backing store. So
-//! the list is as long as memory allows, and nobody ever reads what went.
+//! An instance that is given up and valid may stand in a buffer that was not submitted: its content stays. A retired one is offered to
+//! the memory manager as worthless: under pressure it is the first to go, out of its segment uncopied, then its backing store. So the
+//! list is as long as memory allows, and no work ever reads what went.
 
 use ddi::DriverModel;
 use kmt_calls::Refusal;
@@ -47,7 +47,7 @@ impl Adapter {
         }
     }
 
-    /// What a list means by a name of an allocation.
+    /// The instance that a list means by a name of an allocation.
     ///
     /// # Errors
     /// A list has named a later instance since.
@@ -100,7 +100,7 @@ impl Adapter {
         self.offer_instance(number, id);
     }
 
-    /// From now on its memory goes before anybody else's, behind what the GPU still does with it.
+    /// Offers an instance: from now on its memory goes before other allocations', behind the GPU's last use of it.
     // spec: memory §6.5: trimmed under pressure
     pub(super) fn offer_instance(&mut self, number: u64, id: AllocationId) {
         if self.is_waited_for_a_turn_with(id) {
@@ -110,7 +110,7 @@ impl Adapter {
         let owner = self.devices[self.allocations[number].device].vidmm;
         let (uses, how) = (self.gpu_uses(id, false), OfferFlags { allow_decommit: true });
         let offered = self.vidmm.offer(owner, &[id], OfferPriority::Low, how, &uses);
-        offered.expect("what nobody can lock or pin, and only this offers");
+        offered.expect("it cannot be locked or pinned, and only this offers it");
     }
 
     /// A buffer that waited for its turn names it no longer: if it was retired meanwhile, its memory may go now.

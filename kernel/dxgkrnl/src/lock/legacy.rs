@@ -2,7 +2,7 @@
 //! the whole of it: the kernel knows what the GPU uses, waits for it or says that it is busy, and has swizzled content
 //! shown in order through a range.
 //!
-//! A lock that waits is answered when the GPU is done with what was submitted before it; nobody looks in between.
+//! The kernel answers a lock that waits when the GPU is done with what was submitted before it, and does not look in between.
 
 use ddi::{AllocationFlags, DriverModel};
 use events::Event;
@@ -36,7 +36,7 @@ pub struct LockArguments<'a> {
     pub private_driver_data: u32,
     /// Pages wanted.
     pub pages: &'a [u32],
-    /// Flags.
+    /// The caller's flags.
     pub flags: LockFlags,
 }
 
@@ -63,7 +63,7 @@ impl Adapter {
         }
         self.may_lock(number)?;
         self.check_allocation(number, flags)?;
-        // Nobody waits to be refused.
+        // A lock that would be refused in the end does not wait first.
         self.vidmm.may_ever_lock_legacy(self.allocations[number].vidmm).map_err(from_lock)?;
         let how = LegacyLock {
             acquire: flags.contains(LockFlags::ACQUIRE_APERTURE).then_some(private_driver_data),
@@ -146,7 +146,7 @@ impl Adapter {
         } else if self.allocations.get(request.number).is_none() {
             Err(invalid("the allocation was destroyed while its lock waited"))
         } else if request.discard.is_some() && self.is_renamed(request.number) {
-            // An instance that was waited for is idle now, unless somebody else has taken it meanwhile.
+            // The instance that the lock waited for is idle now, unless another one has taken it meanwhile.
             self.lock_renamed(cx, request)
         } else {
             self.lock_now(cx, &request)
@@ -210,7 +210,7 @@ impl Adapter {
         Ok(self.carry_out_lock(cx, (process, vidmm, writes), planned.map_err(from_lock)?))
     }
 
-    /// What flags ask of an allocation.
+    /// Checks the caller's flags against an allocation.
     // spec: memory §6.5
     fn check_allocation(&self, number: u64, flags: LockFlags) -> Result<(), Refusal> {
         let id = self.allocations[number].vidmm;

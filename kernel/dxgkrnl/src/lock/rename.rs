@@ -24,9 +24,9 @@ use crate::object::{Instance, InstanceName};
 use crate::quota::Kind;
 use crate::refusal::no_memory;
 
-/// What a rename came to.
+/// The result of a rename.
 pub(super) enum Renamed {
-    /// The GPU is past the current instance, and nobody will have it read it as it was.
+    /// The GPU is past the current instance, and no later buffer will have it read the old content.
     Ready,
     /// It has to get past these first; then it is to be tried again.
     Wait(Vec<FencePoint<FenceId>>),
@@ -54,7 +54,7 @@ impl Adapter {
     // spec: memory §6.5
     pub(super) fn is_renamed(&self, number: u64) -> bool {
         let id = self.allocations[number].vidmm;
-        // Whoever has it locked goes on seeing the instance that he has.
+        // A process that has it locked goes on seeing its instance.
         self.vidmm.may_be_renamed(id) && !self.is_shared(number) && !self.vidmm.is_locked(id)
     }
 
@@ -95,7 +95,7 @@ impl Adapter {
         }
     }
 
-    /// An instance that nobody can name or waits for, or a new one.
+    /// An instance that no list can name and no work uses, or a new one.
     // spec: memory §6.5
     fn next_instance(&mut self, number: u64, no_reference: bool) -> Result<Next, Shortage> {
         let allocation = &self.allocations[number];

@@ -1,4 +1,4 @@
-//! Processes come to the machine and go, with what they may have, handles of each other, and terms that whoever runs the kernel sets.
+//! Processes come to the machine and go, with their quotas, handles of each other, and terms that the embedding program sets.
 
 use events::Event;
 use kmt_calls::{ProcessAccess, Refusal};
@@ -53,7 +53,7 @@ impl Machine {
         self.nt_handles.share(from, Shared::Process { process: of, access }, None)
     }
 
-    /// Whoever runs the kernel has given a process something that keeps an NT handle of it, wherever it is passed: the handle is the
+    /// The embedding program has given a process something that keeps an NT handle of it, wherever it is passed: the handle is the
     /// machine's from now on, until [`Machine::close_kept_nt_handle`].
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Machine {
         self.nt_handles.keep(process, handle)
     }
 
-    /// Nobody has anything any more that keeps this NT handle. Other handles are ignored.
+    /// Nothing is left that keeps this NT handle. Other handles are ignored.
     pub fn close_kept_nt_handle(&mut self, cx: &mut Cx<'_>, handle: u64) {
         let Ok(object) = self.nt_handles.close(ProcessId::SYSTEM, handle) else { return };
         let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);

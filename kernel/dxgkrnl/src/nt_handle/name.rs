@@ -10,7 +10,7 @@ use wddm_types::{Blame, NtStatus};
 use super::Shared;
 use crate::refusal::{invalid, refuse};
 
-/// Most characters of a name: what a `UNICODE_STRING` has room for.
+/// Most characters of a name: a `UNICODE_STRING` holds no more.
 const NAME_MAX: usize = 32_767;
 
 /// The names of a machine.
@@ -20,17 +20,17 @@ pub struct Names {
     names: BTreeMap<String, Named>,
 }
 
-/// What a name is of.
+/// A name's object and handles.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// With the access that whoever made the name gives.
+    /// The object, with the access that the maker of the name gives.
     pub object: Shared,
     /// NT handles that have it.
     pub handles: u32,
 }
 
 impl Names {
-    /// A name for an object, with one NT handle; what it is kept under.
+    /// Gives an object a name, with one NT handle. Returns the name as it is kept.
     ///
     /// # Errors
     /// `OBJECT_NAME_COLLISION` when another object has it; `INVALID_PARAMETER` when it is none, or too long.
@@ -47,7 +47,7 @@ impl Names {
         Ok(key)
     }
 
-    /// What a name is of, and what it is kept under.
+    /// The object of a name, with the name as it is kept.
     ///
     /// # Errors
     /// `OBJECT_NAME_NOT_FOUND`.
@@ -82,7 +82,7 @@ impl Names {
     }
 }
 
-/// Letter by letter: what has no one capital letter stays.
+/// Letter by letter: a letter without one capital letter stays.
 fn in_capitals(name: &str) -> String {
     let capital = |letter: char| {
         let mut capitals = letter.to_uppercase();

@@ -1,5 +1,5 @@
-//! What a driver writes into DMA buffers for Render and Present, and what it may answer (memory §7.1, §7.4, §9.2). Nothing is queued
-//! here.
+//! DMA buffers as a driver writes them for Render and Present, and the answers that it may give (memory §7.1, §7.4, §9.2). Nothing is
+//! queued here.
 
 use ddi::{
     AllocationListEntry, DmaBuffer, KmdContext, PatchLocation, PatchLocationsOut, Present, Render, RenderStatus,
@@ -12,7 +12,7 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::{no_memory, refuse, removed};
 
-/// What DMA buffers are to be made of.
+/// The input of DMA buffers.
 pub(super) enum Source<'a> {
     /// A command buffer of a process: one DMA buffer.
     Render { command: &'a [u64], places: &'a [PatchLocation], private_data: &'a [u8] },
@@ -101,7 +101,7 @@ impl Adapter {
         Ok(whole)
     }
 
-    /// What Render and Present may answer, as statuses.
+    /// The refusals of Render and Present by a driver, as statuses.
     // spec: memory §9.2
     pub(super) fn refused_by_driver(&mut self, cx: &mut Cx<'_>, device: u64, status: RenderStatus) -> Refusal {
         let (code, blame) = match status {
@@ -131,7 +131,7 @@ enum Written {
     Breach(&'static str),
 }
 
-/// What the driver is asked with.
+/// The arguments of a driver's call.
 struct Asked<'a> {
     list: &'a [AllocationListEntry],
     dma_buffer: DmaBuffer<'a>,

@@ -92,8 +92,8 @@ impl Adapter {
         }
     }
 
-    /// The driver reports that a packet has faulted: those before it are done, its context runs nothing more, its device is in
-    /// error.
+    /// The driver reports that a packet has faulted: the packets before it are done, its context runs nothing more, its device
+    /// is in error.
     // spec: memory §5.8
     pub fn packet_faulted(&mut self, cx: &mut Cx<'_>, fault: DmaFault) {
         let Some(known) = self.packets.nodes.get(usize::from(fault.node.0)) else {

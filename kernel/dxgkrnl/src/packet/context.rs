@@ -52,7 +52,7 @@ impl Adapter {
         let packets = miniport.packet_scheduling().expect("just checked");
         let created = packets.create_context(&mut host, create);
         let (allocations, works) = (asked.made, asked.works);
-        // What was decided is carried out in any case: a refusal takes it back behind it.
+        // The kernel carries out decided work in any case: a refusal takes it back behind it.
         self.queue_context_works(cx, self.devices[device].process, works);
         let (kmd, info) = match created {
             Ok(created) => created,
@@ -150,7 +150,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// `D3DKMTDestroyContext`: what is queued on it is dropped; what runs has ended when the driver returns.
+    /// `D3DKMTDestroyContext`: its queued packets are dropped; running ones have ended when the driver returns.
     pub fn destroy_packet_context(&mut self, cx: &mut Cx<'_>, number: u64) {
         self.drop_packets(number);
         self.drop_updates(cx, UpdateContext::Packets(number));

@@ -30,7 +30,7 @@ pub struct DmaBuffer {
     pages: Vec<PageRun>,
     /// The aperture that shows it, its first page there, and what makes it show it.
     shown: Option<(SegmentId, u64, Operation)>,
-    /// What the driver is told at submission.
+    /// Its place as the driver is told at submission.
     pub segment: SegmentId,
     pub physical_address: u64,
     /// Where it is shown in the space of a context with addresses; NULL elsewhere.
@@ -45,7 +45,7 @@ pub struct DmaBuffer {
 }
 
 impl Adapter {
-    /// A buffer that nobody uses; made if there is none and the pool may grow.
+    /// Takes a free buffer, or makes one if there is none and the pool may grow.
     pub(super) fn take_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64) -> Option<u64> {
         let pool = &mut self.packet_contexts[context].buffers;
         if let Some(free) = pool.iter_mut().find(|buffer| !buffer.busy) {
@@ -88,7 +88,7 @@ impl Adapter {
                 pages.into_iter().for_each(|run| self.pages.give_back(run));
                 return None;
             };
-            // Through the ring, like everything in the aperture: what was there before leaves it first.
+            // Through the ring, like everything in the aperture: the pages shown there before leave it first.
             self.queue_operations(cx, vec![map.clone()]);
             (pages, Some((segment, first, map)), (segment, address), self.ring.queued())
         };
@@ -143,7 +143,7 @@ impl Adapter {
         self.destroy_dma_buffer(cx, context, gone);
     }
 
-    /// Shows all DMA buffers again through an aperture that has lost them. What is queued waits for it.
+    /// Shows all DMA buffers again through an aperture that has lost them. Queued packets wait for that.
     // spec: memory §7.1, memory §8.4
     pub fn show_dma_buffers_again(&mut self, cx: &mut Cx<'_>) {
         let contexts: Vec<u64> = self.packet_contexts.iter().map(|(number, _)| number).collect();
@@ -175,7 +175,7 @@ impl Adapter {
         cx.emit(self.index, Event::DmaBufferDestroyed { context });
     }
 
-    /// Brings words of a buffer to where the GPU reads them: those of a portion, so that those that run are left alone.
+    /// Brings words of a buffer to where the GPU reads them: the words of a portion, so that running portions are left alone.
     pub(super) fn store_dma_buffer(&self, context: u64, number: u64, words: Range<usize>) {
         let buffer = self.dma_buffer(context, number);
         let mut run_start = 0usize;

@@ -20,7 +20,7 @@ impl Adapter {
         }
         let (device, kmd) = (known.device, known.kmd);
         let list = [ListEntry::default(), ListEntry { allocation: Some(primary), ..ListEntry::default() }];
-        // What it may not name the caller of this has refused.
+        // The caller of this has refused entries that the list may not name.
         let list = Adapter::driver_list(&self.bind(device, &list).0, None);
         let driver = self.miniport.packet_scheduling().expect("it made this context");
         match driver.present_flip(kmd, &list) {
@@ -57,14 +57,14 @@ impl Adapter {
         // Without addresses all that is in system memory is in an aperture.
         let shown = self.vidmm.pin_displayed(primary).expect("it was just brought in, and is not offered");
         assert!(shown.is_none(), "it is where engines reach it by physical address");
-        // A display reads: what was clean stays so.
+        // A display only reads: clean content stays clean.
         let flags = EvictFlags { only_if_necessary: true, not_written_to: true };
         let leaves = self.vidmm.evict(owner, &[primary], flags, &[]).expect("it was counted when it was brought in");
         self.queue_any(cx, process, leaves);
         Ok(())
     }
 
-    /// Decides the next portion of a buffer. Whoever has nothing to run gives way before anybody is refused.
+    /// Decides the next portion of a buffer. Devices with nothing to run give way before the kernel refuses.
     // spec: memory §10.1 row 10
     pub(super) fn bring_in(
         &mut self,

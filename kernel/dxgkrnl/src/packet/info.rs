@@ -1,5 +1,5 @@
-//! What a driver wants of DMA buffers and lists, for a device and for a context of it, and the rules of that (memory §7.1). It makes
-//! none of them ([`super::dma_buffer`] does). Called when a device or a context is created.
+//! A driver's needs of DMA buffers and lists, for a device and for a context of it, and the rules of that (memory §7.1).
+//! [`super::dma_buffer`] makes the buffers. Called when a device or a context is created.
 
 use ddi::{ContextCaps, ContextInfo, DeviceInfo, WRITTEN_PRIMARIES_MAX};
 use kmt_calls::Refusal;
@@ -16,11 +16,11 @@ const LIST_ENTRIES_MAX: u32 = 1 << 16;
 const SIZES: &str = "sizes of DMA buffers or lists that no context can have";
 
 impl Adapter {
-    /// What a context has when its driver said this of it: a patched one of which it said nothing has what its device has.
+    /// A context's needs as its driver said: a patched context of which it said nothing has those of its device.
     // spec: memory §7.1
     pub(super) fn info_of_context(&self, device: u64, said: ContextInfo, addresses: bool) -> ContextInfo {
         let ContextInfo { caps, paging_companion_node, .. } = said;
-        // What is half said is no answer, and breaks the rules.
+        // A half answer is no answer, and breaks the rules.
         if addresses || said != (ContextInfo { caps, paging_companion_node, ..ContextInfo::default() }) {
             return said;
         }

@@ -1,5 +1,5 @@
-//! Allocation lists and patch-location lists (memory §7.2, §7.3): what a caller may write into them, and what a driver may
-//! answer. Handles were resolved before.
+//! Allocation lists and patch-location lists (memory §7.2, §7.3): the entries that a caller may write, and a driver's answers. Handles
+//! were resolved before.
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ pub struct ListEntry {
 pub struct Listed {
     /// The allocation's number.
     pub number: u64,
-    /// Which of its instances.
+    /// The instance that the name means.
     pub instance: AllocationId,
 }
 
@@ -147,7 +147,7 @@ impl Adapter {
         });
     }
 
-    /// The oldest turn that was decided has come, or never comes: what was to be there was taken again before.
+    /// The oldest turn that was decided has come, or never comes: its content was taken away again before.
     // spec: memory §8.6
     pub fn packets_turn_over(&mut self, device: u64, came: bool) {
         let turn = self.packets.turns.entry(device).or_default();
@@ -162,7 +162,7 @@ impl Adapter {
         });
     }
 
-    /// Content moves while a device stands still: buffers that were bound before learn where to.
+    /// Content moves while a device is quiesced: buffers that were bound before learn its new place.
     // spec: memory §7.4
     pub fn packets_relocated(&mut self, device: u64, moved: &[(AllocationId, Binding)]) {
         self.each_bound(device, |_, bound, id| {
@@ -229,7 +229,7 @@ fn as_driver(place: &PatchLocationItem) -> PatchLocation {
     }
 }
 
-/// What a driver's patch locations must be: places of addresses inside the buffer, in order.
+/// The rule of a driver's patch locations: places of addresses inside the buffer, in order.
 ///
 /// # Errors
 /// The rule; the driver is to blame.

@@ -1,5 +1,5 @@
-//! When a packet may start (memory §5.1, §7.4): what it needs of the paging ring, of its device, of the primaries that it
-//! writes. Asked by `schedule` for the packet at the head of each context.
+//! When a packet may start (memory §5.1, §7.4): its needs of the paging ring, of its device, of the primaries that it writes. `schedule`
+//! asks for the packet at the head of each context.
 
 use kmt_calls::DeviceState;
 use vidmm::AllocationId;
@@ -7,7 +7,7 @@ use vidmm::AllocationId;
 use super::{Packet, Work};
 use crate::adapter::Adapter;
 
-/// What the paging ring must get past before a packet may start.
+/// A point that the paging ring must get past before a packet may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingNeed {
     /// Work of the memory manager, by its serial.
@@ -34,7 +34,7 @@ impl Adapter {
         let Some(Packet { work: Work::Patched { entries, portions, .. }, .. }) = known.queued.front() else {
             return false;
         };
-        // Nothing moves under portions: what would, waits for them.
+        // Nothing moves under portions: a move waits for them.
         if !portions.is_empty() {
             return false;
         }
@@ -43,7 +43,7 @@ impl Adapter {
         away && (comes || self.vidmm.is_suspended(self.devices[known.device].vidmm))
     }
 
-    /// What a context's next packet still needs of the paging ring.
+    /// The point of the paging ring that a context's next packet still needs.
     // spec: memory §5.1, memory §7.4
     fn need_of(&self, context: u64) -> Option<RingNeed> {
         let known = &self.packet_contexts[context];
@@ -99,7 +99,7 @@ impl Adapter {
         written.filter(|primary| !self.packets.flips.may_write(*primary)).collect()
     }
 
-    /// What the packets that are next need of the paging ring: the least of it.
+    /// The least point of the paging ring that a next packet needs.
     pub fn ring_need(&self) -> Option<RingNeed> {
         let waits = |number: u64| {
             let known = &self.packet_contexts[number];

@@ -1,8 +1,8 @@
-//! Preemption (memory §7.4; sync §4.3): a node gives back what was handed over, for somebody who goes first. Who that is, is
-//! `vidsch`'s to say; this asks the driver, measures its answer, and puts what came back in front of its queues.
+//! Preemption (memory §7.4; sync §4.3): a node gives back what was handed over, for a context that goes first. `vidsch` chooses that
+//! context; this asks the driver, measures its answer, and puts the returned packets in front of their queues.
 //!
-//! An answer is an allegation: one that nobody asked for, or whose last completed packet the node never had or has left behind,
-//! stops the adapter, because nobody could say any more what has run.
+//! An answer is an allegation: one without a pending request, or whose last completed packet the node never had or has left behind, stops
+//! the adapter, because the kernel can no longer know which packets have run.
 
 use ddi::PreemptCommand;
 use events::{Event, PreemptedFor};
@@ -27,7 +27,7 @@ pub struct NodePreempted {
 }
 
 impl Adapter {
-    /// Whose packet a node takes next.
+    /// The context whose packet a node takes next.
     pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: usize) -> Turn<u64> {
         let known = &self.packets.nodes[node];
         let holder = known.holder();
@@ -56,7 +56,8 @@ impl Adapter {
         &self.devices[self.packet_contexts[context].device]
     }
 
-    /// Asks a node for what it has; nothing where the driver gives nothing back. `context`: who is meant, 0 for paging.
+    /// Asks a node for its packets; does nothing where the driver gives none back. `context`: the context that the request is for,
+    /// 0 for paging.
     // spec: sync §4.3
     pub(super) fn preempt(&mut self, cx: &mut Cx<'_>, node: usize, why: PreemptedFor, context: u64) {
         if self.packets.caps.is_none_or(|caps| caps.preemption.is_none()) {
@@ -77,7 +78,7 @@ impl Adapter {
         }
     }
 
-    /// The driver has answered: what it has not done comes back.
+    /// The driver has answered: packets that are not done come back.
     // spec: memory §7.4, sync §4.3
     pub fn node_preempted(&mut self, cx: &mut Cx<'_>, answer: NodePreempted) {
         if let Err(reason) = self.check_answer(answer) {
@@ -90,7 +91,7 @@ impl Adapter {
         // Ids rise, and go round.
         let later = |packet: &&InFlight| packet.fence_id.wrapping_sub(last).wrapping_sub(1) < 1 << 31;
         let done = known.in_flight.len() - known.in_flight.iter().rev().take_while(later).count();
-        // What is done first, then what is not: nobody is handed over meanwhile, because the request still stands.
+        // The completed packets first, then the rest: the kernel hands nothing over meanwhile, because the request is still pending.
         if let Some(newest) = done.checked_sub(1).map(|newest| known.in_flight[newest].fence_id) {
             self.packet_completed(cx, answer.node, newest);
         }
@@ -125,7 +126,7 @@ impl Adapter {
         };
         let said = format!("preemption {fence} of node {} was reported", node.0);
         match known.asked {
-            None => return Err(format!("{said} and nobody asked for one")),
+            None => return Err(format!("{said} without a pending request")),
             Some(asked) if asked != fence => return Err(format!("{said}; {asked} was asked for")),
             Some(_) => {}
         }

@@ -1,7 +1,6 @@
-//! Present (memory §5.7): the list carries its parameters, and no residency. In a context that is patched it goes the way of Render.
-//! In a context with addresses the driver is told where source and destination lie in the process's space, and its DMA
-//! buffer is a page of the kernel's that is shown there read-only; both mappings are the kernel's own, so nobody moves them
-//! under the buffer.
+//! Present (memory §5.7): the list carries its parameters, and no residency. In a context that is patched it goes the way of Render. In a
+//! context with addresses the driver is told where source and destination lie in the process's space, and its DMA buffer is a page of the
+//! kernel's that is shown there read-only; both mappings are the kernel's own, so no process moves them under the buffer.
 
 use ddi::{AllocationListEntry, SubmitFlags};
 use kmt_calls::Refusal;

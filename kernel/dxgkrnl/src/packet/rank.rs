@@ -1,5 +1,5 @@
-//! How contexts rank that others wait for (sync §4.2): no lower than whoever does. What that means for a node is `vidsch`'s to say, for
-//! an engine the hardware's.
+//! Ranks of contexts that others wait for (sync §4.2): no lower than a waiter's. `vidsch` applies them on a node, the hardware
+//! on an engine.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use vidsch::Promises;
 use crate::adapter::Adapter;
 use crate::scheduling::AnyContext;
 
-/// What a context waits for, and what another one is to bring about.
+/// An object that a context waits for and that another one is to signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Awaited {
     /// A value of a fence with a word in memory.
@@ -19,11 +19,11 @@ pub enum Awaited {
     Object(u64),
 }
 
-/// What contexts have promised by the signals in their queues.
+/// The signals in the queues of contexts, by the objects that wait for them.
 pub type Promised = Promises<Awaited, AnyContext>;
 
 impl Adapter {
-    /// What packet contexts want of a node, with the ranks that they have now.
+    /// Packet contexts as contenders for a node, with the ranks that they have now.
     // spec: sync §4.2
     pub(super) fn contenders(&self, contexts: &[u64]) -> Vec<Contender<u64>> {
         let raised = self.raised_ranks();
@@ -35,8 +35,8 @@ impl Adapter {
         contexts.iter().copied().map(contender).collect()
     }
 
-    /// The ranks of those who wait, and are waited for. None while no context waits for another, which is most of the time. What a
-    /// process waits for in the queues that it feeds itself the kernel does not see.
+    /// The ranks of contexts that others wait for, raised to the waiters'. None while no context waits for another, which is most of the
+    /// time. The kernel does not see waits in queues that a process feeds itself.
     // spec: sync §4.2
     pub fn raised_ranks(&self) -> BTreeMap<AnyContext, Rank> {
         let promised = &self.software.promised;

@@ -1,7 +1,7 @@
 //! Render and SubmitCommand, from the call to the context's queue (memory §7.4, §5.6); Present is `present`.
 //!
-//! What is wrong with the call refuses it, and nothing has changed. A reference to memory that the device's list does not
-//! hold, or that has no physical address, rejects the submission and costs the device its life (memory §9.3).
+//! A wrong call is refused, and nothing has changed. A reference to memory that the device's list does not hold, or that has no physical
+//! address, rejects the submission and costs the device its life (memory §9.3).
 
 use std::collections::VecDeque;
 
@@ -186,14 +186,14 @@ impl Adapter {
         })
     }
 
-    /// What is locked is rendered from in an aperture, or not at all: whether it may be.
+    /// Checks that locked allocations may be rendered from: in an aperture, or not at all.
     // spec: memory §6.5, memory §9.2
     fn locked_may_leave(&mut self, cx: &mut Cx<'_>, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
         let refused = self.locked_of(entries).into_iter().find_map(|id| self.vidmm.may_render_from(id).err());
         refused.map_or(Ok(()), |error| Err(self.portion_refused(cx, device, error)))
     }
 
-    /// What is locked goes where it is rendered from.
+    /// Moves locked allocations to where they are rendered from.
     // spec: memory §6.5
     fn locked_leave(&mut self, cx: &mut Cx<'_>, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
         let process = self.devices[device].process;
@@ -204,7 +204,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// What a list names and the CPU has locked, where lists are residency.
+    /// The locked allocations that a list names, where lists are residency.
     fn locked_of(&self, entries: &[ListEntry]) -> Vec<vidmm::AllocationId> {
         let named = entries.iter().filter_map(|entry| Some(entry.allocation?.instance));
         named.filter(|id| self.lists_are_residency() && self.vidmm.is_locked(*id)).collect()
@@ -226,7 +226,7 @@ impl Adapter {
         Ok(number.saturating_sub(done) as u32)
     }
 
-    /// A submission names what it may not: it is rejected, its device is lost, nobody else notices.
+    /// A submission names what it may not: the kernel rejects it and its device is lost; other devices go on.
     // spec: memory §5.6, memory §5.8, memory §9.3
     pub fn reject(&mut self, cx: &mut Cx<'_>, context: u64, device: u64, reason: String) -> Refusal {
         cx.emit(self.index, Event::SubmissionRejected { context, reason: reason.clone() });

@@ -19,10 +19,10 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::timeout::Hung;
 
-/// Stands for a preemption that nobody has asked for, while a node is reset: nothing is handed over.
+/// Stands for a preemption without a request while a node is reset: the kernel hands nothing over.
 const NO_PREEMPTION: u32 = 0;
 
-/// What a driver reports while it resets an engine.
+/// A driver's reports while it resets an engine.
 #[derive(Default)]
 struct Heard {
     completed: Vec<(NodeId, u32)>,

@@ -1,5 +1,5 @@
-//! From a context's queue to the driver (memory §7.4; sync §4.1): who has a node, patching. When a packet may
-//! start is `need`.
+//! From a context's queue to the driver (memory §7.4; sync §4.1): the context that has a node, patching. `need` says when a
+//! packet may start.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ impl Adapter {
             self.packets.nodes.iter_mut().for_each(|node| node.again_ns = None);
             return;
         }
-        // What a node does may let contexts of the others go on.
+        // Work of one node may release contexts of the others.
         let mut released = true;
         while std::mem::take(&mut released) {
             for node in 0..self.packets.nodes.len() {
@@ -51,7 +51,7 @@ impl Adapter {
         self.start_paging(cx, node);
         while self.stopped.is_none() {
             self.advance_contexts(cx, node);
-            // Whoever has just been released may be the one whose turn it is.
+            // A context that has just been released may have the next turn.
             if self.release_contexts(cx) {
                 released = true;
                 continue;
@@ -69,7 +69,7 @@ impl Adapter {
         released
     }
 
-    /// Lets contexts go on whose waits are over and of whom that is not known yet.
+    /// Releases contexts whose waits have ended in this turn.
     fn release_contexts(&mut self, cx: &mut Cx<'_>) -> bool {
         let of_context = |waiter: &Waiter| matches!(waiter, Waiter::Packets { .. });
         let (over, others): (VecDeque<Waiter>, _) = std::mem::take(&mut self.due).into_iter().partition(of_context);
@@ -102,7 +102,7 @@ impl Adapter {
     // spec: sync §3.8, sync §4.1
     fn advance_contexts(&mut self, cx: &mut Cx<'_>, node: usize) {
         for context in self.packets.contexts_of(self.vidsch.holding()) {
-            // What is due on one of them may end another.
+            // A step that is due on one of them may end another.
             let on_node = self.packet_contexts.get(context).filter(|known| usize::from(known.node.0) == node);
             let Some(vidsch) = on_node.map(|known| known.vidsch) else { continue };
             while self.stopped.is_none() {
@@ -139,7 +139,7 @@ impl Adapter {
         usize::from(self.reported.paging_node)
     }
 
-    /// Paging buffers that are packets come first: whoever is on their node gives way.
+    /// Starts paging buffers that are packets: they come first, and other packets on their node give way.
     // spec: memory §7.4, sync §4.3
     fn start_paging(&mut self, cx: &mut Cx<'_>, node: usize) {
         if node != self.paging_node() || self.timeouts.is_preparing(node) {
@@ -196,7 +196,7 @@ impl Adapter {
             Work::Patched { portions, .. } => portions.pop_front(),
             Work::Virtual { .. } => None,
         };
-        // For the scheduler a packet starts with its last portion: what is behind it waits for that.
+        // For the scheduler a packet starts with its last portion: packets behind it wait for that.
         let more = portion.as_ref().is_some_and(|portion| portion.number.is_some());
         if !more {
             let step = self.vidsch.next(vidsch);
@@ -305,8 +305,7 @@ impl Adapter {
                 flags,
             };
             driver.patch(&mut patch).map_err(Refused::Patch)?;
-            // It may come back, and is patched again only if something has moved since. The places of other portions hold
-            // what they held.
+            // It may come back, and is patched again only if something has moved since. The places of other portions keep their content.
             if portion.is_none() {
                 entries.iter_mut().for_each(|bound| bound.written = bound.binding.place);
             }
@@ -362,7 +361,7 @@ impl Adapter {
         let device = self.packet_contexts[context].device;
         match refused {
             Refused::Away => {
-                // Nobody waits for the answer: the submission was accepted long ago.
+                // No call waits for the answer: the kernel accepted the submission long ago.
                 let reason = "an allocation left its place before the buffer ran".to_owned();
                 drop(self.reject(cx, context, device, reason));
             }

@@ -1,9 +1,10 @@
-//! Software packets: what the kernel itself does when a context comes to a point (sync §2.4, §3.7, §3.8): take mutexes and
-//! semaphores, signal objects, set an event. Waits for fences, and signals of fences alone, are packets of the scheduler.
+//! Software packets: the kernel's own actions when a context comes to a point (sync §2.4, §3.7, §3.8): take mutexes and semaphores,
+//! signal objects, set an event. Waits for fences, and signals of fences alone, are packets of the scheduler.
 //!
-//! A signal that several contexts broadcast is a part in the queue of each; who brings the last part signals. A context
-//! that goes, or is lost, takes its part with it: then the signal never comes, as if its own had been dropped, and the event of the call is
-//! set nevertheless: nothing else ever would. Hardware queues that signal together have such parts, too (`queue`); nothing else here is theirs.
+//! A signal that several contexts broadcast is a part in the queue of each; the context that brings the last part signals. A context that
+//! goes, or is lost, takes its part with it: then the signal never comes, as if its own had been dropped, and the kernel sets the event
+//! of the call nevertheless: nothing else ever would. Hardware queues that signal together have such parts, too (`queue`); nothing else
+//! here is theirs.
 
 use std::collections::BTreeMap;
 
@@ -32,11 +33,11 @@ pub struct Software {
     made: u64,
     /// Contexts that wait for objects.
     waits: BTreeMap<u64, LegacyWaitId>,
-    /// What the signals in the queues of contexts bring about.
+    /// The signals that contexts have promised by their queues.
     pub(super) promised: Promised,
 }
 
-/// What a packet is about.
+/// The action of a software packet.
 enum Step {
     /// Takes these objects, all at once.
     Take { objects: Vec<u64>, value: u64 },
@@ -46,7 +47,7 @@ enum Step {
     Flip(Flip),
     /// Commands that are not processed: they are over when what is before them is.
     Nothing,
-    /// What the next command of a hardware queue writes: it waits while a display shows it.
+    /// Primaries that the next command of a hardware queue writes: it waits while a display shows one.
     Writes(Vec<AllocationId>),
 }
 
@@ -58,7 +59,7 @@ struct Broadcast {
     signal: Signal,
 }
 
-/// What a signal packet does.
+/// The action of a signal packet.
 #[derive(Clone, Default)]
 pub struct Signal {
     /// Fences with a word in memory.
@@ -71,7 +72,7 @@ pub struct Signal {
     pub event: Option<EventName>,
     /// Flags of the call.
     pub flags: SignalFlags,
-    /// Whose queues it is in.
+    /// The fed queues and contexts that hold it.
     pub fed: Vec<Fed>,
 }
 
@@ -93,8 +94,8 @@ impl Software {
 }
 
 impl Adapter {
-    /// `D3DKMTWaitForSynchronizationObjectFromGpu`, `D3DKMTWaitForSynchronizationObject2`: what the context is given later is
-    /// held. Fences first, then all objects at once.
+    /// `D3DKMTWaitForSynchronizationObjectFromGpu`, `D3DKMTWaitForSynchronizationObject2`: holds the context's later work. Fences first,
+    /// then all objects at once.
     // spec: sync §3.8, sync §2.4
     pub fn packet_wait(
         &mut self,
@@ -105,7 +106,7 @@ impl Adapter {
         value: u64,
     ) -> Result<(), Refusal> {
         if objects.iter().any(|object| matches!(self.sync_objects[*object].part, SyncPart::Notification(_))) {
-            return Err(invalid("nobody waits for a CPU notification: its event tells"));
+            return Err(invalid("no context can wait for a CPU notification: wait for its event"));
         }
         let queue = self.packet_contexts[context].vidsch;
         let packets = usize::from(!points.is_empty()) + usize::from(!objects.is_empty());
@@ -166,7 +167,7 @@ impl Adapter {
         Ok(())
     }
 
-    /// Puts a part of a signal into the queue of each of these contexts; whoever waits for it waits for them.
+    /// Puts a part of a signal into the queue of each of these contexts: a waiter for the signal waits for all of them.
     // spec: sync §4.2
     pub fn promise(&mut self, contexts: &[AnyContext], queues: &[QueueId], signal: Signal, turn: SoftwareTurn) {
         let fences = signal.points.iter().map(|(fence, value)| self.point(*fence, *value));
@@ -233,7 +234,7 @@ impl Adapter {
         self.submit_software(queue, number, SoftwareTurn::Completed);
     }
 
-    /// Puts what the next command writes into a hardware queue, if displays may show it.
+    /// Queues the primaries that the next command of a hardware queue writes, if displays may show them.
     ///
     /// # Errors
     /// When there is no room for both.
@@ -288,7 +289,7 @@ impl Adapter {
         let rewind = signal.flags.contains(SignalFlags::ALLOW_FENCE_REWIND);
         signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, true));
         for (fence, value) in signal.points {
-            // A fence that was destroyed meanwhile is nobody's.
+            // A fence that was destroyed meanwhile has no waiter.
             if self.fences.get(fence).is_some() {
                 self.set_fence(cx, fence, value, rewind);
             }

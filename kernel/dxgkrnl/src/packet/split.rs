@@ -1,15 +1,15 @@
-//! Buffers whose list is residency (memory §6.1, §7.3, §7.4): a driver of the first generation knows no residency lists, so
-//! what a buffer names is brought in for it. `vidmm` says what fits together and where a buffer is to be split; here the
-//! *portions* become submissions of one DMA buffer, patched and handed over one after the other. What waits for the
-//! buffer waits for the last of them.
+//! Buffers whose list is residency (memory §6.1, §7.3, §7.4): a driver of the first generation knows no residency lists, so the kernel
+//! brings in the allocations that a buffer names. `vidmm` says which of them fit together and where a buffer is to be split; here the
+//! *portions* become submissions of one DMA buffer, patched and handed over one after the other. Work that waits for the buffer waits for
+//! the last of them.
 //!
 //! ```text
 //! Render ─► every portion decided: paging work, places ─► portion 1 ─► … ─► last portion ─► the packet is done
-//!               └ the device stands still: the call waits until its turn
+//!               └ the device is suspended: the call waits until its turn
 //! ```
-//! Everything is decided when the buffer is queued, so paging for a portion stands in the ring before anything that could
-//! wait for the buffer. Each portion has a number on a fence of the kernel's own: what leaves memory behind a portion that
-//! is not the last waits for that.
+//! The kernel decides everything when it queues the buffer, so paging for a portion stands in the ring before anything that could wait
+//! for the buffer. Each portion has a number on a fence of the kernel's own: content that leaves memory behind a portion that is not the
+//! last waits for that.
 
 use std::ops::Range;
 
@@ -49,11 +49,11 @@ pub struct WaitingRender {
     what: Submission,
     /// A fence of the kernel's own. Its value 1: the GPU is done with what was asked for, or it was refused.
     pub(super) done: u64,
-    /// What its device lists and its own process had locked when it was asked for.
+    /// The allocations of its device's list that its own process had locked when it asked.
     locked: Vec<AllocationId>,
 }
 
-/// What is to be queued.
+/// A submission to be queued.
 pub enum Submission {
     /// `D3DKMTRender`.
     Render { command: Vec<u64>, places: Vec<PatchLocationItem>, private_data: Vec<u8> },
@@ -82,7 +82,7 @@ impl Adapter {
         let stands_still = self.vidmm.is_suspended(self.devices[device].vidmm);
         let queue = self.waiting_renders.iter().any(|waiting| waiting.context == context);
         if self.lists_are_residency() && (stands_still || queue) && self.names_unlisted(device, &entries) {
-            // What a buffer breaks a rule with is said at once.
+            // The kernel refuses a buffer that breaks a rule at once.
             if let Submission::Render { command, places, private_data } = &what {
                 self.check_render(context, command, &entries, places)?;
                 check_private_data(private_data, self.packet_contexts[context].info.dma_buffer_private_data_bytes)?;
@@ -111,14 +111,14 @@ impl Adapter {
         }
     }
 
-    /// Nobody waits for his own unlock: a device whose list holds what its process has locked, and what may not come back
-    /// before that ends, has no turn until then.
+    /// No process waits for its own unlock: a device whose list holds an allocation that its process has locked, and that may not come
+    /// back before the unlock, has no turn until then.
     // spec: memory §6.5, memory §9.2, memory §10.1 row 23
     fn check_own_locks(&self, device: u64) -> Result<(), Refusal> {
         if self.is_kept_out_by(device, self.devices[device].process) { Err(kept_out()) } else { Ok(()) }
     }
 
-    /// What a device lists and its process has locked. Whoever calls now may be who is to unlock it.
+    /// The locked allocations on a device's list that are its process's own. The call may come from the thread that is to unlock them.
     fn own_locks(&self, device: u64) -> Vec<AllocationId> {
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let own = self.bodies.iter().filter(|(_, body)| body.creator == process).map(|(id, _)| *id);
@@ -128,7 +128,7 @@ impl Adapter {
     /// Whether a device has no turn before a process unlocks something.
     pub(super) fn is_kept_out_by(&self, device: u64, process: ProcessId) -> bool {
         let locked = self.devices.get(device).and_then(|device| self.vidmm.kept_out_of(device.vidmm));
-        // Only who has created an allocation may lock it.
+        // Only the creator of an allocation may lock it.
         locked.is_some_and(|locked| self.bodies[&locked].creator == process)
     }
 
@@ -148,14 +148,14 @@ impl Adapter {
     pub fn renders_due(&mut self, cx: &mut Cx<'_>) {
         // Those behind one that is queued wait still, and what they name is not given away.
         for _ in 0..self.waiting_renders.len() {
-            let waiting = self.waiting_renders.pop_front().expect("nobody else takes one out");
+            let waiting = self.waiting_renders.pop_front().expect("only this loop takes one out");
             let device = self.devices.get(waiting.device).filter(|device| device.state == DeviceState::Active);
             let lost = self.stopped.is_some() || self.packet_contexts.get(waiting.context).is_none();
             let known = |entry: &ListEntry| entry.allocation.is_none_or(|listed| self.is_listable(listed));
             let result = match device {
                 Some(device) if !lost && self.vidmm.is_suspended(device.vidmm) => {
-                    // What was locked at the call may have had to leave since: there will be no turn before the unlock. What was
-                    // locked since another thread of the process unlocks.
+                    // An allocation that was locked at the call may have had to leave since: there will be no turn before its unlock.
+                    // Another thread of the process unlocks those locked since.
                     if !self.vidmm.all_kept_out_of(device.vidmm).any(|id| waiting.locked.contains(&id)) {
                         self.waiting_renders.push_back(waiting);
                         continue;
@@ -187,7 +187,7 @@ impl Adapter {
         }
     }
 
-    /// Whoever waited for a submission since before its turn goes on.
+    /// Ends the wait of work behind a submission that waited for its device's turn.
     pub fn render_done(&mut self, cx: &mut Cx<'_>, done: u64) {
         self.signal_fence(cx, done, 1);
         self.defer_fence(done);
@@ -197,7 +197,7 @@ impl Adapter {
     /// of whose memory is listed has none.
     ///
     /// # Errors
-    /// Why not. Nothing was begun then: later portions have room if the first has (memory §7.3).
+    /// The reason why none fits. Nothing was begun then: later portions have room if the first has (memory §7.3).
     // spec: memory §7.3, memory §7.4, memory §8.1
     pub(super) fn make_portions(
         &mut self,
@@ -294,11 +294,11 @@ impl Adapter {
 
 /// There is no turn before an unlock.
 fn kept_out() -> Refusal {
-    let reason = "the device stands still until its process unlocks what its list holds";
+    let reason = "the device is suspended until its process unlocks what its list holds";
     refuse(NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION, Blame::Caller, reason)
 }
 
-/// The patch locations as residency sees them. What has none has no address in the buffer, and need not be anywhere.
+/// The patch locations as residency sees them. An entry without one has no address in the buffer, and need not be anywhere.
 fn uses_of(entries: &[Bound], places: &[PatchLocation]) -> Vec<Use> {
     places
         .iter()

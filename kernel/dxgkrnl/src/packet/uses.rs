@@ -1,6 +1,5 @@
-//! Which allocations the buffers with lists use that are not done: what the lock of WDDM 1 waits for (memory §6.1). Written by
-//! `render` with each buffer; what is done is forgotten with the next one. A buffer that waits for its device's turn (`split`)
-//! was submitted, too.
+//! The allocations that unfinished buffers with lists use: the lock of WDDM 1 waits for them (memory §6.1). `render` notes each buffer,
+//! and forgets finished ones with the next. A buffer that waits for its device's turn (`split`) was submitted, too.
 
 use gpu_fence::FenceId;
 use vidmm::AllocationId;
@@ -9,7 +8,7 @@ use wddm_types::{FencePoint, ProcessId};
 use super::{Bound, ListEntry, WaitingRender};
 use crate::adapter::Adapter;
 
-/// What one buffer uses.
+/// The allocations that one buffer uses.
 pub struct Uses {
     packet: u64,
     allocations: Vec<(AllocationId, bool)>,

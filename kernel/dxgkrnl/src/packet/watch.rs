@@ -1,4 +1,4 @@
-//! What a node has been running, for whoever looks whether it gets on (sync §4.4): `timeout`; and what packet contexts are called there.
+//! The packets that nodes run, for timeout detection (sync §4.4, `timeout`), and the names of packet contexts there.
 
 use events::PreemptedFor;
 use kmt_calls::DeviceState;
@@ -38,14 +38,14 @@ impl Adapter {
         node.holder() == Some(context)
     }
 
-    /// The contexts of a device that is to stand still and that have packets with the driver, as suspensions name them.
+    /// The contexts of a device to be quiesced that have packets with the driver, as suspensions name them.
     // spec: sync §4.1, memory §8.6
     pub fn packets_running(&self, device: u64) -> Vec<u64> {
         let contexts = self.packet_contexts_of(device).into_iter();
         contexts.filter(|context| self.runs_packets(*context)).map(suspension_name).collect()
     }
 
-    /// What each node runs of contexts whose packets may be hung. Paging is not among it.
+    /// The packet that each node runs, of contexts whose packets may be hung. Paging is not among them.
     // spec: sync §4.4
     pub fn running_packets(&self) -> impl Iterator<Item = (usize, Running)> {
         let front = |(node, known): (usize, &super::Node)| Some((node, known.in_flight.front()?.running()?));
@@ -79,7 +79,7 @@ impl Adapter {
         front.is_some_and(|front| front.context().is_none())
     }
 
-    /// Whether a node was asked for what it has, and has not answered; or gives nothing back, whoever asks.
+    /// Whether a node owes the answer to a request for its packets, or never gives any back.
     pub fn owes_preemption(&self, node: NodeId) -> bool {
         self.packets.nodes[usize::from(node.0)].asked.is_some() || self.packets.granularity().is_none()
     }

@@ -36,7 +36,7 @@ enum Filled {
     Whole,
     /// The driver needs another buffer.
     Full,
-    /// The ring is to get on first: the allocation is busy, or the scratch area is taken.
+    /// The ring must make progress first: the allocation is busy, or the scratch area is taken.
     Held,
 }
 
@@ -251,8 +251,8 @@ impl Adapter {
                 Some(false) => {
                     progress.multipass = multipass;
                     progress.idle = true;
-                    // Nothing of the adapter's other work refers to the allocation any more: the work has waited for that
-                    // before it was built. What is left is the paging work before it.
+                    // Nothing of the adapter's other work refers to the allocation any more: the work has waited for that before it was
+                    // built. Only the paging work before it may still use it.
                     self.ring.hold_until = self.ring.progress_value + u64::from(content.used > 0);
                     Ok(Some(Filled::Held))
                 }
@@ -263,8 +263,8 @@ impl Adapter {
         }
     }
 
-    /// What the CPU does at the time at which the ring would have, when the hardware is past all that stands before it: a
-    /// page-table update, the switch to another root, or what is the platform's.
+    /// The CPU's part of a work, at the time at which the ring would have done it, when the hardware is past all that stands before it: a
+    /// page-table update, the switch to another root, or the platform's part.
     // spec: memory §4.1, memory §4.2, memory §4.6, memory §4.8
     fn between_buffers(&mut self, used: usize) -> Result<Option<Filled>, String> {
         if used > 0 {

@@ -1,9 +1,9 @@
-//! What may happen only when the hardware has got past all paging work queued so far: pages given back, objects that
-//! queued work still names, calls whose answer needs their mappings.
+//! Actions that need the hardware past all paging work queued so far: giving pages back, ending objects that queued work still names,
+//! answering calls that need their mappings.
 //!
-//! The kernel is told that the hardware is there when somebody waits for it. The rest is carried out with the next turn that comes along,
-//! whoever's it is, for an interrupt costs more than a page that is free a little later. Who has gone makes no turn any more: the ring
-//! is watched until it is past everything that they have left ([`Adapter::clear_behind`]).
+//! The kernel asks to be told that the hardware is there only when a call or a device waits for an action. It carries the rest out with
+//! the next turn of any process, for an interrupt costs more than a page that is free a little later. A process that has gone makes no
+//! turn any more: the kernel watches the ring until it is past everything that such processes have left ([`Adapter::clear_behind`]).
 
 use gpu_fence::WaitMode;
 use kmt_calls::Reply;
@@ -26,7 +26,7 @@ pub(super) enum Deferred {
     /// A process does not reach a fence any more that others have.
     UnreachedFence(u64),
     PagingQueue(u64),
-    /// Which device, and when its turn was decided.
+    /// A device whose turn begins, and when that was decided.
     Resume(u64, u64),
     Section(u64),
     /// The system copy of an allocation is up to date.
@@ -41,15 +41,15 @@ pub(super) enum Deferred {
     /// Stop the adapter and answer.
     Stop(Token),
     Answer(Token, Box<Reply>),
-    /// What was unlocked is where it was: answered whatever has become of the adapter (memory §8.6).
+    /// An unlocked allocation is where it was: the kernel answers whatever has become of the adapter (memory §8.6).
     Unlocked(Token),
     /// Nothing: calls wait for pages that come free here.
     Returns,
     /// Storage of fences that is somewhere else.
     WordsMoved(vidmm::AllocationId),
-    /// Devices that stood still while content moved.
+    /// Devices that were quiesced while content moved.
     Relocated(Vec<u64>),
-    /// Processes that stood still for the work of this number.
+    /// Processes that were quiesced for the work of this number.
     StillnessOver(u64),
 }
 
@@ -129,8 +129,7 @@ impl Adapter {
         self.defer(Deferred::Resume(device, decided_ns));
     }
 
-    /// A device is to stand still for the work of this number: a turn that it was to have before, and that has not begun,
-    /// is not begun any more.
+    /// A device must quiesce for the work of this number: cancels a turn that it was to have before and that has not begun.
     pub fn cancel_resume(&mut self, device: u64, before: u64) {
         let cancelled = |what: &Deferred| matches!(what, Deferred::Resume(resumed, _) if *resumed == device);
         if self.ring.turns == 0 {
@@ -151,7 +150,7 @@ impl Adapter {
         self.ring.turns > 0
     }
 
-    /// Lets devices go on that stood still for moves within a segment, when the ring has got past them.
+    /// Lets devices go on that were quiesced for moves within a segment, when the ring has got past them.
     pub(super) fn defer_relocated(&mut self, devices: Vec<u64>) {
         self.defer(Deferred::Relocated(devices));
     }
@@ -161,7 +160,7 @@ impl Adapter {
         self.defer(Deferred::WordsMoved(storage));
     }
 
-    /// Lets processes go on that stand still for the work just queued, when the ring has got past it.
+    /// Lets processes go on that are quiesced for the work just queued, when the ring has got past it.
     pub(super) fn defer_stillness_over(&mut self) {
         self.defer(Deferred::StillnessOver(self.ring.last_queued));
     }
@@ -223,8 +222,8 @@ impl Adapter {
         }
     }
 
-    /// Somebody has gone: what is deferred until now, and what comes of it, is carried out when the hardware has got past it, though
-    /// nobody asks for anything any more.
+    /// A process has gone: the kernel carries out what is deferred until now, and what comes of it, when the hardware has got past it,
+    /// without waiting for a call.
     pub fn clear_behind(&mut self) {
         if !self.ring.deferred.is_empty() {
             self.ring.leaving = self.ring.last_queued;
@@ -241,7 +240,7 @@ impl Adapter {
     }
 
     pub(super) fn run_deferred(&mut self, cx: &mut Cx<'_>) {
-        // What a work has moved is shown before anybody goes on behind it.
+        // The process sees what a work has moved before anything goes on behind the work.
         let shown = self.ring.last_done.saturating_sub(u64::from(self.ring.shows()));
         while let Some((number, _)) = self.ring.deferred.front() {
             if *number > shown && self.stopped.is_none() {
@@ -282,7 +281,7 @@ impl Adapter {
                         self.signal_fence(cx, fence, value);
                     }
                 }
-                // Who ended something meanwhile has its work carried out, too.
+                // Work that a process has caused meanwhile by ending something is carried out first.
                 Deferred::PowerDown(token, state) if self.carries_out_more() => self.defer_power_down(token, state),
                 Deferred::PowerDown(token, state) => self.switch_off(cx, token, state),
                 Deferred::Stop(token) if self.carries_out_more() => self.defer_stop(token),
@@ -296,8 +295,8 @@ impl Adapter {
         self.ring.clears = false;
     }
 
-    /// Registers a wait for the ring's progress when somebody needs to be told: a buffer to be reused, a deferred answer,
-    /// what somebody has left who has gone.
+    /// Registers a wait for the ring's progress when the kernel needs to be told: for a buffer to be reused, a deferred answer, or what a
+    /// process that has gone has left.
     pub fn watch_progress(&mut self, cx: &mut Cx<'_>) {
         if self.ring.waiting_progress || self.stopped.is_some() {
             return;

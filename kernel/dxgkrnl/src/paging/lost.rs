@@ -1,6 +1,6 @@
-//! The ring when the hardware has lost everything that it was given (memory §8.4, sync §4.4): its works are over, whatever
-//! became of them, because what they moved is lost and who waited for them is lost, too. The ring goes on under a new
-//! context, queue and fence; the numbers of its works and of its progress rise on.
+//! The ring when the hardware has lost everything that it was given (memory §8.4, sync §4.4): its works are over, whatever became of
+//! them, because the content that they moved is lost and their waiters are lost, too. The ring goes on under a new context, queue and
+//! fence; the numbers of its works and of its progress rise on.
 
 use vidmm::{HeldRange, Operation, WindowPages};
 use wddm_types::{NodeId, ProcessId};
@@ -14,7 +14,7 @@ use crate::machine::Cx;
 use crate::object::Gone;
 use crate::start::create_paging_context;
 
-/// What is left of works that are over.
+/// The destroys of works that are over.
 pub struct OverWorks {
     destroys: Vec<Gone>,
 }
@@ -27,8 +27,8 @@ impl PagingRing {
 }
 
 impl Adapter {
-    /// Nothing of the ring is with the hardware any more, and nothing will be. What works were to do beside the hardware's part is
-    /// done: the platform's entries, the books of roots and of fence words.
+    /// Nothing of the ring is with the hardware any more, and nothing will be. The kernel does its own part of the works: the platform's
+    /// entries, the books of roots and of fence words.
     pub fn abandon_works(&mut self, cx: &mut Cx<'_>) -> OverWorks {
         let mut destroys = Vec::new();
         let built: Vec<(u64, u64)> = self.ring.submitted.drain(..).map(|work| (work.number, work.serial)).collect();
@@ -49,7 +49,7 @@ impl Adapter {
                 }
             }
             work.turns.into_iter().for_each(|turn| self.abandon_places(cx, turn.left()));
-            // Whoever was to stand still for it goes on with the others, as if it had.
+            // A device that was to quiesce for it goes on with the others, as if it had.
             for device in work.relocation.devices() {
                 if let Some(device) = self.devices.get_mut(*device) {
                     device.relocations += 1;
@@ -70,7 +70,7 @@ impl Adapter {
             self.cpu_mappings.tell(cx, mapping, MappingChange::Gone);
         }
         match std::mem::take(&mut self.ring.stage) {
-            // Who answers for a protection later is not heard: nothing waits for that change any more.
+            // The kernel ignores a later answer to a protection: nothing waits for that change any more.
             Stage::None | Stage::Building | Stage::Protecting(_) => {}
             Stage::Moving(_, turns) => {
                 turns.into_iter().for_each(|turn| self.abandon_places(cx, turn.left()));
@@ -80,14 +80,15 @@ impl Adapter {
         OverWorks { destroys }
     }
 
-    /// Nothing is in these windows and ranges any more. Ranges are released now (memory §3.5), windows when nobody looks.
+    /// Nothing is in these windows and ranges any more. The kernel releases ranges now (memory §3.5), windows when no
+    /// access reaches them.
     fn abandon_places(&mut self, cx: &mut Cx<'_>, (windows, ranges): (Vec<WindowPages>, Vec<HeldRange>)) {
         self.ring.windows_left(windows);
         self.release_ranges(cx, &ranges);
         self.vidmm.ranges_released(&ranges);
     }
 
-    /// The driver forgets what works were to destroy, and nobody waits for the ring as it was.
+    /// The driver forgets what works were to destroy, and the kernel ends the waits of the old ring.
     pub fn end_works(&mut self, cx: &mut Cx<'_>, over: OverWorks) {
         for gone in over.destroys {
             self.destroy_in_driver(&gone.allocations, gone.resource, gone.with_resource);
@@ -100,7 +101,7 @@ impl Adapter {
     /// The device has started again: the paging process gets a context, its tables, a queue.
     ///
     /// # Errors
-    /// What failed.
+    /// The step that failed.
     // spec: memory §4.7, memory §8.4, sync §4.4
     pub fn restart_ring(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let node = NodeId(self.reported.paging_node);
@@ -141,7 +142,7 @@ impl Adapter {
         let vidsch = self.vidsch.create_queue(node, vidsch::QueueKind::System, 0);
         let counted_ns = kmd.and_then(|kmd| self.hardware_count(kmd));
         self.ring.queue = Some(RingQueue { kmd, vidsch, progress, counted_ns });
-        // What it held is over.
+        // The packets of the old queue are over.
         drop(self.vidsch.destroy_queue(old_vidsch));
         self.defer_fence(old_progress);
         self.show_dma_buffers_again(cx);

@@ -1,4 +1,4 @@
-//! What moved, as events; and what they add up to.
+//! Moves, as events; and the residency that they add up to.
 
 use events::{Cause, Event, Move};
 use vidmm::SpaceId;
@@ -7,7 +7,7 @@ use wddm_types::{PageRun, ProcessId, SegmentId};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 
-/// One allocation's pages within the GPU's reach: what the moves that were told add up to.
+/// One allocation's pages within the GPU's reach, as the moves told add up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Residence {
     /// The allocation's number in events.
@@ -41,7 +41,7 @@ impl Adapter {
                 Move::PageOut => out_bytes += moved.bytes,
                 Move::Fill | Move::Discard | Move::Relocate | Move::Map | Move::Unmap => {}
             }
-            // An aperture shows pages of the kernel's own, too: what content has there, its moves say.
+            // An aperture shows pages of the kernel's own, too: moves tell of the content there.
             if !moved.kind.is_quiet() && !segments.contains(&moved.segment) {
                 segments.push(moved.segment);
             }

@@ -39,7 +39,7 @@ pub(super) struct Asked<'a> {
     pub windows: Option<ScratchSlot>,
     /// The driver takes aperture maps as device pages; these are the pages of a map that is not one run.
     pub device_pages: Option<&'a [u64]>,
-    /// What a copy of entries copies, in those windows.
+    /// The entries that a copy of entries copies, in those windows.
     pub copies: &'a [CopyEntries],
     /// Of storage of fences that moves: which they are, and where.
     pub fences: &'a [FenceResidency],
@@ -268,8 +268,8 @@ fn transfer<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
     }
 }
 
-/// One sub-transfer from place to place of a segment. Both ends are in the segment, so both get TransferOffset: what moves
-/// has no origin but its own.
+/// One sub-transfer from place to place of a segment. Both ends are in the segment, so both get TransferOffset: relocated content has no
+/// origin but its own.
 // spec: memory §3.2, memory §3.4
 fn relocation<'a>(operation: &'a Operation, asked: Asked<'_>) -> PagingOp<'a> {
     let Operation::Relocate { allocation, segment, from, to, .. } = operation else {
@@ -363,7 +363,7 @@ pub(super) fn device_pages(operation: &Operation) -> Vec<u64> {
     }
 }
 
-/// What a copy of entries copies, when the scratch area shows its tables.
+/// The entries that a copy of entries copies, when the scratch area shows its tables.
 // spec: memory §3.4, operation 14
 pub(super) fn copied_entries(operation: &Operation, windows: ScratchSlot) -> Option<CopyEntries> {
     match operation {

@@ -6,7 +6,7 @@
 //! | no | is patched, in no address space | segment and address (memory §1.11, §7.4) |
 //! | yes | has the paging process's addresses | its address there (memory §3.1, §4.7) |
 //!
-//! They come before everybody else's packets of that node: as long as one waits, no other is handed over. Others that are
+//! They come before all other packets of that node: as long as one waits, no other is handed over. Others that are
 //! with the driver are preempted, or are waited for where the driver gives nothing back. A paging buffer that came back itself,
 //! because packets of contexts were preempted behind it, goes first, with the id that it had. Nothing paging buffers need waits
 //! for a packet that is held back by this, because paging work is built only after all that it must wait for. The hardware
@@ -70,7 +70,7 @@ impl PacketRing {
     /// bytes they have: here it says the same.
     ///
     /// # Errors
-    /// What the driver says, `NotSupported` without packets; the rule that it breaks.
+    /// The driver's refusal, `NotSupported` without packets; or the rule that it breaks.
     // spec: memory §1.11, memory §7.1
     pub fn create_context(
         miniport: &mut Driver,
@@ -186,7 +186,7 @@ impl Adapter {
         self.reap_paging(cx);
     }
 
-    /// A work of a paging queue is complete, and nobody but the kernel says so.
+    /// Signals a paging queue for a work that is complete: only the kernel signals there.
     pub(super) fn signal_paging_queue(&mut self, cx: &mut Cx<'_>, queue: u64, value: u64) {
         if let Some(fence) = self.paging_queues.get(queue).map(|queue| queue.fence) {
             self.signal_fence(cx, fence, value);

@@ -1,4 +1,4 @@
-//! Works in parts: what has to be over before the rest of a work may begin.
+//! Works in parts: points that must be over before the rest of a work may begin.
 
 use gpu_fence::FenceId;
 use vidmm::Work;

@@ -11,7 +11,7 @@ use crate::start::StartError;
 
 /// A paging buffer.
 pub(super) struct Buffer {
-    /// What shows it through the aperture, if the driver wants that.
+    /// The operation that shows it through the aperture, if the driver wants that.
     pub shown: Option<Operation>,
     /// Segment and GPU address of its start; in system memory segment 0 and the physical address.
     pub place: (SegmentId, u64),
@@ -21,11 +21,11 @@ pub(super) struct Buffer {
     pub address: u64,
     /// Elsewhere while the buffer is built.
     pub content: Content,
-    /// Progress of the ring after which nobody reads it.
+    /// Progress of the ring after which no work reads it.
     pub busy_until: u64,
 }
 
-/// What the driver writes: the commands, and the data that the hardware never sees.
+/// The driver's output: the commands, and the data that the hardware never sees.
 #[derive(Default)]
 pub(super) struct Content {
     pub words: Vec<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// The buffer is fresh again. What stands in it stays.
+    /// The buffer is fresh again. Its old content stays.
     pub fn begin(&mut self) {
         (self.used, self.private_used) = (0, 0);
     }

@@ -3,7 +3,7 @@
 //! mapping's change, of which the process says that it holds. The hardware, which would signal at the end of the move, does not know that:
 //! the kernel signals such a value, and the queue's later ones until it is reached, for they would be past it.
 //!
-//! Only who is promised something waits for who says so: the ring goes on when nobody reaches the places that were left.
+//! Only work behind such a value waits for the process's answer: the ring goes on when no access reaches the places that were left.
 
 use wddm_types::ProcessId;
 
@@ -65,7 +65,7 @@ impl Adapter {
         fronts.filter(|work| *work > self.ring.last_done).min()
     }
 
-    /// Whether a process stands still, and goes on behind what is in the ring: what it is about to write it has to see.
+    /// Whether a process is quiesced, and goes on behind the ring's work: it must see the places that it is about to write.
     pub(super) fn stands_still(&self, process: ProcessId) -> bool {
         let devices = self.processes.get(&process).map(|on_adapter| &on_adapter.devices);
         devices.into_iter().flatten().any(|device| !self.devices[*device].suspended.is_empty())

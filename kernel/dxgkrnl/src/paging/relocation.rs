@@ -1,11 +1,11 @@
-//! Works that move content which stays on its lists, within its segment, up to a better one (memory §8.1) or out for a lock
-//! (memory §6.3): whoever lists it stands still from the work's turn in the ring until the work is done, and buffers that
-//! name it by physical address learn the new one meanwhile.
+//! Works that move content which stays on its lists, within its segment, up to a better one (memory §8.1) or out for a lock (memory
+//! §6.3): devices that list it are quiesced from the work's turn in the ring until the work is done, and buffers that name it by physical
+//! address learn the new one meanwhile.
 //!
 //! ```text
-//! turn of the work ──▶ devices stand still, their queued buffers re-bound ──▶ carried out ──▶ devices go on
+//! turn of the work ──▶ devices quiesce, their queued buffers re-bound ──▶ carried out ──▶ devices go on
 //! ```
-//! Buffers that were handed over before have run before the devices stand still, at the old place. Buffers that are bound
+//! Buffers that were handed over before have run before the devices quiesce, at the old place. Buffers that are bound
 //! after the decision know the new place already, and wait for this work.
 
 use gpu_fence::FenceId;
@@ -17,7 +17,7 @@ use crate::machine::Cx;
 use crate::packet::Binding;
 use crate::suspension::SuspendReasons;
 
-/// What one work moves under those who list it.
+/// The moves of one work of content that devices list.
 #[derive(Default)]
 pub(super) struct Relocation {
     devices: Vec<u64>,
@@ -26,7 +26,7 @@ pub(super) struct Relocation {
 }
 
 impl Relocation {
-    /// Who stands still.
+    /// The devices that quiesce.
     pub fn devices(&self) -> &[u64] {
         &self.devices
     }

@@ -6,13 +6,14 @@
 //! ```
 //! Nothing behind such a work is built before its end: the frames that it gave up are still to be read by the CPU until it
 //! is shown others. The same work, with nothing to move, lends a client its first pages and takes the last ones back. Copies out over a
-//! system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: what it has written stays.
+//! system copy that the CPU goes on writing (memory §2.2) are cut when writes are held: the CPU's writes stay.
 //!
-//! Content that the next such work moves on is passed: its process is told when it has got to where it stays, and its stores wait until then,
-//! for which nobody asks again. What it sees meanwhile holds the same; no value is signalled that says otherwise (`promise`).
+//! Content that the next such work moves on is passed: the kernel tells its process only when it has got to where it stays, and the
+//! process's stores wait until then without another change of the mapping. The places that the process sees meanwhile hold the same; no
+//! value is signalled that says otherwise (`promise`).
 //!
-//! What the outside is told has a number, by which it answers: an answer to an earlier change may be on its way when the next is told, and
-//! each stage waits for its own.
+//! The kernel numbers the changes that it tells the outside, which answers by the number: an answer to an earlier change may be on its
+//! way when the next is told, and each stage waits for its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,7 @@ use crate::paging::PagingRing;
 /// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.
 pub(super) struct Turn {
     mapping: MappingId,
-    /// Whose it is.
+    /// The process that has the mapping.
     process: ProcessId,
     runs: Vec<CpuRun>,
     unmap: Option<WindowPages>,
@@ -45,7 +46,7 @@ struct Written {
     allocation: AllocationId,
     /// It is copied whole or not at all.
     whole: bool,
-    /// What it had written when it was unlocked; `None`: it may write on.
+    /// The frames that it had written when it was unlocked; `None`: it may write on.
     frames: Option<Vec<PageRun>>,
 }
 
@@ -68,7 +69,7 @@ pub(super) enum Stage {
 /// Mappings whose change is not known to hold.
 pub(super) type Unanswered = BTreeMap<MappingId, Awaited>;
 
-/// What is waited for of a mapping.
+/// A change of a mapping that the ring waits for.
 pub(super) struct Awaited {
     /// The change.
     number: u64,
@@ -167,7 +168,7 @@ impl Adapter {
         }
     }
 
-    /// Nobody writes what the work at the head moves: what was written into a system copy is not written over.
+    /// No process can write the content that the work at the head moves: its copy out skips what was written into a system copy.
     // spec: memory §2.2
     fn begin_building(&mut self) {
         self.ring.stage = Stage::Building;
@@ -187,7 +188,7 @@ impl Adapter {
         self.ring.building[0].turns = turns;
     }
 
-    /// An allocation was unlocked: what it had written is settled for works that are still to copy over it.
+    /// An allocation was unlocked: settles which pages it had written, for works that are still to copy over them.
     pub fn rotations_unlocked(&mut self, allocation: AllocationId, written: &WrittenPages) {
         let frames = self.frames_of(allocation, written);
         let works = self.ring.held.iter_mut().chain(&mut self.ring.building);
@@ -244,7 +245,8 @@ impl Adapter {
             && next.is_some_and(|work| work.turns.iter().any(is_moved))
     }
 
-    /// The outside has done what it was told of a mapping, up to this change, and perhaps its process sees it; it has gone: all of it.
+    /// The outside has carried out the changes of a mapping up to this one, and perhaps its process sees them; for a mapping that has
+    /// gone, all of them.
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
         let seen = heard == Heard::Seen;
         if seen && self.cpu_mappings.note_seen(mapping, number) {
@@ -260,7 +262,7 @@ impl Adapter {
         }
     }
 
-    /// The adapter has stopped: nobody is kept waiting in a mapping.
+    /// The adapter has stopped: releases the threads that wait in a mapping.
     pub fn release_mappings(&mut self, cx: &mut Cx<'_>) {
         let turns = match std::mem::take(&mut self.ring.stage) {
             Stage::Protecting(unanswered) => unanswered.into_keys().collect(),

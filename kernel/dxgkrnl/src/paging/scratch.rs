@@ -11,7 +11,7 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::start::StartError;
 
-/// What one window shows.
+/// The pages that one window shows.
 type Shown = Vec<(SegmentId, PageRun)>;
 
 /// The slots.
@@ -34,7 +34,7 @@ struct Slot {
 /// A slot that the chunk under construction uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Borrowed {
-    /// Which.
+    /// The slot's index.
     pub slot: usize,
     /// Its windows.
     pub windows: ScratchSlot,
@@ -52,7 +52,7 @@ impl Scratch {
 }
 
 impl Adapter {
-    /// What an operation's part needs to see in the scratch area: first and second window. `None`: it needs none.
+    /// The pages that an operation's part needs in the scratch area: first and second window. `None`: it needs none.
     pub(super) fn to_be_shown(&self, operation: &Operation, part: Part) -> Option<[Shown; 2]> {
         let (first, pages) = (part.offset_bytes / PAGE_BYTES, part.size_bytes / PAGE_BYTES);
         let by_va = self.vidmm.pages_by_gpu_va();
@@ -136,7 +136,7 @@ impl Adapter {
             let entries = self.vidmm.scratch_entries(space, window, pages);
             self.write_now(entries)?;
         }
-        // What the platform translates is forgotten by the platform, at once.
+        // The platform forgets its own translations, at once.
         let forgotten = flush && self.pasids.carry_out(&self.vidmm.scratch_flush(space, windows));
         let flush = flush && !forgotten;
         let scratch = &mut self.ring.scratch;
@@ -151,7 +151,7 @@ impl Adapter {
         self.ring.scratch.slots[borrowed.slot].busy_until = progress_value;
     }
 
-    /// What the ring is past leaves the scratch area: a stray access is seen.
+    /// Empties the slots that the ring is past, so that a stray access is seen.
     // spec: memory §3.4 operation 22
     pub(super) fn clear_slots(&mut self, cx: &mut Cx<'_>) {
         let reached = self.ring_progress();

@@ -1,7 +1,7 @@
-//! Processes that stand still while their page tables change under them: a leaf table that is converted, or any change on
-//! hardware that wants idle address spaces (memory §4.2, §4.5). The memory manager says for which work; here all contexts
-//! of the process's devices leave the hardware when that work's turn has come, and go on when the hardware has got past
-//! it. A device that comes in between stands still too.
+//! Processes that are quiesced while their page tables change under them: a leaf table that is converted, or any change on hardware that
+//! wants idle address spaces (memory §4.2, §4.5). The memory manager says for which work; here all contexts of the process's devices
+//! leave the hardware when that work's turn has come, and go on when the hardware has got past it. A device that comes in between is
+//! quiesced, too.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::suspension::SuspendReasons;
 
-/// What stands still for one work.
+/// The spaces and devices that one work quiesces.
 pub(super) struct Stillness {
     spaces: Vec<SpaceId>,
     devices: Vec<u64>,
@@ -36,7 +36,8 @@ pub(super) fn causes(work: &Work<FenceId>) -> Vec<(SpaceId, events::Stillness)> 
 }
 
 impl Adapter {
-    /// The work of this number comes next: what runs in these spaces stops. Answers with what to wait for until it has.
+    /// The work of this number comes next: stops the devices of these spaces. Answers with the points to wait for until
+    /// they have stopped.
     // spec: memory §4.5, memory §8.6
     pub(super) fn idle_spaces(
         &mut self,
@@ -60,7 +61,7 @@ impl Adapter {
         devices.into_iter().filter_map(stop).collect()
     }
 
-    /// The contexts of a process, which stand still, get another root. A lost device's run no more.
+    /// Gives the contexts of a quiesced process another root. A lost device's contexts run no more.
     // spec: memory §4.6
     pub(super) fn switch_root(&mut self, space: SpaceId, root: PhysicalAddress, entries: u32) {
         self.vidmm.root_switched(space, root, entries);
@@ -80,7 +81,7 @@ impl Adapter {
         }
     }
 
-    /// A new device of a process that stands still does so too.
+    /// Quiesces a new device of a quiesced process.
     pub fn stand_still_too(&mut self, number: u64) {
         let Some(process) = self.processes.get(&self.devices[number].process) else { return };
         let space = process.space;
@@ -92,7 +93,7 @@ impl Adapter {
         }
     }
 
-    /// The hardware has got past a work: what stood still for it goes on, unless another work needs that still.
+    /// The hardware has got past a work: the devices that it quiesced go on, unless another work needs them quiesced.
     pub(super) fn stillness_over(&mut self, cx: &mut Cx<'_>, work: u64) {
         let Some(stillness) = self.ring.stillnesses.remove(&work) else { return };
         for number in stillness.devices {

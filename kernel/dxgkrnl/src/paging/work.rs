@@ -20,7 +20,7 @@ pub(super) struct Submitted {
     pub progress_value: u64,
     pub number: u64,
     pub serial: u64,
-    /// What the kernel signals for it: the hardware of a ring of packets signals nothing.
+    /// The value that the kernel signals for it: the hardware of a ring of packets signals nothing.
     pub completes: Option<(u64, u64)>,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct QueuedWork {
     pub destroys: Vec<Gone>,
     /// Locked content that it moves.
     pub turns: Vec<rotation::Turn>,
-    /// What it moves within segments, and who stands still for that.
+    /// Its moves within segments, and the devices that quiesce for them.
     pub relocation: relocation::Relocation,
 }
 
 impl Adapter {
-    /// Queues what is to be done for a process, if anything is. What has moved without it is told either way.
+    /// Queues a work for a process, if there is any. Moves without work are reported either way.
     pub fn queue_any(&mut self, cx: &mut Cx<'_>, process: ProcessId, work: Option<Work<FenceId>>) {
         match work {
             Some(work) => {
@@ -67,7 +67,7 @@ impl Adapter {
             // They are told with the part that leaves.
             work.conversions.clear();
         }
-        // What was decided before it is told before it. The kernel's own works have no serial.
+        // Reports earlier moves before it. The kernel's own works have no serial.
         self.emit_untold(cx, process, if work.serial == 0 { self.ring.last_serial + 1 } else { work.serial });
         self.ring.last_serial = self.ring.last_serial.max(work.serial);
         let within = |run: &PageRun| zero.iter().any(|zero| zero.first <= run.first && run.end() <= zero.end());
@@ -161,7 +161,7 @@ impl Adapter {
         self.vidsch
             .submit(vidsch, Packet::Work(Payload::Paging(number)))
             .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
-        // Whoever waits by the words goes on behind it.
+        // Work that waits by the words goes on behind it.
         for storage in storages {
             self.defer_words_moved(storage);
         }
@@ -171,7 +171,7 @@ impl Adapter {
         promised
     }
 
-    /// Fills pages that the GPU is about to see for the first time, so that nobody reads another owner's bytes.
+    /// Fills pages that the GPU is about to see for the first time, so that no process reads another owner's bytes.
     pub fn clear_pages(&self, runs: &[PageRun]) {
         if self.config.clear_pages {
             for run in runs {

@@ -1,10 +1,10 @@
 //! Doorbells of an adapter that sleeps (sync §3.17). Between the suspension of all contexts and the evictions every doorbell is taken
-//! away. Whoever has rung before finds its work done after the wake; whoever rings later finds its doorbell gone and connects it, and
-//! that is what wakes the adapter. Its contexts go on when their memory is back, and its ring with it: what is rung until then waits.
+//! away. A process that has rung before finds its work done after the wake; one that rings later finds its doorbell gone and connects it,
+//! which wakes the adapter. Its contexts go on when their memory is back, and its ring with it: rings until then wait.
 //!
-//! | who connects while the adapter is | gets its doorbell |
+//! | a process connects while the adapter is | and gets its doorbell |
 //! |---|---|
-//! | on, or going down and not standing still | at once; the sleep takes it away again |
+//! | on, or going down and not yet quiesced | at once; the sleep takes it away again |
 //! | saving what the sleep would lose | when it has fallen asleep, and woken for that |
 //! | asleep | at once: the adapter wakes |
 
@@ -53,7 +53,7 @@ impl Adapter {
         self.connect_awake(cx, token, number)
     }
 
-    /// Answers who has waited to connect a doorbell. True: there was somebody.
+    /// Answers the calls that have waited to connect a doorbell. True: there was one.
     pub fn answer_connects(&mut self, cx: &mut Cx<'_>) -> bool {
         if self.power.connects.is_empty() || self.stopped.is_none() && self.power.stage == Stage::Saving {
             return false;

@@ -38,7 +38,7 @@ impl Adapter {
         let hardware = miniport.hardware_queues().expect("checked at adapter start");
         let created = hardware.create_hw_context(&mut host, create);
         let (made, works) = (asked.made, asked.works);
-        // What was decided is carried out in any case: a refusal takes it back behind it.
+        // The kernel carries out decided work in any case: a refusal takes it back behind it.
         self.queue_context_works(cx, self.devices[device].process, works);
         let kmd = match created {
             Ok(kmd) => kmd,
@@ -69,8 +69,8 @@ impl Adapter {
         Ok(number)
     }
 
-    /// Tells the driver where the page tables of a new context begin. In the IoMmu model there are none: it knows the process's
-    /// number.
+    /// Tells the driver where the page tables of a new context begin. The IoMmu model has none: there the driver knows
+    /// the process's number.
     // spec: memory §4.1, memory §4.6
     pub fn tell_root(&mut self, context: KmdContext, process: ProcessId) {
         let (root, entries) = self.vidmm.root_table(self.processes[&process].space);

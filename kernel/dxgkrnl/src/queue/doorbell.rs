@@ -32,7 +32,7 @@ mod doorbell_status {
     pub const DISCONNECTED_ABORT: u64 = 3;
 }
 
-/// What the caller of `D3DKMTCreateDoorbell` wants.
+/// The arguments of `D3DKMTCreateDoorbell`.
 pub struct NewDoorbell {
     pub queue: u64,
     pub ring: u64,
@@ -185,7 +185,7 @@ impl Adapter {
     /// `D3DKMTDestroyDoorbell`.
     pub fn destroy_doorbell(&mut self, number: u64) {
         let doorbell = self.doorbells.remove(number).expect("a doorbell is destroyed once");
-        // Nothing that is stored there from now on is anybody's.
+        // Later stores there reach no doorbell.
         if let Some(pages) = &self.config.doorbells {
             pages.gone(doorbell.address);
         }
@@ -200,7 +200,7 @@ impl Adapter {
             !doorbells.is_empty()
         });
         queue.doorbell = None;
-        // What was queued through it counts on: memory must still wait for it.
+        // Work that was queued through it counts on: memory must still wait for it.
         queue.last_submitted = Word::load(self.memory.word(doorbell.last_queued.0));
         let process = self.devices[queue.device].process;
         let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");

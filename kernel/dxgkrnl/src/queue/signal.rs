@@ -1,4 +1,4 @@
-//! What stands between the buffers of kernel-mode queues: waits and signals (sync §3.7, §3.8).
+//! Waits and signals between the buffers of kernel-mode queues (sync §3.7, §3.8).
 
 use kmt_calls::{FenceFlags, Refusal, SignalFlags};
 use vidsch::{Packet, SoftwareTurn};

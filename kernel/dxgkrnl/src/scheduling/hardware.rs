@@ -1,5 +1,5 @@
-//! Where hardware contexts stand, as their driver is told (sync §2.5, §4.2): what their queues get of an engine is the hardware's to
-//! decide, by the same rule. A driver without these calls shares its engines out as it likes.
+//! The ranks of hardware contexts, as their driver is told (sync §2.5, §4.2): the hardware shares an engine out among their queues, by
+//! the same rule. A driver without these calls shares its engines out as it likes.
 
 use ddi::{
     DriverStatus, KmdContext, PriorityBand, SCHEDULING_UNIT_NS, SetContextSchedulingProperties, SetupPriorityBands,
@@ -25,7 +25,7 @@ pub fn setup_bands(driver: &mut Driver, policy: &Policy) -> Result<(), DriverSta
     }))
 }
 
-/// The kernel's own context for paging: before everybody.
+/// Ranks the kernel's own context for paging before all others.
 // spec: memory §7.4
 pub fn rank_paging(driver: &mut Driver, context: KmdContext) -> Result<(), DriverStatus> {
     let rank = Rank { band: Band::Realtime, level: REALTIME_LEVEL_MAX, ..Rank::ordinary(0) };
@@ -33,7 +33,7 @@ pub fn rank_paging(driver: &mut Driver, context: KmdContext) -> Result<(), Drive
 }
 
 impl Adapter {
-    /// Before anything is submitted on a context the driver knows where it stands.
+    /// Tells the driver a context's rank before any work is submitted on it.
     // spec: sync §4.2
     pub fn rank_newcomer(&mut self, number: u64) -> Result<(), DriverStatus> {
         let rank = self.rank_of_context(AnyContext::Hardware(number));
@@ -46,7 +46,7 @@ impl Adapter {
         set(&mut self.miniport, kmd, rank, quanta)
     }
 
-    /// Hardware contexts stand where those stand who wait for them, as long as they do.
+    /// Lends hardware contexts the rank of contexts that wait for them, as long as those wait.
     // spec: sync §4.2
     pub fn lend_ranks(&mut self, cx: &mut Cx<'_>) {
         let raised = self.raised_ranks();
@@ -111,7 +111,7 @@ fn set(driver: &mut Driver, context: KmdContext, rank: Rank, quanta: Quanta) -> 
     }))
 }
 
-/// Whoever cannot be told shares out as it likes.
+/// A driver that cannot be told shares out as it likes.
 fn supported(answer: Result<(), DriverStatus>) -> Result<(), DriverStatus> {
     match answer {
         Err(DriverStatus::NotSupported(_)) => Ok(()),

@@ -158,7 +158,7 @@ const MMU_SINCE: [(GpuMmuFlags, DdiVersion, &str); 4] = [
     ),
 ];
 
-/// The bits of page tables belong to the driver's version; what they mean is the memory manager's.
+/// The driver's version decides which bits of page tables there are; the memory manager gives them their meaning.
 // spec: memory §4.2
 pub fn check_mmu(flags: GpuMmuFlags, version: DdiVersion) -> Result<(), StartError> {
     match MMU_SINCE.iter().find(|(flag, since, _)| flags.contains(*flag) && version < *since) {

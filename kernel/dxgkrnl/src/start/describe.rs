@@ -1,5 +1,5 @@
-//! What a driver says of its adapter when it has started: nodes, segments, addresses, fences; and the rules that it has to keep
-//! to (memory §1.13, §4.2, §4.3, sync §3.1).
+//! A driver's description of its adapter when it has started: nodes, segments, addresses, fences; and the rules that it has to keep to
+//! (memory §1.13, §4.2, §4.3, sync §3.1).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::start::{StartError, caps, segments};
 /// Most nodes that a driver may report.
 const NODES_MAX: u16 = 64;
 
-/// What a started driver says of its adapter.
+/// A started driver's description of its adapter.
 pub(super) struct Description {
     pub nodes: Vec<ddi::NodeMetadata>,
     pub caps: AdapterCaps,
@@ -30,7 +30,7 @@ pub(super) struct Description {
     pub mmu: GpuMmuCaps,
     pub levels: Vec<PageTableLevelDesc>,
     pub roots: Vec<RootPageTableSize>,
-    /// What translates for an adapter of the IoMmu model.
+    /// The IOMMU that translates for an adapter of the IoMmu model.
     pub iommu: Option<Arc<dyn IoMmu>>,
     pub displays: Displays,
 }
@@ -45,7 +45,7 @@ impl Description {
     }
 }
 
-/// What the driver's rules have to know of the computer.
+/// The facts of the computer that the driver's rules need.
 pub(super) struct PlatformOf<'a> {
     pub system_bytes: u64,
     pub iommu: Option<&'a Arc<dyn IoMmu>>,
@@ -125,7 +125,7 @@ struct Addresses {
     roots: Vec<RootPageTableSize>,
 }
 
-/// What the driver says of GPU virtual addresses; nothing without them, and then its engines take packets.
+/// The driver's GPU virtual addresses; nothing without them, and then its engines take packets.
 // spec: memory §4.2, memory §4.3, memory §5.6
 fn describe_addresses(miniport: &mut Driver, caps: &AdapterCaps) -> Result<Addresses, StartError> {
     let queues = miniport.facets().hardware_queues;

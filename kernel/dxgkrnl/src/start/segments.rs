@@ -1,6 +1,5 @@
-//! What a starting driver says of its memory: the two-call query in the form of its generation, then the ranges that
-//! nobody may have (memory §1.2 to §1.4). Whether the segments keep the rules is VidMm's business; here stand the rules
-//! of asking.
+//! A starting driver's answers about its memory: the two-call query in the form of its generation, then the ranges that no allocation may
+//! have (memory §1.2 to §1.4). VidMm checks that the segments keep the rules; here stand the rules of asking.
 
 use ddi::{
     AdapterCaps, DESCRIPTOR4_BYTES, DdiVersion, DescriptorArray, DriverModel, DriverStatus, MemoryRange, Miniport,
@@ -18,7 +17,7 @@ const STRIDE: usize = DESCRIPTOR4_BYTES + 32;
 /// Most private bytes that a driver may want for a paging buffer.
 const PRIVATE_DATA_BYTES_MAX: u32 = 16 << 20;
 
-/// What the paging-buffer members hold before the first call, which must leave them alone.
+/// The paging-buffer members before the first call, which must leave them alone.
 const POISON: PagingBufferInfo =
     PagingBufferInfo { segment: SegmentId(0x55), size_bytes: 0x5555_5555, private_data_bytes: 0x5555_5555 };
 
@@ -118,7 +117,7 @@ fn check_second(first: u32, second: u32) -> Result<(), StartError> {
     Err(StartError::Rule("both segment queries tell the same number of segments"))
 }
 
-/// The ranges of a segment that nobody may have, if its descriptor announced some.
+/// The ranges of a segment that no allocation may have, if its descriptor announced some.
 // spec: memory §1.4
 fn invalid_ranges(
     miniport: &dyn Miniport,

@@ -1,4 +1,4 @@
-//! The figures as they are answered: what was counted, and what there is now.
+//! The figures as calls get them: the counts, and the present state.
 
 use kmt_calls::{
     AdapterCounts, AdapterStatistics, DeviceState, NodeStatistics, NodeWork, ProcessMemory, ProcessSegment,
@@ -70,7 +70,7 @@ impl Adapter {
         known.enumerate().map(one).collect()
     }
 
-    /// The buffers of a ring with a hardware queue of its own, which nobody counts one by one: its fence does.
+    /// The buffers of a ring with a hardware queue of its own: its fence counts them.
     fn ring_work(&self, node: NodeId) -> NodeWork {
         let here = usize::from(node.0) == self.paging_node() && self.ring.kmd_queue().is_some();
         let reach = self.ring_reach().filter(|_| here);

@@ -1,8 +1,10 @@
-//! How long engines have executed for hardware queues, as the hardware itself counts it ([`ddi::HardwareQueues::hw_queue_running_ns`]).
-//! Work that a process brings by doorbell enters no kernel, and what the kernel brings executes beside it: only the hardware knows which
-//! of them an engine has run. It is asked when somebody wants figures and when a queue goes, so that nothing of this costs a submission.
+//! How long engines have executed for hardware queues, as the hardware itself counts it
+//! ([`ddi::HardwareQueues::hw_queue_running_ns`]). Work that a process brings by doorbell enters no kernel, and what the kernel
+//! brings executes beside it: only the hardware knows which of them an engine has run. The kernel asks it when a call wants figures
+//! and when a queue goes, so that nothing of this costs a submission.
 //!
-//! Where the hardware does not count, what the kernel feeds is metered by its turns, and what processes feed is in no figure.
+//! Where the hardware does not count, the kernel meters the work that it feeds by its turns, and no figure holds the work
+//! that processes feed.
 
 use ddi::KmdQueue;
 use wddm_types::{NodeId, ProcessId};
@@ -22,7 +24,7 @@ impl Statistics {
 }
 
 impl Adapter {
-    /// What the hardware has counted of a queue. A driver that has broken the contract, or whose device has no power, is not asked: its
+    /// The hardware's count of a queue. The kernel does not ask a driver that has broken the contract, or whose device has no power: its
     /// queues run nothing.
     pub fn hardware_count(&mut self, queue: KmdQueue) -> Option<u64> {
         if self.stopped.is_some() || self.is_off() {
@@ -38,7 +40,7 @@ impl Adapter {
         self.charge_ring();
     }
 
-    /// What a queue has run since it was charged last is its process's.
+    /// Charges a queue's process with what the queue has run since the last charge.
     pub fn charge_queue(&mut self, number: u64) {
         let queue = &self.queues[number];
         let (kmd, before, context, device) = (queue.kmd, queue.counted_ns, queue.context, queue.device);
@@ -47,7 +49,7 @@ impl Adapter {
         self.statistics.charge(self.contexts[context].node, self.devices[device].process, ns);
     }
 
-    /// What the paging ring's hardware queue has run is the kernel's own.
+    /// Charges the kernel with what the paging ring's hardware queue has run.
     pub fn charge_ring(&mut self) {
         let (kmd, before) = (self.ring.kmd_queue(), self.ring.counted_ns());
         let Some((ns, now)) = kmd.and_then(|kmd| self.counted_since(kmd, before)) else { return };
@@ -56,7 +58,7 @@ impl Adapter {
         self.statistics.charge(NodeId(self.paging_node() as u16), ProcessId::SYSTEM, ns);
     }
 
-    /// What has come to a count, and the count. One that has fallen, which breaks the contract, says nothing of this time.
+    /// The increase of a count, and the count. One that has fallen, which breaks the contract, says nothing of this time.
     fn counted_since(&mut self, queue: KmdQueue, before: Option<u64>) -> Option<(u64, u64)> {
         let before = before?;
         let now = self.hardware_count(queue)?;

@@ -1,17 +1,17 @@
-//! Engines that are reset together (sync §4.4, step 6). Before one that is hung is reset, its driver is asked which others that
-//! resets. They have done nothing wrong: they are to make room first, and whoever has loses nothing.
+//! Engines that are reset together (sync §4.4, step 6). Before the kernel resets a hung one, it asks the driver which others that resets.
+//! They have done nothing wrong: their work is to leave first, and work that has left is not lost.
 //!
 //! ```text
 //! hung ─▶ QueryDependentEngineGroup ─┬─ itself alone ─────────────────────────────────────────────▶ reset
-//!                                    └─ others ─▶ preparing ─┬─ all of them have made room, or 500 ms ─▶ reset, one after
-//!                                                            │        the other, of those that have not made room
-//!                                                            └─ who was hung has made room ─▶ called off
+//!                                    └─ others ─▶ preparing ─┬─ all of them have left, or 500 ms ─▶ reset, one after
+//!                                                            │        the other, of those that have not left
+//!                                                            └─ the hung one has left ─▶ called off
 //! ```
-//! While a group is prepared nothing new is handed to it: packets are asked back, contexts are suspended, the ring too, and all of
-//! them go on when it is over. The documents have the engine's interrupts ignored from the timeout on. Here what a driver reports
-//! until it is told to reset counts, as everywhere: so work that ends in the last moment is not lost, and a driver need not know
-//! what was heard. For hardware queues the documents only say that the driver names every context that lost its work; that
-//! those of other engines are asked beforehand is ours, for the sake of who runs there.
+//! While a group is prepared nothing new is handed to it: the kernel preempts its packets and suspends its contexts, the ring too, and
+//! all of them go on when it is over. The documents have the engine's interrupts ignored from the timeout on. Here a driver's reports
+//! count until it is told to reset, as everywhere: so work that ends in the last moment is not lost, and a driver need not know which
+//! reports were heard. For hardware queues the documents only say that the driver names every context that lost its work; asking those of
+//! other engines beforehand is ours, for the sake of the contexts that run there.
 
 use std::collections::BTreeSet;
 
@@ -25,20 +25,20 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::suspension::SuspendReasons;
 
-/// So long the engines of a group have to make room.
+/// So long the work of a group has to leave its engines.
 // spec: sync §4.4
 const GROUP_NS: u64 = 500_000_000;
 
-/// Who does not make room.
+/// The work that does not leave an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hung {
-    /// What the node was handed as packets.
+    /// The packets that the node was handed.
     Packets,
     /// A hardware context by its number, or the ring.
     Context(u64),
 }
 
-/// An engine that is to be reset when those that are reset with it have made room.
+/// An engine that is to be reset when the work of those that are reset with it has left.
 #[derive(Clone, Copy, Debug)]
 pub struct Preparation {
     node: NodeId,
@@ -75,10 +75,10 @@ impl Timeouts {
 }
 
 impl Adapter {
-    /// Somebody on a node does not make room.
+    /// Work on a node does not leave it.
     // spec: sync §4.4, sync §5
     pub fn engine_hung(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Hung) {
-        // Who is reset with another one is decided about with it.
+        // The reset of another node decides about a node that is reset with it.
         if self.timeouts.is_preparing(node.0.into()) || !self.may_recover(cx, node) {
             return;
         }
@@ -128,7 +128,7 @@ impl Adapter {
         }
     }
 
-    /// A context comes to an engine that is about to be reset: it stands still with the others.
+    /// A context comes to an engine that is about to be reset: suspends its device with the others.
     pub fn keep_off_group(&mut self, cx: &mut Cx<'_>, device: u64, node: NodeId) {
         if self.timeouts.is_preparing(node.0.into()) {
             self.suspend_device(cx, device, SuspendReasons::RESET);
@@ -151,7 +151,7 @@ impl Adapter {
         }
     }
 
-    /// Resets whose groups have made room, or have had their time. Whether there was one.
+    /// Carries out resets whose groups' work has left, or has had its time. Whether there was one.
     // spec: sync §4.4
     pub fn group_resets_due(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut any = false;
@@ -168,7 +168,7 @@ impl Adapter {
         any
     }
 
-    /// The end of a preparation: who still owes room is reset, in the order of the nodes' numbers, and everybody goes on.
+    /// The end of a preparation: resets nodes whose work has not left, in the order of their numbers, and lets all others go on.
     // spec: sync §4.4
     fn reset_group(&mut self, cx: &mut Cx<'_>, preparation: Preparation) {
         let resets = self.recovery.count();

@@ -1,9 +1,9 @@
-//! Paging work that does not get on. It is watched as everybody's is: after the delay the ring is asked to make room, which a
-//! hardware queue does by leaving the hardware and packets by coming back. A ring that does not is hung, its engine is reset, and
-//! because that loses paging work, so is the adapter (sync §4.4).
+//! Paging work without progress. The kernel watches it as all work: after the delay it takes the ring off the engine, by suspending a
+//! hardware queue or by preempting packets. A ring that does not leave is hung, its engine is reset, and because that loses paging work,
+//! so is the adapter (sync §4.4).
 //!
-//! A ring never waits on the hardware: what it must wait for it waits for before it is handed over. One that makes room and gets no
-//! further all the same is left alone until a process calls: its buffer is long, or a driver that says what it does not do.
+//! A ring never waits on the hardware: its waits are over before it is handed over. The kernel leaves a ring alone that has left the
+//! engine and makes no progress all the same, until a process calls: its buffer is long, or its driver reports work that it does not do.
 
 use ddi::SuspendStatus;
 use events::PreemptedFor;
@@ -13,10 +13,10 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::timeout::Hung;
 
-/// How the ring is called where contexts have numbers: nobody else's is 0.
+/// The ring's number among those of contexts: no context has 0.
 pub const RING: u64 = 0;
 
-/// What is being waited for.
+/// The state of the watch over the ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RingWatch {
     /// The progress at which it stands, and how long it has.
@@ -29,17 +29,17 @@ pub struct RingWatch {
 enum Asked {
     #[default]
     No,
-    /// It has not made room yet.
+    /// It has not left the engine yet.
     Waits {
-        /// For so long, as far as somebody looked; of a hardware queue the suspension itself is watched.
+        /// For so long, as the looks count it; of a hardware queue the suspension itself is watched.
         ns: u64,
     },
-    /// It has made room, and got no further.
+    /// It has left the engine, and made no progress since.
     InVain,
 }
 
 impl RingWatch {
-    /// Somebody has called: what was asked in vain may be asked again.
+    /// A process has called: the kernel may repeat a request that was in vain.
     pub fn begins_anew(&mut self) {
         if self.asked == Asked::InVain {
             *self = RingWatch::default();
@@ -48,7 +48,7 @@ impl RingWatch {
 }
 
 impl Adapter {
-    /// Whether somebody is to look at the ring.
+    /// Whether the kernel is to look at the ring.
     pub(super) fn is_ring_watched(&self) -> bool {
         self.timeouts.ring.asked != Asked::InVain && self.ring_runs().is_some()
     }
@@ -62,7 +62,7 @@ impl Adapter {
     }
 
     pub(super) fn look_at_ring(&mut self, cx: &mut Cx<'_>, passed_ns: u64, delay_ns: u64) {
-        // While its engine is about to be reset it stands still, or is asked to.
+        // While its engine is about to be reset the ring is suspended, or asked to be.
         if self.timeouts.is_preparing(self.paging_node()) {
             return;
         }
@@ -91,7 +91,7 @@ impl Adapter {
         }
     }
 
-    /// Whether the ring was asked to make room and has not said that it has.
+    /// Whether the ring was asked to leave the engine and has not said that it has.
     fn ring_owes_answer(&self) -> bool {
         match self.ring.kmd_queue() {
             Some(_) => self.suspensions.awaits(RING),
@@ -149,7 +149,7 @@ impl Adapter {
         }
     }
 
-    /// The ring begins anew: nobody waits for what was asked of the old one.
+    /// The ring begins anew: the kernel drops the requests to the old one.
     pub fn ring_unwatched(&mut self, cx: &mut Cx<'_>) {
         self.timeouts.ring = RingWatch::default();
         self.timeouts.ring_left = false;

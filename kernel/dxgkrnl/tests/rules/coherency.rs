@@ -1,4 +1,4 @@
-//! Coherency and swizzling at adapter start: what a generation or a platform has no place for.
+//! Coherency and swizzling at adapter start: settings for which a generation or a platform has no place.
 
 use super::*;
 use crate::start_without_coherency;

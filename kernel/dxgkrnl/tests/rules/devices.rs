@@ -1,4 +1,4 @@
-//! What a driver may want of DMA buffers for a device: the kernel's own is the first that it is asked for.
+//! DMA buffers that a driver may want for a device: the kernel's own is the first that it is asked for.
 
 use wddm_types::SegmentSet;
 

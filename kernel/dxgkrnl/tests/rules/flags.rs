@@ -1,4 +1,4 @@
-//! `DXGK_SEGMENTFLAGS` bit by bit: what each does to adapter start, on a memory segment and on an aperture, in each generation.
+//! `DXGK_SEGMENTFLAGS` bit by bit: the effect of each on adapter start, on a memory segment and on an aperture, in each generation.
 
 use ddi::*;
 
@@ -6,7 +6,7 @@ use super::{expect_error, first_generation};
 use crate::start;
 use crate::stub::Answers;
 
-/// What a flag does on one kind of segment.
+/// The effect of a flag on one kind of segment.
 #[derive(Clone, Copy, Debug)]
 enum Verdict {
     /// The adapter starts.
@@ -122,7 +122,7 @@ fn what_is_promised_of_a_protected_region_is_not_believed() {
         answers.segments[0].flags |= flags;
         answers
     };
-    start(driver(region), vec![]).0.expect("nobody is let into it, and that is all");
+    start(driver(region), vec![]).0.expect("the kernel puts no content into it, and that is all");
     let promised = region | SegmentFlags::VPR_PRESERVED_DURING_STANDBY;
     expect_error(driver(promised), "VprPreservedDuringStandby: no content is kept");
 }

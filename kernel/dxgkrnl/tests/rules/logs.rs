@@ -7,7 +7,7 @@ use wddm_types::NodeId;
 use crate::asked;
 use crate::stub::Answers;
 
-/// What the kernel has told.
+/// The events that the kernel has told.
 #[derive(Default)]
 struct Told(Vec<Event>);
 
@@ -33,7 +33,7 @@ fn what_was_overwritten_is_counted_by_the_wraps_and_names_that_mean_nothing_are_
         (1 << 32, 0, entries),
         (1 << 32 | 1, 1, entries),
         (2 << 32 | 900, entries + 900, entries),
-        // Nobody writes so much; what is told is bounded by what there is room for.
+        // No engine writes so much; the room in the log bounds what the kernel tells.
         (u64::MAX, u64::from(u32::MAX) * entries + u64::from(u32::MAX) - entries, entries),
     ] {
         let (mut machine, stub, seen, config) =

@@ -1,9 +1,9 @@
-//! What a driver without a device answers: the truth, unless a test changes it.
+//! The answers of a driver without a device: the truth, unless a test changes them.
 
 use ddi::*;
 use wddm_types::{GpuVa, SegmentId};
 
-/// What the driver answers.
+/// The driver's answers.
 #[derive(Clone)]
 pub struct Answers {
     pub native_cap: bool,
@@ -25,9 +25,9 @@ pub struct Answers {
     pub paging_node: u16,
     /// Everything else that it says of itself.
     pub caps: AdapterCaps,
-    /// What a driver of the first generation answers.
+    /// The answers of a driver of the first generation.
     pub segments3: Vec<SegmentDescriptor3>,
-    /// What a driver of its first versions answers.
+    /// The answers of a driver of its first versions.
     pub segments1: Vec<SegmentDescriptor>,
     pub invalid_ranges: Vec<MemoryRange>,
     pub uefi_ranges: Vec<MemoryRange>,
@@ -37,7 +37,7 @@ pub struct Answers {
     pub has_hardware_queues: bool,
     pub has_packets: bool,
     pub has_swizzling: bool,
-    /// What it says of each device.
+    /// The answer for each device.
     pub device_info: DeviceInfo,
     /// The header of the first scheduling log that it is given, because its hardware has written so much at once; `None`: it takes none.
     pub scheduling_log: Option<u64>,

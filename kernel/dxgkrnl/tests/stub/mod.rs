@@ -9,23 +9,23 @@ use wddm_types::{EngineId, GpuVa, NodeId, PageRun, Pasid, PhysicalAddress, Segme
 
 pub use answers::Answers;
 
-/// The driver. It counts what it is asked.
+/// The driver. It counts the calls to it.
 pub struct Stub {
     pub answers: Answers,
     pub seen: std::sync::Arc<std::sync::Mutex<Seen>>,
     next: u64,
 }
 
-/// What happened to the driver.
+/// A record of the calls to the driver and their answers.
 #[derive(Default, Debug)]
 pub struct Seen {
     pub started: u32,
     pub stopped: u32,
     pub native_enabled: Option<FeatureState>,
     pub os_caps: Option<NativeFenceOsCaps>,
-    /// What it was told when it asked for the interface with room for so many bytes, and the query behind.
+    /// The answers when it asked for the interface with room for so many bytes, and the query behind.
     pub interfaces: Vec<(u16, Result<(), DriverStatus>, QueryFeatureInterface)>,
-    /// What it was told of a feature of the whole machine.
+    /// The answer about a feature of the whole machine.
     pub of_machine: Option<Result<FeatureState, DriverStatus>>,
     pub fence_calls: u32,
     /// Where the words of each new fence stand in the paging process.
@@ -316,7 +316,7 @@ impl PacketScheduling for Stub {
         _host: &mut dyn Host,
         create: CreateContext<'_>,
     ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
-        assert!(create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT), "nobody else asks a stub");
+        assert!(create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT), "only the kernel's own context asks a stub");
         Ok((KmdContext(self.number()), ContextInfo::default()))
     }
     fn destroy_context(&mut self, _host: &mut dyn Host, _context: KmdContext) {}

@@ -1,5 +1,5 @@
-//! What a process has of a synchronization object without a word in memory: opens, and the names by which others get theirs (sync §2.2,
-//! §2.3, §3.4). An object lives as long as it is open or an NT handle names it; a global handle keeps it for nobody.
+//! A process's opens of synchronization objects without a word in memory, and the names by which others get theirs (sync §2.2, §2.3,
+//! §3.4). An object lives as long as it is open or an NT handle names it; a global handle does not keep it.
 
 use events::Event;
 use kmt_calls::{FenceFlags, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
@@ -14,11 +14,11 @@ use crate::refusal::{access_denied, invalid, no_memory};
 /// An open.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncOpen {
-    /// Who has the handle.
+    /// The process that has the handle.
     pub process: ProcessId,
     /// The device that it goes with; `None`: opened by a call that names none, it goes with its process.
     pub device: Option<u64>,
-    /// What is open.
+    /// The object that it opens.
     pub object: u64,
     access: SyncObjectAccess,
 }
@@ -92,13 +92,13 @@ impl Adapter {
             return Err(invalid("the synchronization object was not created with NtSecuritySharing"));
         }
         if !open.access.contains(access) {
-            return Err(access_denied("more access than whoever shares it has"));
+            return Err(access_denied("the process's own open gives less access than the NT handle asks for"));
         }
         object.names = object.names.checked_add(1).ok_or_else(|| no_memory("the object has too many names"))?;
         Ok(open.object)
     }
 
-    /// What has a name has one more.
+    /// Gives an object that has a name one more.
     pub fn name_sync_object_again(&mut self, object: u64) -> Result<(), Refusal> {
         let names = &mut self.sync_objects[object].names;
         *names = names.checked_add(1).ok_or_else(|| no_memory("the object has too many names"))?;

@@ -1,4 +1,4 @@
-//! The arithmetic of a log: what is read, what is lost, what may have been overwritten meanwhile.
+//! The arithmetic of a log: entries read, lost, or perhaps overwritten meanwhile.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a driver may not say about split points, rule by rule.
+//! Split points that a driver may not name, rule by rule.
 
 use ddi::KmdOpenAllocation;
 

@@ -1,4 +1,5 @@
-//! What a driver is lent while it connects a doorbell: the others, to take one away from its process (`DxgkCbDisconnectDoorbell`).
+//! The other doorbells, lent to a driver while it connects one, so that it can take one away from
+//! its process (`DxgkCbDisconnectDoorbell`).
 
 use ddi::{Disconnected, DoorbellHost, DriverStatus, OsDoorbell, OsQueue};
 use shared_words::Word;
@@ -36,7 +37,7 @@ impl DoorbellHost for LentDoorbells<'_> {
                 doorbell.connection = left;
                 self.taken.push(queue.0);
             }
-            // What is lost stays lost.
+            // A disconnected doorbell can still be lost; a lost one stays lost.
             Connection::Disconnected if reason == Disconnected::Abort => {
                 doorbell.connection = left;
                 Word::store(self.shown.memory.word(doorbell.status.0), word);
@@ -64,7 +65,7 @@ mod tests {
     const RETRY: u64 = doorbell_status::DISCONNECTED_RETRY;
     const ABORT: u64 = doorbell_status::DISCONNECTED_ABORT;
 
-    /// What was asked of the pages, with the status of that doorbell then.
+    /// The calls to the pages, with the status of that doorbell then.
     #[derive(Debug)]
     struct Pages<'a>(&'a Memory, Mutex<Vec<(&'static str, u64, u64)>>);
 

@@ -1,6 +1,6 @@
-//! Rings of doorbells that live: they stay where an engine finds them. Whatever would take one away is refused, for the engine would fetch
-//! what its process queues next from memory that is not there, and that costs the device. The calls that evict, offer,
-//! destroy, unmap and map anew ask; moves that the kernel makes itself stop the device first, or its doorbells (`suspension`, `power`).
+//! Rings of doorbells that live: they stay where an engine finds them. The kernel refuses any call that would take one away, for the
+//! engine would fetch what its process queues next from memory that is not there, and that costs the device. The calls that evict, offer,
+//! destroy, unmap and map anew ask; for moves of its own the kernel stops the device first, or its doorbells (`suspension`, `power`).
 
 use kmt_calls::Refusal;
 use vidmm::AllocationId;
