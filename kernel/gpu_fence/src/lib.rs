@@ -3,8 +3,8 @@
 //! A fence answers one question: which waiters does this CurrentValue satisfy, and from which value on must the GPU
 //! interrupt? It is pure bookkeeping. It touches no shared word, no driver, no queue and no thread: `dxgkrnl`, its only
 //! caller, samples CurrentValue and hands the sample in; it takes the [`MonitoredUpdate`]s out and publishes them
-//! through the driver; it wakes whom [`Sampled::released`] names. What a released waiter is (a blocked thread, an event,
-//! a held packet of a queue) is the caller's type parameter `W`, which this crate stores and gives back unread.
+//! through the driver; it wakes the waiters in [`Sampled::released`]. The caller chooses the type of a waiter (a blocked thread, an event,
+//! a held packet of a queue) as the type parameter `W`, which this crate stores and returns unread.
 //!
 //! # The law of the two-sided race (sync §3.9)
 //! The signaller stores CurrentValue, then loads MonitoredValue, and interrupts iff the value is above it. So the

@@ -35,8 +35,8 @@ pub struct MonitoredUpdate {
     pub value: u64,
 }
 
-/// What became of a wait.
-#[must_use = "whoever waits must be let go, or registered with the driver"]
+/// The result of a wait.
+#[must_use = "release the waiter, or register it with the driver"]
 #[derive(PartialEq, Eq, Debug)]
 pub enum WaitOutcome<W> {
     /// It held already; it never entered a waiter set (sync §6 B2).
@@ -50,7 +50,7 @@ pub enum WaitOutcome<W> {
     },
 }
 
-/// Whom a turn let go, and what is to be published after it.
+/// The waiters that an operation released, and the updates that the caller must publish after it.
 #[must_use = "released waiters must be woken and updates published"]
 #[derive(PartialEq, Eq, Debug)]
 pub struct Sampled<W> {
@@ -61,7 +61,7 @@ pub struct Sampled<W> {
 }
 
 impl<W> Sampled<W> {
-    /// Whether nobody was let go and nothing changed: legal after any interrupt (sync §3.9).
+    /// Whether the operation released no waiter and changed no MonitoredValue: legal after any interrupt (sync §3.9).
     pub fn is_empty(&self) -> bool {
         self.released.is_empty() && self.updates.is_empty()
     }

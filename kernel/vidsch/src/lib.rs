@@ -22,9 +22,9 @@
 //! submission exists so that it has a node and a state; its work goes by doorbell and is not seen here, and packets on it are refused.
 //!
 //! # Blame
-//! [`SubmitError`] says whose fault a refusal is. A [`QueueId`] of a destroyed queue, a `waited` that nobody asked for,
-//! and more completions than starts are bugs of the kernel and panic. A driver's claim of completion is an allegation:
-//! whoever calls [`VidSch::completed`] has measured it against [`VidSch::in_flight`].
+//! [`SubmitError`] says whose fault a refusal is. A [`QueueId`] of a destroyed queue, a `waited` without a pending wait, and more
+//! completions than starts are bugs of the kernel and panic. A driver's claim of completion is an allegation: the caller of
+//! [`VidSch::completed`] measures it against [`VidSch::in_flight`] first.
 
 mod flips;
 mod lifecycle;

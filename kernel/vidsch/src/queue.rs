@@ -149,7 +149,7 @@ impl<P, F> Queue<P, F> {
         self.packets.len() + self.preempted.len()
     }
 
-    /// What it holds, and what it has in flight.
+    /// How many packets it holds or has in flight.
     pub(crate) fn unfinished(&self) -> u64 {
         self.held() as u64 + u64::from(self.in_flight)
     }

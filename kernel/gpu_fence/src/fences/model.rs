@@ -15,7 +15,7 @@ enum Op {
         points: Vec<(usize, u64)>,
         mode: WaitMode,
     },
-    /// CurrentValue changes (down, too); nobody samples.
+    /// CurrentValue changes, up or down; the test takes no sample.
     Store(usize, u64),
     Sample(usize),
     AlwaysSignaled(usize),
@@ -51,7 +51,7 @@ struct NaiveFence {
     kind: FenceKind,
     current: u64,
     always_signaled: bool,
-    /// What somebody who replays the updates believes.
+    /// The MonitoredValue that the replay of all updates yields.
     mirror: u64,
 }
 
@@ -196,7 +196,7 @@ impl Run {
                 let expected = self.naive.reach(fence.id, fence.current);
                 let turn = self.fences.sample(fence.id, fence.current);
                 self.turn(turn, expected);
-                // Nobody who is satisfied sleeps.
+                // A sample leaves no wait that it satisfies.
                 assert!(self.naive.conditions(fence.id).into_iter().all(|value| value > fence.current));
             }
             Op::AlwaysSignaled(number) => {

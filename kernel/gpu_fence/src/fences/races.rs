@@ -6,9 +6,9 @@ use std::mem;
 
 use super::*;
 
-/// What the kernel's side does, in this order.
+/// The steps of the kernel, in this order.
 const KERNEL: [Step; 3] = [Step::Register, Step::Publish, Step::SampleAgain];
-/// What the signaller's side does, and the interrupt that may follow.
+/// The steps of the signaller, and the interrupt that may follow.
 const SIGNALLER: [Step; 3] = [Step::StoreCurrent, Step::LoadMonitored, Step::Interrupt];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -152,5 +152,5 @@ fn an_interrupt_that_releases_nobody_is_harmless() {
         for_nobody += world.interrupts_for_nobody;
         assert_eq!((world.released, world.fences.waiters(world.fence)), (1, 0), "{order:?}");
     });
-    assert!(for_nobody > 0, "in some order the second sample comes first and the interrupt finds nobody");
+    assert!(for_nobody > 0, "in some order the second sample comes first and the interrupt finds no waiter");
 }

@@ -43,7 +43,7 @@ fn the_worked_example_of_the_figures() {
     assert_eq!(updates, [monitored(f, 41)]);
     let (_, updates) = pend(&mut fences, &[at(f, 43)], WaitMode::All, 41, "second");
     assert_eq!(updates, [], "the earliest waiter is the same");
-    // All work up to 41 is done: a wait for it does not enter, so nobody waits for 41 or less.
+    // All work up to 41 is done: the kernel registers no wait for it, so no registered wait has a value of 41 or less.
     assert_eq!(fences.wait(&[at(f, 41)], WaitMode::All, &mut |_| 41, "done"), WaitOutcome::Satisfied("done"));
     assert_eq!((fences.waiters(f), fences.monitored_value(f)), (2, 41));
     assert_eq!(fences.sample(f, 42), sampled(&["first"], &[monitored(f, 42)]));
