@@ -13,7 +13,8 @@
 //!   waits with it; therefore a fence point is waited for once. Work must not be dropped.
 //! - **System pages are different**, because the CPU uses them at once: those of a dead allocation return to the pool
 //!   only when the ring is past the last work that touched them. Say so with [`VidMm::completed`], or they are lost.
-//!   Whoever has shown them to somebody is told of each that returns, before it has another owner ([`VidMm::tell_of_returned`]).
+//!   VidMm reports each returned page before it has another owner ([`VidMm::tell_of_returned`]), so that the kernel can revoke its
+//!   mappings.
 //! - **Ids are resolved by the caller**; a stale id stops the program. Sizes, flags, addresses and lists come from
 //!   outside and are refused with an error that changes nothing.
 //! - The paging process's tables are written by the CPU at once ([`Work::immediate`]) and have frames of their own.

@@ -1,4 +1,4 @@
-//! What the whole logical state is, as one number for each thing in it.
+//! A digest of the whole logical state: one number for each object in it.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};

@@ -118,7 +118,8 @@ fn a_new_process_gets_its_root_and_nobody_loses_its_way_back() {
     process(&mut mm, &mut machine);
 }
 
-/// Who loses, in order: no device, suspended, idle longest; never a higher protection, never the policy's no.
+/// The order in which processes lose their tables: without a device, suspended, idle longest; never those of a higher
+/// protection, never against the policy.
 #[test]
 fn the_order_in_which_processes_lose_their_tables() {
     // spec: memory §8.2

@@ -1,4 +1,4 @@
-//! MakeResident that a lock holds up: the counts count at once, the device stands still until its turn after the unlock.
+//! MakeResident that a lock holds up: the counts rise at once, the device is suspended until its turn after the unlock.
 
 use super::world::*;
 use crate::{EvictFlags, MakeResidentError, MakeResidentFlags, Turn};
@@ -21,7 +21,7 @@ fn what_a_lock_keeps_out_counts_at_once_and_comes_with_the_turn_after_the_unlock
     assert_eq!((mm.count(device, kept), mm.count(device, other)), (2, 1));
     let later = 10 * mm.policy.residency_quantum_ns;
     assert_eq!(mm.next_to_resume(later), Turn::Nobody, "and what it has stays where it is");
-    assert_eq!(mm.make_resident_held(device, &[kept], PLAIN), Ok(None), "it stands still already");
+    assert_eq!(mm.make_resident_held(device, &[kept], PLAIN), Ok(None), "it is suspended already");
     mm.unlock(kept).expect("locked");
     assert_eq!(mm.next_to_resume(later), Turn::Resume(device));
     assert!(mm.resume(device).expect("room").is_some());

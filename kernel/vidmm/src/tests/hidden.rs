@@ -16,7 +16,7 @@ use crate::{
 /// Pages of each memory segment.
 const PAGES: u64 = 64;
 
-/// What a driver says of one memory segment: invalid ranges `(page, pages)`, and a protected region.
+/// A driver's description of one memory segment: invalid ranges `(page, pages)`, and a protected region.
 #[derive(Clone, Debug)]
 struct Told {
     invalid: Vec<(u64, u64)>,
