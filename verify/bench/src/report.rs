@@ -30,12 +30,12 @@ pub enum BenchError {
     Broken {
         /// Which row.
         measure: String,
-        /// What it counted.
+        /// The count.
         counted: u64,
     },
 }
 
-/// What a row is judged by.
+/// The goal that a row is judged by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// Printed for its own sake.
@@ -46,7 +46,7 @@ pub enum Goal {
     AtLeast(f64),
     /// The count is exactly zero.
     Zero {
-        /// What was counted.
+        /// The count.
         counted: u64,
     },
 }
@@ -67,13 +67,13 @@ pub enum Verdict {
 /// One line of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was measured.
+    /// The name of the measure.
     pub measure: String,
     /// Ours, with its unit.
     pub ours: String,
     /// The peer or limit of the same run, with its unit.
     pub peer: String,
-    /// What is judged.
+    /// The ratio that is judged.
     pub ratio: Option<f64>,
     /// By what.
     pub goal: Goal,
@@ -120,7 +120,7 @@ impl Row {
 pub struct BenchReport {
     /// Where it ran.
     pub machine: Machine,
-    /// What came out.
+    /// The rows of the result.
     pub rows: Vec<Row>,
 }
 

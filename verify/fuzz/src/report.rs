@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The result of a run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -74,7 +74,7 @@ pub struct Failure {
     pub seed: u64,
     /// Which rule.
     pub rule: &'static str,
-    /// What happened.
+    /// The failure.
     pub place: String,
     /// How many steps of the world it takes.
     pub steps: usize,

@@ -1,5 +1,5 @@
-//! What a process writes without asking anybody: the memory of its rings and locks, the words beside its doorbells, the
-//! doorbells themselves.
+//! The memory that a process writes without a call: its rings and locks, the words beside its doorbells, the doorbells
+//! themselves.
 
 use kmt_calls::{Call, DoorbellAddress, Mapped, QueueCall, Reply};
 use kmt_link::{Link, MappedBytes};
@@ -11,7 +11,7 @@ use crate::dice::Dice;
 /// Of each kind so many are remembered, the latest.
 const MEMORY: usize = 6;
 
-/// What a process can write.
+/// The memory that a process can write.
 #[derive(Debug, Default)]
 pub struct Rings {
     /// Doorbells, connected or not, with the words beside them.

@@ -1,7 +1,7 @@
 //! A signal that another GPU waits for (sync §3.18): [`shared_words::peer::post`] and [`shared_words::peer::drain`] between the store of
-//! CurrentValue and the look at the peer's parked queues. Whoever rings lets the peer drain on its own processor, so a signaller does both.
+//! CurrentValue and the look at the peer's parked queues. A ringer lets the peer drain on the ringer's processor, so a signaller does both.
 //!
-//! A queue is lost when it sleeps, its value is there, and nobody who drained was told of its fence, or saw it parked.
+//! A queue is lost when it sleeps, its value is there, and no processor that drained got its fence, or saw it parked.
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;

@@ -75,7 +75,7 @@ fn nothing_takes_the_place_of_words_before_they_are_seen_in_their_new_one() {
         let later = EvictFlags { only_if_necessary: true, not_written_to: false };
         let _ = mm.evict(device, &[words], later, &[]).expect("it is listed");
         let greedy = create(&mut mm, other, 64, &[VRAM]);
-        let work = mm.make_resident(other, &[greedy]).expect("the words make room").expect("it moves");
+        let work = mm.make_resident(other, &[greedy]).expect("the words leave for it").expect("it moves");
         let at = |wanted: &dyn Fn(&Operation) -> bool| work.operations.iter().position(wanted).expect("it is there");
         let seen = at(&|what| matches!(what, Operation::UpdatePageTable { space, .. } if *space == paging));
         let flushed = at(&|what| matches!(what, Operation::FlushTlb { space, .. } if *space == paging));

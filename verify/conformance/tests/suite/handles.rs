@@ -40,7 +40,7 @@ fn a_handle_is_of_its_process(world: &World) {
     let (_, device) = device_of(&*mine);
     device_of(&*theirs);
     assert_eq!(status(theirs.call(Call::DestroyDevice { device })), NtStatus::INVALID_PARAMETER);
-    assert_eq!(mine.call(Call::DestroyDevice { device }), Ok(Reply::Done), "nobody has touched it");
+    assert_eq!(mine.call(Call::DestroyDevice { device }), Ok(Reply::Done), "the other's call did not touch it");
     assert_eq!(status(mine.call(Call::DestroyDevice { device })), NtStatus::INVALID_PARAMETER, "it is stale");
 }
 

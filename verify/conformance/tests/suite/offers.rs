@@ -1,4 +1,4 @@
-//! Content that may go: kept while there is room, discarded when somebody needs it, and told so.
+//! Content that may go: kept while there is room, discarded when another claim needs it, and reported so.
 
 use conformance::{Client, MIB, VRAM_BYTES, World, over_every_link};
 use d3dkmt::{EvictFlags, OfferFlags, ReclaimResult};
@@ -50,7 +50,7 @@ fn what_somebody_needed_is_gone(world: &World) {
 fn what_is_offered_is_not_used(world: &World) {
     let client = world.client();
     let surface = client.lockable(MIB);
-    assert_eq!(status(reclaim(&client, &surface)), NtStatus::INVALID_PARAMETER, "nobody has offered it");
+    assert_eq!(status(reclaim(&client, &surface)), NtStatus::INVALID_PARAMETER, "it is not offered");
     offer(&client, &surface).expect("not offered");
     assert_eq!(status(offer(&client, &surface)), NtStatus::INVALID_PARAMETER, "twice");
     assert!(surface.lock().is_err(), "nothing of it is seen");

@@ -1,4 +1,4 @@
-//! Several calls with one way to the kernel and back, and calls that nobody waits for.
+//! Several calls with one way to the kernel and back, and calls without an answer.
 
 use conformance::{MIB, World};
 use d3dkmt::{EvictFlags, FenceFlags, NativeFenceRequest};

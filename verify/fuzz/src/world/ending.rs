@@ -1,4 +1,4 @@
-//! How a world ends: everybody goes, or the adapter does before, stopped by PnP or pulled out.
+//! How a world ends: all processes go, or the adapter does before, stopped by PnP or pulled out.
 
 use sim::Random;
 use softgpu_spec::register;
@@ -34,7 +34,7 @@ impl Ending {
 }
 
 impl World {
-    /// Everybody goes, the witness last; the kernel comes to rest.
+    /// All processes go, the witness last; the kernel comes to rest.
     ///
     /// # Errors
     /// The rule that was broken.
@@ -73,7 +73,7 @@ impl World {
         Ok(std::mem::take(&mut self.report))
     }
 
-    /// PnP stops the adapter; whoever has something there makes calls still.
+    /// PnP stops the adapter; processes with objects there still make calls.
     // spec: memory §8.4, memory §8.6
     fn stop(&mut self, seed: u64) -> Result<(), Broken> {
         if self.asleep {
@@ -90,7 +90,7 @@ impl World {
             Err(refusal) => return Err(("stop", refusal.to_string())),
         }
         if self.host.stopped().is_none() {
-            return Err(("stop", "nobody is in its way any more, and the adapter has not stopped".into()));
+            return Err(("stop", "no process has objects on the adapter any more, and it has not stopped".into()));
         }
         self.go_on(seed)
     }
