@@ -176,7 +176,7 @@ mod tests {
     proptest! {
         /// Each side reads the last write of either side.
         #[test]
-        fn nobody_sees_stale_bytes(steps in proptest::collection::vec(0u8..4, 1..200)) {
+        fn no_side_sees_stale_bytes(steps in proptest::collection::vec(0u8..4, 1..200)) {
             let (mut tracker, mut line, mut last) = (CoherencyTracker::default(), Line::default(), 0);
             for (step, value) in steps.into_iter().zip(1u32..) {
                 match step {

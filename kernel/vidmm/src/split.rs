@@ -181,7 +181,7 @@ impl<F: Copy + Eq> VidMm<F> {
         from: &Cut,
     ) -> Result<(Reach, Option<Work<F>>), PortionError> {
         let (next, bound, needs) = commands(uses, from).next().expect("what needs nothing fits");
-        // Devices that were to give way for it may rank higher by now: a begun buffer takes room from any of them.
+        // Devices that were to give way may run or be within budget by now: a begun buffer suspends them all the same.
         let ways = if from.next == 0 { &WAYS[..3] } else { &WAYS };
         let way = self.way(device, &needs, uses[from.next].split_offset, ways)?;
         let cleared = way.clears.then(|| {

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_primary_is_written_only_while_nobody_is_to_see_it() {
+    fn a_primary_is_written_only_while_no_display_is_to_show_it() {
         // spec: memory §5.6, memory §10.1
         // seed: R18
         let mut flips = Flips::new();

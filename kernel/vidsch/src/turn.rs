@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_charged_for_paging() {
+    fn no_context_is_charged_for_paging() {
         // spec: memory §7.4
         let mut time = NodeTime::new(Policy::default());
         let (one, other) = (of(1, 1, 0), of(2, 2, 0));

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn two_engines_that_write_one_lane_with_room_for_one_lose_nobody() {
+    fn two_engines_that_write_one_lane_with_room_for_one_lose_no_queue() {
         // spec: sync §3.18
         let explored = rings_against_park::<Full, Full>(2);
         assert_eq!(explored.lost, 0, "{explored:?}");

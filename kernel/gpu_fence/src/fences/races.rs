@@ -128,7 +128,7 @@ fn a_waiter_is_released_in_every_interleaving_with_a_sufficient_signal() {
 }
 
 #[test]
-fn an_insufficient_signal_releases_nobody_and_leaves_the_monitored_value() {
+fn an_insufficient_signal_releases_no_waiter_and_leaves_the_monitored_value() {
     // spec: sync §3.9, §3.19
     every_interleaving(&KERNEL, 41, |order, world| {
         assert_eq!((world.released, world.interrupts, world.monitored), (0, 0, 41), "{order:?}");
@@ -144,7 +144,7 @@ fn without_the_second_sample_a_wake_up_is_lost() {
 }
 
 #[test]
-fn an_interrupt_that_releases_nobody_is_harmless() {
+fn an_interrupt_that_releases_no_waiter_is_harmless() {
     // spec: sync §3.9
     // seed: N35
     let mut for_nobody = 0;

@@ -134,7 +134,7 @@ fn a_waiter_for_the_greatest_value_is_no_special_case() {
 }
 
 #[test]
-fn a_rewind_brings_nobody_back_and_keeps_reached_conditions() {
+fn a_rewind_revives_no_wait_and_keeps_reached_conditions() {
     // spec: sync §6 B4
     let mut fences = Waits::new();
     let (f, g) = (fences.create(FenceKind::Native), fences.create(FenceKind::Native));

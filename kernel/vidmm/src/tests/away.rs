@@ -98,7 +98,7 @@ fn a_reservation_of_zeros_comes_back_and_a_device_made_meanwhile_waits() {
 }
 
 #[test]
-fn a_new_process_gets_its_root_and_nobody_loses_its_way_back() {
+fn a_new_process_gets_its_root_and_no_other_loses_its_way_back() {
     // spec: memory §4.6
     let (mut mm, mut machine) = (adapter_with_tables(5), Machine::default());
     let (one, a) = process(&mut mm, &mut machine);

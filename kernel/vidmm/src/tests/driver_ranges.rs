@@ -152,7 +152,7 @@ fn where_user_mode_may_map_the_addresses_stay_the_drivers() {
 }
 
 #[test]
-fn a_space_that_nobody_got_leaves_nothing() {
+fn an_abandoned_space_leaves_nothing() {
     // spec: memory §4.6
     let (mut mm, ..) = started();
     let before = mm.table_bytes(SpaceKind::Process);

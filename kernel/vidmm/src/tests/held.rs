@@ -45,7 +45,7 @@ fn what_is_evicted_again_is_not_waited_for() {
 }
 
 #[test]
-fn whoever_waits_for_an_unlock_keeps_nobody_from_a_turn() {
+fn a_device_that_waits_for_an_unlock_keeps_no_other_from_a_turn() {
     // spec: memory §8.6, §10.1 row 23
     let (mut mm, [(_, a), (_, b), (_, c)]) = with_processes::<3>(64);
     let [kept, other] = [4, 10].map(|pages| create(&mut mm, a, pages, &[VRAM]));

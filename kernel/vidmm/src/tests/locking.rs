@@ -235,7 +235,7 @@ fn locks_are_counted_up_to_a_limit() {
 }
 
 #[test]
-fn whoever_is_to_stand_still_does_so_for_a_move_that_takes_place() {
+fn devices_quiesce_only_for_a_move_that_takes_place() {
     // spec: memory §6.3 rows 5 and 6, §6.6
     let (mut mm, device) = device_over(WINDOW);
     let [a, b] = [visible(&mut mm, device, 20, false), visible(&mut mm, device, 20, false)];

@@ -102,7 +102,7 @@ fn a_listed_offer_that_does_not_fit_beside_others_waits_for_a_turn() {
 }
 
 #[test]
-fn what_nobody_asks_for_is_not_copied_back() {
+fn unwanted_content_is_not_copied_back() {
     // spec: memory §5.9
     for (wanted, kind) in [(true, MoveKind::PageIn), (false, MoveKind::Fill)] {
         let (mut mm, _, device) = with_device(64);
@@ -203,7 +203,7 @@ fn a_backing_store_that_the_driver_sees_stays() {
 }
 
 #[test]
-fn a_creation_that_fails_costs_nobody_what_is_offered() {
+fn a_creation_that_fails_discards_no_offer() {
     // spec: memory §2.7, §5.9
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 60, &[VRAM]);

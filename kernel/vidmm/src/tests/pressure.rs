@@ -54,7 +54,7 @@ fn victims_of_one_call_go_in_list_order_and_a_use_in_between_saves() {
 
 /// A destroyed allocation that work still uses is room for any claim, before any victim, uncopied, behind its last use.
 #[test]
-fn the_doomed_go_first_and_nobody_else_for_them() {
+fn the_doomed_go_first_and_no_other_content_for_them() {
     // spec: memory §6.2, §8.2, §8.5
     use MoveKind::{Discard, Fill, PageOut};
     let (mut mm, _, device) = with_device(64);

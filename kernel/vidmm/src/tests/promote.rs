@@ -84,7 +84,7 @@ fn who_is_never_idle_is_stopped_when_patience_ends() {
 }
 
 #[test]
-fn free_room_only_and_nobody_who_waits_for_it() {
+fn promotion_takes_only_free_room_that_no_device_waits_for() {
     // spec: memory §8.1, memory §5.5
     let (mut mm, [(one, a), (_, b)], _, y) = displaced();
     mm.set_device_idle(a, true);

@@ -13,7 +13,7 @@ fn to(segments: &[wddm_types::SegmentId]) -> PropertyUpdate {
 }
 
 #[test]
-fn listed_content_that_may_not_stay_comes_with_the_next_turn_of_whoever_lists_it() {
+fn listed_content_that_may_not_stay_comes_with_the_next_turn_of_its_device() {
     // spec: memory §2.8
     let mut mm = adapter_of_two(64, Default::default());
     let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");

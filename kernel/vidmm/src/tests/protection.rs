@@ -175,7 +175,7 @@ fn run_of(mm: &mut Mm, device: crate::DeviceId, pages: u64) -> AllocationId {
 }
 
 #[test]
-fn a_run_costs_nobody_a_byte_while_a_lower_one_holds_any() {
+fn a_run_costs_no_process_a_byte_while_a_lower_one_holds_any() {
     // spec: memory §8.2
     for listed in [false, true] {
         let (mut mm, [(low, background), (_, normal), (high, asking)]) = with_processes::<3>(64);

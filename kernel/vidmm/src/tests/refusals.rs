@@ -48,7 +48,7 @@ fn what_is_missing_counts_the_rest_of_the_list() {
 }
 
 #[test]
-fn an_offer_that_leaves_its_list_waits_for_whoever_needs_the_room() {
+fn an_offer_that_leaves_its_list_waits_for_the_next_claim_on_the_room() {
     // spec: memory §5.9, memory §5.3
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 16, &[VRAM]);

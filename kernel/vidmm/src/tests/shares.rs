@@ -52,7 +52,7 @@ fn over_the_budget_the_overshoot_is_to_be_trimmed() {
 }
 
 #[test]
-fn cant_trim_further_exceeds_the_current_budget_and_takes_nobody_s_share() {
+fn cant_trim_further_exceeds_the_current_budget_and_takes_no_other_s_share() {
     // spec: memory §5.2
     let (mut mm, [(one, a), (_, b)]) = with_processes::<2>(64);
     let [x, y, z] = [(a, 30), (b, 20), (a, 20)].map(|(device, n)| create(&mut mm, device, n, &[VRAM]));

@@ -165,7 +165,7 @@ fn with_leftovers() -> (Mm, DeviceId, DeviceId, [AllocationId; 2]) {
 }
 
 #[test]
-fn what_nobody_needs_leaves_before_others_are_stopped() {
+fn unneeded_content_leaves_before_others_are_stopped() {
     // spec: memory §8.1 step 3, memory §8.2
     let (mut mm, other, device, [named, large]) = with_leftovers();
     // 20, 4, 24, 16 free: 24 in one piece are there when the first two have left, or when the idle device has.
@@ -206,7 +206,7 @@ fn what_is_locked_and_has_no_other_place_is_not_a_question_of_room() {
 }
 
 #[test]
-fn what_was_begun_is_finished_whoever_has_begun_to_run_since() {
+fn a_begun_buffer_is_finished_although_another_device_runs_by_now() {
     // spec: memory §7.3
     let (mut mm, [(_, other), (_, device)]) = with_processes::<2>(64);
     let held = create(&mut mm, other, 24, &[VRAM]);

@@ -13,7 +13,7 @@ over_every_link!(
     a_handle_is_of_its_process,
     a_handle_is_of_its_kind,
     a_name_does_not_come_again,
-    what_nobody_named_is_nothing
+    a_name_never_given_out_is_nothing
 );
 
 fn device_of(link: &dyn Link) -> (RawHandle, RawHandle) {
@@ -69,7 +69,7 @@ fn a_name_does_not_come_again(world: &World) {
     }
 }
 
-fn what_nobody_named_is_nothing(world: &World) {
+fn a_name_never_given_out_is_nothing(world: &World) {
     let link = world.connect();
     let (_, device) = device_of(&*link);
     for forged in [0, 1, 0x40, device.0 + 1, device.0 + 0x40, device.0 ^ 1 << 31, u32::MAX, u32::MAX << 6] {

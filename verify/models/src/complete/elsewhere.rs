@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_rung_is_executed_by_its_queue_and_nobody_waits_for_the_process() {
+    fn everything_rung_is_executed_by_its_queue_and_no_step_waits_for_the_process() {
         // spec: sync §3.17, sync §3.19
         for counts in [[1, 0], [0, 1]] {
             let explored = one_doorbell::<Full, Full, Full>(Steps::ALL, counts);

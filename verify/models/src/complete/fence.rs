@@ -85,7 +85,7 @@ mod tests {
     use crate::buffers::Full;
 
     #[test]
-    fn nobody_who_waits_is_lost() {
+    fn no_waiter_is_lost() {
         // spec: sync §3.9, sync §3.19
         // seed: N27, N28, N29, N30, N31, N33
         for wanted in [[1, 2], [1, 4], [2, 3], [3, 4]] {

@@ -8,7 +8,7 @@ fn dual_shape() -> Shape {
 }
 
 #[test]
-fn with_dual_entries_content_goes_to_4_kb_and_back_and_nobody_stands_still() {
+fn with_dual_entries_content_goes_to_4_kb_and_back_and_no_process_quiesces() {
     // spec: memory §4.5
     let mut bench = Bench::new(dual_shape(), 64, 128, &[64, 32]);
     let [first, second] = [bench.allocations[0], bench.allocations[1]];
