@@ -6,7 +6,8 @@
 //! conditions that it still needs: all of them for [`WaitMode::All`], one for [`WaitMode::Any`]. Everything else is the
 //! same for both. A fence holds its conditions sorted by (value, registration), so that a sample splits off a prefix
 //! and MonitoredValue is the first value minus one. A wait knows how many of its conditions are still in such a list, and lies
-//! where its id says: so a sample costs what it satisfies, and the logarithm of who else waits, however many fences there are.
+//! where its id says: so the cost of a sample is the number of conditions that it satisfies, and the logarithm of the other waiters,
+//! however many fences there are.
 //!
 //! | event | conditions that leave | wait ends |
 //! |---|---|---|

@@ -96,7 +96,7 @@ enum State<W> {
     Fence { value: u64 },
 }
 
-/// Whose a mutex is.
+/// The owner of a mutex.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner<W> {
     Nobody,
@@ -160,7 +160,7 @@ impl<W: Copy + Ord> LegacyObjects<W> {
         LegacyWait::Pending(id)
     }
 
-    /// Signals one object. `value` and `rewind` are for a fence. Returns whom that lets go, eldest first.
+    /// Signals one object. `value` and `rewind` are for a fence. Returns the waiters that it releases, eldest first.
     pub fn signal(&mut self, object: LegacyId, value: u64, rewind: bool) -> Vec<W> {
         self.forget_taker(object);
         match &mut self.object_mut(object).state {

@@ -11,7 +11,8 @@ pub struct WaitId {
     pub(crate) place: FenceId,
 }
 
-/// With whom a wait ends: the caller's number for a device, or for another that waits several times.
+/// The party that a wait belongs to, and ends with: the caller's number for a device, or for another object with
+/// several waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Party(pub u64);
 
@@ -29,7 +30,7 @@ pub enum WaitMode {
 #[must_use = "an update that is not published loses wake-ups"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MonitoredUpdate {
-    /// Whose MonitoredValue.
+    /// The fence whose MonitoredValue changes.
     pub fence: FenceId,
     /// The new one.
     pub value: u64,

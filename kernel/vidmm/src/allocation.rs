@@ -1,5 +1,5 @@
-//! One allocation: what the driver said, where its content is, who needs it. The rules of creation are `check`; what moves
-//! content is `residency`.
+//! One allocation: its description by the driver, the place of its content, its holders and pins. `check` has the rules of creation;
+//! `residency` moves content.
 
 mod check;
 

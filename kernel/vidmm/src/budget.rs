@@ -36,7 +36,7 @@ pub enum ProcessPriority {
 pub struct BudgetChange {
     /// The process.
     pub space: SpaceId,
-    /// Which group.
+    /// The group of segments.
     pub group: SegmentGroup,
     /// The new budget in bytes.
     pub budget_bytes: u64,

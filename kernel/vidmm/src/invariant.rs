@@ -5,10 +5,10 @@
 //! | rule | what it says |
 //! |---|---|
 //! | frames | every page of a segment, of system memory, of the table reserves has one owner or is free |
-//! | lists | counts per device, their sums, holders and owners say the same; who runs has no postponed work |
-//! | budgets | what a process needs is the sum over its lists, each allocation once, where it lies |
-//! | victims | the order of victims is what the allocations alone say |
-//! | addresses | each page of a space is free or taken once; what shows an allocation is known to it, and lies in it |
+//! | lists | counts per device, their sums, holders and owners say the same; a running device has no postponed step |
+//! | budgets | a process's need is the sum over its lists, each allocation once, where it lies |
+//! | victims | the order of victims follows from the allocations alone |
+//! | addresses | each page of a space is free or taken once; an allocation knows its mappings, and they lie in it |
 //! | tables | every table has a parent and counts what is below it; large pages name what is mapped there |
 //! | locks | the CPU sees a locked allocation where it lies; windows and offers are counted once |
 //!

@@ -21,9 +21,12 @@
 //!
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
-//! `plan`, `rank`, `victim`, `commit` content in and out, `compaction` from place to place; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `split` lists that are residency; `offer` and
-//! `pin`, `displayed` what may go and what must stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `io_mmu`, `space`, `page_table`, `tables`, `table_room`, `table_form`, `table_window` addresses;
-//! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage`, `tally` numbers; `invariant` what always holds; `policy` every free choice.
+//! `plan`, `rank`, `victim`, `commit` content in and out, `compaction` from place to place; `budget`, `trim`, `suspend` how much each
+//! process may keep, and which devices wait; `split` lists that are residency; `offer` and `pin`, `displayed` what may go and what must
+//! stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`,
+//! `io_mmu`, `space`, `page_table`, `tables`, `table_room`, `table_form`, `table_window` addresses; `system` the kernel's own pages;
+//! `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage`, `tally`
+//! numbers; `invariant` what always holds; `policy` every free choice.
 
 mod allocation;
 mod aperture;

@@ -360,7 +360,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 }
 
-/// How far Reclaim may go for who lists what it takes back.
+/// The claim of a Reclaim, for the devices that list the reclaimed content.
 fn claim_of(device: DeviceId) -> Claim {
     Claim { device, takes: Takes::Ranked, limit: Limit::Maximum, for_holders: true }
 }

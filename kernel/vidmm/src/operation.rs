@@ -21,7 +21,7 @@ pub enum Direction {
 pub enum Operation {
     /// Copies between the backing store and a segment.
     Transfer {
-        /// Whose content; `None`: the kernel's own, as it lies.
+        /// The allocation of the content; `None`: the kernel's own, as it lies.
         allocation: Option<KmdAllocation>,
         /// Byte offset of the range within the allocation.
         allocation_offset: u64,
@@ -38,14 +38,14 @@ pub enum Operation {
         backing: Vec<PageRun>,
         /// Aperture and GPU address that show those pages for this transfer: both ends are in GPU space (memory §8.3).
         through: Option<(SegmentId, u64)>,
-        /// Which way.
+        /// Into the segment or out of it.
         direction: Direction,
         /// What the transfer does to the form of marked content.
         form: Form,
     },
     /// Copies within a segment: content makes way for a contiguous request.
     Relocate {
-        /// Whose content.
+        /// The allocation of the content.
         allocation: KmdAllocation,
         /// Byte offset of the range within the allocation.
         allocation_offset: u64,
@@ -55,7 +55,7 @@ pub enum Operation {
         segment: SegmentId,
         /// GPU address of the range's first byte before.
         from: u64,
-        /// And afterwards.
+        /// GPU address of that byte afterwards.
         to: u64,
     },
     /// Fills a range of a segment with a pattern.
@@ -75,7 +75,7 @@ pub enum Operation {
     },
     /// A range leaves its place without being copied (DISCARD_CONTENT).
     Discard {
-        /// Whose content.
+        /// The allocation of the content.
         allocation: KmdAllocation,
         /// The segment.
         segment: SegmentId,
@@ -195,7 +195,7 @@ pub enum Operation {
     },
     /// A table is about to leave its frame: all its entries become invalid (UPDATE_PAGE_TABLE with NotifyEviction).
     EvictTable {
-        /// Whose space.
+        /// The space of the table.
         space: SpaceId,
         /// Level, leaf = 0.
         level: u32,

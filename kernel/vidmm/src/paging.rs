@@ -147,7 +147,7 @@ pub enum Cause {
 /// One allocation's content moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Whose; stale when the cause is Destroy.
+    /// The allocation; its id is stale when the cause is Destroy.
     pub allocation: AllocationId,
     /// The driver's handle of it.
     pub kmd_allocation: KmdAllocation,

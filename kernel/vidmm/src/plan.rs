@@ -80,7 +80,7 @@ pub(crate) struct Relocated {
     pub for_allocation: AllocationId,
 }
 
-/// Whose lists may be broken for it.
+/// The devices that a plan may suspend for its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// No device's: only content that no running device needs leaves.

@@ -1,5 +1,5 @@
-//! Free frames of one segment, or of system memory: who has which pages. It knows runs of pages, not owners; it
-//! moves nothing. Called by `residency`, `tables` and the system-page calls.
+//! Free frames of one segment, or of system memory. It knows runs of pages, not owners; it moves nothing. Called by `residency`, `tables`
+//! and the system-page calls.
 //!
 //! The idea: a freed run merges with its neighbours at once, found by the pages where free runs begin and end; and every
 //! free run of up to 16 MiB stands in a bin of exactly its length, so that the best fit, the shortest run that holds a
@@ -211,7 +211,7 @@ impl FramePool {
         }
     }
 
-    /// These pages, which are free, hold the clear pattern before anybody who takes them later can see them.
+    /// These pages, which are free, hold the clear pattern before any later owner can see them.
     pub fn mark_cleared(&mut self, marked: PageRun) {
         let free = self.bins.iter().map(|(_, free)| run(free.first, free.count));
         let books = self.books.get_or_insert_default();

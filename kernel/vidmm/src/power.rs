@@ -24,7 +24,7 @@ use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::space::SpaceKind;
 use crate::vidmm::VidMm;
 
-/// How deep.
+/// How deep the adapter sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleep {
     /// The computer's memory keeps its power.

@@ -39,7 +39,7 @@ pub enum PropertyError {
     /// Its content would have to move, and cannot.
     #[error("its content may not stay, and it is pinned, or a list that has it would not fit any more")]
     SegmentFull,
-    /// Another way.
+    /// A change that is not built.
     #[error("{0} is not built")]
     NotBuilt(&'static str),
 }

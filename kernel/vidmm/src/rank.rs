@@ -141,8 +141,8 @@ impl Victims {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Derives an allocation's standing anew. To be called after every change of where it is, who lists it, or of what
-    /// its rank depends on.
+    /// Derives an allocation's standing anew. To be called after every change of its place, its holders, or its rank's
+    /// other inputs.
     pub(crate) fn rerank(&mut self, id: AllocationId) {
         let new = self.standing(&self.allocations[id]);
         let old = std::mem::replace(&mut self.allocations[id].standing, new);

@@ -21,7 +21,7 @@ use crate::page_table::PageTable;
 use crate::slab::AllocationId;
 use gaps::{ASKED, Gaps};
 
-/// Whose space it is (memory §4.7).
+/// The kind of an address space (memory §4.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpaceKind {
     /// A process's; its tables are written in the paging ring.

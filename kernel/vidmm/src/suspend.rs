@@ -105,7 +105,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.now_ns = self.now_ns.max(now_ns);
     }
 
-    /// Whose turn it is, planned anew only if it can be another's than was answered last: something has happened since
+    /// The device whose turn it is, planned anew only if the last answer may be out of date: an event has happened since
     /// ([`VidMm::forget_turn`] says so), or a time has come.
     // spec: memory §8.6
     pub fn next_to_resume_if_new(&mut self, now_ns: u64) -> Turn {
@@ -134,7 +134,7 @@ impl<F: Copy + Eq> VidMm<F> {
         [self.tick, self.serial, self.completed]
     }
 
-    /// Whose turn it is.
+    /// The device whose turn it is.
     // spec: memory §8.6
     pub fn next_to_resume(&mut self, now_ns: u64) -> Turn {
         self.set_time(now_ns);
@@ -158,7 +158,7 @@ impl<F: Copy + Eq> VidMm<F> {
             if self.plan_of_return(device, Takes::Lower).is_ok() {
                 return Turn::Resume(device);
             }
-            // Only the first in line may cost others their place; who comes later would take it from the first.
+            // Only the first in line may cost others their place; a later one would take it from the first.
             if first {
                 match self.plan_of_return(device, Takes::Turn) {
                     Ok(_) => return Turn::Resume(device),

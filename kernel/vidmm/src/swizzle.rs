@@ -32,7 +32,7 @@ pub enum Form {
 /// A range, and what it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldRange {
-    /// Whose content.
+    /// The allocation of the content.
     pub allocation: KmdAllocation,
     /// From the lock.
     pub private_driver_data: u32,

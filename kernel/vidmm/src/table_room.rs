@@ -45,7 +45,7 @@ enum Standing {
     Running,
 }
 
-/// For whom room is made, and how far that may go.
+/// The process that claims room for tables, and how far the claim may go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableClaim {
     /// Its own tables stay; `None`: it does not exist yet.
@@ -247,7 +247,7 @@ impl<F: Copy + Eq> VidMm<F> {
         of_processes.map(|(_, space)| (space.table.root(), space.table.root_pages())).collect()
     }
 
-    /// Whose tables leave so that these find room, as few as do; `None`: all that may leave would not suffice.
+    /// The processes whose tables leave so that these find room, as few as possible; `None`: all that may leave would not suffice.
     fn table_victims(&self, claim: TableClaim, wanted: &[TableSize], batch: &Batch<F>) -> Option<Vec<SpaceId>> {
         if !self.policy.evict_page_tables {
             return None;

@@ -26,7 +26,7 @@ pub struct TrimFlags {
 /// One callback to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimRequest {
-    /// To whom.
+    /// The device that the kernel asks.
     pub device: DeviceId,
     /// The kind of the request.
     pub flags: TrimFlags,

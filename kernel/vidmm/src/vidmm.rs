@@ -55,7 +55,7 @@ pub struct VidMm<F> {
     pub(crate) tick: u64,
     /// Suspended devices by the time of their suspension.
     pub(crate) waiting: BTreeMap<u64, DeviceId>,
-    /// Whose turn was found to be next, for as long as only time passes.
+    /// The last answer about the next turn, valid while only time passes.
     pub(crate) known_turn: Option<KnownTurn>,
     /// Offered content whose backing store may go, by priority and time.
     pub(crate) decommittable: BTreeSet<(OfferPriority, u64, AllocationId)>,

@@ -65,7 +65,7 @@ pub enum SubmitError {
 }
 
 impl SubmitError {
-    /// Whose fault it is.
+    /// Whose fault the refusal is.
     pub const fn blame(self) -> Blame {
         match self {
             SubmitError::UserQueue => Blame::Caller,

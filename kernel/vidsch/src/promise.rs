@@ -20,7 +20,7 @@ impl<F, C> Default for Promises<F, C> {
 }
 
 impl<F: Copy + Ord, C: Copy + Ord> Promises<F, C> {
-    /// `part`, in the queue of `who`, brings these values about.
+    /// Notes that `part`, in the queue of `who`, will signal these values.
     pub fn promise(&mut self, part: u64, who: C, points: Vec<(F, u64)>) {
         for (what, value) in &points {
             self.promised.insert((*what, *value, part), who);

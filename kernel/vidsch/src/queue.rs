@@ -13,7 +13,7 @@ pub(crate) struct Queue<P, F> {
     pub(crate) node: NodeId,
     pub(crate) kind: QueueKind,
     pub(crate) state: QueueState,
-    /// For whom what is on it is counted.
+    /// The owner that its packets count for.
     pub(crate) owner: Option<u32>,
     /// Works that were started and have not completed.
     pub(crate) in_flight: u32,

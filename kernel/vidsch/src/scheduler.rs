@@ -74,7 +74,7 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
         gone.into_packets()
     }
 
-    /// From now on what is on the queue is counted for this owner, whom only the caller knows.
+    /// Counts the packets of the queue for this owner from now on; the number means nothing to VidSch.
     ///
     /// # Panics
     /// If the queue counts for an owner already, or is not empty.

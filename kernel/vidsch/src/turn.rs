@@ -54,7 +54,7 @@ impl<C: Copy + Ord> NodeTime<C> {
         NodeTime(EngineTime::new(policy))
     }
 
-    /// Nothing is to be decided; who has the node is charged for it all the same.
+    /// Charges the holder of the node for the time, without a decision.
     pub fn passes(&mut self, now_ns: u64, holder: Option<Contender<C>>) {
         self.0.passes(now_ns, holder);
     }

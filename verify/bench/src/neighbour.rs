@@ -42,7 +42,7 @@ use crate::statistic::{mean, ratio_of_totals};
 
 /// Least that the honest client keeps, of its fair share and of what the attacker's double leaves it.
 const GOAL: f64 = 0.95;
-/// Video memory: more than all of them use, so that what is compared is not who is moved out for whom.
+/// Video memory: more than all of them use, so that evictions do not enter the comparison.
 const VRAM_BYTES: u64 = 64 << 20;
 /// How long what is left may take to go.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
@@ -62,7 +62,7 @@ enum Beside {
     Attacker,
 }
 
-/// The honest client and who is beside it, each a process.
+/// The honest client and its neighbour, each a process.
 struct Pair {
     honest: Apart,
     neighbour: Apart,

@@ -28,7 +28,7 @@ pub enum BenchError {
     /// A count that has to be zero was not.
     #[error("broken promise: {measure} counted {counted}, and must count 0")]
     Broken {
-        /// Which row.
+        /// The measure of the row.
         measure: String,
         /// The count.
         counted: u64,
@@ -51,7 +51,7 @@ pub enum Goal {
     },
 }
 
-/// How a row came out.
+/// The verdict on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Not judged: no goal, or nothing to measure it with.
@@ -75,7 +75,7 @@ pub struct Row {
     pub peer: String,
     /// The ratio that is judged.
     pub ratio: Option<f64>,
-    /// By what.
+    /// The goal that it is judged by.
     pub goal: Goal,
 }
 
@@ -85,7 +85,7 @@ impl Row {
         Row { measure: measure.into(), ours: "not measured".into(), peer: reason.into(), ratio: None, goal: Goal::None }
     }
 
-    /// How it came out.
+    /// The verdict on the row.
     pub fn verdict(&self) -> Verdict {
         let judged = |reached: bool| if reached { Verdict::Reached } else { Verdict::Missed };
         match (self.goal, self.ratio) {

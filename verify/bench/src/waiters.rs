@@ -68,7 +68,7 @@ struct Process {
     current: u64,
     /// The highest value of a wait.
     awaited: u64,
-    /// Whose fences are the others.
+    /// The processes that hold the other fences.
     _others: Vec<(Arc<ProcessLink>, Gpu)>,
 }
 

@@ -72,7 +72,7 @@ impl fmt::Display for Report {
 pub struct Failure {
     /// The seed of the world.
     pub seed: u64,
-    /// Which rule.
+    /// The rule that did not hold.
     pub rule: &'static str,
     /// The failure.
     pub place: String,

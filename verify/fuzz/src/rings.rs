@@ -24,7 +24,7 @@ impl Rings {
     pub fn answered(&mut self, call: &Call, reply: &Reply) {
         match (call, reply) {
             (_, Reply::Doorbell(made)) => self.made.push((made.address, made.last_queued)),
-            // The words of who destroys a doorbell may be another process's already; the doorbell leads nowhere.
+            // The words of a destroyed doorbell may be another process's already, and its address leads nowhere.
             (
                 Call::Queue(
                     QueueCall::DestroyDoorbell { .. }

@@ -295,7 +295,7 @@ impl World {
         match self.host.power_transition(state) {
             Ok(()) => self.asleep = true,
             Err(_) if self.lies.is_some() => return Ok(()),
-            // Work that never ends is in the way; it ends with who has given it.
+            // Work that never ends is in the way; it ends with its process.
             Err(refusal) if self.endless && refusal.status == NtStatus::TIMEOUT => {
                 (0..self.hostile.len()).for_each(|who| self.kill(who));
                 self.drain()?;

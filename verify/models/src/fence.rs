@@ -2,7 +2,7 @@
 //! [`shared_words::fence::publish_monitored`].
 //!
 //! The kernel's side is modelled as sync §3.5 and §3.9 have it: publish MonitoredValue (whose own look at CurrentValue may
-//! interrupt), read CurrentValue once more, release who is satisfied, publish anew. An interrupt is a fact that stays: the
+//! interrupt), read CurrentValue once more, release the satisfied waiters, publish anew. An interrupt is a fact that stays: the
 //! kernel's deferred part runs after it and releases every waiter whose value has come. So a waiter is lost when its value
 //! has come, it was not released, and **no** interrupt was raised.
 

@@ -44,13 +44,13 @@ impl<'a> Lane for &'a ModelLane {
     }
 }
 
-/// Two fences, who is parked on the peer, and the lane to it.
+/// Two fences, the word for queues parked on the peer, and the lane to it.
 struct World {
     current: [ModelWord; 2],
     monitored: ModelWord,
     parked: ModelWord,
     lane: ModelLane,
-    /// A lane has one writer at a time, and one reader, who knows how many overflows it has seen.
+    /// A lane has one writer at a time, and one reader, which knows how many overflows it has seen.
     writing: Mutex<()>,
     reading: Mutex<u64>,
 }

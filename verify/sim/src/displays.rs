@@ -42,7 +42,7 @@ const PERIOD: u64 = 2_000_000;
 const CALM_NS: u64 = 400 * PERIOD;
 /// Turns in which an adapter falls asleep.
 const FALLING_TURNS_MAX: u64 = 200;
-/// Adapters with displays, and who hands work to their engines.
+/// Adapters with displays, and how work reaches their engines.
 const ADAPTERS: [(&str, Stage); 11] = [
     ("discrete-4k", Stage::Packet),
     ("discrete-4k", Stage::Hardware),

@@ -42,7 +42,7 @@ impl fmt::Display for Report {
 pub struct Violation {
     /// The seed that shows it again.
     pub seed: u64,
-    /// Which checker.
+    /// The checker that found it.
     pub checker: &'static str,
     /// Where, and what.
     pub place: String,

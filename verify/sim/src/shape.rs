@@ -1,5 +1,5 @@
-//! Which device a world has, beside its memory: how it cuts addresses, where its page tables live and who writes them.
-//! Called by the world at its start.
+//! Which device a world has, beside its memory: how it cuts addresses, where its page tables live and whether the CPU or the GPU writes
+//! them. Called by the world at its start.
 
 use ddi::PageTableUpdateMode;
 use dxgk_host::Profile;
@@ -156,7 +156,7 @@ impl Takers {
         Takers { others: may && matches!(seed % 7, 0 | 4 | 6), idleness: may && matches!(seed % 7, 1 | 5 | 6) }
     }
 
-    /// Whether any do.
+    /// Whether any doorbell may be taken away.
     pub fn any(self) -> bool {
         self.others || self.idleness
     }

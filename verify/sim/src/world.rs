@@ -1,5 +1,5 @@
-//! The whole world: one host in virtual time, some processes, the checkers, and the one stream of chance that decides who
-//! goes next and how long the hardware runs in between.
+//! The whole world: one host in virtual time, some processes, the checkers, and the one stream of chance that decides which process goes
+//! next and how long the hardware runs in between.
 
 mod end;
 mod sleep;

@@ -1,5 +1,5 @@
 //! Random histories against a model that keeps every condition in one list and searches it. After each step both agree
-//! on who was released and in which order, MonitoredValue is `min(W) − 1`, and a mirror that knows only the updates
+//! on the released waiters and their order, MonitoredValue is `min(W) − 1`, and a mirror that knows only the updates
 //! holds the same values.
 
 use proptest::prelude::*;
@@ -71,7 +71,7 @@ struct Naive {
 }
 
 impl Naive {
-    /// Reaches all points of `fence` up to `value`; returns who is let go.
+    /// Reaches all points of `fence` up to `value`; returns the released waits.
     fn reach(&mut self, fence: FenceId, value: u64) -> Vec<u64> {
         let mut released = Vec::new();
         for wait in &mut self.waits {

@@ -47,9 +47,9 @@ impl Write for Fnv {
 }
 
 impl<F: Copy + Eq + Debug> VidMm<F> {
-    /// A digest of everything that a refused call must leave as it was: allocations, lists, addresses, tables, who has
-    /// which page, what is offered, suspended, reserved, and how much work was returned. Clocks are not in it, nor whom
-    /// the memory manager has asked or told something lately.
+    /// A digest of everything that a refused call must leave as it was: allocations, lists, addresses, tables, owners
+    /// of pages, offers, suspensions, reservations, and how much work was returned. It leaves out clocks, and the
+    /// requests and reports that the memory manager sent lately.
     pub fn state_digest(&self) -> StateDigest {
         let mut digest = StateDigest::default();
         self.allocations.iter().for_each(|(id, value)| digest.add("memory of", &id, value));

@@ -112,8 +112,8 @@ impl<F: Copy + Eq> VidMm<F> {
         allocation.pins == 0 && !allocation.primary && !allocation.foreign && !allocation.is_offered()
     }
 
-    /// Whether a lock is granted wherever an instance of the allocation lies: what a rename puts in its place may lie elsewhere,
-    /// and who is refused must find nothing renamed. Whether a range is to be had is not asked.
+    /// Whether a lock is granted wherever an instance of the allocation lies: the instance that a rename puts in its place may lie
+    /// elsewhere, and a refused lock must rename nothing. It does not check for a free range.
     // spec: memory §6.5
     pub fn may_lock_anywhere(&self, id: AllocationId, how: LegacyLock) -> bool {
         let supported = self.allocations[id].info.supported_segments.iter();

@@ -51,7 +51,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         exact
     }
 
-    /// The highest protection that loses something in a segment to a plan with whole victims there, and to whom.
+    /// The highest protection that loses pages in a segment to a plan with whole victims there, and the allocation that it loses them to.
     fn highest_loser(&self, state: &State, segment: SegmentId) -> Option<(ProcessPriority, AllocationId)> {
         let victims = state.plan.whole_victims.iter().filter(|(victim, _)| self.lies_in(*victim, segment));
         let (mut freed, mut highest, mut for_allocation) = (0, None, None);
@@ -141,7 +141,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 }
 
-/// Those who leave whole, to be looked up.
+/// The allocations that leave whole, as a set.
 fn whole_victims(state: &State) -> BTreeSet<AllocationId> {
     state.plan.whole_victims.iter().map(|(victim, _)| *victim).collect()
 }

@@ -134,7 +134,7 @@ impl State {
         self.spent[group as usize].saturating_add(bytes) <= *left
     }
 
-    /// Counts them.
+    /// Counts so many bytes as spent.
     pub fn spend(&mut self, group: SegmentGroup, bytes: u64) {
         self.spent[group as usize] += bytes;
     }

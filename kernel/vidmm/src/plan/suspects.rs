@@ -18,7 +18,7 @@ pub(super) struct Suspect {
     pub device: DeviceId,
     /// Pages that come free, by segment and the protection of the content: what it shares may be better protected.
     pub freed: Vec<[u64; BANDS]>,
-    /// Whose pages.
+    /// The allocations whose pages come free.
     pub content: Vec<AllocationId>,
     /// Some of it comes free only together with devices suspended before.
     pub entangled: bool,

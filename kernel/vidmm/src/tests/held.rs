@@ -52,7 +52,7 @@ fn a_device_that_waits_for_an_unlock_keeps_no_other_from_a_turn() {
     mm.make_resident(a, &[other]).expect("room");
     mm.lock(kept).expect("not resident");
     let _ = mm.make_resident_held(a, &[kept], PLAIN).expect("it fits");
-    // Behind it two who do not fit beside each other.
+    // Behind it come two devices that do not fit beside each other.
     let [x, y] = [(b, 40), (c, 40)].map(|(device, pages)| create(&mut mm, device, pages, &[VRAM]));
     let must = MakeResidentFlags { cant_trim_further: true, must_succeed: true };
     mm.make_resident_with(b, &[x], must).expect("alone");

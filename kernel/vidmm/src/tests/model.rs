@@ -1,6 +1,6 @@
 //! Random calls against a naive model of contents: no content is ever lost or shown to another, counts are right, a
-//! failure changes nothing, every frame has at most one owner; who loses stands in the naive order, who runs has all of
-//! its list, and a protected process loses nothing while a lower one holds anything.
+//! failure changes nothing, every frame has at most one owner; victims follow the naive order, a running device has all
+//! of its list, and a protected process loses nothing while a lower one holds anything.
 
 mod check;
 mod cpu;
@@ -285,7 +285,7 @@ impl Model {
         self.machine.run(&mut self.mm);
         let (id, va) = (self.known[which].id, self.known[which].va);
         let space = self.mm.devices[self.mm.allocations[id].owner.unwrap()].space;
-        // Its holder is another process, to whom it shows nothing.
+        // Another process's device lists it: the owner's tables are away.
         if !self.mm.tables_resident(space) {
             return;
         }

@@ -1,4 +1,4 @@
-//! Whose fault it is, and who pays: wrong arguments change nothing, and what a device does wrong costs that device alone.
+//! Errors and their price: wrong arguments change nothing, and a device's fault costs that device alone.
 
 use conformance::{MIB, World, over_every_link};
 use d3dkmt::{DeviceState, EvictFlags, MakeResidentFlags};

@@ -11,7 +11,7 @@ use crate::report::Report;
 /// Steps that processes make on an adapter that has gone.
 const STEPS_AFTER: u64 = 60;
 
-/// How a world ends.
+/// The event that ends a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Processes go, one by one.
@@ -82,7 +82,7 @@ impl World {
         self.diary.write("the adapter is stopped".into());
         match self.host.stop_adapter() {
             Ok(()) => {}
-            // Work that never ends is in the way; it ends with who has given it.
+            // Work that never ends is in the way; it ends with its process.
             Err(refusal) if self.endless && refusal.status == NtStatus::TIMEOUT => {
                 (0..self.hostile.len()).for_each(|who| self.kill(who));
                 self.drain()?;

@@ -119,8 +119,8 @@ fn kernel(looks: Looks, shares: bool) -> Program {
     })
 }
 
-/// The first queue signals what is waited for and then its own fence `others` times; the second signals its own once. Lost is who sleeps
-/// for ever although the fence has come to its value.
+/// The first queue signals the awaited fence and then its own fence `others` times; the second signals its own once. Lost is a waiter that
+/// sleeps for ever although the fence has come to its value.
 pub fn two_devices<S: Barrier + 'static>(looks: Looks, called: Called, others: u64) -> Explored {
     let shares = called == Called::Another;
     let programs = [engine::<S>(0, Some(called), others), engine::<S>(1, None, 1), kernel(looks, shares)];

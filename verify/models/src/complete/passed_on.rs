@@ -1,6 +1,6 @@
-//! One doorbell that two queues take from each other (sync §3.17): two producers, who ring and look at their status, and the engine, which
-//! executes what was rung and falls asleep. A producer that finds its doorbell gone connects it again, under the kernel's lock, and rings
-//! again. Rings go through [`shared_words::doorbell::ring`], sleep through [`shared_words::doorbell::may_sleep`].
+//! One doorbell that two queues take from each other (sync §3.17): two producers, which ring and look at their status, and the engine,
+//! which executes what was rung and falls asleep. A producer that finds its doorbell gone connects it again, under the kernel's lock, and
+//! rings again. Rings go through [`shared_words::doorbell::ring`], sleep through [`shared_words::doorbell::may_sleep`].
 //!
 //! A doorbell is taken away and given to another queue in steps, and each is needed: [`Steps`] leaves one out. The question is whether
 //! every ring is executed, and none by another's queue. Steps whose middle no actor can observe are one.

@@ -331,7 +331,7 @@ impl Contract {
         none(opens != 0, &allocation, "opens")
     }
 
-    /// Whose a device is.
+    /// The process of a device.
     pub fn process_of(&self, device: KmdDevice) -> Option<KmdProcess> {
         self.devices.get(&device).copied()
     }

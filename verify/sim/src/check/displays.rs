@@ -17,7 +17,7 @@ pub struct Displays {
     sources: BTreeMap<u32, Source>,
     /// Flips that are neither shown nor dropped.
     flips: BTreeMap<u64, Flip>,
-    /// Whose flip is queued next, and with which picture.
+    /// The process whose flip is queued next, and its picture.
     next: Option<(usize, u32)>,
     /// Processes that have lost a flip while their display was on.
     robbed: BTreeSet<usize>,

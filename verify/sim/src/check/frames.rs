@@ -41,7 +41,7 @@ pub struct Frames {
     segments: Vec<SegmentDescriptor4>,
     levels: Vec<PageTableLevelDesc>,
     system_bytes: u64,
-    /// Whose content a frame of a memory segment holds.
+    /// The allocation whose content a frame of a memory segment holds.
     owner: BTreeMap<Frame, KmdAllocation>,
     /// Frames that hold no allocation's content but what the kernel keeps there: words of fences, or nothing yet.
     kept: BTreeSet<Frame>,

@@ -21,7 +21,7 @@ const CROSS: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARI
 pub struct Common {
     name: NtHandle,
     promised: u64,
-    /// Whose engines give a value.
+    /// The process whose engine gives each value.
     owners: BTreeMap<u64, usize>,
 }
 
@@ -31,7 +31,7 @@ impl Common {
         self.promised
     }
 
-    /// The next value; `owner`: who gives it later.
+    /// Promises the next value; `owner`: the process whose engine gives it later, `None` for a CPU.
     pub fn promise(&mut self, owner: Option<usize>) -> u64 {
         self.promised += 1;
         self.owners.extend(owner.map(|owner| (self.promised, owner)));

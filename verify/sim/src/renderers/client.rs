@@ -102,7 +102,7 @@ pub enum Op {
     DestroyContext {
         at: usize,
     },
-    /// A destroyed context signals nothing more: the CPU does, for who waits.
+    /// A destroyed context signals nothing more: the CPU signals for its waiters.
     CatchUp {
         at: usize,
     },
@@ -161,7 +161,7 @@ impl Client {
         client
     }
 
-    /// Whether it has gone.
+    /// Whether the client has gone.
     pub fn is_dead(&self) -> bool {
         self.link.is_none()
     }
