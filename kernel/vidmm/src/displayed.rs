@@ -79,7 +79,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(self.finish(batch, false))
     }
 
-    /// Undoes one [`VidMm::pin_displayed`]. [`VidMm::hide_undisplayed`] then removes it from the aperture.
+    /// Undoes one [`VidMm::pin_displayed`]. [`VidMm::hide_undisplayed`] then removes the primary from its aperture.
     pub fn unpin_displayed(&mut self, id: AllocationId) {
         let allocation = &mut self.allocations[id];
         let displayed = &mut allocation.displayed;

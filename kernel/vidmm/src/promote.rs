@@ -53,7 +53,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 continue;
             }
             let Some(target) = self.better_place(id) else {
-                // Patience counts only while devices are in the way, not room: it begins anew when there is room.
+                // Patience counts only the wait for devices, not for room: it begins anew when there is room.
                 self.demoted.insert(id, None);
                 continue;
             };

@@ -1,5 +1,5 @@
 //! Which form page tables of a process begin with, and what their changes require: 64-KB entries or 4-KB ones, copied entries, spaces that
-//! quiesce (memory §4.2, §4.5). `page_table` implements a table. Called by `mapping` and `update`.
+//! quiesce (memory §4.2, §4.5). `page_table` implements the tables. Called by `mapping` and `update`.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! Room for page tables (memory §4.6): the tables of a process that has nothing to run leave when others need theirs, and
-//! are back before a device of it runs again. Called by `mapping`, `update` and `suspend`; `page_table` implements a table.
+//! are back before a device of it runs again. Called by `mapping`, `update` and `suspend`; `page_table` implements the tables.
 //!
 //! A space's tables are all there, or none but the root. *They are away only while every device of the space is
 //! suspended*, so nothing can walk them; a device that is created meanwhile starts suspended. Nothing is copied: tables say

@@ -1,4 +1,4 @@
-//! How much memory a process uses and may use, by budget group (memory §5.5), as numbers. `budget` divides.
+//! How much memory a process uses and may use, by budget group (memory §5.5), as numbers. `budget` computes the budgets.
 
 use ddi::SegmentFlags;
 use wddm_types::SegmentId;

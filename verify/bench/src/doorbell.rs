@@ -39,7 +39,7 @@ const LINES_MAX: f64 = 3.0;
 const SUBMISSIONS: usize = 2_000;
 /// Rings, one behind the answer to the other, in a batch.
 const ROUNDS: u64 = 2_000;
-/// How often the engine looks before it sleeps: it never does while it has rings to answer.
+/// How often the engine looks before it sleeps: it never does while the other thread answers.
 const POLL_SPINS: u32 = 2_000_000;
 const QUEUE: u32 = 0;
 const ANSWER: u64 = word_va(0);

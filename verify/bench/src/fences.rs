@@ -1,4 +1,4 @@
-//! The time from a signal to its waiter, path by path, through the whole stack in real time, as a program sees it that picks a path. Beside
+//! The time from a signal to its waiter, path by path, through the whole stack in real time, as seen by a program that picks a path. Beside
 //! them stand the limits of the same processors: a cache line, a futex, an eventfd. Called by the command line.
 //!
 //! All times are the device's clock. Between engines two queues hand each other the turn many times, and the first of them writes

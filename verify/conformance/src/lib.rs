@@ -3,7 +3,7 @@
 //!
 //! # The law of this crate
 //! A test body sees a [`World`] and what [`World::connect`] gives, nothing else: no host, no daemon, no thread of theirs. So what it finds is
-//! promised to every client, wherever its kernel is. A World does an operator's part for it ([`World::set_budget`]).
+//! promised to every client, wherever its kernel is. A World plays the operator for it ([`World::set_budget`]).
 
 mod served;
 

@@ -21,7 +21,7 @@ use crate::{Way, config};
 
 /// Where the daemon listens: a process with this variable set is the daemon.
 const SOCKET: &str = "OPENWDDM_CONFORMANCE_SOCKET";
-/// The prefix of the daemon's own lines, which its test harness does not print.
+/// The prefix of the daemon's own lines; lines of its test harness lack it.
 const SAYS: &str = "daemon: ";
 
 /// A daemon, and where it listens.

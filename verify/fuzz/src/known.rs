@@ -35,7 +35,7 @@ pub enum Kind {
     Event,
     Registration,
     KeyedMutex,
-    /// A fence that it created and may signal; a queue's progress fence is none.
+    /// A fence that its processes may signal; a queue's progress fence is none.
     OwnFence,
     /// An allocation on its device's list, as often as it is there.
     Listed,

@@ -169,7 +169,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         trial
     }
 
-    /// Of those asked only who lies there loses anything.
+    /// The hole at `run`: of the `given` victims, only those in it or in the targets of the moves lose pages.
     fn hole(
         &self,
         plan: &Plan,

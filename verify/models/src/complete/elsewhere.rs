@@ -64,7 +64,8 @@ fn connect<R: Barrier>(steps: Steps, queue: usize) {
         memory[KERNEL.0] = 0;
         let listens = memory[LISTENER.0] == other + 1;
         if listens {
-            // The content of the window's own page before any ringer finds it there. CAST: a queue.
+            // The content of the window's own page before any ringer finds it there.
+            // CAST: a queue.
             let page = other as usize + 1;
             (memory[VALUE[0]], memory[ASLEEP[0]]) = (memory[VALUE[page]], memory[ASLEEP[page]]);
         }
