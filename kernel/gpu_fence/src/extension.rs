@@ -2,7 +2,7 @@
 //! kernel keeps the whole. The words are the caller's; here is the arithmetic, and the rule that makes it unambiguous.
 //!
 //! A 32-bit word names the value that lies nearest to the one that was signalled last, at most [`REACH`] away on either
-//! side. Therefore nobody may have a wait or a signal outstanding that is further away: it would be read in another epoch.
+//! side. Therefore no wait and no signal may be outstanding for a value further away: this code would read it in another epoch.
 
 /// `UINT_MAX / 2`: how far an outstanding wait or signal may lie from the value that was signalled last.
 // spec: sync §1.6
@@ -25,7 +25,7 @@ impl Extension {
         self.last
     }
 
-    /// What the GPU's word says now: the value nearest to the last one that ends in these bits. A word that would lie below
+    /// The value that the GPU's word names: the one nearest to the last value that ends in these bits. A word that would lie below
     /// zero or above the greatest value belongs to no epoch and counts as no news.
     // spec: sync §1.6, seed: C11
     pub fn read(&mut self, word: u32) -> u64 {

@@ -6,7 +6,8 @@
 //! conditions that it still needs: all of them for [`WaitMode::All`], one for [`WaitMode::Any`]. Everything else is the
 //! same for both. A fence holds its conditions sorted by (value, registration), so that a sample splits off a prefix
 //! and MonitoredValue is the first value minus one. A wait knows how many of its conditions are still in such a list, and lies
-//! where its id says: so a sample costs what it satisfies, and the logarithm of who else waits, however many fences there are.
+//! where its id says: so the cost of a sample is the number of conditions that it satisfies, and the logarithm of the other waiters,
+//! however many fences there are.
 //!
 //! | event | conditions that leave | wait ends |
 //! |---|---|---|
@@ -35,7 +36,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-/// What decides about a fence's MonitoredValue (sync §1.2, §1.3).
+/// The kind of a fence, which determines its MonitoredValue (sync §1.2, §1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FenceKind {
     /// `D3DDDI_MONITORED_FENCE`: it has no MonitoredValue, every signal interrupts.
@@ -72,13 +73,13 @@ impl<W> Fences<W> {
         }
     }
 
-    /// A new fence, without waiters. Its [`monitored_value`](Self::monitored_value) counts as published: whoever
-    /// prepares the words starts from it.
+    /// A new fence, without waiters. Its [`monitored_value`](Self::monitored_value) counts as published: the caller writes it into the
+    /// fence's words.
     pub fn create(&mut self, kind: FenceKind) -> FenceId {
         self.fences.insert(Fence::new(kind))
     }
 
-    /// What kind it is.
+    /// The kind that the fence was created with.
     ///
     /// # Panics
     /// Here and in every method that takes a fence: if the fence was destroyed.
@@ -195,8 +196,8 @@ impl<W> Fences<W> {
         self.finish(turn)
     }
 
-    /// Takes note of a sampled CurrentValue: the waits that it satisfies end. A sample below an earlier one (a rewind)
-    /// satisfies only what it reaches and brings nobody back (sync §6 B4).
+    /// Takes a sample of CurrentValue and ends the waits that it satisfies. A sample below an earlier one (a rewind) satisfies only what it
+    /// reaches and revives no ended wait (sync §6 B4).
     // spec: sync §3.10
     pub fn sample(&mut self, fence: FenceId, current: u64) -> Sampled<W> {
         let mut turn = Turn { released: Vec::new(), touched: vec![fence] };
@@ -236,13 +237,13 @@ impl<W> Fences<W> {
         self.fence(fence).published
     }
 
-    /// The least value that somebody waits for here; what [`Fences::set_elsewhere`] said is not among it.
+    /// The least value of a wait registered here; [`Fences::set_elsewhere`] does not count.
     pub fn earliest(&self, fence: FenceId) -> Option<u64> {
         self.fence(fence).conditions.first().map(|condition| condition.value)
     }
 
-    /// Others wait for this value and no less, on adapters that a signal from here reaches (sync §3.18); `None`: nobody. What is to be
-    /// published when that is news. 1 makes every signal interrupt.
+    /// Sets the least value that waiters of other adapters have, where a signal from here reaches those adapters (sync §3.18); `None`: no
+    /// such waiter. Returns the updates that the caller must publish. The value 1 makes every signal interrupt.
     // spec: sync §1.3, §3.18
     pub fn set_elsewhere(&mut self, fence: FenceId, earliest: Option<u64>) -> Vec<MonitoredUpdate> {
         self.fence_mut(fence).elsewhere = earliest;
@@ -254,7 +255,7 @@ impl<W> Fences<W> {
         self.fence(fence).conditions.len()
     }
 
-    /// The fences on which somebody sleeps: what an interrupt without a list makes the kernel scan (sync §3.10, §6 B17).
+    /// The fences that have waiters: the kernel scans these after an interrupt without a list (sync §3.10, §6 B17).
     pub fn with_waiters(&self) -> impl Iterator<Item = FenceId> {
         self.waited_for.iter().copied()
     }
@@ -307,8 +308,8 @@ impl<W> Fences<W> {
         Sampled { released: turn.released, updates: self.changed(turn.touched) }
     }
 
-    /// The updates of the `touched` fences whose MonitoredValue is no longer what was published. Whoever adds or takes a condition of a
-    /// fence says so here.
+    /// The updates of the `touched` fences whose MonitoredValue differs from the published one. Every function that adds or removes a
+    /// condition of a fence calls this.
     fn changed(&mut self, mut touched: Vec<FenceId>) -> Vec<MonitoredUpdate> {
         // A fence that was touched twice has nothing left to say the second time.
         touched.sort_unstable();
@@ -353,7 +354,7 @@ struct Wait<W> {
     what: W,
 }
 
-/// What one operation has done so far.
+/// The waits that one operation has ended so far, and the fences whose conditions it changed.
 struct Turn<W> {
     released: Vec<W>,
     touched: Vec<FenceId>,

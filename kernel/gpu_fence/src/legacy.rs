@@ -11,7 +11,7 @@
 //!
 //! | object | available | a wait takes | a signal |
 //! |---|---|---|---|
-//! | mutex | not owned | ownership | gives ownership up, whoever signals; none to give up: no effect |
+//! | mutex | not owned | ownership | releases ownership, from any context; an unowned mutex: no effect |
 //! | semaphore | count above 0 | one | counts up, to its maximum at most |
 //! | fence | value reached | nothing | raises the value; lower: no effect, unless a rewind is asked for |
 //!
@@ -31,7 +31,7 @@ mod tests;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LegacyId(FenceId);
 
-/// What is to be created (`D3DDDI_SYNCHRONIZATIONOBJECTINFO2`, sync §2.2).
+/// The kind and initial state of the object to create (`D3DDDI_SYNCHRONIZATIONOBJECTINFO2`, sync §2.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LegacyKind {
     /// `D3DDDI_SYNCHRONIZATION_MUTEX`.
@@ -64,8 +64,8 @@ pub enum LegacyError {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LegacyWaitId(u64);
 
-/// What became of a wait.
-#[must_use = "whoever waits must be let go, or remembered"]
+/// The result of a wait.
+#[must_use = "release the waiter, or remember it as registered"]
 #[derive(PartialEq, Eq, Debug)]
 pub enum LegacyWait<W> {
     /// It held, and has taken what it takes.
@@ -85,7 +85,7 @@ pub struct LegacyObjects<W> {
 
 struct Object<W> {
     state: State<W>,
-    /// Who waits for it.
+    /// The waits that name it.
     waits: BTreeSet<LegacyWaitId>,
 }
 
@@ -96,7 +96,7 @@ enum State<W> {
     Fence { value: u64 },
 }
 
-/// Whose a mutex is.
+/// The owner of a mutex.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner<W> {
     Nobody,
@@ -160,7 +160,7 @@ impl<W: Copy + Ord> LegacyObjects<W> {
         LegacyWait::Pending(id)
     }
 
-    /// Signals one object. `value` and `rewind` are for a fence. Returns whom that lets go, eldest first.
+    /// Signals one object. `value` and `rewind` are for a fence. Returns the waiters that it releases, eldest first.
     pub fn signal(&mut self, object: LegacyId, value: u64, rewind: bool) -> Vec<W> {
         self.forget_taker(object);
         match &mut self.object_mut(object).state {
@@ -189,7 +189,7 @@ impl<W: Copy + Ord> LegacyObjects<W> {
         self.remove(wait)
     }
 
-    /// What a fence has reached; `None` for the other kinds.
+    /// The value of a fence; `None` for the other kinds.
     pub fn fence_value(&self, object: LegacyId) -> Option<u64> {
         match self.object(object).state {
             State::Fence { value } => Some(value),
@@ -197,7 +197,7 @@ impl<W: Copy + Ord> LegacyObjects<W> {
         }
     }
 
-    /// The mutexes that waits of this one have taken and nobody has given up since.
+    /// The mutexes that waits of this taker own.
     pub fn taken_by(&self, taker: W) -> Vec<LegacyId> {
         self.taken.get(&taker).map(|mutexes| mutexes.iter().copied().collect()).unwrap_or_default()
     }

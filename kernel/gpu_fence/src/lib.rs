@@ -1,10 +1,10 @@
-//! Synchronization objects: who waits for which value, what MonitoredValue is now, who is woken.
+//! Synchronization objects: their waiters and values, MonitoredValue, and the waiters that a signal releases.
 //!
 //! A fence answers one question: which waiters does this CurrentValue satisfy, and from which value on must the GPU
 //! interrupt? It is pure bookkeeping. It touches no shared word, no driver, no queue and no thread: `dxgkrnl`, its only
 //! caller, samples CurrentValue and hands the sample in; it takes the [`MonitoredUpdate`]s out and publishes them
-//! through the driver; it wakes whom [`Sampled::released`] names. What a released waiter is (a blocked thread, an event,
-//! a held packet of a queue) is the caller's type parameter `W`, which this crate stores and gives back unread.
+//! through the driver; it wakes the waiters in [`Sampled::released`]. The caller chooses the type of a waiter (a blocked thread, an event,
+//! a held packet of a queue) as the type parameter `W`, which this crate stores and returns unread.
 //!
 //! # The law of the two-sided race (sync §3.9)
 //! The signaller stores CurrentValue, then loads MonitoredValue, and interrupts iff the value is above it. So the
@@ -17,9 +17,9 @@
 //! lost; `fences/races.rs` enumerates the interleavings and shows the loss. An update is a change against the last
 //! value returned: exactly one per fence whose MonitoredValue changed, so that a mirror which replays them is exact.
 //!
-//! # Who is in the waiter set
-//! CPU waits, and every wait that the kernel holds on behalf of a queue (sync §6 B5). Waits that the GPU performs
-//! itself are not. A condition that holds already never enters (sync §6 B2), therefore no 0 is ever waited for and
+//! # The waiter set
+//! It holds CPU waits, and every wait that the kernel holds on behalf of a queue (sync §6 B5). Waits that the GPU performs
+//! itself are not in it. A condition that holds already never enters (sync §6 B2), therefore no 0 is ever waited for and
 //! `min − 1` cannot underflow.
 //!
 //! # Blame

@@ -11,7 +11,8 @@ pub struct WaitId {
     pub(crate) place: FenceId,
 }
 
-/// With whom a wait ends: the caller's number for a device, or for another that waits several times.
+/// The party that a wait belongs to, and ends with: the caller's number for a device, or for another object with
+/// several waits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Party(pub u64);
 
@@ -29,14 +30,14 @@ pub enum WaitMode {
 #[must_use = "an update that is not published loses wake-ups"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MonitoredUpdate {
-    /// Whose MonitoredValue.
+    /// The fence whose MonitoredValue changes.
     pub fence: FenceId,
     /// The new one.
     pub value: u64,
 }
 
-/// What became of a wait.
-#[must_use = "whoever waits must be let go, or registered with the driver"]
+/// The result of a wait.
+#[must_use = "release the waiter, or register it with the driver"]
 #[derive(PartialEq, Eq, Debug)]
 pub enum WaitOutcome<W> {
     /// It held already; it never entered a waiter set (sync §6 B2).
@@ -50,7 +51,7 @@ pub enum WaitOutcome<W> {
     },
 }
 
-/// Whom a turn let go, and what is to be published after it.
+/// The waiters that an operation released, and the updates that the caller must publish after it.
 #[must_use = "released waiters must be woken and updates published"]
 #[derive(PartialEq, Eq, Debug)]
 pub struct Sampled<W> {
@@ -61,7 +62,7 @@ pub struct Sampled<W> {
 }
 
 impl<W> Sampled<W> {
-    /// Whether nobody was let go and nothing changed: legal after any interrupt (sync §3.9).
+    /// Whether the operation released no waiter and changed no MonitoredValue: legal after any interrupt (sync §3.9).
     pub fn is_empty(&self) -> bool {
         self.released.is_empty() && self.updates.is_empty()
     }

@@ -1,5 +1,5 @@
-//! One allocation: what the driver said, where its content is, who needs it. The rules of creation are `check`; what moves
-//! content is `residency`.
+//! One allocation: its description by the driver, the place of its content, its holders and pins. `check` has the rules of creation;
+//! `residency` moves content.
 
 mod check;
 
@@ -86,7 +86,7 @@ pub(crate) enum Placement {
     System(Option<(SegmentId, PageRun)>),
 }
 
-/// What a driver makes of the content of a context allocation.
+/// The driver's part in the content of a context allocation.
 #[derive(Debug, Default)]
 pub(crate) struct ContextContent {
     /// It has made the first content, which is kept like any other.
@@ -104,7 +104,7 @@ pub(crate) struct Allocation<F> {
     /// Size, rounded up to the largest page of the supported segments.
     pub pages: u64,
     pub backing: Vec<PageRun>,
-    /// The backing store is somebody else's memory and goes back to nobody.
+    /// The caller brought the backing store along: VidMm never returns it to its pool.
     pub foreign: bool,
     /// A primary.
     pub primary: bool,
@@ -127,7 +127,7 @@ pub(crate) struct Allocation<F> {
     pub holders: BTreeSet<DeviceId>,
     /// The protection of the processes that list it.
     pub band: ProcessPriority,
-    /// What it counts for in its segment.
+    /// Its entry in the victim order of its segment.
     pub standing: Option<Standing>,
     /// Displays and queued updates that need it where it is.
     pub pins: u32,
@@ -158,8 +158,8 @@ pub(crate) struct Allocation<F> {
 }
 
 impl<F> Allocation<F> {
-    /// What its backing store has is worth nothing: it is taken for zeroes, which are linear. What a caller brought along
-    /// is there whatever happens.
+    /// Declares the content of its backing store void: zeroes replace it, and zeroes are linear. Memory that a caller brought along keeps
+    /// its content.
     // spec: memory §5.9, memory §6.5
     pub fn lose_content(&mut self) {
         if self.foreign {
@@ -238,7 +238,7 @@ impl<F> Allocation<F> {
         moved.then_some(Operation::NotifyFenceResidency { storage: id, address })
     }
 
-    /// `hDevice` of what shows it in an aperture: none for a primary, whoever created it.
+    /// `hDevice` of what shows it in an aperture: none for a primary, even if a device owns it.
     // spec: memory §3.4, operations 5 and 6
     pub fn device(&self) -> Option<DeviceId> {
         self.owner.filter(|_| !self.primary)

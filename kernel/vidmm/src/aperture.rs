@@ -1,4 +1,4 @@
-//! What apertures show: pages of one, the commit limit over all of them, the kernel's own pages. Called by `commit`, `lock`,
+//! Apertures: the pages of each, the commit limit over all of them, the kernel's own pages. Called by `commit`, `lock`,
 //! `victim` and `list`, and by the kernel for its paging buffers.
 //!
 //! Two limits count: each aperture's own is the size of its pool; that of the adapter is one counter for all apertures, so

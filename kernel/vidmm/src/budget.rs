@@ -1,11 +1,11 @@
-//! Budgets: what a process may keep on its lists, per group of segments (memory §5.5). The size formula is policy: no
+//! Budgets: how many bytes a process may keep on its lists, per group of segments (memory §5.5). The size formula is policy: no
 //! document gives one (memory §10.3). Called by the kernel for the process's own calls, and by `plan`.
 //!
 //! The formula. A process's *need* is what the lists of its devices require, each allocation once. Its budget is what it
 //! could have if it wanted everything and all others wanted what they need now: processes of a higher protection are
 //! served first; among equals the room is divided evenly, and what one does not need goes to the others; those below do
-//! not count. Nobody gets less than its reservation. So whoever is alone has everything, and if all keep to their
-//! budgets all have room at once.
+//! not count. Every process gets at least its reservation. A process alone gets everything, and if all processes keep to their budgets, all
+//! of their lists fit at once.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ mod division;
 /// Protection of a process's memory: while a lower one holds a byte, a higher one loses none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProcessPriority {
-    /// Gives way to everybody.
+    /// Gives way to processes of any other priority.
     Background,
     /// The usual.
     #[default]
@@ -36,7 +36,7 @@ pub enum ProcessPriority {
 pub struct BudgetChange {
     /// The process.
     pub space: SpaceId,
-    /// Which group.
+    /// The group of segments.
     pub group: SegmentGroup,
     /// The new budget in bytes.
     pub budget_bytes: u64,
@@ -161,7 +161,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 let budget_bytes = self.budget_in(division, space, group);
                 let step = self.group_bytes(group) >> self.policy.budget_step_shift;
                 let told = &mut self.process_mut(space).groups[group as usize].told;
-                // Nobody is told what it starts with: it asks.
+                // The process asks for its first budget itself; only a later change is reported.
                 let before = told.unwrap_or(budget_bytes);
                 if before.abs_diff(budget_bytes) > step {
                     changes.push(BudgetChange { space, group, budget_bytes });
@@ -189,7 +189,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.devices[device].space
     }
 
-    /// What a process may keep on its lists now.
+    /// The bytes that a process may keep on its lists now.
     pub(crate) fn budget_bytes(&self, space: SpaceId, group: SegmentGroup) -> u64 {
         self.budget_beside(space, group, None)
     }
@@ -218,7 +218,7 @@ impl<F: Copy + Eq> VidMm<F> {
         share.max(mine.reservation).min(self.budget_max_bytes(space, group))
     }
 
-    /// What all processes need of a group, to divide it for one after the other.
+    /// The needs of all processes in a group, from which the group is divided for one process after the other.
     fn division(&self, group: SegmentGroup) -> Division {
         let claims = self.claims[group as usize].iter().map(|space| {
             let process = &self.processes[space];
@@ -236,7 +236,7 @@ impl<F: Copy + Eq> VidMm<F> {
         share.max(me.groups[group as usize].reservation).min(self.budget_max_bytes(space, group))
     }
 
-    /// What even CantTrimFurther does not exceed.
+    /// The limit that holds even with CantTrimFurther.
     pub(crate) fn budget_max_bytes(&self, space: SpaceId, group: SegmentGroup) -> u64 {
         let cap = self.processes[&space].groups[group as usize].cap;
         self.group_bytes(group).min(cap.unwrap_or(u64::MAX))
@@ -247,7 +247,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.processes[&space].groups[group as usize].need
     }
 
-    /// What a process may reserve: the policy's part of the group, less what others have reserved.
+    /// The bytes that a process may reserve: the policy's part of the group, less the other processes' reservations.
     pub(crate) fn available_for_reservation(&self, space: SpaceId, group: SegmentGroup) -> u64 {
         let others = self.claims[group as usize].iter().filter(|other| **other != space);
         let taken: u64 = others.map(|other| self.processes[other].groups[group as usize].reservation).sum();
@@ -285,7 +285,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.reband(id);
     }
 
-    /// Charges an allocation's bytes to the processes that list it, in the group where it now is; `None`: to nobody.
+    /// Charges an allocation's bytes to the processes that list it, in the group where it now is; `None`: to no process.
     pub(crate) fn charge(&mut self, id: AllocationId, group: Option<SegmentGroup>) {
         if self.allocations[id].charged == group {
             return;

@@ -1,7 +1,7 @@
-//! What a CPU cache that no GPU snoops may hold of an allocation, for allocation lists (memory §6.7): VidMm sees which
+//! The lines of an allocation that a CPU cache may hold where no GPU snoops it, for allocation lists (memory §6.7): VidMm sees which
 //! allocations a command buffer reads and writes and which the CPU has mapped, and says when lines have to be maintained.
 //! It maintains nothing itself. For WDDM 2 contexts without lists it is not asked: there the user-mode driver tracks
-//! (§10.1 row 19). Called by whoever hands lists to the hardware.
+//! (§10.1 row 19). The kernel's packet path calls it before it hands a list to the hardware.
 //!
 //! Two facts per allocation decide: the cache may hold *dirty* lines (the CPU has written since the last maintenance), or
 //! *old* ones (the GPU has written since; a line may be there although the CPU never touched it, by prefetching).
@@ -16,11 +16,11 @@
 
 use std::collections::BTreeMap;
 
-/// What has to be done to the CPU's lines of an allocation before a use.
+/// The cache maintenance that an allocation needs before a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "stale bytes are seen otherwise"]
 pub enum Maintenance {
-    /// Nothing.
+    /// The caches need no maintenance.
     None,
     /// Write the dirty ones back.
     WriteBack,
@@ -58,7 +58,7 @@ impl<K: Ord> CoherencyTracker<K> {
     pub fn gpu_uses(&mut self, allocation: K, write: bool) -> Maintenance {
         let lines = self.lines.entry(allocation).or_default();
         let dirty = lines.dirty || lines.written_by_cpu;
-        // Whoever has it mapped for writing may dirty it again at any time.
+        // A CPU mapping for writing may dirty the lines again at any time.
         lines.dirty = lines.written_by_cpu;
         lines.old |= write;
         match (dirty, write) {
@@ -174,9 +174,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever looks sees the last write of either side.
+        /// Each side reads the last write of either side.
         #[test]
-        fn nobody_sees_stale_bytes(steps in proptest::collection::vec(0u8..4, 1..200)) {
+        fn no_side_sees_stale_bytes(steps in proptest::collection::vec(0u8..4, 1..200)) {
             let (mut tracker, mut line, mut last) = (CoherencyTracker::default(), Line::default(), 0);
             for (step, value) in steps.into_iter().zip(1u32..) {
                 match step {

@@ -92,7 +92,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let missing = extents.missing();
         let mut added = pair(&missing, &frames);
         if allocation.locks.count > 0 {
-            // The CPU writes there, and says so to nobody.
+            // The CPU writes there without telling VidMm.
             added.iter_mut().for_each(|extent| extent.dirty = true);
             batch.locked.insert(id);
         }
@@ -258,8 +258,7 @@ fn pair(missing: &[(u64, u64)], frames: &[PageRun]) -> Vec<Extent> {
     extents
 }
 
-/// Fills frames for content that does not exist yet, from page `first` of its allocation on. What was cleared ahead is as
-/// it should be.
+/// Fills frames for content that does not exist yet, from page `first` of its allocation on. Frames that were cleared ahead need no fill.
 // spec: memory §3.3 operation 1
 fn fills(
     place: &Segment,

@@ -1,9 +1,9 @@
 //! Content moves within its segment, as planned: for a contiguous request when pages enough are free and no hole is (memory
-//! §8.1). Called by `commit`; what moves where has been decided by `plan`.
+//! §8.1). `plan` has decided the moves; `commit` calls this to carry them out.
 //!
 //! The order is that of an eviction and a commit: drivers told, entries invalid, TLB; then the copies, drivers told, entries
-//! valid. Nothing executes for whoever lists the content meanwhile, and last uses of what nobody lists are waited for.
-//! All of it is settled before anything comes into the places that became free.
+//! valid. The devices that list the content quiesce meanwhile; for content on no list, the work waits for its last use. All of it is
+//! settled before anything comes into the places that became free.
 
 use wddm_types::PAGE_BYTES;
 
@@ -16,23 +16,23 @@ use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Whether content may leave its place and come back within one work: nobody else uses that place.
+    /// Whether content may leave its place and come back within one work: no other content uses that place.
     pub(crate) fn may_be_placed_anew(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
         let needed = allocation.standing.is_some_and(|standing| standing.rank.is_none());
         needed && allocation.pins == 0 && allocation.locks.count == 0 && !allocation.stores_fences()
     }
 
-    /// Has these devices stand still for what a work moves under them.
+    /// Quiesces these devices while a work moves content of their lists.
     pub(crate) fn hold_still(&mut self, devices: Vec<DeviceId>, batch: &mut Batch<F>) {
         for &device in &devices {
-            // As for a suspension: the ring must not wait for what stands still.
+            // As for a suspension: the work waits for these uses before the devices quiesce, never for quiesced ones.
             merge_points(&mut batch.after, &std::mem::take(&mut self.devices[device].last_uses));
         }
         batch.stands_still.extend(devices);
     }
 
-    /// Carries moves out. Whoever lists what moves stands still.
+    /// Carries moves out. The caller has quiesced the devices that list the content.
     // spec: memory §8.1, memory §1.14
     pub(crate) fn relocate(&mut self, moves: &[Relocated], batch: &mut Batch<F>) {
         if moves.is_empty() {

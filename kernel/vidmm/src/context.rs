@@ -1,6 +1,6 @@
 //! Context allocations (memory §7.5): allocations that a driver makes for a context or device of its own. Their first
-//! content is the driver's; afterwards it is kept like any other. Who makes them resident, and when, is the caller's: as
-//! long as the context is on the hardware.
+//! content is the driver's; afterwards it is kept like any other. The caller makes them resident, for as long as the context is on the
+//! hardware.
 
 use ddi::{AllocationFlags, AllocationInfo};
 use wddm_types::{PageRun, Pages, SegmentId};

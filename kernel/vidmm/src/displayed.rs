@@ -1,5 +1,5 @@
-//! What displays show (memory §1.6, §8.2). It is pinned; and a primary in system memory that is not AccessedPhysically, which only page
-//! tables reach, is shown by an aperture for as long, because displays read physical addresses.
+//! Primaries that displays show (memory §1.6, §8.2). VidMm pins them; and a primary in system memory that is not AccessedPhysically, which
+//! only page tables reach, is shown by an aperture for as long, because displays read physical addresses.
 //!
 //! | where it is | AccessedPhysically | while it is displayed |
 //! |---|---|---|
@@ -79,7 +79,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(self.finish(batch, false))
     }
 
-    /// Undoes one [`VidMm::pin_displayed`]. What an aperture showed for it is taken out with [`VidMm::hide_undisplayed`].
+    /// Undoes one [`VidMm::pin_displayed`]. [`VidMm::hide_undisplayed`] then removes the primary from its aperture.
     pub fn unpin_displayed(&mut self, id: AllocationId) {
         let allocation = &mut self.allocations[id];
         let displayed = &mut allocation.displayed;
@@ -91,7 +91,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.unpin(id);
     }
 
-    /// Takes out of apertures what no display shows any more, nor is about to, if nobody else needs it there.
+    /// Removes primaries from apertures when neither a display nor a queued flip needs them there, nor a list or another pin.
     // spec: memory §1.6
     pub fn hide_undisplayed(&mut self) -> Option<Work<F>> {
         // Asked after every call: a batch for nothing would cost a call half as much again.

@@ -19,7 +19,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 }
 
-/// What is written into leaf entries: the first entry, and what the driver is told about it (memory §3.4).
+/// The content of leaf entries: the first entry, and the driver's information about it (memory §3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeafEntry {
     pub pte: Pte,
@@ -48,7 +48,7 @@ impl LeafEntry {
         coarse_allowed: false,
     };
 
-    /// What stands `pages` further on.
+    /// The entry `pages` further on.
     pub fn advanced(self, pages: u64) -> LeafEntry {
         let mut pte = self.pte;
         if !self.repeat {
@@ -126,7 +126,7 @@ impl EntryWriter {
                 }
             }
             if only.is_none() && spaces[space].kind == SpaceKind::Paging {
-                // What stands there showed another place until now.
+                // The entries there showed another place until now.
                 batch.relinked.insert(space);
             }
         }
@@ -249,7 +249,7 @@ impl EntryWriter {
         Hull::note(&mut batch.fresh, space, hull(table.root(), piece.first, piece.pages));
     }
 
-    /// What a protection forbids, as far as entries can say so.
+    /// The flags for accesses that a protection forbids, as far as entries can express them.
     // spec: memory §4.2, memory §4.4
     fn flags_of(self, protection: Protection) -> PteFlags {
         let mut flags = PteFlags::empty();

@@ -121,7 +121,7 @@ impl Extents {
         cleaned
     }
 
-    /// What lies in the frames from `from` on, `count` of them, lies in those from `to` on. Answers with what that is.
+    /// Moves the extents in `count` frames from `from` on to the frames from `to` on. Returns the moved extents.
     pub fn relocate(&mut self, from: u64, count: u64, to: u64) -> Vec<Extent> {
         let mut moved = Vec::new();
         self.pages = 0;

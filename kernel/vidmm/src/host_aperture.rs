@@ -1,6 +1,6 @@
 //! Pages of a CPU host aperture: which window page shows which page of the segment (memory §6.6). Window pages of one
-//! allocation may be scattered, and so may its memory pages; whoever maps them for the CPU puts both together. It calls
-//! no driver: it says what to map and unmap. Called by `lock` and `victim`.
+//! allocation may be scattered, and so may its memory pages; the code that maps them for the CPU joins the two. This module calls no
+//! driver: it says what to map and unmap. Called by `lock` and `victim`.
 //!
 //! A window is taken at the first lock and kept after the last unlock, because the next lock is likely to want it again.
 //! Kept ones are given up when others need pages, the one unlocked longest ago first, and when their content moves.
@@ -59,7 +59,7 @@ pub(crate) struct HostAperture {
     base: u64,
     free: BTreeSet<u32>,
     windows: BTreeMap<AllocationId, Window>,
-    /// Windows that nobody has locked, by the time of the last unlock.
+    /// Windows without a lock, by the time of the last unlock.
     kept: BTreeMap<u64, AllocationId>,
     tick: u64,
 }
@@ -141,7 +141,7 @@ impl HostAperture {
         self.free.len() + self.kept.values().map(|other| self.windows[other].pages.len()).sum::<usize>()
     }
 
-    /// The last lock is gone: the window is kept until somebody needs its pages.
+    /// The last lock is gone: the window stays until another allocation needs its pages.
     pub fn keep(&mut self, id: AllocationId) {
         if let Some(window) = self.windows.get_mut(&id) {
             self.tick += 1;
@@ -167,8 +167,7 @@ impl HostAperture {
         }
     }
 
-    /// What is wrong with the windows, when an allocation is locked so many times as `locks` says; `None`: there is no such
-    /// allocation.
+    /// Finds a fault in the windows, given how often each allocation is locked (`locks`; `None`: there is no such allocation).
     pub fn check(&self, locks: impl Fn(AllocationId) -> Option<u32>) -> Result<(), String> {
         let mut seen = self.free.clone();
         for (&id, window) in &self.windows {
@@ -240,7 +239,7 @@ mod tests {
         assert_eq!((first.window_pages, first.memory_pages), (vec![0], vec![10]));
         let second = take(&mut window, 1, 20, 2).expect("room").expect("new");
         assert_eq!(second.window_pages, [1, 2]);
-        assert_eq!(take(&mut window, 2, 30, 2), None, "one page is left and nobody has unlocked");
+        assert_eq!(take(&mut window, 2, 30, 2), None, "one page is left and no window is unlocked");
         window.keep(ids[0]);
         let third = take(&mut window, 2, 30, 2).expect("a kept window goes").expect("new");
         assert_eq!((third.unmap, third.window_pages), (vec![0], vec![0, 3]), "scattered");

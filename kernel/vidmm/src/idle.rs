@@ -82,14 +82,14 @@ impl<F: Copy + Eq> VidMm<F> {
         // The CPU writes what is locked: writing it back would have to be done again.
         // The form of marked content is decided when it leaves.
         let lazy = lazy && allocation.locks.count == 0 && !self.is_marked(id);
-        // What only the driver can read out goes as a whole, when it goes.
+        // Content that only the driver can read out leaves as a whole, not ahead of its eviction.
         lazy && matches!(&allocation.placement, Placement::Memory(segment, extents)
             if extents.iter().any(|e| e.dirty) && !self.segment(*segment).aligns_pitches())
     }
 
     /// Copies dirty pages of one allocation out; answers how many.
     fn write_back(&mut self, id: AllocationId, max_pages: u64, batch: &mut Batch<F>) -> u64 {
-        // What lies in one piece stays in one, and may lie in tiles: part of it is no part of its pages.
+        // Contiguous content may be tiled, so that part of its bytes is no part of its pages: all of it is written back at once.
         let allocation = &mut self.allocations[id];
         let max_pages = if allocation.contiguous() { allocation.pages } else { max_pages };
         let Placement::Memory(segment, extents) = &mut allocation.placement else {

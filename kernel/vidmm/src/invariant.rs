@@ -1,16 +1,16 @@
-//! What holds after every call, whatever was asked and by whom ([`VidMm::check_invariants`]), and a digest of the state
+//! The invariants that hold after every call ([`VidMm::check_invariants`]), and a digest of the state
 //! ([`VidMm::state_digest`]), so that a refused call can be seen to have changed nothing. A debug facility for fuzzers,
 //! simulators and drivers' own tests: it reads everything and is slow, and nothing in the kernel calls it.
 //!
 //! | rule | what it says |
 //! |---|---|
 //! | frames | every page of a segment, of system memory, of the table reserves has one owner or is free |
-//! | lists | counts per device, their sums, holders and owners say the same; who runs has no postponed work |
-//! | budgets | what a process needs is the sum over its lists, each allocation once, where it lies |
-//! | victims | the order of victims is what the allocations alone say |
-//! | addresses | each page of a space is free or taken once; what shows an allocation is known to it, and lies in it |
+//! | lists | counts per device, their sums, holders and owners say the same; a running device has no postponed step |
+//! | budgets | a process's need is the sum over its lists, each allocation once, where it lies |
+//! | victims | the order of victims follows from the allocations alone |
+//! | addresses | each page of a space is free or taken once; an allocation knows its mappings, and they lie in it |
 //! | tables | every table has a parent and counts what is below it; large pages name what is mapped there |
-//! | locks | whoever is locked is seen where it lies; windows and offers are counted once |
+//! | locks | the CPU sees a locked allocation where it lies; windows and offers are counted once |
 //!
 //! Entries in memory are not looked at: VidMm never reads memory. The simulator's checkers do.
 
@@ -113,7 +113,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
             if extents.pages() == 0 || missing + extents.pages() != allocation.pages_in(self.segment(*place)) {
                 return Err(format!("{id:?} has {} pages there, {missing} elsewhere", extents.pages()));
             }
-            // What was written back ahead, and what was not yet, are two extents of one run.
+            // Pages written back ahead and dirty pages are two extents of one run.
             let in_a_row =
                 extents.iter().zip(extents.iter().skip(1)).all(|(one, next)| one.frame + one.count == next.frame);
             if allocation.contiguous() && !in_a_row {

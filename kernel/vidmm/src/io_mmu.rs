@@ -1,7 +1,7 @@
 //! Adapters of the IoMmu model (memory §4.1): the GPU uses the CPU's addresses of a process, and the platform's IOMMU
 //! translates them. There are no page tables to be written, only pages of system memory that a process's addresses show
-//! while they are resident; whoever wants an address of an allocation is told the one that it has. Lists, residency,
-//! eviction, sharing are those of every adapter.
+//! while they are resident; a request for an address of an allocation gets the one that it has. Lists, residency, eviction, sharing are
+//! those of every adapter.
 
 use ddi::{GpuMmuCaps, GpuMmuFlags};
 use wddm_types::{CpuVa, GpuVa, PAGE_BYTES, Pages, SegmentId};
@@ -34,7 +34,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let none = Pages::ZERO;
         let policy = Policy { page_table_reserve: none, paging_table_reserve: none, paging_by_gpu_va: false, ..policy };
-        // What the IOMMU's entries can say, in the words of a GPU's.
+        // The abilities of the IOMMU's entries, expressed as those of a GPU's MMU.
         let mmu = GpuMmuCaps {
             flags: GpuMmuFlags::READ_ONLY_MEMORY_SUPPORTED | GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED,
             virtual_address_bits: ADDRESS_BITS,

@@ -13,16 +13,20 @@
 //!   waits with it; therefore a fence point is waited for once. Work must not be dropped.
 //! - **System pages are different**, because the CPU uses them at once: those of a dead allocation return to the pool
 //!   only when the ring is past the last work that touched them. Say so with [`VidMm::completed`], or they are lost.
-//!   Whoever has shown them to somebody is told of each that returns, before it has another owner ([`VidMm::tell_of_returned`]).
+//!   VidMm reports each returned page before it has another owner ([`VidMm::tell_of_returned`]), so that the kernel can revoke its
+//!   mappings.
 //! - **Ids are resolved by the caller**; a stale id stops the program. Sizes, flags, addresses and lists come from
 //!   outside and are refused with an error that changes nothing.
 //! - The paging process's tables are written by the CPU at once ([`Work::immediate`]) and have frames of their own.
 //!
 //! # Modules
 //! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
-//! `plan`, `rank`, `victim`, `commit` content in and out, `compaction` from place to place; `budget`, `trim`, `suspend` who may keep how much, and who has to wait; `split` lists that are residency; `offer` and
-//! `pin`, `displayed` what may go and what must stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`, `io_mmu`, `space`, `page_table`, `tables`, `table_room`, `table_form`, `table_window` addresses;
-//! `system` the kernel's own pages; `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage`, `tally` numbers; `invariant` what always holds; `policy` every free choice.
+//! `plan`, `rank`, `victim`, `commit` content in and out, `compaction` from place to place; `budget`, `trim`, `suspend` how much each
+//! process may keep, and which devices wait; `split` lists that are residency; `offer` and `pin`, `displayed` what may go and what must
+//! stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`,
+//! `io_mmu`, `space`, `page_table`, `tables`, `table_room`, `table_form`, `table_window` addresses; `system` the kernel's own pages;
+//! `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage`, `tally`
+//! numbers; `invariant` what always holds; `policy` every free choice.
 
 mod allocation;
 mod aperture;

@@ -1,5 +1,5 @@
 //! How allocations begin and end: creation with a backing store, destruction now or behind its last use (memory §2, §6.2,
-//! §8.5). What lies where meanwhile is `residency`.
+//! §8.5). `residency` moves their content meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.create_allocation_from(owner, info, Origin::default())
     }
 
-    /// Whether these can be made together, before any of them is: a creation that fails has cost nobody his offered content.
+    /// Whether these can be made together, before any of them is: so a creation that fails discards no offered content.
     ///
     /// # Errors
     /// See [`AllocationError`].
@@ -110,7 +110,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Takes free pages for a backing store; `None`: scarcity.
     pub(crate) fn take_backing(&mut self, flags: AllocationFlags, pages: u64) -> Option<Vec<PageRun>> {
-        // What the CPU is to see at one address lies in one piece (memory §3.4, operation 17).
+        // A backing store that the CPU sees at one address is one contiguous run (memory §3.4, operation 17).
         if flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE) {
             return self.system.take_contiguous(pages, 1, false).map(|run| vec![run]);
         }
@@ -163,9 +163,9 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// The owner has destroyed an allocation that queued work may still use (memory §8.5, S8). It is on no list any more,
-    /// its pages count as room: whoever needs them takes them first, uncopied, behind `after`. When its last use is over,
-    /// [`VidMm::destroy_allocation`] ends it. So a destruction holds up nobody who has room, and nobody is evicted for
-    /// the sake of the dead.
+    /// its pages count as room: the next plan that needs room takes them first, uncopied, behind `after`. When its last use is over,
+    /// [`VidMm::destroy_allocation`] ends it. So a destruction delays no device that has room, and evicts no live content in favour of the
+    /// dead.
     // spec: memory §6.2, memory §8.5
     pub fn doom_allocation(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
         // Its process sees it no more, whenever it goes.
@@ -245,7 +245,7 @@ impl<F: Copy + Eq> VidMm<F> {
         work
     }
 
-    /// What a driver may say of an allocation here.
+    /// The terms by which an allocation's description is checked on this adapter.
     pub(crate) fn creation_terms(&self) -> Terms<'_> {
         Terms { model: self.model, version: self.version, caps: self.caps, segments: &self.segments }
     }

@@ -1,5 +1,5 @@
-//! What lists of command buffers name (memory §5.6): whether a device may, and where it is. Lists move nothing and keep
-//! nothing in its place; the kernel's packets ask here, and ask again when a device comes back.
+//! Allocations that lists of command buffers name (memory §5.6): whether a device may name one, and where it is. Lists move nothing and
+//! keep nothing in its place; the kernel's packets ask here, and ask again when a device comes back.
 //!
 //! Also the aperture's part in DMA buffers (memory §7.1): pageable pages of the kernel, shown one by one.
 
@@ -78,7 +78,7 @@ impl<F: Copy + Eq> VidMm<F> {
         info.supported_segments.iter().map(of).min().unwrap_or(pages)
     }
 
-    /// Where an allocation is, whoever lists it: for buffers that named it when it was listed.
+    /// Where an allocation is, without a check of any device's right to it: for buffers that named it when it was listed.
     pub fn whereabouts(&self, id: AllocationId) -> Reference {
         let allocation = &self.allocations[id];
         let address = |segment: SegmentId, frame: u64| {

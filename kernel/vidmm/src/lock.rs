@@ -1,14 +1,14 @@
 //! Lock2 and Unlock2 (memory §6.3): where the CPU sees an allocation, and that it goes on seeing it while the content
-//! moves. What a lock does is the table of `rules`; here it is done.
+//! moves. The table of `rules` decides what a lock does; this module carries it out.
 //!
 //! # A locked allocation moves
 //! Its address stays, the medium behind it changes. Any work that changes the medium of a locked allocation says so with a
 //! [`Rotation`](crate::Rotation): before its first operation the CPU's mapping is write-protected, after its last one the new medium is
-//! shown. In between the CPU reads the old one, and whoever writes waits. So no write is lost, and the mover needs no
-//! help of the program. Where content is locked it is never taken for clean: the CPU writes and says so to nobody.
+//! shown. In between the CPU reads the old one, and a CPU write waits. So no write is lost, and the move needs no help from the program.
+//! Locked content is never taken for clean: the CPU writes without telling VidMm.
 //!
-//! What may not be in a memory segment while it is locked (cached, not CPU-visible, out of reach, or confined: locked
-//! while not resident with no aperture supported) is committed to system memory if it can, and not at all otherwise.
+//! Content that may not be in a memory segment while it is locked (cached, not CPU-visible, out of reach, or confined: locked while not
+//! resident with no aperture supported) is committed to system memory if it can, and not at all otherwise.
 
 mod copy;
 mod legacy;
@@ -39,13 +39,13 @@ pub struct LockPlan<F> {
     /// The ring is to be past this work before the CPU looks: the last one that writes or reads the content.
     /// `None`: no need to wait.
     pub wait_for: Option<u64>,
-    /// Pages that nobody wrote yet; the CPU fills them with the clear pattern.
+    /// Pages without content; the caller fills them with the clear pattern, by the CPU.
     pub clear: Vec<PageRun>,
     /// Pages of the host aperture that the driver is to map first. If it fails: [`VidMm::window_failed`].
     pub window: Option<WindowMap>,
     /// A swizzling range that the driver is to acquire first. If it does not: [`VidMm::range_failed`].
     pub range: Option<RangeWish>,
-    /// What to show, in order.
+    /// The runs to map for the CPU, in order.
     pub runs: Vec<CpuRun>,
 }
 
@@ -88,9 +88,9 @@ pub(crate) struct Locks {
     through_aperture: bool,
     /// WDDM 1: through a swizzling range, if it lies in a memory segment.
     acquired: bool,
-    /// What lay there when a range was asked for that the driver may refuse yet.
+    /// The extents from before VidMm asked for a range that the driver may still refuse.
     before_range: Option<Extents>,
-    /// What the CPU is shown after all work returned so far.
+    /// The runs that the CPU sees after all work returned so far.
     pub(crate) runs: Vec<CpuRun>,
 }
 
@@ -110,12 +110,12 @@ impl<F: Copy + Eq> VidMm<F> {
         if ruling != Ruling::MoveOut {
             return Ok(false);
         }
-        // Nobody stands still for a move that cannot be.
+        // No device quiesces for a move that cannot be made.
         self.way_out(id).map(|_| true)
     }
 
-    /// Locks an allocation. Locks nest; the first decides, the others see the same. If content has to leave that lists
-    /// hold, their devices stand still meanwhile ([`Work::stands_still`]).
+    /// Locks an allocation. Locks nest; the first decides, the others see the same. If content on lists has to leave, their devices quiesce
+    /// meanwhile ([`Work::stands_still`]).
     ///
     /// # Errors
     /// See [`LockError`].
@@ -142,7 +142,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 let Placement::Memory(_, extents) = &mut self.allocations[id].placement else {
                     unreachable!("these rows are about memory segments")
                 };
-                // From here on the CPU writes there, and says so to nobody.
+                // From here on the CPU writes there without telling VidMm.
                 extents.make_dirty();
             }
             Ruling::SystemCopy => self.refresh_copy(id, &mut batch),
@@ -208,7 +208,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.locks_of(id) > 0
     }
 
-    /// What the CPU sees of a locked allocation once everything decided so far is carried out.
+    /// The runs of a locked allocation that the CPU sees once all returned work is done.
     pub fn seen_runs(&self, id: AllocationId) -> &[CpuRun] {
         &self.allocations[id].locks.runs
     }
@@ -268,7 +268,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    /// What forbids any lock.
+    /// Checks the conditions that forbid any lock.
     // spec: memory §6.3, memory §9.3
     fn may_lock(&self, id: AllocationId) -> Result<(), LockError> {
         if self.allocations[id].locks.count >= self.policy.lock_count_max {

@@ -16,12 +16,12 @@ use crate::space::{Mapping, Origin, Protection, Reserved, Shown, SpaceKind, page
 use crate::tables::OutOfTables;
 use crate::vidmm::VidMm;
 
-/// What an address range shows.
+/// The target of an address range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// An allocation's pages. Not in the paging process's space.
     Allocation {
-        /// Which.
+        /// The allocation whose pages the range maps.
         allocation: AllocationId,
         /// From this page on.
         offset_pages: Pages,
@@ -50,7 +50,7 @@ impl Target {
 /// `D3DDDI_MAPGPUVIRTUALADDRESS` (memory §4.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapRequest {
-    /// What is shown.
+    /// The target that the range maps.
     pub target: Target,
     /// How many pages.
     pub size_pages: Pages,
@@ -60,7 +60,7 @@ pub struct MapRequest {
     pub minimum: GpuVa,
     /// The range ends at or below it; 0: no bound.
     pub maximum: GpuVa,
-    /// What may be done there.
+    /// The accesses allowed there.
     pub protection: Protection,
 }
 
@@ -154,7 +154,7 @@ impl<F: Copy + Eq> VidMm<F> {
     ///
     /// # Errors
     /// `Misaligned`, `OutsideSpace`, `NotMapped`; `Kernels` for what the kernel mapped, `Drivers` for what the driver
-    /// reserved. What it reserved for user mode too shows nothing any more, and stays reserved.
+    /// reserved. Addresses that the driver reserved for user mode too become unmapped, and stay reserved.
     // spec: memory §4.8
     pub fn free_gpu_va(&mut self, space: SpaceId, base: GpuVa, size_bytes: u64) -> Result<Option<Work<F>>, MapError> {
         let run = self.run_at(space, base, size_bytes)?;

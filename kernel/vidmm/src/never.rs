@@ -14,7 +14,7 @@ use crate::vidmm::VidMm;
 pub struct NeverFits {
     /// Bytes of the list that can lie in certain segments only.
     pub wanted_bytes: u64,
-    /// What these segments have together.
+    /// The bytes that these segments have together.
     pub most_bytes: u64,
 }
 

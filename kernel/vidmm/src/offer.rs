@@ -1,16 +1,16 @@
 //! Offer and Reclaim (memory §5.9, §8.5): content that its process can do without, and its return. Called by the
 //! kernel.
 //!
-//! Offered content stays where it is and is the first to go, LOW before NORMAL before HIGH, whoever needs the room and
-//! whatever lists name it. It is never copied out: what is taken is lost as a whole. Until it is reclaimed nobody may
-//! lock it or make it resident.
+//! Offered content stays where it is and is the first to go, LOW before NORMAL before HIGH, for any claimant, even if lists name it. VidMm
+//! never copies it out: it discards an allocation's content as a whole. Until its device reclaims it, VidMm refuses to lock it or make it
+//! resident.
 //!
-//! An offer says that work which was queued before still needs the content. Where that is on the hardware or about to be, it is
-//! waited for before anything goes. Where it stands still, because its device waits for its turn, the offer is *due*: for the
-//! process it is made, and for everybody else the content is what it was, comes back with the turn, and may go behind that work.
+//! An offer says that work which was queued before still needs the content. Where that work is on the hardware or about to be, a discard
+//! waits for it. Where the device is suspended until its turn, the offer is *due*: the owning process sees it made, and for all others the
+//! content stays as it was, comes back with the turn, and may go behind that work.
 //!
-//! Reclaim asks for no room that others need: if what is on a list does not fit beside them any more, its device stands
-//! still until its next turn. Only a list that would not even fit alone is refused.
+//! Reclaim asks for no room that others need: if what is on a list does not fit beside them any more, its device is suspended until its
+//! next turn. Only a list that would not even fit alone is refused.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ use crate::vidmm::VidMm;
 pub enum OfferPriority {
     /// 1: worthless, discarded first.
     Low,
-    /// 2.
+    /// 2: discarded after LOW.
     Normal,
     /// 3: discarded last.
     High,
@@ -74,19 +74,19 @@ pub enum OfferError {
     /// It is offered already.
     #[error("it is offered already")]
     Offered {
-        /// Which.
+        /// The allocation that is offered already.
         allocation: AllocationId,
     },
     /// It is locked: the CPU is using it.
     #[error("it is locked")]
     Locked {
-        /// Which.
+        /// The allocation that is locked.
         allocation: AllocationId,
     },
     /// It is pinned: the display or a queued update is using it.
     #[error("it is pinned")]
     Pinned {
-        /// Which.
+        /// The allocation that is pinned.
         allocation: AllocationId,
     },
 }
@@ -102,7 +102,7 @@ pub enum ReclaimResult {
     NotCommitted,
 }
 
-/// What Reclaim gave back.
+/// The result of Reclaim.
 #[must_use = "it may hold work"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reclaimed<F> {
@@ -118,10 +118,10 @@ pub enum ReclaimError {
     /// It is not offered (the caller).
     #[error("it is not offered")]
     NotOffered {
-        /// Which.
+        /// The allocation that is not offered.
         allocation: AllocationId,
     },
-    /// With it a list would not fit any more even if everybody else left, or not into the largest budget that its process
+    /// With it a list would not fit any more even if all other content left, or not into the largest budget that its process
     /// can have (scarcity).
     #[error("what is on the residency list can never fit: {bytes_to_trim} bytes are to be evicted first")]
     OutOfMemory {
@@ -132,7 +132,7 @@ pub enum ReclaimError {
 
 impl<F: Copy + Eq> VidMm<F> {
     /// Offers allocations for a device. `last_use`: points after which nothing queued before uses them; a discard waits for
-    /// them, and the offer for the turn of a device that stands still.
+    /// them, and the offer of a suspended device waits for its turn.
     ///
     /// # Errors
     /// See [`OfferError`].
@@ -184,14 +184,13 @@ impl<F: Copy + Eq> VidMm<F> {
     /// From now on an offer counts, behind these last uses.
     pub(crate) fn begin_due_offer(&mut self, id: AllocationId, last_use: &[FencePoint<F>]) {
         let allocation = &mut self.allocations[id];
-        let offer =
-            allocation.offer_due.take().expect("whoever takes an offer back takes it off the device's list of steps");
+        let offer = allocation.offer_due.take().expect("a due offer is pending: taking it back removes its step");
         allocation.offer = Some(offer);
         merge_points(&mut allocation.last_use, last_use);
         if offer.allow_decommit {
             self.decommittable.insert((offer.priority, offer.time, id));
         }
-        // What is offered weighs on no budget.
+        // Offered content counts against no budget.
         self.charge(id, None);
         self.rerank(id);
     }
@@ -204,8 +203,8 @@ impl<F: Copy + Eq> VidMm<F> {
         self.reclaim_with(device, list, true)
     }
 
-    /// Takes offers back. What is on a list of the device comes back in, or comes with the device's next turn: then it is
-    /// suspended. A new backing store is there at once. If the content is not `wanted`, nothing is copied for its sake.
+    /// Takes offers back. Content on a list of the device comes back in, or comes with the next turn of the device, which is suspended
+    /// until then. A new backing store is there at once. If the content is not `wanted`, nothing is copied for its sake.
     ///
     /// # Errors
     /// See [`ReclaimError`].
@@ -235,7 +234,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let counts = |id: &AllocationId| !due.contains(id);
         let take_back = |id: &AllocationId| if counts(id) { self.take_back(*id, wanted) } else { ReclaimResult::Ok };
         let results: Vec<ReclaimResult> = list.iter().map(take_back).collect();
-        // What got no backing store stays offered, so nothing comes in for it.
+        // An allocation that got no backing store stays offered, so nothing comes in for it.
         plan.places.retain(|(id, _)| self.allocations[*id].offer.is_none());
         let mut batch = Batch::new(self.serial + 1);
         self.begin(&mut plan, device, &mut batch);
@@ -261,7 +260,7 @@ impl<F: Copy + Eq> VidMm<F> {
         allocation.offer.or(allocation.offer_due).map(|offer| offer.discarded)
     }
 
-    /// Takes an offer back that does not count yet; false: there is none. What was queued before it finds the content as it was.
+    /// Takes an offer back that does not count yet; false: there is none. Work queued before it finds the content as it was.
     fn call_off(&mut self, id: AllocationId) -> bool {
         let due = self.allocations[id].offer_due.take().is_some();
         if due {
@@ -273,7 +272,7 @@ impl<F: Copy + Eq> VidMm<F> {
         due
     }
 
-    /// What a running device lists has to be there at once.
+    /// Content on a running device's list has to be resident at once.
     fn plan_of_reclaim(&self, device: DeviceId, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
         if self.is_suspended(device) {
             self.plan_turn_with(device, list)?;
@@ -291,7 +290,7 @@ impl<F: Copy + Eq> VidMm<F> {
         devices.into_iter().all(|device| self.plan_turn_with(device, list).is_ok())
     }
 
-    /// For a device that stands still there has to be room with its turn.
+    /// Checks that a suspended device's list will fit with its turn.
     fn plan_turn_with(&self, device: DeviceId, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
         let listed = |id: &AllocationId| self.allocations[*id].holders.contains(&device);
         let own: Vec<AllocationId> = list.iter().copied().filter(listed).collect();
@@ -336,7 +335,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Gives up backing stores of offered content, LOW first, until this many system pages are free. When that cannot be,
-    /// nobody loses anything.
+    /// it takes none.
     pub(crate) fn decommit_for(&mut self, pages: u64) {
         if self.system.free_pages() >= pages || !self.can_back(Pages(pages)) {
             return;
@@ -361,7 +360,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 }
 
-/// How far Reclaim may go for who lists what it takes back.
+/// The claim of a Reclaim, for the devices that list the reclaimed content.
 fn claim_of(device: DeviceId) -> Claim {
     Claim { device, takes: Takes::Ranked, limit: Limit::Maximum, for_holders: true }
 }

@@ -1,6 +1,5 @@
-//! Paging operations as values: one to one with a driver's (memory §3.3), but owned, and whole. What a driver is asked in
-//! one call may be a part of one ([`Operation::part`]). Made by `residency`, `victim`, `mapping`, `system`; carried out by
-//! whoever owns the paging ring.
+//! Paging operations as values: one to one with a driver's (memory §3.3), but owned, and whole. One driver call may carry out only a part
+//! of one ([`Operation::part`]). `residency`, `victim`, `mapping` and `system` make them; the kernel's paging ring carries them out.
 
 use ddi::{KmdAllocation, Pte};
 use wddm_types::{CpuVa, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
@@ -22,7 +21,7 @@ pub enum Direction {
 pub enum Operation {
     /// Copies between the backing store and a segment.
     Transfer {
-        /// Whose content; `None`: the kernel's own, as it lies.
+        /// The allocation of the content; `None`: the kernel's own, as it lies.
         allocation: Option<KmdAllocation>,
         /// Byte offset of the range within the allocation.
         allocation_offset: u64,
@@ -39,14 +38,14 @@ pub enum Operation {
         backing: Vec<PageRun>,
         /// Aperture and GPU address that show those pages for this transfer: both ends are in GPU space (memory §8.3).
         through: Option<(SegmentId, u64)>,
-        /// Which way.
+        /// Into the segment or out of it.
         direction: Direction,
-        /// What becomes of the form of marked content.
+        /// What the transfer does to the form of marked content.
         form: Form,
     },
     /// Copies within a segment: content makes way for a contiguous request.
     Relocate {
-        /// Whose content.
+        /// The allocation of the content.
         allocation: KmdAllocation,
         /// Byte offset of the range within the allocation.
         allocation_offset: u64,
@@ -56,12 +55,12 @@ pub enum Operation {
         segment: SegmentId,
         /// GPU address of the range's first byte before.
         from: u64,
-        /// And afterwards.
+        /// GPU address of that byte afterwards.
         to: u64,
     },
     /// Fills a range of a segment with a pattern.
     Fill {
-        /// Whose content; `None` for pages that nobody has yet, and for the kernel's own.
+        /// The allocation of the content; `None` for free pages, and for the kernel's own.
         allocation: Option<KmdAllocation>,
         /// Byte offset of the range within the allocation.
         allocation_offset: u64,
@@ -76,7 +75,7 @@ pub enum Operation {
     },
     /// A range leaves its place without being copied (DISCARD_CONTENT).
     Discard {
-        /// Whose content.
+        /// The allocation of the content.
         allocation: KmdAllocation,
         /// The segment.
         segment: SegmentId,
@@ -85,7 +84,7 @@ pub enum Operation {
     },
     /// Redirects aperture pages to system pages.
     MapAperture {
-        /// Whose.
+        /// The device of the allocation.
         device: Option<DeviceId>,
         /// `None` for the kernel's own pages.
         allocation: Option<KmdAllocation>,
@@ -102,7 +101,7 @@ pub enum Operation {
     },
     /// Redirects aperture pages to the dummy page.
     UnmapAperture {
-        /// Whose.
+        /// The device of the allocation.
         device: Option<DeviceId>,
         /// `None` for the kernel's own pages.
         allocation: Option<KmdAllocation>,
@@ -132,21 +131,21 @@ pub enum Operation {
         segment: SegmentId,
         /// Its pages there.
         pages: Vec<PageRun>,
-        /// What the driver gave, unread.
+        /// The driver's data, unread.
         private_data: Vec<u8>,
     },
     /// Tells the driver that a range of an allocation with NotifyEviction is about to leave system memory.
     NotifyEviction {
-        /// Which.
+        /// The allocation that leaves.
         allocation: KmdAllocation,
-        /// Bytes.
+        /// Bytes of the range.
         size_bytes: u64,
         /// Its system pages.
         backing: Vec<PageRun>,
     },
     /// Tells the driver that an allocation with ExplicitResidencyNotification came or goes.
     NotifyResidency {
-        /// Which.
+        /// The allocation that came or goes.
         allocation: KmdAllocation,
         /// Where it is; (0, 0) when it goes.
         address: PhysicalAddress,
@@ -163,7 +162,7 @@ pub enum Operation {
     },
     /// Writes entries of one page table.
     UpdatePageTable {
-        /// Whose.
+        /// The space of the table.
         space: SpaceId,
         /// Level of the table, leaf 0.
         level: u32,
@@ -196,7 +195,7 @@ pub enum Operation {
     },
     /// A table is about to leave its frame: all its entries become invalid (UPDATE_PAGE_TABLE with NotifyEviction).
     EvictTable {
-        /// Whose space.
+        /// The space of the table.
         space: SpaceId,
         /// Level, leaf = 0.
         level: u32,
@@ -213,7 +212,7 @@ pub enum Operation {
     },
     /// Copies entries of one leaf table to another, or within one (COPY_PAGE_TABLE_ENTRIES).
     CopyEntries {
-        /// Whose.
+        /// The space of both tables.
         space: SpaceId,
         /// The table that is read.
         source: PhysicalAddress,
@@ -229,10 +228,10 @@ pub enum Operation {
         count: u32,
     },
     /// Lets addresses lead elsewhere in the table that the platform keeps of a process: in the IoMmu model, instead of page
-    /// tables (memory §4.1). Not for a paging buffer: whoever owns the process's CPU page tables does it, when the hardware is
+    /// tables (memory §4.1). Not for a paging buffer: the platform, which owns the process's CPU page tables, does it when the hardware is
     /// past all that stands before it. A [`Operation::FlushTlb`] of such a space is the platform's too.
     PlatformEntries {
-        /// Whose.
+        /// The space of the addresses.
         space: SpaceId,
         /// The first address.
         first: CpuVa,
@@ -245,7 +244,7 @@ pub enum Operation {
     },
     /// Forgets translations from `start` to `end`, both inclusive; both 0: of the whole space.
     FlushTlb {
-        /// Whose.
+        /// The space of the translations.
         space: SpaceId,
         /// Its root.
         root: PhysicalAddress,
@@ -258,7 +257,7 @@ pub enum Operation {
     /// stands before it, the driver is told context by context (`DxgkDdiSetRootPageTable`, memory §4.6); nothing of the
     /// process runs then. Then [`VidMm::root_switched`](crate::VidMm::root_switched).
     SwitchRoot {
-        /// Whose.
+        /// The space that gets the root.
         space: SpaceId,
         /// The root.
         root: PhysicalAddress,
@@ -267,7 +266,7 @@ pub enum Operation {
     },
 }
 
-/// What a driver is asked in one call: a sub-transfer, or all of an operation that is not cut.
+/// The part of an operation that one driver call carries out: a sub-transfer, or all of an operation that is not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Bytes of the operation before this part. In pages it is the MDL's offset.

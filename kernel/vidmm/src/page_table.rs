@@ -43,7 +43,7 @@ struct Table {
     coarse: Option<Box<Coarse>>,
 }
 
-/// What an entry above the leaf says, and with dual entries its second half.
+/// An entry above the leaf, and with dual entries its second half.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     first: Pte,
@@ -61,7 +61,7 @@ impl Table {
         Table { address, used: 0, large: None, coarse: None }
     }
 
-    /// What the entry above says to lead here.
+    /// The entry above that leads here.
     fn link(&self) -> Link {
         let to = |address| Pte { flags: PteFlags::VALID, address };
         match &self.coarse {
@@ -150,7 +150,7 @@ impl PageTable {
     }
 
     /// Makes the tables that translate `count` pages from page `first` and counts these pages as used. Nothing changes on
-    /// failure. While tables are away they are only counted; whoever asks has seen that all would fit. `coarse`: new leaf
+    /// failure. While tables are away they are only counted; the caller has checked that all would fit. `coarse`: new leaf
     /// tables have 64-KB entries, if this adapter has any, and are linked by the work of this number.
     pub fn cover(
         &mut self,
@@ -173,7 +173,7 @@ impl PageTable {
         }
         let shift = self.geometry.levels[0].table_shift;
         let (from, to) = (first >> shift, (first + count - 1) >> shift);
-        // A range may be as large as the space: nobody lists tables that there is no room for.
+        // A range may be as large as the space: the loop below lists no tables beyond the free pages.
         if to - from >= self.levels[0].range(from..=to).count() as u64 + frames.leaf_free_pages() {
             return Err(OutOfTables);
         }

@@ -1,6 +1,6 @@
 //! Paging work as values: what is to be done with memory, after which fence points, and why. It performs nothing:
-//! whoever owns the paging ring turns each [`Operation`] into a driver call and queues the work. Operations themselves
-//! are `operation`, a work that is being put together is `batch`.
+//! the kernel's paging ring turns each [`Operation`] into a driver call and queues the work. `operation` defines the operations, `batch`
+//! puts a work together.
 
 mod batch;
 
@@ -29,23 +29,23 @@ pub struct Work<F> {
     /// They run again when [`VidMm::next_to_resume`](crate::VidMm::next_to_resume) has named them and the work of
     /// [`VidMm::resume`](crate::VidMm::resume) is done.
     pub suspends: Vec<DeviceId>,
-    /// Devices that stand still while this work is carried out: what their lists hold moves within its segment. Their
-    /// contexts are stopped like those of `suspends`, and go on by themselves when the work is done.
+    /// Devices that quiesce for this work, because content of their lists moves within its segment. The kernel stops their contexts like
+    /// those of `suspends`, and resumes them when the work is done.
     pub stands_still: Vec<DeviceId>,
-    /// Spaces whose page tables change so that nothing may run in them meanwhile (memory §4.2, §4.5): all contexts of the
-    /// process stand still, and are idle before the first operation starts, until the last one is done.
+    /// Spaces whose page tables change so that nothing may run in them meanwhile (memory §4.2, §4.5): the kernel stops all contexts of the
+    /// process, which are idle from before the first operation until the last one is done.
     pub idle_spaces: Vec<SpaceId>,
     /// To be reached before the first operation starts.
     pub after: Vec<FencePoint<F>>,
-    /// System pages that the CPU fills with the clear pattern before the work is queued: nobody wrote them yet, and
-    /// the GPU is about to see them (memory §3.3: FILL never goes to an aperture).
+    /// System pages that the CPU fills with the clear pattern before the work is queued: they have no content yet, and the GPU is about to
+    /// see them (memory §3.3: FILL never goes to an aperture).
     pub clear: Vec<PageRun>,
     /// In this order.
     pub operations: Vec<Operation>,
     /// How many of the operations take content out of its place; the others bring content into places that are free then,
     /// or have just become free.
     pub leaving: usize,
-    /// What moved, for events: one entry per allocation and kind.
+    /// The moves of allocations, for events: one entry per allocation and kind.
     pub moves: Vec<Move>,
     /// Page tables that left or came, for events.
     pub tables: Vec<TableMove>,
@@ -65,16 +65,16 @@ pub struct Work<F> {
 /// [`VidMm::ranges_released`](crate::VidMm::ranges_released). No later work may touch memory before that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// Whose.
+    /// The locked allocation.
     pub allocation: AllocationId,
-    /// What the CPU sees afterwards, all of it, in order.
+    /// The runs that the CPU sees afterwards, all of them, in order.
     pub runs: Vec<CpuRun>,
     /// Pages of a host aperture that it does not see any more.
     pub unmap: Option<WindowPages>,
     /// Swizzling ranges that it does not see any more.
     pub ranges: Vec<HeldRange>,
-    /// The CPU sees, and writes, the backing store itself all along: `runs` are what it saw before. What it has written there
-    /// since the lock is not to be written over by the copies out.
+    /// The CPU sees, and writes, the backing store itself all along: `runs` are those that it saw before. The copies out must not overwrite
+    /// the bytes that it has written there since the lock.
     pub writes_backing: bool,
 }
 
@@ -85,7 +85,7 @@ pub enum MoveKind {
     PageIn,
     /// Copied from a segment to the backing store.
     PageOut,
-    /// Dropped: the backing store has it, or nobody ever wrote it, or its owner is gone.
+    /// Dropped: the backing store has it, or it was never written, or its owner is gone.
     Discard,
     /// Initialised: it never had content.
     Fill,
@@ -147,15 +147,15 @@ pub enum Cause {
 /// One allocation's content moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Whose; stale when the cause is Destroy.
+    /// The allocation; its id is stale when the cause is Destroy.
     pub allocation: AllocationId,
     /// The driver's handle of it.
     pub kmd_allocation: KmdAllocation,
     /// How many bytes.
     pub bytes: u64,
-    /// How.
+    /// The kind of the move.
     pub kind: MoveKind,
-    /// Why.
+    /// The reason for the move.
     pub cause: Cause,
     /// Into or out of which segment; [`SegmentId::SYSTEM`] for what is mapped by its own pages.
     pub segment: SegmentId,
@@ -178,7 +178,7 @@ pub(crate) struct MoveStep {
 /// The page tables of a process left their frames, or came back (memory §4.6). Nothing was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableMove {
-    /// Whose.
+    /// The space that the tables translate.
     pub space: SpaceId,
     /// Bytes of tables.
     pub bytes: u64,

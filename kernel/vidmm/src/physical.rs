@@ -28,7 +28,7 @@ impl<F: Copy + Eq> VidMm<F> {
         VidMm::open(policy, &layout, mmu, &[], Geometry::new(&[], &mmu, &[]))
     }
 
-    /// What a driver or a client says of an allocation, with what goes without saying here.
+    /// An allocation's description by a driver or a client, completed by the flags that this adapter implies.
     pub(crate) fn by_physical_address(&self, mut info: AllocationInfo) -> AllocationInfo {
         if !self.geometry.translates() {
             info.flags |= AllocationFlags::ACCESSED_PHYSICALLY;

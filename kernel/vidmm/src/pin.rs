@@ -1,4 +1,4 @@
-//! What an allocation is worth to its owner: pins and eviction priorities (memory §2.3, §8.2). Called by the kernel.
+//! Pins and eviction priorities of allocations (memory §2.3, §8.2). Called by the kernel.
 
 use crate::allocation::Placement;
 use crate::slab::AllocationId;

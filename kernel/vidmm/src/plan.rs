@@ -1,10 +1,10 @@
-//! Where the content of one call goes and who loses for it, found without changing anything. Called by `residency`,
-//! `offer` and `suspend`.
+//! Plans where the content of one call goes and which devices and victims lose pages for it, without changing anything. Called by
+//! `residency`, `offer` and `suspend`.
 //!
 //! Scattered content is planned by counting pages. Contiguous content (memory §1.6) needs a run: the plan tries it on a
-//! copy of the pool, giving back whole victims in their order until one fits. Content that nobody needs is counted as
-//! room at once; if that is not enough, devices that stand lower are suspended one after the other, as few as do. What a
-//! process of lower protection has, on lists or not, goes before anything of a higher one, to the last byte (`protection`).
+//! copy of the pool, giving back whole victims in their order until one fits. Content that no running device needs counts as room at once;
+//! if that is not enough, the plan suspends lower devices one after the other, as few as possible. Content of a process of lower
+//! protection, on lists or not, goes before any of a higher one, to the last byte (`protection`).
 //!
 //! When pages enough are free and no run is, content moves within the segment if that spares others theirs (`hole`, `compaction`).
 //!
@@ -38,7 +38,7 @@ pub(crate) enum Place {
     System(Option<(SegmentId, PageRun)>),
 }
 
-/// What a call will do.
+/// The changes that a call will make.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     /// Devices to be suspended first.
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
     pub anew: Vec<(AllocationId, AllocationId)>,
     /// Content that moves within its segment for a contiguous run, once the victims are gone.
     pub relocations: Vec<Relocated>,
-    /// Devices whose lists hold some of both and that run: they stand still meanwhile.
+    /// Running devices whose lists hold content of `anew` or `relocations`: they quiesce meanwhile.
     pub stands_still: Vec<DeviceId>,
     /// Allocations that miss pages.
     pub places: Vec<(AllocationId, Place)>,
@@ -76,14 +76,14 @@ pub(crate) struct Relocated {
     pub from: PageRun,
     /// As many that it goes to.
     pub to: PageRun,
-    /// Who needs the hole.
+    /// The allocation that needs the hole.
     pub for_allocation: AllocationId,
 }
 
-/// Whose lists may be broken for it.
+/// The devices that a plan may suspend for its claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// Nobody's: only what nobody needs goes.
+    /// No device's: only content that no running device needs leaves.
     Victims,
     /// Those of lower protection only.
     Lower,
@@ -106,28 +106,28 @@ pub(crate) enum Limit {
     None,
 }
 
-/// Who asks, and how far it may go.
+/// The device that claims room, and how far it may go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub device: DeviceId,
     pub takes: Takes,
     pub limit: Limit,
-    /// The content is wanted by whoever lists it already: none of those gives way.
+    /// The claim is for the devices that already list the content: none of them gives way.
     pub for_holders: bool,
 }
 
-/// What stays the same while one call is planned.
+/// The inputs of one plan, which stay the same while it is made.
 pub(crate) struct Planner<'a, F> {
     mm: &'a VidMm<F>,
     claim: Claim,
     /// The list, each allocation once.
     list: Vec<AllocationId>,
     wanted: BTreeSet<AllocationId>,
-    /// As if nobody else had anything here.
+    /// Plans as if no other device had content here.
     alone: bool,
-    /// As if everything that nobody needs had left, and what is wanted of it too: it is placed anew.
+    /// Plans as if all unneeded content had left, including that on the list, which is placed anew.
     emptied: bool,
-    /// As if what the device lists itself had left for whoever needs that: it is placed anew, and part of the list.
+    /// Plans as if the device's own listed content had left in favour of this allocation: it is placed anew, as part of the list.
     anew_for: Option<AllocationId>,
 }
 
@@ -140,8 +140,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Planner::new(self, claim, list, false).run()
     }
 
-    /// The same, if first everything left that nobody lists, and of the list too ([`VidMm::clear_victims`]): what is there may
-    /// lie in the way of a better packing.
+    /// The same, if all unneeded content left first, of the list too ([`VidMm::clear_victims`]): it may lie in the way of a better packing.
     pub(crate) fn plan_emptied(&self, claim: Claim, list: &[AllocationId]) -> Result<(), MakeResidentError> {
         let planner = Planner { emptied: true, ..Planner::new(self, claim, list, false) };
         planner.run().map(drop)
@@ -152,7 +151,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Planner::anew(self, claim, list).run()
     }
 
-    /// The same, if first everything left that nobody lists.
+    /// The same, if all unneeded content left first.
     pub(crate) fn plan_emptied_anew(&self, claim: Claim, list: &[AllocationId]) -> Result<(), MakeResidentError> {
         let planner = Planner { emptied: true, ..Planner::anew(self, claim, list) };
         planner.run().map(drop)
@@ -213,7 +212,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         !self.alone && self.mm.is_resident(id) && !self.has_left(id)
     }
 
-    /// Whether an allocation is nowhere because everything left that nobody needs, or because it is placed anew.
+    /// Whether the plan counts an allocation as gone, because all unneeded content left or because it is placed anew.
     fn has_left(&self, id: AllocationId) -> bool {
         let rank = self.mm.allocations[id].standing.and_then(|standing| standing.rank);
         let unneeded = self.emptied && rank.is_some_and(|rank| rank.tier <= self.tier_of_unneeded());
@@ -231,7 +230,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         self.list.iter().copied().filter(|id| self.is_anew(*id))
     }
 
-    /// The last tier of what nobody needs whom the claimant's protection does not spare.
+    /// The last tier of unneeded content that the claimant may take, by its protection.
     fn tier_of_unneeded(&self) -> usize {
         lazy_tier(self.mm.band_of(self.claim.device))
     }
@@ -264,8 +263,8 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         Ok(())
     }
 
-    /// Whether an allocation is where it is to be and may stay there. Content that is there anyway, because somebody
-    /// lists it, takes no room; what nobody lists counts against the budget, and may have to move out of its group.
+    /// Whether an allocation is where it is to be and may stay there. Content on a list takes no new room; content on no list counts
+    /// against the budget, and may have to move out of its group.
     fn stays(&self, state: &mut State, id: AllocationId) -> bool {
         if !self.is_settled(id) {
             return false;
@@ -304,7 +303,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         if counted { 0 } else { allocation.bytes() }
     }
 
-    /// Where an allocation may go. What lies partly in a segment is completed there if it can be (memory §10.4 item 26).
+    /// Where an allocation may go. The plan completes partly resident content in its segment if it can (memory §10.4 item 26).
     fn candidates(&self, id: AllocationId) -> Vec<SegmentId> {
         let allocation = &self.mm.allocations[id];
         let present = self.present(id);

@@ -1,5 +1,5 @@
-//! Every choice that the specification leaves to the implementer (its rows tagged [R]), in one place. Not a
-//! configuration file: whoever starts an adapter fills it once.
+//! Every choice that the specification leaves to the implementer (its rows tagged [R]), in one place. Not a configuration file: the kernel
+//! fills it once, when it starts an adapter.
 //!
 //! Choices that are code, not numbers, and where they live:
 //! - the backing store stays committed while content lies in a memory segment (memory §8.3 lets VidMm free it, where
@@ -13,8 +13,8 @@
 //! - a contiguous request for which pages enough are free and no hole moves other content before anybody loses any; only
 //!   what its owner has destroyed goes first (memory §8.1) (`plan`, `compaction`);
 //! - content that sits in a less preferred place for lack of room is placed anew at the next MakeResident from count 0
-//!   (`residency`), and moves up in idle time if there is free room, at nobody's cost but a short stop of who is never
-//!   idle (memory §8.1 step 4) (`promote`);
+//!   (`residency`), and moves up in idle time if there is free room, at no cost but a short stop of devices that are never idle (memory
+//!   §8.1 step 4) (`promote`);
 //! - a combination of power flags that the specification does not list fails adapter start (memory §1.13) (`segment`).
 
 use wddm_types::{PageRun, Pages};
@@ -44,9 +44,9 @@ pub struct Policy {
     pub va_alignment_bytes: u64,
     /// Most locks outstanding on one allocation (memory §9.3).
     pub lock_count_max: u32,
-    /// Room may be made by suspending devices that rank lower (memory §8.2). If not, whoever has its list keeps it, and
-    /// who comes later is refused. A device that a lock holds up has not its list: it stands aside like any other that waits,
-    /// and what it has meanwhile is room for who comes. It comes back when the others leave it enough.
+    /// Room may be made by suspending devices that rank lower (memory §8.2). If not, a device keeps its resident list, and later claims are
+    /// refused. A device that a lock holds up is suspended like any other that waits: its content is room for later claims, and it comes
+    /// back when the others leave it enough.
     pub suspend_others: bool,
     /// The page tables of a process that has nothing to run leave when others need room for theirs (memory §4.6).
     pub evict_page_tables: bool,
@@ -66,7 +66,7 @@ pub struct Policy {
     pub plan_search_steps: u32,
     /// Dirty lazily evicted content is copied out while the copy engine is idle.
     pub write_back_ahead: bool,
-    /// What lies elsewhere than it would rather moves there while the copy engine is idle and there is room (memory §8.1).
+    /// Content in a less preferred place moves to a better one while the copy engine is idle and there is room (memory §8.1).
     pub promote: bool,
     /// How long content that has room where it would rather be waits for its devices to have nothing to run. Then they stop
     /// for it, at the turn of the move in the ring. `u64::MAX`: never.

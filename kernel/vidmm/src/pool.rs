@@ -1,5 +1,5 @@
-//! Free frames of one segment, or of system memory: who has which pages. It knows runs of pages, not owners; it
-//! moves nothing. Called by `residency`, `tables` and the system-page calls.
+//! Free frames of one segment, or of system memory. It knows runs of pages, not owners; it moves nothing. Called by `residency`, `tables`
+//! and the system-page calls.
 //!
 //! The idea: a freed run merges with its neighbours at once, found by the pages where free runs begin and end; and every
 //! free run of up to 16 MiB stands in a bin of exactly its length, so that the best fit, the shortest run that holds a
@@ -89,7 +89,7 @@ impl FramePool {
         pool
     }
 
-    /// The same pool as if nobody had taken anything. What was excluded stays so.
+    /// The same pool with every page free. Excluded runs stay excluded.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let mut pool = FramePool::new(self.whole);
@@ -102,7 +102,7 @@ impl FramePool {
         self.whole
     }
 
-    /// Pages that nobody owns.
+    /// Free pages.
     pub fn free_pages(&self) -> u64 {
         self.free
     }
@@ -169,7 +169,7 @@ impl FramePool {
         let before = self.boundaries.get(first);
         let behind = self.boundaries.get(end);
         let (joined, joined_first, joined_end);
-        // What was joined stands already under the boundary that it keeps.
+        // The joined run already has its entry at the boundary that it keeps.
         if before == NONE {
             joined_first = first;
             if behind == NONE {
@@ -211,7 +211,7 @@ impl FramePool {
         }
     }
 
-    /// These pages, which are free, hold the clear pattern before anybody who takes them later can see them.
+    /// These pages, which are free, hold the clear pattern before any later owner can see them.
     pub fn mark_cleared(&mut self, marked: PageRun) {
         let free = self.bins.iter().map(|(_, free)| run(free.first, free.count));
         let books = self.books.get_or_insert_default();
@@ -270,7 +270,7 @@ impl FramePool {
 
     /// Of the runs that are as long as this one, and of their two ends, the place with the most cleared pages.
     fn clearest(&self, found: u32, pages: u64) -> (u32, u64) {
-        let cleared = self.cleared().expect("somebody clears");
+        let cleared = self.cleared().expect("this pool tracks cleared pages");
         let ends = |found: u32| [self.bins.get(found).first, self.bins.get(found).end() - pages].map(|at| (found, at));
         let places = std::iter::once(found).chain(self.bins.fellows(found)).flat_map(ends);
         let mut best = (found, self.bins.get(found).first);
@@ -322,7 +322,7 @@ impl FramePool {
         let free = self.bins.leave(found);
         let end = at + pages;
         let (keeps_front, keeps_back) = (at > free.first, end < free.end());
-        // The front stays under its own first page, or that is nobody's any more.
+        // The front stays under its own first page, or the entry there is removed.
         if keeps_front {
             self.boundaries.set(at, found);
             self.bins.enter(found, free.first, at - free.first);

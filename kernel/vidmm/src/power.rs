@@ -24,7 +24,7 @@ use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::space::SpaceKind;
 use crate::vidmm::VidMm;
 
-/// How deep.
+/// How deep the adapter sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleep {
     /// The computer's memory keeps its power.
@@ -35,7 +35,7 @@ pub enum Sleep {
     Stop,
 }
 
-/// What is to be done when the power is back, in this order.
+/// The work due when the power is back, in this order.
 #[derive(Debug)]
 #[must_use = "without its tables the adapter translates nothing"]
 pub struct PowerUp<F> {
@@ -71,8 +71,8 @@ impl<F: Copy + Eq> VidMm<F> {
         self.finish(batch, false)
     }
 
-    /// Writes the page tables anew: those of the paging process first. Content comes back with its devices' turns, or when
-    /// somebody asks for it.
+    /// Writes the page tables anew: those of the paging process first. Content comes back with its devices' turns, or with the next call
+    /// that needs it.
     // spec: memory §1.10, memory §4.7, memory §8.4
     pub fn power_up(&mut self) -> PowerUp<F> {
         self.forgive_losses();

@@ -1,10 +1,10 @@
-//! Background promotion (memory §8.1 step 4): what a list found no room for where it would rather be, and went elsewhere,
-//! moves there when the copy engine is idle and there is room.
+//! Background promotion (memory §8.1 step 4): content that found no room in its preferred place and went elsewhere moves there when the
+//! copy engine is idle and there is room.
 //!
-//! It costs nobody anything: only free pages are taken, idle devices stand still while their content moves, budgets hold, and
-//! as long as a suspended device waits for its turn the room is that device's. So what is promoted displaces nothing, and
-//! nothing goes to and fro. A device that is never idle would keep its content out of the better place for ever: when the
-//! room was there for as long as the policy's patience, it is stopped for the move, and goes on at once.
+//! Promotion takes no device's room or time: it uses only free pages, quiesces only idle devices while their content moves, keeps to
+//! budgets, and leaves the room to any suspended device that waits for its turn. So promoted content displaces none, and no content goes to
+//! and fro. A device that is never idle would keep its content out of the better place for ever: when the room was there for as long as the
+//! policy's patience, it is stopped for the move, and goes on at once.
 
 use std::collections::BTreeSet;
 
@@ -19,19 +19,19 @@ use crate::vidmm::VidMm;
 /// How many allocations are looked at, and at most moved, at once.
 const SCAN_MAX: usize = 256;
 
-/// What can be promoted now.
+/// The result of a promotion.
 #[derive(Debug)]
 pub enum Promotion<F> {
-    /// This. Whoever lists what moves stands still meanwhile ([`Work::stands_still`]).
+    /// Moves to be carried out. The devices that list the content quiesce meanwhile ([`Work::stands_still`]).
     Work(Box<Work<F>>),
-    /// There is room, and whoever lists it runs: ask again.
+    /// There is room, but a device that lists the content runs: ask again.
     Later,
-    /// Nothing.
+    /// There is nothing to promote.
     Nothing,
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Whether something lies elsewhere than it would rather, and nobody waits for room more urgently.
+    /// Whether content lies in a less preferred place, and no suspended device with work waits for room.
     pub fn may_promote(&self) -> bool {
         let waits = |device: &DeviceId| self.devices[*device].idle_since.is_none();
         self.policy.promote && !self.demoted.is_empty() && !self.waiting.values().any(waits)
@@ -53,7 +53,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 continue;
             }
             let Some(target) = self.better_place(id) else {
-                // Who waits waits for devices, not for room: that begins anew when there is some.
+                // Patience counts only the wait for devices, not for room: it begins anew when there is room.
                 self.demoted.insert(id, None);
                 continue;
             };
@@ -98,7 +98,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn better_place(&self, id: AllocationId) -> Option<SegmentId> {
         let allocation = &self.allocations[id];
         let free = allocation.pins == 0 && allocation.locks.count == 0 && allocation.offer.is_none();
-        // Content that nobody lists has its place chosen anew when somebody does.
+        // The next MakeResident chooses a new place for content on no list.
         if !free || allocation.count == 0 || allocation.doomed.is_some() || allocation.context.is_some() {
             return None;
         }
@@ -133,7 +133,7 @@ impl<F: Copy + Eq> VidMm<F> {
         allocation.charged == Some(group) || spaces.iter().all(affords)
     }
 
-    /// Whether nothing executes for whoever lists it, or can be kept from executing at no cost.
+    /// Whether every device that uses it is suspended, or idle and may be stopped at no cost.
     fn may_move(&self, id: AllocationId) -> bool {
         self.users_of(id).iter().all(|device| {
             let known = &self.devices[*device];

@@ -1,5 +1,5 @@
-//! Properties of an allocation that can change after its creation (memory §2.8), and where it is for whoever asks
-//! (memory §9.2). Called by the kernel, which has asked the driver before.
+//! Properties of an allocation that can change after its creation (memory §2.8), and queries of where it is (memory §9.2). Called by the
+//! kernel, after it has asked the driver.
 
 use ddi::{AllocationFlags, AllocationInfo, SegmentPreference};
 use wddm_types::SegmentSet;
@@ -11,7 +11,7 @@ use crate::plan::{Claim, Limit, Takes};
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 
-/// What changes; `None` stays as it is.
+/// The properties to change; a `None` stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PropertyUpdate {
     /// Contiguous in memory segments.
@@ -39,7 +39,7 @@ pub enum PropertyError {
     /// Its content would have to move, and cannot.
     #[error("its content may not stay, and it is pinned, or a list that has it would not fit any more")]
     SegmentFull,
-    /// Another way.
+    /// A change that is not built.
     #[error("{0} is not built")]
     NotBuilt(&'static str),
 }
@@ -79,8 +79,8 @@ impl<F: Copy + Eq> VidMm<F> {
         self.check_lists_with(id, info, leaves)
     }
 
-    /// Changes properties. Content that may not stay where it is leaves now. Whoever lists it stands still until its next
-    /// turn, which places it anew; if nobody does, the next MakeResident places it.
+    /// Changes properties. Content that may not stay where it is leaves now. The running devices that list it are suspended until their
+    /// next turns, which place it anew; if no device lists it, the next MakeResident places it.
     ///
     /// # Errors
     /// See [`PropertyError`].
@@ -168,7 +168,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 becomes_contiguous || !info.supported_segments.iter().any(|id| self.segment(id).is_aperture())
             }
         };
-        // What is to be pinned where it is cannot go first.
+        // Content that is pinned, or is to be pinned in its place, cannot leave first.
         if leaves && (allocation.pins > 0 || update.unmoveable == Some(true)) {
             return Err(PropertyError::SegmentFull);
         }

@@ -50,7 +50,7 @@ pub(crate) const fn suspended_tier(band: ProcessPriority) -> usize {
     5 + 2 * band as usize
 }
 
-/// What an allocation counts for in its segment.
+/// An allocation's entry in the victim order of its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub segment: SegmentId,
@@ -77,7 +77,7 @@ pub(crate) struct Victims {
     order: BTreeSet<(Rank, AllocationId)>,
     pages: [u64; TIERS],
     held: [u64; BANDS],
-    /// Who holds these.
+    /// The allocations that hold these.
     holding: [BTreeSet<AllocationId>; BANDS],
 }
 
@@ -107,12 +107,12 @@ impl Victims {
         self.held[band as usize]
     }
 
-    /// What processes of less than a protection have here, by protection; as `held` counts.
+    /// The allocations here of processes below a protection, in the order of protection; as `held` counts.
     pub fn holding_below(&self, band: ProcessPriority) -> impl Iterator<Item = AllocationId> + '_ {
         self.holding[..band as usize].iter().flatten().copied()
     }
 
-    /// Somebody begins to hold pages with a protection, or stops.
+    /// An allocation begins to hold pages with a protection, or stops.
     pub(crate) fn hold(&mut self, id: AllocationId, band: ProcessPriority, holds: bool) {
         let holding = &mut self.holding[band as usize];
         let changed = if holds { holding.insert(id) } else { holding.remove(&id) };
@@ -141,8 +141,8 @@ impl Victims {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Derives an allocation's standing anew. To be called after every change of where it is, who lists it, or of what
-    /// its rank depends on.
+    /// Derives an allocation's standing anew. To be called after every change of its place, its holders, or its rank's
+    /// other inputs.
     pub(crate) fn rerank(&mut self, id: AllocationId) {
         let new = self.standing(&self.allocations[id]);
         let old = std::mem::replace(&mut self.allocations[id].standing, new);

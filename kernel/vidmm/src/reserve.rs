@@ -1,5 +1,5 @@
 //! ReserveGpuVirtualAddress (memory §4.8): addresses kept free of other mappings, and those that a driver keeps while its
-//! process is created (memory §4.6). What is mapped inside them, and what they do where nothing is mapped, is `mapping`.
+//! process is created (memory §4.6). `mapping` handles mappings inside them, and the behaviour of their unmapped pages.
 
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
@@ -16,7 +16,7 @@ pub(crate) const UNIT_BYTES: u64 = 65536;
 /// `D3DDDI_RESERVEGPUVIRTUALADDRESS` (memory §4.8). Everything is a multiple of 64 KB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReserveRequest {
-    /// Bytes.
+    /// How many bytes to reserve.
     pub size_bytes: u64,
     /// Exactly here; `None`: VidMm chooses, and then minimum and maximum count.
     pub base: Option<GpuVa>,
@@ -24,9 +24,9 @@ pub struct ReserveRequest {
     pub minimum: GpuVa,
     /// The range ends at or below it; 0: no bound.
     pub maximum: GpuVa,
-    /// What its pages do as long as nothing is mapped there.
+    /// The behaviour of its pages as long as nothing is mapped there.
     pub reserved: Reserved,
-    /// What the driver gets for tiles mapped into it (memory §4.11).
+    /// The protection value that the driver gets for tiles mapped into it (memory §4.11).
     pub driver_protection: u64,
 }
 
@@ -77,7 +77,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(GpuVa(first * PAGE_BYTES))
     }
 
-    /// The first page of addresses that somebody wants exactly there, if nobody has them.
+    /// The first page of addresses wanted at an exact base, if they are free.
     fn free_at(&self, space: SpaceId, base: GpuVa, size_bytes: u64, alignment: u64) -> Result<u64, MapError> {
         if !base.0.is_multiple_of(alignment) {
             return Err(MapError::Misaligned);

@@ -1,8 +1,7 @@
-//! What a reset of the whole adapter leaves: nothing (memory §3.5, §8.4). The content of memory segments is lost, the
-//! apertures are empty, and the lists too; the driver is told of each, while its hardware is not touched. What is pinned, and
-//! storage of fences, keeps its place: nobody else may have that, and only what lay there is lost. Page tables are lost as
-//! well; whoever restarts the adapter has them written anew, as after a sleep ([`VidMm::power_up`]). Called by the kernel
-//! crate when the hardware is gone.
+//! A reset of the whole adapter (memory §3.5, §8.4) loses the content of memory segments and empties the apertures and the lists; the
+//! kernel tells the driver of each, without touching its hardware. Pinned content and storage of fences keep their places, which no other
+//! content may have, and lose only their bytes. Page tables are lost as well; the restart of the adapter writes them anew, as after a sleep
+//! ([`VidMm::power_up`]). Called by the kernel crate when the hardware is gone.
 
 use ddi::KmdAllocation;
 use wddm_types::{PAGE_BYTES, SegmentId};
@@ -40,7 +39,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.segments.iter_mut().for_each(|segment| segment.forget_cleared());
         let rotations = self.rotations(&mut batch);
         // Of what an eviction would do only the notices are left: there is nothing to copy and no table to write.
-        // What the platform translates, it translates still.
+        // The platform's own translations stay.
         let kept =
             |what: &Operation| matches!(what, Operation::UnmapAperture { .. } | Operation::PlatformEntries { .. });
         let unmaps = batch.invalidations.into_iter().filter(kept);

@@ -1,5 +1,5 @@
-//! What is where, for whoever tells of it: all of it at once, and what has moved without any work. The second happens in
-//! system memory only: what the GPU has no address of comes within its reach, and leaves it, without an operation.
+//! The residence of all allocations for event tracing: all of it at once, and the moves made without any work. Such moves happen in system
+//! memory only: content without a GPU address comes within the GPU's reach, and leaves it, without an operation.
 
 use wddm_types::{PageRun, Pages, SegmentId};
 
@@ -11,7 +11,7 @@ use crate::vidmm::VidMm;
 /// One allocation's pages within the GPU's reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Residence {
-    /// Whose.
+    /// The allocation.
     pub allocation: AllocationId,
     /// Where: [`SegmentId::SYSTEM`] for its own pages of system memory.
     pub segment: SegmentId,
@@ -36,7 +36,7 @@ impl<F> VidMm<F> {
         })
     }
 
-    /// What has moved without work and was not taken before: all that was decided before the work of this serial.
+    /// Takes the moves without work that were decided before the work of this serial and not yet taken.
     pub fn take_untold(&mut self, before: u64) -> Vec<Move> {
         let later = self.untold.partition_point(|(serial, _)| *serial <= before);
         self.untold.drain(..later).map(|(_, moved)| moved).collect()

@@ -30,13 +30,13 @@ pub enum MakeResidentError {
     /// with the device's next turn after the unlock: [`VidMm::make_resident_held`].
     #[error("a locked allocation may not enter a memory segment")]
     Locked {
-        /// Which.
+        /// The allocation that is locked.
         allocation: AllocationId,
     },
     /// The allocation is offered: it is to be reclaimed first (memory §5.9). The caller is to blame.
     #[error("an offered allocation is to be reclaimed first")]
     Offered {
-        /// Which.
+        /// The allocation that is offered.
         allocation: AllocationId,
     },
 }
@@ -46,7 +46,7 @@ pub enum MakeResidentError {
 pub struct MakeResidentFlags {
     /// The caller has nothing left to trim: the current budget may be exceeded, not the maximum.
     pub cant_trim_further: bool,
-    /// The device is lost if this fails, so whoever is not better protected may be suspended for it. Counts only with
+    /// The device is lost if this fails, so devices of the same or lower protection may be suspended for it. Counts only with
     /// `cant_trim_further`.
     pub must_succeed: bool,
 }
@@ -66,7 +66,7 @@ pub enum EvictError {
     /// The device's count would go below zero.
     #[error("an allocation is evicted more often than it was made resident")]
     BelowZero {
-        /// Whose.
+        /// The allocation with too few MakeResident calls.
         allocation: AllocationId,
     },
 }
@@ -117,7 +117,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Adds allocations to a device's list although a lock keeps one of them out ([`MakeResidentError::Locked`]): the counts
-    /// rise at once, and the device stands still until its turn after the unlock brings everything.
+    /// rise at once, and the device is suspended until its turn after the unlock brings everything.
     ///
     /// # Errors
     /// `OutOfMemory`: the list would not fit even if the device were alone, or not into the budget. Nothing changed.
@@ -252,11 +252,11 @@ impl<F: Copy + Eq> VidMm<F> {
         let lazily = match &allocation.placement {
             // It was taken while its devices were suspended.
             Placement::None => return,
-            // What is displayed stays; what is offered is to be thrown away, not copied out.
+            // Pinned content stays; offered content is to be discarded, not copied out.
             _ if allocation.pins > 0 || allocation.offer.is_some() => true,
             Placement::Memory(..) => flags.only_if_necessary,
-            // Content in system memory gives up no room by staying. What would rather be in a memory segment leaves,
-            // so that its next MakeResident places it anew; so does what occupies the aperture.
+            // Content in system memory gives up no room by staying. Content that prefers a memory segment leaves, so that its next
+            // MakeResident places it anew; so does content that occupies the aperture.
             Placement::System(aperture) => {
                 let only_system = allocation.info.supported_segments.iter().all(|s| self.segment(s).is_aperture());
                 flags.only_if_necessary && only_system && aperture.is_none()

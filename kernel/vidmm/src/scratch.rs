@@ -1,9 +1,9 @@
 //! The scratch area of the paging process (memory §4.7): addresses through which paging work reaches content that has no
-//! address of its own there. It is divided into slots of two windows, one for each end of a copy. What is larger than a
-//! window goes in chunks.
+//! address of its own there. It is divided into slots of two windows, one for each end of a copy. Content larger than a window goes in
+//! chunks.
 //!
 //! The tables behind it are made once and stay. An entry is written by the CPU at once, when the operation that needs it
-//! is built; whoever builds knows when the ring is past the last use of a slot, and flushes the TLB before the next.
+//! is built; the builder of paging buffers knows when the ring is past the last use of a slot, and flushes the TLB before the next.
 //! Entries are 4-KB ones always, so neither end of a copy is ever said to be mapped by 64-KB pages.
 
 mod tables;

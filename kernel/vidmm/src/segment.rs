@@ -37,14 +37,14 @@ use crate::tables::reserve_of;
 pub struct Segment {
     /// Its number.
     pub id: SegmentId,
-    /// What the driver said, without the flags that mean nothing on this kind of segment.
+    /// The driver's description, without the flags that mean nothing on this kind of segment.
     pub descriptor: SegmentDescription,
     /// The flags as the driver said them.
     pub reported: SegmentFlags,
     /// Its banks, if it has any.
     pub banks: Option<BankTable>,
     pub(crate) pool: FramePool,
-    /// Who has pages here, and who loses them first.
+    /// The allocations with pages here, in the order in which they lose them.
     pub(crate) victims: Victims,
     /// Free pages that were cleared ahead.
     pub(crate) cleared_ahead: u64,

@@ -72,7 +72,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    /// Its only device says that nothing uses it (AssumeNotInUse): nobody waits for uses that were told before.
+    /// Its only device says that nothing uses it (AssumeNotInUse): its eviction and destruction wait for no earlier use.
     // spec: memory §6.2
     pub fn assume_not_in_use(&mut self, id: AllocationId) {
         self.allocations[id].last_use.clear();

@@ -1,5 +1,5 @@
-//! Slots with generations: how spaces, devices and allocations are named inside VidMm. It is not a handle table:
-//! whoever holds user handles resolves them first, so a stale id here is a defect of ours and stops at once.
+//! Slots with generations: how spaces, devices and allocations are named inside VidMm. It is not a handle table: the
+//! kernel resolves user handles first, so a stale id here is the kernel's own defect and panics at once.
 
 use std::marker::PhantomData;
 

@@ -21,7 +21,7 @@ use crate::page_table::PageTable;
 use crate::slab::AllocationId;
 use gaps::{ASKED, Gaps};
 
-/// Whose space it is (memory §4.7).
+/// The kind of an address space (memory §4.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpaceKind {
     /// A process's; its tables are written in the paging ring.
@@ -30,7 +30,7 @@ pub enum SpaceKind {
     Paging,
 }
 
-/// What may be done through a mapping (`D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE`, memory §4.8). Reading always may.
+/// The accesses that a mapping allows (`D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE`, memory §4.8), besides reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Protection {
     /// Bit Write.
@@ -46,7 +46,7 @@ impl Protection {
     pub const READ_WRITE: Protection = Protection { write: true, execute: false, driver: 0 };
 }
 
-/// What a page of a reservation does as long as nothing is mapped there (memory §4.8, §4.10).
+/// The behaviour of a reservation's page as long as nothing is mapped there (memory §4.8, §4.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
     /// Every access faults.
@@ -55,7 +55,7 @@ pub enum Reserved {
     Zero,
 }
 
-/// What a page shows.
+/// The target of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// Pages of an allocation from this one on.
@@ -64,12 +64,12 @@ pub(crate) enum Shown {
     System(u64),
     /// System pages with words of native fences in them, from this one on.
     Words(u64),
-    /// Zeros.
+    /// Zeros only.
     Zero,
 }
 
 impl Shown {
-    /// What stands `pages` further on.
+    /// The target `pages` further on.
     pub fn advanced(self, pages: u64) -> Shown {
         match self {
             Shown::Allocation(allocation, page) => Shown::Allocation(allocation, page + pages),
@@ -97,11 +97,11 @@ pub(crate) enum Origin {
     Kernel,
     /// The driver's, from the process's creation to its end: it maps there, and user mode if it may.
     Driver {
-        /// AllowUserModeMapping.
+        /// User mode may map there (AllowUserModeMapping).
         user_maps: bool,
     },
-    /// Reserve: they are free again when they are freed. What they do meanwhile, and what the driver's part of a tile's
-    /// protection is.
+    /// Reserved by ReserveGpuVirtualAddress until they are freed. With the behaviour of unmapped pages, and the
+    /// driver's part of a tile's protection.
     Reservation(Reserved, u64),
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Space {
     pub table: PageTable,
     /// The root that contexts have, and its entries. The table's own is ahead of it while a new one is under way.
     pub shown_root: (PhysicalAddress, u32),
-    /// What pages show; those of a taken range that are not here fault.
+    /// The mapped pages; pages of a taken range without an entry here fault.
     pub mapped: BTreeMap<u64, Mapping>,
     /// A page of zeros for hardware whose entries cannot say Zero, made when it is first needed.
     pub zero_page: Option<PageRun>,
@@ -226,7 +226,7 @@ impl Space {
         self.mapped.insert(first, mapping);
     }
 
-    /// What the pages of `run` show, piece by piece, cut to it. Pages that show nothing are left out.
+    /// The mappings of the pages of `run`, piece by piece, cut to it, without unmapped pages.
     pub fn pieces(&self, run: PageRun) -> Vec<(u64, Mapping)> {
         let from = self.mapped.range(..=run.first).next_back().map_or(run.first, |(&first, _)| first);
         let cut = |(&first, mapping): (&u64, &Mapping)| {
@@ -237,8 +237,8 @@ impl Space {
         self.mapped.range(from..run.end()).filter_map(cut).collect()
     }
 
-    /// Lets the pages of `run` show nothing, cutting mappings that reach beyond it. What is left of those stays. The
-    /// removed pieces come with the start of the mapping that they were part of.
+    /// Unmaps the pages of `run`; mappings that reach beyond it keep the rest. Each removed piece comes with the start
+    /// of the mapping that it was part of.
     pub fn vacate(&mut self, run: PageRun) -> Vec<Vacated> {
         let mut vacated = Vec::new();
         for (next, piece) in self.pieces(run) {
@@ -276,7 +276,7 @@ impl Space {
 pub(crate) struct Vacated {
     pub first: u64,
     pub pages: u64,
-    /// What it showed.
+    /// The target that it had.
     pub shown: Shown,
     /// Start of the mapping that it was part of.
     pub whole: u64,

@@ -1,5 +1,5 @@
-//! How address spaces begin and end (memory §4.6, §4.7): of processes, and of the paging process. What is mapped there is `mapping`.
-//! Called by the kernel.
+//! How the address spaces of processes and of the paging process begin and end (memory §4.6, §4.7). `mapping` maps into them. Called by the
+//! kernel.
 
 use ddi::{GpuMmuFlags, PageTableUpdateMode};
 use wddm_types::GpuVa;

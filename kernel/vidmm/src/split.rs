@@ -1,21 +1,20 @@
-//! Lists that are residency (memory §6.1, §7.3, §7.4): what a command buffer of a first-generation driver names is brought in
-//! for it, and nobody lists it before or after. If not all of it fits at once, the buffer is *split*: its patch locations
-//! are gone through in the order of use, and where one cannot be brought in beside the others, a portion ends. What is
-//! bound to a slot there stays for the next portion; the rest may go.
+//! Lists that are residency (memory §6.1, §7.3, §7.4): VidMm brings in the allocations that a command buffer of a first-generation driver
+//! names, and no device lists them before or after. If not all of them fit at once, VidMm *splits* the buffer: it goes through the patch
+//! locations in the order of use, and where it cannot bring one in beside the others, a portion ends. Allocations bound to a slot there
+//! stay for the next portion; the rest may go.
 //!
 //! ```text
 //! split offsets   0        s1        s2        s3       end
 //! names           a b      c         a d       b
 //!                 ├─ a, b, c fit ─────┤─ a, d, what is bound, b fit ─┤
 //! ```
-//! Who counts where: a portion's needs are on the device's list while it is decided, and leave it, lazily and behind the
-//! portion, when the caller says behind which point ([`VidMm::portion_queued`]). So nothing moves under it, and what the
-//! next one needs may take its place.
+//! A portion's needs are on the device's list while it is decided, and leave it, lazily and behind the portion, when the caller says behind
+//! which point ([`VidMm::portion_queued`]). So nothing moves under it, and the needs of the next one may take its place.
 //!
-//! Nobody is stopped to make a portion longer (memory §8.1 step 3: split comes before suspend); only when the first command of
-//! a portion does not fit otherwise do others give way, as for a device whose turn it is. A buffer is begun only if each of its
-//! commands has room; once it is begun it is finished, whoever of no higher protection has to give way for that. Its first
-//! portions may lie where a later one was found room: then what the device lists itself is placed anew around that.
+//! VidMm suspends no device to make a portion longer (memory §8.1 step 3: split comes before suspend); only when the first command of a
+//! portion does not fit otherwise do others give way, as for a device whose turn it is. A buffer is begun only if each of its commands has
+//! room; VidMm finishes a begun buffer even if that suspends devices of the same or lower protection. Its first portions may lie where a
+//! later one was found room: then the device's own listed content is placed anew around that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -35,7 +34,7 @@ pub struct Use {
     pub slot: u32,
     /// The buffer can run up to here without it. Never falls along a list.
     pub split_offset: u32,
-    /// What is bound; `None`: the slot is unbound.
+    /// The allocation that is bound; `None`: the slot is unbound.
     pub allocation: Option<AllocationId>,
 }
 
@@ -46,7 +45,7 @@ pub struct Cut {
     pub next: usize,
     /// Its first byte.
     pub offset: u32,
-    /// What is bound there, by slot.
+    /// The allocations that are bound there, by slot.
     bound: BTreeMap<u32, AllocationId>,
 }
 
@@ -57,7 +56,7 @@ pub struct Portion<F> {
     pub uses: Range<usize>,
     /// Everything that is there while it runs, each once.
     pub needs: Vec<AllocationId>,
-    /// What it waits for, in this order; empty: everything was there.
+    /// The works that it waits for, in this order; empty: everything was resident.
     pub work: Vec<Work<F>>,
     /// Where the next one begins; `None`: it goes to the end of the buffer.
     pub cut: Option<Cut>,
@@ -66,7 +65,7 @@ pub struct Portion<F> {
 /// Why a portion could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortionError {
-    /// What the command at this offset needs at once never fits beside the device's own list.
+    /// The allocations that the command at this offset needs at once never fit beside the device's own list.
     #[error("what the command at {split_offset:#x} needs does not fit into memory at once")]
     Unsplittable {
         /// Where it begins.
@@ -96,9 +95,9 @@ const WAYS: [Takes; 4] = [Takes::Victims, Takes::Ranked, Takes::Turn, Takes::Any
 /// How a command comes to its room.
 struct Way {
     takes: Takes,
-    /// What nobody needs lies in the way, some of what it names perhaps: all of that leaves first.
+    /// Unneeded content lies in the way, perhaps some that the command names: all of it leaves first.
     clears: bool,
-    /// What the device lists itself lies in the way: it is placed anew.
+    /// The device's own listed content lies in the way: it is placed anew.
     anew: bool,
 }
 
@@ -118,7 +117,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// See [`PortionError`]; the device must not be suspended.
     // spec: memory §7.3, memory §7.4, memory §8.1
     pub fn bring_in(&mut self, device: DeviceId, uses: &[Use], from: &Cut) -> Result<Portion<F>, PortionError> {
-        assert!(!self.is_suspended(device), "a device that stands still brings nothing in");
+        assert!(!self.is_suspended(device), "a suspended device brings nothing in");
         let rest = &uses[from.next..];
         if rest.iter().filter_map(|u| u.allocation).any(|id| self.allocations[id].is_offered()) {
             return Err(PortionError::Offered);
@@ -138,7 +137,7 @@ impl<F: Copy + Eq> VidMm<F> {
         Ok(self.carry_portion_out(device, uses, from, reach, cleared))
     }
 
-    /// The portion is queued: its needs leave the list behind this point. What it does not write stays clean.
+    /// The portion is queued: its needs leave the list behind this point. Allocations that it does not write stay clean.
     // spec: memory §7.3, memory §8.3
     pub fn portion_queued(
         &mut self,
@@ -174,7 +173,7 @@ impl<F: Copy + Eq> VidMm<F> {
         longest
     }
 
-    /// The first command of a portion: where what nobody needs lies in its way, that leaves first; then others give way.
+    /// The first command of a portion: unneeded content in its way leaves first; then others give way.
     fn first_command(
         &mut self,
         device: DeviceId,
@@ -182,7 +181,7 @@ impl<F: Copy + Eq> VidMm<F> {
         from: &Cut,
     ) -> Result<(Reach, Option<Work<F>>), PortionError> {
         let (next, bound, needs) = commands(uses, from).next().expect("what needs nothing fits");
-        // Whoever was to give way for it may run by now, or keep to its budget: what was begun is finished all the same.
+        // Devices that were to give way may run or be within budget by now: a begun buffer suspends them all the same.
         let ways = if from.next == 0 { &WAYS[..3] } else { &WAYS };
         let way = self.way(device, &needs, uses[from.next].split_offset, ways)?;
         let cleared = way.clears.then(|| {

@@ -1,12 +1,11 @@
 //! Storage of native fences in memory segments (sync §1.5): allocations of the kernel's own, whose words engines and the context
 //! management processor reach all the time.
 //!
-//! It is on its device's list like anything else that the device needs. But nobody may find its words gone: the context
-//! management processor acts for every device, and other devices of the process have the words at the same addresses. So
-//! what a suspended device's content makes room for goes into the backing store *and is shown there at once*; it moves up
-//! again like anything that lies elsewhere than it would rather (`promote`). All devices of the process stand still while the words
-//! move, the paging process sees them all along, and the driver hears of every move. A driver that does not list an aperture
-//! keeps them where they are: they are pinned.
+//! It is on its device's list like anything else that the device needs. But its words must always be reachable: the context management
+//! processor acts for every device, and other devices of the process have the words at the same addresses. So storage that leaves video
+//! memory goes into the backing store *and is mapped there at once*; it moves up again like other content in a less preferred place
+//! (`promote`). All devices of the process quiesce while the words move, the paging process sees them all along, and the driver hears of
+//! every move. A driver that does not list an aperture keeps them where they are: they are pinned.
 
 use ddi::AllocationInfo;
 use wddm_types::{PAGE_BYTES, PhysicalAddress, SegmentId, SegmentSet};
@@ -32,14 +31,14 @@ impl<F: Copy + Eq> VidMm<F> {
         let id = self.create_allocation(owner, info)?;
         let memory = self.allocations[id].info.supported_segments.iter().any(|id| !self.segment(id).is_aperture());
         if !memory {
-            assert!(self.destroy_allocation(id, &[]).is_none(), "nobody has used it");
+            assert!(self.destroy_allocation(id, &[]).is_none(), "no work has used it");
             return Err(AllocationError::NoSegment);
         }
         self.allocations[id].pattern = Some(pattern);
         Ok(id)
     }
 
-    /// Whether storage of fences may be demoted to system memory. What may not is to be pinned.
+    /// Whether storage of fences may be demoted to system memory. The kernel pins storage that may not.
     pub fn may_be_demoted(&self, storage: AllocationId) -> bool {
         self.allocations[storage].info.supported_segments.iter().any(|id| self.segment(id).is_aperture())
     }

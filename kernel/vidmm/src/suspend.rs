@@ -1,19 +1,18 @@
-//! Devices whose lists cannot all be resident at once take turns (memory §8.2, §8.6). This machine decides who stands
-//! and who runs; the kernel stops and starts the contexts.
+//! Devices whose lists cannot all be resident at once take turns (memory §8.2, §8.6). This machine decides which devices run; the kernel
+//! stops and starts the contexts.
 //!
 //! A device is suspended by a work that needs its room ([`Work::suspends`]): the kernel stops its contexts, waits until
 //! they are idle, then starts the work. From then on its content is a victim, taken page by page as others need it. It
 //! comes back when there is room for all of its list beside the others; if there never is, it has its turn: the longest
-//! waiting first, at the cost of those that have run for a quantum. What was taken comes back no earlier than a quantum
-//! after, so switching costs a bounded part of the time; and the line is first in, first out, so nobody waits for ever.
+//! waiting first, at the cost of those that have run for a quantum. Taken content comes back no earlier than a quantum later, so switching
+//! costs a bounded part of the time; and the line is first in, first out, so no device waits for ever.
 //!
-//! A suspended device has queued work that does not run. Nothing may wait for that: the ring would stand still for ever.
-//! So a device is suspended only after the last uses that it has named ([`Work::after`] comes before
-//! [`Work::suspends`]), and what it evicts or destroys while suspended keeps its place in the list until its next turn,
-//! because the queued work still needs it.
+//! A suspended device has queued work that does not run. The ring may not wait for that: it would hang. So a device is suspended only after
+//! the last uses that it has named ([`Work::after`] comes before [`Work::suspends`]), and what it evicts or destroys while suspended keeps
+//! its place in the list until its next turn, because the queued work still needs it.
 //!
 //! A device may also stand in line because a lock keeps content of its list out of memory segments (memory §10.1 row 23).
-//! Only the unlock helps it, so it keeps nobody behind it in the line from a turn.
+//! Only the unlock helps it, so devices behind it in the line take their turns before it.
 
 use wddm_types::FencePoint;
 
@@ -32,19 +31,19 @@ pub(crate) struct Suspension {
     pub not_before_ns: Option<u64>,
 }
 
-/// Something that a suspended device asked for while its queued work stands still.
+/// A step that a suspended device asked for and that waits for its queued work.
 #[derive(Clone, Debug)]
 pub(crate) enum Postponed<F> {
-    /// Evict.
+    /// Evict from the device's list.
     Evict { id: AllocationId, flags: EvictFlags, last_use: Vec<FencePoint<F>> },
-    /// Destruction.
+    /// Destruction of the allocation.
     Doom { id: AllocationId, after: Vec<FencePoint<F>> },
     /// An offer: for its process it is offered.
     Offer { id: AllocationId, last_use: Vec<FencePoint<F>> },
 }
 
 impl<F> Postponed<F> {
-    /// What it concerns.
+    /// The allocation that it concerns.
     pub fn allocation(&self) -> AllocationId {
         match self {
             Postponed::Evict { id, .. } | Postponed::Doom { id, .. } | Postponed::Offer { id, .. } => *id,
@@ -60,20 +59,20 @@ impl<F> Postponed<F> {
     }
 }
 
-/// Who is to be resumed.
+/// The device to be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// This one, now: call [`VidMm::resume`].
     Resume(DeviceId),
     /// This one's own content lies in its own way: call [`VidMm::withdraw_suspended`], then ask again.
     Withdraw(DeviceId),
-    /// Nobody yet; ask again at this time, and whenever memory came free.
+    /// No device yet; ask again at this time, and whenever memory comes free.
     At(u64),
-    /// Nobody waits, or whoever waits needs memory that only its holders can give up, or an unlock. Ask again after those.
+    /// No device waits, or each that waits needs memory that only its holders can give up, or an unlock. Ask again after those.
     Nobody,
 }
 
-/// What was answered last to who asked for the next turn, and what stood then.
+/// The last answer about the next turn, and the stamp of the state that it holds for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownTurn {
     turn: Turn,
@@ -81,12 +80,12 @@ pub(crate) struct KnownTurn {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Whether the contexts of a device must stand still because its list is not resident.
+    /// Whether the contexts of a device are stopped because its list is not resident.
     pub fn is_suspended(&self, device: DeviceId) -> bool {
         self.devices[device].suspended.is_some()
     }
 
-    /// Whether any device stands still.
+    /// Whether any device is suspended.
     pub fn any_suspended(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -106,7 +105,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.now_ns = self.now_ns.max(now_ns);
     }
 
-    /// Whose turn it is, planned anew only if it can be another's than was answered last: something has happened since
+    /// The device whose turn it is, planned anew only if the last answer may be out of date: an event has happened since
     /// ([`VidMm::forget_turn`] says so), or a time has come.
     // spec: memory §8.6
     pub fn next_to_resume_if_new(&mut self, now_ns: u64) -> Turn {
@@ -125,17 +124,17 @@ impl<F: Copy + Eq> VidMm<F> {
         turn
     }
 
-    /// Something has happened that may give the next turn to somebody else.
+    /// Drops the known answer, because an event may have given the next turn to another device.
     pub fn forget_turn(&mut self) {
         self.known_turn = None;
     }
 
-    /// What changes whenever a work is made or completed, or a device falls idle or wakes.
+    /// Numbers of which one changes whenever a work is made or completed, or a device falls idle or wakes.
     fn turn_stamp(&self) -> [u64; 3] {
         [self.tick, self.serial, self.completed]
     }
 
-    /// Whose turn it is.
+    /// The device whose turn it is.
     // spec: memory §8.6
     pub fn next_to_resume(&mut self, now_ns: u64) -> Turn {
         self.set_time(now_ns);
@@ -159,7 +158,7 @@ impl<F: Copy + Eq> VidMm<F> {
             if self.plan_of_return(device, Takes::Lower).is_ok() {
                 return Turn::Resume(device);
             }
-            // Only the first in line may cost others their place; who comes later would take it from the first.
+            // Only the first in line may cost others their place; a later one would take it from the first.
             if first {
                 match self.plan_of_return(device, Takes::Turn) {
                     Ok(_) => return Turn::Resume(device),
@@ -193,7 +192,7 @@ impl<F: Copy + Eq> VidMm<F> {
         blocked.then_some(first)
     }
 
-    /// What a lock keeps out of a device's list: it has no turn before the unlock.
+    /// An allocation of a device's list that a lock keeps out: the device has no turn before the unlock.
     // spec: memory §10.1 row 23
     pub fn kept_out_of(&self, device: DeviceId) -> Option<AllocationId> {
         self.all_kept_out_of(device).next()
@@ -205,7 +204,7 @@ impl<F: Copy + Eq> VidMm<F> {
         listed.filter(|id| self.allocations[*id].offer.is_none() && self.is_kept_out(*id))
     }
 
-    /// Whether content lies in a memory segment and nobody needs it there now: whoever lists it stands still.
+    /// Whether content lies in a memory segment and no running device needs it there: all of its holders are suspended.
     fn may_be_withdrawn(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
         let all_stand_still = allocation.holders.iter().all(|device| self.devices[*device].suspended.is_some());
@@ -261,13 +260,13 @@ impl<F: Copy + Eq> VidMm<F> {
         self.devices[device].active_since_ns = self.now_ns.saturating_add(longer_ns);
     }
 
-    /// Whether these last uses belong to work that stands still.
+    /// Whether these last uses may belong to queued work of a suspended device.
     pub(crate) fn must_postpone(&self, device: DeviceId, last_use: &[FencePoint<F>]) -> bool {
         self.is_suspended(device) && !last_use.is_empty()
     }
 
-    /// Does what a suspended device asked for and whose last uses are over (`reached` says so of a point). Its work may have
-    /// ended just before it stood still: then it is idle, gets no turn, and what it let go would stay on its list for ever.
+    /// Does what a suspended device asked for and whose last uses are over (`reached` says so of a point). Its work may have ended just
+    /// before it was suspended: then it is idle, gets no turn, and its evicted allocations would stay on its list for ever.
     // spec: memory §5.3
     pub fn settle_postponed(&mut self, device: DeviceId, reached: impl Fn(&FencePoint<F>) -> bool) {
         let postponed = &self.devices[device].postponed;
@@ -303,12 +302,12 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn begin(&mut self, plan: &mut crate::plan::Plan, for_device: DeviceId, batch: &mut Batch<F>) {
         for device in std::mem::take(&mut plan.suspends) {
             self.suspend_now(device, batch);
-            // Whoever displaced somebody has run for nothing yet.
+            // The device that displaced another begins a new run now.
             self.devices[for_device].active_since_ns = self.now_ns;
         }
     }
 
-    /// Who lists an allocation and runs; nobody needs one that is offered.
+    /// The running devices that list an allocation; no device needs one that is offered.
     pub(crate) fn running_holders(&self, id: AllocationId) -> Vec<DeviceId> {
         let allocation = &self.allocations[id];
         let runs = |device: &DeviceId| allocation.offer.is_none() && self.devices[*device].suspended.is_none();
@@ -333,7 +332,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.waiting.insert(self.tick, device);
     }
 
-    /// Everybody who waits may come back at once.
+    /// Every waiting device may come back at once.
     pub(crate) fn forgive_losses(&mut self) {
         for device in self.waiting.values().copied().collect::<Vec<_>>() {
             if let Some(suspension) = &mut self.devices[device].suspended {
@@ -342,7 +341,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    /// Content of an allocation was taken: whoever lists it does not get it back within a quantum.
+    /// Content of an allocation was taken: the suspended devices that list it do not come back within a quantum.
     pub(crate) fn note_loss(&mut self, id: AllocationId) {
         let not_before = self.now_ns.saturating_add(self.policy.residency_quantum_ns);
         for device in &self.allocations[id].holders {
@@ -383,7 +382,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// When the next of those that a turn could displace has run for a quantum.
     fn next_quantum_end(&self, device: DeviceId) -> Option<u64> {
         let band = self.band_of(device);
-        // Whoever lists nothing has tables still.
+        // A device with an empty list still has tables.
         let for_tables = !self.tables_resident(self.devices[device].space);
         let ends = self.devices.iter().filter(|(other, known)| {
             let has_room = for_tables || !known.counts.is_empty();

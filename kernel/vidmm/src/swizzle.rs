@@ -14,7 +14,7 @@ use crate::paging::Batch;
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 
-/// What a transfer does to the form of its content (memory §3.4, flags 0 and 1).
+/// The change that a transfer makes to the form of its content (memory §3.4, flags 0 and 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// Nothing that VidMm knows of; an unmarked allocation's is the driver's own affair.
@@ -32,7 +32,7 @@ pub enum Form {
 /// A range, and what it shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldRange {
-    /// Whose content.
+    /// The allocation of the content.
     pub allocation: KmdAllocation,
     /// From the lock.
     pub private_driver_data: u32,
@@ -164,7 +164,7 @@ impl SwizzlingRanges {
         ended
     }
 
-    /// What holds of ranges; `locks`: of an allocation in a memory segment, how often it is locked.
+    /// Checks the invariants of ranges; `locks`: of an allocation in a memory segment, how often it is locked.
     pub fn check(&self, locks: impl Fn(AllocationId) -> Option<u32>) -> Result<(), String> {
         for held in self.held() {
             let sound = match (held.state, locks(held.id)) {
@@ -192,7 +192,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.ranges = SwizzlingRanges::new(count);
     }
 
-    /// Gives up a range that nobody needs, because the driver says that none is available; it is to be released.
+    /// Gives up a range of unlocked content, because the driver says that none is available; the caller releases it.
     // spec: memory §6.5
     pub fn release_kept_range(&mut self) -> Option<HeldRange> {
         self.ranges.release_kept()
@@ -203,7 +203,7 @@ impl<F: Copy + Eq> VidMm<F> {
         ranges.iter().for_each(|held| self.ranges.forget(held.range));
     }
 
-    /// Ends the ranges of content that leaves its memory segment: at once when nobody looks, with the rotation otherwise.
+    /// Ends the ranges of content that leaves its memory segment: at once when the content is unlocked, with the rotation otherwise.
     // spec: memory §6.5, released on eviction, destruction, demand
     pub(crate) fn leave_ranges(&mut self, id: AllocationId, batch: &mut Batch<F>) {
         let seen = self.allocations[id].locks.count > 0;

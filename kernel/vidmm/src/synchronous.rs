@@ -1,5 +1,5 @@
-//! SynchronousPaging, a flag of the first generation: while such content is moved nobody's buffers run, not even those that
-//! do not name it. Told by whatever moves content; asked by whoever starts buffers.
+//! SynchronousPaging, a flag of the first generation: while such content moves, no buffers run, not even those that do not name it. The
+//! modules that move content report here; the kernel asks before it starts a buffer.
 
 use ddi::{AllocationFlags, DriverModel};
 

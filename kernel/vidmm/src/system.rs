@@ -1,5 +1,5 @@
 //! System pages: those of the kernel itself (fence words, rings, paging buffers), and those of dead allocations on their
-//! way back to the pool. Called by whoever owns the paging ring.
+//! way back to the pool. The kernel's paging ring calls it.
 
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
@@ -54,8 +54,8 @@ impl<F: Copy + Eq> VidMm<F> {
         self.give_system(run);
     }
 
-    /// Has this told of every system page that returns to the pool, at that moment: the next owner may come in the same call. For
-    /// whoever has shown pages to somebody and has to end that.
+    /// Sets the callback for every system page that returns to the pool, called at that moment, because the next owner may come in the same
+    /// call. The kernel revokes client mappings of the page there.
     pub fn tell_of_returned(&mut self, returned: Returned) {
         self.returned = Some(returned);
     }
@@ -89,7 +89,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    /// System pages that nobody owns.
+    /// Free system pages.
     pub fn free_system_pages(&self) -> Pages {
         Pages(self.system.free_pages())
     }

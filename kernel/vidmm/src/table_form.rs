@@ -1,6 +1,5 @@
-//! Which form page tables of a process begin with, and what their changes ask of others: 64-KB entries or 4-KB ones, entries
-//! that are copied, spaces that stand still (memory §4.2, §4.5). What a table is, is `page_table`'s. Called by `mapping`
-//! and `update`.
+//! Which form page tables of a process begin with, and what their changes require: 64-KB entries or 4-KB ones, copied entries, spaces that
+//! quiesce (memory §4.2, §4.5). `page_table` implements the tables. Called by `mapping` and `update`.
 
 use std::collections::BTreeSet;
 
@@ -18,17 +17,17 @@ use crate::vidmm::VidMm;
 /// A leaf table gets 4-KB entries instead of 64-KB ones (memory §4.5), or with dual entries 64 KB of it, for events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conversion {
-    /// Whose.
+    /// The space that the table translates.
     pub space: SpaceId,
     /// The first address that it translates.
     pub va: GpuVa,
     /// Bytes of address that it covers.
     pub size_bytes: u64,
-    /// What it could not say.
+    /// The change that its 64-KB entries could not express.
     pub cause: ConversionCause,
 }
 
-/// What a leaf table of 64-KB entries cannot say.
+/// A change that a leaf table of 64-KB entries cannot express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConversionCause {
     /// Pages of system memory.
@@ -80,7 +79,7 @@ impl<F: Copy + Eq> VidMm<F> {
         sizes.is_some_and(|sizes| frames.hold([], &sizes))
     }
 
-    /// The hardware wants every process to stand still whose tables change or whose translations are forgotten.
+    /// For hardware that needs it: quiesces every process whose tables change or whose translations are flushed.
     // spec: memory §4.2, bit 5
     pub(crate) fn idle_changed_spaces(&self, batch: &mut Batch<F>) {
         let changes = [&batch.settled, &batch.invalidations, &batch.entries].into_iter().flatten();

@@ -1,9 +1,10 @@
 //! Room for page tables (memory §4.6): the tables of a process that has nothing to run leave when others need theirs, and
-//! are back before a device of it runs again. Called by `mapping`, `update` and `suspend`; what a table is, is `page_table`'s.
+//! are back before a device of it runs again. Called by `mapping`, `update` and `suspend`; `page_table` implements the tables.
 //!
 //! A space's tables are all there, or none but the root. *They are away only while every device of the space is
 //! suspended*, so nothing can walk them; a device that is created meanwhile starts suspended. Nothing is copied: tables say
-//! nothing that the space and the placements do not say, and they are written anew from those. Who loses, first to last:
+//! nothing that the space and the placements do not say, and they are written anew from those. The processes that lose their tables, first
+//! to last:
 //!
 //! | of the lowest protection first | within it |
 //! |---|---|
@@ -44,7 +45,7 @@ enum Standing {
     Running,
 }
 
-/// For whom room is made, and how far that may go.
+/// The process that claims room for tables, and how far the claim may go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableClaim {
     /// Its own tables stay; `None`: it does not exist yet.
@@ -55,8 +56,8 @@ pub(crate) struct TableClaim {
 
 impl<F: Copy + Eq> VidMm<F> {
     /// Where the root of a space is for contexts that are made now, and how many entries it has
-    /// (`DxgkDdiSetRootPageTable`): one that is still being written is not told. What the driver said of it when it started
-    /// counts, and not what it says later.
+    /// (`DxgkDdiSetRootPageTable`): a root that is still being written is not given out. The driver's description from adapter start
+    /// counts, not a later one.
     pub fn root_table(&self, space: SpaceId) -> (PhysicalAddress, u32) {
         self.spaces[space].shown_root
     }
@@ -79,8 +80,8 @@ impl<F: Copy + Eq> VidMm<F> {
         self.spaces[space].table.is_resident()
     }
 
-    /// Makes room for the root of a process that is to be created with this protection, at the cost of tables that nobody
-    /// walks. `None`: there is room, or there is none to be had.
+    /// Makes room for the root of a process that is to be created with this protection, by evicting page tables of processes that rank
+    /// below it. `None`: there is room, or there is none to be had.
     // spec: memory §4.6
     pub fn make_room_for_root(&mut self, priority: ProcessPriority) -> Option<Work<F>> {
         let claim = TableClaim { space: None, band: priority, takes: Takes::Lower };
@@ -232,7 +233,7 @@ impl<F: Copy + Eq> VidMm<F> {
                     writer.show(spaces, allocation, shown, Some((id, first)), page, mapping.pages, batch);
                 }
                 // The scratch area, whose entries are invalid until a chunk is moved through it, and the window onto page
-                // tables, which is written by whoever asked for this.
+                // tables, which `table_window` writes.
                 Shown::System(page) if page == self.dummy_page.first => {}
                 Shown::System(_) | Shown::Words(_) | Shown::Zero => {
                     writer.fixed(&mut self.spaces, id, first, mapping, batch);
@@ -246,13 +247,13 @@ impl<F: Copy + Eq> VidMm<F> {
         of_processes.map(|(_, space)| (space.table.root(), space.table.root_pages())).collect()
     }
 
-    /// Whose tables leave so that these find room, as few as do; `None`: all that may leave would not suffice.
+    /// The processes whose tables leave so that these find room, as few as possible; `None`: all that may leave would not suffice.
     fn table_victims(&self, claim: TableClaim, wanted: &[TableSize], batch: &Batch<F>) -> Option<Vec<SpaceId>> {
         if !self.policy.evict_page_tables {
             return None;
         }
         let others = self.spaces.iter().filter(|(id, space)| {
-            // What a work has written already stays till its end.
+            // Tables that a work has written stay until its end.
             let there = space.kind == SpaceKind::Process && space.table.is_resident() && space.table.lower_pages() > 0;
             there && Some(*id) != claim.space && !batch.writes(*id)
         });

@@ -1,6 +1,6 @@
 //! The window through which the paging process sees the page tables of all processes, for hardware that writes them by
 //! virtual address (GPU_VIRTUAL, memory §4.2): all frames that such tables can have, those of each segment one behind the
-//! other, mapped once when the adapter starts. Whoever builds paging buffers asks it where a table stands.
+//! other, mapped once when the adapter starts. The builder of paging buffers asks it for the address of a table.
 
 use ddi::{GpuMmuFlags, Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
@@ -35,7 +35,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let of_paging = self.table_frames.of(SpaceKind::Paging);
             operations.extend(entry.table.cover(space, first, frames.count.0, None, of_paging)?);
             entry.take(run, Origin::Kernel);
-            // What stands there is written by this file only, as with the scratch area.
+            // Only this file writes the entries there, as with the scratch area.
             let shown = Shown::System(self.dummy_page.first);
             entry.show(first, Mapping { pages: frames.count.0, shown, protection: Protection::READ_WRITE });
             self.table_window.push(TableWindow { space, first, segment, frames });
@@ -54,7 +54,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let address = PhysicalAddress { segment: window.segment, offset: window.frames.first * PAGE_BYTES };
             let entry = LeafEntry { pte: Pte { flags, address }, repeat: false, ..LeafEntry::INVALID };
             let table = &self.spaces[window.space].table;
-            // What is nobody's in the segment is not shown to the paging process either.
+            // Pages of the segment that VidMm gives to no owner stay unmapped in the paging process too.
             let mut next = 0;
             for hole in self.holes(window) {
                 let from = hole.first - window.frames.first;

@@ -15,7 +15,7 @@ use crate::space::SpaceKind;
 #[error("no room left for page tables")]
 pub struct OutOfTables;
 
-/// What a table takes, and of which level it is.
+/// The pages that a table takes, and its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableSize {
     pub level: usize,
@@ -93,7 +93,7 @@ impl TableFrames {
         reserve.pool.give(run_of((table, pages)));
     }
 
-    /// What is wrong with the reserves, if tables have exactly these pages.
+    /// Finds a fault in the reserves, given that tables have exactly these pages.
     pub fn check(&self, tables: &[(PhysicalAddress, u64)]) -> Result<(), String> {
         for reserve in &self.reserves {
             reserve.pool.check(&reserve.own(tables), 0).map_err(|place| format!("{:?}: {place}", reserve.segment))?;
@@ -173,7 +173,7 @@ impl TableFrames {
 }
 
 impl Reserve {
-    /// The reserve without the pages that nobody may have.
+    /// The reserve without the pages that no owner may have.
     // spec: memory §1.4
     fn new(segment: SegmentId, frames: PageRun, hidden: &[PageRun]) -> Reserve {
         let mut pool = FramePool::new(frames);
@@ -230,7 +230,7 @@ impl TableSources {
     }
 }
 
-/// What of a segment is kept for page tables: for those of processes, and behind them for the paging process's. The segment
+/// The pages of a segment kept for page tables: for those of processes, and behind them for the paging process's. The segment
 /// of leaf tables gives the whole reserve, one of directories alone the smaller one.
 // spec: memory §4.3
 pub(crate) fn reserve_of(policy: &Policy, levels: &[PageTableLevelDesc], id: SegmentId) -> (Pages, Pages) {

@@ -1,5 +1,5 @@
-//! How much lies where, and whose it is, as numbers: one look at every allocation. Called when somebody asks for figures; budgets have
-//! sums of their own (`budget`).
+//! How many bytes lie in which segment, per process: one pass over every allocation. The kernel calls it for a query of statistics; budgets
+//! have sums of their own (`budget`).
 //!
 //! Content in system memory that needs no pages of an aperture counts in the aperture that names it, as in budgets (memory §5.5).
 
@@ -16,11 +16,11 @@ use crate::vidmm::VidMm;
 pub struct SegmentTally {
     /// All of it, also what no list requires any more.
     pub committed_bytes: u64,
-    /// What lists require.
+    /// Bytes that lists require.
     pub resident_bytes: u64,
 }
 
-/// What one process has.
+/// The memory of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpaceTally {
     /// Allocations that its devices own.
@@ -31,11 +31,12 @@ pub struct SpaceTally {
     pub demoted_bytes: u64,
     /// Of these, of those that are offered.
     pub offered_bytes: u64,
-    /// The driver's segments, number 1 first: committed is what it owns there, resident what its lists require there, whoever owns it.
+    /// The driver's segments, number 1 first: committed counts the bytes there that it owns, resident those that its lists require there,
+    /// owned by it or not.
     pub segments: Vec<SegmentTally>,
 }
 
-/// Everything.
+/// The tally of all allocations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The driver's segments, number 1 first.
@@ -55,13 +56,13 @@ impl Tally {
 }
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// What there is now.
+    /// The tally as of now.
     pub fn tally(&self) -> Tally {
         let segments = vec![SegmentTally::default(); self.driver_segments];
         let mut tally = Tally { segments, spaces: BTreeMap::new() };
         for (id, allocation) in self.allocations.iter() {
             let (at, here) = self.lies_in(allocation);
-            // What only a name keeps is no process's.
+            // An allocation that only a name keeps alive counts for no process.
             if let Some(owner) = allocation.owner {
                 let theirs = tally.of(self.devices[owner].space);
                 let bytes = allocation.bytes();
@@ -75,7 +76,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             let Some(at) = at else { continue };
             tally.segments[at].committed_bytes += here;
-            // What is offered weighs on no budget, though lists name it.
+            // Offered content counts against no budget, even if lists name it.
             if allocation.holders.is_empty() || allocation.offer.is_some() {
                 continue;
             }

@@ -1,12 +1,12 @@
-//! TrimResidency: whom to ask to shrink, and when (memory §5.4). It only asks; the client answers with Evict. Called by
-//! the kernel from its timer. The cadence is policy: no document gives one (memory §10.3).
+//! TrimResidency: which devices to ask to shrink, and when (memory §5.4). It only asks; the client answers with Evict.
+//! Called by the kernel from its timer. The cadence is policy: no document gives one (memory §10.3).
 //!
 //! - TrimToBudget goes to the devices of a process over its budget, those with the longest lists first, and again after
 //!   a pause while it stays over.
-//! - PeriodicTrim goes to every device with a list, once per period in which something had to make room. Without
-//!   pressure nobody is asked for anything.
-//! - RestartPeriodicTrim goes, instead of the next PeriodicTrim, to a device that was suspended meanwhile: what it had
-//!   not used for lack of a turn is not to be taken for unused.
+//! - PeriodicTrim goes to every device with a list, once per period in which content was evicted for room or a request
+//!   was refused. Without pressure VidMm sends no request.
+//! - RestartPeriodicTrim goes, instead of the next PeriodicTrim, to a device that was suspended meanwhile: content that
+//!   it could not use for lack of a turn does not count as unused.
 
 use crate::slab::{DeviceId, SpaceId};
 use crate::usage::SegmentGroup;
@@ -26,9 +26,9 @@ pub struct TrimFlags {
 /// One callback to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimRequest {
-    /// To whom.
+    /// The device that the kernel asks.
     pub device: DeviceId,
-    /// What is asked.
+    /// The kind of the request.
     pub flags: TrimFlags,
     /// `NumBytesToTrim`; 0 without `to_budget`.
     pub bytes: u64,

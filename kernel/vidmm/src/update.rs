@@ -27,9 +27,9 @@ pub enum UpdateOperation {
     Map {
         /// First address.
         base: GpuVa,
-        /// Bytes.
+        /// Bytes of the range.
         size_bytes: u64,
-        /// What is shown.
+        /// The allocation to map.
         allocation: AllocationId,
         /// From this byte on.
         offset_bytes: u64,
@@ -38,20 +38,20 @@ pub enum UpdateOperation {
         /// `None`: reading and writing, and for the driver what the reservation says (memory §4.11).
         protection: Option<Protection>,
     },
-    /// UNMAP.
+    /// UNMAP: the range loses its mapping.
     Unmap {
         /// First address.
         base: GpuVa,
-        /// Bytes.
+        /// Bytes of the range.
         size_bytes: u64,
-        /// What the addresses do from now on.
+        /// The behaviour of the addresses from now on.
         reserved: Reserved,
     },
     /// COPY: the destination shows what the source shows. The ranges may overlap.
     Copy {
         /// First address of the source.
         source: GpuVa,
-        /// Bytes.
+        /// Bytes of each range.
         size_bytes: u64,
         /// First address of the destination.
         destination: GpuVa,
@@ -186,7 +186,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for (run, drawn) in sketch.runs() {
             for part in without(run, &update.gone) {
                 let Drawn { wanted, copied_from } = drawn.advanced(part.first - run.first);
-                // What the update itself changes is not what stands in the tables.
+                // The tables do not yet hold the entries that this update itself changes.
                 let source = copied_from.map(|first| PageRun { first, ..part });
                 let source = source.filter(|source| self.copies_entries() && !sketch.touches(*source));
                 self.place_copy(update.space, part, wanted, source, &mut batch).expect("the update holds its tables");
@@ -369,7 +369,7 @@ fn one_reservation(space: &Space, mut runs: impl Iterator<Item = PageRun>) -> Op
     runs.all(|run| space.range_of(run).is_some_and(|(other, _)| other == first)).then_some(driver_protection)
 }
 
-/// What is left of a run.
+/// The parts of a run outside the holes.
 fn without(run: PageRun, gone: &[PageRun]) -> Vec<PageRun> {
     let mut left = vec![run];
     for hole in gone {

@@ -1,4 +1,4 @@
-//! How much memory a process uses and may use, by budget group (memory §5.5), as numbers. Who divides is `budget`.
+//! How much memory a process uses and may use, by budget group (memory §5.5), as numbers. `budget` computes the budgets.
 
 use ddi::SegmentFlags;
 use wddm_types::SegmentId;
@@ -19,14 +19,14 @@ pub enum SegmentGroup {
 /// D3DKMT_QUERYVIDEOMEMORYINFO: bytes of one process in one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VideoMemoryInfo {
-    /// What the process may keep on its lists.
+    /// The bytes that the process may keep on its lists.
     pub budget_bytes: u64,
-    /// What the lists of the process's devices require there, each allocation once (memory §10.1 row 7); what a
-    /// suspended device lost meanwhile included.
+    /// The bytes that the lists of the process's devices require there, each allocation once (memory §10.1 row 7), including those that a
+    /// suspended device lost meanwhile.
     pub current_usage_bytes: u64,
-    /// What it has reserved.
+    /// The bytes that it has reserved.
     pub current_reservation_bytes: u64,
-    /// What it may reserve, this reservation included.
+    /// The bytes that it may reserve, this reservation included.
     pub available_for_reservation_bytes: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Taking content out of segments: of victims under pressure, of evicted, locked and destroyed allocations.
 //!
-//! Who is a victim, and in which order, says `rank`. A victim loses pages from its end, only as many as are needed. A
+//! `rank` decides which allocations are victims, and in which order. A victim loses pages from its end, only as many as are needed. A
 //! dirty page is copied out; a clean one is dropped, because its backing store still has the content, and so is one that
-//! nobody ever wrote (memory §8.3). What is on a list may be being written, so it counts as dirty. Offered content goes
+//! was never written (memory §8.3). Work may be writing content on a list, so that counts as dirty. Offered content goes
 //! as a whole and uncopied (memory §5.9).
 //!
 //! | page is | backing store valid | action |
@@ -47,8 +47,8 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    /// Takes everything out of memory segments that nobody needs and that a device's protection does not spare: what is placed
-    /// then finds all its room in one piece.
+    /// Takes all unneeded content out of memory segments, as far as a device may by its protection: content placed then finds its room in
+    /// one piece.
     pub(crate) fn clear_victims(&mut self, device: DeviceId, for_allocation: AllocationId, batch: &mut Batch<F>) {
         let tier = lazy_tier(self.band_of(device));
         let of = |segment: &Segment| segment.victims.up_to(tier).map(|(_, id)| id).collect::<Vec<_>>();
@@ -90,7 +90,7 @@ impl<F: Copy + Eq> VidMm<F> {
         };
         let segment = *segment;
         let index = usize::from(segment.0) - 1;
-        // What its owner has destroyed leaves as if it were destroyed now, whoever needs the room.
+        // An allocation that its owner has destroyed leaves as if it were destroyed now, whatever the cause.
         let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
         // spec: memory §5.9, what is offered is thrown away
         let offer = allocation.offer.as_mut().filter(|_| matches!(cause, Cause::Pressure { .. } | Cause::Power));
@@ -109,7 +109,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for extent in taken {
             // spec: memory §2.6, the driver writes the backing store in its own layout, all of it
             let content = if pitched { Extent { page: 0, count: allocation.pages, ..extent } } else { extent };
-            // Nobody will read what is destroyed.
+            // Content of a destroyed allocation is never read again.
             let copied = (extent.dirty || listed) && !gone && !lost;
             let address = self.segments[index].descriptor.base_address + extent.frame * PAGE_BYTES;
             if copied {
@@ -256,7 +256,7 @@ fn copy_out<F>(
     let mut through = None;
     if let Some((id, run)) = window {
         let aperture = &mut segments[usize::from(id.0) - 1];
-        // Only for this copy: whoever uses these pages next stands behind it in the ring.
+        // Only for this copy: the next use of these pages comes behind it in the ring.
         aperture.pool.give(run);
         through = Some((id, aperture.descriptor.base_address + run.first * PAGE_BYTES));
         batch.out.push(Operation::MapAperture {

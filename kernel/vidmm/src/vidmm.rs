@@ -55,14 +55,14 @@ pub struct VidMm<F> {
     pub(crate) tick: u64,
     /// Suspended devices by the time of their suspension.
     pub(crate) waiting: BTreeMap<u64, DeviceId>,
-    /// Whose turn was found to be next, for as long as only time passes.
+    /// The last answer about the next turn, valid while only time passes.
     pub(crate) known_turn: Option<KnownTurn>,
     /// Offered content whose backing store may go, by priority and time.
     pub(crate) decommittable: BTreeSet<(OfferPriority, u64, AllocationId)>,
-    /// What may lie elsewhere than it would rather, and since when only devices that run keep it there.
+    /// Content that may lie in a less preferred place, and since when only running devices keep it there.
     pub(crate) demoted: BTreeMap<AllocationId, Option<u64>>,
     pub(crate) now_ns: u64,
-    /// Something had to make room, or was refused, since the last periodic trim.
+    /// Content was evicted for room, or a request was refused, since the last periodic trim.
     pub(crate) pressure: bool,
     pub(crate) last_periodic_ns: u64,
     /// Serial of the last work returned, and of the last one known to be complete.
@@ -70,19 +70,19 @@ pub struct VidMm<F> {
     pub(crate) completed: u64,
     /// Serial of the last work that moved content with SynchronousPaging.
     pub(crate) synchronous: u64,
-    /// What an aperture showed for displays that show it no more, perhaps.
+    /// Primaries that an aperture may still map although no display shows them.
     pub(crate) undisplayed: Vec<AllocationId>,
-    /// What has moved without any work, and the work before which it was decided.
+    /// Moves without any work, each with the serial of the work before which it was decided.
     pub(crate) untold: Vec<(u64, Move)>,
     pub(crate) system: FramePool,
-    /// Who is told of pages that return there.
+    /// The callback for pages that return there.
     pub(crate) returned: Option<crate::system::Returned>,
     /// By memory segment.
     pub(crate) host_apertures: BTreeMap<SegmentId, HostAperture>,
     /// Through which the CPU sees swizzled content.
     pub(crate) ranges: SwizzlingRanges,
     pub(crate) dummy_page: PageRun,
-    /// System pages of dead allocations, each with the work after which nobody writes them.
+    /// System pages of dead allocations, each with the serial of the last work that writes them.
     pub(crate) retiring: VecDeque<(u64, Vec<PageRun>)>,
     /// Pages of `retiring`, and of the backing stores of allocations that their owners have destroyed.
     pub(crate) returning: u64,
@@ -109,7 +109,7 @@ pub(crate) struct Device<F> {
     pub restart_trim: bool,
     /// The last uses that its calls named: what it does not list any more may be in use up to these.
     pub last_uses: Vec<FencePoint<F>>,
-    /// What it asked for while suspended and what has to wait for its next turn.
+    /// Steps that it asked for while suspended and that wait for its next turn.
     pub postponed: Vec<Postponed<F>>,
 }
 
@@ -250,8 +250,7 @@ impl<F: Copy + Eq> VidMm<F> {
         device
     }
 
-    /// Ends a device that owns no allocation any more. What its list still held is evicted lazily, as if it had been
-    /// written until `last_use`.
+    /// Ends a device that owns no allocation any more. Allocations still on its list are evicted lazily, as if written until `last_use`.
     pub fn destroy_device(&mut self, device: DeviceId, last_use: &[FencePoint<F>]) {
         assert!(self.devices[device].owned.is_empty(), "allocations go before their device");
         self.leave_line(device);

@@ -1,11 +1,11 @@
-//! Flips of primaries that are not over. A buffer that writes a primary is held while that primary is displayed or queued to
-//! be displayed (memory §10.1 row 14): who would draw into what the screen shows waits until it shows something else.
+//! Flips of primaries that are not over. The scheduler holds a buffer that writes a primary while that primary is displayed or queued to be
+//! displayed (memory §10.1 row 14): the buffer starts once the display shows another primary.
 //!
 //! ```text
 //!              queued                    shown                 another one shown
 //! free ───────────────────▶ queued ────────────────▶ shown ─────────────────────▶ free
 //! ```
-//! `A` names primaries. It knows no display: whoever does says what happens, whoever starts buffers asks.
+//! `A` names primaries. This module knows no display: `dxgkrnl` reports each change of a display and asks before it starts a buffer.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Flips<A> {
     /// Flips to each primary that are queued and not shown.
     queued: BTreeMap<A, u32>,
-    /// What each display shows.
+    /// The primary that each display shows.
     shown: BTreeMap<u32, A>,
 }
 
@@ -56,12 +56,12 @@ impl<A: Copy + Ord> Flips<A> {
         self.shown.remove(&display)
     }
 
-    /// What a display shows.
+    /// The primary that a display shows.
     pub fn shown_on(&self, display: u32) -> Option<A> {
         self.shown.get(&display).copied()
     }
 
-    /// What displays show.
+    /// The primaries that displays show.
     pub fn shown(&self) -> impl Iterator<Item = A> + '_ {
         self.shown.values().copied()
     }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_primary_is_written_only_while_nobody_is_to_see_it() {
+    fn a_primary_is_written_only_while_no_display_is_to_show_it() {
         // spec: memory §5.6, memory §10.1
         // seed: R18
         let mut flips = Flips::new();
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(flips.show(0, 'a'), None);
         assert!(!flips.may_write('a'), "it is on the screen");
         flips.queue('b');
-        assert_eq!(flips.show(0, 'b'), Some('a'), "replaced: whoever waits to draw into it goes on");
+        assert_eq!(flips.show(0, 'b'), Some('a'), "replaced: a buffer held for 'a' may start");
         assert!(flips.may_write('a') && !flips.may_write('b'));
     }
 

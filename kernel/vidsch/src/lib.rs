@@ -4,7 +4,7 @@
 //! A kernel-mode queue is a FIFO of [`Packet`]s: waits, signals, works. It blocks as a whole on a wait; queues are
 //! independent of each other (sync §4.1). VidSch says what is due ([`VidSch::next`] returns a [`Step`]) and is told what
 //! has become of it. It knows no driver, no fence's value and no memory: `dxgkrnl`, its only caller, carries a step out
-//! by asking `gpu_fence` who waits, or the miniport to start the work.
+//! by asking `gpu_fence` whether the wait holds, or the miniport to start the work.
 //!
 //! # The law
 //! - The order of a queue is never changed, and nothing is started past a wait that is not over (sync §3.8).
@@ -17,14 +17,14 @@
 //!
 //! # What it does not do
 //! Which hardware queue runs is the hardware scheduler's choice (sync §4.1, stage 1): every queue feeds the driver on its
-//! own. A node that takes packets has one sequence of them, and whose packet is next, or who must give way, is decided
-//! here ([`NodeTime`]), by the rule of [`engine_time`]; who is raised because others wait for it, by [`inherit`]. A queue for user-mode
-//! submission exists so that it has a node and a state; its work goes by doorbell and is not seen here, and packets on it are refused.
+//! own. A node that takes packets has one sequence of them, and [`NodeTime`] decides whose packet is next and which context must give way,
+//! by the rule of [`engine_time`]; [`inherit`] raises contexts that others wait for. A queue for user-mode submission exists so that it has
+//! a node and a state; its work goes by doorbell and is not seen here, and packets on it are refused.
 //!
 //! # Blame
-//! [`SubmitError`] says whose fault a refusal is. A [`QueueId`] of a destroyed queue, a `waited` that nobody asked for,
-//! and more completions than starts are bugs of the kernel and panic. A driver's claim of completion is an allegation:
-//! whoever calls [`VidSch::completed`] has measured it against [`VidSch::in_flight`].
+//! [`SubmitError`] says whose fault a refusal is. A [`QueueId`] of a destroyed queue, a `waited` without a pending wait, and more
+//! completions than starts are bugs of the kernel and panic. A driver's claim of completion is an allegation: the caller of
+//! [`VidSch::completed`] measures it against [`VidSch::in_flight`] first.
 
 mod flips;
 mod lifecycle;

@@ -22,7 +22,7 @@ pub enum QueueState {
     Ready,
     /// A wait was handed out and is not over: nothing behind it comes out.
     Waiting,
-    /// Nothing comes out. What is in flight may still complete.
+    /// The queue gives nothing out. Work in flight may still complete.
     Suspended,
     /// Suspended while a wait is not over; the wait goes on.
     SuspendedWaiting,
@@ -30,7 +30,7 @@ pub enum QueueState {
     Failed,
 }
 
-/// What can happen to it.
+/// The events that change the state of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     WaitTaken,

@@ -1,5 +1,6 @@
-//! What goes into a queue, what comes out, and why something may not go in. Plain values, shared by `queue` and
-//! `scheduler`. `P` is the caller's description of a work, `F` its name of a fence; both are given back unread.
+//! The packets that go into a queue, the steps that come out, and the reasons for which a queue refuses a packet. Plain
+//! values, shared by `queue` and `scheduler`. `P` is the caller's description of a work, `F` its name of a fence; both
+//! are given back unread.
 
 use wddm_types::{Blame, FencePoint};
 
@@ -8,7 +9,7 @@ use wddm_types::{Blame, FencePoint};
 pub enum QueueKind {
     /// The kernel submits each command buffer (`DxgkDdiSubmitCommandToHwQueue`).
     Kernel,
-    /// The kernel's own: like the first, and never refused. Whoever feeds it keeps it short by other means.
+    /// The kernel's own: like the first, and never refused. The kernel bounds its length by other means.
     System,
     /// `D3DDDI_CREATEHWQUEUEFLAGS.UserModeSubmission`: by doorbell. Packets are refused (sync §2.5).
     User,
@@ -38,7 +39,7 @@ pub enum SoftwareTurn {
     Holds,
 }
 
-/// What is due on a queue.
+/// The step that is due on a queue.
 #[must_use = "a step that is not carried out stops its queue"]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step<P, F> {
@@ -64,7 +65,7 @@ pub enum SubmitError {
 }
 
 impl SubmitError {
-    /// Whose fault it is.
+    /// Whose fault the refusal is.
     pub const fn blame(self) -> Blame {
         match self {
             SubmitError::UserQueue => Blame::Caller,

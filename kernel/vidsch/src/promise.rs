@@ -1,14 +1,14 @@
-//! Who is to bring about what others wait for, and what that makes of their ranks (priority inheritance, sync §4.2): while a
-//! high one waits for a low one, the low one goes where the high one would, and so does whoever that one waits for.
+//! The contexts that will signal what others wait for, and how that raises their ranks (priority inheritance, sync §4.2): while a context
+//! of high rank waits for one of low rank, the low one runs at the high rank, and so does every context that it waits for in turn.
 
 use std::collections::BTreeMap;
 
 use engine_time::Rank;
 
-/// What contexts have promised by what stands in their queues. `F`: a fence or another object, `C`: a context.
+/// The signals that contexts have promised by the packets in their queues. `F`: a fence or another object, `C`: a context.
 #[derive(Clone, Debug)]
 pub struct Promises<F, C> {
-    /// By what, value and part.
+    /// The promising context, by object, value and part.
     promised: BTreeMap<(F, u64, u64), C>,
     by_part: BTreeMap<u64, Vec<(F, u64)>>,
 }
@@ -20,7 +20,7 @@ impl<F, C> Default for Promises<F, C> {
 }
 
 impl<F: Copy + Ord, C: Copy + Ord> Promises<F, C> {
-    /// `part`, in the queue of `who`, brings these values about.
+    /// Notes that `part`, in the queue of `who`, will signal these values.
     pub fn promise(&mut self, part: u64, who: C, points: Vec<(F, u64)>) {
         for (what, value) in &points {
             self.promised.insert((*what, *value, part), who);
@@ -35,20 +35,21 @@ impl<F: Copy + Ord, C: Copy + Ord> Promises<F, C> {
         }
     }
 
-    /// Who is next to bring this value about, or one above it.
+    /// The contexts that promised the least value at or above this one.
     pub fn keepers(&self, what: F, value: u64) -> impl Iterator<Item = C> {
         let mut ahead = self.promised.range((what, value, 0)..=(what, u64::MAX, u64::MAX)).peekable();
         let next = ahead.peek().map(|((_, value, _), _)| *value);
         ahead.take_while(move |((_, value, _), _)| Some(*value) == next).map(|(_, who)| *who)
     }
 
-    /// Nobody has promised anything.
+    /// Whether no context has promised a signal.
     pub fn is_empty(&self) -> bool {
         self.by_part.is_empty()
     }
 }
 
-/// Raises whoever is waited for: `waits` names who waits, and for whom. Ranks of those who are not in `ranks` do not matter.
+/// Raises the rank of each context that another waits for: `waits` holds pairs of waiter and keeper. Ranks of those who are not in `ranks`
+/// do not matter.
 // spec: sync §4.2
 pub fn inherit<C: Copy + Ord>(ranks: &mut BTreeMap<C, Rank>, waits: &[(C, C)]) {
     // Ranks only rise, and only to ranks that are there: in as many rounds as there are waits everything has arrived.

@@ -13,7 +13,7 @@ pub(crate) struct Queue<P, F> {
     pub(crate) node: NodeId,
     pub(crate) kind: QueueKind,
     pub(crate) state: QueueState,
-    /// For whom what is on it is counted.
+    /// The owner that its packets count for.
     pub(crate) owner: Option<u32>,
     /// Works that were started and have not completed.
     pub(crate) in_flight: u32,
@@ -149,7 +149,7 @@ impl<P, F> Queue<P, F> {
         self.packets.len() + self.preempted.len()
     }
 
-    /// What it holds, and what it has in flight.
+    /// How many packets it holds or has in flight.
     pub(crate) fn unfinished(&self) -> u64 {
         self.held() as u64 + u64::from(self.in_flight)
     }

@@ -1,4 +1,4 @@
-//! All queues of one adapter by id. What a queue does is in `queue`; who may call is said in the crate's law.
+//! All queues of one adapter by id. `queue` holds the rules of one queue; the crate's documentation says when to call which method.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ pub struct VidSch<P, F> {
     /// Those that hold packets: a look for work costs what they are, and not what queues there are.
     holding: BTreeSet<QueueId>,
     created: u64,
-    /// What queues hold and have in flight, by the owner that they are counted for; nobody is here with 0.
+    /// The packets that queues hold or have in flight, per owner that they count for; an owner with 0 has no entry.
     unfinished: BTreeMap<u32, u64>,
 }
 
@@ -74,13 +74,13 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
         gone.into_packets()
     }
 
-    /// From now on what is on the queue is counted for this owner, whom only the caller knows.
+    /// Counts the packets of the queue for this owner from now on; the number means nothing to VidSch.
     ///
     /// # Panics
-    /// If it is counted for somebody already.
+    /// If the queue counts for an owner already, or is not empty.
     pub fn count_for(&mut self, queue: QueueId, owner: u32) {
         self.change(queue, |queue| {
-            assert!(queue.owner.is_none() && queue.unfinished() == 0, "a fresh queue is counted for nobody");
+            assert!(queue.owner.is_none() && queue.unfinished() == 0, "a fresh queue counts for no owner and is empty");
             queue.owner = Some(owner);
         });
     }
@@ -103,12 +103,12 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     /// Whether so many packets more would be taken: for what goes to several queues, or to none.
     ///
     /// # Errors
-    /// What [`submit`](Self::submit) would say.
+    /// The error that [`submit`](Self::submit) would return.
     pub fn may_submit(&self, queue: QueueId, packets: usize) -> Result<(), SubmitError> {
         self.queue(queue).may_submit(packets, self.limits.packets_per_queue)
     }
 
-    /// What is due now on this queue. Call until `None`, after each call here that can have made something due:
+    /// The step that is due now on this queue. Call until `None`, after each call here that can have made something due:
     /// `submit`, `waited`, `completed`, `resume`.
     // spec: sync §3.7, §3.8, §4.1
     pub fn next(&mut self, queue: QueueId) -> Option<Step<P, F>> {
@@ -132,8 +132,8 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
     }
 
     /// The engine gave this work back, the youngest in flight of the queue. It comes out again before everything else of the
-    /// queue, also before what a wait that was handed out holds: it stands in front of that wait. Whoever gives several back
-    /// begins with the youngest.
+    /// queue, also before what a wait that was handed out holds: it stands in front of that wait. A caller that gives several back begins
+    /// with the youngest.
     ///
     /// # Panics
     /// If nothing of the queue was in flight.
@@ -193,7 +193,8 @@ impl<P, F: Copy + Ord> VidSch<P, F> {
         self.queue(queue).in_flight
     }
 
-    /// Whether the next step of this queue is a work that is due. Whoever shares an engine out among queues asks before it takes.
+    /// Whether the next step of this queue is a work that is due. A caller that shares an engine among queues asks before it takes the
+    /// step.
     pub fn next_is_work(&self, queue: QueueId) -> bool {
         self.queue(queue).next_is_work()
     }

@@ -1,19 +1,19 @@
-//! Whose packet a node takes next, and who must give way: the rule of bands, quanta and shares ([`engine_time`]) as it is for
-//! packets, which are with the driver before they run and come back only as a whole. A pure function of who is ready, who has the
-//! node, how they rank and what has been before; `dxgkrnl` says who is ready, and carries the answer out.
+//! The context whose packet a node takes next, and the one that must give way: the rule of bands, quanta and shares ([`engine_time`]) for
+//! packets, which the driver holds before they run and gives back only as a whole. A pure function of the ready contexts, the holder of the
+//! node, their ranks and the time used so far; `dxgkrnl` names the ready contexts and carries the decision out.
 //!
 //! ```text
-//! nobody of a context on the node        whoever should have it takes it
-//! the holder must stand still            the node is preempted, if it can be; else it gets nothing more
-//! somebody else should have the node     nothing more for the holder; after the grace period the node is preempted, if it can be
-//! the holder should have it              it goes on, as far as the hardware queue has room
+//! no context holds the node               the context that should have it takes it
+//! the holder must quiesce                 the scheduler preempts the node, if it can; else the holder gets nothing more
+//! another context should have the node    nothing more for the holder; after the grace period the scheduler preempts, if it can
+//! the holder should have it               it goes on, as far as the hardware queue has room
 //! ```
-//! Packets of one context at a time are on a node, so a fault costs exactly one device its packets. What the kernel puts in for
-//! paging is not asked here: it comes before everybody (memory §7.4), and nobody is charged for it.
+//! Packets of one context at a time are on a node, so a fault costs exactly one device its packets. The kernel's paging buffers bypass this
+//! rule: they run before every context (memory §7.4), and no context is charged for them.
 
 use engine_time::{Contender, EngineTime, Policy, Who};
 
-/// What is on a node.
+/// The packets that a node has.
 #[derive(Clone, Copy, Debug)]
 pub struct Occupied<C> {
     /// Packets that were handed over and are not done, paging buffers among them.
@@ -22,21 +22,21 @@ pub struct Occupied<C> {
     pub in_flight_max: usize,
     /// The context that has packets there.
     pub holder: Option<Contender<C>>,
-    /// The holder's device must stand still.
+    /// The holder's device must quiesce.
     pub stands_still: bool,
     /// The driver takes packets back.
     pub preemptible: bool,
 }
 
-/// What is to happen on a node.
+/// The decision about a node.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn<C> {
     /// The context's next packet is handed over.
     Start(C),
-    /// What is on the node gives way to this context.
+    /// The scheduler preempts the node for this context.
     Preempt(C),
-    /// The holder leaves the node, because it must stand still.
+    /// The holder must quiesce: the scheduler preempts the node for no other context.
     Clear(C),
     /// Nothing until something changes, or this time has come.
     Wait {
@@ -49,17 +49,17 @@ pub enum Turn<C> {
 pub struct NodeTime<C>(EngineTime<C>);
 
 impl<C: Copy + Ord> NodeTime<C> {
-    /// Of a node that nobody has used.
+    /// The state of a node that no context has used.
     pub fn new(policy: Policy) -> Self {
         NodeTime(EngineTime::new(policy))
     }
 
-    /// Nothing is to be decided; who has the node is charged for it all the same.
+    /// Charges the holder of the node for the time, without a decision.
     pub fn passes(&mut self, now_ns: u64, holder: Option<Contender<C>>) {
         self.0.passes(now_ns, holder);
     }
 
-    /// Decides.
+    /// Decides which context's packet the node takes next, or which one gives way.
     // spec: sync §4.1, sync §4.2, sync §4.3
     pub fn next_turn(&mut self, now_ns: u64, node: Occupied<C>, ready: &[Contender<C>]) -> Turn<C> {
         let idle = Turn::Wait { again_ns: None };
@@ -112,18 +112,18 @@ mod tests {
     fn every_row_of_the_table() {
         // spec: sync §4.1, sync §4.2, sync §4.3
         let (low, even, high) = (of(3, 1, -1), of(1, 1, 0), of(2, 1, 1));
-        // Nobody has the node: the highest.
+        // No context holds the node: the highest rank takes it.
         let all = [even, high, low];
         assert_eq!(turn(0, node(0, None), &all), Turn::Start(2));
         assert_eq!(turn(0, node(3, None), &all), Turn::Start(2), "behind paging buffers, too");
         assert_eq!(turn(0, node(4, None), &all), NOTHING, "as far as there is room");
         assert_eq!(turn(0, node(0, None), &[]), NOTHING);
-        // The holder must stand still.
+        // The holder must quiesce.
         for (preemptible, expected) in [(true, Turn::Clear(1)), (false, NOTHING)] {
             let still = Occupied { preemptible, stands_still: true, ..node(1, Some(even)) };
             assert_eq!(turn(0, still, &[low]), expected);
         }
-        // Somebody else should have it: in this process without a grace period.
+        // A context of the same process should have it: no grace period.
         assert_eq!(turn(0, node(4, Some(even)), &[even, high]), Turn::Preempt(2));
         let stubborn = Occupied { preemptible: false, ..node(1, Some(even)) };
         assert_eq!(turn(0, stubborn, &[even, high]), NOTHING);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_charged_for_paging() {
+    fn no_context_is_charged_for_paging() {
         // spec: memory §7.4
         let mut time = NodeTime::new(Policy::default());
         let (one, other) = (of(1, 1, 0), of(2, 2, 0));

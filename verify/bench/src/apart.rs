@@ -16,7 +16,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use crate::report::BenchError;
 use crate::{daemon, neighbour};
 
-/// What a part says when it could not do what it was told.
+/// The prefix of a part's answer when it failed.
 const FAILED: &str = "failed: ";
 
 /// The program that plays parts.
@@ -59,7 +59,7 @@ impl Apart {
         Ok(writeln!(self.hears, "{line}")?)
     }
 
-    /// What it says next.
+    /// Its next line.
     pub fn hear(&mut self) -> Result<String, BenchError> {
         let mut line = String::new();
         self.says.read_line(&mut line)?;
@@ -92,7 +92,7 @@ impl Measure {
         Ok(out.flush()?)
     }
 
-    /// What is to be done next; `None`: nothing, it has gone.
+    /// The next order; `None`: the measure has gone.
     pub fn next(&self) -> Result<Option<String>, BenchError> {
         let mut line = String::new();
         let bytes = self.0.read_line(&mut line)?;
@@ -103,7 +103,7 @@ impl Measure {
 /// Plays a part of a measure that runs in another process. Not for people.
 ///
 /// # Errors
-/// What the part could not do; the measure has been told.
+/// The part's own failure, which it has reported to the measure.
 pub fn play(words: &[String]) -> Result<(), BenchError> {
     let measure = Measure(std::io::stdin());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -1,6 +1,6 @@
 //! Processors that never fall idle, for measures in which threads wait for each other all the time: on a virtual machine it takes long and
 //! scatters widely until a processor that was idle does something again, and the operating system leaves threads waiting behind others
-//! meanwhile. A thread of the lowest class runs on each, and gives way to whoever comes.
+//! meanwhile. A thread of the lowest class runs on each, and gives way to every other thread.
 #![allow(unsafe_code)]
 
 use std::hint::spin_loop;
@@ -28,7 +28,7 @@ impl Awake {
                 pin_here(processor);
                 let gave_way = give_way_to_all();
                 let runs = gave_way.is_ok();
-                // Whoever asked waits for it.
+                // The starting thread waits for this.
                 let _ = says.send(gave_way);
                 while runs && !over.load(Ordering::Relaxed) {
                     spin_loop();

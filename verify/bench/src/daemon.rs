@@ -1,9 +1,9 @@
 //! Four clients of a daemon at once, whose memory holds half of what they need together, against the same four clients of a kernel in the
 //! same program. Called by the suite.
 //!
-//! All feed their queues themselves, and every byte is verified. What differs is the way of a call and of a lock, and nothing else: adapter,
-//! memory, recording and seeds are equal. The clients of the daemon are processes, those of the other kernel are threads of this program. All
-//! of them have read the recording and are connected before the time begins.
+//! All feed their queues themselves, and every byte is verified. Only the way of a call and of a lock differs: adapter, memory, recording
+//! and seeds are equal. The clients of the daemon are processes, those of the other kernel are threads of this program. All of them have
+//! read the recording and are connected before the time begins.
 
 use std::path::Path;
 use std::time::Instant;

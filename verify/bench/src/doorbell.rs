@@ -39,11 +39,11 @@ const LINES_MAX: f64 = 3.0;
 const SUBMISSIONS: usize = 2_000;
 /// Rings, one behind the answer to the other, in a batch.
 const ROUNDS: u64 = 2_000;
-/// How often the engine looks before it sleeps: it never does while somebody answers.
+/// How often the engine looks before it sleeps: it never does while the other thread answers.
 const POLL_SPINS: u32 = 2_000_000;
 const QUEUE: u32 = 0;
 const ANSWER: u64 = word_va(0);
-/// What bare threads use: not the answer, which counts on.
+/// The word that bare threads use: not the answer, which counts on.
 const LINE: u64 = word_va(2);
 const BELL: u64 = word_va(4);
 
@@ -67,7 +67,7 @@ impl Submitter {
         Ok(Submitter { stream, gpu })
     }
 
-    /// What a submission costs it: the middle of a batch.
+    /// The cost of a submission: the median of a batch.
     fn batch(&mut self) -> Result<f64, BenchError> {
         let nothing = Commands::new();
         let (mut times, mut nothings) = (Vec::with_capacity(SUBMISSIONS), Vec::with_capacity(SUBMISSIONS));
@@ -81,7 +81,7 @@ impl Submitter {
                 std::hint::spin_loop();
             }
         }
-        // What looking at the clock costs is no part of it.
+        // The cost of reading the clock does not count.
         Ok((median(times) - median(nothings)).max(0.0))
     }
 }

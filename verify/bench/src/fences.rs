@@ -1,5 +1,5 @@
-//! How long it takes until whoever waits for a fence knows, path by path, through the whole stack in real time: what a program sees
-//! that picks one. Beside them stand the limits of the same processors: a cache line, a futex, an eventfd. Called by the command line.
+//! The time from a signal to its waiter, path by path, through the whole stack in real time, as seen by a program that picks a path. Beside
+//! them stand the limits of the same processors: a cache line, a futex, an eventfd. Called by the command line.
 //!
 //! All times are the device's clock. Between engines two queues hand each other the turn many times, and the first of them writes
 //! down when it had its first and its last; between an engine and a thread the engine writes it down before it signals, and the
@@ -124,7 +124,7 @@ struct World {
     link: Arc<ProcessLink>,
 }
 
-/// Who waits for every other value of a fence and signals the next.
+/// A player that waits for every other value of a fence and signals the next.
 struct Player {
     gpu: Gpu,
     fence: Fence,
@@ -337,8 +337,8 @@ fn thread_paths(amounts: Amounts) -> Result<Vec<Path>, BenchError> {
     Ok(paths)
 }
 
-/// From the call of a thread that signals to the return of another's wait: the kernel runs on the thread that calls it, so that
-/// nobody stands between the two.
+/// From the call of a thread that signals to the return of another's wait: the kernel runs on the thread that calls it, so that no third
+/// thread is involved.
 fn between_threads(pair: [usize; 2], rounds: u32) -> Result<Path, BenchError> {
     let world = World::start(&["discrete-4k"])?;
     let gpu = world.gpu(0)?;

@@ -1,4 +1,4 @@
-//! What a call costs beside 1,000, 10,000 and 100,000 objects of each kind, in process and over a socket. Called by the suite.
+//! The cost of a call beside 1,000, 10,000 and 100,000 objects of each kind, in process and over a socket. Called by the suite.
 //!
 //! A call may look at what it is about, and find it among what there is: its cost may grow with the logarithm, and with what a cache
 //! misses. A call that looks at all objects of a kind costs ten times as much beside ten times as many. So each row gives the cost of
@@ -13,7 +13,7 @@
 //! | `crowd` | a kernel, a process and what it has made; the bystander |
 //! | `kind` | the kinds: how one is made, what is called on it, how it is destroyed |
 //!
-//! What grows faster than the logarithm, or ends at a limit, says why in its row (`Kind::reason`).
+//! The row of a kind that grows faster than the logarithm, or ends at a limit, says why (`Kind::reason`).
 
 mod crowd;
 mod kind;
@@ -65,7 +65,7 @@ fn sizes_of(kind: &Kind, sizes: &[usize]) -> Vec<usize> {
     }
 }
 
-/// What one call cost at each size that was reached.
+/// The cost of one call at each size that was reached.
 struct Costs {
     call: &'static str,
     ns: Vec<f64>,

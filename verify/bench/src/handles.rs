@@ -1,4 +1,5 @@
-//! Handles: what a lookup costs against an index into a slice, and that no name is accepted which is not somebody's. Called by the suite.
+//! Handles: the cost of a lookup against an index into a slice, and that no process's table accepts a name that it did not give out. Called
+//! by the suite.
 //!
 //! Both look for the same objects in the same random order. The objects are the kernel's, and how many there are is not known when this is
 //! compiled: as many as a small process has, which stay in the first cache, and many more. Names are tried by the thousand million: forged ones are any 32 bits, stale ones
@@ -104,7 +105,7 @@ fn wrong_names(tries: u64) -> Row {
             1 => pick(&stale),
             _ => pick(foreign),
         };
-        // What was drawn by chance may be the name of something that is there.
+        // A name drawn by chance may be that of a living object.
         if mine.get(name).is_some() && living.binary_search(&name).is_err() {
             accepted += 1;
         }

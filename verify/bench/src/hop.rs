@@ -1,6 +1,6 @@
 //! The hop: from the signal on one engine to the wait on the other. Two rings are filled beforehand, one with
-//! signal-then-wait, the other with wait-then-signal; nobody else takes part: no kernel, no driver, no interrupt. The device
-//! itself takes the times. Called by the suite.
+//! signal-then-wait, the other with wait-then-signal; no kernel, no driver and no interrupt take part. The device itself takes the times.
+//! Called by the suite.
 
 use softgpu_spec::register::counter;
 use softgpu_spec::{Command, LogSlot, engine};

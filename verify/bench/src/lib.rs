@@ -1,18 +1,17 @@
 //! Ratios against peers and limits, each measured in the same run.
 //!
-//! A number of nanoseconds says something about a machine on a day. What is printed here is a **ratio**: ours against the
-//! limit that the same two processors have at the same moment, or against the best other way to do the same thing with the
-//! same warm memory. Goals are judged and printed, never asserted; only counts that the protocols promise (no lost
-//! wake-up, no interrupt) make a run fail.
+//! A number of nanoseconds says something about a machine on a day. The bench prints a **ratio**: ours against the limit that the same two
+//! processors have at the same moment, or against the best other way to do the same thing with the same warm memory. Goals are judged and
+//! printed, never asserted; only counts that the protocols promise (no lost wake-up, no interrupt) make a run fail.
 //!
 //! | module | measures |
 //! |---|---|
 //! | `litmus` | lost wake-ups of the fence race, with the barriers and without |
 //! | `pingpong` | the limit: how long a cache line takes from one processor to the other; and a futex wake of a sleeper |
 //! | `hop` | from a signal on one engine to the wait on the other, and back |
-//! | `fences` | from a signal to whoever waits, path by path through the whole stack |
+//! | `fences` | from a signal to its waiter, path by path through the whole stack |
 //! | `doorbell` | what a submission costs its process, and how long until the engine has begun |
-//! | `signals` | signals that nobody waits for: their price, and the interrupts that they must not raise |
+//! | `signals` | signals without a waiter: their price, and the interrupts that they must not raise |
 //! | `copies` | physical copies of the copy engine against the best memory copy |
 //! | `mapping` | a call that maps many pages, from the call to its fence, against plain stores |
 //! | `page_tables` | page-table updates of contiguous ranges against plain stores |
@@ -31,7 +30,7 @@
 //! `report` the table.
 //!
 //! # Rules of measuring
-//! Memory is touched before it is timed. What is compared alternates, batch by batch, and each pair gives one ratio; the
+//! Memory is touched before it is timed. The two sides of a comparison alternate, batch by batch, and each pair gives one ratio; the
 //! median of the ratios counts. Tails are not judged: on a virtual machine the host takes a processor away whenever it likes. The
 //! placement label ("together", "apart") says how far the two processors were from each other; compare only equal labels.
 //!

@@ -57,7 +57,7 @@ pub(crate) fn rows(pair: [usize; 2], rounds: u64) -> Vec<Row> {
 }
 
 /// Rounds in which the signaller raised no interrupt and the kernel's side did not see the value either. Round r signals r + 1.
-/// MonitoredValue is "nobody waits" before the round; the waiter wants r + 1.
+/// MonitoredValue is "no waiter" before the round; the waiter wants r + 1.
 fn lost_wakeups<B: Barrier>(pair: [usize; 2], rounds: u64) -> u64 {
     let signaller =
         |Pair { first, second }: &Pair, round: u64| fence::signal(B::full, &first.0, &second.0, round + 1, || ());
@@ -66,18 +66,19 @@ fn lost_wakeups<B: Barrier>(pair: [usize; 2], rounds: u64) -> u64 {
     lost(pair, rounds, fence::MONITORED_NONE, &signaller, &kernel)
 }
 
-/// Rounds in which who rang saw an engine that is awake, and the engine sleeps all the same. Round r rings r + 1; nobody sleeps before.
+/// Rounds in which the ringer saw an engine that is awake, and the engine sleeps all the same. Round r rings r + 1; the engine is awake
+/// before.
 fn lost_rings<P: Barrier, C: Barrier>(pair: [usize; 2], rounds: u64) -> u64 {
     let ringer = |Pair { first, second }: &Pair, round: u64| doorbell::ring(P::full, &first.0, &second.0, round + 1);
     let engine = |Pair { first, second }: &Pair, round: u64| {
-        // What the pair was rung with the last time that it was used.
+        // The value that the pair was rung with in its last round.
         let seen = (round + 1).saturating_sub(PAIRS as u64);
         !doorbell::may_sleep(C::full, &first.0, &second.0, seen)
     };
     lost(pair, rounds, 0, &ringer, &engine)
 }
 
-/// What a side does with the pair of a round; whether it knows of the other.
+/// The step of a side with the pair of a round; it returns whether it saw the other side's store.
 type Side<'a> = dyn Fn(&Pair, u64) -> bool + Sync + 'a;
 
 /// Rounds in which neither side knows of the other. The first stores the first word and loads the second, the second the other way

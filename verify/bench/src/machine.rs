@@ -35,7 +35,7 @@ pub enum IdleExit {
     NotHeld(String),
 }
 
-/// What the report says about the machine.
+/// The report's description of the machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The processor's own name.

@@ -1,6 +1,6 @@
-//! What MapGpuVirtualAddress of content that is resident costs a process, from the call to its paging fence: the decision, the
+//! The cost of MapGpuVirtualAddress of resident content to a process, from the call to its paging fence: the decision, the
 //! driver's buffers, the copy engine that writes the entries, the interrupt. Against plain stores of as many words, which stay in
-//! the cache: the row says what is left to be won, and what the entries alone cost is `page_tables`' row. Called by the suite.
+//! the cache: the row shows how much there is to win, and `page_tables` gives the cost of the entries alone. Called by the suite.
 
 use std::sync::Arc;
 use std::time::Instant;

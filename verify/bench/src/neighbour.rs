@@ -10,13 +10,14 @@
 //! That does not say what of an attacker's load is the attack. So there is a second neighbour to compare with, and a harder measure: one that has
 //! the attacker's lives, each up to the same call, with as many queues, doorbells, fences, names, submissions and moves of memory; but it computes in
 //! memory of its own meanwhile and not in what it shares, it says and names nothing that is wrong, and it gives back what it has and then
-//! goes. Both begin with the same life. What an attacker takes beyond that one is measured twice. One whose stores are held sleeps, and a processor has
-//! nothing to do then, where one that computes keeps it busy. How long it takes until such a processor does something again is for the machine to
-//! say, and on a virtual one it is long: a trace of the scheduler counted three times as much waiting for a processor while another was
-//! idle. So the one row leaves processors as they are, and the other keeps them awake ([`Awake`]), beside either, which costs both some rounds.
+//! goes. Both begin with the same life. The suite measures twice how much an attacker takes beyond that one. A neighbour whose stores are
+//! held sleeps, and a processor has nothing to do then, where one that computes keeps it busy. How long it takes until such a processor
+//! does something again is for the machine to say, and on a virtual one it is long: a trace of the scheduler counted three times as much
+//! waiting for a processor while another was idle. So the one row leaves processors as they are, and the other keeps them awake
+//! ([`Awake`]), beside either, which costs both some rounds.
 //!
 //! A round of the honest client goes through everything that clients share: the doorbell and the engine, the kernel's lock, the paging ring
-//! twice (its memory is moved out and back), and a lock of that memory, whose content is verified. What the attacker does is `attacker`.
+//! twice (its memory is moved out and back), and a lock of that memory, whose content is verified. `attacker` plays the attacker.
 //!
 //! Both are processes of their own. The daemon is this program, so that it can be counted what is left.
 
@@ -41,27 +42,27 @@ use crate::statistic::{mean, ratio_of_totals};
 
 /// Least that the honest client keeps, of its fair share and of what the attacker's double leaves it.
 const GOAL: f64 = 0.95;
-/// Video memory: more than all of them use, so that what is compared is not who is moved out for whom.
+/// Video memory: more than all of them use, so that evictions do not enter the comparison.
 const VRAM_BYTES: u64 = 64 << 20;
 /// How long what is left may take to go.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// What the first client makes the kernel and this program make for themselves, and keep: a fence for whoever is to stand still, what hears of
-/// descriptors that stand for NT handles.
+/// Objects that the kernel and this program make for the first client and keep: the fence of suspensions, the listener for descriptors that
+/// stand for NT handles.
 const MADE_ONCE: [&str; 4] = ["fence ", "open of a fence ", "process 0", "open: socket:["];
 
-/// Who is beside the honest client.
+/// The neighbour of the honest client.
 #[derive(Clone, Copy)]
 enum Beside {
     Nobody,
     /// Another of its kind, and a thread that computes.
     Honest,
-    /// Who lives as the attacker, and behaves.
+    /// One that lives as the attacker, and behaves.
     Behaved,
     Attacker,
 }
 
-/// The honest client and who is beside it, each a process.
+/// The honest client and its neighbour, each a process.
 struct Pair {
     honest: Apart,
     neighbour: Apart,
@@ -76,7 +77,7 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     let socket = kernel.path().expect("a kernel that is served").to_string_lossy().into_owned();
     let start = |part| program.start(&[part, &socket]);
     let mut pair = Pair { honest: start("worker")?, neighbour: start("neighbour")?, lives: 0 };
-    // Opened once by whoever comes first: from here on each that is left is a client's.
+    // This program opens these files once, for the first client: from here on each that is left is a client's.
     let _ = shared_words::StoresElsewhere::ours();
     let before = Held::settled(&kernel, GONE_WITHIN);
     pair.rate(Beside::Attacker, period)?;
@@ -102,7 +103,7 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     Ok(rows.into_iter().chain([nothing]).collect())
 }
 
-/// What the honest client gets in a second beside each neighbour, in turn.
+/// The honest client's rounds in a second beside each neighbour, in turn.
 #[derive(Default)]
 struct Rates {
     attacked: Vec<f64>,
@@ -211,7 +212,8 @@ pub(crate) fn play_worker(measure: &Measure, socket: &Path) -> Result<(), BenchE
     Ok(())
 }
 
-/// Plays whoever is beside it: who that is and from which life on, then "stop", which is answered with how many lives the attacker has had.
+/// Plays the neighbours that the measure names, an attacker from a given life on, until "stop"; the answer is how many lives the attacker
+/// has had.
 pub(crate) fn play(measure: &Measure, socket: &Path) -> Result<(), BenchError> {
     let attacker = Attacker::new(socket);
     measure.say("ready")?;
@@ -229,7 +231,7 @@ pub(crate) fn play(measure: &Measure, socket: &Path) -> Result<(), BenchError> {
                 ],
                 ("good", first) => attacker.begin(scope, &stop, Manners::Good, number(first)?),
                 ("bad", first) => attacker.begin(scope, &stop, Manners::Bad, number(first)?),
-                _ => return Err(BenchError::Device(format!("nobody is called {who:?}"))),
+                _ => return Err(BenchError::Device(format!("no neighbour is called {who:?}"))),
             };
             let told = measure.next();
             stop.store(true, Ordering::Release);

@@ -58,8 +58,8 @@ pub(crate) fn word_one_way_ns(pair: [usize; 2], batches: usize, rounds: u64, wor
 }
 
 /// One way between two threads that each have a line to write and one to look at, as two fences or a doorbell and an answer are, in
-/// nanoseconds: half of there and back. Whoever writes takes the line from whoever looks at it, and whoever looks fetches it again:
-/// more than a line that changes hands. With `entry` the asking side writes three words of a ring first, and the other reads them.
+/// nanoseconds: half of there and back. The writer takes the line from the reader, and the reader fetches it again: more than a line that
+/// changes hands. With `entry` the asking side writes three words of a ring first, and the other reads them.
 pub(crate) fn answered_one_way_ns(pair: [usize; 2], rounds: u64, lines: [&AtomicU64; 2], entry: bool) -> f64 {
     const WORDS: usize = 3;
     let [bell, answer] = lines;
@@ -88,7 +88,7 @@ pub(crate) fn answered_one_way_ns(pair: [usize; 2], rounds: u64, lines: [&Atomic
             let mut started = Instant::now();
             for round in 1..=total {
                 if round == rounds + 1 {
-                    // What came before was the warm-up.
+                    // The rounds before were the warm-up.
                     started = Instant::now();
                 }
                 words(round).iter().for_each(|word| word.store(round, Ordering::Release));
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_sleeper_that_comes_late_is_waited_for() {
-        // As an eventfd does, the flag makes one of two wake-ups that nobody took between: the last sleep would never end.
+        // As an eventfd does, the flag merges two wake-ups if no sleeper took the first in between: the last sleep would never end.
         let (flag, begun) = (AtomicBool::new(false), AtomicU32::new(0));
         let sleep = |_| {
             if begun.fetch_add(1, Ordering::Relaxed) == 0 {

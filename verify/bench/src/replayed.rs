@@ -45,7 +45,7 @@ pub(crate) fn replayed(
     Ok(())
 }
 
-/// An observer to whom the progress is nothing.
+/// An observer that ignores the progress.
 struct Unheard;
 
 impl Observer for Unheard {

@@ -28,14 +28,14 @@ pub enum BenchError {
     /// A count that has to be zero was not.
     #[error("broken promise: {measure} counted {counted}, and must count 0")]
     Broken {
-        /// Which row.
+        /// The measure of the row.
         measure: String,
-        /// What it counted.
+        /// The count.
         counted: u64,
     },
 }
 
-/// What a row is judged by.
+/// The goal that a row is judged by.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// Printed for its own sake.
@@ -46,12 +46,12 @@ pub enum Goal {
     AtLeast(f64),
     /// The count is exactly zero.
     Zero {
-        /// What was counted.
+        /// The count.
         counted: u64,
     },
 }
 
-/// How a row came out.
+/// The verdict on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Not judged: no goal, or nothing to measure it with.
@@ -67,15 +67,15 @@ pub enum Verdict {
 /// One line of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was measured.
+    /// The name of the measure.
     pub measure: String,
     /// Ours, with its unit.
     pub ours: String,
     /// The peer or limit of the same run, with its unit.
     pub peer: String,
-    /// What is judged.
+    /// The ratio that is judged.
     pub ratio: Option<f64>,
-    /// By what.
+    /// The goal that it is judged by.
     pub goal: Goal,
 }
 
@@ -85,7 +85,7 @@ impl Row {
         Row { measure: measure.into(), ours: "not measured".into(), peer: reason.into(), ratio: None, goal: Goal::None }
     }
 
-    /// How it came out.
+    /// The verdict on the row.
     pub fn verdict(&self) -> Verdict {
         let judged = |reached: bool| if reached { Verdict::Reached } else { Verdict::Missed };
         match (self.goal, self.ratio) {
@@ -120,7 +120,7 @@ impl Row {
 pub struct BenchReport {
     /// Where it ran.
     pub machine: Machine,
-    /// What came out.
+    /// The rows of the result.
     pub rows: Vec<Row>,
 }
 

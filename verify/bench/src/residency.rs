@@ -1,8 +1,8 @@
 //! Bookkeeping of residency: what a MakeResident and an Evict of something that is resident cost, against a system call
 //! that does nothing; and how that grows with the number of allocations. Called by the suite.
 //!
-//! Nothing moves here: the content is resident and stays. What is timed is the way into the kernel (the client, the
-//! machine's lock, handles, the list, the events that nobody listens to) and back.
+//! Nothing moves here: the content is resident and stays. The measure times the way into the kernel (the client, the
+//! machine's lock, handles, the list, the events, which have no listener) and back.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,7 +26,7 @@ const ROUNDS: u32 = 2_000;
 const MANY: usize = 1_000_000;
 /// Bytes of each.
 const BYTES: u64 = 65536;
-/// What the small one has.
+/// The allocations of the small world.
 const FEW: usize = 1_000;
 /// Twice the logarithm of the number of allocations, times what a cache miss more per level costs.
 const GROWTH_MAX: f64 = 4.0;

@@ -64,7 +64,7 @@ pub(crate) struct Rig {
     pin: Arc<Pin>,
     /// Write pointers of the queues, as last rung.
     pointers: [u64; 4],
-    /// What is being pushed.
+    /// The words being pushed.
     words: Vec<u64>,
     _running: Running,
 }
@@ -203,13 +203,13 @@ impl Rig {
         self.device.local_memory().word(va)
     }
 
-    /// Makes the pair of words at `va` (CurrentValue) and `va + 128` (MonitoredValue) a fence that nobody waits for.
+    /// Makes the pair of words at `va` (CurrentValue) and `va + 128` (MonitoredValue) a fence without waiters.
     pub(crate) fn clear_fence(&self, va: u64) {
         Word::store(self.word(va), 0);
         Word::store(self.word(va + 128), fence::MONITORED_NONE);
     }
 
-    /// What a performance counter of the device reads.
+    /// The value of a performance counter of the device.
     pub(crate) fn counter(&self, offset: u32) -> u64 {
         self.device.read_register(offset)
     }

@@ -5,9 +5,9 @@
 //! sleeps. Its ideal time is what its cycles would take if the engine were its own. Each client is a process that feeds a queue
 //! itself, so it is the device that shares its engine out. Low, normal and high are the classes IDLE, NORMAL and HIGH.
 //!
-//! What is judged: who ranks above the other and asks for no more than an ordinary process takes at most a hundredth longer than ideal;
-//! equals that both want everything take at most a hundredth longer than half an engine would; and who ranks below has a share.
-//! HIGH leaves NORMAL a tenth, as the specification's default wants it, so there the ideal is nine tenths of an engine.
+//! The goals: a client that ranks above the other and asks for no more than an ordinary process takes at most a hundredth longer than
+//! ideal; equals that both want everything take at most a hundredth longer than half an engine would; and a client that ranks below has a
+//! share. HIGH leaves NORMAL a tenth, as the specification's default wants it, so there the ideal is nine tenths of an engine.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ pub(crate) fn rows(pair: [usize; 2], smoke: bool) -> Result<Vec<Row>, BenchError
     Ok(rows)
 }
 
-/// A case: a row for each client, and one for the share of whoever ranks below a hog.
+/// A case: a row for each client, and one for the share of the client that ranks below a hog.
 fn run(case: &Case, duration_us: u64) -> Result<Vec<Row>, BenchError> {
     let host = start()?;
     let mut clients = Vec::new();
@@ -306,7 +306,7 @@ fn real_switch(pair: [usize; 2], samples: u32) -> Result<Row, BenchError> {
     let (low, high) = (0, 1);
     for (queue, band) in [(low, 1), (high, 2)] {
         rig.enable(queue, softgpu_spec::engine::COMPUTE);
-        // A group each, and quanta that nobody uses up.
+        // A group each, and quanta that no queue uses up.
         rig.rank(queue, queue_rank::encode(band, 0, 7, queue), 1_000_000_000);
     }
     let fill = Command::Fill { va: 6 << 20, bytes: PIECE_BYTES, pattern: 7 };

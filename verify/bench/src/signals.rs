@@ -62,7 +62,7 @@ pub(crate) fn rows(pair: [usize; 2], count: u64) -> Result<Vec<Row>, BenchError>
     Ok(vec![zero, price])
 }
 
-/// The least that a signal is: store, full barrier, load, on lines that nobody else touches.
+/// The least that a signal is: store, full barrier, load, on lines that no other thread touches.
 fn bare_signal_ns(processor: usize) -> f64 {
     const ROUNDS: u64 = 20_000;
     let bare = || {

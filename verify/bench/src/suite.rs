@@ -31,7 +31,7 @@ pub const MEASURES: [&str; 16] = [
     "hop",
 ];
 
-/// What a run is to do.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct BenchOptions {
     /// Few rounds: shows that everything runs, in seconds. Its ratios are rough.

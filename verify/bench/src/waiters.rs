@@ -1,8 +1,8 @@
 //! Signals among many fences and many waiters: what one costs beside 100,000 fences, with 10,000 waiters on the one that is
 //! signalled, against one beside few of either. Called by the suite.
 //!
-//! Nothing sleeps here: who waits has its event set. What is timed is the way into the kernel, the fence's list of waiters, and
-//! back. How many comparisons the list takes is counted, exactly, where it is (`gpu_fence`).
+//! Nothing sleeps here: a satisfied wait sets its event. The measure times the way into the kernel, the fence's list of waiters, and back.
+//! How many comparisons the list takes is counted, exactly, where it is (`gpu_fence`).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -52,7 +52,7 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize, smoke: bool) -> Result<Vec<
         goal: Goal::AtMost(GROWTH_MAX),
     };
     Ok(vec![
-        row("signal that satisfies nobody", &taken[0], &taken[1]),
+        row("signal that satisfies no waiter", &taken[0], &taken[1]),
         row("signal that satisfies one, and the next wait", &taken[2], &taken[3]),
     ])
 }
@@ -64,11 +64,11 @@ struct Process {
     gpu: Gpu,
     fence: RawHandle,
     event: RawHandle,
-    /// What the fence has.
+    /// The fence's value.
     current: u64,
-    /// The highest value that somebody waits for.
+    /// The highest value of a wait.
     awaited: u64,
-    /// Whose fences are the others.
+    /// The processes that hold the other fences.
     _others: Vec<(Arc<ProcessLink>, Gpu)>,
 }
 
@@ -114,7 +114,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Somebody waits for the next value, and has an event for that.
+    /// Registers a wait for the next value, with an event.
     fn wait(&mut self) -> Result<(), BenchError> {
         self.awaited += 1;
         let (device, async_event, flags) = (self.gpu.device().handle(), self.event, WaitFlags::empty());
@@ -134,7 +134,7 @@ impl Process {
         self.link.call(Call::Sync(signal)).map(drop).map_err(refused)
     }
 
-    /// A signal of the value that the fence has: nobody waits for that any more.
+    /// Signals of the value that the fence has already: no wait for it is left.
     fn in_vain_ns(&mut self) -> Result<f64, BenchError> {
         let started = Instant::now();
         for _ in 0..ROUNDS {

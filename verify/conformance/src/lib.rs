@@ -3,7 +3,7 @@
 //!
 //! # The law of this crate
 //! A test body sees a [`World`] and what [`World::connect`] gives, nothing else: no host, no daemon, no thread of theirs. So what it finds is
-//! promised to every client, wherever its kernel is. What only an operator does, a World does for it ([`World::set_budget`]).
+//! promised to every client, wherever its kernel is. A World plays the operator for it ([`World::set_budget`]).
 
 mod served;
 
@@ -84,7 +84,7 @@ impl World {
     /// # Panics
     /// When the kernel refuses it one.
     pub fn client(&self) -> Client {
-        // One after the other: whose device is new is whoever made it.
+        // One client at a time, so that the new device is this client's.
         let _alone = self.coming.lock().unwrap_or_else(PoisonError::into_inner);
         let link = self.connect();
         let before = self.processes(&*link);

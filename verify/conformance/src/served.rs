@@ -19,9 +19,9 @@ use wddm_types::ProcessId;
 
 use crate::{Way, config};
 
-/// Where the daemon is to listen: whoever has this is the daemon.
+/// Where the daemon listens: a process with this variable set is the daemon.
 const SOCKET: &str = "OPENWDDM_CONFORMANCE_SOCKET";
-/// What the daemon says begins so; what its test harness prints does not.
+/// The prefix of the daemon's own lines; lines of its test harness lack it.
 const SAYS: &str = "daemon: ";
 
 /// A daemon, and where it listens.
@@ -65,7 +65,7 @@ impl Served {
         assert_eq!(self.ask(&format!("budget {} {bytes}", process.0)), "done");
     }
 
-    /// It stops. What it says of what always holds in a kernel.
+    /// Stops it and returns its verdict on the kernel's invariants.
     pub fn end(&self) -> String {
         self.ask("end")
     }

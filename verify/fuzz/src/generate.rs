@@ -20,13 +20,13 @@ use crate::known::{Kind, Known};
 
 /// Draws calls for one process.
 pub struct Generator<'a> {
-    /// Chance.
+    /// The source of chance.
     pub dice: &'a mut Dice,
-    /// What the process knows.
+    /// The handles and addresses that the process knows.
     pub known: &'a Known,
     /// The adapter.
     pub luid: Luid,
-    /// Whether the GPU may be given waits that nobody ends and buffers that fault.
+    /// Whether the GPU may be given waits that no signal ends and buffers that fault.
     pub endless: bool,
     /// The adapter is of the first generation: it has packets with lists, and no GPU virtual addresses.
     pub old: bool,
@@ -128,8 +128,7 @@ impl Generator<'_> {
         Call::Packet(PacketCall::CreateContext { device, node, engine_affinity: 1, flags, private_data })
     }
 
-    /// What is still missing before the GPU can be given work that is in order: memory on the list, commands in it, an address
-    /// of them.
+    /// The next call that is still missing before the GPU can get valid work: memory on the list, commands in it, an address of them.
     fn towards_work(&mut self) -> Option<Call> {
         if !self.dice.chance(25) {
             return None;

@@ -1,5 +1,5 @@
-//! What a hostile process has learnt from the kernel's answers: handles by kind, those that are dead, addresses. It knows
-//! too much and forgets little: what went with its device stays here as one more stale handle.
+//! The knowledge of a hostile process from the kernel's answers: handles by kind, dead handles, addresses. It forgets little: an object
+//! that went with its device stays here as one more stale handle.
 
 mod answers;
 mod asked;
@@ -15,7 +15,7 @@ use crate::dice::Dice;
 
 pub use asked::Asked;
 
-/// What a handle was said to be.
+/// The kind of object that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Adapter,
@@ -35,7 +35,7 @@ pub enum Kind {
     Event,
     Registration,
     KeyedMutex,
-    /// A fence that everybody may signal.
+    /// A fence that its processes may signal; a queue's progress fence is none.
     OwnFence,
     /// An allocation on its device's list, as often as it is there.
     Listed,
@@ -65,7 +65,7 @@ const KINDS: [Kind; 15] = [
 /// Of each kind so many are remembered, the latest.
 const MEMORY: usize = 12;
 
-/// What a process knows.
+/// The knowledge of a process.
 #[derive(Debug, Default)]
 pub struct Known {
     /// Handles, each with the device that it was made on.
@@ -79,9 +79,9 @@ pub struct Known {
     pub addresses: Vec<(GpuVa, u64)>,
     /// Where fence words are seen by the GPU.
     pub words: Vec<GpuVa>,
-    /// What it has asked of its allocations.
+    /// The properties that it has asked of its allocations.
     asked: BTreeMap<RawHandle, Asked>,
-    /// It may write commands that wait for what nobody signals.
+    /// It may write commands whose waits no signal ends.
     pub endless: bool,
     /// Which allocation is seen where, and how much of it.
     mapped: Vec<(RawHandle, GpuVa, u64)>,

@@ -1,6 +1,6 @@
 //! A driver that lies: between the kernel and the software GPU's driver, it breaks the contract now and then. It says wrong
 //! sizes, segments, counts, capabilities; fails what must succeed; is busy or short of room for ever; names fences that
-//! are not there. What it does not lie about it hands on. The facets are in `facets`.
+//! are not there. It hands on everything else. The facets are in `facets`.
 
 mod displays;
 mod facets;
@@ -16,7 +16,7 @@ pub use self::plan::{Lie, Lies, World};
 pub struct Liar {
     inner: Box<dyn Miniport>,
     lies: Lies,
-    /// What is asked by a shared reference is asked beforehand: facets are lent mutably.
+    /// Answers to questions by a shared reference, asked beforehand: facets are lent mutably.
     honest_mmu: Option<(GpuMmuCaps, Vec<PageTableLevelDesc>)>,
     honest_fences: NativeFenceCaps,
     honest_packets: Option<PacketCaps>,

@@ -110,7 +110,7 @@ fn play(seed: u64, lies: bool, steps: &[u64]) -> Result<Report, Failed> {
     let diary = Diary::default();
     let mut done = 0;
     let life = || -> Result<Report, Broken> {
-        // What failed is not taken down in order: its destructors would ask a broken kernel.
+        // A failed world is not dropped: its destructors would call a broken kernel.
         let Some(world) = World::new(seed, diary.clone(), lies.clone())? else {
             return Ok(Report { stopped: 1, ..Report::default() });
         };

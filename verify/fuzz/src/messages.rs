@@ -18,10 +18,10 @@ use wddm_types::CpuPlace;
 use attacker::Attacker;
 use honest::Honest;
 
-/// What became of the messages.
+/// The counts of a run's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
-    /// Sent.
+    /// Messages sent.
     pub sent: u64,
     /// Of these, answered; the others ended their connection, or waited in a call until the connection was given up.
     pub answered: u64,
@@ -52,7 +52,7 @@ const LENT_FROM: u64 = 1000;
 /// Sends so many.
 ///
 /// # Errors
-/// What did not hold.
+/// The rule that did not hold.
 pub fn run_messages(seed: u64, count: u64) -> Result<Messages, String> {
     let path = std::env::temp_dir().join(format!("openwddm-fuzz-{}-{seed}", std::process::id()));
     let profile = Profile::named("discrete-4k").expect("a built-in profile");
@@ -95,7 +95,7 @@ pub fn run_messages(seed: u64, count: u64) -> Result<Messages, String> {
         return Err(format!("video memory is not lent: {report}"));
     }
     host.check_invariants().map_err(|broken| broken.to_string())?;
-    // What a process that has gone had given out is closed behind it, by a thread of the kernel's.
+    // A thread of the kernel closes the descriptors that a dead process had given out.
     let began = Instant::now();
     while open_files() > files {
         if began.elapsed() > GONE_WITHIN {
@@ -106,7 +106,7 @@ pub fn run_messages(seed: u64, count: u64) -> Result<Messages, String> {
     Ok(report)
 }
 
-/// How many descriptors this program has when nobody opens or closes one any more.
+/// How many descriptors this program has once their number has settled.
 fn settled_files() -> usize {
     let (mut files, began, mut since) = (open_files(), Instant::now(), Instant::now());
     while since.elapsed() < SETTLED && began.elapsed() < GONE_WITHIN {
@@ -119,10 +119,9 @@ fn settled_files() -> usize {
     files
 }
 
-/// How many descriptors this program has: daemon and clients are all in it. What hears that a descriptor for an NT handle was closed is opened
-/// by whoever asks for the first of these, once, and stays.
+/// How many descriptors this program has, daemon and clients included, without eventfds.
 fn open_files() -> usize {
-    // PANIC: without procfs nobody knows, and every system that runs this has it.
+    // PANIC: every system that runs this has procfs, and nothing else lists descriptors.
     let open = std::fs::read_dir("/proc/self/fd").expect("procfs").filter_map(Result::ok);
     let names = open.filter_map(|descriptor| std::fs::read_link(descriptor.path()).ok());
     names.filter(|name| !name.ends_with("anon_inode:[eventfd]")).count()

@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The result of a run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -72,9 +72,9 @@ impl fmt::Display for Report {
 pub struct Failure {
     /// The seed of the world.
     pub seed: u64,
-    /// Which rule.
+    /// The rule that did not hold.
     pub rule: &'static str,
-    /// What happened.
+    /// The failure.
     pub place: String,
     /// How many steps of the world it takes.
     pub steps: usize,

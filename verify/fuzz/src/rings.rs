@@ -1,5 +1,5 @@
-//! What a process writes without asking anybody: the memory of its rings and locks, the words beside its doorbells, the
-//! doorbells themselves.
+//! The memory that a process writes without a call: its rings and locks, the words beside its doorbells, the doorbells
+//! themselves.
 
 use kmt_calls::{Call, DoorbellAddress, Mapped, QueueCall, Reply};
 use kmt_link::{Link, MappedBytes};
@@ -11,7 +11,7 @@ use crate::dice::Dice;
 /// Of each kind so many are remembered, the latest.
 const MEMORY: usize = 6;
 
-/// What a process can write.
+/// The memory that a process can write.
 #[derive(Debug, Default)]
 pub struct Rings {
     /// Doorbells, connected or not, with the words beside them.
@@ -24,7 +24,7 @@ impl Rings {
     pub fn answered(&mut self, call: &Call, reply: &Reply) {
         match (call, reply) {
             (_, Reply::Doorbell(made)) => self.made.push((made.address, made.last_queued)),
-            // The words of who destroys a doorbell may be another process's already; the doorbell leads nowhere.
+            // The words of a destroyed doorbell may be another process's already, and its address leads nowhere.
             (
                 Call::Queue(
                     QueueCall::DestroyDoorbell { .. }

@@ -22,14 +22,14 @@ impl Slot {
         let slot = Arc::clone(self);
         Box::new(move |device| {
             let port = Contacts { device: Arc::clone(&device), empty: Arc::clone(&slot.empty) };
-            *slot.device.lock().expect("nobody fails with it") = Some(device);
+            *slot.device.lock().expect("no thread panics while it holds this lock") = Some(device);
             Arc::new(port)
         })
     }
 
     /// Pulls the device out.
     pub fn pull(&self) {
-        if let Some(device) = self.device.lock().expect("nobody fails with it").as_ref() {
+        if let Some(device) = self.device.lock().expect("no thread panics while it holds this lock").as_ref() {
             device.write_register(register::ENGINE_ENABLE, 0);
         }
         self.empty.store(true, Ordering::Relaxed);

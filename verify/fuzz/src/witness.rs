@@ -37,7 +37,7 @@ pub struct Witness {
     staging: Surface,
     gpu: Gpu,
     process: ProcessId,
-    /// What the local surface holds.
+    /// The seed of the local surface's content.
     seed: u64,
     written: bool,
     listed: bool,
@@ -48,7 +48,7 @@ impl Witness {
     /// With everything that it will ever need.
     ///
     /// # Errors
-    /// What was refused.
+    /// The refused call.
     pub fn new(host: &Arc<Host>) -> Result<Witness, UmdError> {
         let link = ProcessLink::new(Arc::clone(host));
         let process = link.process();
@@ -81,7 +81,7 @@ impl Witness {
     /// its memory leaves the list and comes back in between.
     ///
     /// # Errors
-    /// What is not as it must be.
+    /// The rule that did not hold.
     pub fn round(&mut self, dice: &mut Dice, moves: bool) -> Result<(), String> {
         if moves && dice.chance(40) {
             self.leave_and_return(dice)?;

@@ -39,7 +39,7 @@ pub struct World {
     /// A process that never calls.
     bystander: ProcessId,
     diary: Diary,
-    /// Waits that nobody ends and wild buffers are allowed: then paging may stand still, and the witness needs none.
+    /// Waits that no signal ends and wild buffers are allowed: then paging may hang, and the witness uses none.
     endless: bool,
     /// The adapter is of the first generation.
     old: bool,
@@ -62,7 +62,7 @@ impl World {
     /// The world of a seed; `None`: its driver lied so that the adapter did not start.
     ///
     /// # Errors
-    /// What did not start.
+    /// The part that did not start.
     pub fn new(seed: u64, diary: Diary, lies: Option<Lies>) -> Result<Option<World>, Broken> {
         let mut random = Random::new(seed.rotate_left(17));
         let mut config = config(seed);
@@ -152,7 +152,7 @@ impl World {
         if hostile.pending.len() >= PENDING_MAX {
             return Ok(());
         }
-        // What is drawn depends on this step and on what is known, not on earlier draws.
+        // The draws depend on this step and on the process's knowledge, not on earlier draws.
         let mut dice = hostile.dice.seeded(random.draw());
         hostile.known.choose_device(&mut dice);
         let mut generator =
@@ -170,7 +170,7 @@ impl World {
                 let hostile = &mut self.hostile[who];
                 let refusal = note(&self.diary, &mut self.report, hostile, &call, result);
                 let Some((before, refusal)) = before.zip(refusal) else { return Ok(()) };
-                // What a driver refuses in the middle may leave pools of the kernel's own larger than before.
+                // A call that a driver refuses in the middle may leave the kernel's own pools larger than before.
                 let by_driver = self.lies.is_some() && refusal.blame != Blame::Caller;
                 // That a device is gone is found out in the middle of a call, by the kernel or by its driver.
                 let gone = refusal.status == NtStatus::DEVICE_REMOVED || refusal.blame == Blame::Driver;
@@ -201,7 +201,7 @@ impl World {
         self.diary.write(format!("process {} stores: {written}", self.hostile[who].id.0));
     }
 
-    /// A stopped adapter leaves nobody waiting, except for events, which are the operating system's.
+    /// A stopped adapter leaves no call waiting, except for events, which are the operating system's.
     fn look_for_forgotten(&mut self) -> Result<(), Broken> {
         let Some(reason) = self.host.stopped() else { return Ok(()) };
         self.drain()?;
@@ -252,8 +252,8 @@ impl World {
         Ok(None)
     }
 
-    /// Lets everything happen that will happen by itself. Packets that wait for ever take turns for ever, where nobody looks for hangs:
-    /// they end with who has given them.
+    /// Lets everything happen that will happen by itself. Packets that wait for ever take turns for ever where the kernel does not look for
+    /// hangs: they end with their processes.
     fn drain(&mut self) -> Result<(), Broken> {
         if self.comes_to_rest() {
             return Ok(());
@@ -295,7 +295,7 @@ impl World {
         match self.host.power_transition(state) {
             Ok(()) => self.asleep = true,
             Err(_) if self.lies.is_some() => return Ok(()),
-            // Work that never ends is in the way; it ends with who has given it.
+            // Work that never ends is in the way; it ends with its process.
             Err(refusal) if self.endless && refusal.status == NtStatus::TIMEOUT => {
                 (0..self.hostile.len()).for_each(|who| self.kill(who));
                 self.drain()?;
@@ -311,7 +311,7 @@ impl World {
         self.diary.write("the computer wakes".into());
         self.asleep = false;
         match self.host.power_transition(PowerState::On) {
-            // Somebody has connected a doorbell.
+            // A process that connected a doorbell has woken it.
             Err(refusal) if refusal.status == NtStatus::INVALID_PARAMETER => Ok(()),
             Err(refusal) if self.lies.is_none() => Err(("power", refusal.to_string())),
             _ => Ok(()),
@@ -387,7 +387,7 @@ fn is_of_buffers(call: &Call, part: &str, had_turn: bool) -> bool {
 // spec: memory §9.3
 fn may_change(call: &Call, refusal: &Refusal) -> bool {
     let must = matches!(call, Call::MakeResident { flags, .. } if flags.contains(MakeResidentFlags::MUST_SUCCEED));
-    // Whoever is told to ask again for a mode has something to do until then: it gets its turn.
+    // A process told to retry a mode has something to do until then: it gets its turn.
     let mode = matches!(call, Call::Display(kmt_calls::DisplayCall::SetDisplayMode { .. }));
     mode && refusal.status == NtStatus::RETRY
         || must && refusal.status == NtStatus::NO_MEMORY

@@ -8,7 +8,7 @@ fn a_lying_driver_is_contained() {
     assert!(report.stopped > 5 && report.calls > 5_000, "some adapters stop, most go on: {report}");
 }
 
-/// Every sixteenth world looks for engines that hang, and its driver says nothing of those that make room.
+/// Every sixteenth world looks for engines that hang, and its driver now and then does not report preemptions.
 #[test]
 fn who_lies_about_resets_is_contained() {
     // spec: sync §4.4
@@ -31,7 +31,7 @@ fn what_a_driver_says_of_its_tables_counts_once() {
 
 #[test]
 fn a_context_that_could_not_be_stopped_when_it_came_is_gone() {
-    // Its device stands still, so a new context is to be stopped, and the driver refuses that: the call was refused, and the
+    // Its device is suspended, so a new context is to be stopped, and the driver refuses that: the call was refused, and the
     // context stayed without a handle.
     fuzz::run_lies(1_799_107_004, 1).unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -7,9 +7,9 @@
 //! the order. That is weaker than x86 where it matters here, and it is the reordering that the protocols' barriers are about;
 //! processors that disagree about the order of others' stores are loom's business.
 //!
-//! What runs are the functions of [`shared_words`] themselves: a processor is a closure over [`Cell`]s. It is run from its
-//! beginning with the answers that it has had so far, up to its first access without one: the history is its state. A loop
-//! says at its end what of that matters for its next turn ([`again`]), so that histories stay short and states meet.
+//! It runs the functions of [`shared_words`] themselves: a processor is a closure over [`Cell`]s. It is run from its beginning with the
+//! answers that it has had so far, up to its first access without one: the history is its state. A loop says at its end what of that
+//! matters for its next turn ([`again`]), so that histories stay short and states meet.
 
 mod cells;
 
@@ -22,7 +22,7 @@ use shared_words::Barrier;
 pub(crate) use self::cells::{Cell, PagedCell, PlainCell, ShownCell};
 use crate::explore::{Ending, Explored};
 
-/// What a processor asks of memory.
+/// An access of a processor to memory.
 #[derive(Clone, Copy, Debug)]
 enum Access {
     Load(usize),
@@ -69,10 +69,10 @@ enum Access {
     },
 }
 
-/// What is done to memory under a lock, with an argument, and what is answered.
+/// A function on memory under a lock, with an argument and an answer.
 pub(crate) type Act = fn(&mut [u64], u64) -> u64;
 
-/// What a page word says: nothing stands there, the word does, or it does and stores wait.
+/// The states of a page word: the page is absent, it is there, or it is there and stores wait.
 pub(crate) mod page {
     pub const NOTHING: u64 = 0;
     pub const SHOWN: u64 = 1;
@@ -108,7 +108,8 @@ fn access(what: Access) -> u64 {
     known.unwrap_or_else(|| resume_unwind(Box::new(Asks(what))))
 }
 
-/// Does something in one piece while a lock is free; it may take the lock, and free others. For what nobody sees the steps of.
+/// Does something in one piece while a lock is free; it may take the lock, and free others. For sections whose steps no other processor can
+/// observe.
 pub(crate) fn section(lock: Cell, act: Act, argument: u64) -> u64 {
     access(Access::Section { lock: lock.0, act, argument })
 }
@@ -131,9 +132,9 @@ type Run = dyn Fn(&[u64]) -> u64;
 
 /// A processor's program.
 pub(crate) struct Program {
-    /// What it does, and what it says at its end.
+    /// Its code, which returns a value at its end.
     run: Box<Run>,
-    /// What it knows when it begins.
+    /// Its knowledge when it begins.
     knows: Vec<u64>,
 }
 
@@ -154,7 +155,7 @@ struct Buffered {
 struct State {
     memory: Vec<u64>,
     buffers: Vec<Vec<Buffered>>,
-    /// What each knew when it began last, and its answers since.
+    /// The knowledge of each when it began last, and its answers since.
     processors: Vec<(Vec<u64>, Vec<u64>)>,
 }
 

@@ -1,5 +1,5 @@
 //! The protocols with three actors of up to two operations each, and rings of two entries, explored completely by
-//! [`crate::buffers`]. What each barrier is for, its removal shows.
+//! [`crate::buffers`]. The removal of each barrier shows its purpose.
 
 pub mod doorbell;
 pub mod elsewhere;

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a complete exploration met.
+/// The counts of a complete exploration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explored {
     /// Executions: interleavings times the values that loads may return.
     pub executions: u64,
-    /// Executions in which somebody sleeps for ever although what it waits for has come.
+    /// Executions in which a waiter sleeps for ever although its value has come.
     pub lost: u64,
     /// Executions in which the interrupt (or the wake) and the second look both saw it. Legal, and a sign that the model
     /// reaches the executions in the middle.

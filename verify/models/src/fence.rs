@@ -2,8 +2,8 @@
 //! [`shared_words::fence::publish_monitored`].
 //!
 //! The kernel's side is modelled as sync §3.5 and §3.9 have it: publish MonitoredValue (whose own look at CurrentValue may
-//! interrupt), read CurrentValue once more, release who is satisfied, publish anew. An interrupt is a fact that stays: the
-//! kernel's deferred part runs after it and releases everybody whose value has come. So a waiter is lost when its value
+//! interrupt), read CurrentValue once more, release the satisfied waiters, publish anew. An interrupt is a fact that stays: the
+//! kernel's deferred part runs after it and releases every waiter whose value has come. So a waiter is lost when its value
 //! has come, it was not released, and **no** interrupt was raised.
 
 use loom::sync::Arc;
@@ -14,7 +14,7 @@ use shared_words::{Barrier, Word};
 use crate::explore::{Ending, Explored, explore};
 use crate::word::ModelWord;
 
-/// CurrentValue and MonitoredValue of one fence that nobody waits for.
+/// CurrentValue and MonitoredValue of one fence without waiters.
 struct Fence {
     current: ModelWord,
     monitored: ModelWord,
@@ -68,7 +68,7 @@ pub fn chain_against_waiters<S: Barrier + 'static, K: Barrier + 'static>() -> Ex
             let fence = Arc::clone(&fence);
             thread::spawn(move || fence.has_reached(1) && fence.signal::<S>(2))
         };
-        // What publishing returns is the look at CurrentValue; a further one would only multiply the executions.
+        // Publishing returns its look at CurrentValue; a further one would only multiply the executions.
         let told_of_1 = fence.publish::<K>(1);
         let told_of_2 = told_of_1 && fence.publish::<K>(2);
         let released = u64::from(told_of_1) + u64::from(told_of_2);
@@ -77,7 +77,7 @@ pub fn chain_against_waiters<S: Barrier + 'static, K: Barrier + 'static>() -> Ex
         let reached = fence.current.load();
         let lost = match released {
             0 => reached >= 1 && !(by_first || by_second),
-            // What told of 1 is spent on the waiter for 1.
+            // The notice of 1 is spent on the waiter for 1.
             1 => reached == 2 && !by_second,
             _ => false,
         };

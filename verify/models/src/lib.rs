@@ -4,9 +4,9 @@
 //! words and barriers of the model checker loom, which tries every interleaving of the threads and every value that the
 //! memory model lets a load return. There is no bound on preemptions: what [`Explored`] counts is all there is.
 //!
-//! Each model asks one question: *is there an execution in which somebody sleeps although what it waits for has come?*
-//! Each takes the barriers of its two sides as type arguments. With [`Full`] on both sides the answer is no; with
-//! [`Removed`] on either side it is yes, and a test demands that it is found: a model that cannot fail proves nothing.
+//! Each model asks one question: *is there an execution in which a waiter sleeps although its event has come?* Each takes the barriers of
+//! its two sides as type arguments. With [`Full`] on both sides the answer is no; with [`Removed`] on either side it is yes, and a test
+//! demands that it is found: a model that cannot fail proves nothing.
 //!
 //! | model | question | rows |
 //! |---|---|---|

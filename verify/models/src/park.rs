@@ -2,8 +2,8 @@
 //! [`shared_words::fence::may_park`].
 //!
 //! A signaller puts one full barrier between the value and everything that it looks at: MonitoredValue for the CPU's
-//! waiters, and whether any queue is parked at all. A queue is lost when it sleeps, its value is there, and the signaller
-//! saw nobody parked.
+//! waiters, and whether any queue is parked at all. A queue is lost when it sleeps, its value is there, and the signaller saw no queue
+//! parked.
 
 use loom::sync::Arc;
 use loom::thread;

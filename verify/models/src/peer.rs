@@ -1,7 +1,7 @@
 //! A signal that another GPU waits for (sync §3.18): [`shared_words::peer::post`] and [`shared_words::peer::drain`] between the store of
-//! CurrentValue and the look at the peer's parked queues. Whoever rings lets the peer drain on its own processor, so a signaller does both.
+//! CurrentValue and the look at the peer's parked queues. A ringer lets the peer drain on the ringer's processor, so a signaller does both.
 //!
-//! A queue is lost when it sleeps, its value is there, and nobody who drained was told of its fence, or saw it parked.
+//! A queue is lost when it sleeps, its value is there, and no processor that drained got its fence, or saw it parked.
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -44,13 +44,13 @@ impl<'a> Lane for &'a ModelLane {
     }
 }
 
-/// Two fences, who is parked on the peer, and the lane to it.
+/// Two fences, the word for queues parked on the peer, and the lane to it.
 struct World {
     current: [ModelWord; 2],
     monitored: ModelWord,
     parked: ModelWord,
     lane: ModelLane,
-    /// A lane has one writer at a time, and one reader, who knows how many overflows it has seen.
+    /// A lane has one writer at a time, and one reader, which knows how many overflows it has seen.
     writing: Mutex<()>,
     reading: Mutex<u64>,
 }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn two_engines_that_write_one_lane_with_room_for_one_lose_nobody() {
+    fn two_engines_that_write_one_lane_with_room_for_one_lose_no_queue() {
         // spec: sync §3.18
         let explored = rings_against_park::<Full, Full>(2);
         assert_eq!(explored.lost, 0, "{explored:?}");

@@ -32,7 +32,7 @@ impl Barrier for Full {
     }
 }
 
-/// The barrier that somebody has removed.
+/// A barrier that the test has removed.
 pub struct Removed;
 
 impl Barrier for Removed {

@@ -1,17 +1,17 @@
 //! Worlds with two adapters. A few processes have work on both: content crosses in memory that both reach, handed from GPU to GPU under
-//! a fence for each slot of it; and everybody's work is ordered by fences that all processes share on both adapters, which engines,
-//! kernel-fed queues, packets and the CPU wait for and signal (sync §3.12, §3.13, §3.18). Some die in the middle.
+//! a fence for each slot of it; and fences that all processes share on both adapters order the work of all of them; engines, kernel-fed
+//! queues, packets and the CPU wait for and signal these (sync §3.12, §3.13, §3.18). Some die in the middle.
 //!
-//! Who gives out the next value of a fence waits for the one before, so all waits lead back to something that can run, and what is to
-//! come of the world is known:
+//! A submission that promises the next value of a fence waits for the one before, so all waits lead back to something that can run, and the
+//! outcome of the world is known:
 //!
 //! | rule | how it is seen |
 //! |---|---|
-//! | content | whoever reads a slot compares every byte with what the last writer gave |
+//! | content | a reader of a slot compares every byte with the last writer's |
 //! | no wait is over early | content would be wrong; a wait of the CPU says so at once |
 //! | no waiter is forgotten | when the hardware rests, whatever is next on each lane waits for a value that has not come |
 //! | values only rise | each adapter's ledger looks at every word |
-//! | what the dead owe | comes from a CPU, as everybody's promise; who waited goes on |
+//! | what the dead owe | comes from the CPU of process 0; the waiters go on |
 //!
 //! Each adapter has a driver that is watched, and a ledger of its own: numbers of objects are the adapter's.
 
@@ -38,9 +38,9 @@ use crate::world::{Broken, told};
 use party::{Common, Party};
 
 const MIB: u64 = 1 << 20;
-/// What is done in all.
+/// Turns of a world.
 const TURNS: u64 = 400;
-/// Fences that everybody has.
+/// Fences that all processes have.
 const COMMON: usize = 3;
 /// Steps in which the hardware comes to rest.
 const STEPS_MAX: u64 = 1_000_000;
@@ -148,7 +148,7 @@ impl World {
         self.look(turn)
     }
 
-    /// Somebody does something.
+    /// A process that chance picks acts.
     fn act(&mut self) -> Result<(), Broken> {
         let who = self.random.index(self.parties.len());
         let (what, adapter, fence) = (self.random.below(100), self.random.index(2), self.random.index(COMMON));
@@ -160,7 +160,7 @@ impl World {
             0..55 => self.submit(who, adapter),
             55..70 => self.wait(who, adapter, fence),
             70..85 => self.signal(who, adapter, fence),
-            // One stays: somebody has to keep promises.
+            // Process 0 stays, to keep the promises of the dead.
             85 if who != 0 => {
                 self.waits.retain(|wait| wait.who != who);
                 self.parties[who].take().expect("it lives").die(&self.host);
@@ -179,7 +179,7 @@ impl World {
         Ok(())
     }
 
-    /// A CPU waits for a value that somebody has promised, or for the one behind it.
+    /// A CPU waits for a promised value, or for the one behind it.
     fn wait(&mut self, who: usize, adapter: usize, fence: usize) -> Result<(), Broken> {
         let promised = self.common[fence].promised();
         let value = (promised + 1).saturating_sub(self.random.below(4));
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// A CPU gives the next value, where nobody owes one.
+    /// A CPU gives the next value, where no promised one is outstanding.
     fn signal(&mut self, who: usize, adapter: usize, fence: usize) -> Result<(), Broken> {
         let party = self.parties[who].as_ref().expect("it lives");
         if party.current(fence) < self.common[fence].promised() {
@@ -217,8 +217,8 @@ impl World {
         self.parties.iter().flatten().next().map_or(0, |party| party.current(fence))
     }
 
-    /// Nothing happens any more: whoever could go on has been forgotten. What the dead owe comes from somebody else; whether they owed
-    /// something.
+    /// The hardware is at rest: a waiter that could go on has been forgotten. Process 0 signals a value that the dead owe; returns whether
+    /// they owed one.
     // spec: sync §3.12, sync §3.19
     fn at_rest(&mut self) -> Result<bool, Broken> {
         for (who, party) in self.parties.iter().enumerate() {
@@ -306,7 +306,7 @@ impl World {
                 return Err(("liveness", "what was promised never comes".into()));
             }
         }
-        // Whoever waits for more than was promised is let go by its own death.
+        // A wait beyond the promised values ends with its process.
         while self.host.step() {}
         self.look(0)?;
         for fence in 0..COMMON {

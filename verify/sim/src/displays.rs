@@ -6,8 +6,8 @@
 //! |---|---|
 //! | no frame is torn, none has a picture that is not its turn | monitors tell what they see (`check::displays`) |
 //! | each flip is shown, or dropped, once | the kernel's events |
-//! | a blank is answered at the next one | two periods behind the call nobody waits any more |
-//! | nobody waits for ever | when all is quiet, or should be, nothing is queued and no call waits |
+//! | a blank is answered at the next one | no call waits for more than two periods |
+//! | no process waits for ever | when all is quiet, or should be, nothing is queued and no call waits |
 //! | what displays held is free | in the end nothing is resident, and the aperture shows what it showed at the beginning |
 //!
 //! Blanks are rare beside what else happens, or a world would be made of them.
@@ -34,7 +34,7 @@ use crate::world::{Broken, told};
 use player::{Player, Scene, refusal};
 
 const MIB: u64 = 1 << 20;
-/// What is done in all.
+/// Turns of a world.
 const TURNS: u64 = 400;
 /// Nanoseconds from one blank to the next.
 const PERIOD: u64 = 2_000_000;
@@ -42,7 +42,7 @@ const PERIOD: u64 = 2_000_000;
 const CALM_NS: u64 = 400 * PERIOD;
 /// Turns in which an adapter falls asleep.
 const FALLING_TURNS_MAX: u64 = 200;
-/// Adapters with displays, and who hands work to their engines.
+/// Adapters with displays, and how work reaches their engines.
 const ADAPTERS: [(&str, Stage); 11] = [
     ("discrete-4k", Stage::Packet),
     ("discrete-4k", Stage::Hardware),
@@ -77,7 +77,7 @@ struct World {
     calls: u64,
 }
 
-/// What a display's monitor sees, the checkers see.
+/// Hands the frames of a display's monitor to the checkers.
 struct Screen(Shared);
 
 impl Monitor for Screen {
@@ -191,12 +191,12 @@ impl World {
         self.look(turn)
     }
 
-    /// The next thing happens, if it does so by then. What monitors see is nothing: a step alone would go past all that they see before.
+    /// The next thing happens, if it does so by then. Frames of monitors do not count: a step alone would go past all of them.
     fn step(&self, until_ns: u64) -> bool {
         self.host.step_until(until_ns)
     }
 
-    /// Somebody does something.
+    /// A process that chance picks acts.
     fn act(&mut self) -> Result<(), Broken> {
         let who = self.random.index(self.players.len());
         if self.random.below(80) == 0 {
@@ -328,7 +328,7 @@ impl World {
         Ok(player.own(&wanted)?)
     }
 
-    /// It is to see something, and has all displays that nobody else has.
+    /// The player is to show a picture, and owns all displays that no other player has.
     fn show(&mut self, player: &mut Player, primary: usize) -> Result<(), UmdError> {
         let source = player.source(primary);
         if !player.done() || !player.is_settled() {
@@ -358,7 +358,7 @@ impl World {
     fn wake(&mut self) -> Result<(), Broken> {
         match self.host.power_transition(PowerState::On) {
             Ok(()) => {}
-            // It never slept, or somebody has woken it.
+            // It never slept, or a process has woken it.
             Err(refusal) if refusal.status == NtStatus::INVALID_PARAMETER => {}
             Err(refusal) if refusal.status == NtStatus::RETRY && self.falling < FALLING_TURNS_MAX => {
                 (self.asleep, self.falling) = (Some(1), self.falling + 1);

@@ -10,14 +10,14 @@
 //! roots grow while tables leave. Worlds 2000 to 3999 live by packets: contexts of different ranks that are preempted, buffers that
 //! run in portions, and on every second adapter the locks and the residency of the first generation. In worlds 4000 to 5999
 //! memory moves in other ways: in some paging is packets that work by GPU virtual address, in some packets run at the CPU's
-//! addresses, in some the words of fences are in video memory, where they make room like content. From seed 6000 on the kinds take
-//! turns, those of the first thousand and one with dual leaf tables among them: whoever takes thirteen seeds in a row, from wherever,
-//! meets every kind, as the run of fresh seeds before each change does. In most of these doorbells are taken away, because there are
-//! fewer than queues or because an engine has nothing to do, and in some the whole adapter sleeps now and then. One of the thirteen has
-//! another world beside it, in which processes have work on two adapters ([`run_crossing`]); from seed 9500 on another of them has one in
-//! which they have displays ([`run_displays`]). From seed 12000 on every fourth kernel lends its processes what they see, so that locks of
-//! video memory begin and end at turns of the paging ring. From seed 13000 on a third of the thirteen has a world beside it in which CPUs
-//! wait for what queues of all devices signal, while the driver is late with its interrupts ([`run_waiters`]).
+//! addresses, in some the words of fences are in video memory, where they are evicted like content. From seed 6000 on the kinds take
+//! turns, those of the first thousand and one with dual leaf tables among them: any thirteen seeds in a row cover every kind, as the run of
+//! fresh seeds before each change does. In most of these doorbells are taken away, because there are fewer than queues or because an engine
+//! has nothing to do, and in some the whole adapter sleeps now and then. One of the thirteen has another world beside it, in which
+//! processes have work on two adapters ([`run_crossing`]); from seed 9500 on another of them has one in which they have displays
+//! ([`run_displays`]). From seed 12000 on every fourth kernel lends its processes what they see, so that locks of video memory begin and
+//! end at turns of the paging ring. From seed 13000 on a third of the thirteen has a world beside it in which CPUs wait for what queues of
+//! all devices signal, while the driver is late with its interrupts ([`run_waiters`]).
 //!
 //! # What is checked, all the time
 //! | checker | rule |
@@ -25,15 +25,15 @@
 //! | frames | content enters a frame only when no entry and no TLB leads there; entries name only what is their process's |
 //! | residency | no device of a process that behaves is ever lost |
 //! | content | every check that a command buffer makes, every checksum, everything that the CPU reads back |
-//! | fences | words never go back; nobody is woken early; nobody is forgotten; MonitoredValues cover every wait |
+//! | fences | words never go back; no waiter is woken early; none is forgotten; MonitoredValues cover every wait |
 //! | packets | a packet runs once, in its context's order; ids rise, those of paging buffers stay over a preemption |
 //! | paging order | paging work is queued, submitted and completed in one order |
 //! | answers | what behaves is refused only for scarcity; what does not is refused and changes nothing |
-//! | liveness | the world comes to its end, and everybody who waits is answered |
+//! | liveness | the world comes to its end, and every wait is answered |
 //! | assertion | nothing in kernel, driver or device panics |
 //! | invariants | the kernel's own account of pages, lists, addresses, objects agrees with itself |
-//! | displays | no frame is torn, pictures come in their order; each flip is shown or dropped once, nobody waits for ever |
-//! | ddi contract | handles of the driver live from create to destroy; at the end it holds nothing of the dead; nobody rings without power |
+//! | displays | no frame is torn, pictures come in their order; each flip is shown or dropped once, no process waits for ever |
+//! | ddi contract | handles of the driver live from create to destroy; at the end it holds nothing of the dead; no process rings without power |
 //!
 //! [`Sabotage`] breaks something on purpose, so that each checker is seen to fail.
 

@@ -1,7 +1,7 @@
 //! Processes that share native fences by name: they create, open, wait, signal from the CPU, close and die in any order,
-//! beside the processes that work. What they may expect is kept here: one value for everybody, a waiter that goes on when its
-//! value has come or somebody closed an open, access that stays what the name gave. The ledger watches the driver's side of it:
-//! opens, closes, one destroy.
+//! beside the processes that work. This module keeps their expectations: one value for all, a waiter that goes on when its value has come
+//! or a process closed an open, access that stays what the name gave. The ledger watches the driver's side of it: opens, closes, one
+//! destroy.
 //!
 //! They draw from a stream of their own, and only some seeds have them, so that the worlds of the others are as they were.
 
@@ -29,11 +29,12 @@ pub struct Neighbours {
     processes: Vec<Neighbour>,
     fence: Option<SharedFence>,
     waits: Vec<Wait>,
-    /// A call that is answered when the hardware has got further; they stand still meanwhile, for that may need others.
+    /// A call that is answered when the hardware has got further; the neighbours make no other call meanwhile, because the answer may need
+    /// other processes.
     outstanding: Option<(Pending, After)>,
 }
 
-/// What follows an answer.
+/// The step after an answer.
 enum After {
     Device { who: usize },
     Create { who: usize, value: u64, only_on_destroy: bool },
@@ -43,7 +44,7 @@ enum After {
 struct Neighbour {
     id: ProcessId,
     device: RawHandle,
-    /// What it has of the fence.
+    /// Its open of the fence.
     open: Option<Open>,
 }
 
@@ -84,7 +85,7 @@ impl Neighbours {
         for who in 0..COUNT {
             all.processes.push(Neighbour { id: host.process_created(), device: RawHandle::NONE, open: None });
             all.begin_device(host, who)?;
-            // Nobody else is there yet.
+            // No other process is there yet.
             while all.outstanding.is_some() && host.step() {
                 all.take_answer(host)?;
             }
@@ -255,7 +256,7 @@ impl Neighbours {
         self.closed(host)
     }
 
-    /// Somebody has closed an open: by default everybody's threads go on, otherwise only with the last.
+    /// A process has closed an open: by default all waiters go on, otherwise only with the last open.
     // spec: sync §2.3
     fn closed(&mut self, host: &Host) -> Checked {
         let last = self.processes.iter().all(|process| process.open.is_none());
@@ -284,7 +285,7 @@ impl Neighbours {
         if std::mem::replace(&mut self.processes[who], newcomer).open.is_some() {
             self.closed(host)?;
         }
-        // Without a name nobody finds the fence again: those who have it close it.
+        // Without a name no process finds the fence again: the processes that have it close it.
         if self.fence.as_ref().is_some_and(|fence| fence.namer == who) {
             for who in 0..COUNT {
                 self.close(host, who)?;
@@ -305,7 +306,7 @@ impl Neighbours {
         Ok(())
     }
 
-    /// Everybody reads the same value, and who waits for more still waits.
+    /// All processes read the same value, and waits for more are not over.
     fn look(&mut self, host: &Host) -> Checked {
         let Some(fence) = &self.fence else { return Ok(()) };
         for open in self.processes.iter().filter_map(|process| process.open) {

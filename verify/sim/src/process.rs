@@ -2,8 +2,8 @@
 //! memory holds and what the GPU still does for it. Whatever the kernel and the GPU then say is compared with the model.
 //!
 //! A process works through a plan of [`Op`]s; when it is empty, [`plan`] draws the next action. Beside its one call it has
-//! waits that run in the background, as threads of a real process would, and it keeps its promises: a value that the GPU
-//! or somebody waits for on a fence that the CPU signals is signalled in the end, even while the process itself is blocked.
+//! waits that run in the background, as threads of a real process would, and it keeps its promises: it signals every value that the GPU or
+//! a process waits for on a fence of its CPU in the end, even while the process itself is blocked.
 
 mod answer;
 mod bells;
@@ -35,7 +35,7 @@ pub struct Blocked {
     fence: u64,
 }
 
-/// What processes of a world like to do, beside what all do.
+/// The habits of a world's processes, beyond the actions of all.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
     /// They reserve addresses and change tiles in them.
@@ -118,7 +118,7 @@ impl Process {
         process
     }
 
-    /// What it does next. `None`: it waits for an answer, or is dead.
+    /// Its next operation. `None`: it waits for an answer, or is dead.
     pub fn next(&mut self) -> Option<Op> {
         if self.blocked.is_some() || self.phase == Phase::Dead {
             return None;
@@ -153,12 +153,12 @@ impl Process {
         self.blocked.as_ref().map(|blocked| blocked.pending)
     }
 
-    /// What it is blocked in, for people.
+    /// The operation that it is blocked in, for people.
     pub fn blocked_in(&self) -> String {
         self.blocked.as_ref().map_or_else(String::new, |blocked| format!("{:?}", blocked.op))
     }
 
-    /// A signal from the CPU that it owes somebody.
+    /// A signal from the CPU that it has promised.
     pub fn promise(&self) -> Option<Call> {
         let link = self.link.as_ref()?;
         let owed = self.fences.iter().flatten().find(|fence| {

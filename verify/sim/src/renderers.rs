@@ -2,9 +2,9 @@
 //! taken from them, locks of the first generation. They stand beside `process`, which lives by hardware queues, and have a
 //! plan and a model like it.
 //!
-//! Every surface is one context's, so what it holds follows from that context's order alone, whoever ran in between: each
-//! word is what a pattern, a fill or a copy has left, and one more for each touch since. A packet that runs twice, not at
-//! all, in part, or before its turn leaves another number.
+//! Every surface is one context's, so its content follows from that context's order alone, whichever context ran in between: a pattern, a
+//! fill or a copy sets each word, and each touch since adds one. A packet that runs twice, not at all, in part, or before its turn leaves
+//! another number.
 
 mod answer;
 mod client;
@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::shape::Kind;
 use client::Client;
 
-/// What is wrong: the checker, and the place.
+/// A violation: the checker, and the place.
 pub type Broken = (&'static str, String);
 
 /// Some processes.
@@ -69,7 +69,7 @@ impl Renderers {
         self.clients.iter_mut().try_for_each(|client| client.take_answer(host))
     }
 
-    /// Nothing is left that the hardware could do: somebody can go on.
+    /// The hardware is at rest: checks that a client can go on.
     pub fn at_rest(&self) -> Result<(), Broken> {
         if self.done() || self.clients.iter().any(Client::is_able) {
             return Ok(());

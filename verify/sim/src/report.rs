@@ -10,7 +10,7 @@ pub struct Report {
     pub seed: u64,
     /// The hash of every event with its time: equal for equal runs, in every build.
     pub trace_hash: u64,
-    /// Events.
+    /// The number of events.
     pub events: u64,
     /// Calls of all processes.
     pub calls: u64,
@@ -42,7 +42,7 @@ impl fmt::Display for Report {
 pub struct Violation {
     /// The seed that shows it again.
     pub seed: u64,
-    /// Which checker.
+    /// The checker that found it.
     pub checker: &'static str,
     /// Where, and what.
     pub place: String,

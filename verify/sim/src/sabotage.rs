@@ -8,10 +8,10 @@ use device_port::DevicePort;
 use shared_words::Memory;
 use softgpu_spec::register;
 
-/// What is broken.
+/// The part that is broken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sabotage {
-    /// Nothing.
+    /// Nothing is broken.
     #[default]
     None,
     /// Every third fence record that the device holds is never given to the driver.

@@ -1,5 +1,5 @@
-//! Which device a world has, beside its memory: how it cuts addresses, where its page tables live and who writes them.
-//! Called by the world at its start.
+//! Which device a world has, beside its memory: how it cuts addresses, where its page tables live and whether the CPU or the GPU writes
+//! them. Called by the world at its start.
 
 use ddi::PageTableUpdateMode;
 use dxgk_host::Profile;
@@ -22,8 +22,8 @@ const DISPLAYS_FROM: u64 = 9500;
 const LENT_FROM: u64 = 12_000;
 /// From here on some seeds have a world of waiters beside theirs.
 const WAITERS_FROM: u64 = 13_000;
-/// The kinds of any other seed's world, by its remainder: whoever takes as many seeds in a row meets them all. Their number has
-/// no divisor in common with what else is chosen by remainders, so that each kind meets every choice.
+/// The kinds of any other seed's world, by its remainder: as many seeds in a row cover them all. Their number is coprime to the other
+/// remainders that choices use, so that each kind meets every choice.
 const TURNS: [Kind; 13] = [
     Kind::Plain,
     Kind::Converting,
@@ -44,7 +44,7 @@ const DUAL_PAGES: Shape = Shape::new(&[9, 8, 9, 9]).with_dual_entries();
 /// Addresses of the kernel's scratch area (memory §4.7), in pages.
 const SCRATCH_PAGES: u64 = 8192;
 
-/// What a world is about.
+/// The subject of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Everything, on adapters with plain leaf tables.
@@ -67,7 +67,7 @@ pub enum Kind {
     ByAddress,
     /// Packets at the CPU's addresses, which the IOMMU translates (memory §4.1).
     CpuAddresses,
-    /// Fences whose words are in memory of the GPU and make room like its content (sync §1.5).
+    /// Fences whose words are in memory of the GPU and are evicted like its content (sync §1.5).
     LocalWords,
     /// Leaf tables of both forms side by side, each 64 KB in one of them (memory §4.5).
     Dual,
@@ -107,7 +107,7 @@ impl Kind {
         matches!(self, Kind::Patched | Kind::Addressed | Kind::ByAddress | Kind::CpuAddresses)
     }
 
-    /// What its processes like to do.
+    /// The habits of its processes.
     pub fn habits(self) -> Habits {
         let plain = Habits {
             tiles: false,
@@ -139,7 +139,7 @@ pub fn lends(seed: u64, kind: Kind) -> bool {
     seed >= LENT_FROM && seed % 4 == 3 && kind != Kind::Patched
 }
 
-/// What takes doorbells away in a world.
+/// The reasons for which doorbells are taken away in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Takers {
     /// There are fewer than queues: they are passed on.
@@ -156,7 +156,7 @@ impl Takers {
         Takers { others: may && matches!(seed % 7, 0 | 4 | 6), idleness: may && matches!(seed % 7, 1 | 5 | 6) }
     }
 
-    /// Whether any do.
+    /// Whether any doorbell may be taken away.
     pub fn any(self) -> bool {
         self.others || self.idleness
     }

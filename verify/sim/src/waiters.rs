@@ -31,7 +31,7 @@ use crate::world::{Broken, told};
 use process::{Process, failed, refused};
 
 const MIB: u64 = 1 << 20;
-/// What is done in all.
+/// Turns of a world.
 const TURNS: u64 = 300;
 /// Devices of a process.
 const DEVICES: usize = 2;
@@ -46,7 +46,7 @@ const STEPS_MAX: u64 = 1_000_000;
 
 /// A fence with waiters.
 struct Waited {
-    /// What each process has of it, and on which device; the signaller's at its place.
+    /// Each process's open of it, and the device; the signaller's at its place.
     opens: Vec<Option<(usize, Fence)>>,
     name: Option<NtHandle>,
     /// Process and device whose queue signals it.

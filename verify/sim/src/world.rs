@@ -1,5 +1,5 @@
-//! The whole world: one host in virtual time, some processes, the checkers, and the one stream of chance that decides who
-//! goes next and how long the hardware runs in between.
+//! The whole world: one host in virtual time, some processes, the checkers, and the one stream of chance that decides which process goes
+//! next and how long the hardware runs in between.
 
 mod end;
 mod sleep;
@@ -31,7 +31,7 @@ use sleep::Sleeps;
 const MIB: u64 = 1 << 20;
 /// Sets the neighbours' stream of chance apart.
 const NEIGHBOURS: u64 = 0x6e65_6967_6862_6f75;
-/// What they do in all.
+/// Steps of the neighbours in all.
 const NEIGHBOURS_STEPS: u64 = 300;
 /// Turns after which a world that has not come to its end never will.
 const TURNS_MAX: u64 = 100_000;
@@ -68,7 +68,7 @@ struct World {
     processes: Vec<Process>,
     /// In some worlds.
     neighbours: Option<Neighbours>,
-    /// In worlds of packets: nobody else is there.
+    /// In worlds of packets, which have no other processes.
     renderers: Option<Renderers>,
     /// In some worlds the computer sleeps now and then.
     sleeps: Option<Sleeps>,
@@ -256,7 +256,7 @@ impl World {
         }
     }
 
-    /// Lets some things happen in the hardware; when none is left, sees to it that somebody can go on.
+    /// Lets some things happen in the hardware; when none is left, makes sure that a process can go on.
     fn let_hardware_run(&mut self) -> Result<(), Broken> {
         for _ in 0..=self.random.below(8) {
             if self.host.step() {

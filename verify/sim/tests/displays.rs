@@ -35,7 +35,7 @@ fn worlds_with_displays_keep_every_rule() {
 /// A mode of the first generation that waits for its device to go on behind a sleep; devices of the IoMmu model that go on without
 /// anything having to move; a mode that an aperture was to show when its adapter fell asleep.
 #[test]
-fn whoever_wakes_needs_no_call_to_go_on() {
+fn devices_go_on_after_a_sleep_without_a_call() {
     // spec: memory §8.4, memory §8.6
     for seed in [5, 326, 367, 368] {
         let report = run_displays(seed).unwrap_or_else(|violation| panic!("{violation}"));

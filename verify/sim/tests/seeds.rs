@@ -50,8 +50,8 @@ fn fifty_worlds_keep_every_rule() {
     }
 }
 
-/// Tables change where idle address spaces are wanted, and a device of the process is lost: its queues were stopped, and there is
-/// nothing in it to stand still.
+/// Tables change where idle address spaces are wanted, and a device of the process is lost: its queues were stopped, and there is nothing
+/// in it to quiesce.
 #[test]
 fn a_lost_device_does_not_keep_its_process_from_changing() {
     // spec: memory §4.2, memory §8.6
@@ -63,8 +63,8 @@ fn a_lost_device_does_not_keep_its_process_from_changing() {
     }
 }
 
-/// A device of the first generation stands still, its process holds a lock of what the device lists, and gives it work; or it has given
-/// it work already when what is locked has to leave.
+/// A device of the first generation is suspended, its process holds a lock of an allocation that the device lists, and gives it work; or it
+/// has given it work already when the locked content has to leave.
 #[test]
 fn a_process_does_not_wait_for_its_own_unlock() {
     // spec: memory §6.5, memory §10.1 row 23
@@ -76,8 +76,8 @@ fn a_process_does_not_wait_for_its_own_unlock() {
     }
 }
 
-/// A device of the first generation stands still with a buffer that names an instance, the allocation is renamed, and a later buffer
-/// retires the instance: it is given up behind the turn, and not before it.
+/// A device of the first generation is suspended with a buffer that names an instance, the allocation is renamed, and a later buffer
+/// retires the instance: the kernel gives it up behind the turn, and not before it.
 #[test]
 fn what_is_renamed_and_given_up_while_a_buffer_waits_is_there_for_it() {
     // spec: memory §5.9, memory §6.5, memory §8.6

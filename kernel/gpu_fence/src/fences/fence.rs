@@ -15,7 +15,7 @@ pub(super) struct Fence {
     pub conditions: BTreeSet<Condition>,
     /// The least value that is waited for on other adapters.
     pub elsewhere: Option<u64>,
-    /// What the last update said; before the first, what the fence was created with.
+    /// The MonitoredValue of the last update; before the first one, the value from the creation.
     pub published: u64,
 }
 

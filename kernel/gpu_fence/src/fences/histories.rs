@@ -1,5 +1,5 @@
-//! A million random histories of one fence, short ones: after every step MonitoredValue is one less than the smallest value that
-//! somebody waits for. What longer histories of several fences do is compared in `model`.
+//! A million random short histories of one fence: after every step MonitoredValue is one less than the smallest value of a registered wait.
+//! `model` compares longer histories of several fences.
 
 use std::collections::BTreeMap;
 

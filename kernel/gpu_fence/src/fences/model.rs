@@ -1,5 +1,5 @@
 //! Random histories against a model that keeps every condition in one list and searches it. After each step both agree
-//! on who was released and in which order, MonitoredValue is `min(W) − 1`, and a mirror that knows only the updates
+//! on the released waiters and their order, MonitoredValue is `min(W) − 1`, and a mirror that knows only the updates
 //! holds the same values.
 
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ enum Op {
         points: Vec<(usize, u64)>,
         mode: WaitMode,
     },
-    /// CurrentValue changes (down, too); nobody samples.
+    /// CurrentValue changes, up or down; the test takes no sample.
     Store(usize, u64),
     Sample(usize),
     AlwaysSignaled(usize),
@@ -51,7 +51,7 @@ struct NaiveFence {
     kind: FenceKind,
     current: u64,
     always_signaled: bool,
-    /// What somebody who replays the updates believes.
+    /// The MonitoredValue that the replay of all updates yields.
     mirror: u64,
 }
 
@@ -71,7 +71,7 @@ struct Naive {
 }
 
 impl Naive {
-    /// Reaches all points of `fence` up to `value`; returns who is let go.
+    /// Reaches all points of `fence` up to `value`; returns the released waits.
     fn reach(&mut self, fence: FenceId, value: u64) -> Vec<u64> {
         let mut released = Vec::new();
         for wait in &mut self.waits {
@@ -196,7 +196,7 @@ impl Run {
                 let expected = self.naive.reach(fence.id, fence.current);
                 let turn = self.fences.sample(fence.id, fence.current);
                 self.turn(turn, expected);
-                // Nobody who is satisfied sleeps.
+                // A sample leaves no wait that it satisfies.
                 assert!(self.naive.conditions(fence.id).into_iter().all(|value| value > fence.current));
             }
             Op::AlwaysSignaled(number) => {

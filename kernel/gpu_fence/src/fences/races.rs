@@ -6,9 +6,9 @@ use std::mem;
 
 use super::*;
 
-/// What the kernel's side does, in this order.
+/// The steps of the kernel, in this order.
 const KERNEL: [Step; 3] = [Step::Register, Step::Publish, Step::SampleAgain];
-/// What the signaller's side does, and the interrupt that may follow.
+/// The steps of the signaller, and the interrupt that may follow.
 const SIGNALLER: [Step; 3] = [Step::StoreCurrent, Step::LoadMonitored, Step::Interrupt];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,7 +128,7 @@ fn a_waiter_is_released_in_every_interleaving_with_a_sufficient_signal() {
 }
 
 #[test]
-fn an_insufficient_signal_releases_nobody_and_leaves_the_monitored_value() {
+fn an_insufficient_signal_releases_no_waiter_and_leaves_the_monitored_value() {
     // spec: sync §3.9, §3.19
     every_interleaving(&KERNEL, 41, |order, world| {
         assert_eq!((world.released, world.interrupts, world.monitored), (0, 0, 41), "{order:?}");
@@ -144,7 +144,7 @@ fn without_the_second_sample_a_wake_up_is_lost() {
 }
 
 #[test]
-fn an_interrupt_that_releases_nobody_is_harmless() {
+fn an_interrupt_that_releases_no_waiter_is_harmless() {
     // spec: sync §3.9
     // seed: N35
     let mut for_nobody = 0;
@@ -152,5 +152,5 @@ fn an_interrupt_that_releases_nobody_is_harmless() {
         for_nobody += world.interrupts_for_nobody;
         assert_eq!((world.released, world.fences.waiters(world.fence)), (1, 0), "{order:?}");
     });
-    assert!(for_nobody > 0, "in some order the second sample comes first and the interrupt finds nobody");
+    assert!(for_nobody > 0, "in some order the second sample comes first and the interrupt finds no waiter");
 }

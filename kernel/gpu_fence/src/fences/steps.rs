@@ -1,4 +1,4 @@
-//! What a signal costs, counted: comparisons of conditions, exactly. 100,000 fences, 10,000 waiters on one of them.
+//! The exact cost of a signal, in comparisons of conditions: 100,000 fences, 10,000 waiters on one of them.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -65,7 +65,7 @@ fn a_signal_costs_what_it_satisfies_and_the_logarithm_of_who_else_waits() {
         assert!(steps <= NODE * levels, "{satisfied} satisfied: {steps} comparisons");
     }
     assert_eq!(all.waiters(one) as u64, WAITERS + 1 - (current - 1));
-    // Who waits on other fences, and how many of those there are, is nothing to it.
+    // Neither other fences nor their waiters change the cost of a signal.
     let (mut alone, only) = crowded(1, WAITERS);
     let (mut among, one) = crowded(FENCES, WAITERS);
     for current in [1, 2, 12, 112, 5_000] {

@@ -43,7 +43,7 @@ fn the_worked_example_of_the_figures() {
     assert_eq!(updates, [monitored(f, 41)]);
     let (_, updates) = pend(&mut fences, &[at(f, 43)], WaitMode::All, 41, "second");
     assert_eq!(updates, [], "the earliest waiter is the same");
-    // All work up to 41 is done: a wait for it does not enter, so nobody waits for 41 or less.
+    // All work up to 41 is done: the kernel registers no wait for it, so no registered wait has a value of 41 or less.
     assert_eq!(fences.wait(&[at(f, 41)], WaitMode::All, &mut |_| 41, "done"), WaitOutcome::Satisfied("done"));
     assert_eq!((fences.waiters(f), fences.monitored_value(f)), (2, 41));
     assert_eq!(fences.sample(f, 42), sampled(&["first"], &[monitored(f, 42)]));
@@ -134,7 +134,7 @@ fn a_waiter_for_the_greatest_value_is_no_special_case() {
 }
 
 #[test]
-fn a_rewind_brings_nobody_back_and_keeps_reached_conditions() {
+fn a_rewind_revives_no_wait_and_keeps_reached_conditions() {
     // spec: sync §6 B4
     let mut fences = Waits::new();
     let (f, g) = (fences.create(FenceKind::Native), fences.create(FenceKind::Native));

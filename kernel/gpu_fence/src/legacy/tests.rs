@@ -49,7 +49,7 @@ fn a_mutex_knows_whose_it_is_until_it_is_given_up() {
     assert!(!objects.is_its_creators(b));
     assert_eq!((objects.taken_by('x'), objects.taken_by('y')), (vec![], vec![a, b]));
     assert_eq!(objects.destroy(a), []);
-    assert_eq!(objects.taken_by('y'), [b], "what is destroyed is nobody's");
+    assert_eq!(objects.taken_by('y'), [b], "a destroyed mutex has no owner");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What an object has to give: so many times, up to this value.
+/// The model of an object: how many waits it can still satisfy, and its value.
 #[derive(Clone)]
 struct Naive {
     kind: LegacyKind,

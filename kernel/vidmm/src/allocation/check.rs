@@ -26,7 +26,7 @@ pub struct Origin {
     pub existing: Option<Vec<PageRun>>,
 }
 
-/// What a driver's flags may say: by its version, its capabilities and its segments.
+/// The terms for a driver's flags: its version, its capabilities and its segments.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms<'a> {
     pub model: DriverModel,

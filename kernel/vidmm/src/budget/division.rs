@@ -3,7 +3,7 @@
 use super::ProcessPriority;
 use crate::slab::SpaceId;
 
-/// What a process needs, for the division.
+/// The need of a process, for the division.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub need: u64,
@@ -27,7 +27,7 @@ impl Division {
         Division { bytes, claims, reserved }
     }
 
-    /// What a process gets that wants everything beside the others.
+    /// The bytes that a process gets if it wants everything beside the others.
     pub fn beside(&self, space: SpaceId, priority: ProcessPriority) -> u64 {
         let above = self.claims.iter().filter(|(_, theirs, other)| *theirs > priority && *other != space);
         let above = above.fold(0u64, |sum, (share, ..)| sum.saturating_add(share.need));
@@ -62,7 +62,7 @@ pub(super) fn level(total: u64, mut others: Vec<Share>) -> u64 {
             at += 1;
             continue;
         }
-        // What is reserved and needed beyond an even share is served before the rest is divided.
+        // Needs within a reservation but beyond an even share are served before the rest is divided.
         match others[at..].iter().position(|other| other.sure > share) {
             Some(position) => {
                 let reserved = others.remove(at + position);

@@ -1,4 +1,4 @@
-//! What the whole logical state is, as one number for each thing in it.
+//! A digest of the whole logical state: one number for each object in it.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
@@ -47,9 +47,9 @@ impl Write for Fnv {
 }
 
 impl<F: Copy + Eq + Debug> VidMm<F> {
-    /// A digest of everything that a refused call must leave as it was: allocations, lists, addresses, tables, who has
-    /// which page, what is offered, suspended, reserved, and how much work was returned. Clocks are not in it, nor whom
-    /// the memory manager has asked or told something lately.
+    /// A digest of everything that a refused call must leave as it was: allocations, lists, addresses, tables, owners
+    /// of pages, offers, suspensions, reservations, and how much work was returned. It leaves out clocks, and the
+    /// requests and reports that the memory manager sent lately.
     pub fn state_digest(&self) -> StateDigest {
         let mut digest = StateDigest::default();
         self.allocations.iter().for_each(|(id, value)| digest.add("memory of", &id, value));

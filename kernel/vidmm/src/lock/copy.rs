@@ -7,8 +7,8 @@
 //!                                            ▼
 //!                                          in system memory, until the unlock at least
 //! ```
-//! Who knows which pages were written is whoever keeps the mapping: VidMm is told ([`VidMm::upload`]), or says that it has
-//! to be looked at ([`Rotation::writes_backing`](crate::Rotation)).
+//! The kernel, which keeps the CPU's mapping, knows the written pages: it tells VidMm ([`VidMm::upload`]), or a rotation asks it to look
+//! ([`Rotation::writes_backing`](crate::Rotation)).
 //!
 //! Content that is no page of its backing store, page by page (pitches that a segment aligns, marked content), moves out for a lock like
 //! any other.
@@ -54,7 +54,7 @@ impl<F: Copy + Eq> VidMm<F> {
             unreachable!("it lies in a memory segment")
         };
         let segment = *segment;
-        // What is on a list may be being written.
+        // Work may be writing content on a list.
         if listed || whole && extents.iter().any(|extent| extent.dirty) {
             extents.make_dirty();
         }
@@ -96,7 +96,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let mut batch = Batch::new(self.serial + 1);
         let allocation = &mut self.allocations[id];
-        // Whoever was queued before the evict reads what was there.
+        // Work queued before the evict reads the old content.
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         allocation.last_work = batch.serial;
         for extent in pieces {

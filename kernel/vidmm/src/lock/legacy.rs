@@ -14,8 +14,8 @@
 //! | yes | in a segment that the CPU does not reach | | | out |
 //!
 //! "Out" is an eviction to system memory, which makes the content linear. Cached content is never seen in a memory segment
-//! (memory §6.3 row 1). What was locked through a range does not come back into a memory segment while it is locked: the
-//! CPU would see tiles.
+//! (memory §6.3 row 1). Content locked through a range does not come back into a memory segment while it is locked: the CPU would see
+//! tiles.
 
 use ddi::AllocationFlags;
 use wddm_types::{CpuRun, PAGE_BYTES};
@@ -35,11 +35,11 @@ use super::{LockError, LockPlan, Locks};
 pub struct LegacyLock {
     /// AcquireAperture: through a range, with this private data.
     pub acquire: Option<u32>,
-    /// DonotEvict.
+    /// DonotEvict: the lock fails rather than move the content.
     pub donot_evict: bool,
 }
 
-/// What a lock does.
+/// The outcome of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ruling {
     InPlace,
@@ -50,7 +50,7 @@ enum Ruling {
     Refuse,
 }
 
-/// What the table asks about.
+/// The inputs of the table.
 #[derive(Clone, Copy, Debug)]
 struct Subject {
     cpu_visible: bool,
@@ -112,8 +112,8 @@ impl<F: Copy + Eq> VidMm<F> {
         allocation.pins == 0 && !allocation.primary && !allocation.foreign && !allocation.is_offered()
     }
 
-    /// Whether a lock is granted wherever an instance of the allocation lies: what a rename puts in its place may lie elsewhere,
-    /// and who is refused must find nothing renamed. Whether a range is to be had is not asked.
+    /// Whether a lock is granted wherever an instance of the allocation lies: the instance that a rename puts in its place may lie
+    /// elsewhere, and a refused lock must rename nothing. It does not check for a free range.
     // spec: memory §6.5
     pub fn may_lock_anywhere(&self, id: AllocationId, how: LegacyLock) -> bool {
         let supported = self.allocations[id].info.supported_segments.iter();
@@ -171,7 +171,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 }
                 None => true,
             },
-            // Nobody looks any closer at what is locked already.
+            // A nested lock moves nothing.
             Ruling::MoveOut => !nested,
             Ruling::Refuse => return Err(LockError::CantLock),
             Ruling::InPlace | Ruling::Bar | Ruling::SystemCopy => false,
@@ -187,7 +187,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         } else if let Placement::Memory(_, extents) = &mut self.allocations[id].placement {
             before_range = range.filter(|_| !nested).map(|_| extents.clone());
-            // From here on the CPU writes there, and says so to nobody.
+            // From here on the CPU writes there without telling VidMm.
             extents.make_dirty();
         }
         let work = self.finish(batch, false);
@@ -214,7 +214,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.ranges.forget(wish.acquire.range);
         let allocation = &mut self.allocations[id];
         allocation.locks.count -= 1;
-        // Nobody has written there after all.
+        // The driver refused the range, so the CPU has written nothing through it.
         if let (Some(before), Placement::Memory(_, extents)) =
             (allocation.locks.before_range.take(), &mut allocation.placement)
         {
@@ -226,7 +226,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.lock_out(id, how)
     }
 
-    /// The driver shows a range somewhere else than asked, which it may for an alternate address only. What the CPU sees
+    /// The driver shows a range somewhere else than asked, which it may for an alternate address only. Returns the runs that the CPU sees
     /// now.
     // spec: memory §6.5, UseAlternateVA
     pub fn range_placed(&mut self, id: AllocationId, address: u64) -> Vec<CpuRun> {

@@ -1,6 +1,6 @@
-//! Rendering from a locked allocation (memory §6.5, first generation): impossible in local memory. What a buffer names and the
-//! CPU has locked leaves its memory segment for an aperture before the buffer is bound; what cannot is refused. While it is
-//! locked it does not come back (`may_enter_locked`).
+//! Rendering from a locked allocation (memory §6.5, first generation): impossible in local memory. Locked allocations that a buffer names
+//! leave their memory segments for an aperture before the buffer is bound; a buffer with one that cannot is refused. They do not come back
+//! while they are locked (`may_enter_locked`).
 
 use ddi::DriverModel;
 

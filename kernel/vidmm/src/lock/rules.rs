@@ -26,19 +26,19 @@ pub(crate) enum Medium {
     OutOfReach,
 }
 
-/// What the table asks about.
+/// The inputs of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub cpu_visible: bool,
     pub cached: bool,
-    /// A permanent system copy is what the CPU is shown (memory §2.2 bits 1 and 4).
+    /// The CPU sees a permanent system copy (memory §2.2 bits 1 and 4).
     pub keeps_copy: bool,
     pub medium: Medium,
     /// It may leave for system memory: an aperture is in its supported set, or no device's list holds it any more.
     pub may_leave: bool,
 }
 
-/// What a lock does.
+/// The outcome of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
     /// The system pages, as they are.

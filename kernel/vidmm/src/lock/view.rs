@@ -1,5 +1,5 @@
-//! What the CPU sees of a locked allocation, and that it changes when content moves: runs of pages, rotations, windows that
-//! are left. It decides nothing. Called by `lock`, and by whatever moves content.
+//! The CPU's view of a locked allocation, which changes when content moves: runs of pages, rotations, windows that are left. It decides
+//! nothing. `lock` and the modules that move content call it.
 
 use ddi::{AllocationFlags, SegmentFlags, VidMmCaps};
 use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages};
@@ -34,7 +34,7 @@ impl<F: Copy + Eq> VidMm<F> {
         rotations
     }
 
-    /// Ends the window of content that moves: at once when nobody sees it, with the rotation otherwise.
+    /// Ends the window of content that moves: at once when the content is unlocked, with the rotation otherwise.
     // spec: memory §6.6, the unmap precedes the reuse of the memory pages
     pub(crate) fn leave_window(&mut self, id: AllocationId, batch: &mut Batch<F>) {
         if self.allocations[id].locks.count > 0 {
@@ -43,13 +43,13 @@ impl<F: Copy + Eq> VidMm<F> {
                 batch.unmap_locked.insert(id, pages);
             }
         } else if let Some(pages) = self.end_window(id) {
-            // Whoever takes the work unmaps these before anything else happens.
+            // The kernel unmaps these pages before the first operation of the work.
             self.window_unmapped(&pages);
             batch.unmap.push(pages);
         }
     }
 
-    /// What the CPU is about to see in system memory and nobody wrote yet; it counts as written from now on.
+    /// The system pages without content that the CPU is about to see; they count as written from now on.
     pub(super) fn make_whole(&mut self, id: AllocationId) -> Vec<PageRun> {
         let copy = self.keeps_copy(id);
         let allocation = &mut self.allocations[id];
@@ -90,7 +90,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
     }
 
-    /// What an aperture that the CPU reaches shows of an allocation.
+    /// The run of an allocation in an aperture that the CPU reaches.
     fn in_aperture(&self, id: AllocationId) -> Option<CpuRun> {
         let Placement::System(Some((segment, run))) = self.allocations[id].placement else { return None };
         let first = self.segment(segment).primary_address(run.first)? / PAGE_BYTES;

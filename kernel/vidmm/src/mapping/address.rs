@@ -60,7 +60,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Free addresses of a process in a window, its bounds rounded inward to multiples of `unit`: the lowest that are not in what the
-    /// first entry of the root translates, which those have to themselves who name addresses there; and only then the lowest of all.
+    /// first entry of the root translates, which is left to callers that name addresses there; and only then the lowest of all.
     // spec: memory §4.8, base + size at most the maximum
     pub(crate) fn find(&self, space: SpaceId, pages: u64, window: (GpuVa, GpuVa), unit: u64) -> Result<u64, MapError> {
         self.find_by(space, pages, window, unit, self.alignment(pages, unit))

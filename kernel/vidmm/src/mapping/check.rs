@@ -1,4 +1,4 @@
-//! What may be mapped where (memory §4.8).
+//! The checks of mapping requests (memory §4.8).
 
 use super::{MapError, MapRequest, Target};
 use crate::slab::{AllocationId, SpaceId};
@@ -6,7 +6,7 @@ use crate::space::{Reserved, Shown, SpaceKind};
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// What is to be shown, if it may be.
+    /// Checks the target of a request and returns it.
     pub(super) fn check_target(&self, space: SpaceId, request: &MapRequest) -> Result<Option<Shown>, MapError> {
         if request.size_pages.is_zero() {
             return Err(MapError::Misaligned);

@@ -54,7 +54,7 @@ impl<F: Copy + Eq> VidMm<F> {
         of_space.map(|(_, first)| *first).find(whole).map(|first| GpuVa(first * PAGE_BYTES))
     }
 
-    /// What makes such a view.
+    /// The request that maps such a view.
     pub fn whole_request(&self, allocation: AllocationId, write: bool) -> MapRequest {
         MapRequest {
             target: Target::Whole(allocation),

@@ -1,5 +1,5 @@
-//! What always holds of the tables of a space: each has a parent, counts what is below it, and has room of its own. Called
-//! by `invariant`; nothing here changes anything.
+//! The invariants of the tables of a space: each has a parent, counts what is below it, and has room of its own. Called by `invariant`;
+//! nothing here changes anything.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +49,8 @@ impl PageTable {
         self.levels[0].get_mut(&prefix).expect("a table").used = 0;
     }
 
-    /// What is wrong with the tables of a space. `exact`: leaf tables count the pages that show something and no others.
-    /// Updates that wait for their turn, and the scratch area, count pages that show nothing yet.
+    /// Finds a fault in the tables of a space. `exact`: leaf tables count the mapped pages and no others. Updates that wait for their turn,
+    /// and the scratch area, count pages that show nothing yet.
     pub(crate) fn check(&self, space: SpaceId, shown: &Space, exact: bool) -> Result<(), String> {
         if self.geometry.is_platforms() {
             return self.check_platforms(space, shown, exact);

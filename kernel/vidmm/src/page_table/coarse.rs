@@ -1,10 +1,10 @@
 //! Leaf tables of 64-KB entries in the single-entry mode (memory §4.5; that of dual entries is `dual`): the entry above a leaf names either a table of 4-KB
 //! entries or one of 64-KB entries. A table that is made for content of 64-KB segment pages begins with the second form.
-//! Once a 4-KB page must appear in it, it is *converted*, and never back: all contexts of the process stand still, its
-//! entries are written into a table of the first form, then the entry above is, and the contexts go on.
+//! Once a 4-KB page must appear in it, it is *converted*, and never back: all contexts of the process quiesce, VidMm writes its entries
+//! into a table of the first form, then the entry above, and the contexts go on.
 //!
-//! A conversion must not fail, so the room for the second table is taken together with that for the first. What stands in
-//! a table of 64-KB entries is remembered here, because the conversion has to write it once more.
+//! A conversion must not fail, so the room for the second table is taken together with that for the first. This module remembers the
+//! entries of a 64-KB table, because the conversion has to write them once more.
 //!
 //! # The order within one work
 //! A work makes entries invalid first and valid last (memory §8.3), in whatever order it decided on them. A conversion in
@@ -30,7 +30,7 @@ pub(crate) const COARSE_PAGES: u64 = 16;
 pub(super) struct Coarse {
     /// Where it is.
     pub address: PhysicalAddress,
-    /// What stands in it, or is on its way there.
+    /// The entries that it holds, or that pending work writes.
     pub entries: Vec<LeafEntry>,
     /// The work that made entries valid last, and what stood in those before it.
     before: (u64, Vec<(usize, LeafEntry)>),
@@ -86,7 +86,7 @@ pub(super) fn can_be_coarse(entry: &LeafEntry) -> bool {
     !names_memory || entry.coarse_allowed && !entry.repeat && aligned
 }
 
-/// What it is that they cannot say.
+/// The part of a change that 64-KB entries cannot express.
 pub(super) fn why_converted(page: u64, count: u64, entry: &LeafEntry) -> ConversionCause {
     let valid = entry.pte.flags.contains(PteFlags::VALID) && !entry.pte.flags.contains(PteFlags::ZERO);
     match (valid && entry.pte.address.segment.is_system(), is_coarse_run(page, count)) {
@@ -155,7 +155,7 @@ impl PageTable {
         // A table that is linked among the valid entries of this work has nothing to be converted before that.
         let section = if linked == batch.epoch { Section::Valid } else { Section::Invalid };
         if section == Section::Invalid {
-            // Written after the old table has gone, these would land in frames that are nobody's.
+            // Written after the old table has gone, these would land in frames that belong to no table.
             let into_old = |what: &Operation| matches!(what, Operation::UpdatePageTable { table, .. } if *table == old);
             batch.section(Section::Valid).retain(|what| !into_old(what));
         }

@@ -1,7 +1,6 @@
 //! Dual entries (memory §4.5): an entry of level 1 holds two leaf tables, one of 4-KB entries and one of 64-KB entries. Both
 //! stand all the time, and *of each 64 KB of addresses only one of the two forms is valid at any time*. Which one it is may
-//! change with every change of content, back and forth, and nobody stands still for it: content that moves was invalid in
-//! between anyway.
+//! change with every change of content, back and forth, and no context quiesces for it: content that moves was invalid in between anyway.
 //!
 //! | what is to be written | 64-KB entry valid | 4-KB entries valid | nothing valid |
 //! |---|---|---|---|
@@ -10,9 +9,9 @@
 //! | valid, 64-KB entries can say it | 64-KB entry | 4-KB entries | 64-KB entry |
 //! | valid, they cannot | taken apart, then 4-KB entries | 4-KB entries | 4-KB entries |
 //!
-//! *Taking apart* is the one case in which pages that stay valid change their form: the process stands still for it, because
-//! between the two writes nothing is valid there. What a work makes valid, it writes behind all that it makes invalid; a form
-//! that this work itself has written is therefore only taken apart behind that.
+//! *Taking apart* is the one case in which pages that stay valid change their form: the process quiesces for it, because between the two
+//! writes nothing is valid there. A work writes the entries that it makes valid behind all that it makes invalid; a form that this work
+//! itself has written is therefore only taken apart behind that.
 
 use ddi::PteFlags;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun};
@@ -26,7 +25,7 @@ use crate::paging::{Batch, Hull, Section};
 use crate::slab::SpaceId;
 use crate::table_form::Conversion;
 
-/// What is valid in the 4-KB table of a pair.
+/// The valid entries in the 4-KB table of a pair.
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
     /// Of each 64 KB one bit a page.
@@ -110,7 +109,7 @@ impl PageTable {
         if *epoch != batch.epoch {
             (*epoch, *written) = (batch.epoch, 0);
         }
-        // What this work has made valid is written behind all that it makes invalid.
+        // A work writes the entries that it makes valid behind all that it makes invalid.
         if *written & bits != 0 && section == Section::Invalid {
             section = Section::Valid;
             batch.relinked.insert(space);

@@ -22,7 +22,7 @@ pub(crate) struct LargePages {
 }
 
 impl LargePages {
-    /// What the caps say.
+    /// The large pages that the caps allow.
     pub fn new(flags: GpuMmuFlags) -> LargePages {
         LargePages {
             supported: flags.contains(GpuMmuFlags::LARGE_PAGE_SUPPORTED),

@@ -47,7 +47,7 @@ impl PageTable {
         }
     }
 
-    /// What is wrong with such a table: it counts the pages that show something, and no others.
+    /// Finds a fault in such a table: it has to count the mapped pages, and no others.
     pub(super) fn check_platforms(&self, space: SpaceId, shown: &Space, exact: bool) -> Result<(), String> {
         let pages: u64 = shown.mapped.values().map(|mapping| mapping.pages).sum();
         let counted = self.levels[0].get(&0).map(|table| table.used);

@@ -14,13 +14,13 @@ use crate::tables::{OutOfTables, TableFrames, TableSize};
 pub(super) const NOWHERE: PhysicalAddress = PhysicalAddress { segment: SegmentId::SYSTEM, offset: u64::MAX };
 
 impl Geometry {
-    /// What a table of a level takes.
+    /// The pages that a table of a level takes.
     pub(super) fn size(&self, number: usize) -> TableSize {
         let level = self.levels[number];
         TableSize { level: number, pages: level.table_pages, alignment_pages: level.alignment_pages }
     }
 
-    /// What a root takes at first; nothing without addresses.
+    /// The pages that a root takes at first; none without addresses.
     pub fn root_size(&self) -> TableSize {
         match self.roots.first() {
             Some(_) => self.root_size_of(0),
@@ -43,13 +43,13 @@ impl PageTable {
             .sum()
     }
 
-    /// What the tables below the root take, in the order in which they come back.
+    /// The pages that the tables below the root take, in the order in which they come back.
     pub fn lower_sizes(&self) -> Vec<TableSize> {
         let below = (0..self.geometry.root_level()).rev();
         below.flat_map(|number| self.levels[number].keys().flat_map(move |_| self.table_sizes(number))).collect()
     }
 
-    /// What a table of a level takes; with dual entries a leaf takes two.
+    /// The pages that a table of a level takes; with dual entries a leaf takes two tables.
     fn table_sizes(&self, number: usize) -> impl Iterator<Item = TableSize> + use<> {
         let size = self.geometry.size(number);
         let coarse = (self.dual && number == 0).then_some(TableSize { pages: self.geometry.coarse_pages, ..size });
@@ -81,7 +81,7 @@ impl PageTable {
         let mut sizes = Vec::new();
         for (nth, &(first, count)) in runs.iter().enumerate() {
             let (from, to) = (first >> shift, (first + count - 1) >> shift);
-            // A range may be as large as the space: nobody lists tables that there is no room for.
+            // A range may be as large as the space: the loop below lists no tables beyond the room.
             if to - from >= self.levels[0].range(from..=to).count() as u64 + pages_max {
                 return None;
             }

@@ -25,7 +25,7 @@ pub(super) struct RootStep {
     pub pages: u64,
 }
 
-/// Frames that are taken for a root, which nobody has yet. They go to a space.
+/// Frames taken for a root that no space has yet.
 #[must_use = "it holds frames"]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewRoot {
@@ -75,7 +75,7 @@ impl Geometry {
         self.roots.iter().position(|step| step.entries >= entries).unwrap_or(self.roots.len() - 1)
     }
 
-    /// What a root of a length takes.
+    /// The pages that a root of a length takes.
     pub(super) fn root_size_of(&self, step: usize) -> TableSize {
         TableSize { pages: self.roots[step].pages, ..self.size(self.root_level()) }
     }
@@ -187,7 +187,7 @@ impl PageTable {
     }
 }
 
-/// What a work has decided on already and what therefore comes after the new root.
+/// Operations that a work has decided on already and that therefore come after the new root.
 struct Decided {
     /// Tables that it makes.
     made: BTreeSet<PhysicalAddress>,
@@ -213,7 +213,7 @@ impl Decided {
     }
 }
 
-/// What the root says of a table, or of the memory that stands for it.
+/// The root's entry for a table, or for the memory that stands for it.
 fn entry_above(table: &Table) -> Link {
     match table.large {
         Some(entry) => Pte { flags: entry.pte.flags | PteFlags::LARGE_PAGE, ..entry.pte }.into(),

@@ -13,7 +13,7 @@ use crate::swizzle::HeldRange;
 use crate::table_form::Conversion;
 
 /// A work under construction. Its sections keep the order of memory §8.3: drivers told, content out, entries invalid,
-/// TLB; content in, drivers told, entries valid, TLB. What is `settled` comes before all of that.
+/// TLB; content in, drivers told, entries valid, TLB. Operations in `settled` come before all of that.
 #[derive(Debug)]
 pub(crate) struct Batch<F> {
     pub serial: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Batch<F> {
     pub suspends: Vec<DeviceId>,
     pub stands_still: Vec<DeviceId>,
     pub idle_spaces: BTreeSet<SpaceId>,
-    /// What makes room for new roots, before them.
+    /// Operations that make room for new roots, before them.
     ahead: Vec<Operation>,
     /// Roots that become longer or shorter, before anything else.
     pub roots: Vec<Operation>,
@@ -215,8 +215,8 @@ impl<F: Copy + Eq> Batch<F> {
         self.ahead.extend(flushes(&std::mem::take(&mut self.stale)));
     }
 
-    /// What becomes invalid is forgotten before content comes. Where none comes, one flush a space says all, behind what
-    /// becomes valid.
+    /// Flushes the invalid entries from the TLB before content comes. Where none comes, one flush per space covers all, behind the entries
+    /// that become valid.
     // spec: memory §3.4, operation 12
     fn settle_leaving(&mut self, flush_fresh: bool) {
         if self.content.is_empty() && self.arrived.is_empty() {

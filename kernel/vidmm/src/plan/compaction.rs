@@ -1,8 +1,9 @@
-//! A hole for contiguous content by moving other content within the segment: what may move, what of the victims is needed
-//! beside that, who stands still. Nothing is changed; the pool finds the moves on the plan's copy of it. Called by `plan`.
+//! A hole for contiguous content by moving other content within the segment: which content may move, which victims must leave beside that,
+//! which devices quiesce. Nothing is changed; the pool finds the moves on the plan's copy of it. Called by `plan`.
 //!
-//! Where pitches are aligned nothing moves: content there is not what lies in its pages. Elsewhere stays: pinned content (displayed, being updated, Unmoveable), locked content (the CPU writes it through an address of its own), the destroyed,
-//! and what this plan has placed or moved already. What must lie in one piece moves whole and keeps its alignment.
+//! In a segment that aligns pitches nothing moves: content there differs from the bytes in its pages. Elsewhere stays: pinned content
+//! (displayed, being updated, Unmoveable), locked content (the CPU writes it through an address of its own), the destroyed, and content
+//! that this plan has placed or moved already. Contiguous content moves whole and keeps its alignment.
 
 use std::collections::BTreeSet;
 

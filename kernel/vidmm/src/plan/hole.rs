@@ -54,14 +54,14 @@ impl<F: Copy + Eq> Planner<'_, F> {
         room.used += run.count.0;
         room.trial = Some(trial);
         room.given.extend(&victims);
-        // What was to move, and goes after all, goes from where it is now.
+        // Content that was to move and now leaves instead leaves from its present place.
         plan.relocations.retain(|step| !victims.contains(&step.allocation));
         plan.relocations.extend(moved);
         plan.whole_victims.extend(victims.into_iter().map(|victim| (victim, id)));
         run
     }
 
-    /// A run in each free piece that holds contiguous content once everybody is gone who may be taken, the tightest piece
+    /// A run in each free piece that holds contiguous content once every victim that may be taken has left, the tightest piece
     /// first; of pieces that are alike only the first.
     pub(super) fn holes(&self, state: &State, id: AllocationId, candidate: SegmentId) -> Vec<Hole> {
         let allocation = &self.mm.allocations[id];
@@ -138,7 +138,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         }
     }
 
-    /// Who may be taken, in order. What is about to be suspended goes behind what nobody needs, of the same protection.
+    /// The victims that may be taken, in order. Content of devices about to be suspended follows unneeded content of the same protection.
     fn victims_for(&self, state: &State, candidate: SegmentId, tier: usize) -> Vec<(usize, AllocationId)> {
         let suspended = state.suspended.iter().flat_map(|suspect| suspect.content.iter().copied());
         let ranked = self.mm.segment(candidate).victims.up_to(tier).filter(|_| !self.alone);
@@ -169,7 +169,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         trial
     }
 
-    /// Of those asked only who lies there loses anything.
+    /// The hole at `run`: of the `given` victims, only those in it or in the targets of the moves lose pages.
     fn hole(
         &self,
         plan: &Plan,

@@ -1,9 +1,9 @@
-//! Protection, exactly: nobody loses a byte in a segment while a process of lower protection holds any there
-//! (memory §8.2). Called by `plan`, when everything has its place.
+//! Exact protection: no process loses a byte in a segment while a process of lower protection holds any there (memory §8.2). Called by
+//! `plan`, when everything has its place.
 //!
-//! Scattered content is counted, the lowest first, so for it this holds by itself. A run for contiguous content lies where
-//! it can: whoever lies in it leaves, while lower ones may lie elsewhere, in pieces that were of no use. Those leave as
-//! well, and whoever lists them stands still. What is pinned, offered or destroyed holds nothing in this sense.
+//! Scattered content is counted, the lowest first, so for it this holds by itself. A run for contiguous content lies where it can: the
+//! content in it leaves, while content of lower processes may lie elsewhere, in pieces that were of no use. That leaves as well, and the
+//! plan suspends the devices that list it. Pinned, offered or destroyed content does not count here.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::rank::{lazy_tier, suspended_tier};
 use crate::slab::{AllocationId, DeviceId};
 
 impl<F: Copy + Eq> Planner<'_, F> {
-    /// Has everybody leave who is less protected than somebody who loses. False: one of those is locked, and content moves
+    /// Plans the eviction of all content of lower protection than a whole victim. False: an allocation of it is locked, and content moves
     /// within the segment; where the CPU still reads a place, nothing may come before it is shown another.
     // spec: memory §8.2
     pub(super) fn empty_below(&self, state: &mut State) -> bool {
@@ -44,14 +44,14 @@ impl<F: Copy + Eq> Planner<'_, F> {
                 exact = false;
                 continue;
             }
-            // What was to move goes after all, from where it is now.
+            // Content that was to move leaves instead, from its present place.
             state.plan.relocations.retain(|step| step.allocation != id);
             state.plan.whole_victims.push((id, for_allocation));
         }
         exact
     }
 
-    /// The highest protection that loses something in a segment to a plan with whole victims there, and to whom.
+    /// The highest protection that loses pages in a segment to a plan with whole victims there, and the allocation that it loses them to.
     fn highest_loser(&self, state: &State, segment: SegmentId) -> Option<(ProcessPriority, AllocationId)> {
         let victims = state.plan.whole_victims.iter().filter(|(victim, _)| self.lies_in(*victim, segment));
         let (mut freed, mut highest, mut for_allocation) = (0, None, None);
@@ -117,7 +117,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         matches!(&self.mm.allocations[id].placement, Placement::Memory(place, _) if *place == segment)
     }
 
-    /// Has everybody stand still who lists an allocation, if they all may be made to.
+    /// Suspends the running devices that list an allocation, if the claim may suspend all of them.
     fn may_take(&self, state: &mut State, id: AllocationId) -> bool {
         let stands = |state: &State, device: DeviceId| {
             self.mm.devices[device].suspended.is_some() || state.suspended.iter().any(|known| known.device == device)
@@ -141,7 +141,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 }
 
-/// Those who leave whole, to be looked up.
+/// The allocations that leave whole, as a set.
 fn whole_victims(state: &State) -> BTreeSet<AllocationId> {
     state.plan.whole_victims.iter().map(|(victim, _)| *victim).collect()
 }

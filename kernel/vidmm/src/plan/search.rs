@@ -2,9 +2,9 @@
 //!
 //! Scattered content with one memory segment to go to has nothing to choose, and contiguous content alone neither. With
 //! a choice, the order decides: those with the fewest segments first, contiguous before scattered, large before small.
-//! If that fails too, all assignments are tried, up to the policy's number of steps: of each allocation to each segment, of
-//! contiguous content to each free piece that there is with everybody gone who may be taken. A piece is filled from its
-//! start, so where alignments differ more than its length a better order inside one is not looked for.
+//! If that fails too, all assignments are tried, up to the policy's number of steps: of each allocation to each segment, of contiguous
+//! content to each free piece that there is once every victim that may be taken has left. A piece is filled from its start, so where
+//! alignments differ more than its length a better order inside one is not looked for.
 
 use crate::plan::Planner;
 use crate::plan::state::State;

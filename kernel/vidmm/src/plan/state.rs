@@ -1,4 +1,4 @@
-//! What a plan in the making has spent: pages per segment, bytes of budget, suspended devices. Called by `plan`.
+//! The budget of a plan in the making: pages per segment, bytes of budget, suspended devices. Called by `plan`.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ pub(super) enum NoPlace {
     Room,
 }
 
-/// What a segment can still give.
+/// The pages that a segment can still give.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     /// Free pages and victims' pages, less what is planned.
@@ -134,7 +134,7 @@ impl State {
         self.spent[group as usize].saturating_add(bytes) <= *left
     }
 
-    /// Counts them.
+    /// Counts so many bytes as spent.
     pub fn spend(&mut self, group: SegmentGroup, bytes: u64) {
         self.spent[group as usize] += bytes;
     }
@@ -157,7 +157,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let wanted: Vec<_> = self.list.iter().filter(|id| !self.has_left(**id)).filter_map(standing).collect();
         let tier = self.last_tier(segment.id, !wanted.is_empty());
         let anew: u64 = self.all_anew().filter_map(|id| standing(&id)).map(|standing| standing.pages).sum();
-        // What is being made resident is no victim.
+        // Content that the plan makes resident is no victim.
         let up_to = |tier: usize| {
             let own = wanted.iter().filter(|standing| standing.rank.is_some_and(|rank| rank.tier <= tier));
             let own: u64 = own.map(|standing| standing.pages).sum();
@@ -167,8 +167,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
         Room { pages: up_to(tier), used: 0, below: below.map(|band| up_to(suspended_tier(band))), tier, trial, given }
     }
 
-    /// How far up the victims' order the claimant may go: to its own protection; and to what those above it do not list,
-    /// once nobody below them holds a page. A protected process loses no byte while a lower one holds any.
+    /// How far up the victims' order the claimant may go: to its own protection; and to unlisted content of higher processes, once no lower
+    /// process holds a page. A protected process loses no byte while a lower one holds any.
     fn last_tier(&self, segment: SegmentId, keeps_pages: bool) -> usize {
         let victims = &self.mm.segment(segment).victims;
         let band = self.mm.band_of(self.claim.device);

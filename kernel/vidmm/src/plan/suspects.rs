@@ -1,5 +1,5 @@
-//! Devices that may be suspended for somebody's room: in which order, what each would free, and which need not have
-//! been. Called by `plan`.
+//! Devices that a plan may suspend for room: their order, the pages that each would free, and those that the plan can
+//! spare in the end. Called by `plan`.
 
 use wddm_types::SegmentId;
 
@@ -18,7 +18,7 @@ pub(super) struct Suspect {
     pub device: DeviceId,
     /// Pages that come free, by segment and the protection of the content: what it shares may be better protected.
     pub freed: Vec<[u64; BANDS]>,
-    /// Whose pages.
+    /// The allocations whose pages come free.
     pub content: Vec<AllocationId>,
     /// Some of it comes free only together with devices suspended before.
     pub entangled: bool,
@@ -60,7 +60,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     pub(super) fn provide(&self, state: &mut State, segment: SegmentId, pages: u64) -> bool {
         let before = state.suspended.len();
         let own = self.mm.band_of(self.claim.device);
-        // What lower ones list goes before what higher ones do not.
+        // Listed content of lower processes goes before unlisted content of higher ones.
         for band in [ProcessPriority::Background, ProcessPriority::Normal].into_iter().filter(|band| *band < own) {
             while state.reaches_above(segment, band, pages) && self.suspend_next(state, segment, band) {}
         }
@@ -104,7 +104,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         true
     }
 
-    /// Suspends everybody who may be.
+    /// Suspends every device that the claim may suspend.
     pub(super) fn suspend_all(&self, state: &mut State) {
         let segments: Vec<SegmentId> = self.mm.segments.iter().map(|segment| segment.id).collect();
         for segment in segments {
@@ -145,7 +145,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         }
     }
 
-    /// Who may be suspended, the last one first.
+    /// The devices that the claim may suspend, the last one first.
     // spec: memory §8.2
     fn suspects(&self) -> Vec<DeviceId> {
         let more = self.list.iter().map(|id| self.growth(*id, SegmentGroup::Local)).sum();
@@ -204,7 +204,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         })
     }
 
-    /// What suspending a device would free, beside those suspended already.
+    /// The pages that suspending a device would free, beside those suspended already.
     pub(super) fn suspect(&self, state: &State, device: DeviceId) -> Suspect {
         let mut freed = vec![[0; BANDS]; self.mm.segments.len()];
         let own = self.mm.band_of(self.claim.device);

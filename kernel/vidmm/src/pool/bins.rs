@@ -132,8 +132,8 @@ impl Bins {
         self.unused.push(run);
     }
 
-    /// Gives a run that is in no bin its pages, and puts it into the bin for them. Written without branches: nobody could
-    /// guess which way they go.
+    /// Gives a run that is in no bin its pages, and puts it into the bin for them. Written without branches, because they would be
+    /// unpredictable.
     #[inline(always)]
     pub fn enter(&mut self, run: u32, first: u64, count: u64) {
         let bin = self.bin_of(first, count);
@@ -169,7 +169,7 @@ impl Bins {
             return Some((run, self.leave(run)));
         }
         let run = self.links[found].next;
-        // What is before the first of a ring need not be asked. CAST: there are fewer bins than that.
+        // The predecessor of the first of a ring is the bin itself. CAST: there are fewer bins than that.
         self.unlink(found as u32, self.links[run as usize].next);
         Some((run, self.get(run)))
     }

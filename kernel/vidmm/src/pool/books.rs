@@ -1,5 +1,5 @@
-//! What a pool knows beyond its free runs, for those who ask for it: their order by address, and what is clear. Kept from
-//! the first question on, so a pool that nobody asks tells nobody. Called by the pool.
+//! Optional indexes of a pool beside its free runs: their order by address, and the cleared pages. The pool keeps each from its first use
+//! on, so a pool that never needs them pays nothing. Called by the pool.
 
 use wddm_types::PageRun;
 

@@ -133,7 +133,7 @@ impl Table {
         let mut hole = self.find(page);
         assert_eq!(self.slots[hole].page, page, "a run stands under both its boundaries");
         self.len -= 1;
-        // What stands behind the hole moves up, unless it would come before its home.
+        // Entries behind the hole move up, unless they would come before their homes.
         let mut next = (hole + 1) & mask;
         while self.slots[next].page != VACANT {
             let home = self.home(self.slots[next].page);

@@ -1,4 +1,4 @@
-//! What always holds in a pool: free runs are disjoint, never neighbours, and add up to what is said to be free. Called
+//! The invariants of a pool: free runs are disjoint, never neighbours, and add up to what is said to be free. Called
 //! by `invariant`; nothing here changes anything.
 
 use wddm_types::PageRun;
@@ -13,7 +13,8 @@ impl FramePool {
         runs
     }
 
-    /// What is wrong with this pool, if its owners have exactly `owned` and `elsewhere` pages that nobody here knows.
+    /// Finds a fault in this pool, given that its owners have exactly `owned`, and `elsewhere` more pages that the
+    /// caller does not list.
     pub(crate) fn check(&self, owned: &[PageRun], elsewhere: u64) -> Result<(), String> {
         let free = self.free_runs();
         let pages: u64 = free.iter().map(|run| run.count.0).sum();

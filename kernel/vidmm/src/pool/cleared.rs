@@ -1,5 +1,5 @@
-//! Which free pages already hold the clear pattern. What is cleared while nobody waits need not be filled when it is
-//! handed out. Nothing is kept until the first page is marked, so who never clears ahead pays nothing. Called by the pool.
+//! Which free pages already hold the clear pattern. A page cleared while the copy engine is idle needs no fill when it is handed out. The
+//! pool keeps no record until the first page is marked, so an adapter without clearing ahead pays nothing. Called by the pool.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use wddm_types::{PageRun, Pages};
 #[derive(Clone, Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
-/// What is known about clearing once somebody clears.
+/// The record of cleared pages, from the first marked one on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cleared {
     /// Free pages that are to be cleared.

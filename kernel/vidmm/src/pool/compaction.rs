@@ -1,5 +1,5 @@
-//! The moves that make a hole: for a contiguous request when pages enough are free and no hole holds it. It moves
-//! nothing, it answers with what to move where. Called by whoever plans placement.
+//! The moves that make a hole: for a contiguous request when pages enough are free and no hole holds it. It moves nothing, but returns the
+//! moves. Called by `plan`.
 //!
 //! The idea: every stretch of pages that are free or movable is a place where the hole could be. Its best places begin or
 //! end where some run begins or ends. They are tried from the one that displaces the fewest pages on; a place counts
@@ -35,7 +35,7 @@ pub struct Relocation {
 
 impl FramePool {
     /// The cheapest moves after which a run of `pages` pages at a multiple of `alignment` pages is free, and that run.
-    /// `None`: no place was found. What is neither free nor movable stays.
+    /// `None`: no place was found. Pages that are neither free nor movable stay.
     pub fn compaction(&self, pages: u64, alignment: u64, movable: &[Movable]) -> Option<(PageRun, Vec<Relocation>)> {
         assert!(pages > 0 && alignment.is_power_of_two(), "a run has pages and its alignment is a power of two");
         if pages > self.free_pages() {
@@ -44,7 +44,7 @@ impl FramePool {
         let sorted = Sorted::new(movable);
         let starts = self.starts(pages, alignment, movable).into_iter();
         let holes = starts.map(|first| run(first, pages));
-        // What must stay whole takes pages outside the hole, and leaves some there that are free only afterwards.
+        // Content that must stay whole takes pages outside the hole, and leaves some there that are free only afterwards.
         let spare = self.free_pages() - pages;
         let mut places: Vec<(u64, PageRun)> = holes
             .filter_map(|hole| {
@@ -86,7 +86,7 @@ impl FramePool {
             }
         }
         let mut leaving: Vec<_> = sorted.displaced(hole).collect();
-        // What must stay whole is the hardest to place, the longest first.
+        // Content that must stay whole is the hardest to place: the longest comes first.
         leaving.sort_by_key(|(at, from)| (movable[*at].alignment.is_none(), std::cmp::Reverse(from.count), *at));
         let mut moves = Vec::new();
         for (at, from) in leaving {
@@ -130,7 +130,7 @@ impl Sorted {
         from..from + self.content[from..].partition_point(|(_, run, _)| run.first < hole.end())
     }
 
-    /// What has to leave a hole: the part that lies in it, or all of what has to stay whole.
+    /// The runs that have to leave a hole: the part that lies in it, or the whole run if it must stay whole.
     fn displaced(&self, hole: PageRun) -> impl Iterator<Item = (usize, PageRun)> + '_ {
         self.content[self.within(hole)].iter().map(move |&(at, from, whole)| {
             let (low, high) = (from.first.max(hole.first), from.end().min(hole.end()));

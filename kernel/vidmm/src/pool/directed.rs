@@ -1,5 +1,5 @@
 //! Requests that care where their pages lie: within a window, from its start or its end. Banks and directions of a
-//! preference ask for this (memory §2.4, §2.5). Called by whoever places content.
+//! preference ask for this (memory §2.4, §2.5). Called where content is placed.
 
 use wddm_types::PageRun;
 
@@ -31,8 +31,8 @@ impl FramePool {
         Some(run(at, pages))
     }
 
-    /// Takes at most `pages` pages within a window, those nearest to its start, or to its end when `from_end`. What it
-    /// took, in that order; fewer when fewer are free there.
+    /// Takes at most `pages` pages within a window, those nearest to its start, or to its end when `from_end`. Returns
+    /// the taken runs, in that order; fewer pages when fewer are free there.
     #[must_use]
     pub fn take_scattered_within(&mut self, window: PageRun, pages: u64, from_end: bool) -> Vec<PageRun> {
         let (mut found, mut left) = (Vec::new(), pages);

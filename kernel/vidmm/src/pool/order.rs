@@ -1,6 +1,7 @@
 //! Free runs by address, for requests that care where their pages lie. It is brought up to date when it is asked: until
 //! then only the pages where something began or ceased to begin are noted; and when these grow too many, the order is
-//! dropped and sorted anew at the next question. So who never asks pays next to nothing. Called by the pool.
+//! dropped and sorted anew at the next question. So a pool that is never asked pays next to nothing. Called by the
+//! pool.
 
 use std::collections::BTreeMap;
 

@@ -46,7 +46,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let first = entry.find(pages, 0, u64::MAX, 1).ok_or(OutOfTables)?;
         let mut operations = entry.table.cover(space, first, pages, None, self.table_frames.of(SpaceKind::Paging))?;
         entry.take(PageRun { first, count: Pages(pages) }, Origin::Kernel);
-        // What stands there is written by this file only, as with the scratch area.
+        // Only this file writes the entries there, as with the scratch area.
         let (shown, protection) = (Shown::System(self.dummy_page.first), Protection::default());
         entry.show(first, Mapping { pages, shown, protection });
         self.scratch_tables = Some(ScratchTables { space, first, area });

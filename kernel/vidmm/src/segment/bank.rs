@@ -31,7 +31,7 @@ impl BankTable {
         Some(BankTable { ends })
     }
 
-    /// How many.
+    /// How many banks it has.
     pub fn count(&self) -> usize {
         self.ends.len()
     }

@@ -174,7 +174,7 @@ fn check_cpu(id: SegmentId, segment: &SegmentDescription) -> Result<(), SegmentE
     }
 }
 
-/// Ranges that nobody may have, and the protected region.
+/// Checks the ranges that no allocation may have, and the protected region.
 // spec: memory §1.4
 fn check_ranges(id: SegmentId, segment: &SegmentDescription) -> Result<(), SegmentError> {
     let page = segment.page_bytes();

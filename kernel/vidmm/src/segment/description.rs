@@ -1,4 +1,4 @@
-//! What a driver said of its memory, in whichever form: one description for each segment. Conversion from the three
+//! A driver's memory in one form, whichever query described it: one description for each segment. Conversion from the three
 //! descriptors happens here and nowhere else. Nothing is checked here.
 
 use ddi::{
@@ -13,11 +13,11 @@ use super::error::SegmentError;
 /// One segment as its driver described it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentDescription {
-    /// What it is.
+    /// The kind of the segment and its abilities.
     pub flags: SegmentFlags,
     /// GPU-view base: GPU address = base + offset.
     pub base_address: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
     /// Apertures: most bytes mapped at once.
     pub commit_limit_bytes: u64,
@@ -31,7 +31,7 @@ pub struct SegmentDescription {
     pub bank_count: u32,
     /// End offsets of the banks.
     pub bank_ends: Vec<u64>,
-    /// Ranges that nobody may have, of all kinds.
+    /// Ranges that no allocation may have, of all kinds.
     pub invalid_ranges: Vec<MemoryRange>,
     /// Start of the video-protected region, in bytes.
     pub protected_offset: u64,
@@ -55,7 +55,7 @@ impl SegmentDescription {
         if large { 16 * PAGE_BYTES } else { PAGE_BYTES }
     }
 
-    /// The pages that nobody is given, in order, none twice: invalid ranges of all kinds, and the protected region, because
+    /// The pages that VidMm gives to no allocation, in order, none twice: invalid ranges of all kinds, and the protected region, because
     /// nothing here keeps the content of one engine from another.
     // spec: memory §1.1, memory §1.4
     pub fn hidden_runs(&self) -> Vec<PageRun> {
@@ -142,7 +142,7 @@ pub struct MemoryLayout {
     pub model: DriverModel,
     /// The version of the contract, because flags belong to versions.
     pub version: DdiVersion,
-    /// What the driver can do, because flags need capabilities.
+    /// The driver's capabilities, which some flags need.
     pub caps: VidMmCaps,
     /// `ApertureSegmentCommitLimit` of the adapter (memory §1.12).
     pub aperture_commit_limit_bytes: u64,

@@ -24,7 +24,7 @@ pub(crate) fn check_levels(
     check_roots(segments, mmu, levels, roots)?;
     for (number, level) in (0u32..).zip(levels) {
         check_alignment(number, level)?;
-        // What a resizable root has at first is no promise and may be 0.
+        // The size that a driver reports for a resizable root is no promise and may be 0.
         if roots.is_empty() || number + 1 < mmu.page_table_levels {
             check_level(number, level, segments)?;
         } else {

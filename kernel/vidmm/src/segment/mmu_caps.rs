@@ -1,5 +1,5 @@
-//! The capability bits of a GPU's page tables (memory §4.2): which are honoured, which are refused at adapter start. A bit
-//! that nobody looks at would be a promise broken in silence. It knows nothing of levels and segments: that is `levels`.
+//! The capability bits of a GPU's page tables (memory §4.2): which are honoured, which are refused at adapter start. An ignored bit would
+//! break a promise without a word. `levels` checks levels and segments.
 
 use ddi::{GpuMmuCaps, GpuMmuFlags, LegacyBehaviors, PageTableLevelDesc};
 use wddm_types::PAGE_BYTES;
@@ -9,13 +9,12 @@ use crate::page_table::COARSE_PAGES;
 
 /// Bits that ask the memory manager for something that it does not do.
 const NOT_BUILT: [(GpuMmuFlags, &str); 1] = [
-    // Nobody says what caching a table asks of whoever writes it (memory §10.3).
+    // No document says what a cached table demands of its writer (memory §10.3).
     (GpuMmuFlags::CACHED_PAGE_TABLES, "CachedPageTables"),
 ];
 
-/// Every bit is one that there is, and one that is honoured. 64-KB and large pages of system memory are offers, which nobody
-/// has to take: system memory is mapped by 4 KB always (memory §4.5). A leaf table of 64-KB entries lives where the other leaf
-/// tables do.
+/// Refuses reserved bits and bits that the kernel does not honour. 64-KB and large pages of system memory are offers, which VidMm need not
+/// take: system memory is mapped by 4 KB always (memory §4.5). A leaf table of 64-KB entries lives where the other leaf tables do.
 // spec: memory §4.2, memory §4.3
 pub(crate) fn check_mmu_caps(mmu: &GpuMmuCaps, levels: &[PageTableLevelDesc]) -> Result<(), SegmentError> {
     let reserved = mmu.flags.difference(GpuMmuFlags::all()).bits();

@@ -20,7 +20,7 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// What an allocation wishes in a segment.
+    /// The wish of an allocation in a segment.
     // spec: memory §2.4, memory §2.5, memory §8.1
     pub fn of(info: &AllocationInfo, segment: &Segment) -> Wish {
         let strongest = info.preferred_segment.first().is_some_and(|first| first.segment == segment.id);

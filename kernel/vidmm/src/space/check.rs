@@ -1,4 +1,4 @@
-//! What always holds in an address space: every page is free or taken once, and only taken pages show something. Called
+//! The invariants of an address space: every page is free or taken once, and only taken pages are mapped. Called
 //! by `invariant`; nothing here changes anything.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Mapping, Space};
 
 impl Space {
-    /// What is wrong with the addresses of a space whose pages `first..end` can be used.
+    /// Finds a fault in the addresses of a space whose pages `first..end` can be used.
     pub(crate) fn check(&self, first: u64, end: u64) -> Result<(), String> {
         self.free.check()?;
         let mut cuts: Vec<(u64, u64, bool)> = self.free.all().iter().map(|gap| (gap.first, gap.end, true)).collect();

@@ -59,7 +59,7 @@ pub(super) struct Gap {
     pub end: u64,
 }
 
-/// What is wanted: pages from a multiple of `alignment` on, which [`Gaps::class_of`] has named.
+/// A request: pages from a multiple of `alignment` on, which [`Gaps::class_of`] has named.
 struct Wish {
     pages: u64,
     alignment: u64,
@@ -158,7 +158,7 @@ impl Gaps {
         gaps
     }
 
-    /// What is wrong with the tree itself.
+    /// Finds a fault in the tree itself.
     pub fn check(&self) -> Result<(), String> {
         sound(self.root.as_deref(), &self.alignments)
     }
@@ -177,7 +177,7 @@ impl Gaps {
     }
 }
 
-/// What is free, and not how the tree happens to stand: that depends on the order of the calls.
+/// Prints the free gaps, not the shape of the tree, which depends on the order of the calls.
 impl fmt::Debug for Gaps {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_list().entries(self.all()).finish()

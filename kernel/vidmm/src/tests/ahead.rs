@@ -50,10 +50,10 @@ fn a_first_commit_into_cleared_pages_fills_nothing() {
     );
     let work = mm.make_resident(device, &[b]).expect("room").expect("it moves");
     assert_eq!(fills(&work), 16, "four were left");
-    // What comes free again has been written.
+    // Pages that come free again are no longer clear.
     mm.evict(device, &[a, b], EvictFlags::default(), &[]).expect("counted");
     assert_eq!(fills(&mm.idle_work(100).expect("none is clear now")), 24);
-    // By address like by place: the pages are nobody's.
+    // The same when paging works by GPU virtual address.
     mm.policy.paging_by_gpu_va = true;
     mm.make_resident(device, &[a]).expect("room");
     assert_eq!(fills(&mm.idle_work(100).expect("20 of 24 were taken")), 20);

@@ -91,12 +91,12 @@ fn one_full_segment_makes_the_tables_of_the_idle_leave_all_of_them() {
     let work = mm.resume(a);
     assert!(work.is_err(), "not before a quantum");
     mm.set_time(mm.policy.residency_quantum_ns);
-    let work = mm.resume(a).expect("whoever has run gives way").expect("tables are written");
+    let work = mm.resume(a).expect("the device that has run gives way").expect("tables are written");
     check_homes(&work.operations);
     machine.queue(Some(work));
     machine.run(&mut mm);
     assert!((0..20).all(|leaf| seen(&machine, &mm, one, leaf) == Some(50_000 + leaf * 32 + 31)));
-    // Nobody grows beyond what it could have alone, in whichever segment that ends.
+    // No process grows beyond the tables that it could have alone, in whichever segment the room ends.
     assert_eq!(map(&mut mm, two, 40), Ok(None), "its tables are away and would fit beside the roots");
     assert!((41..64).any(|leaf| map(&mut mm, two, leaf) == Err(MapError::OutOfTables)));
 }
@@ -114,7 +114,7 @@ fn a_sleep_writes_the_tables_of_every_segment_anew() {
     machine.run(&mut mm);
     machine.queue(mm.power_down(Sleep::Hibernate));
     machine.run(&mut mm);
-    // What lay in memory segments is lost, system memory is not.
+    // Tables in memory segments are lost, those in system memory are not.
     machine.entries.retain(|(table, _), _| table.segment.is_system());
     let up = mm.power_up();
     machine.queue(up.paging_process);

@@ -98,7 +98,7 @@ fn a_reservation_of_zeros_comes_back_and_a_device_made_meanwhile_waits() {
 }
 
 #[test]
-fn a_new_process_gets_its_root_and_nobody_loses_its_way_back() {
+fn a_new_process_gets_its_root_and_no_other_loses_its_way_back() {
     // spec: memory §4.6
     let (mut mm, mut machine) = (adapter_with_tables(5), Machine::default());
     let (one, a) = process(&mut mm, &mut machine);
@@ -118,7 +118,8 @@ fn a_new_process_gets_its_root_and_nobody_loses_its_way_back() {
     process(&mut mm, &mut machine);
 }
 
-/// Who loses, in order: no device, suspended, idle longest; never a higher protection, never the policy's no.
+/// The order in which processes lose their tables: without a device, suspended, idle longest; never those of a higher
+/// protection, never against the policy.
 #[test]
 fn the_order_in_which_processes_lose_their_tables() {
     // spec: memory §8.2

@@ -56,7 +56,7 @@ fn only_what_is_meant_for_applications_counts() {
             [SegmentGroup::Local, SegmentGroup::NonLocal].map(|group| mm.video_memory_info(space, group));
         let pages = [here.budget_bytes, there.budget_bytes, here.current_usage_bytes].map(|bytes| bytes / PAGE_BYTES);
         assert_eq!(pages, [local, non_local, used], "{flags:?}");
-        // Nobody's budget keeps content out of a segment that counts in none.
+        // No budget keeps content out of a segment that counts in none.
         let rest = [(44, VRAM), (25, EXTRA)].map(|(pages, segment)| create(&mut mm, device, pages, &[segment]));
         mm.make_resident(device, &rest).expect("both segments to the last page");
         assert_eq!(mm.bytes_over_budget(space), 0, "{flags:?}");

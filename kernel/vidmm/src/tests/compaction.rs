@@ -43,10 +43,13 @@ fn the_least_moves_and_who_lists_it_stands_still_after_what_it_named() {
     // Two parts lie in any 20 pages that begin with a hole; one of them need not go whole.
     assert_eq!(relocated(&work).iter().map(|(_, pages)| pages).sum::<u64>(), 8, "{:?}", work.moves);
     assert_eq!(work.stands_still, [device]);
-    assert_eq!(work.after, [point(3, 30)], "the ring does not wait for what stands still");
+    assert_eq!(work.after, [point(3, 30)], "the ring waits for uses before the quiesce only");
     let causes = work.moves.iter().filter(|step| step.kind == MoveKind::Relocate).map(|step| step.cause);
     assert!(causes.clone().all(|cause| cause == Cause::Compaction { for_allocation: run }), "with a cause of its own");
-    assert!(mm.is_resident(run) && parts.iter().step_by(2).all(|part| mm.is_resident(*part)), "nobody lost anything");
+    assert!(
+        mm.is_resident(run) && parts.iter().step_by(2).all(|part| mm.is_resident(*part)),
+        "no allocation lost a page"
+    );
 }
 
 #[test]

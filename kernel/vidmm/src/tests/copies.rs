@@ -59,10 +59,13 @@ fn a_lock_shows_the_copy_and_the_content_stays_where_it_is() {
         assert_eq!(mm.lock_moves(id), Ok(false));
         let plan = mm.lock(id).expect("always");
         assert_eq!((&plan.runs, plan.window), (&system(&mm, id), None), "{flags:?}: never the segment");
-        let work = plan.work.expect("what the GPU wrote comes along");
+        let work = plan.work.expect("the lock copies out the GPU's writes");
         assert_eq!(moved(&work), [(MoveKind::PageOut, Cause::SystemCopy, 4)]);
         assert_eq!((copies(&work), plan.wait_for), (vec![(Direction::Out, 0, 4)], Some(work.serial)));
-        assert!(work.stands_still.is_empty() && work.rotations.is_empty(), "nobody notices");
+        assert!(
+            work.stands_still.is_empty() && work.rotations.is_empty(),
+            "no device quiesces and no CPU mapping changes"
+        );
         assert!(in_memory(&mm, id));
         let nested = mm.lock(id).expect("locks nest");
         assert_eq!((nested.work, nested.runs), (None, plan.runs), "who writes there is not written over");
@@ -88,7 +91,7 @@ fn a_lock_copies_out_only_what_may_be_newer() {
     mm.evict(device, &[id], EvictFlags { only_if_necessary: true, ..UNWRITTEN }, &[]).expect("listed");
     assert!(in_memory(&mm, id), "lazily");
     let plan = mm.lock(id).expect("on no list");
-    assert_eq!(plan.work, None, "nobody wrote it");
+    assert_eq!(plan.work, None, "it was never written");
     assert_eq!(plan.clear, mm.backing(id), "not even the CPU: it reads the clear pattern");
     mm.unlock(id).expect("locked");
     assert_eq!(copies(&mm.upload(id, &[(2, 2)]).expect("written")), [(Direction::In, 2, 2)]);

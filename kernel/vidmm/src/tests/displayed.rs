@@ -1,4 +1,4 @@
-//! What displays show: where an aperture shows it, from when until when.
+//! Displayed primaries: in which aperture they are mapped, from when until when.
 
 use ddi::{AllocationFlags as F, AllocationInfo, CpuAccess, DriverModel, SegmentFlags, VidMmCaps};
 use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, SegmentId};
@@ -73,7 +73,7 @@ fn what_is_accessed_physically_is_there_before_and_after() {
     }
     let Placement::Memory(_, extents) = &mm.allocations[local].placement else { panic!("in memory") };
     assert_eq!(extents.iter().count(), 1, "in one piece");
-    // What only a display has kept there goes when that is over.
+    // A primary that only a display has kept there leaves once it is displayed no more.
     mm.pin_displayed(physical).unwrap();
     mm.evict(device, &[physical], EvictFlags::default(), &[]).unwrap();
     assert_eq!(mm.resident_bytes(APERTURE), 8 * 4096, "it is displayed");

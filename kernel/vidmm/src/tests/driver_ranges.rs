@@ -10,9 +10,9 @@ use crate::{
 };
 
 const BITS: [u32; 3] = [5, 5, 6];
-/// What a leaf table covers.
+/// The bytes that a leaf table covers.
 const LEAF: u64 = 32 * PAGE_BYTES;
-/// What the second entry of the root leads to.
+/// The first address below the second entry of the root.
 const FIRST: GpuVa = GpuVa(1024 * PAGE_BYTES);
 const END: u64 = (1 << 16) * PAGE_BYTES;
 
@@ -152,7 +152,7 @@ fn where_user_mode_may_map_the_addresses_stay_the_drivers() {
 }
 
 #[test]
-fn a_space_that_nobody_got_leaves_nothing() {
+fn an_abandoned_space_leaves_nothing() {
     // spec: memory §4.6
     let (mut mm, ..) = started();
     let before = mm.table_bytes(SpaceKind::Process);

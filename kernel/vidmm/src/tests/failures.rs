@@ -61,7 +61,7 @@ fn a_refusal_has_evicted_nothing() {
     let (mut mm, _, device) = with_device(64);
     let parts: Vec<AllocationId> = (0..8).map(|_| create(&mut mm, device, 8, &[VRAM])).collect();
     mm.make_resident(device, &parts).expect("they fill the memory");
-    // What is displayed does not move out of the way.
+    // Pinned content does not move out of the way.
     parts.iter().skip(1).step_by(2).for_each(|part| mm.pin(*part).expect("it is resident"));
     let every_other: Vec<AllocationId> = parts.iter().copied().step_by(2).collect();
     mm.evict(device, &every_other, LAZY, &[]).expect("counted");

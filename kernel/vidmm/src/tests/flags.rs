@@ -1,5 +1,4 @@
-//! What allocation flags do beyond the rules of creation: zones, paging that everybody waits for. Copies in system memory
-//! are `copies`.
+//! Effects of allocation flags beyond the rules of creation: zones, synchronous paging. Copies in system memory are `copies`.
 
 use ddi::{AllocationFlags as F, AllocationInfo, DriverModel, SegmentFlags};
 

@@ -90,7 +90,7 @@ fn translations_are_forgotten_once_a_batch() {
         let (update, made) = mm.prepare_update(space, &operations).expect("one reservation");
         expect("tables for an update", made, 0);
         expect("an update", mm.apply_update(update), 1);
-        // Tables that an update held and nobody used are forgotten with it.
+        // A dropped update flushes the unused tables that it held.
         let (update, made) = mm.prepare_update(space, &[tile(240, 8)]).expect("one reservation");
         assert!(made.is_some());
         expect("an update that is given up", mm.drop_update(update), 1);

@@ -19,7 +19,7 @@ use crate::{
     SpaceKind, Target, UpdateOperation, VidMm, Work,
 };
 
-/// What an adapter has.
+/// The page-table abilities of an adapter.
 #[derive(Clone, Debug)]
 struct Shape {
     bits: Vec<u32>,
@@ -45,7 +45,7 @@ struct Bench {
     links: Links,
 }
 
-/// What a page of the reservation shows.
+/// The target of a page of the reservation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Seen {
     Nothing,
@@ -220,7 +220,7 @@ impl Links {
     /// The rules of one work's page-table operations:
     /// - one flush behind all entries made invalid, one behind all made valid, the second only where the hardware remembers
     ///   invalid entries (memory §3.4, operation 12);
-    /// - a leaf table is linked again with 4-KB entries only after these are written, while the process stands still, and a
+    /// - a leaf table is linked again with 4-KB entries only after these are written, while the process is quiesced, and a
     ///   flush of all of it follows; it never has 64-KB entries again as long as it is (memory §4.5).
     fn check(&mut self, work: &Work<u8>, flags: GpuMmuFlags, space: SpaceId) {
         let fresh: BTreeMap<PhysicalAddress, usize> = (0..)
@@ -248,7 +248,7 @@ impl Links {
                         self.coarse.insert(place);
                     } else if was && !first.flags.contains(large) {
                         assert!(fresh[&first.address] < at, "the entries are written first");
-                        assert!(work.idle_spaces.contains(&space), "the contexts stand still");
+                        assert!(work.idle_spaces.contains(&space), "the contexts quiesce");
                         self.converted.insert(place);
                         (converting, self.conversions) = (true, self.conversions + 1);
                     }
@@ -320,7 +320,7 @@ fn entries_of_64_kb_are_for_whole_pages_of_segments_that_have_them() {
     // spec: memory §4.5
     let zero = GpuMmuFlags::ZERO_IN_PTE_SUPPORTED;
     let whole = coarse_shape(zero);
-    // What an adapter has, at which page from which page, how many pages; which entries stand there in the end.
+    // An adapter; the mapped page, the allocation's first page, how many pages; which entries stand there in the end.
     let rows = [
         ("whole pages", whole.clone(), (16, 16, 32), (1, 0)),
         ("the driver has no such tables", Shape { leaf_64kb: false, ..whole.clone() }, (16, 16, 32), (0, 1)),

@@ -1,4 +1,4 @@
-//! MakeResident that a lock holds up: the counts count at once, the device stands still until its turn after the unlock.
+//! MakeResident that a lock holds up: the counts rise at once, the device is suspended until its turn after the unlock.
 
 use super::world::*;
 use crate::{EvictFlags, MakeResidentError, MakeResidentFlags, Turn};
@@ -21,7 +21,7 @@ fn what_a_lock_keeps_out_counts_at_once_and_comes_with_the_turn_after_the_unlock
     assert_eq!((mm.count(device, kept), mm.count(device, other)), (2, 1));
     let later = 10 * mm.policy.residency_quantum_ns;
     assert_eq!(mm.next_to_resume(later), Turn::Nobody, "and what it has stays where it is");
-    assert_eq!(mm.make_resident_held(device, &[kept], PLAIN), Ok(None), "it stands still already");
+    assert_eq!(mm.make_resident_held(device, &[kept], PLAIN), Ok(None), "it is suspended already");
     mm.unlock(kept).expect("locked");
     assert_eq!(mm.next_to_resume(later), Turn::Resume(device));
     assert!(mm.resume(device).expect("room").is_some());
@@ -45,14 +45,14 @@ fn what_is_evicted_again_is_not_waited_for() {
 }
 
 #[test]
-fn whoever_waits_for_an_unlock_keeps_nobody_from_a_turn() {
+fn a_device_that_waits_for_an_unlock_keeps_no_other_from_a_turn() {
     // spec: memory §8.6, §10.1 row 23
     let (mut mm, [(_, a), (_, b), (_, c)]) = with_processes::<3>(64);
     let [kept, other] = [4, 10].map(|pages| create(&mut mm, a, pages, &[VRAM]));
     mm.make_resident(a, &[other]).expect("room");
     mm.lock(kept).expect("not resident");
     let _ = mm.make_resident_held(a, &[kept], PLAIN).expect("it fits");
-    // Behind it two who do not fit beside each other.
+    // Behind it come two devices that do not fit beside each other.
     let [x, y] = [(b, 40), (c, 40)].map(|(device, pages)| create(&mut mm, device, pages, &[VRAM]));
     let must = MakeResidentFlags { cant_trim_further: true, must_succeed: true };
     mm.make_resident_with(b, &[x], must).expect("alone");

@@ -16,7 +16,7 @@ use crate::{
 /// Pages of each memory segment.
 const PAGES: u64 = 64;
 
-/// What a driver says of one memory segment: invalid ranges `(page, pages)`, and a protected region.
+/// A driver's description of one memory segment: invalid ranges `(page, pages)`, and a protected region.
 #[derive(Clone, Debug)]
 struct Told {
     invalid: Vec<(u64, u64)>,
@@ -206,7 +206,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn hidden_memory_is_nobodys(
+    fn hidden_memory_goes_to_no_allocation(
         first in told(),
         second in told(),
         windowed: bool,
@@ -222,7 +222,7 @@ proptest! {
 }
 
 #[test]
-fn the_protected_region_is_given_to_nobody_and_its_reserve_lies_in_it() {
+fn the_protected_region_goes_to_no_allocation_and_its_reserve_lies_in_it() {
     // spec: memory §1.4, memory §1.5
     let told = Told { invalid: vec![(8, 4)], protected: (10, 6) };
     let mut world = world(&[told.clone(), Told { invalid: vec![], ..told }], false);

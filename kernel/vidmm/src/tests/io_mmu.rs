@@ -46,14 +46,14 @@ impl World {
         self.mm.check_invariants(&[]).expect("all rules hold");
     }
 
-    /// What the platform shows of an allocation's pages.
+    /// The system pages that the platform's table maps.
     fn shown(&self, process: usize, at: CpuVa, pages: u64) -> Vec<Option<(u64, bool)>> {
         let first = at.0 / PAGE_BYTES;
         let (space, _) = self.processes[process];
         (first..first + pages).map(|page| self.machine.platform.get(&(space, page)).copied()).collect()
     }
 
-    /// What the platform is to show: the backing store.
+    /// The pages that the platform's table should map: the backing store.
     fn backing(&self, id: AllocationId, write: bool) -> Vec<Option<(u64, bool)>> {
         let runs = self.mm.backing(id);
         runs.iter().flat_map(|run| run.first..run.end()).map(|page| Some((page, write))).collect()

@@ -57,7 +57,7 @@ fn words_begin_with_their_pattern_stay_in_place_and_are_shown_to_the_paging_proc
     mm.check_invariants(&[]).expect("nothing is left of it");
 }
 
-/// Words that make room change their place in the paging process before what needed the room enters it.
+/// Words that are evicted for room change their place in the paging process before the new content enters the room.
 #[test]
 fn nothing_takes_the_place_of_words_before_they_are_seen_in_their_new_one() {
     // spec: sync §1.4, sync §1.5, memory §8.3
@@ -75,7 +75,7 @@ fn nothing_takes_the_place_of_words_before_they_are_seen_in_their_new_one() {
         let later = EvictFlags { only_if_necessary: true, not_written_to: false };
         let _ = mm.evict(device, &[words], later, &[]).expect("it is listed");
         let greedy = create(&mut mm, other, 64, &[VRAM]);
-        let work = mm.make_resident(other, &[greedy]).expect("the words make room").expect("it moves");
+        let work = mm.make_resident(other, &[greedy]).expect("the words leave for it").expect("it moves");
         let at = |wanted: &dyn Fn(&Operation) -> bool| work.operations.iter().position(wanted).expect("it is there");
         let seen = at(&|what| matches!(what, Operation::UpdatePageTable { space, .. } if *space == paging));
         let flushed = at(&|what| matches!(what, Operation::FlushTlb { space, .. } if *space == paging));
@@ -84,7 +84,7 @@ fn nothing_takes_the_place_of_words_before_they_are_seen_in_their_new_one() {
     }
 }
 
-/// What a present names is shown by the kernel as long as the process has it.
+/// The kernel keeps an allocation that a present names mapped as long as the process has it.
 #[test]
 fn whole_allocations_are_shown_until_they_go() {
     // spec: memory §5.7, memory §4.8
@@ -93,7 +93,7 @@ fn whole_allocations_are_shown_until_they_go() {
     assert_eq!(mm.whole_view(space, id, false), None);
     let (read, _) = mm.map_gpu_va(space, mm.whole_request(id, false)).expect("room");
     assert_eq!(mm.whole_view(space, id, false), Some(read));
-    assert_eq!(mm.whole_view(space, id, true), None, "nobody writes through it");
+    assert_eq!(mm.whole_view(space, id, true), None, "no writable view exists");
     let (write, _) = mm.map_gpu_va(space, mm.whole_request(id, true)).expect("room");
     assert_eq!(mm.whole_view(space, id, true), Some(write));
     assert_eq!(mm.free_gpu_va(space, read, 3 * PAGE_BYTES), Err(MapError::Kernels), "not the process's to free");
@@ -149,12 +149,15 @@ fn the_tables_behind_the_scratch_area_are_seen_by_the_paging_process() {
                 assert!(seen.flags.contains(PteFlags::READ_ONLY), "the CPU writes it");
             }
         }
-        mm.check_invariants(&[]).expect("the tables are nobody's else");
+        mm.check_invariants(&[]).expect("each table has one owner");
     }
     let mut mm = adapter(64, SegmentFlags::empty());
     let (paging, _) = mm.create_space(SpaceKind::Paging).expect("tables");
     let slots = mm.create_scratch(paging).map(|(slots, _)| slots);
-    assert!(slots.is_err() || slots.is_ok_and(|slots| mm.scratch_table_va(slots[0].first).is_null()), "nobody asked");
+    assert!(
+        slots.is_err() || slots.is_ok_and(|slots| mm.scratch_table_va(slots[0].first).is_null()),
+        "the adapter needs no scratch tables"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What the five residency tests of the Windows hardware lab kit look for, at this boundary: standard MakeResident,
-//! multiple heaps, miscellaneous residency, residency query, over-commit. And that nothing but the list controls residency.
+//! The subjects of the five residency tests of the Windows hardware lab kit, at this boundary: standard MakeResident, multiple heaps,
+//! miscellaneous residency, residency query, over-commit. And that nothing but the list controls residency.
 
 use wddm_types::{GpuVa, PAGE_BYTES, Pages};
 
@@ -103,7 +103,7 @@ fn over_commit() {
     let huge = create(&mut mm, device, 64, &[VRAM]);
     let must = MakeResidentFlags { cant_trim_further: true, must_succeed: true };
     let error = MakeResidentError::OutOfMemory { bytes_to_trim: 64 * PAGE_BYTES };
-    assert_eq!(mm.make_resident_with(device, &[huge], must), Err(error), "nobody else holds what is missing");
+    assert_eq!(mm.make_resident_with(device, &[huge], must), Err(error), "no other device holds the missing pages");
 }
 
 #[test]

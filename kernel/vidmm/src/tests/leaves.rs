@@ -28,7 +28,7 @@ pub fn map(mm: &mut Mm, space: SpaceId, leaf: u64) -> Result<Option<Work<u8>>, M
     mm.map_gpu_va(space, request).map(|(_, work)| work)
 }
 
-/// What the last page of such a mapping shows on the hardware.
+/// The page that the last page of such a mapping leads to on the hardware.
 pub fn seen(machine: &Machine, mm: &Mm, space: SpaceId, leaf: u64) -> Option<u64> {
     let va = GpuVa((1024 + leaf * 32 + 31) * PAGE_BYTES);
     machine.walk(mm.root(space), &LEAF_BITS, va).map(|entry| entry.address.offset / PAGE_BYTES)

@@ -150,7 +150,10 @@ fn the_driver_makes_the_first_content_of_a_context_allocation() {
     };
     assert!(matches!(changed, Operation::UpdateContext { private_data, .. } if *private_data == [7]), "{changed:?}");
     assert_eq!(pages.iter().map(|run| run.count.0).sum::<u64>(), 16);
-    assert!(matches!(&went[..], [Operation::Transfer { .. }]), "its content is kept whoever says what: {went:?}");
+    assert!(
+        matches!(&went[..], [Operation::Transfer { .. }]),
+        "its content is kept although the evict calls it unwritten: {went:?}"
+    );
     let [came, _] = in_and_out(&mut mm, device, local, UNWRITTEN);
     assert!(matches!(&came[..], [Operation::Transfer { .. }]), "only once: {came:?}");
     mm.make_resident(device, &[local]).expect("room");
@@ -194,7 +197,7 @@ fn a_reset_loses_everything_and_says_so() {
     let later = EvictFlags { only_if_necessary: true, not_written_to: false };
     mm.evict(device, &[lazy], later, &[point(1, 9)]).expect("counted");
     let work = mm.lost_memory();
-    assert!(work.immediate && work.after.is_empty(), "nobody waits for hardware that is gone");
+    assert!(work.immediate && work.after.is_empty(), "the work does not wait for lost hardware");
     let lost = |operation: &&Operation| matches!(operation, Operation::Transfer { size_bytes: 0, .. });
     assert_eq!(work.operations.iter().filter(lost).count(), 3, "{:?}", work.operations);
     let unmaps = |operation: &&Operation| matches!(operation, Operation::UnmapAperture { number_of_pages: 16, .. });

@@ -42,7 +42,7 @@ fn a_lock_of_what_is_not_resident_shows_the_backing_store() {
     let a = create(&mut mm, device, 4, &[VRAM, APERTURE]);
     let plan = mm.lock(a).expect("not resident");
     assert_eq!((plan.work, plan.wait_for, plan.window), (None, None, None));
-    assert_eq!(plan.clear, mm.backing(a), "nobody wrote it yet");
+    assert_eq!(plan.clear, mm.backing(a), "it was never written");
     assert_eq!(plan.runs, system(mm.backing(a)));
     let nested = mm.lock(a).expect("locks nest");
     assert!(nested.clear.is_empty(), "the CPU may have written it");
@@ -79,7 +79,7 @@ fn what_a_list_holds_goes_to_system_memory_and_stays_within_the_gpus_reach() {
         mm.make_resident(device, &[a]).expect("it fits");
         let plan = mm.lock(a).expect("it supports an aperture");
         let work = plan.work.expect("a copy out");
-        assert_eq!((work.stands_still, work.after), (vec![device], vec![]), "its device stands still meanwhile");
+        assert_eq!((work.stands_still, work.after), (vec![device], vec![]), "its device quiesces meanwhile");
         let copied = (work.moves[0].kind, work.moves[0].cause, work.moves[0].bytes);
         assert_eq!(copied, (MoveKind::PageOut, Cause::Lock, 4 * PAGE_BYTES), "the GPU may have written");
         assert_eq!(plan.runs, system(mm.backing(a)));
@@ -102,7 +102,7 @@ fn a_lock_behind_the_bar_moves_nothing_and_never_fails() {
     let plan = mm.lock(a).expect("always");
     assert_eq!((plan.work, plan.runs, plan.wait_for), (None, bar(0, 4), Some(commit)));
     assert!(plan.clear.is_empty());
-    // What the CPU wrote is not thrown away, whatever the GPU did.
+    // The CPU's writes are kept, even if the GPU wrote nothing.
     let clean = EvictFlags { not_written_to: true, ..EvictFlags::default() };
     let work = mm.evict(device, &[a], clean, &[]).expect("counted").expect("a copy out");
     assert_eq!(work.moves[0].kind, MoveKind::PageOut);
@@ -235,7 +235,7 @@ fn locks_are_counted_up_to_a_limit() {
 }
 
 #[test]
-fn whoever_is_to_stand_still_does_so_for_a_move_that_takes_place() {
+fn devices_quiesce_only_for_a_move_that_takes_place() {
     // spec: memory §6.3 rows 5 and 6, §6.6
     let (mut mm, device) = device_over(WINDOW);
     let [a, b] = [visible(&mut mm, device, 20, false), visible(&mut mm, device, 20, false)];
@@ -243,7 +243,7 @@ fn whoever_is_to_stand_still_does_so_for_a_move_that_takes_place() {
     assert_eq!(mm.lock(a).expect("a window: it has 24 pages").work, None);
     let work = mm.lock(b).expect("the window is full: it moves").work.expect("a copy out");
     assert_eq!(work.stands_still, [device], "its device must not run meanwhile");
-    // Nobody is stopped for a lock that is refused.
+    // A refused lock stops no device.
     let (mut mm, _, device) = with_device(64);
     let mut physical = info(40, &[VRAM, APERTURE]);
     physical.flags = AllocationFlags::ACCESSED_PHYSICALLY;
@@ -267,7 +267,7 @@ fn where_clients_see_system_pages_alone_what_is_locked_leaves_its_segment() {
     assert_eq!(mm.lock(b), Err(LockError::CantLock), "it may be nowhere else");
 }
 
-/// Whoever has shown pages to somebody can end that before they are another's.
+/// VidMm reports returned pages before they have another owner, so that the kernel can revoke client mappings.
 #[test]
 fn system_pages_are_told_of_when_they_return() {
     let (mut mm, _, device) = with_device(64);

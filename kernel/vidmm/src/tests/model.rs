@@ -1,6 +1,6 @@
 //! Random calls against a naive model of contents: no content is ever lost or shown to another, counts are right, a
-//! failure changes nothing, every frame has at most one owner; who loses stands in the naive order, who runs has all of
-//! its list, and a protected process loses nothing while a lower one holds anything.
+//! failure changes nothing, every frame has at most one owner; victims follow the naive order, a running device has all
+//! of its list, and a protected process loses nothing while a lower one holds anything.
 
 mod check;
 mod cpu;
@@ -32,7 +32,7 @@ const VRAM_PAGES: u64 = 96;
 const PROCESSES: usize = 3;
 const DEVICES: usize = 4;
 
-/// What page tables have.
+/// The room for page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tables {
     /// Room for those of all processes.
@@ -45,7 +45,7 @@ enum Tables {
     Dual,
 }
 
-/// What the model knows of one allocation.
+/// The model's record of one allocation.
 struct Known {
     id: AllocationId,
     va: GpuVa,
@@ -73,7 +73,7 @@ struct Model {
     doomed: Vec<AllocationId>,
     now_ns: u64,
     stamp: u64,
-    /// What the windows show, by bus page.
+    /// The segment pages that the windows map, by bus page.
     windows: BTreeMap<u64, (SegmentId, u64)>,
     reach: SegmentFlags,
     /// How often content moved up.
@@ -82,7 +82,7 @@ struct Model {
     tables_left: u64,
     /// Bytes that moved within their segments.
     relocated_bytes: u64,
-    /// What the moves say is resident.
+    /// The residence as the reported moves add up.
     told: Told,
 }
 
@@ -253,7 +253,7 @@ impl Model {
         }
     }
 
-    /// What a lock holds up counts at once, and its device stands still.
+    /// The counts of a MakeResident that a lock holds up rise at once, and its device is suspended.
     // spec: memory §10.1 row 23
     fn make_resident_held(&mut self, device: usize, list: &[usize], flags: MakeResidentFlags) {
         let ids: Vec<AllocationId> = list.iter().map(|&which| self.known[which].id).collect();
@@ -285,7 +285,7 @@ impl Model {
         self.machine.run(&mut self.mm);
         let (id, va) = (self.known[which].id, self.known[which].va);
         let space = self.mm.devices[self.mm.allocations[id].owner.unwrap()].space;
-        // Its holder is another process, to whom it shows nothing.
+        // Another process's device lists it: the owner's tables are away.
         if !self.mm.tables_resident(space) {
             return;
         }

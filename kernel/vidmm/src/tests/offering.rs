@@ -20,7 +20,7 @@ fn pressure_discards_low_before_high_uncopied_and_reclaim_says_so() {
     mm.evict(device, &[kept], LAZY, &[]).expect("counted");
     mm.offer(device, &[high], OfferPriority::High, KEEP, &[point(1, 7)]).expect("not offered");
     mm.offer(device, &[low], OfferPriority::Low, KEEP, &[]).expect("not offered");
-    let work = mm.make_resident(device, &[x]).expect("offers make room").expect("it moves");
+    let work = mm.make_resident(device, &[x]).expect("the discarded offer frees the room").expect("it moves");
     let lost: Vec<_> = work.moves.iter().filter(|m| m.kind != MoveKind::Fill).collect();
     assert_eq!(lost.len(), 1, "16 pages were free, and the lowest offer suffices");
     assert_eq!((lost[0].allocation, lost[0].kind, lost[0].bytes), (low, MoveKind::Discard, 16 * PAGE_BYTES));
@@ -50,7 +50,7 @@ fn the_lock_right_after_reclaim_needs_no_fence() {
     let back = mm.reclaim(device, &[a]).expect("it was offered");
     assert_eq!((back.results, back.work), (vec![ReclaimResult::Discarded], None), "it is on no list");
     let plan = mm.lock(a).expect("the backing store is there");
-    assert_eq!((plan.wait_for, plan.clear), (None, mm.backing(a).to_vec()), "nobody sees what was there before");
+    assert_eq!((plan.wait_for, plan.clear), (None, mm.backing(a).to_vec()), "the new backing store is cleared");
 }
 
 #[test]
@@ -85,12 +85,12 @@ fn a_listed_offer_that_does_not_fit_beside_others_waits_for_a_turn() {
     let [a, kept, b] = [(one, 40), (one, 8), (two, 40)].map(|(device, n)| create(&mut mm, device, n, &[VRAM]));
     mm.make_resident(one, &[a, kept]).expect("room");
     mm.offer(one, &[a], OfferPriority::Normal, KEEP, &[]).expect("not offered");
-    let work = mm.make_resident(two, &[b]).expect("the offer makes room").expect("it moves");
+    let work = mm.make_resident(two, &[b]).expect("the discarded offer frees the room").expect("it moves");
     assert!(work.suspends.is_empty() && mm.offered(a) == Some(true));
     let back = mm.reclaim(one, &[a]).expect("there will be a turn");
     assert_eq!(back.results, [ReclaimResult::Discarded]);
     let work = back.work.expect("its device stops");
-    assert_eq!((work.suspends, work.moves.len()), (vec![one], 0), "nobody better protected loses a page");
+    assert_eq!((work.suspends, work.moves.len()), (vec![one], 0), "no better protected process loses a page");
     assert!(mm.is_resident(b) && mm.offered(a).is_none());
     assert!(mm.lock(a).is_ok(), "the CPU need not wait");
     mm.unlock(a).expect("locked");
@@ -102,7 +102,7 @@ fn a_listed_offer_that_does_not_fit_beside_others_waits_for_a_turn() {
 }
 
 #[test]
-fn what_nobody_asks_for_is_not_copied_back() {
+fn unwanted_content_is_not_copied_back() {
     // spec: memory §5.9
     for (wanted, kind) in [(true, MoveKind::PageIn), (false, MoveKind::Fill)] {
         let (mut mm, _, device) = with_device(64);
@@ -203,7 +203,7 @@ fn a_backing_store_that_the_driver_sees_stays() {
 }
 
 #[test]
-fn a_creation_that_fails_costs_nobody_what_is_offered() {
+fn a_creation_that_fails_discards_no_offer() {
     // spec: memory §2.7, §5.9
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 60, &[VRAM]);
@@ -230,8 +230,8 @@ fn a_creation_that_fails_costs_nobody_what_is_offered() {
     assert_eq!(mm.check_invariants(&[taken, rest].concat()), Ok(()));
 }
 
-/// A device with `used` and `kept` of 20 pages each, which stands still because another has taken their room, and has queued work
-/// before that uses both up to point (1, 9).
+/// A device with `used` and `kept` of 20 pages each, which is suspended because another has taken their room, and has queued work before
+/// that uses both up to point (1, 9).
 fn stands_still_with_work() -> (Mm, [DeviceId; 2], [AllocationId; 3]) {
     let (mut mm, [(_, a), (_, b)]) = with_processes::<2>(64);
     let [used, kept] = [20; 2].map(|pages| create(&mut mm, a, pages, &[VRAM]));
@@ -254,7 +254,7 @@ fn what_a_device_offers_while_it_stands_still_is_there_for_the_work_that_it_queu
     assert_eq!(mm.lock(used), Err(LockError::Offered));
     let again = mm.offer(a, &[used], OfferPriority::Low, give_up, &[]);
     assert_eq!(again, Err(OfferError::Offered { allocation: used }));
-    // Nobody gets its backing store yet: queued work reads what is in it.
+    // No allocation gets its backing store yet: queued work reads its content.
     let rest = mm.allocate_scattered(mm.free_system_pages().0).expect("free pages");
     assert!(mm.create_allocation(b, info(4, &[APERTURE])).is_err());
     assert_eq!(mm.check_invariants(&rest), Ok(()));
@@ -265,7 +265,7 @@ fn what_a_device_offers_while_it_stands_still_is_there_for_the_work_that_it_queu
     assert!(mm.is_resident(used) && mm.is_resident(kept));
     // With the turn the offer counts: it goes first, uncopied, behind that work.
     let more = create(&mut mm, b, 40, &[VRAM]);
-    let work = mm.make_resident(b, &[more]).expect("offers make room").expect("it moves");
+    let work = mm.make_resident(b, &[more]).expect("the discarded offer frees the room").expect("it moves");
     let lost: Vec<_> = work.moves.iter().filter(|step| step.kind == MoveKind::Discard).collect();
     assert_eq!(lost.iter().map(|step| step.allocation).collect::<Vec<_>>(), [used], "{:?}", work.moves);
     assert_eq!((work.after, mm.offered(used)), (vec![point(1, 9)], Some(true)));
@@ -288,7 +288,7 @@ fn an_offer_taken_back_before_the_turn_has_lost_nothing() {
         let work = mm.resume(a).expect("room").expect("it moves");
         assert!(work.moves.iter().any(|step| (step.allocation, step.kind) == (used, MoveKind::PageIn)));
         let more = create(&mut mm, b, 40, &[VRAM]);
-        let work = mm.make_resident(b, &[more]).expect("offers make room").expect("it moves");
+        let work = mm.make_resident(b, &[more]).expect("the discarded offer frees the room").expect("it moves");
         assert_eq!(work.after, [point(1, 11)]);
     }
 }

@@ -138,7 +138,7 @@ fn the_cpu_sees_the_one_layout_and_addresses_none() {
     assert!(matches!(mm.allocations[id].placement, Placement::System(Some(_))));
     let filler = mm.create_allocation(device, pitched(&[EXTRA])).map(drop);
     assert_eq!(filler, Err(AllocationError::LockNeedsAperture));
-    let alone = mm.create_allocation(device, unseen()).expect("nobody locks it");
+    let alone = mm.create_allocation(device, unseen()).expect("it is not CPU-visible");
     mm.make_resident(device, &[alone]).expect("room");
     assert_eq!(mm.lock(alone).map(drop), Err(LockError::CantLock));
 }
@@ -164,6 +164,6 @@ fn content_of_which_a_part_was_never_written_is_made_whole_first() {
     let wider = PropertyUpdate { supported_segments: Some(set(&[VRAM, EXTRA])), ..PropertyUpdate::default() };
     assert!(mm.update_property(only, wider).is_err(), "queued buffers may name all twelve");
     let work = mm.make_resident(device, &[id]).expect("room").expect("work");
-    assert_eq!(work.clear.iter().map(|run| run.count.0).sum::<u64>(), 5, "what nobody wrote");
+    assert_eq!(work.clear.iter().map(|run| run.count.0).sum::<u64>(), 5, "the pages never written");
     assert_eq!(moved(&work), [(MoveKind::PageIn, 12)]);
 }

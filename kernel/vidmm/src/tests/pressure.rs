@@ -1,4 +1,4 @@
-//! Who loses pages, how many, and what is copied.
+//! Which victims lose pages, how many, and which pages are copied out.
 
 use ddi::SegmentFlags;
 use wddm_types::PAGE_BYTES;
@@ -52,9 +52,9 @@ fn victims_of_one_call_go_in_list_order_and_a_use_in_between_saves() {
     assert_eq!(moves(&work), [(a, Discard, 16), (b, Discard, 1), (e, Fill, 17)]);
 }
 
-/// What its owner destroyed while it was in use: room for whoever needs it, before any victim, uncopied, behind its last use.
+/// A destroyed allocation that work still uses is room for any claim, before any victim, uncopied, behind its last use.
 #[test]
-fn the_doomed_go_first_and_nobody_else_for_them() {
+fn the_doomed_go_first_and_no_other_content_for_them() {
     // spec: memory §6.2, §8.2, §8.5
     use MoveKind::{Discard, Fill, PageOut};
     let (mut mm, _, device) = with_device(64);
@@ -179,7 +179,7 @@ fn physically_accessed_content_is_contiguous_and_whole() {
     let p = mm.create_allocation(device, physical).expect("rules are kept");
     let parts = [10; 6].map(|pages| create(&mut mm, device, pages, &[VRAM]));
     mm.make_resident(device, &parts).expect("they fit");
-    // What is displayed does not move.
+    // Pinned content does not move.
     parts.iter().for_each(|part| mm.pin(*part).expect("it is resident"));
     [parts[1], parts[3]].iter().for_each(|part| mm.unpin(*part));
     mm.evict(device, &[parts[1], parts[3]], CLEAN, &[]).expect("counted");

@@ -39,7 +39,7 @@ fn it_moves_up_when_there_is_room_and_its_devices_have_nothing_to_run() {
     assert!(matches!(mm.promote(1000), Promotion::Nothing), "no room");
     mm.evict(b, &[y], NOW, &[]).expect("counted");
     mm.set_device_idle(a, false);
-    assert!(matches!(mm.promote(1000), Promotion::Later), "nobody is stopped for it");
+    assert!(matches!(mm.promote(1000), Promotion::Later), "the promotion stops no device");
     mm.set_device_idle(a, true);
     mm.policy.promote = false;
     assert!(matches!(mm.promote(1000), Promotion::Nothing), "the policy says no");
@@ -47,8 +47,8 @@ fn it_moves_up_when_there_is_room_and_its_devices_have_nothing_to_run() {
     let work = moved(mm.promote(1)).expect("one is moved whatever its size");
     let moves: Vec<_> = work.moves.iter().map(|m| (m.allocation, m.kind, m.cause, m.bytes / PAGE_BYTES)).collect();
     let once = [(x, MoveKind::Unmap, Cause::Promote, 40), (x, MoveKind::PageIn, Cause::Promote, 40)];
-    assert_eq!(moves, once, "and nobody else moves");
-    assert_eq!((&work.stands_still[..], mm.is_suspended(a)), (&[a][..], false), "it only stands still meanwhile");
+    assert_eq!(moves, once, "and no other allocation moves");
+    assert_eq!((&work.stands_still[..], mm.is_suspended(a)), (&[a][..], false), "it only quiesces meanwhile");
     assert_eq!(mm.resident_bytes(VRAM), 40 * PAGE_BYTES);
     assert!(!mm.may_promote(), "nothing is left to be done");
 }
@@ -60,7 +60,7 @@ fn who_is_never_idle_is_stopped_when_patience_ends() {
     let patience = 1_000_000_000;
     mm.policy.promote_patience_ns = patience;
     mm.set_time(500);
-    assert!(matches!(mm.promote(1000), Promotion::Nothing), "no room: nobody is waited for");
+    assert!(matches!(mm.promote(1000), Promotion::Nothing), "no room: no patience counts");
     mm.evict(b, &[y], NOW, &[]).expect("counted");
     mm.set_time(1000);
     assert!(matches!(mm.promote(1000), Promotion::Later), "from now on it waits");
@@ -84,7 +84,7 @@ fn who_is_never_idle_is_stopped_when_patience_ends() {
 }
 
 #[test]
-fn free_room_only_and_nobody_who_waits_for_it() {
+fn promotion_takes_only_free_room_that_no_device_waits_for() {
     // spec: memory §8.1, memory §5.5
     let (mut mm, [(one, a), (_, b)], _, y) = displaced();
     mm.set_device_idle(a, true);
@@ -106,9 +106,9 @@ fn free_room_only_and_nobody_who_waits_for_it() {
     mm.evict(b, &[other], NOW, &[]).expect("counted");
     assert!(mm.is_suspended(late) && !mm.may_promote());
     mm.set_device_idle(late, true);
-    assert!(matches!(mm.promote(1000), Promotion::Nothing), "nobody waits, but the share of the first is less");
+    assert!(matches!(mm.promote(1000), Promotion::Nothing), "no device waits, but the share of the first is less");
     mm.evict(late, &[big], NOW, &[]).expect("counted");
-    assert!(moved(mm.promote(1000)).is_some(), "nobody waits");
+    assert!(moved(mm.promote(1000)).is_some(), "no device waits");
 }
 
 #[test]

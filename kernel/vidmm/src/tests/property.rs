@@ -13,7 +13,7 @@ fn to(segments: &[wddm_types::SegmentId]) -> PropertyUpdate {
 }
 
 #[test]
-fn listed_content_that_may_not_stay_comes_with_the_next_turn_of_whoever_lists_it() {
+fn listed_content_that_may_not_stay_comes_with_the_next_turn_of_its_device() {
     // spec: memory §2.8
     let mut mm = adapter_of_two(64, Default::default());
     let (space, _) = mm.create_space(SpaceKind::Process).expect("tables");
@@ -28,7 +28,7 @@ fn listed_content_that_may_not_stay_comes_with_the_next_turn_of_whoever_lists_it
     assert_eq!(work.suspends, [device], "{idle:?} lists nothing");
     let moved: Vec<_> = work.moves.iter().map(|m| (m.allocation, m.kind, m.cause, m.segment)).collect();
     assert_eq!(moved, [(x, MoveKind::PageOut, Cause::Property, VRAM)]);
-    assert_eq!(mm.next_to_resume(0), Turn::Resume(device), "at once: it lost its place to nobody");
+    assert_eq!(mm.next_to_resume(0), Turn::Resume(device), "at once: no other device took its place");
     let work = mm.resume(device).expect("room").expect("it moves");
     let moved: Vec<_> = work.moves.iter().map(|m| (m.allocation, m.kind, m.segment)).collect();
     assert_eq!(moved, [(x, MoveKind::PageIn, EXTRA)]);

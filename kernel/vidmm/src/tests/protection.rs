@@ -11,7 +11,7 @@ use crate::{
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 const NOW: EvictFlags = EvictFlags { only_if_necessary: false, not_written_to: false };
 
-/// Who lost pages by a work, in order.
+/// The allocations that lost pages by a work, in order.
 fn losers(work: &Option<Work<u8>>) -> Vec<(AllocationId, u64)> {
     let left = |kind| matches!(kind, MoveKind::PageOut | MoveKind::Discard);
     let moves = work.iter().flat_map(|work| work.moves.iter());
@@ -61,7 +61,7 @@ fn a_protected_process_loses_no_byte_while_a_lower_one_holds_any() {
     let cache = [16; 3].map(|n| create(&mut mm, game, n, &[VRAM]));
     mm.make_resident(game, &cache).expect("room");
     mm.evict(game, &cache, LAZY, &[]).expect("counted");
-    // The lower one has nothing yet: it may have what nobody lists.
+    // The lower one has nothing yet: it may take content on no list.
     let [a, b] = [20, 10].map(|n| create(&mut mm, other, n, &[VRAM]));
     let work = mm.make_resident(other, &[a]).expect("4 of them come from the cache");
     assert_eq!(losers(&work), [(cache[0], 4)]);
@@ -163,7 +163,7 @@ fn every_kind_of_content_comes_from_the_same_segments_and_is_shared_out_fairly()
     }
     for (space, _) in processes {
         let info = mm.video_memory_info(space, SegmentGroup::Local);
-        assert!(info.budget_bytes >= 16 * PAGE_BYTES, "nobody's budget is less than an even share");
+        assert!(info.budget_bytes >= 16 * PAGE_BYTES, "no budget is less than an even share");
     }
 }
 
@@ -175,7 +175,7 @@ fn run_of(mm: &mut Mm, device: crate::DeviceId, pages: u64) -> AllocationId {
 }
 
 #[test]
-fn a_run_costs_nobody_a_byte_while_a_lower_one_holds_any() {
+fn a_run_costs_no_process_a_byte_while_a_lower_one_holds_any() {
     // spec: memory §8.2
     for listed in [false, true] {
         let (mut mm, [(low, background), (_, normal), (high, asking)]) = with_processes::<3>(64);

@@ -104,7 +104,7 @@ fn without_a_range_it_is_evicted_unless_the_caller_forbids_it() {
     // seed: M36
     mm.unlock(b).expect("locked");
     let again = mm.lock_legacy(b, through(0)).expect("it lies in system memory");
-    assert_eq!((again.work, again.range), (None, None), "nobody is asked");
+    assert_eq!((again.work, again.range), (None, None), "the lock asks for no range");
     // A driver that says no leads to the same.
     let (mut mm, device) = first_generation(1);
     let a = surface(&mut mm, device, 4, false);
@@ -127,7 +127,7 @@ fn a_lock_that_finds_no_range_and_may_not_evict_has_changed_nothing() {
     let forbidden = LegacyLock { donot_evict: true, ..through(0) };
     let wish = mm.lock_legacy(a, forbidden).expect("planned").range.expect("to be acquired");
     assert_eq!(mm.range_failed(a, &wish, forbidden), Err(LockError::NeedsEviction));
-    assert_eq!(before.differences(&mm.state_digest()), [""; 0], "clean content among it: nobody has written there");
+    assert_eq!(before.differences(&mm.state_digest()), [""; 0], "clean content among it: no CPU write happened");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn what_is_locked_is_rendered_from_outside_local_memory() {
     let only = mm.create_allocation(device, described).expect("it fits");
     for id in [a, marked, only] {
         left_behind(&mut mm, device, id);
-        assert_eq!(mm.render_from_locked(id), Ok(None), "nobody has it locked");
+        assert_eq!(mm.render_from_locked(id), Ok(None), "it is not locked");
     }
     mm.lock_legacy(marked, through(0)).expect("a range");
     assert_eq!(mm.render_from_locked(marked), Err(PortionError::Locked), "not for an aperture");
@@ -246,7 +246,7 @@ fn content_that_is_lost_needs_no_room_to_be_locked() {
         assert_eq!((back.results, back.work), (vec![expected], None), "{how}");
         assert_eq!(mm.page_in_for_lock(a, PLAIN), Ok(None), "{how}: there is nothing in tiles");
         let plan = mm.lock_legacy(a, PLAIN).expect("as it is");
-        assert_eq!((plan.work, plan.clear), (None, mm.backing(a).to_vec()), "{how}: and nobody's old bytes");
+        assert_eq!((plan.work, plan.clear), (None, mm.backing(a).to_vec()), "{how}: and no old bytes");
         mm.check_invariants(&[]).expect("all rules hold");
     }
 }
@@ -261,7 +261,7 @@ fn ranges_go_with_their_content() {
     mm.unlock(a).expect("locked");
     mm.make_resident(device, &[a]).expect("there already");
     let work = mm.evict(device, &[a], NOW, &[]).expect("counted").expect("a copy out");
-    assert_eq!(work.ranges, [wish.acquire], "nobody looks: at once");
+    assert_eq!(work.ranges, [wish.acquire], "it is not locked: at once");
     left_behind(&mut mm, device, a);
     let wish = mm.lock_legacy(a, through(0)).expect("a range").range.expect("to be acquired");
     let work = mm.destroy_allocation(a, &[]).expect("it leaves");

@@ -1,4 +1,4 @@
-//! What a refusal says, and what it leaves behind; content that nobody is to lose although it could be taken.
+//! Refusals: their errors, the state that they leave, and content that a refused call must not take although it could.
 
 use ddi::{AllocationFlags, SegmentFlags};
 use wddm_types::PAGE_BYTES;
@@ -48,7 +48,7 @@ fn what_is_missing_counts_the_rest_of_the_list() {
 }
 
 #[test]
-fn an_offer_that_leaves_its_list_waits_for_whoever_needs_the_room() {
+fn an_offer_that_leaves_its_list_waits_for_the_next_claim_on_the_room() {
     // spec: memory §5.9, memory §5.3
     let (mut mm, _, device) = with_device(64);
     let a = create(&mut mm, device, 16, &[VRAM]);
@@ -58,7 +58,7 @@ fn an_offer_that_leaves_its_list_waits_for_whoever_needs_the_room() {
     assert_eq!(mm.reclaim(device, &[a]).expect("it was offered").results, [ReclaimResult::Ok]);
 }
 
-/// Two processes; the first has to stand still for the second, which takes `pages`.
+/// Two processes; the first is suspended for the second, which takes `pages`.
 fn one_stands_still(mm: &mut Mm, devices: [DeviceId; 2], pages: u64) {
     let y = create(mm, devices[1], pages, &[VRAM]);
     let work = mm.make_resident_with(devices[1], &[y], MUST).expect("at the other's cost").expect("it moves");
@@ -146,7 +146,7 @@ fn what_has_few_places_is_held_against_what_these_have() {
     assert_eq!(mm.never_fits(&[most, most]), None, "named twice it is there once");
     assert_eq!(mm.never_fits(&[most, small]), never(74));
     assert_eq!(mm.never_fits(&[most, both]), None, "the aperture has room for it");
-    // What others have is no reason.
+    // Content of others does not count.
     mm.make_resident(device, &[most]).expect("it fits");
     assert_eq!(mm.never_fits(&[small]), None);
 }

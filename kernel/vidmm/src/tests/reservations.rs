@@ -93,7 +93,7 @@ fn reservations_come_in_units_of_64_kb() {
     // base + size is at most the maximum.
     let tight = ReserveRequest { maximum: base.offset(3 * UNIT), ..reserve(UNIT) };
     assert_eq!(mm.reserve_gpu_va(space, tight).expect("free").0, base.offset(2 * UNIT));
-    // Nobody gets reserved addresses by chance, and a range half inside is refused.
+    // VidMm chooses no reserved addresses, and a range half inside is refused.
     let a = create(&mut mm, device, 32, &[VRAM]);
     let elsewhere = MapRequest { base: None, ..map(part(a, 0), base, 8) };
     assert!(mm.map_gpu_va(space, elsewhere).expect("room").0 >= base.offset(3 * UNIT));
@@ -188,7 +188,7 @@ fn addresses_of_map_live_as_long_as_what_they_show() {
     machine.run(&mut mm);
     let shown: Vec<_> = (0..9).map(|at| page(&machine, &mm, at)).collect();
     assert_eq!(shown, [None, None, None, Some(8), Some(9), None, None, None, None]);
-    // What showed A is free again, what shows B is not.
+    // The addresses that mapped A are free again, those of B are not.
     let c = create(&mut mm, device, 3, &[VRAM]);
     assert_eq!(mm.map_gpu_va(space, map(part(c, 0), base.offset(PAGE_BYTES), 3)), Err(MapError::ConflictingAddresses));
     machine.queue(mm.map_gpu_va(space, map(part(c, 0), base, 3)).expect("free").1);

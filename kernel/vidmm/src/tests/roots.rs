@@ -66,7 +66,7 @@ proptest! {
             .collect();
         machine.queue(mm.make_resident(device, &[allocations[0]]).expect("room"));
         machine.run(&mut mm);
-        // What each mapped page shows.
+        // The target of each mapped page.
         let mut model: BTreeMap<u64, usize> = BTreeMap::new();
         for (map, which, at, pages) in steps {
             let first = 8 + at;
@@ -97,7 +97,7 @@ proptest! {
             };
             if let Some(work) = &work {
                 let switch = work.operations.iter().position(|op| matches!(op, Operation::SwitchRoot { .. }));
-                prop_assert_eq!(switch.is_some(), work.idle_spaces == [space], "it stands still for that");
+                prop_assert_eq!(switch.is_some(), work.idle_spaces == [space], "it quiesces for that");
             }
             machine.queue(work);
             machine.run(&mut mm);

@@ -127,7 +127,8 @@ fn flags_belong_to_versions_and_capabilities() {
     }
 }
 
-/// A primary's pages lie in a row, because a display reads them; whoever owns it, no device is named where it is shown.
+/// A primary's pages lie in a row, because a display reads them; no device is named where it is mapped, even if one
+/// owns it.
 #[test]
 fn a_primary_lies_in_one_run_of_memory() {
     // spec: memory §1.6, memory §3.4
@@ -247,7 +248,7 @@ fn an_overlay_stays_where_it_is_whatever_lists_say() {
         assert_eq!(mm.location(pinned), Location::Memory, "evicted by its owner, and still there");
         let other = create(&mut mm, device, 40, &[VRAM]);
         let refused = mm.make_resident(device, &[other]);
-        assert!(matches!(refused, Err(MakeResidentError::OutOfMemory { .. })), "it is nobody's victim");
+        assert!(matches!(refused, Err(MakeResidentError::OutOfMemory { .. })), "it is no victim");
         assert!(mm.destroy_allocation(pinned, &[]).is_some());
         mm.make_resident(device, &[other]).expect("its room is free again");
     }

@@ -167,7 +167,7 @@ fn the_oldest_form_says_the_same_as_the_one_after_it() {
 }
 
 #[test]
-fn invalid_ranges_are_nobodys_for_ever() {
+fn invalid_ranges_go_to_no_allocation_for_ever() {
     // spec: memory §1.4, memory §1.1
     // seed: M18, M20, M21
     let mut layout = new_layout();

@@ -28,7 +28,7 @@ fn alone_everything_among_equals_the_even_share() {
     mm.set_process_priority(one, ProcessPriority::Foreground);
     assert_eq!((budget(&mm, one), budget(&mm, two)), (64, 24), "the higher is served first");
     mm.evict(a, &[x], LAZY, &[]).expect("counted");
-    assert_eq!(budget(&mm, two), 64, "what nobody lists weighs on nobody");
+    assert_eq!(budget(&mm, two), 64, "content on no list counts against no budget");
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn over_the_budget_the_overshoot_is_to_be_trimmed() {
 }
 
 #[test]
-fn cant_trim_further_exceeds_the_current_budget_and_takes_nobody_s_share() {
+fn cant_trim_further_exceeds_the_current_budget_and_takes_no_other_s_share() {
     // spec: memory §5.2
     let (mut mm, [(one, a), (_, b)]) = with_processes::<2>(64);
     let [x, y, z] = [(a, 30), (b, 20), (a, 20)].map(|(device, n)| create(&mut mm, device, n, &[VRAM]));
@@ -64,7 +64,7 @@ fn cant_trim_further_exceeds_the_current_budget_and_takes_nobody_s_share() {
     mm.make_resident(a, &[x]).expect("30 are left");
     assert_eq!(mm.make_resident(a, &[z]), Err(trim(20)));
     assert_eq!(mm.make_resident_with(a, &[z], CANT_TRIM), Err(trim(20)), "there is no room either");
-    assert_eq!(mm.make_resident_with(a, &[z], MUST), Err(trim(20)), "and whoever is protected keeps it");
+    assert_eq!(mm.make_resident_with(a, &[z], MUST), Err(trim(20)), "and the protected process keeps its pages");
     mm.evict(b, &[more], LAZY, &[]).expect("counted");
     mm.set_process_priority(one, ProcessPriority::Normal);
     let w = create(&mut mm, a, 14, &[VRAM]);

@@ -47,7 +47,7 @@ fn a_list_that_fits_is_one_portion_and_stays_on_no_list() {
     let made = portions(&mut mm, device, &uses, true).expect("room");
     assert_eq!((made.len(), &made[0].0, made[0].1), (1, &(0..3), None));
     assert_eq!((mm.count(device, a), mm.count(device, b)), (0, 0));
-    assert!(mm.is_resident(a) && mm.is_resident(b), "it is kept while nobody needs the room");
+    assert!(mm.is_resident(a) && mm.is_resident(b), "it stays until another claim needs the room");
     let again = portions(&mut mm, device, &uses, true).expect("room");
     assert_eq!(again[0].3, [], "nothing moves twice");
 }
@@ -131,9 +131,9 @@ fn splitting_comes_before_others_are_stopped() {
     let made = portions(&mut mm, device, &[bind(1, 0, a), bind(1, 8, b)], true).expect("one beside it");
     assert_eq!(made.len(), 2);
     assert!(!mm.is_suspended(other));
-    let made = portions(&mut mm, device, &[bind(1, 0, large)], true).expect("whoever is idle gives way");
+    let made = portions(&mut mm, device, &[bind(1, 0, large)], true).expect("the idle device gives way");
     assert_eq!((made.len(), mm.is_suspended(other)), (1, true));
-    // Who runs and has not run for a quantum keeps what it has.
+    // A running device keeps its list until it has run for a quantum.
     let (mut mm, [(_, other), (_, device)]) = with_processes::<2>(64);
     let [held, large] = [(other, 24), (device, 60)].map(|(owner, pages)| create(&mut mm, owner, pages, &[VRAM]));
     mm.make_resident(other, &[held]).expect("room");
@@ -147,7 +147,7 @@ fn splitting_comes_before_others_are_stopped() {
 /// `first`, unlisted, and what stays after it of two allocations in one piece: 24 pages in the middle are `other`'s.
 fn with_leftovers() -> (Mm, DeviceId, DeviceId, [AllocationId; 2]) {
     let (mut mm, [(_, other), (_, device)]) = with_processes::<2>(64);
-    // What may move within its segment would make the same room in another way.
+    // Moves within the segment would free the same room in another way.
     mm.policy.moves_within_segments = false;
     let mut physical = |owner, pages| {
         let wanted = ddi::AllocationInfo { flags: AllocationFlags::ACCESSED_PHYSICALLY, ..info(pages, &[VRAM]) };
@@ -165,12 +165,12 @@ fn with_leftovers() -> (Mm, DeviceId, DeviceId, [AllocationId; 2]) {
 }
 
 #[test]
-fn what_nobody_needs_leaves_before_others_are_stopped() {
+fn unneeded_content_leaves_before_others_are_stopped() {
     // spec: memory §8.1 step 3, memory §8.2
     let (mut mm, other, device, [named, large]) = with_leftovers();
     // 20, 4, 24, 16 free: 24 in one piece are there when the first two have left, or when the idle device has.
     let made = portions(&mut mm, device, &[bind(1, 0, named), bind(2, 0, large)], true).expect("they fit");
-    assert!(!mm.is_suspended(other), "nobody gives way for what lay about");
+    assert!(!mm.is_suspended(other), "unneeded content leaves before any device is suspended");
     let [(.., work)] = &made[..] else { panic!("one portion: {made:?}") };
     let [clears, brings] = &work[..] else { panic!("what leaves, and what comes: {work:?}") };
     assert_eq!(moved(std::slice::from_ref(clears), MoveKind::PageOut), 24, "no byte of them is lost");
@@ -206,7 +206,7 @@ fn what_is_locked_and_has_no_other_place_is_not_a_question_of_room() {
 }
 
 #[test]
-fn what_was_begun_is_finished_whoever_has_begun_to_run_since() {
+fn a_begun_buffer_is_finished_although_another_device_runs_by_now() {
     // spec: memory §7.3
     let (mut mm, [(_, other), (_, device)]) = with_processes::<2>(64);
     let held = create(&mut mm, other, 24, &[VRAM]);
@@ -214,7 +214,7 @@ fn what_was_begun_is_finished_whoever_has_begun_to_run_since() {
     mm.set_device_idle(other, true);
     let [small, large] = [30, 60].map(|pages| create(&mut mm, device, pages, &[VRAM]));
     let uses = [bind(1, 0, small), bind(1, 8, large)];
-    let first = mm.bring_in(device, &uses, &Cut::default()).expect("whoever is idle would give way for the second");
+    let first = mm.bring_in(device, &uses, &Cut::default()).expect("the idle device would give way for the second");
     assert!(mm.portion_queued(device, &first.needs, |_| true, point(1, 1)).is_empty());
     assert!(!mm.is_suspended(other), "the first fits beside it");
     mm.set_device_idle(other, false);
@@ -242,7 +242,7 @@ fn what_was_begun_is_finished_although_its_first_portion_lies_in_the_way() {
     mm.evict(device, &[gone.1], flags(false), &[]).expect("listed");
     mm.evict(device, &[lazy.1], flags(true), &[]).expect("listed");
     mm.set_device_idle(other, true);
-    // The idle one's 26, 33 and 19 of its own, 23 of the idle one, 14 free, 6 that nobody needs, 7 free: the first portion's 37
+    // The idle one's 26, 33 and 19 of its own, 23 of the idle one, 14 free, 6 on no list, 7 free: the first portion's 37
     // come into the middle of what is behind its own, and no 27 are left in one piece before or behind it.
     let made = portions(&mut mm, device, &[bind(1, 0, first), bind(1, 8, first), bind(2, 8, second)], true);
     let made = made.expect("both fit beside what it lists itself");

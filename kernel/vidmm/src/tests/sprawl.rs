@@ -14,7 +14,7 @@ use crate::{DeviceId, MapError, MapRequest, Operation, Protection, SpaceId, Spac
 const LEAF_BITS: u32 = 3;
 const ROOT_BITS: u32 = 8;
 const BITS: [u32; 2] = [LEAF_BITS, ROOT_BITS];
-/// What can be mapped: leaf tables, the first left out.
+/// The leaf tables that can be mapped, all but the first.
 const LEAVES: u64 = 255;
 
 /// Room for the tables of processes: so many pages, roots included. A root of 256 entries takes four of them.
@@ -100,7 +100,7 @@ fn carry_out(mm: &mut Mm, machine: &mut Machine, work: Option<Work<u8>>) {
     if let Some(work) = &work {
         for operation in &work.operations {
             if let Operation::SwitchRoot { space, .. } = operation {
-                assert!(work.idle_spaces.contains(space), "it stands still for that");
+                assert!(work.idle_spaces.contains(space), "it quiesces for that");
             }
         }
     }

@@ -151,7 +151,7 @@ fn levels_that_break_a_rule_fail_adapter_start() {
 }
 
 #[test]
-fn a_capability_that_nobody_honours_fails_adapter_start() {
+fn a_capability_that_the_kernel_does_not_honour_fails_adapter_start() {
     // spec: memory §4.2
     for bit in 0..32 {
         let flag = GpuMmuFlags::from_bits_retain(1 << bit);

@@ -27,7 +27,7 @@ fn what_lies_in_a_segment_is_committed_and_what_a_list_requires_is_resident() {
     assert_eq!(tally.segments[0].committed_bytes, mm.resident_bytes(VRAM));
     mm.evict(a, &[x], LAZY, &[]).expect("counted");
     let tally = mm.tally();
-    assert_eq!(pages(&tally.segments[0]), (30, 10), "it stays while nobody needs the room");
+    assert_eq!(pages(&tally.segments[0]), (30, 10), "it stays until another claim needs the room");
     assert_eq!(pages(&tally.spaces[&one].segments[0]), (20, 0));
     assert_eq!(mm.video_memory_info(one, SegmentGroup::Local).current_usage_bytes, 0);
     mm.offer(b, &[y], OfferPriority::Normal, OfferFlags::default(), &[]).expect("not offered");

@@ -18,7 +18,7 @@ use crate::{
 const AREA: u64 = 96;
 const UNIT: u64 = 16;
 
-/// What a page shows.
+/// The target of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     Nothing,

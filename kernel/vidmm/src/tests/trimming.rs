@@ -1,4 +1,4 @@
-//! Whom TrimResidency asks, and when (memory §5.4).
+//! The devices that TrimResidency asks, and when (memory §5.4).
 
 use wddm_types::PAGE_BYTES;
 
@@ -39,13 +39,13 @@ fn periodic_trims_need_pressure_and_start_over_after_a_suspension() {
     let period = mm.policy.trim_period_ns;
     let [x, y] = [(a, 60), (b, 30)].map(|(device, n)| create(&mut mm, device, n, &[VRAM]));
     mm.make_resident(a, &[x]).expect("alone");
-    assert_eq!(mm.trim_requests(10 * period), [], "nobody had to make room");
+    assert_eq!(mm.trim_requests(10 * period), [], "no content was evicted for room");
     mm.make_resident(b, &[y]).expect("within its share");
     // The one that had to go is over its budget.
     let asked = mm.trim_requests(20 * period);
     assert_eq!(asked[0].flags, BUDGET);
     assert_eq!((asked[1].device, asked[1].flags, asked[1].bytes), (b, PERIODIC, 0));
-    assert_eq!(asked.len(), 2, "who stands still has used nothing");
+    assert_eq!(asked.len(), 2, "the suspended device gets no periodic trim");
     assert_eq!(mm.next_to_resume(20 * period), Turn::Resume(a));
     let _ = mm.resume(a).expect("its turn");
     let asked = mm.trim_requests(40 * period);

@@ -82,10 +82,10 @@ fn lists_that_do_not_fit_together_take_turns_for_ever() {
                 }
             }
             Turn::At(at) => {
-                assert!(at > now && at <= now + quantum, "nobody waits longer than a quantum for the next turn");
+                assert!(at > now && at <= now + quantum, "no device waits longer than a quantum for the next turn");
                 now = at;
             }
-            Turn::Nobody => panic!("somebody waits"),
+            Turn::Nobody => panic!("a device waits"),
         }
     }
     assert!(turns.len() == N && turns.values().max().unwrap() - turns.values().min().unwrap() <= 1, "{turns:?}");
@@ -128,16 +128,20 @@ fn a_turn_is_not_planned_anew_while_only_time_passes() {
     mm.make_resident(b, &[y]).expect("better protected");
     assert!(mm.is_suspended(a));
     assert_eq!(mm.next_to_resume_if_new(1), Turn::At(quantum), "what left does not come back within a quantum");
-    assert_eq!(mm.next_to_resume_if_new(quantum), Turn::Withdraw(a), "the time has come, and nobody gives way to it");
+    assert_eq!(
+        mm.next_to_resume_if_new(quantum),
+        Turn::Withdraw(a),
+        "the time has come, and no device gives way to it"
+    );
     assert!(mm.withdraw_suspended(a).is_some());
     assert_eq!(mm.next_to_resume_if_new(quantum), Turn::At(2 * quantum), "what leaves is seen without being told");
     assert_eq!(mm.next_to_resume_if_new(2 * quantum), Turn::Nobody, "it would fit if it were alone");
-    // Nobody tells of this.
+    // The test does not call forget_turn.
     mm.set_process_priority(one, ProcessPriority::Normal);
     assert_eq!(mm.next_to_resume_if_new(100 * quantum), Turn::Nobody, "it is not looked at");
     mm.forget_turn();
     assert_eq!(mm.next_to_resume_if_new(100 * quantum), Turn::Resume(a));
-    // What devices do by themselves is seen without being told.
+    // VidMm sees a device fall idle or wake without forget_turn.
     mm.set_process_priority(one, ProcessPriority::Background);
     mm.forget_turn();
     assert_eq!(mm.next_to_resume_if_new(101 * quantum), Turn::Nobody);
@@ -155,7 +159,7 @@ fn idle_devices_give_way_first_and_do_not_stand_in_line() {
     mm.make_resident(b, &[y]).expect("room");
     mm.set_device_idle(b, true);
     let z = create(&mut mm, c, 30, &[VRAM]);
-    // Its share is 64 - 40 = 24: the idle one goes although nobody is over a budget.
+    // Its share is 64 - 40 = 24: the idle one goes although no process is over a budget.
     let little = create(&mut mm, c, 2, &[VRAM]);
     let work = mm.make_resident(c, &[little]).expect("room").expect("it moves");
     assert_eq!(work.suspends, []);
@@ -202,7 +206,7 @@ fn what_a_suspended_device_lets_go_waits_for_its_turn() {
     let y = create(&mut mm, b, 30, &[VRAM]);
     let work = mm.make_resident(b, &[y]).expect("within its share").expect("it moves");
     assert_eq!((work.suspends, work.after), (vec![a], vec![point(1, 5)]), "after its last named use");
-    // Its queued work stands still, so nothing may wait for it.
+    // Its queued work does not run, so nothing may wait for it.
     assert_eq!(mm.evict(a, &[x], NOW, &[point(1, 9)]), Ok(None));
     mm.offer(a, &[given], OfferPriority::Low, OfferFlags::default(), &[point(1, 9)]).expect("not offered");
     mm.doom_allocation(gone, &[point(1, 9)]);
@@ -211,7 +215,7 @@ fn what_a_suspended_device_lets_go_waits_for_its_turn() {
     assert!(again.is_err(), "and not twice");
     let more = create(&mut mm, b, 2, &[VRAM]);
     let work = mm.make_resident(b, &[more]).expect("within its share").expect("it moves");
-    assert_eq!(work.after, [], "nothing waits for work that stands still");
+    assert_eq!(work.after, [], "nothing waits for work of a suspended device");
     mm.evict(b, &[y, more], LAZY, &[]).expect("counted");
     let quantum = mm.policy.residency_quantum_ns;
     assert_eq!(mm.next_to_resume(quantum), Turn::Resume(a));

@@ -1,4 +1,4 @@
-//! What the tests stand on: descriptions of small adapters, and a naive machine that carries out paging work on
+//! The tests' fixtures: descriptions of small adapters, and a naive machine that carries out paging work on
 //! memory of one number per page.
 
 mod machine;
@@ -26,7 +26,7 @@ pub const APERTURE_BASE: u64 = 1 << 40;
 pub const VRAM_BAR: u64 = 3 << 45;
 pub const EXTRA_BAR: u64 = 5 << 45;
 pub const RESERVE: u64 = 512;
-/// What memory holds before anybody wrote it.
+/// The content of memory before its first write.
 pub const GARBAGE: u64 = u64::MAX;
 
 /// The window of a segment: 24 pages.

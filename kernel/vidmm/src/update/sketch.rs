@@ -1,5 +1,5 @@
-//! What the operations of an update make of the addresses, drawn before anything is written: later ones over earlier ones.
-//! Used by `update` only.
+//! The mappings that the operations of an update leave, drawn before anything is written: later ones over earlier ones. Used by `update`
+//! only.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use wddm_types::{PageRun, Pages};
 
 use crate::space::{Protection, Shown, Space};
 
-/// What addresses shall show.
+/// The mapping that addresses shall have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Drawn {
     /// `None`: nothing.
@@ -17,12 +17,12 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    /// What was not copied.
+    /// A mapping that is no copy.
     pub fn new(wanted: Option<(Shown, Protection)>) -> Drawn {
         Drawn { wanted, copied_from: None }
     }
 
-    /// What stands `pages` further on.
+    /// The mapping `pages` further on.
     pub fn advanced(self, pages: u64) -> Drawn {
         Drawn {
             wanted: self.wanted.map(|(shown, protection)| (shown.advanced(pages), protection)),
@@ -31,7 +31,7 @@ impl Drawn {
     }
 }
 
-/// What addresses shall show, as far as it was drawn.
+/// The mappings that addresses shall have, as far as they were drawn.
 #[derive(Default)]
 pub(super) struct Sketch(BTreeMap<u64, (u64, Drawn)>);
 
@@ -56,7 +56,7 @@ impl Sketch {
         self.0.range(..run.end()).next_back().is_some_and(|(&first, &(pages, _))| first + pages > run.first)
     }
 
-    /// What a range shows: the sketch where it was drawn, the space elsewhere.
+    /// The mappings of a range: the sketch where it was drawn, the space elsewhere.
     pub fn read(&self, space: &Space, run: PageRun) -> Vec<(PageRun, Drawn)> {
         let mut below = Sketch::default();
         below.set(run, Drawn::new(None));

@@ -51,7 +51,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What is known of one queue without looking inside. Packets bear consecutive numbers.
+/// The test's model of one queue, from its outside alone. Packets bear consecutive numbers.
 struct Watched {
     queue: QueueId,
     in_flight_max: u32,
@@ -137,7 +137,7 @@ impl Watched {
 
     fn came_out(&mut self, step: Option<Step<usize, ()>>) {
         if let Some(first) = self.back.front().copied() {
-            // What came back is first, and the wait that was handed out after it does not hold it.
+            // Work that the engine gave back comes first, and a wait handed out after it does not hold it.
             let room = self.in_flight_max == 0 || self.in_flight < self.in_flight_max;
             let due = !self.suspended && !self.failed && room;
             assert_eq!(step, due.then_some(Step::Start(first)));
@@ -178,7 +178,7 @@ impl Watched {
         }
     }
 
-    /// What never came out is exactly the rest of what was submitted, in order.
+    /// The queue gives back exactly the submitted packets that never came out, in order.
     fn given_back(&mut self, held: &[Packet<usize, ()>]) {
         let rest = self.submitted.iter().zip(0..).skip(self.out).map(|(what, number)| packet(*what, number));
         let back = self.back.drain(..).map(Packet::Work);

@@ -1,4 +1,4 @@
-//! What comes out of a queue and when, one rule each.
+//! The steps that a queue gives out and when: one rule per test.
 
 use wddm_types::{Blame, FencePoint};
 

@@ -30,7 +30,7 @@ impl Frames for Offsets {
 
 /// The smallest block of `rlsf`, which stands for a page: so its headers lie as close together as they can.
 const PAGE: usize = rlsf::GRANULARITY;
-/// What a block needs beside its content.
+/// The bytes that a block needs beside its content.
 const HEADER: usize = PAGE / 2;
 
 /// `rlsf`, which keeps its books in the memory that it manages.

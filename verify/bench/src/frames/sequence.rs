@@ -8,7 +8,7 @@ use std::time::Instant;
 pub(super) const POOL_PAGES: u64 = 1 << 20;
 const FILL_PERCENT: u64 = 95;
 
-/// One call. What is live has a slot.
+/// One call. Live frames have a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Call {
     Take { slot: u32, pages: u32 },
@@ -47,7 +47,7 @@ pub(super) fn sequence(calls: usize) -> (Vec<Call>, usize) {
     (made, slots as usize)
 }
 
-/// What an allocator is here.
+/// The interface of an allocator here.
 pub(super) trait Frames {
     /// Names what was taken.
     type Taken;

@@ -1,5 +1,5 @@
-//! A kernel with one process that has many objects, and a device of it that has few: the bystander. What the objects are and how they
-//! are called is `kind`. Made anew for each kind by `growth`.
+//! A kernel with one process that has many objects, and a device of it that has few: the bystander. `kind` defines the objects and the
+//! calls on them. Made anew for each kind by `growth`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// What is made, kind by kind: each measure fills one of these. Objects come before what they are of, so that they are dropped first.
+/// The objects made, by kind: each measure fills one field. Objects come before their parents, so that they are dropped first.
 pub(super) struct Crowd {
     /// Waits that have not ended; of queues, the last value signalled.
     pub waits: usize,

@@ -343,7 +343,7 @@ pub(super) const KINDS: [Kind; 18] = [
     },
 ];
 
-/// What is called on fences of both kinds.
+/// The calls on fences of both kinds.
 const SIGNALS: &[Act] = &[
     ("SignalSynchronizationObjectFromCpu", |crowd, at| {
         let value = crowd.fences[at].current() + 1;

@@ -2,7 +2,7 @@
 //! descriptors, queues with doorbells and rings, has the engine reach where nothing is, sends what no client sends, and dies without a word.
 //!
 //! It has one life after the other, as fast as it can, and dies before another call each time, until it has died before each of them. With
-//! good manners it has the same lives, each as far as to the same call; but it attacks nobody, and gives everything back before it goes.
+//! good manners it has the same lives, each as far as to the same call; but it attacks nothing, and gives everything back before it goes.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ const CUT_STEP: u64 = 1_000_003;
 /// Where nothing is.
 const NOWHERE: GpuVa = GpuVa(0x7fff_0000);
 
-/// How somebody lives.
+/// Whether a life attacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manners {
     Good,
@@ -41,7 +41,7 @@ pub(super) enum Manners {
 /// The attacker.
 pub(super) struct Attacker {
     path: PathBuf,
-    /// What it stores into just now.
+    /// The lock whose memory it stores into just now.
     shared: Mutex<Option<Lock>>,
     lives: AtomicU64,
     /// The life after this one, of whichever manners.

@@ -1,4 +1,4 @@
-//! What this program and its kernel hold, and what of it is left.
+//! The resources that this program and its kernel hold, and those left behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// At one moment.
 pub(super) struct Held {
-    /// What descriptors are open on, each with how many.
+    /// The targets of open descriptors, each with how many.
     descriptors: BTreeMap<String, usize>,
     /// Memory files of which some page is mapped.
     memory_files: usize,
@@ -59,14 +59,14 @@ impl Held {
         last
     }
 
-    /// What is there now and was not, but for parts of the kernel's state that begin like this. Of that also what was and is not; of what
-    /// this program has some may be of an earlier measure, and goes.
+    /// Differences of the kernel's state in either direction, but for parts that begin like `own`; and resources of this program that there
+    /// are more of now. Fewer is no fault: some may be of an earlier measure, and go.
     fn left(&self, now: &Held, own: &[&str]) -> Vec<String> {
         let mut left = self.state.differences(&now.state);
         let names = now.descriptors.keys();
         let more: BTreeSet<_> = names.filter(|name| self.descriptors.get(*name) < now.descriptors.get(*name)).collect();
         left.extend(more.into_iter().map(|name| format!("open: {name}")));
-        // These two count works, which nobody takes back.
+        // These two count works, and never fall.
         left.retain(|part| !["adapter ", "works "].iter().chain(own).any(|own| part.starts_with(own)));
         let counts = [("memory files", self.memory_files, now.memory_files), ("threads", self.threads, now.threads)];
         let more = counts.iter().filter(|(_, before, after)| before < after);
@@ -74,7 +74,7 @@ impl Held {
         left
     }
 
-    /// The same when nobody is there any more and nothing is under way; what has not gone by then is left.
+    /// The same once no client is connected and nothing is in flight; resources that have not gone by then are left.
     pub fn left_within(&self, kernel: &Kernel, within: Duration, own: &[&str]) -> Result<Vec<String>, BenchError> {
         kernel.until_alone(within)?;
         let mut left = Vec::new();

@@ -81,7 +81,7 @@ fn what_is_destroyed_is_gone(world: &World) {
     assert!(matches!(refused, Some(UmdError::Refused(refusal)) if refusal.status == NtStatus::NO_MEMORY));
 }
 
-/// What the file holds is the section, and when the section has gone the kernel's pages are the kernel's and the file the process's.
+/// The section holds the file's content, and when the section has gone the kernel keeps its pages and the process its file.
 // spec: memory §2.7
 fn a_section_lies_over_a_file_of_the_process(world: &World) {
     const PAGES: u64 = 64;

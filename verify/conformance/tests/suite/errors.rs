@@ -1,4 +1,4 @@
-//! Whose fault it is, and who pays: wrong arguments change nothing, and what a device does wrong costs that device alone.
+//! Errors and their price: wrong arguments change nothing, and a device's fault costs that device alone.
 
 use conformance::{MIB, World, over_every_link};
 use d3dkmt::{DeviceState, EvictFlags, MakeResidentFlags};
@@ -38,7 +38,7 @@ fn a_wrong_address_costs_its_device_alone(world: &World) {
     let mut wild = Commands::new();
     wild.fill(GpuVa(0x7fff_0000_0000), 4096, 1);
     let mut stream = KernelFedStream::hardware(&guilty.gpu, NodeId(0), StreamConfig::default()).expect("a queue");
-    let value = stream.submit(&guilty.gpu, None, &wild).expect("nobody has looked yet");
+    let value = stream.submit(&guilty.gpu, None, &wild).expect("the kernel has not found the fault yet");
     match stream.wait(&guilty.gpu, value) {
         // Either the wait is refused, or the fence says already that its device is gone.
         Err(UmdError::Refused(refusal)) => assert_eq!(refusal.status, NtStatus::DEVICE_REMOVED),

@@ -90,7 +90,7 @@ fn engines_wait_and_signal(world: &World) {
             first.touch(&surface, true);
             first.submit_synced(&client.gpu, None, &[(fence, 4)], &[(fence, 5)]).expect("it is queued");
             std::thread::sleep(Duration::from_millis(5));
-            assert_eq!((fence.current(), second.progress().current()), (3, 0), "{kind} {stage:?}: nobody has begun");
+            assert_eq!((fence.current(), second.progress().current()), (3, 0), "{kind} {stage:?}: no stream has begun");
             device.signal(fence, 4).expect("it rises");
             device.wait(&[(fence, 6)]).expect("one after the other");
             second.wait(&client.gpu, after).expect("it is done");
@@ -113,7 +113,7 @@ fn a_name_brings_the_fence_into_another_process(world: &World) {
         there.gpu.device().signal(&theirs, 9).expect("it rises");
         assert_eq!((mine.current(), theirs.current()), (9, 9), "{kind}");
         drop((mine, name));
-        there.gpu.device().signal(&theirs, 10).expect("it lives as long as somebody has it");
+        there.gpu.device().signal(&theirs, 10).expect("it lives as long as a process has it");
         assert_eq!(theirs.current(), 10, "{kind}");
     }
 }
@@ -131,7 +131,7 @@ fn a_name_gives_no_more_than_it_says(world: &World) {
         assert_eq!(status(theirs.share(SyncObjectAccess::ALL_ACCESS)), NtStatus::ACCESS_DENIED, "{kind}");
         assert_eq!(mine.current(), 3, "{kind}");
         let guessed = NtHandle::adopt(there.link.clone(), name.token() ^ 1);
-        assert!(opened(kind, &there, &guessed).is_err(), "{kind}: nobody guesses one");
+        assert!(opened(kind, &there, &guessed).is_err(), "{kind}: a guessed name opens nothing");
     }
 }
 
@@ -145,7 +145,7 @@ fn a_fence_does_not_go_back(world: &World) {
 }
 
 /// Where a queue's progress is monitored a process learns from the kernel, and one that has only the structures of D3DKMT from the driver:
-/// both say the same. Who sleeps for the queue's progress is woken by it, whichever comes first.
+/// both say the same. The queue's progress wakes its sleepers, whichever comes first.
 // spec: sync §2.5, sync §3.11
 fn progress_of_a_queue_that_its_process_feeds_wakes_who_sleeps(world: &World) {
     let client = world.client();

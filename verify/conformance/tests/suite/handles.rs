@@ -13,7 +13,7 @@ over_every_link!(
     a_handle_is_of_its_process,
     a_handle_is_of_its_kind,
     a_name_does_not_come_again,
-    what_nobody_named_is_nothing
+    a_name_never_given_out_is_nothing
 );
 
 fn device_of(link: &dyn Link) -> (RawHandle, RawHandle) {
@@ -40,7 +40,7 @@ fn a_handle_is_of_its_process(world: &World) {
     let (_, device) = device_of(&*mine);
     device_of(&*theirs);
     assert_eq!(status(theirs.call(Call::DestroyDevice { device })), NtStatus::INVALID_PARAMETER);
-    assert_eq!(mine.call(Call::DestroyDevice { device }), Ok(Reply::Done), "nobody has touched it");
+    assert_eq!(mine.call(Call::DestroyDevice { device }), Ok(Reply::Done), "the other's call did not touch it");
     assert_eq!(status(mine.call(Call::DestroyDevice { device })), NtStatus::INVALID_PARAMETER, "it is stale");
 }
 
@@ -69,7 +69,7 @@ fn a_name_does_not_come_again(world: &World) {
     }
 }
 
-fn what_nobody_named_is_nothing(world: &World) {
+fn a_name_never_given_out_is_nothing(world: &World) {
     let link = world.connect();
     let (_, device) = device_of(&*link);
     for forged in [0, 1, 0x40, device.0 + 1, device.0 + 0x40, device.0 ^ 1 << 31, u32::MAX, u32::MAX << 6] {

@@ -98,7 +98,7 @@ fn a_lock_follows_its_content(world: &World) {
         fill(&lock, round);
         evict(&client, &surface);
         assert_eq!(lock.read_word(8), pattern::word(round, 8), "it went along");
-        // What is locked need not come back into its segment; whatever it does, it is the same bytes.
+        // Locked content need not come back into its segment; in either place it has the same bytes.
         client.gpu.pin(&surface).expect("room");
         assert_eq!(lock.read_word(BYTES - 8), pattern::word(round, BYTES - 8), "and back");
     }
@@ -122,5 +122,5 @@ fn what_is_destroyed_shows_nothing(world: &World) {
     assert_eq!(lock.read_word(0), 0, "nothing of it is seen any more");
     lock.write_words(0, &[8]);
     let next = client.lockable(MIB);
-    assert_eq!(next.lock().expect("always").read_word(0), 0, "and it is written to nobody's memory");
+    assert_eq!(next.lock().expect("always").read_word(0), 0, "and the write reached no other memory");
 }

@@ -1,4 +1,4 @@
-//! What every client may rely on, however it reaches its kernel.
+//! The promises to every client, however it reaches its kernel.
 
 mod allocations;
 mod budgets;

@@ -1,4 +1,4 @@
-//! What the kernel says by itself comes to the process that asked to hear it, and to no other.
+//! Notifications reach the process that registered for them, and no other.
 
 use std::time::{Duration, Instant};
 

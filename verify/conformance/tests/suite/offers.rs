@@ -1,4 +1,4 @@
-//! Content that may go: kept while there is room, discarded when somebody needs it, and told so.
+//! Content that may go: kept while there is room, discarded when another claim needs it, and reported so.
 
 use conformance::{Client, MIB, VRAM_BYTES, World, over_every_link};
 use d3dkmt::{EvictFlags, OfferFlags, ReclaimResult};
@@ -7,7 +7,11 @@ use wddm_types::NtStatus;
 
 use super::status;
 
-over_every_link!(what_nobody_needed_is_kept, what_somebody_needed_is_gone, what_is_offered_is_not_used);
+over_every_link!(
+    an_offer_whose_room_is_not_needed_is_kept,
+    an_offer_whose_room_was_needed_is_gone,
+    what_is_offered_is_not_used
+);
 
 fn offer(client: &Client, surface: &Surface) -> Result<(), d3dkmt::Refusal> {
     client.gpu.device().offer(vec![surface.allocation().handle()], 1, OfferFlags::empty())
@@ -21,7 +25,7 @@ fn reclaim(client: &Client, surface: &Surface) -> Result<ReclaimResult, d3dkmt::
 }
 
 // spec: memory §5.9
-fn what_nobody_needed_is_kept(world: &World) {
+fn an_offer_whose_room_is_not_needed_is_kept(world: &World) {
     let client = world.client();
     let (surface, report) = (client.pinned(SurfaceKind::Local, MIB), client.pinned(SurfaceKind::System, 4096));
     let mut lane = client.lane(Stage::Hardware);
@@ -35,7 +39,7 @@ fn what_nobody_needed_is_kept(world: &World) {
 }
 
 // spec: memory §5.9, memory §9.2
-fn what_somebody_needed_is_gone(world: &World) {
+fn an_offer_whose_room_was_needed_is_gone(world: &World) {
     let (client, other) = (world.client(), world.client());
     let surface = client.pinned(SurfaceKind::Local, VRAM_BYTES / 2);
     offer(&client, &surface).expect("not offered");
@@ -50,7 +54,7 @@ fn what_somebody_needed_is_gone(world: &World) {
 fn what_is_offered_is_not_used(world: &World) {
     let client = world.client();
     let surface = client.lockable(MIB);
-    assert_eq!(status(reclaim(&client, &surface)), NtStatus::INVALID_PARAMETER, "nobody has offered it");
+    assert_eq!(status(reclaim(&client, &surface)), NtStatus::INVALID_PARAMETER, "it is not offered");
     offer(&client, &surface).expect("not offered");
     assert_eq!(status(offer(&client, &surface)), NtStatus::INVALID_PARAMETER, "twice");
     assert!(surface.lock().is_err(), "nothing of it is seen");

@@ -1,4 +1,4 @@
-//! Several calls with one way to the kernel and back, and calls that nobody waits for.
+//! Several calls with one way to the kernel and back, and calls without an answer.
 
 use conformance::{MIB, World};
 use d3dkmt::{EvictFlags, FenceFlags, NativeFenceRequest};
@@ -9,7 +9,7 @@ use wddm_types::{NtStatus, RawHandle};
 conformance::over_every_link!(
     each_is_answered_in_its_place,
     lists_are_evicted_one_after_the_other,
-    what_nobody_waits_for_is_made_before_what_comes_later,
+    posted_calls_are_made_before_later_ones,
     whichever_thread_asks,
 );
 
@@ -48,7 +48,7 @@ fn lists_are_evicted_one_after_the_other(world: &World) {
     assert_eq!(client.gpu.device().evict_lists(Vec::new()), Ok(0));
 }
 
-fn what_nobody_waits_for_is_made_before_what_comes_later(world: &World) {
+fn posted_calls_are_made_before_later_ones(world: &World) {
     let client = world.client();
     let wanted = NativeFenceRequest { flags: FenceFlags::empty(), ..NativeFenceRequest::default() };
     for _ in 0..200 {

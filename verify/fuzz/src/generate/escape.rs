@@ -1,4 +1,4 @@
-//! Private calls to the driver: questions that it knows, and bytes that nobody does.
+//! Private calls to the driver: questions that it knows, and random bytes.
 
 use kmt_calls::{Call, ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags};
 use softgpu_spec::private_call::Question;

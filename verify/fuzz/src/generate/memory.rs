@@ -11,7 +11,7 @@ use wddm_types::{PAGE_BYTES, RawHandle, SegmentSet};
 use super::Generator;
 use crate::known::Kind;
 
-/// What locks say: the first six on every adapter, the rest where there are ranges and renames.
+/// The flags of locks: the first six on every adapter, the rest where there are ranges and renames.
 const LOCKS: [LockFlags; 10] = [
     LockFlags::empty(),
     LockFlags::READ_ONLY,
@@ -96,7 +96,7 @@ impl Generator<'_> {
         }
     }
 
-    /// What only drivers of the first generation make: a surface in tiles, one that is renamed at a discard.
+    /// Surfaces that only drivers of the first generation make: a surface in tiles, one that is renamed at a discard.
     fn of_first_generation(&mut self, data: PrivateData) -> Vec<u8> {
         let tiled = self.dice.chance(60);
         let data = PrivateData {
@@ -110,7 +110,7 @@ impl Generator<'_> {
         data.encode_with(&Details { tile_pitch, ..Details::default() }).to_vec()
     }
 
-    /// What a driver that hands everything on would tell the kernel.
+    /// The details that a driver would hand on to the kernel unchecked.
     fn detailed(&mut self, data: &PrivateData) -> Vec<u8> {
         let mut word = |most: u32| if self.dice.chance(70) { 0 } else { self.dice.number32(most) };
         let (flags, flags2, tile_pitch) = (word(u32::MAX), word(u32::MAX), word(8192));

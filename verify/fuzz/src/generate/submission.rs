@@ -52,7 +52,7 @@ impl Generator<'_> {
     /// A buffer on memory that is listed and has bus addresses.
     pub(super) fn render(&mut self, context: RawHandle) -> Call {
         let mut usable: Vec<(RawHandle, Asked)> = self.known.listed();
-        // What has no bus address, or is not listed, costs the device its life: that is tried now and then.
+        // An allocation without a bus address, or on no list, costs the device its life: the generator tries that now and then.
         if !self.dice.odd() {
             usable.retain(|(_, asked)| asked.physical);
         }

@@ -1,4 +1,4 @@
-//! What answers teach a hostile process.
+//! Learns from the answers to a hostile process.
 
 use super::*;
 use kmt_calls::{NotificationCall, SectionCall};

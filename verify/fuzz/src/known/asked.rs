@@ -1,9 +1,9 @@
-//! What a process has asked of an allocation, read back from its own request.
+//! The properties that a process has asked of an allocation, read back from its own request.
 
 use kmt_calls::{AllocationInfoFlags, AllocationRequest};
 use softgpu_spec::private_data::AllocationRequest as PrivateData;
 
-/// What a process has asked of an allocation.
+/// The properties that a process has asked of an allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Its bytes.
@@ -17,7 +17,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What a request says, if it says it in the driver's words.
+    /// Reads a request, if its private data is valid for the driver.
     pub fn of(request: &AllocationRequest) -> Option<Asked> {
         let (data, _) = PrivateData::decode_with_details(&request.private_data).ok()?;
         let (bytes, physical) = (data.size_bytes, data.accessed_physically);

@@ -6,7 +6,7 @@ use wddm_types::{VidPnSourceId, VidPnTargetId};
 use super::{Liar, Lie};
 use crate::dice::Dice;
 
-/// What the honest driver says where it is only looked at.
+/// The honest driver's answers to questions by a shared reference.
 #[derive(Default)]
 pub struct Honest {
     paths: Vec<VidPnPath>,

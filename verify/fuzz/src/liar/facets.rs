@@ -6,7 +6,7 @@ use wddm_types::{EngineId, NodeId, PhysicalAddress, SegmentId, SegmentSet};
 use super::{Liar, Lie, Lies};
 use crate::dice::Dice;
 
-/// Says nothing of engines that make room.
+/// Now and then withholds a report of a preemption or a suspension from the kernel.
 pub struct Muffled<'a> {
     pub lies: &'a Lies,
     pub notify: &'a mut dyn Notify,
@@ -354,7 +354,7 @@ impl HostAperture for Liar {
 }
 
 impl Liar {
-    /// What the kernel is told of an allocation.
+    /// Spoils the description of an allocation that the kernel gets.
     pub(super) fn misdescribe(&self, info: &mut AllocationInfo) {
         if let Some(mut dice) = self.lies.tells(Lie::Size) {
             match dice.below(3) {

@@ -1,4 +1,4 @@
-//! What a driver lies about, and how often.
+//! The lies of a driver, and how often it tells them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -77,13 +77,13 @@ const LIES: [Lie; 26] = [
 /// Those about displays, in worlds that have some.
 const SHOWN_LIES: [Lie; 4] = [Lie::Displays, Lie::Flips, Lie::FlipLog, Lie::Blanks];
 
-/// Those about engines that hang, in worlds where somebody looks for that. Silence is what makes them hang.
+/// Lies about engines that hang, in worlds where the kernel looks for hangs. Silence makes them hang.
 const HANGING_LIES: [Lie; 2] = [Lie::Groups, Lie::Resets];
 
-/// What there is to lie about in some worlds.
+/// The optional subjects of lies in a world.
 #[derive(Clone, Copy, Debug)]
 pub struct World {
-    /// Displays.
+    /// It has displays.
     pub shows: bool,
     /// The kernel looks for engines that hang.
     pub hangs: bool,
@@ -91,7 +91,7 @@ pub struct World {
     pub escapes: bool,
 }
 
-/// What a driver lies about, and how often it has.
+/// The lies that a driver tells, and how often it has told them.
 #[derive(Debug)]
 struct Plan {
     dice: Dice,
@@ -100,7 +100,7 @@ struct Plan {
     told: std::collections::BTreeMap<String, u64>,
 }
 
-/// The plan of one driver, shared with whoever reads it afterwards.
+/// The plan of one driver, shared with the caller, which reads it afterwards.
 #[derive(Clone, Debug)]
 pub struct Lies(Arc<Mutex<Plan>>);
 

@@ -1,5 +1,5 @@
-//! Who sends what no client sends. A stranger sends anything, and is soon thrown out; a spy behaves for a while, as hostile processes of
-//! worlds do ([`Generator`]): its odd messages meet memory that is its own, locked and lent to it.
+//! Attackers that send malformed messages. A stranger sends anything, and is soon disconnected; a spy behaves for a while, as hostile
+//! processes of worlds do ([`Generator`]): its odd messages meet memory that is its own, locked and lent to it.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -43,17 +43,17 @@ struct Connection {
     calls: Packets,
     stream: Packets,
     spies: Option<Spy>,
-    /// Calls that nobody waits for.
+    /// Calls sent without an answer.
     posted: u64,
 }
 
 /// Of so many mappings a spy says that they hold.
 const MAPPINGS: usize = 4;
 
-/// What a spy has found out.
+/// The findings of a spy.
 struct Spy {
     known: Known,
-    /// What it was shown, the latest.
+    /// The latest mappings that it got.
     mappings: Vec<MappingId>,
 }
 
@@ -79,7 +79,7 @@ impl Attacker {
             }
             None => (self.request(), self.dice.odd()),
         };
-        // What nobody waits for has no answer: then this is not waited for either. Now and then more are said to be over than there were.
+        // A posted call has no answer, so the attacker does not wait for one. Now and then it claims that more were posted than were.
         let request = match request {
             Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => Request::Post(call),
             Request::Call(call) if connection.spies.is_none() && self.dice.chance(10) => {
@@ -121,7 +121,7 @@ impl Attacker {
         if let (Some(spy), Request::Call(call)) = (&mut connection.spies, &asked.request)
             && let Ok(Told { response: Response::Answer(Ok(reply)), .. }) = decode(&answer)
         {
-            // What was spoiled may have been another call; then it knows something that is not so.
+            // The spoiled message may have been another call; then the spy records something untrue.
             spy.known.answered(call, &reply);
             if let Reply::Mapped(mapped) | Reply::Locked { mapped, .. } = reply {
                 report.lent[0] += u64::from(shows_video_memory(&mapped));
@@ -151,7 +151,7 @@ impl Attacker {
             _ => StoresElsewhere::ours(),
         };
         let files: Vec<_> = [Some(theirs.as_fd()), stores].into_iter().flatten().collect();
-        // Whoever is refused at once finds out with its first message.
+        // A connection that is refused at once finds out with its first message.
         let _ = calls.send(&hello, &files);
         let _ = calls.receive(1 << 12, 0);
         let spies = self.dice.chance(SPIES).then(|| Spy { known: Known::new(false), mappings: Vec::new() });
@@ -169,7 +169,7 @@ impl Attacker {
         vec![Placed { mapping, address }]
     }
 
-    /// What a client would say on its stream, of doorbells and mappings that it has or has not.
+    /// Messages of a client's stream, about doorbells and mappings that it has or has not.
     fn said(&mut self, connection: &Connection) -> Vec<Vec<u8>> {
         if let Some(Spy { mappings, .. }) = &connection.spies
             && self.dice.chance(50)
@@ -247,7 +247,7 @@ impl Attacker {
 }
 
 impl Spy {
-    /// What it asks next.
+    /// Its next call.
     fn call(&mut self, dice: &mut Dice, luid: Luid) -> Call {
         self.known.choose_device(dice);
         if let (true, Some(allocation)) = (dice.chance(LOCKS), dice.pick(&self.known.listed_and_lockable())) {

@@ -29,7 +29,7 @@ pub struct Honest {
     /// As another process, which has nothing between its rounds.
     plain: Arc<SocketLink>,
     luid: Luid,
-    /// What the surfaces hold is of this round.
+    /// The round whose content the surfaces hold.
     round: u64,
     /// Locks of video memory where it lay.
     pub lent: u64,
@@ -132,7 +132,7 @@ fn refused(error: UmdError) -> String {
     format!("the honest client is refused: {error}")
 }
 
-/// What is at a place of a surface; nothing in the beginning.
+/// The word at a place of a surface; zero in the beginning.
 fn word(round: u64, surface: usize, at: u64) -> u64 {
     if round == 0 { 0 } else { round << 32 | (surface as u64) << 24 | at }
 }

@@ -1,4 +1,4 @@
-//! How a world ends: everybody goes, or the adapter does before, stopped by PnP or pulled out.
+//! How a world ends: all processes go, or the adapter does before, stopped by PnP or pulled out.
 
 use sim::Random;
 use softgpu_spec::register;
@@ -11,7 +11,7 @@ use crate::report::Report;
 /// Steps that processes make on an adapter that has gone.
 const STEPS_AFTER: u64 = 60;
 
-/// How a world ends.
+/// The event that ends a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Processes go, one by one.
@@ -34,7 +34,7 @@ impl Ending {
 }
 
 impl World {
-    /// Everybody goes, the witness last; the kernel comes to rest.
+    /// All processes go, the witness last; the kernel comes to rest.
     ///
     /// # Errors
     /// The rule that was broken.
@@ -73,7 +73,7 @@ impl World {
         Ok(std::mem::take(&mut self.report))
     }
 
-    /// PnP stops the adapter; whoever has something there makes calls still.
+    /// PnP stops the adapter; processes with objects there still make calls.
     // spec: memory §8.4, memory §8.6
     fn stop(&mut self, seed: u64) -> Result<(), Broken> {
         if self.asleep {
@@ -82,7 +82,7 @@ impl World {
         self.diary.write("the adapter is stopped".into());
         match self.host.stop_adapter() {
             Ok(()) => {}
-            // Work that never ends is in the way; it ends with who has given it.
+            // Work that never ends is in the way; it ends with its process.
             Err(refusal) if self.endless && refusal.status == NtStatus::TIMEOUT => {
                 (0..self.hostile.len()).for_each(|who| self.kill(who));
                 self.drain()?;
@@ -90,7 +90,7 @@ impl World {
             Err(refusal) => return Err(("stop", refusal.to_string())),
         }
         if self.host.stopped().is_none() {
-            return Err(("stop", "nobody is in its way any more, and the adapter has not stopped".into()));
+            return Err(("stop", "no process has objects on the adapter any more, and it has not stopped".into()));
         }
         self.go_on(seed)
     }

@@ -1,4 +1,4 @@
-//! What the seed of a world decides about its adapter.
+//! The choices that a world's seed makes about its adapter.
 
 use ddi::SegmentFlags;
 use dxgk_host::{HostConfig, Mode, PROFILES, Profile};
@@ -42,7 +42,7 @@ pub fn escapes(seed: u64) -> bool {
     seed % 4 == 3
 }
 
-/// What the seed decides about a world.
+/// The choices that the seed makes about a world.
 pub fn config(seed: u64) -> HostConfig {
     let mut random = Random::new(seed);
     let name = random.pick(&OFTEN);

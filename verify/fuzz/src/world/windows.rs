@@ -9,7 +9,7 @@ use crate::dice::Dice;
 use crate::known::Kind;
 use crate::world::{World, note};
 
-/// Formats, with one that nobody knows.
+/// Formats, with an unknown one.
 const FORMATS: [u32; 7] = [21, 22, 23, 28, 32, 33, 0];
 const KINDS: [GdiSurfaceKind; 5] = [
     GdiSurfaceKind::Texture,

@@ -12,8 +12,8 @@ pub(crate) struct Cell(pub usize);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainCell(pub usize);
 
-/// A word at an address of its own: a page word ([`page`]) says whether it stands there. Whoever changes a mapping interrupts all who use
-/// it, so an access finds the page and goes there in one piece; a store that waits in its buffer has found its page.
+/// A word at an address of its own: a page word ([`page`]) says whether it stands there. A processor that changes a mapping interrupts all
+/// that use it, so an access finds the page and goes there in one piece; a store that waits in its buffer has found its page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PagedCell {
     pub word: usize,

@@ -70,7 +70,7 @@ impl Queue {
     }
 }
 
-/// What an entry says.
+/// The content of the entry of a number.
 fn said(number: u64) -> u64 {
     1 << (4 * number)
 }

@@ -1,6 +1,6 @@
 //! One doorbell that two processes elsewhere take from each other (sync §3.17): each has a page of its own, which stands in the device's
-//! window while it has the doorbell. Nobody holds its stores: what it stored last is looked for behind its status. Who rings, who connects
-//! and who sleeps are those of [`super::passed_on`]; what is done when a doorbell goes is other, and [`Steps`] leaves parts of it out.
+//! window while it has the doorbell. The kernel does not hold its stores: it looks for the last one behind the status. The actors are those
+//! of [`super::passed_on`]; the steps when a doorbell goes differ, and [`Steps`] leaves some of them out.
 
 use shared_words::doorbell::{may_sleep, ring};
 use shared_words::{Barrier, Word};
@@ -16,7 +16,7 @@ const SHOWS: Cell = Cell(6);
 /// The queue that listens there, counted from 1.
 const LISTENER: Cell = Cell(7);
 const STATUS: [Cell; 2] = [Cell(8), Cell(9)];
-/// What was rung for each queue while it listened, and what is executed of it.
+/// The rings for each queue while it listened, and those executed.
 const OWN: [Cell; 2] = [Cell(10), Cell(11)];
 const DONE: [Cell; 2] = [Cell(12), Cell(13)];
 /// Locks, free at 1: the kernel's, and the engine's state.
@@ -32,18 +32,18 @@ const WORDS: usize = 19;
 
 const CONNECTED: u64 = 0;
 const RETRY: u64 = 2;
-/// What was rung and executed of each before: a ring of the first that the second's queue heard would be seen.
+/// The rung and executed values of each before: the check would see a ring of the first that the second's queue heard.
 const BEFORE: [u64; 2] = [8, 0];
 /// The engine has found nothing to do, or something.
 const NOTHING: u64 = u64::MAX;
 const WORKED: u64 = u64::MAX - 1;
 
-/// What is done when a doorbell is taken from a process and given to another.
+/// The steps that take a doorbell from a process and give it to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Steps {
-    /// The page is taken out of the window before somebody else gets the doorbell.
+    /// The kernel takes the page out of the window before another process gets the doorbell.
     pub cut: bool,
-    /// What was stored into it is looked at once more behind the status.
+    /// The kernel reads the value stored into it once more behind the status.
     pub look_again: bool,
     /// The engine is woken when another page has been shown.
     pub wake_shown: bool,
@@ -56,7 +56,7 @@ impl Steps {
     pub const ALL: Steps = Steps { cut: true, look_again: true, wake_shown: true, only_rises: true };
 }
 
-/// The kernel, on the thread of whoever connects. `R`: the barrier between the status and the second look.
+/// The kernel, on the connecting thread. `R`: the barrier between the status and the second look.
 // spec: sync §3.17
 fn connect<R: Barrier>(steps: Steps, queue: usize) {
     let other = 1 - queue;
@@ -64,7 +64,7 @@ fn connect<R: Barrier>(steps: Steps, queue: usize) {
         memory[KERNEL.0] = 0;
         let listens = memory[LISTENER.0] == other + 1;
         if listens {
-            // What the window's own page says before anybody finds it there.
+            // The content of the window's own page before any ringer finds it there.
             // CAST: a queue.
             let page = other as usize + 1;
             (memory[VALUE[0]], memory[ASLEEP[0]]) = (memory[VALUE[page]], memory[ASLEEP[page]]);
@@ -72,7 +72,7 @@ fn connect<R: Barrier>(steps: Steps, queue: usize) {
         u64::from(listens)
     };
     if section(KERNEL, begin, other as u64) == 1 {
-        // Who replaces a page interrupts all who use it.
+        // A processor that replaces a page interrupts all that use it.
         let show: Act = |memory, page| std::mem::replace(&mut memory[SHOWS.0], page);
         if steps.cut {
             section(ALWAYS, show, 0);
@@ -80,7 +80,7 @@ fn connect<R: Barrier>(steps: Steps, queue: usize) {
         STATUS[other].store(RETRY);
         R::full();
         let rung = if steps.look_again { Cell(VALUE[other + 1]).load() } else { NOTHING };
-        // What the device does with it, and that it is woken, come at once behind it.
+        // The device's store and its wake-up follow at once.
         let leave: Act = |memory, argument| {
             let (other, rung) = ((argument & 1) as usize, argument >> 1);
             let shown = memory[SHOWS.0] as usize;
@@ -117,7 +117,7 @@ fn connect<R: Barrier>(steps: Steps, queue: usize) {
     section(ALWAYS, connected, queue as u64 | u64::from(steps.wake_shown) << 1);
 }
 
-/// A lock that nobody takes: the kernel's is held already.
+/// A lock that is always free: the caller holds the kernel's already.
 const ALWAYS: Cell = Cell(WORDS);
 
 /// A word of whichever page stands in the window.
@@ -220,7 +220,7 @@ pub fn one_doorbell<P: Barrier + 'static, C: Barrier + 'static, R: Barrier + 'st
     explore(&memory, &programs, judge)
 }
 
-/// The kernel's barrier of the asymmetric form, whoever connects: its own stores have arrived, then those of both who ring.
+/// The kernel's barrier of the asymmetric form: its own stores have arrived, then those of both ringers.
 pub struct BothRingers;
 
 impl Barrier for BothRingers {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_rung_is_executed_by_its_queue_and_nobody_waits_for_the_process() {
+    fn everything_rung_is_executed_by_its_queue_and_no_step_waits_for_the_process() {
         // spec: sync §3.17, sync §3.19
         for counts in [[1, 0], [0, 1]] {
             let explored = one_doorbell::<Full, Full, Full>(Steps::ALL, counts);
@@ -280,6 +280,6 @@ mod tests {
             one_doorbell::<Full, Full, Removed>(Steps::ALL, counts).lost > 0,
             "that between status and second look"
         );
-        assert!(one_doorbell::<Nothing, Everybody, Full>(Steps::ALL, counts).lost > 0, "and it is for everybody");
+        assert!(one_doorbell::<Nothing, Everybody, Full>(Steps::ALL, counts).lost > 0, "and it covers all ringers");
     }
 }

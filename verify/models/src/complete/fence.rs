@@ -35,7 +35,7 @@ fn engine<S: Barrier + 'static>((current, monitored): (Cell, Cell), values: [u64
     })
 }
 
-/// Waits for values of fences in turn, each time as the earliest waiter; then nobody waits.
+/// Waits for values of fences in turn, each time as the earliest waiter, then ends.
 fn kernel<K: Barrier + 'static>(waits: [Point; 2]) -> Program {
     Program::new(vec![0, 0], move |knows| {
         let (at, asleep) = (knows[0], knows[1] == 1);
@@ -46,14 +46,14 @@ fn kernel<K: Barrier + 'static>(waits: [Point; 2]) -> Program {
             RAISED.exchange(0);
         } else {
             AT.store(at);
-            // What the update itself raises is heard by looking.
+            // The look at CurrentValue below covers an interrupt of the update itself.
             let _ = publish_monitored(K::full, &current, &monitored, wanted - 1);
         }
         if current.load() < wanted { again(vec![at, 1]) } else { again(vec![at + 1, 0]) }
     })
 }
 
-/// Whoever sleeps for ever although its value has come.
+/// Judges an ending: lost is a waiter that sleeps for ever although its value has come.
 fn judge(waits: [Point; 2]) -> impl Fn(&[u64], &[Option<u64>]) -> Ending {
     move |memory, said| {
         // CAST: it is at one of two.
@@ -85,7 +85,7 @@ mod tests {
     use crate::buffers::Full;
 
     #[test]
-    fn nobody_who_waits_is_lost() {
+    fn no_waiter_is_lost() {
         // spec: sync §3.9, sync §3.19
         // seed: N27, N28, N29, N30, N31, N33
         for wanted in [[1, 2], [1, 4], [2, 3], [3, 4]] {

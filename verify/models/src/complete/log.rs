@@ -52,7 +52,7 @@ pub struct Parts {
     pub look_again: bool,
 }
 
-/// Both.
+/// The protocol with both parts.
 pub const WHOLE: Parts = Parts { commit: true, look_again: true };
 
 /// Signals with an entry each.
@@ -71,7 +71,7 @@ fn engine<S: Barrier + 'static>(queue: Queue, signals: u64) -> Program {
     })
 }
 
-/// What the entry of a number says.
+/// The content of the entry of a number.
 fn said(number: u64) -> u64 {
     10 + number
 }
@@ -103,7 +103,7 @@ fn read(queue: Queue, known: u64, parts: Parts) -> Option<u64> {
     if parts.commit {
         drained(queue.0);
     }
-    // What is further back has been overwritten: lost, and counted.
+    // Entries further back have been overwritten: lost, and counted.
     let first = known.max(new.saturating_sub(ENTRIES));
     let entries: Vec<[u64; 2]> = (first..new).map(|number| queue.entry(number).map(|word| word.load())).collect();
     // The engine writes the entry behind the last announced before it announces it: that slot is lost as well.
@@ -113,8 +113,8 @@ fn read(queue: Queue, known: u64, parts: Parts) -> Option<u64> {
     sound.then_some(new)
 }
 
-/// Two engines with a log each, the first with two signals, against the kernel. Lost is: an entry that is none, or one whose
-/// interrupt has been and that nobody has read.
+/// Two engines with a log each, the first with two signals, against the kernel. Lost is: an entry that is none, or one that the kernel has
+/// not read although its interrupt came.
 pub fn two_logs<S: Barrier + 'static>(parts: Parts, second: u64) -> Explored {
     let mut memory = [0; 2 * QUEUE_WORDS + 2];
     for queue in [Queue(0), Queue(1)] {

@@ -33,7 +33,7 @@ const LOGS: usize = 8;
 const LOG_WORDS: usize = 3;
 const MEMORY: [u64; LOGS + 2 * LOG_WORDS] = [0; LOGS + 2 * LOG_WORDS];
 
-/// What an entry names.
+/// The fence that an entry names.
 const NAMES_WANTED: u64 = 1;
 const NAMES_OTHER: u64 = 2;
 
@@ -46,7 +46,7 @@ fn log_entry(queue: usize, number: u64) -> PlainCell {
     PlainCell(LOGS + queue * LOG_WORDS + 1 + (number % ENTRIES) as usize)
 }
 
-/// What the kernel looks at beside the entries.
+/// The fences that the kernel looks at beside the entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Looks {
     /// All fences of the process, when entries are lost; else those of the queue's device, of which the one that is waited for is none.
@@ -55,7 +55,7 @@ pub struct Looks {
     pub shared: bool,
 }
 
-/// Both.
+/// The kernel looks at both.
 pub const WHOLE: Looks = Looks { process: true, shared: true };
 
 /// How the first queue's entry calls the fence that is waited for.
@@ -119,8 +119,8 @@ fn kernel(looks: Looks, shares: bool) -> Program {
     })
 }
 
-/// The first queue signals what is waited for and then its own fence `others` times; the second signals its own once. Lost is who sleeps
-/// for ever although the fence has come to its value.
+/// The first queue signals the awaited fence and then its own fence `others` times; the second signals its own once. Lost is a waiter that
+/// sleeps for ever although the fence has come to its value.
 pub fn two_devices<S: Barrier + 'static>(looks: Looks, called: Called, others: u64) -> Explored {
     let shares = called == Called::Another;
     let programs = [engine::<S>(0, Some(called), others), engine::<S>(1, None, 1), kernel(looks, shares)];

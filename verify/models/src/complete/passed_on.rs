@@ -1,9 +1,9 @@
-//! One doorbell that two queues take from each other (sync §3.17): two producers, who ring and look at their status, and the engine, which
-//! executes what was rung and falls asleep. Whoever finds its doorbell gone connects it again, under the kernel's lock, and rings again.
-//! Rings go through [`shared_words::doorbell::ring`], sleep through [`shared_words::doorbell::may_sleep`].
+//! One doorbell that two queues take from each other (sync §3.17): two producers, which ring and look at their status, and the engine,
+//! which executes what was rung and falls asleep. A producer that finds its doorbell gone connects it again, under the kernel's lock, and
+//! rings again. Rings go through [`shared_words::doorbell::ring`], sleep through [`shared_words::doorbell::may_sleep`].
 //!
-//! A doorbell is taken away and given to another queue in steps, and each is needed: [`Steps`] leaves one out. What is asked is whether
-//! everything that was rung is executed, and nothing for a queue that was rung for another. Steps whose middle nobody can see are one.
+//! A doorbell is taken away and given to another queue in steps, and each is needed: [`Steps`] leaves one out. The question is whether
+//! every ring is executed, and none by another's queue. Steps whose middle no actor can observe are one.
 
 use shared_words::doorbell::{may_sleep, ring};
 use shared_words::{Barrier, Word};
@@ -16,10 +16,10 @@ const VALUE: Cell = Cell(0);
 const ASLEEP: Cell = Cell(1);
 /// The queue that listens to it, counted from 1.
 const LISTENER: Cell = Cell(2);
-/// What stands at the address of each queue's doorbell, and its status.
+/// The page at the address of each queue's doorbell, and its status.
 const PAGE: [Cell; 2] = [Cell(3), Cell(4)];
 const STATUS: [Cell; 2] = [Cell(5), Cell(6)];
-/// What was rung for each queue while it listened, and what is executed of it.
+/// The rings for each queue while it listened, and those executed.
 const OWN: [Cell; 2] = [Cell(7), Cell(8)];
 const DONE: [Cell; 2] = [Cell(9), Cell(10)];
 /// Locks, free at 1: the kernel's, and the engine's state.
@@ -33,23 +33,23 @@ const WORDS: usize = 15;
 
 const CONNECTED: u64 = 0;
 const RETRY: u64 = 2;
-/// What was rung and executed of each before: a ring of the other one would be seen.
+/// The rung and executed values of each before: the check would see a ring of the other.
 const BEFORE: [u64; 2] = [0, 8];
 /// The engine has found nothing to do.
 const NOTHING: u64 = u64::MAX;
 
-/// What is done when a doorbell is taken away and given to somebody else.
+/// The steps that take a doorbell away and give it to another queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Steps {
     /// Stores wait from before the page leads nowhere until the status is there.
     pub hold: bool,
-    /// Whoever is on the way to the page has come there: all who use the mapping are interrupted.
+    /// The kernel interrupts all that use the mapping, so that no store is still on its way to the page.
     pub shoot_down: bool,
-    /// What was rung goes with the queue.
+    /// The ring goes with the queue.
     pub take_along: bool,
     /// The doorbell says at once whether the engine sleeps.
     pub say_asleep: bool,
-    /// Whoever finds its doorbell gone rings again when it is connected.
+    /// A producer that finds its doorbell gone rings again when it is connected.
     pub ring_again: bool,
 }
 
@@ -77,7 +77,7 @@ fn of_argument(argument: u64) -> (usize, [bool; 2]) {
     ((argument & 1) as usize, [argument & 2 != 0, argument & 4 != 0])
 }
 
-/// The kernel and the driver, on the thread of whoever connects.
+/// The kernel and the driver, on the connecting thread.
 // spec: sync §3.17
 fn connect(steps: Steps, taker: Taker, queue: usize) {
     let other = 1 - queue;
@@ -163,7 +163,7 @@ fn producer<P: Barrier + 'static>(steps: Steps, taker: Taker, queue: usize, coun
 fn engine<C: Barrier + 'static>() -> Program {
     Program::new(vec![0], |knows| {
         if knows[0] == 1 {
-            // It sleeps until somebody wakes it.
+            // It sleeps until a wake-up.
             let wakes: Act = |memory, _| {
                 (memory[TOKEN.0], memory[SLEEPS.0], memory[ASLEEP.0]) = (0, 0, 0);
                 0
@@ -187,7 +187,7 @@ fn engine<C: Barrier + 'static>() -> Program {
             worked if worked == NOTHING - 1 => again(vec![0]),
             seen => may_sleep(C::full, &VALUE, &ASLEEP, seen),
         };
-        // What was given to it since it looked is told by whoever gave it.
+        // A processor that gave it a queue since it looked wakes it.
         SLEEPS.store(u64::from(sleeps));
         ENGINE.store(1);
         again(vec![u64::from(sleeps)])
@@ -256,7 +256,7 @@ mod tests {
             ("ring again", Steps { ring_again: false, ..Steps::ALL }, Taker::Driver),
         ];
         for (what, steps, taker) in left_out {
-            // Who takes it may have no work yet.
+            // The queue that takes it may have no work yet.
             let lost = |counts| one_doorbell::<Full, Full>(steps, taker, counts).lost > 0;
             assert!(lost([1, 0]) || lost([1, 1]), "{what}: {taker:?}");
         }

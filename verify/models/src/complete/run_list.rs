@@ -32,7 +32,7 @@ fn parked() -> u64 {
     TABLE.iter().map(Word::load).sum()
 }
 
-/// Signals a fence twice; looks into the table only if the count says that somebody is parked.
+/// Signals a fence twice; looks into the table only if the count says that a queue is parked.
 fn signaller<S: Barrier + 'static>(number: usize) -> Program {
     Program::new(vec![1], move |knows| {
         let value = knows[0];

@@ -12,7 +12,7 @@ use wddm_types::NodeId;
 /// A rule that was broken, in words.
 pub type Broken = String;
 
-/// What the driver holds for the kernel.
+/// The objects that the driver holds for the kernel.
 #[derive(Debug, Default)]
 pub struct Contract {
     started: bool,
@@ -46,29 +46,29 @@ struct Bell {
     connected: bool,
 }
 
-/// What the driver still holds, without the kernel's own: the paging process with its device, context, queue, fences.
+/// The number of objects that the driver still holds, with the kernel's own: the paging process with its device, context, queue, fences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Processes.
+    /// Processes, the paging process included.
     pub processes: usize,
-    /// Devices.
+    /// Devices of all processes.
     pub devices: usize,
-    /// Contexts.
+    /// Contexts of all devices.
     pub contexts: usize,
-    /// Queues.
+    /// Queues of all contexts.
     pub queues: usize,
-    /// Doorbells.
+    /// Doorbells of all queues.
     pub doorbells: usize,
-    /// Allocations.
+    /// Allocations that are alive.
     pub allocations: usize,
-    /// Fences.
+    /// Fences that are alive.
     pub fences: usize,
     /// Opens of fences.
     pub opens: usize,
 }
 
 impl Contract {
-    /// What is held now.
+    /// The number of objects held now.
     pub fn held(&self) -> Held {
         Held {
             processes: self.processes.len(),
@@ -106,7 +106,7 @@ impl Contract {
         self.processes.iter().find(|(_, system)| **system).map(|(process, _)| *process)
     }
 
-    /// A context that was told to stand still, and has not been told to go on, does not run.
+    /// A suspended context does not run until the kernel resumes it.
     pub fn suspended(&mut self, context: KmdContext, suspended: bool) {
         if suspended {
             self.suspended.insert(context);
@@ -257,7 +257,7 @@ impl Contract {
         rung.map_or(Ok(()), |(doorbell, _)| Err(format!("{doorbell:?} is connected to an engine with less power")))
     }
 
-    /// The device gets power, or loses it: nobody runs there then, and nobody rings.
+    /// The device gets power, or loses it: then no context runs there and no process rings.
     // spec: sync §3.17
     pub fn power(&mut self, on: bool) -> Result<(), Broken> {
         self.low.clear();
@@ -324,14 +324,14 @@ impl Contract {
         Ok(())
     }
 
-    /// An allocation goes: nobody has it open.
+    /// An allocation goes: no device has it open.
     // spec: memory §2.7
     pub fn destroy_allocation(&mut self, allocation: KmdAllocation) -> Result<(), Broken> {
         let opens = self.allocations.remove(&allocation).ok_or_else(|| format!("{allocation:?} is not alive"))?;
         none(opens != 0, &allocation, "opens")
     }
 
-    /// Whose a device is.
+    /// The process of a device.
     pub fn process_of(&self, device: KmdDevice) -> Option<KmdProcess> {
         self.devices.get(&device).copied()
     }
@@ -366,7 +366,7 @@ impl Contract {
     pub fn live_fence(&self, fence: KmdGlobalFence) -> Result<(), Broken> {
         match self.globals.get(&fence) {
             Some(opens) if *opens > 0 => Ok(()),
-            Some(_) => Err(format!("{fence:?} is named while nobody has it open")),
+            Some(_) => Err(format!("{fence:?} is named while no process has it open")),
             None => Err(format!("{fence:?} is named after its destruction")),
         }
     }

@@ -17,9 +17,9 @@ pub struct Displays {
     sources: BTreeMap<u32, Source>,
     /// Flips that are neither shown nor dropped.
     flips: BTreeMap<u64, Flip>,
-    /// Whose flip is queued next, and with which picture.
+    /// The process whose flip is queued next, and its picture.
     next: Option<(usize, u32)>,
-    /// Who has lost a flip while its display was on.
+    /// Processes that have lost a flip while their display was on.
     robbed: BTreeSet<usize>,
     frames: u64,
 }
@@ -75,7 +75,7 @@ impl Displays {
         self.frames
     }
 
-    /// What the kernel tells.
+    /// Takes in an event of the kernel.
     // spec: sync §4.6, memory §5.6, memory §10.1
     pub fn told(&mut self, event: &Event) -> Result<(), Broken> {
         match *event {
@@ -95,7 +95,7 @@ impl Displays {
                 }
             }
             Event::FlipQueued { flip, source, .. } => {
-                let (who, picture) = self.next.take().ok_or("a flip that nobody asked for")?;
+                let (who, picture) = self.next.take().ok_or("a flip that no process asked for")?;
                 self.sources.entry(source).or_default().planned.push(picture);
                 match self.flips.insert(flip, Flip { who, source, handed: false }) {
                     Some(_) => Err(format!("flip {flip} is queued twice")),
@@ -139,7 +139,7 @@ impl Displays {
         }
     }
 
-    /// What a monitor sees.
+    /// Checks a frame that a monitor sees.
     // spec: memory §5.6, memory §10.1 row 31
     pub fn frame(&mut self, frame: &Frame<'_>) -> Result<(), Broken> {
         self.frames += 1;
@@ -163,7 +163,7 @@ impl Displays {
     pub fn idle(&self) -> Result<(), Broken> {
         match (self.flips.first_key_value(), self.sources.iter().find(|(_, source)| source.on)) {
             (Some((flip, of)), _) => Err(format!("flip {flip} never came to an end: {of:?}")),
-            (None, Some((source, _))) => Err(format!("display {source} shows something that is nobody's")),
+            (None, Some((source, _))) => Err(format!("display {source} shows a picture that no process owns")),
             (None, None) => Ok(()),
         }
     }

@@ -1,5 +1,5 @@
-//! Fences as the events tell them: their words never decrease, and what is published as MonitoredValue wakes everybody
-//! who waits.
+//! Fences as the events tell them: their words never decrease, and the published MonitoredValue lets every waiter be
+//! woken.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::check::contract::Broken;
 #[derive(Debug, Default)]
 pub struct Fences {
     fences: BTreeMap<u64, Fence>,
-    /// The fence made last: whoever made the call gives its handle a number.
+    /// The number of the fence made last, which the world pairs with the handle that the call returned.
     last_created: u64,
 }
 
@@ -31,7 +31,7 @@ impl Fences {
         if process != 0 {
             self.last_created = fence;
         }
-        // What only engines reach is for them to look at.
+        // Only engines look at words without a CPU address.
         let address = Some(address).filter(|address| *address != CreatedFence::NO_CPU_ADDRESS.0);
         if let Some((other, _)) = self.fences.iter().find(|(_, known)| address.is_some() && known.address == address) {
             return Err(format!("fences {other} and {fence} share the word at {address:x?}"));

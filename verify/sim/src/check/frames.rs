@@ -1,4 +1,4 @@
-//! Who may reach which page: a model of every page table and of what the TLBs may remember, fed with the paging
+//! Which process may reach which page: a model of every page table and of the translations that TLBs may hold, fed with the paging
 //! operations in the order in which the ring executes them.
 //!
 //! A *translation* is a virtual page of a process that the hardware may still turn into a frame: *live* while its entry is
@@ -7,12 +7,12 @@
 //! - an entry of a process names only frames that hold content of that process's own allocations, or system pages that
 //!   no other process's translation reaches (the paging process excepted, which may also see page tables; and the words of a
 //!   fence that both have open);
-//! - entries that show words of a fence name frames that hold nobody's content, others never name those;
+//! - entries that show words of a fence name frames without content, others never name those;
 //! - content is copied out only of frames that hold it, and into system pages that no other process reaches;
 //! - content that moves by addresses of the paging process moves where its windows lead then;
 //! - nothing names a place outside of its segment; page tables never lie in frames that hold content;
-//! - a table that is unlinked is somebody else's only when a flush has made the TLBs forget it;
-//! - contexts stand still while a leaf table gets another form, and for every change if the hardware wants it.
+//! - the frames of an unlinked table get another use only after a flush of the TLBs;
+//! - contexts quiesce while a leaf table gets another form, and for every change if the hardware wants it.
 
 mod leaves;
 mod places;
@@ -41,7 +41,7 @@ pub struct Frames {
     segments: Vec<SegmentDescriptor4>,
     levels: Vec<PageTableLevelDesc>,
     system_bytes: u64,
-    /// Whose content a frame of a memory segment holds.
+    /// The allocation whose content a frame of a memory segment holds.
     owner: BTreeMap<Frame, KmdAllocation>,
     /// Frames that hold no allocation's content but what the kernel keeps there: words of fences, or nothing yet.
     kept: BTreeSet<Frame>,
@@ -53,7 +53,7 @@ pub struct Frames {
     tables: BTreeMap<Frame, KmdProcess>,
     /// Roots whose length is not fixed: where, and how many entries.
     roots: BTreeMap<KmdProcess, (Frame, u32)>,
-    /// What leaf tables say.
+    /// The entries of leaf tables.
     leaves: BTreeMap<Frame, leaves::Leaf>,
     /// Frames of tables that a TLB may still walk through: of which process, for which pages.
     left: BTreeMap<Frame, (KmdProcess, u64, u64)>,
@@ -63,7 +63,7 @@ pub struct Frames {
     /// The table that an entry of an upper table leads to, or a half of one.
     links: BTreeMap<Place, Frame>,
     aperture: BTreeSet<u64>,
-    /// What it showed when power went: who gives that back meanwhile says so when there is power again.
+    /// Pages that it mapped when power went: the driver unmaps released ones once there is power again.
     dark: BTreeSet<u64>,
     /// The kernel's name of each fence that the driver has had.
     fences: BTreeMap<KmdGlobalFence, OsGlobalFence>,
@@ -73,8 +73,8 @@ pub struct Frames {
     paging: Option<KmdProcess>,
     /// The entries that are written show words of native fences.
     shows_words: bool,
-    /// Where the paging process is shown words that need not have come yet: until their own process is shown them. With the order in
-    /// which it was: several wait for one frame when what has just come there is to make room at once.
+    /// Where the paging process is shown words that need not have come yet, until their own process is shown them. With the order of the
+    /// showings: several wait for one frame when its new content is evicted at once.
     ahead: BTreeMap<Spot, u64>,
     shown_ahead: u64,
     /// Where processes were shown a fence's words, the last one on each page.
@@ -84,12 +84,12 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// What the driver says of its memory.
+    /// Takes in the driver's description of its memory.
     pub fn segments(&mut self, segments: &[SegmentDescriptor4]) {
         self.segments = segments.to_vec();
     }
 
-    /// What the driver says of its page tables, the leaf first.
+    /// Takes in the driver's description of its page tables, the leaf first.
     pub fn levels(&mut self, mmu: GpuMmuCaps, levels: &[PageTableLevelDesc]) {
         self.mmu = mmu;
         self.levels = levels.to_vec();
@@ -290,7 +290,8 @@ impl Frames {
             self.frames(SegmentId(segment), self.base(SegmentId(segment))? + page * PAGE_BYTES, PAGE_BYTES)?;
             if !self.is_aperture(SegmentId(segment)) {
                 let owner = self.owner.get(&frame).and_then(|owner| self.process_of.get(owner));
-                // The paging process may see page tables, where nobody's content is, what it moves, and words ahead of them.
+                // The paging process may see page tables in frames without content, content that it moves, and words ahead of their
+                // arrival.
                 let own = contract.is_system(spot.0) && (owner.is_none() || self.by_address || self.shows_words);
                 let words = self.shows_words && self.kept.contains(&frame);
                 if !own && !words && owner != Some(&spot.0) {

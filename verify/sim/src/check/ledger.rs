@@ -33,9 +33,9 @@ pub struct Ledger {
     pub fences: Fences,
     /// The paging ring.
     pub paging: Paging,
-    /// Packets.
+    /// The life of packets.
     pub packets: Packets,
-    /// Displays.
+    /// Frames and flips of displays.
     pub displays: Displays,
     hang: Hang,
     hash: TraceHash,

@@ -1,5 +1,5 @@
-//! The life of packets, told twice. What the driver is asked and what it reports says of each node which packets it has;
-//! the kernel's events say of each context which of its packets have run. The rules:
+//! The life of packets, told twice. The driver's calls and reports tell which packets each node has; the kernel's events tell which packets
+//! of each context have run. The rules:
 //! - a packet runs once, in its context's order;
 //! - ids of a node rise; what comes again bears RESUBMISSION and a new id, except paging buffers, which keep theirs;
 //! - paging buffers that came back are handed over before anything else;
@@ -12,7 +12,7 @@ use events::Event;
 
 use crate::check::contract::Broken;
 
-/// What a packet executes: by this it is known when it comes again.
+/// The commands of a packet, by which the checker recognises it when it comes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body {
     segment: u8,
@@ -236,7 +236,7 @@ impl Packets {
         Ok(())
     }
 
-    /// What the kernel tells of its contexts.
+    /// Takes in an event of the kernel about its contexts.
     // spec: memory §7.4, sync §4.1
     pub fn told(&mut self, event: &Event) -> Result<(), Broken> {
         match *event {

@@ -17,28 +17,28 @@ const SLOT_BYTES: u64 = 16 << 10;
 const UNDER_WAY_MAX: usize = 24;
 const CROSS: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARING).union(FenceFlags::CROSS_ADAPTER);
 
-/// A fence that everybody has on both adapters.
+/// A fence that all processes have on both adapters.
 pub struct Common {
     name: NtHandle,
     promised: u64,
-    /// Whose engines give a value.
+    /// The process whose engine gives each value.
     owners: BTreeMap<u64, usize>,
 }
 
 impl Common {
-    /// The last value that somebody has promised.
+    /// The last promised value.
     pub fn promised(&self) -> u64 {
         self.promised
     }
 
-    /// The next value; `owner`: who gives it later.
+    /// Promises the next value; `owner`: the process whose engine gives it later, `None` for a CPU.
     pub fn promise(&mut self, owner: Option<usize>) -> u64 {
         self.promised += 1;
         self.owners.extend(owner.map(|owner| (self.promised, owner)));
         self.promised
     }
 
-    /// Who gives a value.
+    /// The process whose engine gives a value.
     pub fn owner(&self, value: u64) -> Option<usize> {
         self.owners.get(&value).copied()
     }
@@ -51,7 +51,7 @@ enum Awaited {
     Common(usize, u64),
 }
 
-/// What it has on an adapter. Lanes and surfaces go before the GPU.
+/// A party's objects on an adapter. Lanes and surfaces go before the GPU.
 struct Site {
     lane: Lane,
     /// Submissions that are not done, as far as anybody has looked, with what they wait for.
@@ -81,7 +81,7 @@ pub struct Party {
 }
 
 impl Party {
-    /// A process on a host; whoever comes first makes the common fences.
+    /// A process on a host; the first one makes the common fences.
     pub fn new(host: &Arc<Host>, common: &mut Vec<Common>, fences: usize, next_seed: u64) -> Result<Party, String> {
         let link = ProcessLink::new(Arc::clone(host));
         let said = |error: UmdError| error.to_string();
@@ -114,8 +114,7 @@ impl Party {
         Ok(Party { id: link.process(), slots, memory, sites, next_seed, _link: link })
     }
 
-    /// Reads or writes a slot behind whoever had it before; and behind that gives a common fence its next value, for which it has waited
-    /// for the one before.
+    /// Reads or writes a slot behind its last user; and behind that gives a common fence its next value, after a wait for the one before.
     pub fn submit(
         &mut self,
         adapter: usize,
@@ -167,7 +166,7 @@ impl Party {
         site.under_way.push_back((value, awaited));
     }
 
-    /// What is next on a lane although everything that it waits for is there.
+    /// The next submission of a lane whose waits are all over, and which has not run.
     pub fn forgotten(&self) -> Option<String> {
         for (adapter, site) in self.sites.iter().enumerate() {
             let done = site.lane.progress().current();
@@ -188,7 +187,7 @@ impl Party {
         self.sites.iter().all(|site| site.lane.progress().current() >= site.lane.last_value())
     }
 
-    /// What the first comparison that failed has found.
+    /// The result of the first comparison that failed.
     pub fn content(&self) -> Result<(), String> {
         for (adapter, site) in self.sites.iter().enumerate() {
             let tag = site.report.lock().map_err(|error| error.to_string())?.read_word(0);

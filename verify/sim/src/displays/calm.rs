@@ -1,4 +1,4 @@
-//! What holds at any time in a world with displays, and what when everything that was begun is over.
+//! The rules that hold at any time in a world with displays, and those once everything begun is over.
 
 use super::*;
 use crate::check::contract::Held;
@@ -48,7 +48,7 @@ impl World {
         Ok(())
     }
 
-    /// Who has not come to an end with what he began.
+    /// A process with unfinished work, and where it is.
     fn restless(&self) -> Option<(usize, String)> {
         let ledger = shared(&self.ledger);
         self.players.iter().enumerate().find_map(|(who, player)| {
@@ -65,8 +65,8 @@ impl World {
         player.own(&[]).map_err(|refusal| ("answers", format!("displays were not given back: {refusal}")))
     }
 
-    /// All that was begun comes to its end. Whoever draws behind a flip of his own that was dropped is let go by a black display; nobody
-    /// else waits for ever.
+    /// Runs the world until all work is finished. A process that draws behind a dropped flip of its own goes on once it gives its displays
+    /// back; no other waits for ever.
     pub(super) fn calm(&mut self) -> Result<(), Broken> {
         let until = self.host.now_ns() + CALM_NS;
         while self.restless().is_some() && self.host.now_ns() < until {
@@ -92,7 +92,7 @@ impl World {
         }
         shared(&self.ledger).never_hangs();
         self.calm()?;
-        // In the dark nobody waits for a display.
+        // In the dark no process waits for a display.
         for who in 0..self.players.len() {
             if self.players[who].as_ref().is_some_and(|player| !player.is_lost()) {
                 self.blacken(who)?;
@@ -127,7 +127,10 @@ impl World {
             return Err(("ddi contract", format!("at the end the driver holds {held:?}")));
         };
         if ledger.resident_bytes() != 0 || !ledger.paging.idle() {
-            return Err(("frames", format!("{} bytes stay resident for nobody", ledger.resident_bytes())));
+            return Err((
+                "frames",
+                format!("{} bytes stay resident although no process is left", ledger.resident_bytes()),
+            ));
         }
         let shown = ledger.frames.aperture_pages();
         if shown != self.aperture {

@@ -19,7 +19,7 @@ const PRIMARIES: usize = 3;
 /// Other content.
 const SPARES: usize = 4;
 
-/// What a world has, and its processes' pictures with it.
+/// The fixtures of a world, for its processes' pictures.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
     pub stage: Stage,
@@ -38,7 +38,7 @@ pub struct Waiting {
     pub call: &'static str,
 }
 
-/// What it has on its device. Lane and surfaces go before the GPU.
+/// A player's objects on its device. Lane and surfaces go before the GPU.
 struct Site {
     lane: Lane,
     primaries: Vec<Primary>,
@@ -49,7 +49,7 @@ struct Site {
 struct Primary {
     surface: Surface,
     source: u32,
-    /// What was drawn last.
+    /// The picture drawn last.
     picture: u32,
     /// It is not on its device's list: there was no room when it was to come back.
     away: bool,
@@ -92,7 +92,7 @@ impl Player {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a present of it waits: whoever presents waits with it.
+    /// Whether a present of it waits, and the process with it.
     pub fn presents(&self) -> bool {
         self.waiting().iter().any(|waiting| waiting.call == PRESENT)
     }
@@ -107,7 +107,7 @@ impl Player {
         self.site.lane.progress().current() >= self.site.lane.last_value()
     }
 
-    /// Primaries.
+    /// The number of its primaries.
     pub fn primaries(&self) -> usize {
         self.site.primaries.len()
     }
@@ -117,7 +117,7 @@ impl Player {
         self.site.primaries[primary].source
     }
 
-    /// What was drawn last into a primary.
+    /// The picture drawn last into a primary.
     pub fn picture(&self, primary: usize) -> u32 {
         self.site.primaries[primary].picture
     }
@@ -130,7 +130,7 @@ impl Player {
         if self.last[*source as usize] == Some(primary) || *away || under_way >= UNDER_WAY_MAX {
             return Ok(false);
         }
-        // Nobody sees it half drawn.
+        // No display shows it half drawn.
         for nth in 0..times {
             lane.fill(surface, 0, surface.bytes(), !(nth as u32));
         }

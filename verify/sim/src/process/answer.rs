@@ -1,4 +1,4 @@
-//! What an answer changes in the model, and whether it was one that the model allows.
+//! Applies an answer to the model, and checks that the model allows it.
 
 use kmt_calls::{DeviceState, Refusal, Reply, Residency};
 use kmt_link::MappedBytes;
@@ -249,7 +249,7 @@ impl Process {
         Ok(())
     }
 
-    /// What a destroyed queue had not finished is lost: what it wrote is unknown, what it was to signal the CPU signals.
+    /// Unfinished work of a destroyed queue is lost: the content that it wrote is unknown, and the CPU gives its signals.
     fn queue_gone(&mut self, queue: usize) {
         let handle = self.queues[queue].handle;
         self.dead_handles.push(handle);

@@ -1,4 +1,4 @@
-//! A doorbell that may be taken away: whoever has rung looks at its status, connects it again when it is gone, and rings again
+//! A doorbell that may be taken away: after a ring the process looks at its status, connects it again when it is gone, and rings again
 //! (sync §3.17). Others act between any two of these steps.
 
 use kmt_calls::DoorbellAddress;

@@ -155,7 +155,7 @@ pub enum Op {
     Die,
 }
 
-/// What an operation comes to.
+/// The calls or steps of an operation.
 pub enum Issue {
     /// This call.
     Call(Call),
@@ -177,10 +177,10 @@ pub enum Issue {
 }
 
 impl Process {
-    /// What an operation comes to now.
+    /// Turns an operation into its call or step.
     ///
     /// # Errors
-    /// What the model contradicts.
+    /// A contradiction with the model.
     pub fn issue(&mut self, op: &Op) -> Result<Issue, String> {
         let device = self.device;
         let call = match op {
@@ -362,7 +362,7 @@ fn create(device: RawHandle, wish: Wish) -> Call {
     let data = PrivateData {
         kind: wish.kind,
         cpu_visible: wish.visible,
-        // What may leave for system memory is cacheable, so that a lock takes it there.
+        // Content that may leave for system memory is cacheable, so that a lock takes it there.
         cached: wish.visible && wish.kind == Kind::LocalThenSystem,
         accessed_physically: wish.physical,
         size_bytes: wish.bytes,

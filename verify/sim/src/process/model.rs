@@ -1,4 +1,4 @@
-//! What a process believes: its surfaces and what they hold, its queues, its fences.
+//! The model of a process: its surfaces and their content, its queues, its fences.
 
 use std::collections::VecDeque;
 
@@ -17,18 +17,18 @@ pub const QUEUES_MAX: usize = 3;
 pub enum Phase {
     /// Opens, makes queues.
     Setup,
-    /// Works.
+    /// Works on its plan.
     Working,
     /// Its device is lost, or it has enough: it gives back.
     Ending,
-    /// Gone.
+    /// It is gone.
     Dead,
 }
 
-/// What a surface holds.
+/// The content of a surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Nobody wrote it.
+    /// Never written.
     Zero,
     /// The pattern of a seed.
     Seed(u64),
@@ -38,7 +38,7 @@ pub enum Content {
     Unknown,
 }
 
-/// What an allocation is asked to be.
+/// The properties asked of an allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     pub kind: Kind,
@@ -111,7 +111,7 @@ pub struct Queue {
     pub in_flight: VecDeque<(u64, u64)>,
 }
 
-/// Who brings a fence forward.
+/// The side that signals a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     Cpu,
@@ -124,7 +124,7 @@ pub struct Fence {
     pub made: CreatedFence,
     pub number: u64,
     pub owner: Owner,
-    /// The highest value that somebody was promised.
+    /// The highest promised value.
     pub promised: u64,
     /// The highest value that a queue was told to signal.
     pub signalled: u64,

@@ -1,4 +1,4 @@
-//! What a process decides to do next: its setting up, its actions, its end.
+//! The plan of a process: its setup, its actions, its end.
 
 mod hostile;
 
@@ -286,7 +286,7 @@ impl Process {
         }
     }
 
-    /// Destroys a queue in the middle of its work, once nobody else waits for it, and makes it anew.
+    /// Destroys a queue in the middle of its work, once no other queue waits for it, and makes it anew.
     fn plan_queue_end(&mut self) {
         let queue = self.random.index(self.queues.len());
         self.plan_promises();

@@ -16,7 +16,7 @@ const BUFFER_BYTES_MAX: u64 = 1024;
 /// Checksums that can be under way.
 const SUMS_MAX: u64 = 256;
 
-/// What no process may have the GPU do.
+/// GPU work that no process is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wild {
     /// Write where nothing is mapped.
@@ -99,7 +99,7 @@ impl Process {
         queue.in_flight.front().map(|(value, _)| *value).filter(|_| full)
     }
 
-    /// What the buffer stands behind: paging, other queues' uses of the same surfaces, a fence.
+    /// The points that the buffer waits for: paging, other queues' uses of the same surfaces, a fence.
     fn waits(&mut self, queue: usize, slots: &[usize], fence: Option<usize>, value: u64) -> Vec<(Point, u64)> {
         let mut waits = Vec::new();
         let paging = self.paging.expect("set up").fence;

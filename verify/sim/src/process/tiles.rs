@@ -24,7 +24,7 @@ pub struct Tiles {
     regions: [Option<Region>; REGIONS],
 }
 
-/// What a region shows.
+/// The mapping of a region.
 #[derive(Clone, Copy, Debug)]
 struct Region {
     slot: usize,

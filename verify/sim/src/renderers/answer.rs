@@ -1,4 +1,4 @@
-//! What an answer changes in the model, and whether it was one that the model allows.
+//! Applies an answer to the model, and checks that the model allows it.
 
 use std::collections::VecDeque;
 
@@ -147,7 +147,7 @@ impl Client {
         self.plan.push_front(Op::Signal { at: job.at });
     }
 
-    /// What a destroyed context had not finished is lost.
+    /// Unfinished work of a destroyed context is lost.
     fn context_gone(&mut self, at: usize) {
         let reached = self.reached(at);
         for surface in self.surfaces.iter_mut().flatten().filter(|surface| surface.home == at) {

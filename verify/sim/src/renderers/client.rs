@@ -55,7 +55,7 @@ pub enum Op {
     /// A buffer is made, and what it takes is done before.
     Work {
         at: usize,
-        /// What is locked meanwhile.
+        /// The surface that is locked meanwhile.
         locked: Option<usize>,
     },
     Submit(Job),
@@ -63,7 +63,7 @@ pub enum Op {
     Signal {
         at: usize,
     },
-    /// What is submitted later waits for what another context was given.
+    /// Later submissions wait for the work of another context.
     GpuWait {
         at: usize,
         on: usize,
@@ -102,7 +102,7 @@ pub enum Op {
     DestroyContext {
         at: usize,
     },
-    /// A destroyed context signals nothing more: the CPU does, for who waits.
+    /// A destroyed context signals nothing more: the CPU signals for its waiters.
     CatchUp {
         at: usize,
     },
@@ -161,7 +161,7 @@ impl Client {
         client
     }
 
-    /// Whether it has gone.
+    /// Whether the client has gone.
     pub fn is_dead(&self) -> bool {
         self.link.is_none()
     }
@@ -171,7 +171,7 @@ impl Client {
         !self.is_dead() && self.blocked.is_none()
     }
 
-    /// What it waits for, for people.
+    /// The operation that it waits for, for people.
     pub fn waits_for(&self) -> Option<String> {
         self.blocked.as_ref().map(|(_, op)| format!("process {} in {op:?}", self.id.0))
     }

@@ -151,7 +151,7 @@ impl Client {
         let data = PrivateData {
             kind,
             cpu_visible: true,
-            // What may leave for system memory is cacheable, so that a lock takes it there.
+            // Content that may leave for system memory is cacheable, so that a lock takes it there.
             cached: kind == Kind::LocalThenSystem,
             accessed_physically: true,
             size_bytes: bytes,

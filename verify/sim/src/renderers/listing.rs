@@ -25,8 +25,8 @@ impl Listing {
         Listing { words: Vec::new(), allocations: vec![null], places: Vec::new(), slots: 0 }
     }
 
-    /// One more command. What the one before had bound and this one has not is unbound, so that the buffer can be split
-    /// before every command.
+    /// Adds a command. It unbinds slots that the command before had bound and this one has not, so that the buffer can be split before
+    /// every command.
     // spec: memory §7.3
     pub fn push(&mut self, command: &Command<'_>, operands: &[Operand]) {
         let at = self.words.len();

@@ -1,4 +1,4 @@
-//! What a client believes: its contexts, its surfaces and what each of their words is.
+//! The model of a client: its contexts, its surfaces and each of their words.
 
 use kmt_calls::{CreatedFence, CreatedMonitoredFence};
 use kmt_link::MappedBytes;
@@ -6,14 +6,14 @@ use softgpu_spec::pattern;
 use softgpu_spec::private_data::Kind;
 use wddm_types::{GpuVa, RawHandle};
 
-/// What a surface holds: what was written last, and how often each word was changed since.
+/// The content of a surface: the last full write, and how often each word was changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     pub base: Base,
     pub touched: u64,
 }
 
-/// What was written last.
+/// The last full write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// Nothing yet.

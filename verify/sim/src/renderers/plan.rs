@@ -1,4 +1,4 @@
-//! What a client decides to do next: its setting up, its work, its end.
+//! The plan of a client: its setup, its work, its end.
 
 use kmt_calls::LockFlags;
 use softgpu_spec::Command;
@@ -244,7 +244,7 @@ impl Client {
         job.listing.push(&command, &[(1, handle, false), (4, report, true)]);
     }
 
-    /// What a command of a context names: an address, or a place in its list.
+    /// The name of a surface in a command of a context: an address, or a place in its list.
     fn operand(&self, at: usize, slot: usize) -> (u64, RawHandle) {
         let surface = self.surface(slot);
         (if self.contexts[at].addressed { surface.va.0 } else { 0 }, surface.handle)
@@ -373,7 +373,7 @@ impl Client {
 }
 
 impl Job {
-    /// What a surface holds at the end of the job so far.
+    /// The content of a surface at the end of the job so far.
     fn holds(&self, client: &Client, slot: usize) -> Content {
         let left = self.leaves.iter().rev().find(|(known, _)| *known == slot).map(|(_, content)| *content);
         left.unwrap_or(client.surface(slot).content)

@@ -1,4 +1,4 @@
-//! What the decorator says of page tables: what its driver does.
+//! The decorator's facet for page tables, which forwards to its driver.
 
 use ddi::{GpuMmuCaps, GpuVirtualAddressing, KmdContext, PageTableLevelDesc, RootPageTableSize};
 use wddm_types::PhysicalAddress;

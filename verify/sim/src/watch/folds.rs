@@ -27,7 +27,7 @@ struct Kept {
     fences: Vec<OsGlobalFence>,
 }
 
-/// What a world and its driver share of it.
+/// The state of a late driver that its world shares.
 pub struct Folds {
     names: Names,
     /// Of what it has kept it tells nothing but the last.
@@ -105,7 +105,7 @@ impl Watched {
     }
 }
 
-/// What stands between such a driver and the kernel.
+/// The `Notify` between such a driver and the kernel.
 pub(super) struct Folding<'a> {
     pub folds: &'a Folds,
     pub notify: &'a mut dyn Notify,

@@ -19,7 +19,7 @@ use crate::sabotage::Sabotage;
 
 const PACKETS: &str = "packets";
 
-/// What a sabotaged world does to packets.
+/// The tampering of a sabotaged world with packets.
 #[derive(Default)]
 pub struct Tampering {
     /// Ids that a paging buffer was given instead of its own.
@@ -31,7 +31,7 @@ pub struct Tampering {
     pub(super) folds: Option<Arc<Folds>>,
 }
 
-/// What a node's driver has told, and what of it the kernel was not told.
+/// The reports of a node's driver, and those withheld from the kernel.
 #[derive(Default)]
 struct Reports {
     asked: bool,

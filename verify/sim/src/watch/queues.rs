@@ -123,7 +123,7 @@ impl Doorbells for Watched {
     }
 }
 
-/// What the kernel lends a driver that connects a doorbell, heard.
+/// The kernel's host for a driver that connects a doorbell, observed.
 struct HeardHost<'a> {
     host: &'a mut dyn DoorbellHost,
     taken: Vec<OsDoorbell>,

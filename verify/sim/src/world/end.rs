@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// Steps in which the hardware comes to rest when nobody calls any more.
+/// Steps in which the hardware comes to rest when no process calls any more.
 const DRAIN_STEPS_MAX: u64 = 1_000_000;
 
 impl World {
-    /// Everybody is dead: the hardware comes to rest, and the kernel and its driver hold nothing of them.
+    /// All processes are dead: the hardware comes to rest, and the kernel and its driver hold nothing of them.
     pub(super) fn finish(mut self) -> Result<Report, Broken> {
         self.drain()?;
         // A newcomer's device is there when the ring has got past everything older, so that what was put off has been done.
@@ -22,9 +22,9 @@ impl World {
         self.drain()?;
         self.look()?;
         let ledger = shared(&self.ledger);
-        // The paging process with its device, context, queue and progress fence, and the newcomer's process and device. Once
-        // a device has stood still, the fence of suspensions stays.
-        // Where paging is packets there are no queues, and the fences are the kernel's alone.
+        // The paging process with its device, context, queue and progress fence, and the newcomer's process and device. Once a device has
+        // been suspended, the fence of suspensions stays. Where paging is packets there are no queues, and the fences are the kernel's
+        // alone.
         let queues = usize::from(self.renderers.is_none());
         let fences = queues * (1 + usize::from(ledger.seen().contains_key("DeviceSuspended")));
         let expected =
@@ -34,7 +34,10 @@ impl World {
             return Err(("ddi contract", format!("at the end the driver holds {held:?}, expected {expected:?}")));
         }
         if ledger.resident_bytes() != 0 {
-            return Err(("frames", format!("{} bytes stay resident for nobody", ledger.resident_bytes())));
+            return Err((
+                "frames",
+                format!("{} bytes stay resident although no process is left", ledger.resident_bytes()),
+            ));
         }
         if !ledger.paging.idle() {
             return Err(("liveness", "paging work was never completed".into()));
@@ -53,6 +56,6 @@ impl World {
                 return Ok(());
             }
         }
-        Err(("liveness", "the hardware never comes to rest although everybody is dead".into()))
+        Err(("liveness", "the hardware never comes to rest although all processes are dead".into()))
     }
 }

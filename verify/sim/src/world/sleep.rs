@@ -1,5 +1,5 @@
-//! A computer that sleeps now and then. It runs nobody meanwhile, but for who was in the middle of a ring: such a process finds its
-//! doorbell gone and connects it, and that wakes the adapter (sync §3.17).
+//! A computer that sleeps now and then. No process runs meanwhile, but for one in the middle of a ring: it finds its doorbell gone and
+//! connects it, and that wakes the adapter (sync §3.17).
 
 use ddi::PowerState;
 use wddm_types::NtStatus;
@@ -39,7 +39,7 @@ impl World {
 
     // spec: sync §3.17, memory §8.4
     fn fall_asleep(&mut self) -> Result<(), Broken> {
-        // What the hardware waits for from the CPU comes before: nobody runs who could bring it.
+        // Processes signal the values that the hardware waits for first: later none of them runs.
         for who in 0..self.processes.len() {
             for _ in 0..PROMISES_MAX {
                 if !self.keep_promise(who)? {
@@ -50,7 +50,7 @@ impl World {
         let state = if self.random.chance(50) { PowerState::Standby } else { PowerState::Hibernate };
         match self.host.power_transition(state) {
             Ok(()) => {}
-            // It waits for what somebody has not rung yet.
+            // It waits for work that a process has not rung yet.
             Err(refusal) if refusal.status == NtStatus::TIMEOUT => {}
             Err(refusal) => return Err(("power", refusal.to_string())),
         }
@@ -59,7 +59,7 @@ impl World {
         Ok(())
     }
 
-    /// Somebody who was ringing goes on; at the end the computer wakes.
+    /// A process that was ringing goes on; at the end the computer wakes.
     fn sleep_on(&mut self) -> Result<(), Broken> {
         let ringing: Vec<usize> =
             (0..self.processes.len()).filter(|who| self.processes[*who].rings_or_dies()).collect();
@@ -74,7 +74,7 @@ impl World {
         if sleeps.turns_left == 0 { self.wake() } else { Ok(()) }
     }
 
-    /// The computer wakes, if somebody who rang has not woken it.
+    /// The computer wakes, unless a process that rang has woken it.
     pub(super) fn wake(&mut self) -> Result<(), Broken> {
         let Some(sleeps) = &mut self.sleeps else { return Ok(()) };
         match self.host.power_transition(PowerState::On) {

@@ -66,7 +66,7 @@ impl World {
         self.reached(&wait.points, wait.any)
     }
 
-    /// Whether the words say that a wait is over. A fence that has gone holds nobody.
+    /// Whether the words say that a wait is over. A fence that has gone holds no waiter.
     fn reached(&self, points: &[Point], any: bool) -> bool {
         let ledger = shared(&self.ledger);
         let reached = |point: &Point| ledger.fences.current(point.number).is_none_or(|current| current >= point.value);

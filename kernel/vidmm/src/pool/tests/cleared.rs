@@ -1,4 +1,4 @@
-//! What is known to hold the clear pattern.
+//! The record of pages that hold the clear pattern.
 
 use super::super::{FramePool, run};
 use super::holed;

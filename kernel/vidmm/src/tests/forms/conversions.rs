@@ -56,7 +56,7 @@ fn a_conversion_shows_nothing_before_its_time() {
 #[test]
 fn copies_of_tiles_copy_entries_where_tables_have_the_same_form() {
     // spec: memory §3.4 operation 14, memory §4.8
-    // What an adapter has, pages mapped, and the copy: from, to, pages; entries copied.
+    // An adapter, pages mapped, and the copy: from, to, pages; entries copied.
     let fine = Shape { bits: vec![5, 5, 6], flags: GpuMmuFlags::empty(), leaf_64kb: false, pages_64kb: false };
     let coarse = Shape { bits: vec![5, 5, 6], leaf_64kb: true, pages_64kb: true, ..fine.clone() };
     let rows = [
@@ -75,7 +75,7 @@ fn copies_of_tiles_copy_entries_where_tables_have_the_same_form() {
         bench.copy(from, to, pages);
         assert_eq!(bench.links.copied, expected, "{name}");
         bench.check().expect(name);
-        // What was copied is as good as what was written: it goes with its content.
+        // Copied entries become invalid with their content, as written ones do.
         let how = EvictFlags { only_if_necessary: false, not_written_to: false };
         let work = bench.mm.evict(bench.device, &[allocation], how, &[]).expect("listed");
         bench.queue(work);

@@ -8,7 +8,7 @@ fn dual_shape() -> Shape {
 }
 
 #[test]
-fn with_dual_entries_content_goes_to_4_kb_and_back_and_nobody_stands_still() {
+fn with_dual_entries_content_goes_to_4_kb_and_back_and_no_process_quiesces() {
     // spec: memory §4.5
     let mut bench = Bench::new(dual_shape(), 64, 128, &[64, 32]);
     let [first, second] = [bench.allocations[0], bench.allocations[1]];
@@ -22,7 +22,7 @@ fn with_dual_entries_content_goes_to_4_kb_and_back_and_nobody_stands_still() {
         // The first one keeps the room: 4-KB pages of system memory in the same table, then 64-KB ones at the same place.
         let work = bench.mm.make_resident(bench.device, &[second]).expect("the aperture has room");
         assert_eq!(forms(&work), (0, 1), "one of 4-KB entries");
-        assert!(work.iter().all(|work| work.idle_spaces.is_empty()), "nobody stands still");
+        assert!(work.iter().all(|work| work.idle_spaces.is_empty()), "no process quiesces");
         bench.queue(work);
         bench.check().expect("both forms in one table");
         let how = EvictFlags { only_if_necessary: false, not_written_to: false };

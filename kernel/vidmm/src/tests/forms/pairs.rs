@@ -16,7 +16,7 @@ struct Pair {
     serial: u64,
 }
 
-/// What was written: first page within the pair, pages, whether valid, whether 64-KB entries.
+/// A written run: first page within the pair, pages, whether valid, whether 64-KB entries.
 type Written = (u64, u64, bool, bool);
 
 impl Pair {

@@ -1,4 +1,5 @@
-//! What must hold after every step: what the GPU sees at each address, who owns each frame, who may run.
+//! The checks after every step: the content that the GPU sees at each address, the owner of each frame, the devices
+//! that may run.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ impl Model {
         self.look(which, second, from);
     }
 
-    /// What a failure must leave as it was.
+    /// The state that a failure must leave as it was.
     pub fn placements(&self) -> Vec<(Vec<Extent>, bool, u64, Option<u64>)> {
         let state = |known: &Known| {
             let allocation = &self.mm.allocations[known.id];

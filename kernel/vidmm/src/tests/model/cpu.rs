@@ -1,4 +1,4 @@
-//! What the CPU sees of locked content: in system memory, in a memory segment, through windows.
+//! The CPU's view of locked content: in system memory, in a memory segment, through windows.
 
 use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, SegmentId};
 

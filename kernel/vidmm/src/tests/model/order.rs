@@ -53,13 +53,14 @@ impl Model {
         } else if allocation.count == 0 {
             (4 + 2 * band, allocation.info.priority, allocation.lazy_since.expect("it left its last list some time"))
         } else {
-            let first = suspended?.into_iter().min().expect("somebody lists it");
+            let first = suspended?.into_iter().min().expect("a device lists it");
             (5 + 2 * band, allocation.info.priority, u64::MAX - first)
         };
         Some((*segment, place, id))
     }
 
-    /// Who lost by a MakeResident stood first in the order, and nobody lost while somebody lower had anything left.
+    /// The victims of a MakeResident were the first in the order, and no allocation lost pages while a lower one had
+    /// any left.
     pub fn check_losers(&self, wanted: &[AllocationId], order: &[Victim], work: Option<&Work<u8>>) {
         let Some(work) = work else { return };
         let left = |kind| matches!(kind, MoveKind::PageOut | MoveKind::Discard);
@@ -83,7 +84,7 @@ impl Model {
         self.check_protection(wanted, &losers, work);
     }
 
-    /// Nobody lost a byte while somebody less protected has any left in that segment, contiguous requests or not.
+    /// No process lost a byte while a less protected one has any left in that segment, contiguous requests or not.
     // spec: memory §8.2
     fn check_protection(&self, wanted: &[AllocationId], losers: &[(SegmentId, AllocationId)], work: &Work<u8>) {
         let moves = work.moves.iter().any(|step| step.kind == MoveKind::Relocate);
@@ -104,7 +105,7 @@ impl Model {
         }
     }
 
-    /// Who runs has all of its list.
+    /// A running device has all of its list.
     // spec: memory §5.1
     pub fn check_turns(&self) {
         for device in self.devices {

@@ -51,7 +51,7 @@ impl Model {
         }
     }
 
-    /// What moves up costs nobody a page, and whoever lists it has nothing to run.
+    /// A promotion costs no allocation a page, and the devices that list the content have nothing to run.
     fn promote(&mut self, pages: u64) {
         let before: Vec<u64> = self.known.iter().map(|known| self.mm.allocations[known.id].resident_pages()).collect();
         let Promotion::Work(work) = self.mm.promote(pages) else { return };

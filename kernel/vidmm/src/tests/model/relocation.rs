@@ -1,4 +1,4 @@
-//! What moves within its segment, looked at when the work is queued: nothing that has to stay, nobody who runs, exact bytes.
+//! Moves within a segment, checked when the work is queued: no pinned or locked content, no content of running devices, exact bytes.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ impl Model {
             let Cause::Compaction { for_allocation } = step.cause else { panic!("{:?} moves nothing", step.cause) };
             assert!(self.mm.allocations[for_allocation].contiguous(), "only a contiguous request needs a hole");
             let known = &self.mm.allocations[step.allocation];
-            // What a device destroyed while it stood still is doomed behind the plan of its return: the work that it queued
-            // before still needs it, wherever it lies.
+            // An allocation that a device destroyed while suspended is doomed behind the plan of its return: the work that it queued before
+            // still needs it, wherever it lies.
             let doomed_before = known.doomed.is_some() && !work.moves.iter().any(|step| step.cause == Cause::Resume);
             assert!(known.pins == 0 && known.locks.count == 0 && !doomed_before, "it has to stay");
-            // Who lists it with this very call waits for this work before it uses anything.
+            // A device that lists it with this very call waits for this work before it uses anything.
             let counts = self.known.iter().find(|of| of.id == step.allocation).map_or([0; DEVICES], |of| of.counts);
             let held = self.devices.iter().zip(counts).filter(|(_, count)| *count > 0).map(|(device, _)| device);
             for holder in held {
@@ -40,7 +40,7 @@ impl Model {
         assert_eq!(copied, told.values().sum::<u64>(), "every byte is told of");
         let moves_on = work.moves.iter().any(|step| matches!(step.cause, Cause::Promote | Cause::Lock));
         let for_nothing = told.is_empty() && !moves_on && !work.stands_still.is_empty();
-        assert!(!for_nothing, "nobody stands still for nothing");
+        assert!(!for_nothing, "a device quiesces only for a move");
         for (id, bytes) in told {
             let pages = self.mm.allocations[id].pages;
             assert!(bytes.is_multiple_of(PAGE_BYTES) && bytes <= pages * PAGE_BYTES, "nothing moves twice");

@@ -80,7 +80,7 @@ fn so_does_one_whose_page_tables_come_and_go() {
     }
 }
 
-/// What happened in a life.
+/// The events of one life.
 struct Counted {
     /// How often page tables left.
     tables_left: u64,
@@ -97,7 +97,7 @@ fn live(seed: u64, steps: u64, flags: SegmentFlags, tables: Tables) -> Counted {
         let step = random.step();
         model.step(step);
         if at % 64 == 0 {
-            // Now and then nobody has anything to run.
+            // Now and then all devices are idle.
             (0..DEVICES).for_each(|device| model.step(Step::Idle { device, idle: true }));
             model.step(Step::Ahead { pages: 40 });
             (0..DEVICES).for_each(|device| model.step(Step::Idle { device, idle: false }));

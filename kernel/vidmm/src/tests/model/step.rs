@@ -78,7 +78,7 @@ pub enum Step {
         device: usize,
         idle: bool,
     },
-    /// Time passes, and whoever has its turn comes back.
+    /// Time passes, and the device whose turn it is comes back.
     Turn {
         quarters: u64,
     },

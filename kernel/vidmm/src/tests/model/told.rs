@@ -1,4 +1,4 @@
-//! What the moves that were told say is resident, page by page: it is what is resident, after every call.
+//! The residence that the reported moves add up to, page by page: after every call it is the actual one.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What memory does: carries paging work out on pages of one number each.
+//! A machine that carries paging work out on pages of one number each.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn page_in(segment: SegmentId, address: u64) -> u64 {
     (address - start) / PAGE_BYTES
 }
 
-/// What memory does: pages of numbers, tables of entries, and the ring of works not yet carried out.
+/// The state of the machine: pages of numbers, tables of entries, and the ring of works not yet carried out.
 #[derive(Default)]
 pub struct Machine {
     pub ring: VecDeque<Work<u8>>,
@@ -17,7 +17,7 @@ pub struct Machine {
     pub entries: BTreeMap<(PhysicalAddress, u32), Pte>,
     /// The second halves of dual entries.
     pub second_halves: BTreeMap<(PhysicalAddress, u32), Pte>,
-    /// What the platform's table shows of a space's pages: the system page, and whether it may be written.
+    /// The platform's entries of a space's pages: the system page, and whether it may be written.
     pub platform: BTreeMap<(SpaceId, u64), (u64, bool)>,
     /// The last root that contexts were switched to.
     pub switched: Option<(SpaceId, PhysicalAddress, u32)>,
@@ -121,7 +121,7 @@ impl Machine {
                         let second = self.second_halves.remove(&(*table, index));
                         let has_halves = *level == 1 && second.is_some();
                         assert_eq!(*halves, has_halves, "second halves become invalid with the first");
-                        // Whoever reads this has followed a pointer to a table that is not there.
+                        // A later walk to this entry follows a pointer to a missing table, and finds no entry.
                         self.entries.remove(&(*table, index)).expect("a table that leaves was there");
                     }
                 }
@@ -154,7 +154,7 @@ impl Machine {
         }
     }
 
-    /// What both halves of an entry of level 1 say: of each 64 KB at most one of the two forms is valid.
+    /// Walks both halves of an entry of level 1: of each 64 KB at most one of the two forms is valid.
     // spec: memory §4.5
     fn walk_pair(&self, first: Pte, second: Pte, (bits, shift): (u32, u32), address: GpuVa) -> Option<Pte> {
         let within = address.0 & ((1 << shift) - 1) & !(PAGE_BYTES - 1);

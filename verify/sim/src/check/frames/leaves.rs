@@ -1,4 +1,4 @@
-//! What stands in leaf tables, linked or not. A table that is written before it is linked, as in a conversion, changes no
+//! The entries of leaf tables, linked or not. A table that is written before it is linked, as in a conversion, changes no
 //! translation until the entry above names it; then all of it is translated at once. Copied entries say what the source
 //! says at that moment. Where an entry above names two tables, one of 4-KB entries and one of 64-KB entries, each 64 KB is
 //! valid in one of them at most. Part of the frames model.
@@ -161,7 +161,7 @@ impl Frames {
         self.leaves.get(&self.leaves.get(&table)?.beside?)
     }
 
-    /// What a leaf table translates, nobody does any more.
+    /// Ends all translations of a leaf table.
     pub(super) fn hide_leaf(&mut self, table: Frame, contract: &Contract) -> Result<(), Broken> {
         let Some(leaf) = self.leaves.get(&table) else { return Ok(()) };
         let spots: Vec<Spot> = leaf.entries.keys().map(|index| (leaf.process, leaf.base + index)).collect();

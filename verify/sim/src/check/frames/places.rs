@@ -22,12 +22,13 @@ impl Frames {
         self.paging.filter(|_| self.by_address)
     }
 
-    /// Who may look at a frame, beside the paging process where that moves content or waits for words.
+    /// A translation that leads to a frame, other than the paging process's where that moves content or waits for
+    /// words.
     pub(super) fn viewer(&self, spots: &BTreeMap<Spot, u32>) -> Option<Spot> {
         spots.keys().find(|spot| Some(spot.0) != self.mover() && !self.ahead.contains_key(spot)).copied()
     }
 
-    /// Content enters frames: nobody else can be looking.
+    /// Content enters frames: no translation may lead there.
     pub(super) fn enter(&mut self, allocation: KmdAllocation, frames: Vec<Frame>) -> Result<(), Broken> {
         for frame in frames {
             let seen = self.reached.get(&frame).and_then(|spots| self.viewer(spots));
@@ -38,7 +39,7 @@ impl Frames {
         Ok(())
     }
 
-    /// A frame that nobody looks at is no table.
+    /// Checks that no translation leads to a frame, and that no table lies there.
     pub(super) fn unseen(&self, frame: Frame, seen: Option<Spot>, what: &str) -> Result<(), Broken> {
         if let Some(spot) = seen {
             let live = self.live.get(&spot) == Some(&frame);

@@ -1,4 +1,4 @@
-//! Words of fences: who is shown them where, and what lies in frames that hold nobody's content. Part of the frames model.
+//! Words of fences: where each process sees them, and the frames that the kernel keeps for itself. Part of the frames model.
 
 use ddi::{KmdGlobalFence, KmdProcess, OsGlobalFence, TransferEnd};
 use wddm_types::{GpuVa, PAGE_BYTES};
@@ -12,7 +12,7 @@ impl Frames {
         self.fences.insert(global, os);
     }
 
-    /// A process sees a fence's words at these addresses: whoever else sees this fence may lead to the same pages.
+    /// A process sees a fence's words at these addresses: other processes that see this fence may map the same pages.
     // spec: sync §1.5 (cross-process isolation)
     pub fn fence_shown(&mut self, process: KmdProcess, global: KmdGlobalFence, addresses: [GpuVa; 2]) {
         let Some(os) = self.fences.get(&global).copied() else { return };
@@ -21,7 +21,7 @@ impl Frames {
         }
     }
 
-    /// The kernel keeps something of its own in frames, or clears them for somebody: nobody can be looking.
+    /// The kernel keeps something of its own in frames, or clears them for an owner to come: no translation may lead there.
     pub(super) fn keep(&mut self, frames: Vec<Frame>) -> Result<(), Broken> {
         for frame in frames {
             let seen = self.reached.get(&frame).and_then(|spots| self.viewer(spots));

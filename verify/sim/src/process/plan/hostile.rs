@@ -70,7 +70,7 @@ impl Process {
                     vec![AllocationRequest { private_data: vec![0x5a; 24], ..AllocationRequest::default() }];
                 (
                     Call::CreateAllocation { device, allocations, resource: ResourceRequest::default() },
-                    "private data of nobody",
+                    "private data that no driver knows",
                 )
             }
             12 => (wait(vec![(paging_fence, 1); 33]), "a wait for 33 objects"),
