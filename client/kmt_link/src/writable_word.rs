@@ -27,7 +27,7 @@ impl WritableWord {
         NonNull::from(self.memory.word(self.offset)).cast()
     }
 
-    /// Writes it; whoever reads it sees everything that was written before.
+    /// Writes it with release order: a reader that acquires the value sees everything that was written before.
     pub fn store(&self, value: u64) {
         Word::store(self.memory.word(self.offset), value);
     }
