@@ -125,7 +125,7 @@ impl Adapter {
     /// context of that device.
     ///
     /// # Errors
-    /// What the driver answers when it refuses; `NOT_SUPPORTED` when it has no private calls.
+    /// The driver's status when it refuses; `NOT_SUPPORTED` when it has no private calls.
     pub fn escape(
         &self,
         device: Option<&Device>,

@@ -160,7 +160,7 @@ impl Device {
         Ok(Fence::owned(Arc::clone(self.link()), created))
     }
 
-    /// `D3DKMTOpenNativeFenceFromNtHandle`: a fence that somebody shared, for this device.
+    /// `D3DKMTOpenNativeFenceFromNtHandle`: opens a shared fence for this device.
     ///
     /// # Errors
     /// `INVALID_HANDLE` when nothing has this name; `ACCESS_DENIED` when the name gives no access; otherwise as the flags'
@@ -169,8 +169,8 @@ impl Device {
         self.opened_fence(Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device: self.handle(), request }))
     }
 
-    /// `D3DKMTOpenSyncObjectFromNtHandle2`: a monitored fence that somebody shared; or a native one, of which this older call tells
-    /// no address of MonitoredValue.
+    /// `D3DKMTOpenSyncObjectFromNtHandle2`: opens a shared monitored fence; or a native one, of which this older call tells no address of
+    /// MonitoredValue.
     ///
     /// # Errors
     /// As [`Device::open_native_fence`].

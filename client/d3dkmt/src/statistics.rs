@@ -1,4 +1,4 @@
-//! Figures of adapters, for whoever wants to know how a machine is used. An adapter need not be opened for most of them.
+//! Figures of adapters, for tools that watch how a machine is used. Most of them do not need the adapter open.
 
 use kmt_calls::{AdapterStatistics, Call, ClockCalibration, Refusal, Reply, StatisticsCall};
 use kmt_link::Link;

@@ -120,7 +120,7 @@ impl SyncObject {
         SyncObject { owned, global_share: created.global_share }
     }
 
-    /// The global handle, for whoever created it `Shared` and without NtSecuritySharing; else NONE. It goes with the last open.
+    /// The global handle, on the value that created it `Shared` and without NtSecuritySharing; else NONE. It dies with the last open.
     pub fn global_share(&self) -> RawHandle {
         self.global_share
     }

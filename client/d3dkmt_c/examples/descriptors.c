@@ -79,7 +79,7 @@ static void events(D3DKMT_HANDLE device) {
     close(other);
     signal_to(device, fence, 9);
     CHECK(is_set(copy, 20000) && taken(copy) == 1);
-    /* What is no event of the operating system is refused, and nothing waits. */
+    /* A descriptor that is no event of the operating system is refused, and nothing waits. */
     EXPECT(STATUS_INVALID_HANDLE, wait_with(device, fence, 10, other));
     int ends[2];
     CHECK(pipe(ends) == 0);

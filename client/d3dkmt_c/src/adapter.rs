@@ -75,7 +75,7 @@ fn opened(caller: &Caller<'_>, room: u32) -> Result<Vec<D3DKMT_ADAPTERINFO>, kmt
             Err(refusal) => {
                 for opened in &list {
                     let D3DKMT_ADAPTERINFO { hAdapter, .. } = *opened;
-                    // It was opened a moment ago and nobody has used it.
+                    // This call opened it a moment ago, and the program has not seen its handle.
                     let _ = caller.process.call(Call::CloseAdapter { adapter: RawHandle(hAdapter) });
                 }
                 return Err(refusal);

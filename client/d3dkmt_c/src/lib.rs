@@ -47,7 +47,7 @@ pub use d3dkmt_abi as abi;
 pub use function::{FUNCTIONS, Function, SHARE_OBJECTS, State};
 pub use session::{OpenLink, Session};
 
-/// What [`export!`] calls, and nobody else.
+/// The items that [`export!`] alone calls.
 #[doc(hidden)]
 pub mod exported {
     pub use crate::adapter::*;

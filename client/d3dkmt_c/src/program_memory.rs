@@ -24,7 +24,7 @@ struct Section {
     making: u32,
 }
 
-/// What a section and the program have in common.
+/// The pages that a section and the program share.
 enum Memory {
     /// The section's pages are where the program's were.
     Pages(ProgramPages),
@@ -55,7 +55,7 @@ pub struct User {
     pub allocation: RawHandle,
 }
 
-/// What a creation was given, as long as it is under way.
+/// The sections that a creation uses, as long as it is under way.
 #[derive(Default)]
 #[must_use = "its sections stay given until the creation has ended"]
 pub struct Given {

@@ -95,7 +95,7 @@ fn put<T: Copy>(caller: &Caller<'_>, data: *mut T, size: u32, answer: T) -> Answ
     Ok(NtStatus::SUCCESS)
 }
 
-/// What of a question stands where its answer will.
+/// Reads the part of a question that stands in the place of the answer.
 fn take<T: Copy>(caller: &Caller<'_>, data: *mut T, size: u32) -> Result<T, Refusal> {
     sized::<T>(size)?;
     let given = caller.array(data.cast_const(), 1)?;

@@ -62,11 +62,11 @@ pub fn query_resource_info_from_nt_handle(
     Ok(NtStatus::SUCCESS)
 }
 
-/// What all forms of opening say and want back.
+/// The input and the places for output that all forms of opening have.
 struct Opening<'call> {
     runtime_data: Room<'call, u8>,
     private_data: Room<'call, u8>,
-    /// What the keyed mutex that goes with it gets if it has no data of a runtime yet.
+    /// Runtime data for the keyed mutex that goes with it, if that has none yet.
     keyed_mutex_data: Vec<u8>,
     /// Where the blobs of the allocations go, one behind the other.
     total: *mut VOID,

@@ -1,5 +1,5 @@
-/* What the GPU did wrong is told: the kind of the fault and its address by the state PAGE_FAULT, why the device was lost by every refusal behind
- * it (the caller of this program looks for that). As long as a device lives, each kind of state has an answer. */
+/* The library tells a fault of the GPU: its kind and address by the state PAGE_FAULT, the reason of the loss of the device by every
+ * refusal behind it (the caller of this program looks for that). As long as a device lives, each kind of state has an answer. */
 #include "softgpu.h"
 
 enum { BYTES = 1 << 16, INVALID_INSTRUCTION = 1 << 1, WRITE = 1 };
