@@ -30,8 +30,8 @@ pub const WAITS: u32 = 1;
 /// `DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS`.
 pub const SIGNALS: u32 = 2;
 
-/// A further type, which is there only while a tool has switched it on: what each submission of the queue has begun. Nobody has published
-/// one; this is ours.
+/// A further type, which is there only while a tool has switched it on: the queue's submissions that have begun. No published log has it;
+/// this type is ours.
 // spec: sync §3.14, sync §6 C13
 pub const SUBMISSIONS: u32 = 3;
 

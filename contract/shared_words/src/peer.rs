@@ -33,7 +33,7 @@ const _: () = assert!(RECORDS_OFFSET + RECORDS * 16 <= LANE_BYTES, "the records 
 
 /// The words of a lane.
 pub trait Lane {
-    /// What it is made of.
+    /// The words of the lane.
     type Word: Word;
     /// Records written in all; the writer's.
     fn written(&self) -> Self::Word;
@@ -87,7 +87,7 @@ impl<W: Word, F: Fn(u64) -> W> Lane for MemoryLane<F> {
     }
 }
 
-/// What the reader of a lane is told.
+/// The answer to the reader of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
     /// This fence was signalled with this value.

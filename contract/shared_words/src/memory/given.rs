@@ -118,7 +118,7 @@ impl Memory {
                 }
                 return Err(MemoryError { bytes, source });
             }
-            // What the memory's own file has there is seen no more.
+            // The memory shows no more of its own file there: the pages go.
             let _ = self.file.as_ref().map(|own| fallocate(own, HOLE, offset, bytes));
             self.note_lent(LentPages { file: Arc::clone(&given.file), file_offset: at, offset, bytes });
             at += bytes;
