@@ -5,13 +5,13 @@
 pub struct Item {
     /// The name in C.
     pub name: &'static str,
-    /// Bytes.
+    /// Size in bytes.
     pub size: usize,
-    /// What it is.
+    /// Its shape in C.
     pub shape: Shape,
 }
 
-/// What a name stands for.
+/// The shape that a C name stands for.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// A structure.

@@ -26,7 +26,7 @@ pub struct CreateDoorbell<'a> {
     pub private_data: &'a mut [u8],
 }
 
-/// What `DxgkDdiConnectDoorbell` answers.
+/// The answer of `DxgkDdiConnectDoorbell`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectedDoorbell {
     /// Byte offset in the device's doorbell window of the page of the physical doorbell, which no other connected one shares.
@@ -44,7 +44,7 @@ pub enum Disconnected {
     Abort,
 }
 
-/// What the kernel lends a driver that connects a doorbell.
+/// The kernel's functions for a driver that connects a doorbell.
 pub trait DoorbellHost {
     /// `DxgkCbDisconnectDoorbell`: takes a doorbell away from its process. When it returns, nothing that is rung there reaches the
     /// physical doorbell any more, which may be given to another queue. Nothing happens to one that is not connected.

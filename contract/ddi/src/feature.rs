@@ -38,7 +38,7 @@ pub struct FeatureSupport {
 pub struct FeatureState {
     /// The version negotiated; 0 when off.
     pub version: u16,
-    /// On.
+    /// Whether the feature is on.
     pub enabled: bool,
     /// The kernel knows the id.
     pub known: bool,
@@ -68,8 +68,8 @@ impl QueryFeatureInterface {
     }
 }
 
-/// What `QueryFeatureInterface` of the kernel gives: a feature's table of functions in one version. A later version stands
-/// beside the first, it never replaces it.
+/// The answer of the kernel's `QueryFeatureInterface`: a feature's table of functions in one version. A later version stands beside the
+/// first, it never replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FeatureInterface {

@@ -105,8 +105,8 @@ pub trait Miniport: Send {
         Err(DriverStatus::NotSupported("QUERYSEGMENT4"))
     }
 
-    /// `QueryAdapterInfo(SEGMENTMEMORYSTATE)`: the invalid ranges of a segment whose descriptor announced some (memory
-    /// §1.4). VidMm gives them to nobody, ever.
+    /// `QueryAdapterInfo(SEGMENTMEMORYSTATE)`: the invalid ranges of a segment whose descriptor announced some (memory §1.4). VidMm never
+    /// places an allocation there.
     ///
     /// # Errors
     /// Any status fails the adapter's start.
@@ -366,8 +366,8 @@ pub trait NativeFences {
     /// `DxgkDdiCloseNativeFence`.
     fn close(&mut self, fence: KmdLocalFence);
 
-    /// `DxgkDdiUpdateMonitoredValues`, at device interrupt level. On return every CurrentValue that any core reads was
-    /// written by a GPU that had seen the new value (sync §3.9).
+    /// `DxgkDdiUpdateMonitoredValues`, at device interrupt level. On return each GPU that stores a CurrentValue reads the new
+    /// MonitoredValue afterwards, and every signal that decided by the old one is visible in CurrentValue (sync §3.9).
     ///
     /// # Errors
     /// Bug check 0x119, parameter 0x12.

@@ -92,7 +92,7 @@ pub struct ContextInfo {
     pub allocation_list_entries: u32,
     /// Entries of a patch-location list.
     pub patch_location_list_entries: u32,
-    /// What kind of context it is.
+    /// The kind of context.
     pub caps: ContextCaps,
     /// Node that runs paging for this one.
     pub paging_companion_node: NodeId,
@@ -105,11 +105,11 @@ pub struct CreateContext<'a> {
     pub device: KmdDevice,
     /// The kernel's handle.
     pub context: OsContext,
-    /// Node.
+    /// The node that the context runs on.
     pub node: NodeId,
     /// `1 << engine`.
     pub engine_affinity: u32,
-    /// Flags.
+    /// Flags of the context.
     pub flags: CreateContextFlags,
     /// From the user-mode driver; untrusted.
     pub private_data: &'a [u8],
@@ -126,7 +126,7 @@ pub struct Patch<'a> {
     pub private_data: &'a mut [u8],
     /// The list with the addresses of now.
     pub allocation_list: &'a [AllocationListEntry],
-    /// What Render or Present said.
+    /// The places of addresses, as Render or Present wrote them.
     pub patch_locations: &'a [PatchLocation],
     /// The first of these that is to be patched: the others belong to other portions of the buffer, and what they name may
     /// be nowhere.
@@ -139,7 +139,7 @@ pub struct Patch<'a> {
     pub end_offset: u32,
     /// The packet.
     pub fence_id: u32,
-    /// Flags.
+    /// Flags of the submission.
     pub flags: SubmitFlags,
 }
 
@@ -158,9 +158,9 @@ pub struct SubmitCommand<'a> {
     pub end_offset: u32,
     /// Private data.
     pub private_data: &'a [u8],
-    /// What [`Interrupt::DmaCompleted`](crate::Interrupt) names.
+    /// The number that [`Interrupt::DmaCompleted`](crate::Interrupt) names.
     pub fence_id: u32,
-    /// Flags.
+    /// Flags of the submission.
     pub flags: SubmitFlags,
 }
 
@@ -178,9 +178,9 @@ pub struct SubmitCommandVirtual<'a> {
     pub private_data: &'a [u8],
     /// `DmaBufferUmdPrivateDataSize`: so many of them, from the first on, are the user-mode driver's; untrusted.
     pub user_data_bytes: u32,
-    /// What [`Interrupt::DmaCompleted`](crate::Interrupt) names.
+    /// The number that [`Interrupt::DmaCompleted`](crate::Interrupt) names.
     pub fence_id: u32,
-    /// Flags.
+    /// Flags of the submission.
     pub flags: SubmitFlags,
 }
 

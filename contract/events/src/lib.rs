@@ -1,8 +1,8 @@
 //! Every trace event, declared once: name, fields, units.
 //!
-//! Events are how the kernel says what it did: nothing moves, nobody waits and nothing is refused without one. Traces,
-//! reports, checkers of the simulator and tests all read the same stream. An event is plain data; who listens is a
-//! [`Tracer`], lent to the kernel for one turn.
+//! By events the kernel tells its work: it moves no content, holds no wait and refuses no call without one. Traces, reports, checkers of
+//! the simulator and tests all read the same stream. An event is plain data; the listener is a [`Tracer`], lent to the kernel for one
+//! turn.
 
 mod event;
 mod hash;

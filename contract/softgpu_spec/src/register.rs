@@ -1,12 +1,12 @@
 //! Registers: 64 bits each, by byte offset in the register window. Those marked *w* act when written.
 
-/// What every register reads when no device answers any more: it was pulled out. None reads so while it is there, so that
-/// a driver knows.
+/// Every register reads so when no device answers any more: it was pulled out. No register of a device that is there reads so, so that a
+/// driver can tell.
 pub const ABSENT: u64 = u64::MAX;
 
 /// r: [`ID_VALUE`].
 pub const ID: u32 = 0x000;
-/// What [`ID`] reads: "SOFTGPU1" in ASCII.
+/// The value of [`ID`]: "SOFTGPU1" in ASCII.
 pub const ID_VALUE: u64 = u64::from_be_bytes(*b"SOFTGPU1");
 /// r: bytes of local memory.
 pub const LOCAL_BYTES: u32 = 0x008;
@@ -124,7 +124,7 @@ pub mod queue_rank {
     /// How much the group gets beside others of its band, as against theirs, 1 to 255; 0 is as much as [`WEIGHT_ORDINARY`]: shift. The
     /// same for all queues of a group.
     pub const WEIGHT_SHIFT: u32 = 24;
-    /// What groups have of which nothing is said.
+    /// The weight of a group whose queues state 0.
     pub const WEIGHT_ORDINARY: u8 = 2;
     /// The group that shares as one, a process: shift.
     pub const GROUP_SHIFT: u32 = 32;
@@ -248,8 +248,8 @@ pub mod cmp {
     /// engines, reads the current value, and raises a fence interrupt if it is greater. Without a translation it does
     /// nothing and reads back [`super::cmp_result::FAULT`].
     pub const PUBLISH_MONITORED: u64 = 1;
-    /// Argument: address (in the CMP's own space) of a CurrentValue that somebody else has written; 0: any may have
-    /// been. Unparks the queues that its value satisfies.
+    /// Argument: address (in the CMP's own space) of a CurrentValue that was written by no engine of this device; 0: any may have been.
+    /// Unparks the queues that its value satisfies.
     pub const RESCAN: u64 = 2;
     /// Arguments: root, its length or none (all ones: every space), first and last virtual address (0, 0: whole space). Forgets
     /// translations in every engine.

@@ -17,24 +17,24 @@ pub enum EventCall {
     CreateTold,
     /// `WaitForSingleObject` → `Done` when it is set; `TIMEOUT` without `block`.
     Wait {
-        /// Which.
+        /// The event.
         event: RawHandle,
         /// Until it is set.
         block: bool,
     },
-    /// `SetEvent`: as what the kernel sets, it lets all who wait go on, or the oldest, or the next who comes.
+    /// `SetEvent`: as a set by the kernel, it lets all waiters go on, or the oldest, or the next that comes.
     Set {
-        /// Which.
+        /// The event.
         event: RawHandle,
     },
     /// `ResetEvent`.
     Reset {
-        /// Which.
+        /// The event.
         event: RawHandle,
     },
-    /// `CloseHandle`. Who waits for it goes on.
+    /// `CloseHandle`. Its waiters go on.
     Close {
-        /// Which.
+        /// The event.
         event: RawHandle,
     },
 }

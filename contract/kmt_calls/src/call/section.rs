@@ -21,17 +21,17 @@ pub enum SectionCall {
         adapter: RawHandle,
         /// Bytes, as many as were handed over.
         size_bytes: u64,
-        /// Which file: a number that the way by which it came has given it.
+        /// The file, by the number that the link gave it.
         given: u64,
     },
     /// `CloseHandle`. Allocations over it keep its pages.
     Close {
-        /// Which.
+        /// The section.
         section: RawHandle,
     },
     /// Asks whether allocations lie over a section → `InUse`: destroyed ones do while queued work may still touch them.
     IsInUse {
-        /// Which.
+        /// The section.
         section: RawHandle,
     },
 }

@@ -1,5 +1,5 @@
-//! Waits and signals by themselves: the commands that somebody on another engine waits for. A device finds out with a look at two
-//! numbers whether a command is one of them, and need not hold all that a command can be.
+//! Waits and signals by themselves: work on other engines waits for these commands. A device sees by two numbers whether a command is one
+//! of them, and need not decode all others.
 
 use super::encoding::op;
 use super::{Command, LogSlot};
@@ -33,7 +33,7 @@ impl FenceCommand {
     /// Words of the longest.
     pub const WORDS_MAX: usize = 4 + LogSlot::WORDS;
 
-    /// What the words of one command say, if it is a wait or a signal.
+    /// Decodes the words of one command, if it is a wait or a signal.
     #[inline]
     pub fn decode(words: &[u64]) -> Option<FenceCommand> {
         let log = |at: usize| {
