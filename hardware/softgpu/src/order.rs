@@ -51,7 +51,7 @@ struct Held {
     value: u64,
 }
 
-/// Which word.
+/// The word that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// One of memory.
@@ -106,7 +106,7 @@ impl Order {
 }
 
 impl Bench {
-    /// What the unit itself has stored last, if that is still in its buffer.
+    /// The unit's own last store, if that is still in its buffer.
     fn own(&self, unit: Unit, place: Place) -> Option<u64> {
         let held = lock(&self.held);
         held.iter().rev().find(|held| (held.unit, held.place) == (unit, place)).map(|held| held.value)
@@ -125,7 +125,7 @@ impl Bench {
 }
 
 impl SoftGpu {
-    /// The full barrier of a unit: whatever it has stored is seen by everybody before it loads anything more.
+    /// The full barrier of a unit: all units and the CPU see its stores before it loads anything more.
     // spec: sync §3.9
     #[inline(always)]
     pub(crate) fn barrier(&self, unit: Unit) {

@@ -162,7 +162,7 @@ enum Operand {
     Bus(u64),
 }
 
-/// What a trace calls a command that takes time, how many bytes it concerns, and where its operands begin.
+/// The name in a trace of a command that takes time, how many bytes it concerns, and where its operands begin.
 fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
     use Operand::{Bus, None as Nothing, Virtual};
     match *command {

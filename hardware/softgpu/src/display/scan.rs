@@ -5,7 +5,7 @@ use softgpu_spec::display::{BANDS, TEXEL_BYTES};
 
 use crate::bus::Bus;
 
-/// What a display reads.
+/// The memory that a display reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Surface {
     pub(super) address: u64,
@@ -53,9 +53,9 @@ pub(super) struct Scan {
     /// The next band.
     band: u64,
     surface: Surface,
-    /// What the surface held when it was taken over; empty where there is no content.
+    /// The surface's content when it was taken over; empty where there is no content.
     whole: Vec<u32>,
-    /// What the monitor has got.
+    /// The rows that the monitor has got.
     texels: Vec<u32>,
     torn: bool,
 }

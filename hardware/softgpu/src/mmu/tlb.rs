@@ -10,7 +10,7 @@ const LINES: usize = 256;
 /// No root is all ones: no memory is there.
 const EMPTY: u64 = u64::MAX;
 
-/// Which translations to forget.
+/// The translations to forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flush {
     /// Root of the space; all ones for every space.

@@ -1,5 +1,6 @@
 //! A signal behind a wait, in real time: it is given the moment the value comes, and is a command like any other all the same. The
-//! engine's patience has no end here, and nobody has news for it once it runs, so that it is still looking whenever the value comes.
+//! engine's patience has no end here, and no register access or wake-up reaches it once it runs, so that it is still polling whenever the
+//! value comes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

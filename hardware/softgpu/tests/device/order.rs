@@ -1,6 +1,6 @@
-//! What the device's barriers are for. Each unit has a store buffer that nothing but its barriers empties ([`Probe::buffers_stores`]), so what
-//! stands on one side of a barrier that is missing is missing where the other side looks: taken out, each barrier fails a test here, with
-//! the same outcome each time.
+//! Each barrier of the device is needed. Each unit has a store buffer that nothing but its barriers empties ([`Probe::buffers_stores`]),
+//! so a store before a missing barrier is missing where the other side looks: taken out, each barrier fails a test here, with the same
+//! outcome each time.
 
 use std::sync::Weak;
 

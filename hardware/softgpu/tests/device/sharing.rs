@@ -1,4 +1,4 @@
-//! Whose command an engine executes next: ranks, quanta, grace periods, at boundaries of buffers and in the middle of them.
+//! The queue whose command an engine executes next: ranks, quanta, grace periods, at boundaries of buffers and in the middle of them.
 
 use super::*;
 
@@ -143,7 +143,7 @@ fn groups_of_a_band_get_the_engine_by_their_weights() {
         for (group, (weight, steps)) in (1..).zip(weights.into_iter().zip(steps)) {
             queues.start(queue_rank::weighted(rank(1, 7, group), weight), [1 << 40, 0, 0], &[steps]);
         }
-        // All have an amount of work by their weights, so all end in the last round: nobody is early or late by more than a turn.
+        // All have an amount of work by their weights, so all end in the last round: no group is early or late by more than a turn.
         let mut left = steps;
         let turns = queues.turns();
         for (nth, (queue, done)) in turns.iter().enumerate() {
