@@ -6,7 +6,7 @@ use wddm_types::{Luid, NodeId, ProcessId};
 
 use crate::{Adapter, expect_reply};
 
-/// `D3DKMTQueryStatistics`, all of its types in one answer: what the adapter has done, what it has now, and for whom.
+/// `D3DKMTQueryStatistics`, all of its types in one answer: what the adapter has done, what it has now, and for which processes.
 ///
 /// # Errors
 /// `INVALID_PARAMETER`: no adapter has this LUID.

@@ -105,7 +105,7 @@ static void events(D3DKMT_HANDLE device) {
     }
     D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy = {.hSyncObject = notification.hSyncObject};
     OK(D3DKMTDestroySynchronizationObject(&destroy));
-    /* The device goes: who waits is told. */
+    /* The device goes: its waits end. */
     D3DKMT_HANDLE short_lived = create_device(first_adapter());
     D3DKMT_HANDLE lost = create_fence(short_lived);
     OK(wait_with(short_lived, lost, 100, event));

@@ -1,5 +1,6 @@
-/* A keyed mutex, which hands a number on between two threads, and between two processes where OPENWDDM_SOCKET names a kernel. What is waited
- * for too long, whose owner has gone, what the runtime keeps with it, and the set in which it goes round with its resource. */
+/* A keyed mutex, which hands a number on between two threads, and between two processes where OPENWDDM_SOCKET names a kernel. A wait
+ * that takes too long, an owner that goes, the data that the runtime keeps with it, and the set in which it goes round with its
+ * resource. */
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -10,7 +10,7 @@ use crate::refusal::{expect_reply, invalid, refuse};
 
 /// Most adapters that a list names (`MAX_ENUM_ADAPTERS`).
 const ADAPTERS_MAX: u32 = MAX_ENUM_ADAPTERS as u32;
-/// Most adapters that a list of the caller's own names, as programs are told who ask without one.
+/// Most adapters that a list of the caller's own names; a program that asks without a list is told this number.
 const LISTED_MAX: u32 = 34;
 /// All bits of the filter that mean something.
 const FILTER_DEFINED: u64 =

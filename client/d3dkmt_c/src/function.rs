@@ -1,5 +1,5 @@
-//! The list of functions: what is exported, with which argument, who does it. The exports, the C header, and the table of the README
-//! are all written from it.
+//! The list of functions: each exported function, its argument, and the function here that carries it out. The exports, the C header, and
+//! the table of the README are all written from it.
 
 /// Whether a function is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! Memory of the program that allocations lie over (`pSystemMem`): its pages become those of a section, which the kernel reaches, too, and
-//! its own again when the last of these allocations has gone and nothing queued touches it any more. Memory that the program shares with
-//! others stays what it is: a section lies over the file, which the kernel is handed. What becomes of the pages is
-//! `shared_words::ProgramPages`, which file it is `shared_words::ProgramFile`; which sections there are, and who uses them, is kept here.
+//! Memory of the program that allocations lie over (`pSystemMem`): its pages become those of a section, which the kernel reaches, too,
+//! and its own again when the last of these allocations has gone and nothing queued touches it any more. Memory that the program shares
+//! with others stays what it is: a section lies over the file, which the kernel is handed. `shared_words::ProgramPages` moves the pages,
+//! `shared_words::ProgramFile` finds the file; this file keeps the sections and their users.
 
 use kmt_calls::{Call, CreatedAllocations, Refusal, Reply, SectionCall, SectionRange};
 use shared_words::{ProgramError, ProgramFile, ProgramPages};

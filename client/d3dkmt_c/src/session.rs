@@ -114,7 +114,7 @@ impl Process {
         };
         if self.words.get().is_none() {
             let view = ReadOnlyMemory::of(memory).map_err(|error| unsuccessful(error.to_string()))?;
-            // Two first words may be shown twice; one view is dropped before anybody has an address of it.
+            // Two threads may each map the words first; one view is dropped before the program has an address of it.
             let _ = self.words.set(view);
         }
         Ok(self.words.get().expect("set above").address(address.0).as_ptr().cast())

@@ -97,7 +97,7 @@ impl CpuMapping {
     pub fn show(&self, pieces: Vec<Piece>) {
         if let Ok(range) = &self.range {
             let parts = pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
-            // PANIC: who waits in the mapping would wait for ever; there is nothing to go back to.
+            // PANIC: a store that waits in the mapping would wait for ever; there is nothing to go back to.
             return range.show(parts).expect("mappings for a locked allocation that has moved");
         }
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = View { pieces, writable: true };

@@ -14,7 +14,7 @@ bitflags::bitflags! {
 /// `DXGKARG_ESCAPE`.
 #[derive(Debug)]
 pub struct Escape<'a> {
-    /// `hKmdProcessHandle`: who calls; `None` if it has no device on the adapter.
+    /// `hKmdProcessHandle`: the calling process; `None` if it has no device on the adapter.
     pub process: Option<KmdProcess>,
     /// `hDevice`.
     pub device: Option<KmdDevice>,

@@ -1,5 +1,5 @@
-//! Feature negotiation between kernel and driver (sync §2.10, §3.1): ids, a driver's answer, what the kernel tells, and
-//! the tables of functions that come with a feature. Who decides what, and in which order, is the kernel's.
+//! Feature negotiation between kernel and driver (sync §2.10, §3.1): ids, a driver's answer, the kernel's, and the tables of functions
+//! that come with a feature. The kernel has the order of the steps and the decision.
 
 /// `DXGK_FEATURE_ID` (sync §2.10): category in bits 28–31, number below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -77,8 +77,8 @@ pub trait HardwareQueues {
         Err(DriverStatus::NotSupported("SetContextSchedulingProperties"))
     }
 
-    /// `DxgkDdiSetSchedulingLogBuffer`: where the hardware is to write whom an engine runs. Synchronous: when it returns nothing more is
-    /// written to the log that the engine had before.
+    /// `DxgkDdiSetSchedulingLogBuffer`: where the hardware is to write which contexts an engine runs. Synchronous: when it returns
+    /// nothing more is written to the log that the engine had before.
     ///
     /// # Errors
     /// Any status, `NotSupported` as by default: the engine has the log that it had before, and the kernel has none of it.

@@ -57,7 +57,7 @@ pub enum Interrupt<'a> {
         /// `NewState`.
         state: EngineState,
     },
-    /// 16, `DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT`: the hardware's own watchdog has found that an engine does not get on.
+    /// 16, `DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT`: the hardware's own watchdog has found an engine without progress.
     GpuEngineTimeout {
         /// The node of the engine.
         node: NodeId,
@@ -144,7 +144,7 @@ pub enum EngineState {
     /// 1: it had nothing to do for a while, and may be given less power: the kernel takes the doorbells of its queues away and, if nothing
     /// was rung meanwhile, calls `set_engine_f_state`.
     TransitionToF1,
-    /// 2: it does not get on; the kernel begins its timeout recovery.
+    /// 2: it makes no progress; the kernel begins its timeout recovery.
     Hung,
 }
 

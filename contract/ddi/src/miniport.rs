@@ -224,7 +224,7 @@ pub trait Miniport: Send {
     /// `DxgkDdiCalibrateGpuClock`: an engine's clock now, the one whose times stand in fence logs. The kernel sets its own beside it.
     ///
     /// # Errors
-    /// `NotSupported`: the times mean nothing to anybody else.
+    /// `NotSupported`: the times mean nothing outside the engine.
     fn calibrate_gpu_clock(&self, _node: NodeId) -> Result<GpuClock, DriverStatus> {
         Err(DriverStatus::NotSupported("CalibrateGpuClock"))
     }

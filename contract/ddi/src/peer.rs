@@ -1,6 +1,6 @@
 //! Doorbells from GPU to GPU, between kernel and driver (sync §3.18): the fact sheet gives the goals and a shape, WDDM has no names for
-//! it yet. With them the signal of a cross-adapter fence reaches the queues of other GPUs without a processor between, and
-//! MonitoredValue follows who waits again, instead of being 0 for life.
+//! it yet. With them the signal of a cross-adapter fence reaches the queues of other GPUs without a processor between, and MonitoredValue
+//! follows the CPU waiters again, instead of being 0 for life.
 
 use crate::adapter::DriverStatus;
 use crate::fence::KmdGlobalFence;

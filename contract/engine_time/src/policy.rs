@@ -34,7 +34,7 @@ pub struct BandTerms {
 pub struct Policy {
     /// By [`Band`].
     pub bands: [BandTerms; 4],
-    /// `targetNormalBandPercentage`, 0 to 50: what NORMAL has of the time when FOCUS wants all of it.
+    /// `targetNormalBandPercentage`, 0 to 50: NORMAL's share of the time when FOCUS wants all of it.
     pub normal_percent: u32,
     /// How long NORMAL has the engine when it is owed.
     pub normal_slice_ns: u64,

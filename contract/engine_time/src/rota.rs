@@ -100,7 +100,7 @@ impl<K: Copy + Ord> Rota<K> {
 mod tests {
     use super::*;
 
-    /// Members 1 and 2, of whom 1 has used so much in a turn of its own.
+    /// Members 1 and 2; 1 has used so much in a turn of its own.
     fn after(cost: u64) -> Rota<u8> {
         let mut rota = Rota::default();
         rota.attend(&[1, 2]);
@@ -113,7 +113,7 @@ mod tests {
     fn a_member_that_has_gone_is_remembered_as_long_as_that_makes_a_difference() {
         let mut rota = after(10);
         rota.attend(&[2]);
-        assert!(rota.knows(1), "it has used more than the one who is present");
+        assert!(rota.knows(1), "it has used more than the one that is present");
         rota.charge(2, 10, 10);
         rota.attend(&[2]);
         assert!(!rota.knows(1) && rota.knows(2), "as much: it would come back with as little as member 2 has used");

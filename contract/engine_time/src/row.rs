@@ -37,7 +37,7 @@ impl<C> Default for Inside<C> {
 }
 
 impl<C: Copy + Ord> Row<C> {
-    /// Takes note of who is present in it.
+    /// Notes the contexts that are present in it.
     pub(crate) fn attend(&mut self, present: &[Contender<C>]) {
         let processes: BTreeSet<u64> = present.iter().map(|one| one.rank.process).collect();
         for process in &processes {
@@ -183,7 +183,7 @@ impl<C: Copy + Ord> Inside<C> {
     }
 }
 
-/// Those of a process who rank below the highest of it.
+/// The contexts of a process that rank below its highest.
 fn lower<C: Copy>(mine: &[Contender<C>]) -> impl Iterator<Item = &Contender<C>> {
     let top = mine.iter().map(|one| one.rank.in_process).max();
     mine.iter().filter(move |one| Some(one.rank.in_process) < top)

@@ -203,7 +203,7 @@ impl<C: Copy + Ord> EngineTime<C> {
         }
     }
 
-    /// How long the holder, who rightly has the engine, keeps it if those present wait on.
+    /// How long the holder, if it should have the engine, keeps it while those present wait on.
     fn left_ns(&self, holder: Contender<C>, present: &[Contender<C>]) -> Option<u64> {
         let row = holder.rank.row();
         let here: Vec<_> = present.iter().filter(|one| one.rank.row() == row).copied().collect();

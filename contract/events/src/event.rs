@@ -58,8 +58,8 @@ events! {
     DeviceCreated = 5 { process: u32, device: u64 }
     /// A device went into error: `state` as D3DKMT_DEVICEEXECUTION_*.
     DeviceInError = 6 { device: u64, state: u32, reason: String }
-    /// A device's contexts are taken off the hardware: 1 residency, 2 page-table change, 4 power, 8 content that moves, 16 work that
-    /// does not get on, 32 an engine that is to be reset (bits).
+    /// A device's contexts are taken off the hardware: 1 residency, 2 page-table change, 4 power, 8 content that moves, 16 work without
+    /// progress, 32 an engine that is to be reset (bits).
     DeviceSuspended = 7 { device: u64, reasons: u32 }
     /// They run again.
     DeviceResumed = 8 { device: u64 }

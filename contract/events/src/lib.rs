@@ -20,7 +20,7 @@ pub trait Tracer {
     /// At `now_ns` of the kernel's clock this happened.
     fn event(&mut self, now_ns: u64, event: &Event);
 
-    /// The same of what concerns one adapter; numbers of objects are its own. Who listens to a single adapter need not know.
+    /// The same of what concerns one adapter; numbers of objects are its own. A listener to a single adapter need not tell them apart.
     fn event_of(&mut self, _adapter: AdapterIndex, now_ns: u64, event: &Event) {
         self.event(now_ns, event);
     }

@@ -44,7 +44,7 @@ impl Stillness {
     }
 }
 
-/// For whom a node gives back what was handed over (sync §4.3).
+/// The work for which a node gives back what was handed over (sync §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PreemptedFor {
     /// Paging, which goes before every context.

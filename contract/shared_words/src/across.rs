@@ -42,7 +42,7 @@ impl Barrier for FrequentAcross {
 /// The rare side's part for other processes, if this one is registered: then there may be such.
 pub(crate) fn for_all_registered() {
     if REGISTERED.get() == Some(&true) {
-        // PANIC: who registers is refused for the same reasons as who asks, and was not.
+        // PANIC: the operating system refuses the barrier for the same reasons as the registration, which it did not refuse.
         membarrier(MembarrierCommand::GlobalExpedited).expect("an operating system with this barrier");
     }
 }

@@ -44,7 +44,7 @@ impl Barrier for FrequentBarrier {
 impl Barrier for RareBarrier {
     fn full() {
         if is_asymmetric() {
-            // PANIC: who registers is refused for the same reasons as who asks, and was not.
+            // PANIC: the operating system refuses the barrier for the same reasons as the registration, which it did not refuse.
             membarrier(MembarrierCommand::PrivateExpedited).expect("an operating system with this barrier");
         } else {
             HardwareBarrier::full();

@@ -51,8 +51,8 @@ pub const fn position(total: u64, entries: u64) -> u64 {
 }
 
 /// The header word behind the next entry, by what the header says: the word as it is and its count of entries. Behind the last entry the
-/// index is 0 again and the wraps are one more, in one word. A header that says what no header can goes on from there all the same: who
-/// reads the log judges it.
+/// index is 0 again and the wraps are one more, in one word. A header that says what no header can goes on from there all the same: the
+/// reader of the log judges it.
 // spec: sync §2.7, sync §3.14
 pub const fn advanced(position: u64, entries: u64) -> u64 {
     let (wraps, index) = (position >> 32, (position & 0xffff_ffff) + 1);

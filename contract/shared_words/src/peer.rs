@@ -1,4 +1,4 @@
-//! The lane from one GPU to another (sync §3.18): who signalled a fence that both have writes down which, and rings.
+//! The lane from one GPU to another (sync §3.18): a GPU that signals a fence that both have writes the fence down there, and rings.
 //!
 //! Each GPU has an inbox, a page of system memory with a lane for every other. A lane has one writer and one reader.
 //!
@@ -7,7 +7,7 @@
 //! | store CurrentValue, full barrier | |
 //! | record {fence, value}, then `written` | `written`, then the record, then `read` |
 //! | no room: `overflow` counts up | `overflow` has counted up: look at every fence |
-//! | full barrier, ring | full barrier, look at who is parked on the fence |
+//! | full barrier, ring | full barrier, look at the queues that are parked on the fence |
 //!
 //! Nothing is ever lost: what found no room makes the reader look at everything, and a ring follows whatever was written. No process
 //! reaches an inbox, so a fence's number needs not be secret.

@@ -107,8 +107,8 @@ pub enum Command<'a> {
         /// The words.
         words: &'a [u64],
     },
-    /// Stores `count` words from `va` on: `first`, then `first + step`, and so on. Real whether content is stored or not:
-    /// page tables are written so by who reaches them through addresses.
+    /// Stores `count` words from `va` on: `first`, then `first + step`, and so on. Real whether content is stored or not: a driver that
+    /// reaches page tables through addresses writes them so.
     StoreRun {
         /// From here on.
         va: u64,

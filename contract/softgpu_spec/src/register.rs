@@ -112,8 +112,9 @@ pub const BAND_GROUP_GRACE: u32 = 0x198;
 /// rw: hundredths of an engine's time that band 1 keeps when band 2 wants all of it, 0 to 50.
 pub const NORMAL_PERCENT: u32 = 0x1a0;
 
-/// Fields of [`QUEUE_RANK`]. Who ranks below keeps a share: an engine follows [the rule](../../engine_time/index.html) that packets do,
-/// and changes from queue to queue between two commands; before the grace period is over, only where a queue has no nested buffer begun.
+/// Fields of [`QUEUE_RANK`]. A queue that ranks below keeps a share: an engine follows [the rule](../../engine_time/index.html) that
+/// packets do, and changes from queue to queue between two commands; before the grace period is over, only where a queue has no nested
+/// buffer begun.
 pub mod queue_rank {
     /// The band: 0 idle, 1 normal, 2 focus, 3 realtime.
     pub const BAND: u64 = 0x3;
@@ -220,7 +221,7 @@ pub const PEER_SELECT: u32 = 0x240;
 /// w: bus address of the selected peer's inbox; [`ABSENT`]: none.
 pub const PEER_ADDRESS: u32 = 0x248;
 
-/// rw: whose scheduling log the next registers address: an engine's number.
+/// rw: number of the engine whose scheduling log the next registers address.
 pub const SCHEDULING_LOG_ENGINE: u32 = 0x250;
 /// w: address of the log ([`shared_words::scheduling_log`]) in the CMP's own space, on a boundary of 32 bytes.
 pub const SCHEDULING_LOG_ADDRESS: u32 = 0x258;
@@ -228,9 +229,9 @@ pub const SCHEDULING_LOG_ADDRESS: u32 = 0x258;
 pub const SCHEDULING_LOG_ENTRIES: u32 = 0x260;
 /// w: the index of an entry: whenever that is written [`record::SCHEDULING_LOG`] is raised. One that the log has not: never.
 pub const SCHEDULING_LOG_INTERRUPT: u32 = 0x268;
-/// w: 1 takes the three registers over, 0 has the engine write no log. When the write returns nothing more is written to the log that
-/// the engine had before. A log that is new to the engine begins with who has it and who wants it. r: 1 while it writes one; one whose
-/// pages have no translation, are read-only, or that has no entries, is not taken.
+/// w: 1 takes the three registers over, 0 has the engine write no log. When the write returns nothing more is written to the log that the
+/// engine had before. A log that is new to the engine begins with the owner that has it and those that want it. r: 1 while it writes one;
+/// one whose pages have no translation, are read-only, or that has no entries, is not taken.
 pub const SCHEDULING_LOG_CONTROL: u32 = 0x270;
 
 /// Values read from [`CMP_RESULT`].

@@ -71,7 +71,7 @@ impl SoftGpu {
         false
     }
 
-    /// After a store to `site` and a full barrier: unparks whom the value satisfies.
+    /// After a store to `site` and a full barrier: unparks the queues that the value satisfies.
     #[inline(always)]
     pub(crate) fn unpark_after_store(&self, unit: Unit, site: Site) {
         if Word::load(&self.ordered_at(unit, Place::Parked)) != 0 {
@@ -79,7 +79,7 @@ impl SoftGpu {
         }
     }
 
-    /// Any word may have been written: unparks whom its value satisfies.
+    /// Any word may have been written: unparks the queues that its value satisfies.
     pub(crate) fn unpark_any(&self) {
         self.unpark(Unit::Cmp, None);
     }

@@ -38,7 +38,7 @@ use crate::sharing::Sharing;
 
 pub(crate) use face::EngineFace;
 
-/// An engine as one who stores for others.
+/// An engine as a unit with a store buffer.
 pub(crate) const fn unit(engine: usize) -> Unit {
     // CAST: engines are counted in ones.
     Unit::Engine(engine as u32)

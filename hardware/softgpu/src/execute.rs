@@ -38,7 +38,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Execution<'a> {
     pub(crate) gpu: &'a SoftGpu,
     pub(crate) face: &'a EngineFace,
-    /// The engine, as one who stores for others.
+    /// The engine, as a unit with a store buffer.
     pub(crate) unit: Unit,
     pub(crate) mmu: &'a mut Mmu,
     pub(crate) queue: &'a mut QueueRun,

@@ -21,9 +21,9 @@
 //! - Lock order: a peer's engine state, queue registers, an engine's state, the CMP's table, displays, interrupt records, an engine's wake-up
 //!   token.
 //!
-//! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` who executes what next; `execute`,
-//! `bulk` what commands do; `mmu`, `bus`, `window` where memory is; `order` its barriers; `cmp`, `interrupt`, `peers` who is told; `threads`, `ticking`, `clock`,
-//! `timing` the two kinds of time; `display` what shows memory; `config`, `counters`.
+//! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` the choice of the next command; `execute`,
+//! `bulk` the commands' effects; `mmu`, `bus`, `window` where memory is; `order` its barriers; `cmp`, `interrupt`, `peers` waits and
+//! signals; `threads`, `ticking`, `clock`, `timing` the two kinds of time; `display` scan-out; `config`, `counters`.
 
 mod active;
 mod bells;

@@ -8,8 +8,8 @@
 //! can give each unit a buffer of its own ([`device_port::Probe::buffers_stores`]): what an [`Ordered`] word is given stays there, seen by
 //! its unit alone, until the unit's next barrier, or [`ARRIVES_NS`] of virtual time, or until the bench lets it overtake.
 //!
-//! Ordered are the words that two units race about: values of fences, MonitoredValue, logs, lanes to peers, who is parked, sealed or
-//! shared, and a doorbell's second word. Bulk content is not, nor what a lock or a register access guards.
+//! Ordered are the words that two units race about: values of fences, MonitoredValue, logs, lanes to peers, the counts of parked queues
+//! and of sealed and shared words, and a doorbell's second word. Bulk content is not, nor what a lock or a register access guards.
 //!
 //! Lock order: no unit takes another lock while it holds the buffers, and none holds them when it asks the bench.
 

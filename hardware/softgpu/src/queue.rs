@@ -149,7 +149,7 @@ impl QueueRun {
         self.observed = None;
     }
 
-    /// Whether there is a command, for one who only asks.
+    /// Whether there is a command; changes nothing.
     pub(crate) fn wants(&self, doorbells: &Memory) -> bool {
         self.nested.is_some() || Word::load(self.value_word(doorbells)) > self.read
     }

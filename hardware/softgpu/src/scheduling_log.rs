@@ -126,7 +126,7 @@ impl SchedulingLog {
         self.buffer = buffer;
     }
 
-    /// Tells what has changed: who runs now, and who would. Whether the entry was written that is to be told.
+    /// Writes what has changed: the owner that runs now, and those that would. Whether the entry was written that is to interrupt.
     #[must_use]
     fn tell(&mut self, gpu: &SoftGpu, unit: Unit, running: Option<u64>, wanting: &[u64]) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
@@ -178,7 +178,7 @@ impl Buffer {
 }
 
 impl EngineState {
-    /// Tells the log who has the engine and who wants it, if there is one.
+    /// Tells the log which owner has the engine and which want it, if there is one.
     #[inline]
     pub(crate) fn log_schedule(&mut self, gpu: &SoftGpu, engine: usize) {
         if self.log.is_on() {

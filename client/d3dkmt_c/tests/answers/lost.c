@@ -119,7 +119,7 @@ int main(void) {
         unlock_surface(beyond.device, beyond.commands);
         submit(beyond, length);
         fault = lost(beyond);
-        /* Where nothing is this hardware does not say who wanted what. */
+        /* Where there is no memory this hardware tells no kind of access. */
         CHECK(fault.FaultErrorCode == 0 && fault.PageFaultFlags == 0);
         CHECK(fault.FaultedVirtualAddress >= first + (nowhere ? 0 : BYTES));
         CHECK(fault.FaultedVirtualAddress < first + 64 * BYTES);

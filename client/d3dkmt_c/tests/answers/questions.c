@@ -141,7 +141,7 @@ static void keyed_mutexes(D3DKMT_HANDLE device) {
     acquire.hKeyedMutex = bare.hKeyedMutex;
     EXPECT(STATUS_TIMEOUT, D3DKMTAcquireKeyedMutex(&acquire));
     CHECK(acquire.FenceValue == 0);
-    /* The first who opens it brings its data, the second does not change them. */
+    /* The first opener brings its data, the second does not change them. */
     char brought[] = "first", other[] = "other", told[6];
     D3DKMT_OPENKEYEDMUTEX2 open = {.hSharedHandle = bare.hSharedHandle, .pPrivateRuntimeData = brought, .PrivateRuntimeDataSize = sizeof brought};
     OK(D3DKMTOpenKeyedMutex2(&open));

@@ -128,7 +128,7 @@ struct Ready {
 
 impl Ready {
     fn new() -> Result<Ready, PacketError> {
-        // Before the kernel hears of this process: what it does for who rings, it does afterwards.
+        // Before the kernel hears of this process: the kernel then runs on every processor after the registration (`shared_words::across`).
         shared_words::across::register();
         let (stream, theirs) = Packets::pair().map_err(PacketError::System)?;
         Ok(Ready { stream, theirs, stores: StoresElsewhere::ours() })

@@ -1,5 +1,5 @@
-//! Messages of bytes and descriptors over a connection. A message longer than a packet goes in several; who asks for one says how long it may be
-//! and how many descriptors it may bring.
+//! Messages of bytes and descriptors over a connection. A message longer than a packet goes in several; the receiver says how long a
+//! message may be and how many descriptors it may bring.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Packets {
     /// When the peer has gone.
     ///
     /// # Panics
-    /// With more than [`FILES_MAX`] descriptors: who has more says it in several messages.
+    /// With more than [`FILES_MAX`] descriptors: the caller sends more in several messages.
     pub fn send(&self, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), PacketError> {
         self.send_all(bytes, files, None)
     }

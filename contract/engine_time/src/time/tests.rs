@@ -192,7 +192,7 @@ fn bands_go_before_each_other_and_levels_of_realtime() {
     engine.run(60_000);
     let order: Vec<u32> = engine.taken.iter().map(|(_, who)| *who).collect();
     assert_eq!(order, [1, 2, 3, 4, 5], "each preempts at once, and a lower level does not");
-    // Realtime owes nothing to anybody.
+    // Realtime owes nothing to the bands below.
     engine.run(1000 * MS);
     assert_eq!(engine.taken.len(), 5);
     engine.goes(5);

@@ -1,4 +1,4 @@
-//! Calls on displays: who owns a video present source, what it shows, flips, vertical blanks.
+//! Calls on displays: ownership of a video present source, its content, flips, vertical blanks.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::{RawHandle, VidPnSourceId};

@@ -1,4 +1,4 @@
-//! Calls on keyed mutexes: who has a shared resource, handed on from one to the next by keys. None names a device or an adapter.
+//! Calls on keyed mutexes: processes hand a shared resource on from one to the next by keys. None names a device or an adapter.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;

@@ -349,8 +349,8 @@ impl Memory {
     }
 }
 
-/// The memory of pages that are lent no more goes. A file that may only be read cannot lose pages: its memory goes with the last who
-/// has it open or mapped. Nor does one lose any that a process has handed over: it is the process's.
+/// Frees the memory of pages that are lent no more. A file that may only be read cannot lose pages: its memory goes when the last process
+/// has closed and unmapped it. Nor does one lose any that a process has handed over: it is the process's.
 pub(super) fn forget(lent: Vec<LentPages>) {
     let is_ours = |pages: &&LentPages| pages.file.access == ClientAccess::ReadWrite && !pages.file.is_given;
     for pages in lent.iter().filter(is_ours) {

@@ -22,7 +22,7 @@ const GIVEN: u64 = SYSTEM + 128;
 const MONITORED: u64 = SYSTEM + 256;
 const WAIT_LOG: u64 = SYSTEM + 512;
 const SIGNAL_LOG: u64 = SYSTEM + 1024;
-/// When a queue that does not get on is called stuck: nothing here takes a thousandth of it.
+/// When a queue without progress is called stuck: nothing here takes a thousandth of it.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
 fn rig() -> Rig {

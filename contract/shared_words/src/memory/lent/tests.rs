@@ -24,7 +24,7 @@ fn received(file: &LentFile) -> OwnedFd {
 /// Opened once more by its name, as each holder of the descriptor can.
 fn reopened(file: &LentFile) -> OwnedFd {
     let name = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-    open(name, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).expect("who has a descriptor may open it again")
+    open(name, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).expect("the holder of a descriptor may open it again")
 }
 
 fn try_map(file: &OwnedFd, protection: ProtFlags) -> rustix::io::Result<*mut std::ffi::c_void> {
