@@ -107,8 +107,8 @@ impl Device {
         self.link().call(Call::OfferAllocations { device: self.handle(), list, priority, flags }).map(drop)
     }
 
-    /// `D3DKMTReclaimAllocations`, the form without a fence: at return the GPU may use them. `asks`: what is lost is to be
-    /// told; without it all content may be. What there was no memory for counts as lost, and stays offered.
+    /// `D3DKMTReclaimAllocations`, the form without a fence: at return the GPU may use them. `asks`: the caller wants to know the lost
+    /// ones; without it all content may be lost. An allocation without memory counts as lost, and stays offered.
     ///
     /// # Errors
     /// As [`PagingQueue::reclaim`].
@@ -241,8 +241,8 @@ impl PagingQueue {
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Residency(residency) => residency))
     }
 
-    /// `D3DKMTReclaimAllocations2`: what is left of each, and the paging-fence value from which the GPU may use them (0: now).
-    /// The CPU may lock them at once. Of a resource it is the worst of its allocations.
+    /// `D3DKMTReclaimAllocations2`: the state of each, and the paging-fence value from which the GPU may use them (0: now). The CPU may
+    /// lock them at once. Of a resource it is the worst of its allocations.
     ///
     /// # Errors
     /// When one is not offered; or when what the device lists would not fit with it even if it were alone: nothing has changed.

@@ -228,7 +228,7 @@ impl UserQueue {
         self.status.load() == DISCONNECTED_ABORT
     }
 
-    /// `D3DKMTConnectDoorbell` once more. What was rung meanwhile is rung again by the caller; its logs may be others now.
+    /// `D3DKMTConnectDoorbell` once more. The caller repeats rings of the meantime; the queue's logs may be others now.
     ///
     /// # Errors
     /// When the device is lost.

@@ -154,7 +154,7 @@ impl Section {
         Ok(Section { link, handle: created.section, bytes })
     }
 
-    /// A section over bytes of a file that this process has, and that others may have mapped: what the file holds is in the section, and
+    /// A section over bytes of a file that this process has, and that others may have mapped: the section has the file's content, and
     /// every mapping of the file sees the stores of the GPU and of this process.
     ///
     /// # Errors

@@ -8,7 +8,7 @@
 
 extern char** environ;
 
-/* The second process: what it needs comes on the command line. */
+/* The second process: all that it needs comes on the command line. */
 static int second(const char* name) {
     unsigned long long told = strtoull(name, NULL, 16);
 #ifdef OPENWDDM_WSL

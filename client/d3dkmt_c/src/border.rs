@@ -1,5 +1,5 @@
-//! The border: what a C caller hands over becomes values here, and the only raw pointers of the crate are followed here. Behind it
-//! nothing is unsafe.
+//! The border: a C caller's structures become values here, and the only raw pointers of the crate are followed here. Behind it nothing is
+//! unsafe.
 //!
 //! Each exported function calls [`enter_in`] or [`enter_in_out`] for a C program that waits for the answer and vouches for its pointers.
 //! A [`Caller`] stands for that program while it waits: through it the pointers in its structures are followed, and it cannot be kept.

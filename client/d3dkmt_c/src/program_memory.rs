@@ -153,7 +153,8 @@ impl ProgramMemory {
         Ok(SectionRange { section, offset_bytes: 0, size_bytes })
     }
 
-    /// Gives the program back what no allocation lies over any more. What queued work may still touch stays until a later call.
+    /// Gives the program back the pages that no allocation lies over any more. Pages that queued work may still touch stay until a later
+    /// call.
     fn take_back(&mut self, caller: &Caller<'_>) {
         self.given.retain(|entry| {
             if !entry.users.is_empty() || entry.making > 0 {
@@ -168,7 +169,7 @@ impl ProgramMemory {
             if in_use || matches!(&entry.memory, Memory::Pages(pages) if caller.restore_pages(pages).is_err()) {
                 return true;
             }
-            // The pages are the program's; what the kernel answers changes nothing of that.
+            // The pages are the program's, whatever the kernel answers.
             let _ = caller.process.call(Call::Section(SectionCall::Close { section }));
             false
         });

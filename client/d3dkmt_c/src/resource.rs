@@ -123,7 +123,7 @@ impl Opening<'_> {
     }
 }
 
-/// Bytes of all blobs, which stand one behind the other: what was written.
+/// Bytes of all blobs, as they were written one behind the other.
 fn blob_bytes(opened: &OpenedResource) -> u32 {
     let blobs = opened.allocations.iter().filter_map(|allocation| allocation.private_data.as_ref());
     // CAST: each came in with a length of 32 bits, and their sum had room in 32.

@@ -47,7 +47,7 @@ fn forked() -> Refusal {
     refuse(NtStatus::NOT_SUPPORTED, reason)
 }
 
-/// The process as its kernel knows it. What is kept here is what C says by pointers, and kinds of objects that C does not name; all else
+/// The process as its kernel knows it. It keeps the places that C says by pointers, and kinds of objects that C does not name; all else
 /// is the kernel's.
 pub struct Process {
     link: Arc<dyn Link>,

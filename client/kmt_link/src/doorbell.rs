@@ -19,7 +19,7 @@ use crate::{Link, WritableWord};
 
 /// Bytes of what is shown.
 const PAGE_BYTES: u64 = 4096;
-/// No place: what is shown leads nowhere.
+/// The place of a page that leads nowhere.
 const NOWHERE: u64 = u64::MAX;
 
 /// Tells a device that the doorbell whose page begins there was rung while its engine slept.

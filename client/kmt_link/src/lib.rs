@@ -37,8 +37,8 @@ pub trait Link: Send + Sync {
     /// The kernel's refusal; `DEVICE_REMOVED` when the kernel has gone.
     fn call(&self, call: Call) -> Result<Reply, Refusal>;
 
-    /// Makes calls one after the other, and waits for all of their answers: as [`Link::call`] for each, with one way to the kernel and back. What
-    /// one is refused keeps none behind it from being made.
+    /// Makes calls one after the other, and waits for all of their answers: as [`Link::call`] for each, with one way to the kernel and
+    /// back. The kernel makes each call even when it has refused one before it.
     fn calls(&self, calls: Vec<Call>) -> Vec<Result<Reply, Refusal>> {
         calls.into_iter().map(|call| self.call(call)).collect()
     }

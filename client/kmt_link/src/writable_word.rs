@@ -1,4 +1,4 @@
-//! A word that a process writes and the kernel reads: what its work has been published up to (sync §3.11).
+//! A word that a process writes and the kernel reads: the value up to which the process has published work (sync §3.11).
 
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A declaration as data: what the C header is written from.
+//! A declaration as data: the C header is written from it.
 
 /// One declared name.
 #[derive(Clone, Copy, Debug)]

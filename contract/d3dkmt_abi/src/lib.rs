@@ -55,7 +55,7 @@ pub use statistics::*;
 pub use sync_object::*;
 pub use system::*;
 
-/// Everything that is declared here, file by file; what a declaration needs may stand behind it.
+/// Everything that is declared here, file by file; a declaration may stand before those that it needs.
 pub const ITEMS: &[&[Item]] = &[
     number::ITEMS,
     adapter::ITEMS,

@@ -109,6 +109,6 @@ pub trait Display {
         Err(DriverStatus::NotSupported("CreatePeriodicFrameNotification"))
     }
 
-    /// `DxgkDdiDestroyPeriodicFrameNotification`. Must succeed; what was noticed before may still be reported.
+    /// `DxgkDdiDestroyPeriodicFrameNotification`. Must succeed; earlier blanks may still be reported.
     fn destroy_periodic_frame_notification(&mut self, _notification: KmdNotification) {}
 }

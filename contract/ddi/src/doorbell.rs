@@ -14,7 +14,7 @@ pub const DOORBELL_PRIVATE_DATA_MAX: usize = 16;
 pub struct CreateDoorbell<'a> {
     /// The queue.
     pub queue: KmdQueue,
-    /// The kernel's handle of it: what [`DoorbellHost`] knows it by.
+    /// The kernel's handle of it: the driver names it by this to [`DoorbellHost`].
     pub os_queue: OsQueue,
     /// The kernel's handle of the doorbell.
     pub doorbell: OsDoorbell,
@@ -35,7 +35,7 @@ pub struct ConnectedDoorbell {
     pub notify: bool,
 }
 
-/// `D3DDDI_DOORBELLSTATUS` of a doorbell that is not connected: what a driver may give as a reason.
+/// `D3DDDI_DOORBELLSTATUS` of a doorbell that is not connected: the reasons that a driver may give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disconnected {
     /// `DISCONNECTED_RETRY`: it may be connected again.

@@ -22,7 +22,7 @@ pub struct Escape<'a> {
     pub context: Option<KmdContext>,
     /// Flags of the call.
     pub flags: EscapeFlags,
-    /// `pPrivateDriverData`, as long as the caller says (`PrivateDriverDataSize`): untrusted. They are a copy, so that what has been checked
-    /// does not change; what the driver leaves in them goes back if it succeeds, and no byte more or less.
+    /// `pPrivateDriverData`, as long as the caller says (`PrivateDriverDataSize`): untrusted. They are a copy, so that checked bytes do
+    /// not change; the kernel returns them as the driver leaves them if it succeeds, and no byte more or less.
     pub private_data: &'a mut [u8],
 }

@@ -110,7 +110,7 @@ impl NativeFenceInterface1 {
     }
 }
 
-/// `DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1`: what the kernel allows.
+/// `DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1`: the kernel's permissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NativeFenceOsCaps {
     /// `SupportOptimizedDefaultFenceType`: MonitoredValue may lie in video memory.

@@ -10,7 +10,7 @@ use crate::queue::KmdDevice;
 /// Bytes of a native fence's private data (`D3DDDI_NATIVE_FENCE_PDD_SIZE`).
 pub const PRIVATE_DATA_BYTES: usize = 64;
 
-/// The kernel's handle of a fence on an adapter: what interrupts report (sync §2.6).
+/// The kernel's handle of a fence on an adapter, which interrupts report (sync §2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OsGlobalFence(pub u64);
 /// The kernel's handle of one process's open of a fence.

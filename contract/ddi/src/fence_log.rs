@@ -1,5 +1,5 @@
-//! Logs of native fences between kernel and driver (sync §2.6, §2.7, §3.14): where a queue's two logs lie, and the barrier before
-//! the kernel reads them. What stands in them is the layout of `shared_words::log`, written by the hardware alone.
+//! Logs of native fences between kernel and driver (sync §2.6, §2.7, §3.14): where a queue's two logs lie, and the barrier before the
+//! kernel reads them. The hardware alone writes them, in the layout of `shared_words::log`.
 
 use std::sync::atomic::AtomicU64;
 

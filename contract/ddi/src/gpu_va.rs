@@ -116,7 +116,7 @@ bitflags::bitflags! {
 pub struct ReserveGpuVaRange {
     /// The process whose addresses they are.
     pub process: OsProcess,
-    /// Bytes: what whole leaf tables translate.
+    /// Bytes, a multiple of what a leaf table translates.
     pub size_bytes: u64,
     /// Alignment in bytes, a power of two; 0: that of a leaf table's first address, which there is in any case.
     pub alignment_bytes: u32,

@@ -101,8 +101,8 @@ pub enum Interrupt<'a> {
         /// Flags of the report.
         flags: InterruptFlags,
     },
-    /// 18, `DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3`: the same, of a source with a flip queue. What was shown or passed over
-    /// until then is in the log.
+    /// 18, `DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3`: the same, of a source with a flip queue. The log holds each flip that
+    /// was shown or passed over until then.
     CrtcVsyncWithMultiPlaneOverlay3 {
         /// The target.
         target: VidPnTargetId,

@@ -1,4 +1,4 @@
-//! `DxgkDdiBuildPagingBuffer`: what VidMm asks a driver to do with memory (memory §3).
+//! `DxgkDdiBuildPagingBuffer`: VidMm's requests to a driver about memory (memory §3).
 
 use wddm_types::{GpuVa, PhysicalAddress, SegmentId};
 

@@ -144,8 +144,7 @@ pub struct SubmitCommandToHwQueue<'a> {
     pub buffer: GpuVa,
     /// Their bytes.
     pub buffer_bytes: u32,
-    /// `pDmaBufferPrivateData`: what the driver wrote when it built a paging buffer; of a user's buffer what the user-mode driver has handed
-    /// along, untrusted.
+    /// `pDmaBufferPrivateData`: the driver's, from building a paging buffer; of a user's buffer the user-mode driver's, untrusted.
     pub private_data: &'a [u8],
     /// A paging buffer.
     pub paging: bool,

@@ -43,7 +43,7 @@ impl<K: Copy + Ord> Rota<K> {
         self.used.retain(|member, used| *used > floor || present.contains(member));
     }
 
-    /// A member had the engine for so long; `cost`: what that counts.
+    /// A member had the engine for so long; `cost`: its charge for that.
     pub(crate) fn charge(&mut self, member: K, ns: u64, cost: u64) {
         let used = self.used.entry(member).or_insert(self.floor);
         *used = used.saturating_add(cost);

@@ -171,7 +171,7 @@ events! {
     FenceWaitUnblocked = 141 { queue: u64, fence: u64, value: u64, observed: u64, end: u64 }
     /// While a tool traced, so many entries of a queue's log were overwritten before they were read.
     FenceLogOverrun = 142 { queue: u64, waits: bool, lost: u64 }
-    /// An entry names no fence of its process, or is of the other kind: what a process writes is an allegation.
+    /// An entry names no fence of its process, or is of the other kind: a process's entry is an allegation.
     FenceLogEntryIgnored = 143 { queue: u64, waits: bool, position: u64 }
     /// The times of a log go back: its driver is wrong, or its process has written there.
     FenceLogTimeReversed = 144 { queue: u64, waits: bool, before: u64, end: u64 }
@@ -262,7 +262,7 @@ events! {
     CallRefused = 50 { process: u32, call: String, status: u32, reason: String }
     /// A driver broke the contract; its adapter is stopped.
     AdapterStopped = 51 { adapter: u32, reason: String }
-    /// An adapter's hardware failed and was reset: what its memory held is lost, and so are its devices (memory §8.4).
+    /// An adapter's hardware failed and was reset: the content of its memory is lost, and so are its devices (memory §8.4).
     AdapterReset = 117 { adapter: u32, reason: String }
     /// Work of a device did not end, and the node that it ran on was reset; others go on (sync §4.4).
     EngineReset = 126 { adapter: u32, node: u16, device: u64 }

@@ -130,7 +130,7 @@ pub enum Call {
         device: RawHandle,
         /// The shared resource.
         share: ShareName,
-        /// `pKeyedMutexPrivateRuntimeData`: what the keyed mutex that goes with it gets if it has no data of a runtime yet.
+        /// `pKeyedMutexPrivateRuntimeData`: data for the keyed mutex that goes with it, if that has no data of a runtime yet.
         keyed_mutex_data: Vec<u8>,
     },
     /// An NT handle of its own, for a process that was told the token of another's → `NtHandle`. It names the same object, with the same

@@ -1,5 +1,4 @@
-//! The figures of an adapter (`D3DKMTQueryStatistics`, `D3DKMTQueryClockCalibration`): what it has done since it started, and what it
-//! has now.
+//! The figures of an adapter (`D3DKMTQueryStatistics`, `D3DKMTQueryClockCalibration`): counts since it started, and its present state.
 //!
 //! # The law of this boundary
 //! - Every process may read the figures of every process: as on Windows, whose performance counters show them without any right.
@@ -64,8 +63,8 @@ pub struct AdapterCounts {
     pub fence_interrupts_in_vain: u64,
     /// Waits of threads that did not find their values at once.
     pub cpu_waits: u64,
-    /// Fences that the kernel has signalled, for processes and for packets that are done. What engines signal themselves on native
-    /// fences the kernel does not see.
+    /// Fences that the kernel has signalled, for processes and for packets that are done. The kernel does not see signals of engines on
+    /// native fences.
     pub fences_signaled: u64,
     /// Nodes that were reset under work that did not end (sync §4.4).
     pub engine_resets: u64,

@@ -54,7 +54,7 @@ impl AddressRange {
         self.bytes
     }
 
-    /// The first address. What stands there is shared: a program may only touch it by volatile or atomic accesses.
+    /// The first address. Its bytes are shared: a program may only touch them by volatile or atomic accesses.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }

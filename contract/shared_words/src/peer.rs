@@ -9,8 +9,8 @@
 //! | no room: `overflow` counts up | `overflow` has counted up: look at every fence |
 //! | full barrier, ring | full barrier, look at the queues that are parked on the fence |
 //!
-//! Nothing is ever lost: what found no room makes the reader look at everything, and a ring follows whatever was written. No process
-//! reaches an inbox, so a fence's number needs not be secret.
+//! Nothing is ever lost: a record without room makes the reader look at everything, and a ring follows each write. No process reaches an
+//! inbox, so a fence's number needs not be secret.
 
 use crate::Memory;
 use crate::word::Word;

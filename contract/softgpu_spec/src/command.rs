@@ -1,4 +1,4 @@
-//! Commands: what rings and nested buffers hold, as 64-bit words.
+//! Commands: the 64-bit words of rings and nested buffers.
 //!
 //! The first word's low byte is the opcode, bits 8–31 the number of words of the whole command, bits 32–63 flags or a
 //! short operand. Addresses named `va` are virtual in the queue's space; those named `bus` are bus addresses and make the
@@ -71,8 +71,8 @@ pub enum Command<'a> {
         /// Its length in 64-bit words.
         words: u32,
     },
-    /// Raises a completion record with `value`: everything before it in the queue is done. Privileged, except directly in a
-    /// ring that lies at a bus address: what processes write is always nested there.
+    /// Raises a completion record with `value`: everything before it in the queue is done. Privileged, except directly in a ring that
+    /// lies at a bus address: commands that processes write are always nested there.
     Complete {
         /// The value.
         value: u64,
@@ -119,8 +119,8 @@ pub enum Command<'a> {
         /// Added for each next word.
         step: u64,
     },
-    /// Stores `count` words from `target_va` on: those from `source_va` on. Real whether content is stored or not: page-table
-    /// entries are copied so. What happens where the ranges overlap is not said.
+    /// Stores `count` words from `target_va` on: those from `source_va` on. Real whether content is stored or not: page-table entries are
+    /// copied so. The result is undefined where the ranges overlap.
     CopyRun {
         /// Read from here on.
         source_va: u64,

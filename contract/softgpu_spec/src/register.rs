@@ -18,8 +18,8 @@ pub const TIMESTAMP: u32 = 0x018;
 pub const APERTURE_TABLE: u32 = 0x020;
 /// rw: which page of the CPU's window ([`crate::bus::CPU_WINDOW_BASE`]) the next register addresses.
 pub const CPU_WINDOW_PAGE: u32 = 0x030;
-/// rw: what that page shows ([`crate::bus::window_entry`]); it does when the write returns. What names no page of local
-/// memory shows nothing.
+/// rw: the page of local memory that the selected page shows ([`crate::bus::window_entry`]); it does when the write returns. A value that
+/// names no page of local memory shows nothing.
 pub const CPU_WINDOW_ENTRY: u32 = 0x038;
 /// r: how virtual addresses are cut into indices: [`crate::page_table::Shape::from_register`].
 pub const MMU_LEVELS: u32 = 0x040;
@@ -93,8 +93,8 @@ pub const QUEUE_GRACE_LOWER: u32 = 0x160;
 /// that is rung at the old one concerns it any more. Nothing on a queue that is not enabled, for another queue's own, a page that the
 /// device has not, or one that another queue listens to.
 pub const QUEUE_DOORBELL: u32 = 0x168;
-/// rw: what the scheduling log calls the queue's owner; queues with the same name are one owner's. Taken over by ENABLE. 0: the log says
-/// nothing of the queue.
+/// rw: the owner's name in the scheduling log; queues with the same name are one owner's. Taken over by ENABLE. 0: the log says nothing
+/// of the queue.
 pub const QUEUE_OWNER: u32 = 0x170;
 /// r: nanoseconds that engines have spent in commands of queues with this number, since power-on: enabling begins no new count. In
 /// virtual time every command takes time, and the one that is under way counts as far as it has come; in real time only those count that
@@ -354,7 +354,8 @@ pub mod counter {
     pub const ENTRIES_WRITTEN: u32 = 0x440;
     /// Doorbells of peers that signals have rung.
     pub const PEERS_RUNG: u32 = 0x448;
-    /// Nanoseconds that an engine spent in commands, by engine number × 8; what a reset or a suspension cut short is not in it.
+    /// Nanoseconds that an engine spent in commands, by engine number × 8; without those of commands that a reset or a suspension cut
+    /// short.
     pub const ENGINE_BUSY_NS: u32 = 0x480;
     /// Nanoseconds that an engine's queues spent waiting with nothing else to run, by engine number × 8.
     pub const ENGINE_WAIT_NS: u32 = 0x4a0;

@@ -1,5 +1,5 @@
-//! Where the CPU finds bytes of an allocation: what a lock answers in (memory §6.3). Bus addresses are the CPU's view of
-//! an adapter; they say nothing about GPU addresses.
+//! Where the CPU finds bytes of an allocation: a lock answers in these places (memory §6.3). Bus addresses are the CPU's view of an
+//! adapter; they say nothing about GPU addresses.
 
 use crate::size::PageRun;
 use serde::{Deserialize, Serialize};

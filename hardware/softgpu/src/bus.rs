@@ -70,7 +70,7 @@ pub(crate) struct Table<'a> {
     pub(crate) offset: u64,
 }
 
-/// Why an access failed: what a fault record says.
+/// Why an access failed, for a fault record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Virtual address, or bus address of a physical access.
@@ -141,7 +141,7 @@ impl Bus {
         }
     }
 
-    /// How far a run goes on for accesses that snoop: what the caches hold lies in another memory.
+    /// How far a run goes on for accesses that snoop: a line that the caches hold lies in another memory.
     pub(crate) fn snooped_run(&self, run: Run) -> Run {
         let (Site::System(first), true) = (run.site, self.snoops()) else { return run };
         let site = self.snooped(run.site);

@@ -1,7 +1,7 @@
 //! The displays: when their blanks are, what they show, what their monitors see. Like the engines they run in both kinds of
 //! time: a thread sleeps until something is due ([`Displays::run`]), a tick does what is due ([`Displays::advance`]).
 //!
-//! Nothing is due on a display that is off, or whose blanks no one needs: it has no pending flip, no interrupt on blanks, and no monitor.
+//! Nothing is due on a display that is off, or that has no pending flip, no interrupt on blanks, no alarm and no monitor.
 //! Its blanks pass all the same, and are found again by arithmetic.
 
 mod log;

@@ -14,8 +14,8 @@
 //! model says ([`Timing`]), and bulk content may be left out ([`DataMode::Modelled`]).
 //!
 //! # The law of this room
-//! - Nothing that comes over the bus is trusted: registers, rings, page tables and memory may hold anything. What is wrong
-//!   becomes a fault record of the queue that did it; other queues go on.
+//! - Nothing that comes over the bus is trusted: registers, rings, page tables and memory may hold anything. Anything wrong becomes a
+//!   fault record of the queue that did it; other queues go on.
 //! - An engine's state has one owner at a time: its thread, or a register access that has asked for it. From one command to
 //!   the next no lock is taken.
 //! - Lock order: a peer's engine state, queue registers, an engine's state, the CMP's table, displays, interrupt records, an engine's wake-up

@@ -5,7 +5,7 @@
 //! A unit that stores a word for others and then asks for another one of theirs puts [`SoftGpu::barrier`] between. In silicon the store
 //! lies in the unit's store buffer until then. Here the buffer is that of the processor which executes the device, and in virtual time,
 //! where one thread executes everything, there is none to be seen: a missing barrier would look like one that is there. So a test bench
-//! can give each unit a buffer of its own ([`device_port::Probe::buffers_stores`]): what an [`Ordered`] word is given stays there, seen by
+//! can give each unit a buffer of its own ([`device_port::Probe::buffers_stores`]): a store to an [`Ordered`] word stays there, seen by
 //! its unit alone, until the unit's next barrier, or [`ARRIVES_NS`] of virtual time, or until the bench lets it overtake.
 //!
 //! Ordered are the words that two units race about: values of fences, MonitoredValue, logs, lanes to peers, the counts of parked queues

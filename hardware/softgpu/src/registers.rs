@@ -1,5 +1,5 @@
-//! Registers: what reading and writing them does. Any number may be written at any time; what makes no sense is a fault of
-//! the queue it was written for, or is ignored.
+//! Registers: the effects of reading and writing them. Any number may be written at any time; a senseless one is a fault of the queue
+//! that it was written for, or is ignored.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -25,7 +25,7 @@ use crate::interrupt::Record;
 use crate::lock;
 use crate::mmu::{Access, Target, translate};
 
-/// Most pages of a log: what a driver names is looked up page by page.
+/// Most pages of a log: the engine looks a log's pages up one by one.
 const PAGES_MAX: u64 = 1 << 16;
 
 /// The registers, by engine where it matters.

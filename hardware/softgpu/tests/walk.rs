@@ -1,5 +1,5 @@
-//! Page walks of devices of many shapes against a walk that is written down as plainly as can be, over tables full of
-//! random entries: what an address leads to, or which level faults.
+//! Page walks of devices of many shapes against a walk that is written down as plainly as can be, over tables full of random entries: the
+//! place that an address leads to, or the level that faults.
 
 use std::sync::Arc;
 

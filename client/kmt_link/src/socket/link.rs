@@ -275,7 +275,7 @@ impl Link for SocketLink {
     fn now_ns(&self) -> u64 {
         match self.ask(Request::Now) {
             Ok(Response::Now(now_ns)) => now_ns,
-            // Without a kernel no time passes; what waits for it is refused by the calls.
+            // Without a kernel no time passes; calls that wait for it are refused.
             _ => 0,
         }
     }

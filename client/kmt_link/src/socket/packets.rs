@@ -123,8 +123,9 @@ impl Packets {
         Ok((bytes.expect("there is always room"), files))
     }
 
-    /// The same as [`Packets::receive`], asking before each packet behind the first whether there is room for so many bytes more. If there is none, the rest of the
-    /// message is thrown away, and there is the reason instead of its bytes: what comes next is heard as if nothing had been.
+    /// The same as [`Packets::receive`], asking before each packet behind the first whether there is room for so many bytes more. If
+    /// there is none, the rest of the message is thrown away, and there is the reason instead of its bytes: the next message is received
+    /// as if nothing had been.
     ///
     /// # Errors
     /// As of [`Packets::receive`].

@@ -56,7 +56,7 @@ impl std::fmt::Display for DdiVersion {
 /// The state that `DxgkDdiSetPowerState` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerState {
-    /// The device works: what its memory held is there only as far as the segments' flags promise (memory §1.10).
+    /// The device works: its memory has its old content only as far as the segments' flags promise (memory §1.10).
     On,
     /// The computer sleeps.
     Standby,

@@ -1,8 +1,8 @@
 //! Flags of allocations and of the calls about them (memory §2.2, §2.7, §2.8).
 
 bitflags::bitflags! {
-    /// `DXGK_ALLOCATIONINFOFLAGS` and `DXGK_ALLOCATIONINFOFLAGS_WDDM2_0` (memory §2.2): the two versions give some bits
-    /// different names. Which of them is meant is said by the driver's version.
+    /// `DXGK_ALLOCATIONINFOFLAGS` and `DXGK_ALLOCATIONINFOFLAGS_WDDM2_0` (memory §2.2): the two versions give some bits different names.
+    /// The driver's version decides between them.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct AllocationFlags: u32 {
         /// The CPU may lock it.

@@ -21,7 +21,7 @@ pub enum StandardAllocation {
         /// Bytes of it.
         size_bytes: u64,
     },
-    /// 4, `D3DKMDT_GDISURFACEDATA`: what windows are drawn into.
+    /// 4, `D3DKMDT_GDISURFACEDATA`: windows are drawn into it.
     Gdi {
         /// Its texels.
         surface: Surface,

@@ -1,4 +1,5 @@
-//! Rendering: what a user buffer names, and the DMA buffer that the driver writes from it (memory §7.2 to §7.4). Part of `packet`.
+//! Rendering: the allocations that a user buffer names, and the DMA buffer that the driver writes from it (memory §7.2 to §7.4). Part of
+//! `packet`.
 
 use wddm_types::{GpuVa, SegmentId};
 

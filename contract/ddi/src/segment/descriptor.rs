@@ -11,7 +11,7 @@ pub struct CpuHostAperture {
     pub size_in_pages: u32,
 }
 
-/// How the CPU reaches a segment: the union in descriptor 4. Which arm counts is told by the flags (memory §1.4).
+/// How the CPU reaches a segment: the union in descriptor 4. The flags tell which arm counts (memory §1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuAccess {
     /// `CpuTranslatedAddress`: origin on the bus. It counts with CPU_VISIBLE, and is 0 otherwise.

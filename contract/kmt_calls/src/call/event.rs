@@ -1,5 +1,5 @@
-//! Calls on events, which are the operating system's and not `D3DKMT`'s: what asynchronous waits, `EnqueueCpuEvent`, CPU
-//! notifications (sync §2.4), and the process itself set.
+//! Calls on events, which are the operating system's and not `D3DKMT`'s: asynchronous waits, `EnqueueCpuEvent`, CPU notifications (sync
+//! §2.4), and the process itself set them.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
@@ -13,7 +13,7 @@ pub enum EventCall {
         manual_reset: bool,
     },
     /// The same with a notification each time it is set ([`crate::NotificationKind::EventSet`]), for programs whose events are not the
-    /// kernel's: what the notification names is this handle.
+    /// kernel's: the notification names this handle.
     CreateTold,
     /// `WaitForSingleObject` → `Done` when it is set; `TIMEOUT` without `block`.
     Wait {

@@ -60,7 +60,7 @@ pub enum KeyedMutexCall {
         mutex: RawHandle,
         /// `Key`: a process that acquires this one has it next.
         key: u64,
-        /// `FenceValue`: what the next is told.
+        /// `FenceValue`: the value that the next owner is told.
         fence_value: u64,
         /// The runtime's data from now on, as many bytes as at the creation; none: they stay as they are.
         runtime_data: Vec<u8>,
@@ -93,7 +93,7 @@ pub struct CreatedKeyedMutex {
 /// The caller has it now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcquiredKeyedMutex {
-    /// `FenceValue`: what the last release said.
+    /// `FenceValue`: the value of the last release.
     pub fence_value: u64,
     /// The runtime's data, if they were asked for.
     pub runtime_data: Vec<u8>,

@@ -14,8 +14,8 @@ pub enum SectionCall {
         /// Bytes, a multiple of the page.
         size_bytes: u64,
     },
-    /// The same over a file that the process has handed over: what the file holds is in the section, and what is stored there in the file
-    /// → `Section`.
+    /// The same over a file that the process has handed over: the section has the file's content, and stores into either reach both →
+    /// `Section`.
     CreateOver {
         /// As of `Create`.
         adapter: RawHandle,

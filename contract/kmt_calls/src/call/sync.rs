@@ -73,7 +73,7 @@ pub enum SyncCall {
         /// Flags: a rewind.
         flags: SignalFlags,
     },
-    /// `D3DKMTWaitForSynchronizationObjectFromGpu`: what the context is given later waits.
+    /// `D3DKMTWaitForSynchronizationObjectFromGpu`: later work of the context waits.
     WaitForSynchronizationObjectFromGpu {
         /// The context.
         context: RawHandle,

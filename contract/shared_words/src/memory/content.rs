@@ -29,7 +29,8 @@ impl Memory {
     /// client may store there.
     ///
     /// # Errors
-    /// When the operating system refuses file or mapping. None of the runs is lent then.
+    /// When the operating system refuses file or mapping. The runs are taken back then; one that the operating system refuses to take
+    /// back stays lent, in a file that no client is given.
     ///
     /// # Panics
     /// When [`Memory::lends_content`] says no, there is no run, or one is not whole pages of this memory, or is lent.
@@ -58,8 +59,8 @@ impl Memory {
         Ok(file)
     }
 
-    /// Puts pages of this memory's own in place of whatever of these bytes is lent, with what they hold. What the client still maps is
-    /// nothing any more.
+    /// Puts pages of this memory's own in place of the lent ones among these bytes, with what they hold. The client's mappings reach this
+    /// memory no more.
     ///
     /// # Errors
     /// When the operating system refuses a mapping; then the pages are still lent.

@@ -43,7 +43,7 @@ pub struct LentFile {
     pub(super) file: OwnedFd,
     bytes: u64,
     access: ClientAccess,
-    /// A process has handed it over ([`super::GivenFile`]): what it holds stays the process's.
+    /// A process has handed it over ([`super::GivenFile`]): its content stays the process's.
     is_given: bool,
 }
 
@@ -270,7 +270,7 @@ impl Memory {
         self.lent.lock().insert(pages.offset, pages);
     }
 
-    /// Notes that none of these bytes is lent any more; what was.
+    /// Notes that none of these bytes is lent any more; returns the pages that were.
     pub(super) fn cut_lent(&self, offset: u64, bytes: u64) -> Vec<LentPages> {
         cut(&mut self.lent.lock(), offset, bytes)
     }

@@ -4,7 +4,7 @@
 use super::encoding::op;
 use super::{Command, LogSlot};
 
-/// A command about a fence; what the fields are says [`Command`].
+/// A command about a fence; its fields are those of [`Command`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceCommand {
     /// [`Command::Wait`].

@@ -21,7 +21,7 @@ impl Surface {
         of(band)..of(band + 1)
     }
 
-    /// Reads rows. What is not there is black.
+    /// Reads rows. Missing memory is black.
     fn read(&self, bus: &Bus, rows: std::ops::Range<u64>) -> Vec<u32> {
         let width = self.width as usize;
         let mut texels = Vec::with_capacity((rows.end - rows.start) as usize * width);

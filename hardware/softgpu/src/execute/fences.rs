@@ -283,7 +283,7 @@ impl<'a> Execution<'a> {
         Ok(Outcome::Done)
     }
 
-    /// The words of a log slot, found before anything is stored. What lies inside one page is translated once.
+    /// The words of a log slot, found before anything is stored. Words inside one page are translated once.
     #[inline(always)]
     fn entry(&mut self, slot: LogSlot) -> Result<Entry<'a>, Fault> {
         let [position, entries] =

@@ -25,7 +25,7 @@ pub(crate) struct Flush {
 #[derive(Clone, Copy)]
 pub(super) struct Leaf {
     pub(super) entry: u64,
-    /// Where its page lies, unless that is found anew each time: what the aperture shows changes without a flush.
+    /// Where its page lies, unless that is found anew each time: the aperture's pages change without a flush.
     pub(super) site: Option<Site>,
 }
 

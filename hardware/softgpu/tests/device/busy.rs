@@ -1,4 +1,4 @@
-//! How long queues have had an engine: what counts, when, and what begins no new count.
+//! How long queues have had an engine: the times that count, and the events that begin no new count.
 
 use super::sharing::{Queues, STEP_NS, rank};
 use super::*;
