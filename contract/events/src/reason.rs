@@ -65,8 +65,8 @@ impl PreemptedFor {
         match self {
             PreemptedFor::Paging => "paging",
             PreemptedFor::Rank => "a context that ranks higher",
-            PreemptedFor::Standstill => "a device that must quiesce",
-            PreemptedFor::Timeout => "paging without progress",
+            PreemptedFor::Standstill => "a device that must stand still",
+            PreemptedFor::Timeout => "paging that does not get on",
             PreemptedFor::Reset => "an engine that is reset with it",
         }
     }
