@@ -121,11 +121,11 @@ impl Adapter {
         self.link().call(Call::ChangeVideoMemoryReservation { process, adapter, local, reservation_bytes }).map(drop)
     }
 
-    /// `D3DKMTEscape` of type DRIVERPRIVATE: what the driver leaves in a copy of the data. It may be about a device of this adapter, and a
-    /// context of that device.
+    /// `D3DKMTEscape` of type DRIVERPRIVATE: returns the data as the driver leaves them in a copy. The call may be about a device of this
+    /// adapter, and a context of that device.
     ///
     /// # Errors
-    /// What the driver answers when it refuses; `NOT_SUPPORTED` when it has no private calls.
+    /// The driver's status when it refuses; `NOT_SUPPORTED` when it has no private calls.
     pub fn escape(
         &self,
         device: Option<&Device>,

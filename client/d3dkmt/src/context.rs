@@ -86,7 +86,7 @@ impl Context {
         flip(&self.owned, primary, interval)
     }
 
-    /// What is rendered later starts only when the fence has the value.
+    /// Buffers that are rendered later start only when the fence has the value.
     ///
     /// # Errors
     /// When the fence may not be waited for.
@@ -172,7 +172,7 @@ impl VirtualContext {
         flip(&self.owned, primary, interval)
     }
 
-    /// What is submitted later starts only when the fence has the value.
+    /// Buffers that are submitted later start only when the fence has the value.
     ///
     /// # Errors
     /// When the fence may not be waited for.

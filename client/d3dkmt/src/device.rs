@@ -107,8 +107,8 @@ impl Device {
         self.link().call(Call::OfferAllocations { device: self.handle(), list, priority, flags }).map(drop)
     }
 
-    /// `D3DKMTReclaimAllocations`, the form without a fence: at return the GPU may use them. `asks`: what is lost is to be
-    /// told; without it all content may be. What there was no memory for counts as lost, and stays offered.
+    /// `D3DKMTReclaimAllocations`, the form without a fence: at return the GPU may use them. `asks`: the caller wants to know the lost
+    /// ones; without it all content may be lost. An allocation without memory counts as lost, and stays offered.
     ///
     /// # Errors
     /// As [`PagingQueue::reclaim`].
@@ -160,7 +160,7 @@ impl Device {
         Ok(Fence::owned(Arc::clone(self.link()), created))
     }
 
-    /// `D3DKMTOpenNativeFenceFromNtHandle`: a fence that somebody shared, for this device.
+    /// `D3DKMTOpenNativeFenceFromNtHandle`: opens a shared fence for this device.
     ///
     /// # Errors
     /// `INVALID_HANDLE` when nothing has this name; `ACCESS_DENIED` when the name gives no access; otherwise as the flags'
@@ -169,8 +169,8 @@ impl Device {
         self.opened_fence(Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device: self.handle(), request }))
     }
 
-    /// `D3DKMTOpenSyncObjectFromNtHandle2`: a monitored fence that somebody shared; or a native one, of which this older call tells
-    /// no address of MonitoredValue.
+    /// `D3DKMTOpenSyncObjectFromNtHandle2`: opens a shared monitored fence; or a native one, of which this older call tells no address of
+    /// MonitoredValue.
     ///
     /// # Errors
     /// As [`Device::open_native_fence`].
@@ -241,8 +241,8 @@ impl PagingQueue {
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Residency(residency) => residency))
     }
 
-    /// `D3DKMTReclaimAllocations2`: what is left of each, and the paging-fence value from which the GPU may use them (0: now).
-    /// The CPU may lock them at once. Of a resource it is the worst of its allocations.
+    /// `D3DKMTReclaimAllocations2`: the state of each, and the paging-fence value from which the GPU may use them (0: now). The CPU may
+    /// lock them at once. Of a resource it is the worst of its allocations.
     ///
     /// # Errors
     /// When one is not offered; or when what the device lists would not fit with it even if it were alone: nothing has changed.

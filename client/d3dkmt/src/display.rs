@@ -1,4 +1,4 @@
-//! Displays: whose they are, what they show. Flips are [`crate::VirtualContext::flip`] and [`crate::Context::flip`].
+//! Displays: the ownership and content of their sources. Flips are [`crate::VirtualContext::flip`] and [`crate::Context::flip`].
 
 use std::sync::Arc;
 

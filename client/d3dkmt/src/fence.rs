@@ -40,7 +40,7 @@ pub struct Fence {
     _owned: Option<Owned>,
 }
 
-/// What a command names: the GPU address, or behind an IOMMU the CPU's.
+/// The address that a command names: the GPU's, or behind an IOMMU the CPU's.
 fn engine_va(gpu: GpuVa, cpu: CpuVa) -> GpuVa {
     if cpu.is_null() { gpu } else { cpu.for_gpu() }
 }
@@ -129,7 +129,7 @@ impl Fence {
         self.bits
     }
 
-    /// What the kernel-mode driver wrote when the fence was created or opened.
+    /// The blob that the kernel-mode driver wrote when the fence was created or opened.
     pub fn private_data(&self) -> &[u8; 64] {
         &self.private_data.0
     }
@@ -158,8 +158,8 @@ fn destroys(link: Arc<dyn Link>, handle: RawHandle) -> Owned {
     Owned { link, handle, destroy: |fence| Call::Sync(SyncCall::DestroySynchronizationObject { fence }) }
 }
 
-/// An NT handle of this process: whoever is told its number opens what it names, but for a handle of a process. Dropping it closes it; a
-/// fence lives as long as somebody has it open or it has a name.
+/// An NT handle of this process: a process that is told its number opens what it names, except a handle of a process. Dropping it closes
+/// it; a fence lives as long as a device has it open or it has a name.
 pub struct NtHandle {
     link: Arc<dyn Link>,
     token: u64,
@@ -171,7 +171,7 @@ impl NtHandle {
         NtHandle { link, token }
     }
 
-    /// The number that others are told. Nobody guesses it.
+    /// The number by which other processes open it. It is unguessable.
     pub fn token(&self) -> u64 {
         self.token
     }

@@ -1,11 +1,11 @@
-//! GPU virtual addresses: reserve, map, update, free (memory §4.8). What the addresses show is nobody's business here.
+//! GPU virtual addresses: reserve, map, update, free (memory §4.8).
 
 use kmt_calls::{Call, GpuVaProtection, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use wddm_types::{GpuVa, RawHandle};
 
 use crate::{Allocation, Device, Fence, HwContext, PagingQueue, VirtualContext, expect_reply};
 
-/// What [`PagingQueue::map_gpu_va`] maps where. The default: 0 pages, readable only, at an address of the kernel's choice.
+/// A request to [`PagingQueue::map_gpu_va`]. The default: 0 pages, readable only, at an address of the kernel's choice.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GpuVaMapping {
     /// Exactly here; NULL: within the window.
@@ -18,13 +18,13 @@ pub struct GpuVaMapping {
     pub offset_in_pages: u64,
     /// How many pages.
     pub size_in_pages: u64,
-    /// What may be done there.
+    /// The accesses that engines may make there.
     pub protection: GpuVaProtection,
     /// For the driver.
     pub driver_protection: u64,
 }
 
-/// What [`Device::reserve_gpu_va`] reserves. All members are multiples of 64 KB.
+/// A request to [`Device::reserve_gpu_va`]. All members are multiples of 64 KB.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GpuVaReservation {
     /// Exactly here; NULL: within the window.
@@ -33,11 +33,11 @@ pub struct GpuVaReservation {
     pub minimum: GpuVa,
     /// End of the window; NULL: no bound.
     pub maximum: GpuVa,
-    /// Bytes.
+    /// Bytes to reserve.
     pub size_bytes: u64,
     /// Reads return 0, else every access faults.
     pub zero: bool,
-    /// What the driver gets for tiles mapped there.
+    /// Passed to the driver with tiles that are mapped there.
     pub driver_protection: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The safe Rust client of D3DKMT: what a user-mode driver or runtime links.
+//! The safe Rust client of D3DKMT, which a user-mode driver or runtime links.
 //!
 //! Objects are values that own their handle; dropping one destroys it. Everything that the C interface does by pointer is
 //! a method's argument or result here. Data goes past the kernel: fence values are loads ([`Fence::current`]), work is

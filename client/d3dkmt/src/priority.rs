@@ -11,7 +11,7 @@ macro_rules! prioritized {
     ($($context:ty),*) => {$(
         impl $context {
             /// `D3DKMTSetContextSchedulingPriority`: how the context ranks as against all others, -7 to 7 and 0 at first, or a level of
-            /// the realtime band with [`kmt_calls::PRIORITY_ABSOLUTE`]. Who ranks lower gives way, where the GPU can be preempted.
+            /// the realtime band with [`kmt_calls::PRIORITY_ABSOLUTE`]. A context that ranks lower is preempted, where the GPU can be.
             ///
             /// # Errors
             /// When there is no such priority, or the process may not ask for one above 0.

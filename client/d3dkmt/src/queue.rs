@@ -63,7 +63,7 @@ impl HwContext {
             bytes_to_trim: 0,
         })?;
         let status = self.owned.link.read_only(created.status);
-        // What the driver says of the queue: its number on the device, if it says so.
+        // The software GPU's driver begins the queue's blob with its number on the device; 0 without one.
         let device_queue = created.private_data.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         Ok(UserQueue { doorbell, progress, logs, status, device_queue, doorbell_handle, owned })
     }
@@ -119,7 +119,7 @@ impl KernelQueue {
         self.owned.link.call(call).map(drop)
     }
 
-    /// What is submitted later starts only when the fence has the value.
+    /// Buffers that are submitted later start only when the fence has the value.
     ///
     /// # Errors
     /// When the handle is wrong.
@@ -228,7 +228,7 @@ impl UserQueue {
         self.status.load() == DISCONNECTED_ABORT
     }
 
-    /// `D3DKMTConnectDoorbell` once more. What was rung meanwhile is rung again by the caller; its logs may be others now.
+    /// `D3DKMTConnectDoorbell` once more. The caller repeats rings of the meantime; the queue's logs may be others now.
     ///
     /// # Errors
     /// When the device is lost.

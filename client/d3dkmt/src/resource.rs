@@ -46,7 +46,7 @@ impl Resource {
     /// `D3DKMTOpenResource2`, by global share handle or NT handle.
     ///
     /// # Errors
-    /// When nobody has shared it under this name, or it has gone.
+    /// When no process has shared it under this name, or it has gone.
     pub fn open(device: &Device, share: ShareName) -> Result<Resource, Refusal> {
         let call = Call::OpenResource { device: device.handle(), share, keyed_mutex_data: Vec::new() };
         let opened = expect_reply!(device.link().call(call)?, Reply::OpenedResource(opened) => opened);
@@ -82,7 +82,7 @@ impl Resource {
         &self.runtime_data
     }
 
-    /// What others open it by; none if it is not shared that way.
+    /// The global handle by which others open it; NONE if it is not shared that way.
     pub fn global_share(&self) -> ShareName {
         ShareName::Global(self.global_share)
     }
@@ -127,7 +127,7 @@ impl Device {
     /// `D3DKMTQueryResourceInfo`.
     ///
     /// # Errors
-    /// When nobody has shared it under this name, or it has gone.
+    /// When no process has shared it under this name, or it has gone.
     pub fn query_resource_info(&self, share: ShareName) -> Result<ResourceInfo, Refusal> {
         let reply = self.link().call(Call::QueryResourceInfo { device: self.handle(), share })?;
         Ok(expect_reply!(reply, Reply::ResourceInfo(info) => info))
@@ -154,7 +154,7 @@ impl Section {
         Ok(Section { link, handle: created.section, bytes })
     }
 
-    /// A section over bytes of a file that this process has, and that others may have mapped: what the file holds is in the section, and
+    /// A section over bytes of a file that this process has, and that others may have mapped: the section has the file's content, and
     /// every mapping of the file sees the stores of the GPU and of this process.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Figures of adapters, for whoever wants to know how a machine is used. An adapter need not be opened for most of them.
+//! Figures of adapters, for tools that watch how a machine is used. Most of them do not need the adapter open.
 
 use kmt_calls::{AdapterStatistics, Call, ClockCalibration, Refusal, Reply, StatisticsCall};
 use kmt_link::Link;
@@ -6,7 +6,7 @@ use wddm_types::{Luid, NodeId, ProcessId};
 
 use crate::{Adapter, expect_reply};
 
-/// `D3DKMTQueryStatistics`, all of its types in one answer: what the adapter has done, what it has now, and for whom.
+/// `D3DKMTQueryStatistics`, all of its types in one answer: what the adapter has done, what it has now, and for which processes.
 ///
 /// # Errors
 /// `INVALID_PARAMETER`: no adapter has this LUID.

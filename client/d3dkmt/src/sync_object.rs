@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::fence::{Fence, NtHandle};
 use crate::{Owned, expect_reply};
 
-/// An event of the operating system: what asynchronous waits and the process itself set.
+/// An event of the operating system: asynchronous waits and the process itself set it.
 pub struct Event {
     owned: Owned,
 }
@@ -80,7 +80,7 @@ pub struct SyncObject {
 }
 
 impl SyncObject {
-    /// `D3DKMTOpenSynchronizationObject`: what another process has created shared, by its global handle.
+    /// `D3DKMTOpenSynchronizationObject`: opens a shared object of another process, by its global handle.
     ///
     /// # Errors
     /// When nothing has that handle.
@@ -120,7 +120,7 @@ impl SyncObject {
         SyncObject { owned, global_share: created.global_share }
     }
 
-    /// The global handle, for whoever created it `Shared` and without NtSecuritySharing; else NONE. It goes with the last open.
+    /// The global handle, on the value that created it `Shared` and without NtSecuritySharing; else NONE. It dies with the last open.
     pub fn global_share(&self) -> RawHandle {
         self.global_share
     }
@@ -268,8 +268,8 @@ impl Device {
         self.link().call(call).map(drop)
     }
 
-    /// `D3DKMTWaitForSynchronizationObject2`: what the context is given later is held until it can have all of these.
-    /// `fence_value` is for the packet fences among them.
+    /// `D3DKMTWaitForSynchronizationObject2`: later work of the context is held until it can have all of these. `fence_value` is for the
+    /// packet fences among them.
     ///
     /// # Errors
     /// When an object is none that contexts wait for.

@@ -40,7 +40,7 @@ int main(void) {
     D3DKMT_OPENSYNCOBJECTFROMNTHANDLE by_nt_handle = {.hNtHandle = (HANDLE)(uintptr_t)0x1234567};
     EXPECT(STATUS_INVALID_HANDLE, D3DKMTOpenSyncObjectFromNtHandle(&by_nt_handle));
 
-    /* An answer of the wrong size, and a question that nobody has an answer to. */
+    /* An answer of the wrong size, and a question that the interface does not define. */
     D3DKMT_SEGMENTSIZEINFO sizes;
     D3DKMT_QUERYADAPTERINFO query = {
         .hAdapter = adapter,
@@ -55,7 +55,7 @@ int main(void) {
     query.Type = 9999;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryAdapterInfo(&query));
 
-    /* Lists that are not there, and counts that nobody means. */
+    /* Lists that are not there, and counts beyond every list. */
     D3DDDI_MAKERESIDENT resident = {.hPagingQueue = paging.hPagingQueue, .NumAllocations = 1};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTMakeResident(&resident));
     resident.NumAllocations = 0xffffffff;
@@ -129,9 +129,7 @@ int main(void) {
     };
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTSignalSynchronizationObjectFromCpu(&signal));
 
-    /* What is not built says so, whatever it is given. */
-
-    /* Private calls that no driver gets, and one that this driver does not know: what was handed over is as it was. */
+    /* Private calls that no driver gets, and one that this driver does not know: the caller's data stays as it was. */
     uint64_t question[SOFTGPU_QUESTION_WORDS];
     softgpu_question(question, SOFTGPU_USAGE);
     D3DKMT_ESCAPE escape = {.hAdapter = adapter, .pPrivateDriverData = question, .PrivateDriverDataSize = sizeof question};

@@ -1,4 +1,4 @@
-/* What the examples check with: a call that fails ends the program and says where. */
+/* The examples' checks: a call that fails ends the program and says where. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -79,7 +79,7 @@ static void events(D3DKMT_HANDLE device) {
     close(other);
     signal_to(device, fence, 9);
     CHECK(is_set(copy, 20000) && taken(copy) == 1);
-    /* What is no event of the operating system is refused, and nothing waits. */
+    /* A descriptor that is no event of the operating system is refused, and nothing waits. */
     EXPECT(STATUS_INVALID_HANDLE, wait_with(device, fence, 10, other));
     int ends[2];
     CHECK(pipe(ends) == 0);
@@ -105,7 +105,7 @@ static void events(D3DKMT_HANDLE device) {
     }
     D3DKMT_DESTROYSYNCHRONIZATIONOBJECT destroy = {.hSyncObject = notification.hSyncObject};
     OK(D3DKMTDestroySynchronizationObject(&destroy));
-    /* The device goes: who waits is told. */
+    /* The device goes: its waits end. */
     D3DKMT_HANDLE short_lived = create_device(first_adapter());
     D3DKMT_HANDLE lost = create_fence(short_lived);
     OK(wait_with(short_lived, lost, 100, event));

@@ -1,6 +1,6 @@
-/* Work that the program hands to an engine by itself: commands in a ring of its own, and a store at the doorbell. No call is made for work
- * but to wake an engine that sleeps, and to sleep until the work is done. What is in the ring, what the doorbell's page says and what the
- * driver says of a queue is the software GPU's (softgpu.h). */
+/* The program hands work to an engine by itself: commands in a ring of its own, and a store at the doorbell. It makes a call only to
+ * wake an engine that sleeps, and to sleep until the work is done. The formats of the ring, of the doorbell's page and of the driver's
+ * data of a queue are the software GPU's (softgpu.h). */
 #include <pthread.h>
 #include <time.h>
 

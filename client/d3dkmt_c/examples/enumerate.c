@@ -1,4 +1,4 @@
-/* Lists the adapters: what they are, what memory they have, what of it this process may use. */
+/* Lists the adapters: their names, their memory, and this process's budget of it. */
 #include <inttypes.h>
 
 #include "check.h"

@@ -1,6 +1,6 @@
-/* What calls cost beside ever more objects: one line for each call, with its cost at each size in microseconds and, for the last two, how
- * many times as much it is. `growth 1000 10000 100000`; without arguments few objects, to see that it runs. It wants video memory for as
- * many pages as there are objects (OPENWDDM_VRAM). */
+/* Measures the cost of calls beside ever more objects: one line for each call, with its cost at each size in microseconds and, for the
+ * last two, how many times as much it is. `growth 1000 10000 100000`; without arguments few objects, to see that it runs. It wants
+ * video memory for as many pages as there are objects (OPENWDDM_VRAM). */
 #include <time.h>
 
 #include "softgpu.h"

@@ -1,4 +1,5 @@
-/* What handles look like: a program that is handed one knows by its bits whose it is. And how long a shared object has its global handle. */
+/* The bits of handles: a program that is handed one sees by them whether it is local or global. A shared object has its global handle
+ * as long as it is open. */
 #include "softgpu.h"
 
 static D3DKMT_HANDLE create_mutex(D3DKMT_HANDLE device, D3DKMT_HANDLE* global) {
@@ -33,7 +34,7 @@ int main(void) {
         before = next;
     }
 
-    /* Global ones: the low six bits are 2. One lives as long as somebody has the object open. */
+    /* Global ones: the low six bits are 2. One lives as long as a device has the object open. */
     D3DKMT_HANDLE global;
     D3DKMT_HANDLE created = create_mutex(device, &global);
     CHECK((global & 0xc0000000) != 0 && (global & 0x3f) == 2);
@@ -49,7 +50,7 @@ int main(void) {
     /* Neither stands for the other. */
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenSynchronizationObject(&(D3DKMT_OPENSYNCHRONIZATIONOBJECT){.hSharedHandle = before}));
 
-    /* A fence shared by NT handle has no global one, and is opened by whoever is told the handle. */
+    /* A fence shared by NT handle has no global one; a program that is told the NT handle opens it. */
     D3DKMT_CREATENATIVEFENCE native = {
         .hDevice = device,
         .Info = {.InitialFenceValue = 3, .Flags = {.Shared = 1, .NtSecuritySharing = 1}},

@@ -1,5 +1,6 @@
-/* A keyed mutex, which hands a number on between two threads, and between two processes where OPENWDDM_SOCKET names a kernel. What is waited
- * for too long, whose owner has gone, what the runtime keeps with it, and the set in which it goes round with its resource. */
+/* A keyed mutex, which hands a number on between two threads, and between two processes where OPENWDDM_SOCKET names a kernel. A wait
+ * that takes too long, an owner that goes, the data that the runtime keeps with it, and the set in which it goes round with its
+ * resource. */
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -41,7 +42,7 @@ static void destroy(D3DKMT_HANDLE mutex) {
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTDestroyKeyedMutex(&destroy));
 }
 
-/* What the mutex is there for. */
+/* The mutex guards this number. */
 static uint64_t number;
 
 /* Takes each odd turn through a handle of its own. */
@@ -98,7 +99,7 @@ static void times(void) {
     D3DKMT_HANDLE other = open(create.hSharedHandle);
     D3DKMT_RELEASEKEYEDMUTEX theirs = {.hKeyedMutex = other, .Key = 1};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTReleaseKeyedMutex(&theirs));
-    /* Who has it goes: nobody will have it. */
+    /* The owner destroys its handle while it has the mutex: the mutex is abandoned. */
     destroy(mutex);
     EXPECT(STATUS_ABANDONED, acquire_within(other, 1, NULL, &fence_value));
     CHECK(fence_value == 0);
@@ -122,7 +123,7 @@ static void runtime_data(void) {
     CHECK(room[0] == 'x' && room[5] == 'x');
     destroy(by_size.hKeyedMutex);
     destroy(open(create.hSharedHandle));
-    /* Who releases it may leave others, as many. */
+    /* A releasing owner may leave other data, of the same size. */
     CHECK(acquire(create.hKeyedMutex, 0) == 0);
     char others[] = {6, 5, 4, 3, 2, 1};
     D3DKMT_RELEASEKEYEDMUTEX2 release = {.hKeyedMutex = create.hKeyedMutex, .Key = 7, .FenceValue = 8, .pPrivateRuntimeData = others};
@@ -164,13 +165,13 @@ static void shared_set(void) {
     open.KeyedMutexPrivateRuntimeDataSize = sizeof room;
     memset(room, 'x', sizeof room);
     OK(D3DKMTOpenResourceFromNtHandle(&open));
-    /* What an opener brings is for a mutex that has none yet; nothing is written there. */
+    /* The opener's data are for a mutex that has none yet; nothing is written there. */
     CHECK(room[0] == 'x');
     CHECK(open.hResource != 0 && open.hSyncObject != 0 && open.hKeyedMutex != mutex.hKeyedMutex);
     CHECK(acquire(mutex.hKeyedMutex, 0) == 0);
     release(mutex.hKeyedMutex, 1, 5);
     CHECK(acquire(open.hKeyedMutex, 1) == 5);
-    /* The open goes with its device, and with it who has the mutex. */
+    /* The open goes with its device, and with it the owner of the mutex. */
     D3DKMT_DESTROYDEVICE gone = {.hDevice = device};
     OK(D3DKMTDestroyDevice(&gone));
     uint64_t fence_value;
@@ -208,7 +209,7 @@ static void two_processes(char* program) {
     }
     OK(acquire_within(create.hKeyedMutex, ROUNDS, &a_minute, &fence_value));
     release(create.hKeyedMutex, 1000, 0);
-    /* Whoever waits is told that it has gone. */
+    /* A waiting call is told that the mutex has gone. */
     EXPECT(STATUS_ABANDONED, acquire_within(create.hKeyedMutex, 1001, &a_minute, &fence_value));
     CHECK(fence_value == 0);
     int status = 0;

@@ -42,7 +42,7 @@ static void close_handle(HANDLE handle) {
     OK(OpenWddmCloseHandle(&close));
 }
 
-/* The last NT handle has been closed: the name is gone. A descriptor's close is heard a moment later. */
+/* Checks that the name is gone after the close of the last NT handle. The kernel hears of a descriptor's close a moment later. */
 static void nobody_has_fence(const char* name) {
 #ifdef OPENWDDM_WSL
     for (int tries = 0; tries < 2000 && look_for(name, 0) != STATUS_OBJECT_NAME_NOT_FOUND; tries++) {
@@ -62,7 +62,7 @@ static void signal_to(D3DKMT_HANDLE device, D3DKMT_HANDLE fence, uint64_t value)
     OK(D3DKMTSignalSynchronizationObjectFromCpu(&signal));
 }
 
-/* Whoever knows the names. */
+/* A process that knows the names opens both objects. */
 static void finds_both(void) {
     D3DKMT_HANDLE device = create_device(first_adapter());
     D3DKMT_OPENNATIVEFENCEFROMNTHANDLE fence = {.hNtHandle = find_fence("\\basenamedobjects\\THE FENCE"), .hDevice = device};

@@ -1,5 +1,5 @@
-/* Memory that its owner can spare: offered, taken back, its content kept while nobody needs the room. An allocation over memory that the
- * program has already. And what the CPU's caches may hold, written back. */
+/* A program offers memory that it can spare and takes it back, with its content unless the kernel needed the room. It makes an
+ * allocation over memory that it has already. And it writes back what the CPU's caches may hold. */
 #include "softgpu.h"
 
 enum { BYTES = 1 << 20 };
@@ -29,7 +29,7 @@ int main(void) {
     wrong.pResources = &surface.handle;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOfferAllocations(&wrong));
     OK(D3DKMTOfferAllocations(&offer));
-    /* What is offered is not offered again, and nobody sees it. */
+    /* An offered allocation cannot be offered again, nor locked. */
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOfferAllocations(&offer));
     D3DKMT_LOCK2 lock = {.hDevice = device, .hAllocation = surface.handle};
     CHECK(!NT_SUCCESS(D3DKMTLock2(&lock)) && lock.pData == NULL);

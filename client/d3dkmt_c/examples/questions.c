@@ -1,4 +1,4 @@
-/* What each adapter says of itself: names, sizes, versions, capabilities, nodes; and adapters by the names of their displays. */
+/* Asks each adapter about itself: names, sizes, versions, capabilities, nodes; and finds adapters by the names of their displays. */
 #include <inttypes.h>
 
 #include "softgpu.h"
@@ -52,7 +52,7 @@ int main(void) {
         groups.PhysicalAdapterIndex = 1;
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_GETSEGMENTGROUPSIZE, &groups, sizeof groups));
 
-        /* What only the driver of this device knows: its device's name and clock, and how many of its queues are taken. */
+        /* Private questions to the driver of this device: its device's name and clock, and how many of its queues are taken. */
         uint64_t hardware[SOFTGPU_QUESTION_WORDS], usage[SOFTGPU_QUESTION_WORDS];
         softgpu_question(hardware, SOFTGPU_HARDWARE);
         D3DKMT_ESCAPE escape = {
@@ -99,7 +99,7 @@ int main(void) {
         node.NodeOrdinalAndAdapterIndex = 1u << 16;
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_NODEMETADATA, &node, sizeof node));
 
-        /* The wrong size, and what nobody knows. */
+        /* The wrong size, no room for the answer, and a question that the kernel does not answer. */
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_NODEMETADATA, &node, sizeof node + 1));
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_NODEMETADATA, NULL, sizeof node));
         EXPECT(STATUS_NOT_SUPPORTED, ask(adapter, KMTQAITYPE_ADAPTERPERFDATA, &node, sizeof node));

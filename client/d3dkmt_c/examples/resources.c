@@ -1,4 +1,4 @@
-/* A resource of two allocations, shared by a global handle: what is asked of it first, and then opened in both forms by another device, with
+/* A resource of two allocations, shared by a global handle: another device first asks about it, and then opens it in both forms, with
  * the data that its creator, the runtime and the driver have given it. */
 #include "softgpu.h"
 

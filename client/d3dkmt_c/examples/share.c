@@ -8,7 +8,7 @@
 
 extern char** environ;
 
-/* The second process: what it needs comes on the command line. */
+/* The second process: all that it needs comes on the command line. */
 static int second(const char* name) {
     unsigned long long told = strtoull(name, NULL, 16);
 #ifdef OPENWDDM_WSL
@@ -71,7 +71,7 @@ int main(int count, char** arguments) {
     wait_for(device, create.hSyncObject, 7);
     CHECK(*word == 7);
 
-    /* What the second process had open goes with it; the fence stays as long as the first has it. */
+    /* The second process's opens go with it; the fence stays as long as the first has it. */
     uint64_t value = 8;
     D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU signal = {
         .hDevice = device,

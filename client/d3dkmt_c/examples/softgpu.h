@@ -60,7 +60,7 @@ static inline uint64_t* softgpu_signal(uint64_t* words, uint64_t current_va, uin
     return words + 4;
 }
 
-/* What the kernel-mode driver is asked in private (D3DKMTEscape): 64 bytes, of which the first eight are the question and the others the
+/* A private question to the kernel-mode driver (D3DKMTEscape): 64 bytes, of which the first eight are the question and the others the
  * answer. The hardware's question needs Flags.HardwareAccess. */
 enum { SOFTGPU_QUESTION_WORDS = 8, SOFTGPU_HARDWARE = 1, SOFTGPU_USAGE = 2 };
 
@@ -120,7 +120,7 @@ static inline SURFACE create_surface(D3DKMT_HANDLE device, const D3DKMT_CREATEPA
     D3DKMT_CREATEALLOCATION create = {.hDevice = device, .NumAllocations = 1, .pAllocationInfo2 = &info};
     OK(D3DKMTCreateAllocation2(&create));
     CHECK(info.hAllocation != 0);
-    /* What the kernel-mode driver answered: the pages of its local memory, if the allocation can lie there. */
+    /* The kernel-mode driver's answer: the pages of its local memory, if the allocation can lie there. */
     CHECK(kind != LOCAL || data.alignment == 4096 || data.alignment == 65536);
 
     D3DDDI_MAPGPUVIRTUALADDRESS map = {

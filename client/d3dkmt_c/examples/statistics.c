@@ -1,5 +1,5 @@
-/* Who uses the first adapter and for what: its processes, what its nodes have done, where memory is; and a node's clock beside the CPU's.
- * Figures are everybody's to read. */
+/* Reads the figures of the first adapter: its processes, the work that its nodes have done, where memory is; and a node's clock beside
+ * the CPU's. Every process may read them. */
 #include <inttypes.h>
 #include <time.h>
 
@@ -43,7 +43,7 @@ int main(void) {
     LUID luid = list.Adapters[0].AdapterLuid;
     D3DKMT_HANDLE adapter = list.Adapters[0].hAdapter;
 
-    /* Nobody has a device yet; who has gone may still be on its way out. */
+    /* No process has a device yet; the kernel may still be ending one that has gone. */
     D3DKMT_ENUMPROCESSES processes = {.AdapterLuid = luid};
     OK(D3DKMTEnumProcesses(&processes));
     for (int tries = 0; tries < 2000 && processes.BufferCount != 0; tries++) {
@@ -112,7 +112,7 @@ int main(void) {
             .ProcessSegmentGroupInformation;
     CHECK(group.Usage == memory.CurrentUsage && group.Budget == memory.Budget && group.Requested == group.Usage);
 
-    /* What there is not, and what nobody may. */
+    /* Numbers of no node, segment, process or adapter, and an access that no program may have. */
     D3DKMT_QUERYSTATISTICS wrong = {.Type = D3DKMT_QUERYSTATISTICS_NODE, .AdapterLuid = luid};
     wrong.QueryNode.NodeId = all.NodeCount;
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTQueryStatistics(&wrong));

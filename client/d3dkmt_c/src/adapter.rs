@@ -10,7 +10,7 @@ use crate::refusal::{expect_reply, invalid, refuse};
 
 /// Most adapters that a list names (`MAX_ENUM_ADAPTERS`).
 const ADAPTERS_MAX: u32 = MAX_ENUM_ADAPTERS as u32;
-/// Most adapters that a list of the caller's own names, as programs are told who ask without one.
+/// Most adapters that a list of the caller's own names; a program that asks without a list is told this number.
 const LISTED_MAX: u32 = 34;
 /// All bits of the filter that mean something.
 const FILTER_DEFINED: u64 =
@@ -75,7 +75,7 @@ fn opened(caller: &Caller<'_>, room: u32) -> Result<Vec<D3DKMT_ADAPTERINFO>, kmt
             Err(refusal) => {
                 for opened in &list {
                     let D3DKMT_ADAPTERINFO { hAdapter, .. } = *opened;
-                    // It was opened a moment ago and nobody has used it.
+                    // This call opened it a moment ago, and the program has not seen its handle.
                     let _ = caller.process.call(Call::CloseAdapter { adapter: RawHandle(hAdapter) });
                 }
                 return Err(refusal);

@@ -58,7 +58,7 @@ pub fn create_allocation2(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEALLO
     Ok(NtStatus::SUCCESS)
 }
 
-/// What both forms say of an allocation.
+/// The description of an allocation, as both forms have it.
 struct Description {
     existing: HANDLE,
     private_data: *mut VOID,
@@ -111,14 +111,14 @@ fn create(
     let mut created = created.inspect_err(|_| given.abandon(caller))?;
     given.entered(caller, device, &created);
     if !flags.contains(CreateAllocationFlags::EXISTING_SECTION) {
-        // Which section stands behind its memory the program does not know.
+        // The library made the section behind the program's memory; the program did not ask for one.
         created.flags -= CreateAllocationFlags::EXISTING_SECTION;
     }
     arguments.hResource = created.resource.0;
     arguments.hGlobalShare = created.global_share.0;
     arguments.Flags.Value = created.flags.bits();
     for (room, created) in answers.iter().zip(&created.allocations) {
-        // What the driver has written into its blob; it cannot have grown.
+        // The driver's writes into its blob; the blob cannot have grown.
         if let Some(data) = &created.private_data {
             room.write(&data[..data.len().min(room.count())]);
         }
@@ -171,7 +171,7 @@ fn program_memory(
     Ok(given)
 }
 
-/// What is said about the whole call: the driver's blob, or the size of a standard allocation.
+/// The description of the whole call: the driver's blob, or the size of a standard allocation.
 fn described(
     caller: &Caller<'_>,
     arguments: &D3DKMT_CREATEALLOCATION,
@@ -199,7 +199,7 @@ fn described(
     Ok((Vec::new(), size_bytes))
 }
 
-/// What is wrong with the description of one allocation over memory of the program is said before anything else.
+/// A wrong description of an allocation over memory of the program is refused before anything else is looked at.
 // spec: memory §2.2 (ExistingSysMem), memory §2.7
 fn check_existing_heap(flags: CreateAllocationFlags, descriptions: &[Description]) -> Result<(), Refusal> {
     if !flags.contains(CreateAllocationFlags::STANDARD_ALLOCATION) {

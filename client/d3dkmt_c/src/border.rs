@@ -1,8 +1,8 @@
-//! The border: what a C caller hands over becomes values here, and the only raw pointers of the crate are followed here. Behind it
-//! nothing is unsafe.
+//! The border: a C caller's structures become values here, and the only raw pointers of the crate are followed here. Behind it nothing is
+//! unsafe.
 //!
-//! Whoever calls [`enter_in`] or [`enter_in_out`] does so for a C program that waits for the answer and vouches for its pointers. A
-//! [`Caller`] stands for that program while it waits: through it the pointers in its structures are followed, and it cannot be kept.
+//! Each exported function calls [`enter_in`] or [`enter_in_out`] for a C program that waits for the answer and vouches for its pointers.
+//! A [`Caller`] stands for that program while it waits: through it the pointers in its structures are followed, and it cannot be kept.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -19,7 +19,7 @@ use crate::session::{Process, Session};
 /// Most elements or bytes that a caller hands over in one array: a count beyond is a mistake, and is not read.
 const ARRAY_MAX: usize = 1 << 24;
 
-/// What a function answers.
+/// A function's answer.
 pub type Answer = Result<NtStatus, Refusal>;
 
 /// A C program that waits for its answer.

@@ -12,7 +12,7 @@ pub struct Buffer<T> {
     entries: usize,
 }
 
-// SAFETY: nothing is reached through the value; whoever reads there does so for the C program, which says when.
+// SAFETY: nothing is reached through the value; the library reads there only in a call of the C program, which vouches for the bytes.
 unsafe impl<T> Send for Buffer<T> {}
 
 impl<T: Copy> Buffer<T> {
@@ -39,7 +39,7 @@ impl<T> Drop for Buffer<T> {
     }
 }
 
-/// What a context that is patched is written into.
+/// The buffer and lists that a C program writes for a context that is patched.
 pub struct ContextBuffers {
     /// Words of commands.
     pub commands: Buffer<u64>,

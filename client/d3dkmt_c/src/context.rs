@@ -64,7 +64,7 @@ pub fn destroy_context(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYCONTEXT) -
     Ok(NtStatus::SUCCESS)
 }
 
-/// What is in the context's buffer and lists is copied; the caller writes into the same ones again.
+/// Copies the commands and lists that the program has written into the context's buffers; the program writes into the same ones again.
 pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
     const DEFINED: u32 = D3DKMT_RENDERFLAGS::RenderKmReadback | (D3DKMT_RENDERFLAGS::RenderKmReadback - 1);
     if arguments.Flags.Value & !DEFINED != 0 {

@@ -18,7 +18,7 @@ pub fn create_device(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEDEVICE) -
     let adapter = RawHandle(arguments.Anonymous.hAdapter());
     arguments.hDevice =
         expect_reply!(caller.process.call(Call::CreateDevice { adapter })?, Reply::Handle(device) => device.0);
-    // What work of the device is exempt from is said of each of its contexts and queues.
+    // Each context and queue of the device passes the exemption on: the kernel has none for a device.
     let timeless = arguments.Flags.Value & D3DKMT_CREATEDEVICEFLAGS::DisableGpuTimeout != 0;
     caller.process.note_timeless(arguments.hDevice, timeless);
     arguments.pCommandBuffer = std::ptr::null_mut();

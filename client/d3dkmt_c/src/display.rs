@@ -1,5 +1,5 @@
-//! Who owns what a display shows; and the names of windows, device contexts and devices, by which programs ask for adapters and
-//! occlusion. The kernel has no window system and no bus: no such name is known here, and each is refused as one that names nothing.
+//! Ownership of video present sources; and the names of windows, device contexts and devices, by which programs ask for adapters and
+//! occlusion. The kernel has no window system and no bus: it knows no such name, and each is refused as one that names nothing.
 
 use d3dkmt_abi::*;
 use kmt_calls::{Call, DisplayCall, Refusal};
@@ -11,7 +11,7 @@ use crate::refusal::{invalid, not_supported};
 /// Longest name of a device that is read, in characters.
 const DEVICE_NAME_MAX: u32 = 512;
 
-/// What is not named EXCLUSIVE the device gives up. A list without sources gives up all.
+/// The device gives up each source that the list does not name EXCLUSIVE. A list without sources gives up all.
 pub fn set_vidpn_source_owner(caller: &Caller<'_>, arguments: &D3DKMT_SETVIDPNSOURCEOWNER) -> Answer {
     let types = caller.array(arguments.pType, arguments.VidPnSourceCount)?;
     let sources = caller.array(arguments.pVidPnSourceId, arguments.VidPnSourceCount)?;

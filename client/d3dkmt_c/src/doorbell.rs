@@ -12,7 +12,7 @@ use wddm_types::{GpuVa, NtStatus, RawHandle};
 use crate::border::{Answer, Caller};
 use crate::refusal::{expect_reply, invalid, not_supported};
 
-/// What stands at addresses that the program was given, for as long as it has the doorbell.
+/// Keeps mapped the pages whose addresses the program was given, for as long as it has the doorbell.
 pub struct RungByHand {
     _page: Arc<DoorbellPage>,
     _last_queued: WritableWord,
@@ -43,7 +43,7 @@ pub fn create_doorbell(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATE_DOORBE
     let shown = link.doorbell(created.address).and_then(|page| page.address().map(|address| (page, address)));
     let status = caller.process.word(created.status);
     let (Some((page, address)), Ok(status)) = (shown, status) else {
-        // Nobody can ring it.
+        // The program gets no address to ring it at.
         destroy(caller, created.doorbell)?;
         return Err(not_supported("the operating system does not hold stores: doorbells have no address"));
     };

@@ -7,7 +7,7 @@ use wddm_types::{NtStatus, RawHandle};
 use crate::border::{Answer, Caller};
 use crate::refusal::{expect_reply, invalid};
 
-/// What the caller has written is read once, and its place is written once, when the driver has succeeded.
+/// Reads the caller's data once, and writes their place once, when the driver has succeeded.
 pub fn escape(caller: &Caller<'_>, arguments: &D3DKMT_ESCAPE) -> Answer {
     let bytes = arguments.PrivateDriverDataSize;
     if bytes as usize > ESCAPE_BYTES_MAX {

@@ -1,5 +1,5 @@
-//! What the operating system gives beside `D3DKMT` functions, for programs that run where it is not Windows: events, handles that are
-//! closed, memory that a program shares with its allocations. The names begin with `OpenWddm`.
+//! Services of the operating system beside the `D3DKMT` functions, for programs that run where it is not Windows: events, handles that
+//! are closed, memory that a program shares with its allocations. The names begin with `OpenWddm`.
 
 #[cfg(feature = "wsl")]
 #[path = "event/descriptor.rs"]
@@ -55,7 +55,7 @@ pub fn close_handle(caller: &Caller<'_>, arguments: &OPENWDDM_CLOSEHANDLE) -> An
     Ok(NtStatus::SUCCESS)
 }
 
-/// What a program hands to another one, by whatever way: an unguessable token of 64 bits.
+/// Returns the name by which another program, told it by any way, imports the object: an unguessable token of 64 bits.
 // spec: sync §2.2
 pub fn export_handle(caller: &Caller<'_>, arguments: &mut OPENWDDM_EXPORTHANDLE) -> Answer {
     arguments.Token = handle::nt_handle(caller, arguments.hObject)?;

@@ -55,7 +55,7 @@ pub fn create_native_fence(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATENAT
     Ok(NtStatus::SUCCESS)
 }
 
-/// What is behind the mapping is not looked at, and its driver gets no private data: the published forms differ there, and a call does not
+/// Reads no member behind the mapping, and passes no private data to the driver: the published forms differ there, and a call does not
 /// say which one it has.
 // spec: sync §2.1
 pub fn open_native_fence_from_nt_handle(

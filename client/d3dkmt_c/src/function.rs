@@ -1,10 +1,10 @@
-//! The list of functions: what is exported, with which argument, who does it. The exports, the C header, and the table of the README
-//! are all written from it.
+//! The list of functions: each exported function, its argument, and the function here that carries it out. The exports, the C header, and
+//! the table of the README are all written from it.
 
-/// What a function does today.
+/// Whether a function is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// What its documentation says, as far as the kernel does it.
+    /// It does as its documentation says, as far as the kernel does.
     Works,
     /// `STATUS_NOT_SUPPORTED`, and why.
     Refuses(&'static str),
@@ -17,7 +17,7 @@ pub struct Function {
     pub name: &'static str,
     /// Its parameters as C writes them.
     pub parameters: &'static str,
-    /// What it does.
+    /// Whether it is built.
     pub state: State,
 }
 
@@ -133,7 +133,7 @@ macro_rules! functions {
             writes D3DKMTAcquireKeyedMutex2(D3DKMT_ACQUIREKEYEDMUTEX2) acquire_keyed_mutex2;
             writes D3DKMTReleaseKeyedMutex(D3DKMT_RELEASEKEYEDMUTEX) release_keyed_mutex;
             writes D3DKMTReleaseKeyedMutex2(D3DKMT_RELEASEKEYEDMUTEX2) release_keyed_mutex2;
-            // What the operating system does on Windows.
+            // Services of the operating system on Windows.
             writes OpenWddmCreateEvent(OPENWDDM_CREATEEVENT) create_event;
             reads OpenWddmWaitEvent(OPENWDDM_WAITEVENT) wait_event;
             reads OpenWddmSetEvent(OPENWDDM_SETEVENT) set_event;

@@ -3,8 +3,8 @@
 //! not depend on that.
 //!
 //! # The law of this boundary
-//! - A C caller vouches for its pointers as the declarations say: so many bytes, readable or writable, during the call. What can
-//!   be seen is checked: a pointer that is NULL or misaligned is `STATUS_INVALID_PARAMETER`, and nothing has happened then.
+//! - A C caller vouches for its pointers as the declarations say: so many bytes, readable or writable, during the call. The border checks
+//!   all that it can see: a pointer that is NULL or misaligned is `STATUS_INVALID_PARAMETER`, and nothing has happened then.
 //! - An argument is read once, before the call; results are written once, after it. Arrays for results are checked before the call,
 //!   so that nothing is made that its caller cannot name.
 //! - A structure and a [`kmt_calls::Call`] meet in one function of one file, named after the function. Nothing is checked here that the
@@ -47,7 +47,7 @@ pub use d3dkmt_abi as abi;
 pub use function::{FUNCTIONS, Function, SHARE_OBJECTS, State};
 pub use session::{OpenLink, Session};
 
-/// What [`export!`] calls, and nobody else.
+/// The items that [`export!`] alone calls.
 #[doc(hidden)]
 pub mod exported {
     pub use crate::adapter::*;

@@ -24,7 +24,7 @@ pub fn lock2(caller: &Caller<'_>, arguments: &mut D3DKMT_LOCK2) -> Answer {
     match address(caller, &mapped) {
         Ok(data) => arguments.pData = data,
         Err(refusal) => {
-            // Nobody can use it.
+            // The program gets no address to use it at.
             caller.process.call(Call::Unlock2 { device, allocation })?;
             return Err(refusal);
         }

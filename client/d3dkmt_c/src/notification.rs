@@ -1,5 +1,5 @@
-//! Trim notifications: the kernel tells the link, and a thread of ours calls back whoever has registered. Events that the kernel tells of
-//! are stored on the same thread.
+//! Trim notifications: the kernel tells the link, and a thread of ours calls the registered callbacks. The same thread stores the events
+//! that the kernel tells of.
 //!
 //! A callback runs on that thread, one at a time, and may make any call. When an unregistration returns, its callback is not running and
 //! will not run again; one that unregisters itself from within is the exception that it asks for.
@@ -20,7 +20,7 @@ use crate::event::handle::Events;
 use crate::refusal::{expect_reply, invalid, unsuccessful};
 use crate::session::lock;
 
-/// Who has registered.
+/// The registered callbacks.
 #[derive(Default)]
 pub struct Notifications {
     state: Mutex<State>,

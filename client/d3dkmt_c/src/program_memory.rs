@@ -1,7 +1,7 @@
-//! Memory of the program that allocations lie over (`pSystemMem`): its pages become those of a section, which the kernel reaches, too, and
-//! its own again when the last of these allocations has gone and nothing queued touches it any more. Memory that the program shares with
-//! others stays what it is: a section lies over the file, which the kernel is handed. What becomes of the pages is
-//! `shared_words::ProgramPages`, which file it is `shared_words::ProgramFile`; which sections there are, and who uses them, is kept here.
+//! Memory of the program that allocations lie over (`pSystemMem`): its pages become those of a section, which the kernel reaches, too,
+//! and its own again when the last of these allocations has gone and nothing queued touches it any more. Memory that the program shares
+//! with others stays what it is: a section lies over the file, which the kernel is handed. `shared_words::ProgramPages` moves the pages,
+//! `shared_words::ProgramFile` finds the file; this file keeps the sections and their users.
 
 use kmt_calls::{Call, CreatedAllocations, Refusal, Reply, SectionCall, SectionRange};
 use shared_words::{ProgramError, ProgramFile, ProgramPages};
@@ -24,7 +24,7 @@ struct Section {
     making: u32,
 }
 
-/// What a section and the program have in common.
+/// The pages that a section and the program share.
 enum Memory {
     /// The section's pages are where the program's were.
     Pages(ProgramPages),
@@ -55,7 +55,7 @@ pub struct User {
     pub allocation: RawHandle,
 }
 
-/// What a creation was given, as long as it is under way.
+/// The sections that a creation uses, as long as it is under way.
 #[derive(Default)]
 #[must_use = "its sections stay given until the creation has ended"]
 pub struct Given {
@@ -153,7 +153,8 @@ impl ProgramMemory {
         Ok(SectionRange { section, offset_bytes: 0, size_bytes })
     }
 
-    /// Gives the program back what no allocation lies over any more. What queued work may still touch stays until a later call.
+    /// Gives the program back the pages that no allocation lies over any more. Pages that queued work may still touch stay until a later
+    /// call.
     fn take_back(&mut self, caller: &Caller<'_>) {
         self.given.retain(|entry| {
             if !entry.users.is_empty() || entry.making > 0 {
@@ -168,7 +169,7 @@ impl ProgramMemory {
             if in_use || matches!(&entry.memory, Memory::Pages(pages) if caller.restore_pages(pages).is_err()) {
                 return true;
             }
-            // The pages are the program's; what the kernel answers changes nothing of that.
+            // The pages are the program's, whatever the kernel answers.
             let _ = caller.process.call(Call::Section(SectionCall::Close { section }));
             false
         });

@@ -95,7 +95,7 @@ fn put<T: Copy>(caller: &Caller<'_>, data: *mut T, size: u32, answer: T) -> Answ
     Ok(NtStatus::SUCCESS)
 }
 
-/// What of a question stands where its answer will.
+/// Reads the part of a question that stands in the place of the answer.
 fn take<T: Copy>(caller: &Caller<'_>, data: *mut T, size: u32) -> Result<T, Refusal> {
     sized::<T>(size)?;
     let given = caller.array(data.cast_const(), 1)?;
@@ -167,7 +167,7 @@ fn driver_version(info: &AdapterInfo) -> Result<D3DKMT_DRIVERVERSION, Refusal> {
     Ok(version)
 }
 
-/// The ordinal stands in the lower half, the physical adapter in the upper. What a node's engines do no driver tells.
+/// The ordinal stands in the lower half, the physical adapter in the upper. No driver tells the kind of a node's engines.
 // spec: sync §2.9
 fn node(info: &AdapterInfo, asked: u32) -> Result<D3DKMT_NODEMETADATA, Refusal> {
     one_physical_adapter(asked >> 16)?;

@@ -15,7 +15,7 @@ pub fn invalid(reason: impl Into<Cow<'static, str>>) -> Refusal {
     refuse(NtStatus::INVALID_PARAMETER, reason)
 }
 
-/// `NOT_SUPPORTED`: what is not built.
+/// `NOT_SUPPORTED`: for functions and flags that are not built.
 pub fn not_supported(reason: impl Into<Cow<'static, str>>) -> Refusal {
     refuse(NtStatus::NOT_SUPPORTED, reason)
 }

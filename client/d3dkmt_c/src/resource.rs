@@ -62,11 +62,11 @@ pub fn query_resource_info_from_nt_handle(
     Ok(NtStatus::SUCCESS)
 }
 
-/// What all forms of opening say and want back.
+/// The input and the places for output that all forms of opening have.
 struct Opening<'call> {
     runtime_data: Room<'call, u8>,
     private_data: Room<'call, u8>,
-    /// What the keyed mutex that goes with it gets if it has no data of a runtime yet.
+    /// Runtime data for the keyed mutex that goes with it, if that has none yet.
     keyed_mutex_data: Vec<u8>,
     /// Where the blobs of the allocations go, one behind the other.
     total: *mut VOID,
@@ -123,7 +123,7 @@ impl Opening<'_> {
     }
 }
 
-/// Bytes of all blobs, which stand one behind the other: what was written.
+/// Bytes of all blobs, as they were written one behind the other.
 fn blob_bytes(opened: &OpenedResource) -> u32 {
     let blobs = opened.allocations.iter().filter_map(|allocation| allocation.private_data.as_ref());
     // CAST: each came in with a length of 32 bits, and their sum had room in 32.

@@ -1,4 +1,4 @@
-//! What a program has of its kernel: the link, opened by its first call, and addresses that it was given.
+//! A program's connection to its kernel: the link, opened by its first call, and addresses that the program was given.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
@@ -41,27 +41,27 @@ impl Session {
     }
 }
 
-/// What a child gets of a process that had come to its kernel.
+/// The refusal of calls of a forked child whose parent had come to its kernel.
 fn forked() -> Refusal {
     let reason = "this process was forked from one that the kernel knows, and is another; it comes to the kernel as a program of its own (exec), or if its parent has made no call before the fork";
     refuse(NtStatus::NOT_SUPPORTED, reason)
 }
 
-/// The process as its kernel knows it. What is kept here is what C says by pointers, and kinds of objects that C does not name; all else
+/// The process as its kernel knows it. It keeps the places that C says by pointers, and kinds of objects that C does not name; all else
 /// is the kernel's.
 pub struct Process {
     link: Arc<dyn Link>,
-    /// Which process it is: its children are others.
+    /// The process that opened the link: its forked children are others.
     lineage: Lineage,
     /// The words that the program may look at, once it has been given one.
     words: OnceLock<ReadOnlyMemory>,
     /// The same where its kernel is in another process: words that must stay where they are.
     received: Mutex<BTreeMap<u64, ReadOnlyWord>>,
-    /// What the program writes for contexts that are patched.
+    /// The buffers that the program writes for contexts that are patched.
     buffers: Mutex<BTreeMap<u32, ContextBuffers>>,
     /// Memory of the program that allocations lie over.
     program_memory: Mutex<ProgramMemory>,
-    /// Doorbells: what stands at the addresses that the program was given.
+    /// Doorbells: keep mapped the pages whose addresses the program was given.
     doorbells: Mutex<BTreeMap<RawHandle, RungByHand>>,
     /// Synchronization objects without a word in memory: some structures say their values otherwise.
     without_word: Mutex<BTreeSet<RawHandle>>,
@@ -69,7 +69,7 @@ pub struct Process {
     timeless: Mutex<BTreeSet<u32>>,
     /// Its NT handles.
     pub nt_handles: NtHandles,
-    /// Who is told of trims.
+    /// The registered callbacks for trims.
     pub notifications: Arc<Notifications>,
 }
 
@@ -114,7 +114,7 @@ impl Process {
         };
         if self.words.get().is_none() {
             let view = ReadOnlyMemory::of(memory).map_err(|error| unsuccessful(error.to_string()))?;
-            // Two first words may be shown twice; one view is dropped before anybody has an address of it.
+            // Two threads may each map the words first; one view is dropped before the program has an address of it.
             let _ = self.words.set(view);
         }
         Ok(self.words.get().expect("set above").address(address.0).as_ptr().cast())
@@ -171,7 +171,7 @@ impl Process {
     }
 }
 
-/// What a panic has left is whole: nothing is changed in several steps.
+/// Takes the lock after a panic, too: no change takes several steps, so that a panic leaves the value whole.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

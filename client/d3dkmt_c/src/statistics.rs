@@ -84,7 +84,7 @@ fn process_of(caller: &Caller<'_>, process: HANDLE) -> Result<ProcessId, Refusal
     named.first().copied().ok_or_else(|| invalid("a handle of no process"))
 }
 
-/// What is asked, with its number.
+/// The question, with its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Adapter,

@@ -12,7 +12,7 @@ use crate::event::handle::{nt_handle, object_gone, serves, set_of_refused_wait, 
 use crate::handle::{handles, points};
 use crate::refusal::{expect_reply, invalid};
 
-/// What a GPU is given for a word: its GPU address, or in the IoMmu model the process's address (sync §1.5).
+/// The address of a word that a GPU uses: its GPU address, or in the IoMmu model the process's address (sync §1.5).
 pub fn for_gpu(gpu: GpuVa, cpu: CpuVa) -> u64 {
     if cpu.is_null() { gpu.0 } else { cpu.for_gpu().0 }
 }

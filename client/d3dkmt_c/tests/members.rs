@@ -7,7 +7,7 @@ use std::path::Path;
 use d3dkmt_abi::{ITEMS, Shape};
 use d3dkmt_c::{FUNCTIONS, Function};
 
-/// What means nothing here, and why.
+/// The members that mean nothing here, with the reason.
 const IDLE: &[(&str, &str, &str)] = &[
     ("D3DDDI_MAKERESIDENT", "PriorityList", "documented as ignored (memory §5.2)"),
     (
@@ -77,7 +77,7 @@ fn bodies() -> BTreeMap<String, String> {
     bodies
 }
 
-/// What stands between the first brace and its end.
+/// The text between the first brace and its end.
 fn block(text: &str) -> &str {
     let mut depth = 0;
     for (at, byte) in text.bytes().enumerate() {

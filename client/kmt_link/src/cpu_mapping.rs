@@ -1,6 +1,6 @@
-//! A locked allocation as its process sees it: bytes that stay where they are for the program while the kernel moves them
-//! (memory §6.3). Whoever owns the process's memory (a host in this program, a link to a daemon) makes the value and
-//! carries the kernel's changes into it; the program reads and writes through [`crate::MappedBytes`].
+//! A locked allocation as its process sees it: its bytes keep their place for the program while the kernel moves them (memory §6.3). The
+//! owner of the process's memory (a host in this program, a link to a daemon) makes the value and carries the kernel's changes into it;
+//! the program reads and writes through [`crate::MappedBytes`].
 //!
 //! Two forms, one behaviour:
 //! - **Pieces**: each access goes through a gate that names the memory behind. A move closes the gate to writes, waits for
@@ -27,11 +27,11 @@ pub struct Piece {
 /// Lets virtual time pass; false when nothing will happen any more.
 pub type PassTime = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// What a locked allocation shows.
+/// The memory that a locked allocation shows to its process.
 pub struct CpuMapping {
     size_bytes: u64,
     view: RwLock<View>,
-    /// Taken after a change of the view, so that nobody sleeps through it.
+    /// `show` takes this lock after it has changed the view, so that no waiting writer misses the change.
     changes: Mutex<()>,
     changed: Condvar,
     pass_time: Option<PassTime>,
@@ -97,7 +97,7 @@ impl CpuMapping {
     pub fn show(&self, pieces: Vec<Piece>) {
         if let Ok(range) = &self.range {
             let parts = pieces.iter().map(|piece| (&*piece.memory, piece.offset, piece.bytes));
-            // PANIC: who waits in the mapping would wait for ever; there is nothing to go back to.
+            // PANIC: a store that waits in the mapping would wait for ever; there is nothing to go back to.
             return range.show(parts).expect("mappings for a locked allocation that has moved");
         }
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = View { pieces, writable: true };
@@ -105,12 +105,13 @@ impl CpuMapping {
         self.changed.notify_all();
     }
 
-    /// Whoever is held by the operating system goes on where he is: nobody says any more what it shows.
+    /// Lets stores go on that the operating system holds, into the pages that the range shows now. A link calls it when its kernel has
+    /// gone and will not show other pages.
     pub fn release(&self) {
         self.range.iter().for_each(AddressRange::release);
     }
 
-    /// The lock is gone: what is read or written from now on is nobody's.
+    /// Ends the lock: reads and writes reach zeros of the mapping's own from now on, and no allocation.
     pub fn end(&self) {
         match &self.range {
             Ok(range) => range.end(),

@@ -1,9 +1,9 @@
-//! Descriptors for NT handles, as the Linux subsystem has them: whoever holds a copy may open what the handle names, pass it on over a
-//! socket, and close it with `close`. When the last copy in any process is closed, the handle is.
+//! Descriptors for NT handles, as the Linux subsystem has them: each process that holds a copy may open what the handle names, pass it on
+//! over a socket, and close it with `close`. The keeper closes the handle when the last copy in any process is closed.
 //!
-//! A descriptor is one end of a pair of sockets; the other end stays with the keeper, which knows each by the identity that the operating
-//! system gives it, and is told of the last close by it. Nothing is ever said over the pair: who writes into it is not heard. Used where
-//! the kernel is, for processes here and elsewhere.
+//! A descriptor is one end of a pair of sockets; the keeper holds the other end, knows each pair by the identity that the operating
+//! system gives it, and learns of the last close from it. The keeper reads nothing that a process writes into the pair. The process in
+//! which the kernel runs uses this, for processes here and elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-/// What becomes of a handle whose last descriptor was closed.
+/// The keeper calls this with the handle whose last descriptor was closed.
 pub type Closed = Box<dyn Fn(u64) + Send + Sync>;
 
 /// The descriptors that a keeper has given out.
@@ -36,7 +36,7 @@ struct Kept {
     ended: bool,
 }
 
-/// What the operating system calls an end: a device and a number, nobody else's as long as a copy is open.
+/// The operating system's identity of an end, a device and a number: no other file has it as long as a copy is open.
 type Identity = (u64, u64);
 
 struct Given {
@@ -139,14 +139,14 @@ impl Shared {
         }
     }
 
-    /// Those whose other end nobody has any more; waits for one, or for another to watch.
+    /// Waits until all copies of some given descriptors are closed, or until there are more to watch; returns the ends that were closed.
     fn closed_of(&self, watched: &[(Identity, Arc<OwnedFd>)]) -> Vec<Identity> {
         let mut polled: Vec<PollFd<'_>> = vec![PollFd::new(&self.changed.1, PollFlags::IN)];
         polled.extend(watched.iter().map(|(_, ours)| PollFd::new(ours, PollFlags::empty())));
         if poll(&mut polled, None).is_err() {
             return Vec::new();
         }
-        // What is left wakes it once more.
+        // Empties the pipe of wake-ups; bytes that stay in it end the next poll at once.
         let _ = rustix::io::read(&self.changed.1, &mut [0; 64]);
         let is_closed = |polled: &PollFd<'_>| polled.revents().intersects(PollFlags::HUP | PollFlags::ERR);
         let ends = polled[1..].iter().zip(watched).filter(|(polled, _)| is_closed(polled));
@@ -171,7 +171,7 @@ mod tests {
     fn a_handle_goes_with_the_last_copy_of_its_descriptor() {
         let (said, heard) = channel();
         let descriptors =
-            Descriptors::new(Box::new(move |handle| said.send(handle).expect("somebody hears"))).expect("a thread");
+            Descriptors::new(Box::new(move |handle| said.send(handle).expect("the test hears"))).expect("a thread");
         let given = [7, 8].map(|handle| descriptors.name(Descriptors::pair().expect("descriptors"), handle));
         let [first, second] = given;
         let copy = first.try_clone().expect("a descriptor");

@@ -1,5 +1,5 @@
-//! A doorbell as its process sees it: an address that stays, whether it leads to a physical doorbell or nowhere (sync §3.17). Whoever
-//! owns the process's memory makes the value and carries the kernel's changes into it; the program rings through [`Doorbell`].
+//! A doorbell as its process sees it: an address that stays, whether it leads to a physical doorbell or nowhere (sync §3.17). The owner
+//! of the process's memory makes the value and carries the kernel's changes into it; the program rings through [`Doorbell`].
 //!
 //! Three forms, one behaviour, as for locked memory ([`crate::CpuMapping`]):
 //! - **A range of addresses** of one page ([`AddressRange`]), at which the page of the physical doorbell is mapped, or zeros of its own;
@@ -19,7 +19,7 @@ use crate::{Link, WritableWord};
 
 /// Bytes of what is shown.
 const PAGE_BYTES: u64 = 4096;
-/// No place: what is shown leads nowhere.
+/// The place of a page that leads nowhere.
 const NOWHERE: u64 = u64::MAX;
 
 /// Tells a device that the doorbell whose page begins there was rung while its engine slept.
@@ -41,7 +41,7 @@ enum Form {
         held: Mutex<bool>,
         opened: Condvar,
     },
-    /// `rare_pays`: whoever falls asleep puts a barrier for this process, too ([`shared_words::across`]).
+    /// `rare_pays`: an engine that falls asleep issues the barrier for this process, too ([`shared_words::across`]).
     Received {
         rare_pays: bool,
     },
@@ -88,7 +88,7 @@ impl DoorbellPage {
     /// No store to the page comes to its end any more. When it returns, none is under way.
     pub fn hold(&self) {
         match &self.form {
-            // What leads nowhere leads nowhere.
+            // A page that leads nowhere shows zeros of its own: there is no store to hold.
             Form::Range(_) if self.place.load(Ordering::Acquire) == NOWHERE => {}
             Form::Range(range) => range.protect(),
             Form::Gate { held, .. } => *held.lock().unwrap_or_else(PoisonError::into_inner) = true,
@@ -158,7 +158,7 @@ impl DoorbellPage {
                 }
             }
         };
-        // A doorbell that was taken away meanwhile was looked at by whoever took it.
+        // If the kernel took the doorbell away meanwhile, the kernel itself has looked at its value.
         let place = self.place.load(Ordering::Acquire);
         if asleep && place != NOWHERE {
             (self.wake)(place);
@@ -186,15 +186,15 @@ impl Doorbell {
         Some(Doorbell { page, last_queued: link.writable(last_queued) })
     }
 
-    /// Publishes work (sync §3.11): the progress value that it will complete, then the ring's write pointer. Whoever has rung looks at
-    /// the doorbell's status: what was rung nowhere is rung again.
+    /// Publishes work (sync §3.11): the progress value that it will complete, then the ring's write pointer. After each ring the caller
+    /// reads the doorbell's status; if the doorbell was disconnected, the caller connects it and rings again.
     // spec: sync §3.11, sync §3.17
     pub fn ring(&self, last_queued_value: u64, write_pointer: u64) {
         self.last_queued.store(last_queued_value);
         self.page.ring(write_pointer);
     }
 
-    /// What stands at its address.
+    /// The page at its address.
     pub fn page(&self) -> &DoorbellPage {
         &self.page
     }

@@ -1,9 +1,9 @@
 //! Carries calls from a client to a kernel, and turns the addresses in answers into mappings.
 //!
 //! # The law of this boundary
-//! A link speaks for one process: whoever holds it is that process. It adds no meaning to a call and checks nothing; the
-//! kernel does. It owns the mapping of shared memory: a client gets read-only words where the specification grants reading,
-//! and never an address of its own making. A blocking call blocks the calling thread, nothing else.
+//! A link speaks for one process: its holder acts as that process. The link adds no meaning to a call and checks nothing; the kernel
+//! does. It owns the mapping of shared memory: a client gets read-only words where the specification grants reading, and never an address
+//! of its own making. A blocking call blocks the calling thread, nothing else.
 
 mod cpu_mapping;
 mod descriptor;
@@ -34,16 +34,17 @@ pub trait Link: Send + Sync {
     /// Makes a call and waits for its answer.
     ///
     /// # Errors
-    /// What the kernel answers when it refuses; `DEVICE_REMOVED` when the kernel has gone.
+    /// The kernel's refusal; `DEVICE_REMOVED` when the kernel has gone.
     fn call(&self, call: Call) -> Result<Reply, Refusal>;
 
-    /// Makes calls one after the other, and waits for all of their answers: as [`Link::call`] for each, with one way to the kernel and back. What
-    /// one is refused keeps none behind it from being made.
+    /// Makes calls one after the other, and waits for all of their answers: as [`Link::call`] for each, with one way to the kernel and
+    /// back. The kernel makes each call even when it has refused one before it.
     fn calls(&self, calls: Vec<Call>) -> Vec<Result<Reply, Refusal>> {
         calls.into_iter().map(|call| self.call(call)).collect()
     }
 
-    /// Makes a call whose answer nobody looks at. It is made before every later one of this process, and perhaps not yet at return.
+    /// Makes a call without reading its answer. The kernel makes it before every later call of this process, and perhaps not yet at
+    /// return.
     fn post(&self, call: Call) {
         let _ = self.call(call);
     }
@@ -63,10 +64,10 @@ pub trait Link: Send + Sync {
     /// For any other word.
     fn writable(&self, address: WordAddress) -> WritableWord;
 
-    /// What a lock of this process shows; `None` when there is no such lock.
+    /// The memory that a lock of this process shows; `None` when there is no such lock.
     fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>>;
 
-    /// What a doorbell of this process shows; `None` when there is no such doorbell.
+    /// The page of a doorbell of this process; `None` when there is no such doorbell.
     fn doorbell(&self, address: DoorbellAddress) -> Option<Arc<DoorbellPage>>;
 
     /// Takes the oldest thing that the kernel has told this process by itself, if there is any.
@@ -75,8 +76,8 @@ pub trait Link: Send + Sync {
     /// The same, waiting for one to come; `None` when none will come any more.
     fn wait_notification(&self) -> Option<Notification>;
 
-    /// A descriptor that stands for an NT handle of this process: whoever has a copy may open what it names and pass it on. The NT handle
-    /// is closed with the last copy, whatever becomes of this process; until then it is not the process's to close.
+    /// A descriptor that stands for an NT handle of this process: each holder of a copy may open what the handle names and pass the copy
+    /// on. The last close of a copy closes the NT handle, whatever becomes of this process; until then the process cannot close it.
     ///
     /// # Errors
     /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when it has as many descriptors as it may.

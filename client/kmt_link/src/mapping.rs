@@ -16,7 +16,7 @@ pub struct MappedBytes {
 }
 
 impl MappedBytes {
-    /// What a lock answered.
+    /// The bytes of a lock, by the kernel's answer to it.
     ///
     /// # Panics
     /// When it is no lock of this process.

@@ -1,4 +1,4 @@
-//! A link whose calls go another way: who wants to know what a process asks for, or to answer it otherwise, stands between it and its
+//! A link whose calls go another way: code that watches a process's calls, or answers them otherwise, stands between the process and its
 //! kernel. All else is the link's behind it.
 
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! What a process has been told and has not taken yet.
+//! Notifications that a process has been told and has not taken yet.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! A word that a process writes and the kernel reads: what its work has been published up to (sync §3.11).
+//! A word that a process writes and the kernel reads: the value up to which the process has published work (sync §3.11).
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl WritableWord {
         NonNull::from(self.memory.word(self.offset)).cast()
     }
 
-    /// Writes it; whoever reads it sees everything that was written before.
+    /// Writes it with release order: a reader that acquires the value sees everything that was written before.
     pub fn store(&self, value: u64) {
         Word::store(self.memory.word(self.offset), value);
     }

@@ -1,17 +1,17 @@
-//! A declaration as data: what the C header is written from.
+//! A declaration as data: the C header is written from it.
 
 /// One declared name.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
     /// The name in C.
     pub name: &'static str,
-    /// Bytes.
+    /// Size in bytes.
     pub size: usize,
-    /// What it is.
+    /// Its shape in C.
     pub shape: Shape,
 }
 
-/// What a name stands for.
+/// The shape that a C name stands for.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// A structure.

@@ -1,4 +1,4 @@
-//! Who owns what a display shows, and adapters by the names that a window system has for them.
+//! Ownership of video present sources, and adapters by the names that a window system has for them.
 
 use crate::layout::layout;
 use crate::number::*;

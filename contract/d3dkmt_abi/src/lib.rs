@@ -1,9 +1,9 @@
 //! The `D3DKMT_*` and `D3DDDI_*` structures of the C interface: original names, original layout, no logic.
 //!
 //! # The law of this boundary
-//! Every structure states its size and the offset of each field, in bytes on a 64-bit machine, as the fact sheets do
-//! (`docs/spec`) or, where those are silent, the published declarations; the compiler refuses a structure that is laid out
-//! otherwise. Whoever reads one has got it from a C caller: each field is an allegation, pointers most of all.
+//! Every structure states its size and the offset of each field, in bytes on a 64-bit machine, as the fact sheets do (`docs/spec`) or,
+//! where those are silent, the published declarations; the compiler refuses a structure that is laid out otherwise. A structure that the
+//! library reads comes from a C caller: each field is an allegation, pointers most of all.
 //!
 //! Flag words are one field `Value` with the bits as constants; in C the same word has its bits by name. Unions without a name
 //! in C are fields `Anonymous…` here. Each structure is described a second time as data ([`ITEMS`]), from which the C header is
@@ -55,7 +55,7 @@ pub use statistics::*;
 pub use sync_object::*;
 pub use system::*;
 
-/// Everything that is declared here, file by file; what a declaration needs may stand behind it.
+/// Everything that is declared here, file by file; a declaration may stand before those that it needs.
 pub const ITEMS: &[&[Item]] = &[
     number::ITEMS,
     adapter::ITEMS,

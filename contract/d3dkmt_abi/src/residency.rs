@@ -3,7 +3,8 @@
 use crate::layout::layout;
 use crate::number::*;
 
-/// Called with what a trim asks; the structure is read during the call only. Whoever registers it vouches for it.
+/// The library calls it with the request of a trim; the structure is good during the call only. The program that registers it vouches for
+/// it.
 pub type PFND3DKMT_TRIMNOTIFICATIONCALLBACK = Option<extern "C" fn(*mut D3DKMT_TRIMNOTIFICATION)>;
 
 layout! {

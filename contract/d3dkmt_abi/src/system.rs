@@ -1,4 +1,5 @@
-//! What the functions take from the operating system's own declarations, and what C programs use instead of it where it is not Windows.
+//! Structures that the functions take from the operating system's own declarations, and their replacements for C programs where it is not
+//! Windows.
 
 use crate::layout::layout;
 use crate::number::*;

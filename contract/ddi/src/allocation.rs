@@ -68,11 +68,11 @@ pub struct AllocationInfo {
     pub physical_adapter: u32,
     /// The driver's handle.
     pub allocation: KmdAllocation,
-    /// Flags.
+    /// Flags of the allocation.
     pub flags: AllocationFlags,
     /// Flags from WDDM 3.0 on.
     pub flags2: AllocationFlags2,
-    /// What it is used for, if the driver says so (`pAllocationUsageHint`). VidMm only carries it.
+    /// The use of the surface, if the driver tells it (`pAllocationUsageHint`). VidMm only carries it.
     pub usage_hint: Option<AllocationUsageHint>,
     /// Starting priority; 0 is invalid.
     pub priority: u32,
@@ -81,7 +81,7 @@ pub struct AllocationInfo {
 /// `DXGK_ALLOCATIONUSAGEHINT`, version 1 (memory §2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocationUsageHint {
-    /// What kind of surface.
+    /// The kind of surface.
     pub flags: UsageHintFlags,
     /// Format, or the driver's own with `PRIVATE_FORMAT`.
     pub format: u32,
@@ -91,11 +91,11 @@ pub struct AllocationUsageHint {
     pub byte_offset: u32,
     /// Texels per row.
     pub width: u32,
-    /// Rows.
+    /// Rows of a slice.
     pub height: u32,
     /// Bytes of a row.
     pub pitch_bytes: u32,
-    /// Slices.
+    /// Slices of a volume.
     pub depth: u32,
     /// Bytes of a slice.
     pub slice_pitch_bytes: u32,
@@ -122,11 +122,11 @@ impl<'a> NewAllocation<'a> {
 pub struct CreateAllocation<'a, 'b> {
     /// Blob of the whole call; untrusted. Empty when there is none.
     pub private_data: &'a [u8],
-    /// What to create; none for an empty resource.
+    /// The allocations to create; none for an empty resource.
     pub allocations: &'a mut [NewAllocation<'b>],
     /// With `RESOURCE`: 0 at the first create of a resource, later what the driver said before; the driver may change it.
     pub resource: KmdResource,
-    /// Flags.
+    /// Flags of the call.
     pub flags: CreateAllocationFlags,
 }
 
@@ -165,11 +165,11 @@ pub struct OpenAllocationInfo<'a> {
 pub struct OpenAllocation<'a, 'b> {
     /// For which device.
     pub device: KmdDevice,
-    /// What to open.
+    /// The allocations to open.
     pub allocations: &'a mut [OpenAllocationInfo<'b>],
     /// Blob of the resource; read-only.
     pub private_data: &'a [u8],
-    /// Flags.
+    /// Flags of the call.
     pub flags: OpenAllocationFlags,
     /// `SubresourceIndex`: the part of the resource that the next two members are about. This kernel opens the first.
     pub subresource_index: u32,
@@ -182,18 +182,18 @@ pub struct OpenAllocation<'a, 'b> {
 /// `DXGKARG_DESTROYALLOCATION` (memory §2.7). The last binding has gone, nothing of the hardware's work names them.
 #[derive(Debug)]
 pub struct DestroyAllocation<'a> {
-    /// What goes.
+    /// The allocations to destroy.
     pub allocations: &'a [KmdAllocation],
     /// The resource they belong to, or 0. Without `DESTROY_RESOURCE` the driver may change it.
     pub resource: KmdResource,
-    /// Flags.
+    /// Flags of the call.
     pub flags: DestroyAllocationFlags,
 }
 
 /// `DXGKARG_VALIDATEUPDATEALLOCATIONPROPERTY` (memory §2.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpdateAllocationProperty {
-    /// Which.
+    /// The allocation to change.
     pub allocation: KmdAllocation,
     /// The new supported set, if the mask says so.
     pub supported_segments: SegmentSet,
@@ -201,14 +201,14 @@ pub struct UpdateAllocationProperty {
     pub preferred_segment: SegmentPreference,
     /// The new flags, each if the mask says so.
     pub flags: UpdateAllocationPropertyFlags,
-    /// What changes.
+    /// The properties that change.
     pub mask: UpdateAllocationPropertyMask,
 }
 
 /// `DXGKARG_SETALLOCATIONBACKINGSTORE` (memory §2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetAllocationBackingStore<'a> {
-    /// Which.
+    /// The allocation whose backing store it is.
     pub allocation: KmdAllocation,
     /// `pBackingStore`: its pages of system memory, in order. There is no other address of the kernel's here.
     pub backing: &'a [PageRun],

@@ -38,11 +38,11 @@ bitflags::bitflags! {
 /// `DXGKARGCB_CREATECONTEXTALLOCATION` (memory §7.5), of the context or device that is being created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreateContextAllocation {
-    /// What it is for.
+    /// The purpose of the allocation.
     pub context_flags: ContextAllocationFlags,
     /// The driver's handle (`hDriverAllocation`).
     pub allocation: KmdAllocation,
-    /// Bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
     /// Alignment in bytes; 0: a page.
     pub alignment_bytes: u64,
@@ -54,14 +54,14 @@ pub struct CreateContextAllocation {
     pub preferred_segment: SegmentPreference,
     /// Bank order.
     pub hinted_bank: SegmentBankPreference,
-    /// Flags.
+    /// Flags of the allocation.
     pub flags: AllocationFlags,
 }
 
 /// `DXGKARGCB_MAPCONTEXTALLOCATION` (memory §7.5): an address in the application's space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapContextAllocation {
-    /// Which.
+    /// The context allocation to map.
     pub allocation: OsContextAllocation,
     /// Exactly here; NULL: the kernel chooses.
     pub base: GpuVa,
@@ -73,7 +73,7 @@ pub struct MapContextAllocation {
     pub offset_in_pages: u64,
     /// How many pages.
     pub size_in_pages: u64,
-    /// What engines may do there beside reading (`Protection`).
+    /// Accesses that engines may make there beside reading (`Protection`).
     pub protection: MapProtection,
     /// Opaque bits of the entries (`DriverProtection`).
     pub driver_protection: u64,

@@ -22,7 +22,7 @@ pub trait HostAperture {
 /// `DXGKARG_MAPCPUHOSTAPERTURE`: window page `i` shows memory page `i` of the two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapCpuHostAperture<'a> {
-    /// Whose content; `None` for what the kernel has for itself, such as page tables.
+    /// The allocation whose content the pages show; `None` for memory of the kernel's own, such as page tables.
     pub allocation: Option<KmdAllocation>,
     /// The memory segment.
     pub segment: SegmentId,
@@ -65,11 +65,11 @@ pub trait Swizzling {
 /// `DXGKARG_ACQUIRESWIZZLINGRANGE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcquireSwizzlingRange {
-    /// Whose content.
+    /// The allocation whose content the view shows.
     pub allocation: KmdAllocation,
     /// From the lock: for example which level of a texture.
     pub private_driver_data: u32,
-    /// Which range, from 0.
+    /// The swizzling range, from 0.
     pub range: u32,
     /// Where the allocation lies; 0 only with UseAlternateVA.
     pub segment: SegmentId,
@@ -82,11 +82,11 @@ pub struct AcquireSwizzlingRange {
 /// `DXGKARG_RELEASESWIZZLINGRANGE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseSwizzlingRange {
-    /// Whose content.
+    /// The allocation whose view ends.
     pub allocation: KmdAllocation,
     /// As it was acquired with.
     pub private_driver_data: u32,
-    /// Which range.
+    /// The swizzling range.
     pub range: u32,
 }
 

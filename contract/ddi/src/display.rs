@@ -18,7 +18,7 @@ pub struct VidPnPath {
     pub refresh_ns: u64,
 }
 
-/// What the driver says of flips (`DXGK_DRIVERCAPS`).
+/// The driver's limits of flips (`DXGK_DRIVERCAPS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlipCaps {
     /// `MaxQueuedFlipOnVSync`: flips that a source takes before the first of them is shown; 1 at least.
@@ -51,11 +51,11 @@ pub struct SetVidPnSourceAddress {
     pub physical_address: u64,
     /// The driver's handle of it.
     pub allocation: KmdAllocation,
-    /// How.
+    /// Whether a mode begins, and when the flip happens.
     pub flags: SetVidPnSourceAddressFlags,
 }
 
-/// What the kernel calls a periodic notification (`NotificationID`).
+/// The kernel's name of a periodic notification (`NotificationID`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NotificationId(pub u32);
 
@@ -63,7 +63,7 @@ pub struct NotificationId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KmdNotification(pub u64);
 
-/// Displays.
+/// Displays of an adapter.
 pub trait Display {
     /// The paths that there are, asked at adapter start.
     fn vidpn_paths(&self) -> Vec<VidPnPath>;
@@ -109,6 +109,6 @@ pub trait Display {
         Err(DriverStatus::NotSupported("CreatePeriodicFrameNotification"))
     }
 
-    /// `DxgkDdiDestroyPeriodicFrameNotification`. Must succeed; what was noticed before may still be reported.
+    /// `DxgkDdiDestroyPeriodicFrameNotification`. Must succeed; earlier blanks may still be reported.
     fn destroy_periodic_frame_notification(&mut self, _notification: KmdNotification) {}
 }

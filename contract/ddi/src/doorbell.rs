@@ -14,7 +14,7 @@ pub const DOORBELL_PRIVATE_DATA_MAX: usize = 16;
 pub struct CreateDoorbell<'a> {
     /// The queue.
     pub queue: KmdQueue,
-    /// The kernel's handle of it: what [`DoorbellHost`] knows it by.
+    /// The kernel's handle of it: the driver names it by this to [`DoorbellHost`].
     pub os_queue: OsQueue,
     /// The kernel's handle of the doorbell.
     pub doorbell: OsDoorbell,
@@ -26,7 +26,7 @@ pub struct CreateDoorbell<'a> {
     pub private_data: &'a mut [u8],
 }
 
-/// What `DxgkDdiConnectDoorbell` answers.
+/// The answer of `DxgkDdiConnectDoorbell`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectedDoorbell {
     /// Byte offset in the device's doorbell window of the page of the physical doorbell, which no other connected one shares.
@@ -35,7 +35,7 @@ pub struct ConnectedDoorbell {
     pub notify: bool,
 }
 
-/// `D3DDDI_DOORBELLSTATUS` of a doorbell that is not connected: what a driver may give as a reason.
+/// `D3DDDI_DOORBELLSTATUS` of a doorbell that is not connected: the reasons that a driver may give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disconnected {
     /// `DISCONNECTED_RETRY`: it may be connected again.
@@ -44,7 +44,7 @@ pub enum Disconnected {
     Abort,
 }
 
-/// What the kernel lends a driver that connects a doorbell.
+/// The kernel's functions for a driver that connects a doorbell.
 pub trait DoorbellHost {
     /// `DxgkCbDisconnectDoorbell`: takes a doorbell away from its process. When it returns, nothing that is rung there reaches the
     /// physical doorbell any more, which may be given to another queue. Nothing happens to one that is not connected.

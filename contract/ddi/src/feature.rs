@@ -1,5 +1,5 @@
-//! Feature negotiation between kernel and driver (sync §2.10, §3.1): ids, a driver's answer, what the kernel tells, and
-//! the tables of functions that come with a feature. Who decides what, and in which order, is the kernel's.
+//! Feature negotiation between kernel and driver (sync §2.10, §3.1): ids, a driver's answer, the kernel's, and the tables of functions
+//! that come with a feature. The kernel has the order of the steps and the decision.
 
 /// `DXGK_FEATURE_ID` (sync §2.10): category in bits 28–31, number below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ pub struct FeatureSupport {
 pub struct FeatureState {
     /// The version negotiated; 0 when off.
     pub version: u16,
-    /// On.
+    /// Whether the feature is on.
     pub enabled: bool,
     /// The kernel knows the id.
     pub known: bool,
@@ -68,8 +68,8 @@ impl QueryFeatureInterface {
     }
 }
 
-/// What `QueryFeatureInterface` of the kernel gives: a feature's table of functions in one version. A later version stands
-/// beside the first, it never replaces it.
+/// The answer of the kernel's `QueryFeatureInterface`: a feature's table of functions in one version. A later version stands beside the
+/// first, it never replaces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FeatureInterface {
@@ -110,7 +110,7 @@ impl NativeFenceInterface1 {
     }
 }
 
-/// `DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1`: what the kernel allows.
+/// `DXGKARGCB_FEATURE_NATIVEFENCE_CAPS_1`: the kernel's permissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NativeFenceOsCaps {
     /// `SupportOptimizedDefaultFenceType`: MonitoredValue may lie in video memory.

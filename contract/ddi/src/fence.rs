@@ -10,7 +10,7 @@ use crate::queue::KmdDevice;
 /// Bytes of a native fence's private data (`D3DDDI_NATIVE_FENCE_PDD_SIZE`).
 pub const PRIVATE_DATA_BYTES: usize = 64;
 
-/// The kernel's handle of a fence on an adapter: what interrupts report (sync §2.6).
+/// The kernel's handle of a fence on an adapter, which interrupts report (sync §2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OsGlobalFence(pub u64);
 /// The kernel's handle of one process's open of a fence.
@@ -26,7 +26,8 @@ pub struct KmdLocalFence(pub u64);
 /// `D3DDDI_NATIVEFENCE_TYPE` (sync §1.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FenceType {
-    /// Full CPU and GPU interoperability; both words in system memory.
+    /// CPU and GPU both signal it and wait for it. CurrentValue lies in system memory; MonitoredValue too, or in local memory where the
+    /// driver wants it there (sync §1.4).
     #[default]
     Default,
     /// Engine to engine on one GPU; no CPU access.
@@ -51,7 +52,7 @@ pub struct NativeFenceCaps {
 pub struct CreateNativeFence<'a> {
     /// The kernel's handle; keep it, interrupts report it.
     pub fence: OsGlobalFence,
-    /// Type.
+    /// The type of the fence.
     pub fence_type: FenceType,
     /// CurrentValue in the paging process; NULL without MapToGpuSystemProcess.
     pub current_system_va: GpuVa,
@@ -81,18 +82,18 @@ pub struct OpenNativeFence<'a> {
 /// One element of `DXGKARG_UPDATEMONITOREDVALUES`. The kernel's address of the word is lent for the call.
 #[derive(Clone, Copy, Debug)]
 pub struct MonitoredUpdate<'a> {
-    /// Which fence.
+    /// The fence whose MonitoredValue changes.
     pub fence: KmdGlobalFence,
     /// The new MonitoredValue.
     pub value: u64,
-    /// Where it lies. Never of a fence that the CPU does not reach: nobody waits for it, its MonitoredValue stays.
+    /// The word of MonitoredValue. The kernel sends no update for a fence without CPU access: no CPU waiter can need it.
     pub monitored: &'a AtomicU64,
 }
 
 /// One element of `DXGKARG_UPDATECURRENTVALUESFROMCPU`.
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentUpdate<'a> {
-    /// Which fence.
+    /// The fence whose CurrentValue changes.
     pub fence: KmdGlobalFence,
     /// The new CurrentValue.
     pub value: u64,
@@ -115,16 +116,16 @@ bitflags::bitflags! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum FenceValueType {
-    /// CurrentValues.
+    /// The words of CurrentValue.
     Current = 0,
-    /// MonitoredValues.
+    /// The words of MonitoredValue.
     Monitored = 1,
 }
 
 /// `D3DKMDT_FENCESTORAGESURFACEDATA` (sync §2.6): where a driver wants the words of a kind of fence to lie.
 #[derive(Clone, Copy, Debug)]
 pub struct FenceStorageSurface {
-    /// Which words.
+    /// The kind of words.
     pub value_type: FenceValueType,
     /// Of which fences.
     pub fence_type: FenceType,

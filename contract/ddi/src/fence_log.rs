@@ -1,5 +1,5 @@
-//! Logs of native fences between kernel and driver (sync §2.6, §2.7, §3.14): where a queue's two logs lie, and the barrier before
-//! the kernel reads them. What stands in them is the layout of `shared_words::log`, written by the hardware alone.
+//! Logs of native fences between kernel and driver (sync §2.6, §2.7, §3.14): where a queue's two logs lie, and the barrier before the
+//! kernel reads them. The hardware alone writes them, in the layout of `shared_words::log`.
 
 use std::sync::atomic::AtomicU64;
 
@@ -28,7 +28,7 @@ pub struct SetNativeFenceLogBuffer<'a> {
     pub system_va: GpuVa,
 }
 
-/// What `DxgkDdiCalibrateGpuClock` answers.
+/// The answer of `DxgkDdiCalibrateGpuClock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuClock {
     /// `GpuFrequency`: ticks of a second.
@@ -46,9 +46,9 @@ pub trait NativeFenceLogs {
     /// `InvalidParameter` for a queue that the kernel feeds, or a header that is none. Then the queue is not created.
     fn set_log_buffer(&mut self, set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus>;
 
-    /// A tool switches further types of logs on or off (sync §3.14, which leaves them to the future: there is no WDDM name). While they are
-    /// on, [`NativeFenceLogs::set_log_buffer`] comes for each of them too; when they go off their buffers are nobody's any more, as
-    /// soon as what was queued until then is done. The user-mode driver learns it when it connects its doorbell again.
+    /// A tool switches further types of logs on or off (sync §3.14, which leaves them to the future: there is no WDDM name). While they
+    /// are on, the kernel calls [`NativeFenceLogs::set_log_buffer`] for each of them too; when they go off, the kernel frees their
+    /// buffers as soon as the work queued until then is done. The user-mode driver learns it when it connects its doorbell again.
     fn set_verbose_logs(&mut self, _on: bool) {}
 
     /// `DxgkDdiUpdateNativeFenceLogs`, at dispatch level: a barrier in each of these queues. On return every entry that a header

@@ -20,7 +20,7 @@ pub const NO_PRESENT_ID: u64 = u64::MAX;
 /// As InterruptTargetPresentId: every blank does.
 pub const EVERY_VSYNC: u64 = 0;
 
-/// What the driver says of the queue.
+/// The driver's limits of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlipQueueCaps {
     /// `MaxHwQueuedFlips`: flips that a source takes before the first of them is shown. There is a queue where it is 2 at least.
@@ -55,11 +55,11 @@ pub struct QueueFlip {
     pub physical_address: u64,
     /// The driver's handle of it.
     pub allocation: KmdAllocation,
-    /// How.
+    /// Whether a mode begins, and when the flip happens.
     pub flags: SetVidPnSourceAddressFlags,
 }
 
-/// What a queue has to be empty for (`HwFlipQueueDrainNeeded` and its companions).
+/// The queues that must drain before the flip is handed over (`HwFlipQueueDrainNeeded` and its companions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainNeeded {
     /// The plane's queue.
@@ -81,7 +81,7 @@ pub enum FlipRefusal {
 
 /// The flip queue. Called only while feature HWFLIPQUEUE is enabled, and only for sources that have a mode.
 pub trait FlipQueue {
-    /// What it has; asked at adapter start.
+    /// The queue's limits; the kernel asks at adapter start.
     fn flip_queue_caps(&self) -> FlipQueueCaps;
 
     /// `DxgkDdiSetFlipQueueLogBuffer`, passive level: before a mode is shown, and without a buffer when it is over. The log is empty then:

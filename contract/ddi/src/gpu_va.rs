@@ -61,7 +61,7 @@ pub enum PageTableUpdateMode {
 /// `DXGK_GPUMMUCAPS` (memory §4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuMmuCaps {
-    /// Bits.
+    /// Capability bits.
     pub flags: GpuMmuFlags,
     /// How tables of processes are written; those of the paging process always by the CPU.
     pub update_mode: PageTableUpdateMode,
@@ -91,7 +91,7 @@ pub struct PageTableLevelDesc {
     pub alignment_bytes: u32,
 }
 
-/// What `DxgkDdiGetRootPageTableSize` answers (memory §4.6).
+/// The answer of `DxgkDdiGetRootPageTableSize` (memory §4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootPageTableSize {
     /// Entries that such a root has: as many as were asked for, or more.
@@ -114,15 +114,15 @@ bitflags::bitflags! {
 /// `DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE` (memory §4.6), of the process that is being created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReserveGpuVaRange {
-    /// Whose addresses.
+    /// The process whose addresses they are.
     pub process: OsProcess,
-    /// Bytes: what whole leaf tables translate.
+    /// Bytes, a multiple of what a leaf table translates.
     pub size_bytes: u64,
     /// Alignment in bytes, a power of two; 0: that of a leaf table's first address, which there is in any case.
     pub alignment_bytes: u32,
     /// Exactly here; NULL: the kernel chooses.
     pub base: GpuVa,
-    /// Flags.
+    /// Flags of the call.
     pub flags: ReserveGpuVaRangeFlags,
 }
 
@@ -134,7 +134,7 @@ bitflags::bitflags! {
         const VALID = 1 << 0;
         /// With VALID: reads 0, drops writes.
         const ZERO = 1 << 1;
-        /// Snooped.
+        /// Accesses are snooped.
         const CACHE_COHERENT = 1 << 2;
         /// No writes.
         const READ_ONLY = 1 << 3;
@@ -150,7 +150,7 @@ bitflags::bitflags! {
 /// `DXGK_PTE` (memory §4.4): page of a segment, or of system memory when the segment is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pte {
-    /// Bits.
+    /// Bits of the entry.
     pub flags: PteFlags,
     /// Page (or lower table), low 12 bits of the offset zero.
     pub address: PhysicalAddress,

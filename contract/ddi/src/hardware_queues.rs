@@ -77,8 +77,8 @@ pub trait HardwareQueues {
         Err(DriverStatus::NotSupported("SetContextSchedulingProperties"))
     }
 
-    /// `DxgkDdiSetSchedulingLogBuffer`: where the hardware is to write whom an engine runs. Synchronous: when it returns nothing more is
-    /// written to the log that the engine had before.
+    /// `DxgkDdiSetSchedulingLogBuffer`: where the hardware is to write which contexts an engine runs. Synchronous: when it returns
+    /// nothing more is written to the log that the engine had before.
     ///
     /// # Errors
     /// Any status, `NotSupported` as by default: the engine has the log that it had before, and the kernel has none of it.
@@ -87,10 +87,10 @@ pub trait HardwareQueues {
         Err(DriverStatus::NotSupported("SetSchedulingLogBuffer"))
     }
 
-    /// How long engines have executed for a queue, in nanoseconds. The fact sheets have no such call: ours (decision 0028). It only rises,
-    /// and goes on over suspensions, resets and sleeps; where it begins is the driver's choice, and what is under way may count before or
-    /// when it is done. Waits that have the queue stand aside are not in it. The kernel asks at a queue's creation, before its destruction,
-    /// and when somebody asks the kernel for figures: never while work is handed over.
+    /// How long engines have executed for a queue, in nanoseconds. The fact sheets have no such call: ours (decision 0028). It only
+    /// rises, and goes on over suspensions, resets and sleeps; the driver chooses where it begins, and may count work under way before or
+    /// when it is done. It does not count waits for which the CMP parks the queue. The kernel asks at a queue's creation, before its
+    /// destruction, and when a process asks the kernel for figures: never while work is handed over.
     ///
     /// # Errors
     /// `NotSupported`, as by default: the hardware does not count. No other is of consequence either.

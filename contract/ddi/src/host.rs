@@ -1,4 +1,4 @@
-//! What a driver is lent: [`Host`] during a call, [`Notify`] in its interrupt routine.
+//! The kernel's functions for a driver: [`Host`] during a call, [`Notify`] in its interrupt routine.
 
 use wddm_types::{GpuVa, PageRun};
 
@@ -8,7 +8,7 @@ use crate::feature::{FeatureId, FeatureState, QueryFeatureInterface};
 use crate::gpu_va::ReserveGpuVaRange;
 use crate::interrupt::Interrupt;
 
-/// What the kernel lends a driver during a call.
+/// The kernel's functions for a driver, lent for one call.
 pub trait Host {
     /// `IsFeatureEnabled` (sync §3.1 step 5). Unknown features are off with version 0. A driver takes a query that fails for "off, with
     /// version 0".
@@ -65,8 +65,8 @@ pub trait Host {
         Err(DriverStatus::NotSupported("no device and no context of a process is being created"))
     }
 
-    /// `DxgkCbReserveGpuVirtualAddressRange` (memory §4.6), while a process is created: addresses that are the driver's as long
-    /// as the process lives. Nobody else gets them; the driver's context allocations may be mapped there.
+    /// `DxgkCbReserveGpuVirtualAddressRange` (memory §4.6), while a process is created: addresses that are the driver's as long as the
+    /// process lives. The kernel gives them to no allocation of the process; the driver's context allocations may be mapped there.
     ///
     /// # Errors
     /// `NotSupported` outside a process's creation, and where there are no page tables; `InvalidParameter`: the rules, and
@@ -76,7 +76,7 @@ pub trait Host {
     }
 }
 
-/// What the kernel lends an interrupt routine (`DxgkCbNotifyInterrupt`).
+/// The kernel's function for an interrupt routine (`DxgkCbNotifyInterrupt`).
 pub trait Notify {
     /// Reports one interrupt. The kernel copies what it needs and acts after the routine has returned.
     fn interrupt(&mut self, interrupt: Interrupt<'_>);

@@ -1,4 +1,4 @@
-//! What a driver's interrupt routine reports (sync §2.8).
+//! The reports of a driver's interrupt routine (sync §2.8).
 
 use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
@@ -22,23 +22,23 @@ bitflags::bitflags! {
 pub enum Interrupt<'a> {
     /// 19, `DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED`.
     NativeFenceSignaled {
-        /// Node.
+        /// The node of the engine.
         node: NodeId,
-        /// Engine.
+        /// The engine that signalled.
         engine: EngineId,
         /// The *kernel's* handles; `None` (or empty): any may have been signalled.
         fences: Option<&'a [OsGlobalFence]>,
         /// Queues whose logs tell; none: those of the engine. Read only of a driver with OptimizedNativeFenceSignaledInterrupt, of
         /// which the fences are not read.
         queues: &'a [KmdQueue],
-        /// Flags.
+        /// Flags of the report.
         flags: InterruptFlags,
     },
     /// 11, `DXGK_INTERRUPT_MONITORED_FENCE_SIGNALED`: some monitored fence has been, by the GPU; there is no list.
     MonitoredFenceSignaled {
-        /// Node.
+        /// The node of the engine.
         node: NodeId,
-        /// Engine.
+        /// The engine that signalled.
         engine: EngineId,
     },
     /// 17, `DXGK_INTERRUPT_SUSPEND_CONTEXT_COMPLETED`: no engine executes for the context any more (sync §4.1).
@@ -50,42 +50,42 @@ pub enum Interrupt<'a> {
     },
     /// 20, `DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE` (sync §3.17).
     EngineStateChange {
-        /// Node.
+        /// The node of the engine.
         node: NodeId,
-        /// Engine.
+        /// The engine whose state changes.
         engine: EngineId,
         /// `NewState`.
         state: EngineState,
     },
-    /// 16, `DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT`: the hardware's own watchdog has found that an engine does not get on.
+    /// 16, `DXGK_INTERRUPT_GPU_ENGINE_TIMEOUT`: the hardware's own watchdog has found an engine without progress.
     GpuEngineTimeout {
-        /// Node.
+        /// The node of the engine.
         node: NodeId,
-        /// Engine.
+        /// The engine that makes no progress.
         engine: EngineId,
     },
     /// 15, `DXGK_INTERRUPT_SCHEDULING_LOG_INTERRUPT`: the hardware has written the entry of a scheduling log at which it was to say so.
     SchedulingLogInterrupt {
-        /// Node.
+        /// The node of the engine.
         node: NodeId,
-        /// Engine.
+        /// The engine whose log it is.
         engine: EngineId,
     },
     /// 1, `DXGK_INTERRUPT_DMA_COMPLETED`: this packet, and every one handed over before it on the node, is done.
     DmaCompleted {
-        /// Node.
+        /// The node that ran the packet.
         node: NodeId,
         /// `SubmissionFenceId`.
         fence_id: u32,
     },
-    /// 2, `DXGK_INTERRUPT_DMA_PREEMPTED`: what `preempt_command` asked for has happened. Everything that was handed over
-    /// behind the last completed packet counts as preempted (sync §4.3); the kernel hands it over again. A last completed
-    /// packet that the node never had or that lies behind one that was reported, or an answer that nobody asked for, stops
-    /// the adapter.
+    /// 2, `DXGK_INTERRUPT_DMA_PREEMPTED`: the node has given back what `preempt_command` asked for. Everything that was handed over
+    /// behind the last completed packet counts as preempted (sync §4.3); the kernel hands it over again. The kernel stops the adapter if
+    /// the last completed packet is one that the node never had or that lies behind one that was reported, or if it has not asked for
+    /// this preemption.
     DmaPreempted {
-        /// Node.
+        /// The node that was preempted.
         node: NodeId,
-        /// Engine.
+        /// The engine that was preempted.
         engine: EngineId,
         /// `PreemptionFenceId`: the request.
         preemption_fence_id: u32,
@@ -98,17 +98,17 @@ pub enum Interrupt<'a> {
         target: VidPnTargetId,
         /// The address that is shown from now on, as `set_vidpn_source_address` gave it.
         physical_address: u64,
-        /// Flags.
+        /// Flags of the report.
         flags: InterruptFlags,
     },
-    /// 18, `DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3`: the same, of a source with a flip queue. What was shown or passed over
-    /// until then is in the log.
+    /// 18, `DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3`: the same, of a source with a flip queue. The log holds each flip that
+    /// was shown or passed over until then.
     CrtcVsyncWithMultiPlaneOverlay3 {
         /// The target.
         target: VidPnTargetId,
         /// Its planes.
         planes: &'a [PlaneVsync],
-        /// Flags.
+        /// Flags of the report.
         flags: InterruptFlags,
     },
     /// 14, `DXGK_INTERRUPT_PERIODIC_MONITORED_FENCE_SIGNALED`: a notification's time before a vertical blank has come. One that was never
@@ -116,7 +116,7 @@ pub enum Interrupt<'a> {
     PeriodicMonitoredFenceSignaled {
         /// The target.
         target: VidPnTargetId,
-        /// Which.
+        /// The notification that has come.
         notification: NotificationId,
     },
     /// 9, `DXGK_INTERRUPT_DMA_PAGE_FAULTED`.
@@ -125,7 +125,7 @@ pub enum Interrupt<'a> {
     HwQueuePageFaulted(PageFault),
 }
 
-/// What a plane shows from a vertical blank on.
+/// The flip that a plane shows from a vertical blank on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlaneVsync {
     /// LayerIndex. One that the source has not stops the adapter.
@@ -136,7 +136,7 @@ pub struct PlaneVsync {
     pub first_free_log_entry: u32,
 }
 
-/// What an engine becomes (sync §2.8).
+/// The new state of an engine (sync §2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineState {
     /// 0: it executes, or is about to.
@@ -144,7 +144,7 @@ pub enum EngineState {
     /// 1: it had nothing to do for a while, and may be given less power: the kernel takes the doorbells of its queues away and, if nothing
     /// was rung meanwhile, calls `set_engine_f_state`.
     TransitionToF1,
-    /// 2: it does not get on; the kernel begins its timeout recovery.
+    /// 2: it makes no progress; the kernel begins its timeout recovery.
     Hung,
 }
 
@@ -160,7 +160,7 @@ pub enum FState {
 /// A fault of a packet (memory §5.8). Its context runs nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaFault {
-    /// Node.
+    /// The node that ran the packet.
     pub node: NodeId,
     /// `FaultedFenceId`: the packet; every one before it on the node is done.
     pub fence_id: u32,
@@ -177,7 +177,7 @@ pub struct DmaFault {
 pub struct PageFault {
     /// The queue that faulted.
     pub queue: KmdQueue,
-    /// Node.
+    /// The node of the queue.
     pub node: NodeId,
     /// The address.
     pub virtual_address: u64,

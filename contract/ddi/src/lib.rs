@@ -1,15 +1,15 @@
-//! The kernel-mode driver contract: what a miniport implements and what it is lent.
+//! The kernel-mode driver contract: the traits of a miniport, and the kernel's functions for it.
 //!
 //! # The law of this boundary
-//! - **The kernel drives.** A miniport is called, it never calls back on its own: what it may use is lent for one call
-//!   ([`Host`], [`Notify`]) and is not stored.
+//! - **The kernel drives.** The kernel calls a miniport, which never calls back on its own: the kernel lends it [`Host`] or [`Notify`]
+//!   for one call, and the miniport does not store them.
 //! - **The kernel validates user input**; a miniport validates only what it alone understands (its private data, its
 //!   command words).
 //! - **Pointers live as long as the call.** A kernel address of a fence word comes as a borrowed word, so the rule that
 //!   a driver must not keep it (sync §1.5) is the borrow checker's.
 //! - **Synchronisation**: the kernel enters a miniport from one thread at a time. The interrupt routine never runs beside
 //!   `update_monitored_values` (sync §4.5).
-//! - **Facets**: what only some adapters have stands in traits of its own, reached by accessors; `None` is a null entry of
+//! - **Facets**: capabilities that only some adapters have stand in traits of their own, reached by accessors; `None` is a null entry of
 //!   the driver's table, and capability bits are derived from the facets, so they cannot lie.
 //! - **Failure**: a method that may fail says with which statuses and what the kernel does then. A status that the
 //!   method may not return fails the adapter.

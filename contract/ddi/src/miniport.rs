@@ -1,4 +1,4 @@
-//! The traits: [`Miniport`] and its facets. What a driver is lent is `host`.
+//! The traits: [`Miniport`] and its facets. `host` has the kernel's functions for a driver.
 
 use wddm_types::{NodeId, PhysicalAddress};
 
@@ -59,8 +59,8 @@ pub trait Miniport: Send {
         Err(DriverStatus::NotSupported("ResetFromTimeout"))
     }
 
-    /// `DxgkDdiRestartFromTimeout`, level 3: the device works again, as after its start. What its memory held is lost, the
-    /// aperture is empty. The kernel makes the paging process's context and queue anew, and writes tables anew.
+    /// `DxgkDdiRestartFromTimeout`, level 3: the device works again, as after its start. The content of its memory is lost, the aperture
+    /// is empty. The kernel makes the paging process's context and queue anew, and writes tables anew.
     ///
     /// # Errors
     /// Any status stops the adapter.
@@ -105,8 +105,8 @@ pub trait Miniport: Send {
         Err(DriverStatus::NotSupported("QUERYSEGMENT4"))
     }
 
-    /// `QueryAdapterInfo(SEGMENTMEMORYSTATE)`: the invalid ranges of a segment whose descriptor announced some (memory
-    /// §1.4). VidMm gives them to nobody, ever.
+    /// `QueryAdapterInfo(SEGMENTMEMORYSTATE)`: the invalid ranges of a segment whose descriptor announced some (memory §1.4). VidMm never
+    /// places an allocation there.
     ///
     /// # Errors
     /// Any status fails the adapter's start.
@@ -114,8 +114,7 @@ pub trait Miniport: Send {
         Err(DriverStatus::NotSupported("SEGMENTMEMORYSTATE"))
     }
 
-    /// `QueryAdapterInfo(UEFIFRAMEBUFFERRANGES)`: what the firmware's frame buffer occupies (memory §1.4), announced in the
-    /// same way.
+    /// `QueryAdapterInfo(UEFIFRAMEBUFFERRANGES)`: the ranges of the firmware's frame buffer (memory §1.4), announced in the same way.
     ///
     /// # Errors
     /// Any status fails the adapter's start.
@@ -138,15 +137,15 @@ pub trait Miniport: Send {
     /// `DxgkDdiCreateProcess`. Its address space is there: the driver may reserve parts of it now, and at no other time.
     ///
     /// # Errors
-    /// The process cannot use the adapter; what was reserved is gone with its space.
+    /// The process cannot use the adapter; its reservations are gone with its space.
     fn create_process(&mut self, host: &mut dyn Host, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus>;
 
     /// `DxgkDdiDestroyProcess`. Must succeed.
     fn destroy_process(&mut self, process: KmdProcess);
 
-    /// `DxgkDdiCreateDevice`, level 0. What it makes of context allocations belongs to the device (memory §7.5): the host takes them
-    /// for any but the system's. They go before the device does, and with a refusal. Answers what the device's contexts have of DMA
-    /// buffers when they say nothing of their own; a segment set that breaks the rules of memory §7.1 fails the creation.
+    /// `DxgkDdiCreateDevice`, level 0. Context allocations that it makes belong to the device (memory §7.5): the host takes them for any
+    /// but the system's. They go before the device does, and with a refusal. Answers the DMA buffers of the device's contexts for
+    /// contexts that say nothing of their own; a segment set that breaks the rules of memory §7.1 fails the creation.
     ///
     /// # Errors
     /// `NoMemory`.
@@ -159,7 +158,7 @@ pub trait Miniport: Send {
     /// `DxgkDdiDestroyDevice`. Its contexts are gone already.
     fn destroy_device(&mut self, device: KmdDevice);
 
-    /// `DxgkDdiCreateAllocation`, level 0; adapter-scoped: what the driver keeps must not point at a device (memory §2.7).
+    /// `DxgkDdiCreateAllocation`, level 0; adapter-scoped: the driver's state of it must not point at a device (memory §2.7).
     ///
     /// # Errors
     /// `InvalidParameter` (private data), `NoMemory`, `DriverMismatch`. Then nothing of the call exists.
@@ -179,9 +178,9 @@ pub trait Miniport: Send {
     /// `DxgkDdiDestroyAllocation`, after the last close, with nothing in flight that names them. Must succeed.
     fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>);
 
-    /// `DxgkDdiSetAllocationBackingStore` (memory §2.2): what an allocation with ShareBackingStoreWithKmd has as its backing store.
-    /// Called while it is created, between `create_allocation` and `open_allocation`, and while the feature is enabled only. The
-    /// pages are the same until the allocation is destroyed.
+    /// `DxgkDdiSetAllocationBackingStore` (memory §2.2): the backing store of an allocation with ShareBackingStoreWithKmd. Called while
+    /// it is created, between `create_allocation` and `open_allocation`, and while the feature is enabled only. The pages are the same
+    /// until the allocation is destroyed.
     ///
     /// # Errors
     /// The allocation is not created.
@@ -205,11 +204,12 @@ pub trait Miniport: Send {
         query: &mut StandardAllocationDriverData<'_>,
     ) -> Result<(), DriverStatus>;
 
-    /// `DxgkDdiEscape` of type DRIVERPRIVATE, level 2 with HARDWARE_ACCESS and else level 1, in which the driver touches no hardware. What it
-    /// is about is between the driver and its user-mode driver. Without an entry point there is nothing private.
+    /// `DxgkDdiEscape` of type DRIVERPRIVATE, level 2 with HARDWARE_ACCESS and else level 1, in which the driver touches no hardware. Its
+    /// meaning is between the driver and its user-mode driver. Without an entry point there is nothing private.
     ///
     /// # Errors
-    /// The caller gets the status, and none of the bytes. `InvalidParameter` for what needs HARDWARE_ACCESS and has not got it.
+    /// The caller gets the status, and none of the bytes. `InvalidParameter` for a question that needs HARDWARE_ACCESS and has not got
+    /// it.
     fn escape(&mut self, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
         let _ = escape;
         Err(DriverStatus::NotSupported("Escape"))
@@ -224,7 +224,7 @@ pub trait Miniport: Send {
     /// `DxgkDdiCalibrateGpuClock`: an engine's clock now, the one whose times stand in fence logs. The kernel sets its own beside it.
     ///
     /// # Errors
-    /// `NotSupported`: the times mean nothing to anybody else.
+    /// `NotSupported`: the times mean nothing outside the engine.
     fn calibrate_gpu_clock(&self, _node: NodeId) -> Result<GpuClock, DriverStatus> {
         Err(DriverStatus::NotSupported("CalibrateGpuClock"))
     }
@@ -297,9 +297,9 @@ pub trait GpuVirtualAddressing {
     /// `QueryAdapterInfo(PAGETABLELEVELDESC)`; level 0 is the leaf. Called for each level below `page_table_levels`.
     fn page_table_level(&self, level: u32) -> PageTableLevelDesc;
 
-    /// `DxgkDdiGetRootPageTableSize`: what a root of at least so many entries takes. Asked at adapter start, for the sizes
-    /// that the kernel will use. `None`: the entry point is not there; only a driver with two levels needs it, whose root is
-    /// lengthened and shortened (memory §4.2, §4.6).
+    /// `DxgkDdiGetRootPageTableSize`: the size of a root of at least so many entries. Asked at adapter start, for the sizes that the
+    /// kernel will use. `None`: the entry point is not there; only a driver with two levels needs it, whose root is lengthened and
+    /// shortened (memory §4.2, §4.6).
     fn root_page_table_size(&mut self, entries: u32) -> Option<RootPageTableSize> {
         let _ = entries;
         None
@@ -366,8 +366,8 @@ pub trait NativeFences {
     /// `DxgkDdiCloseNativeFence`.
     fn close(&mut self, fence: KmdLocalFence);
 
-    /// `DxgkDdiUpdateMonitoredValues`, at device interrupt level. On return every CurrentValue that any core reads was
-    /// written by a GPU that had seen the new value (sync §3.9).
+    /// `DxgkDdiUpdateMonitoredValues`, at device interrupt level. On return each GPU that stores a CurrentValue reads the new
+    /// MonitoredValue afterwards, and every signal that decided by the old one is visible in CurrentValue (sync §3.9).
     ///
     /// # Errors
     /// Bug check 0x119, parameter 0x12.

@@ -3,8 +3,8 @@
 //! another facet, and an adapter may have both.
 //!
 //! # The law of this part
-//! - The kernel has checked every list that it hands over: handles, counts, offsets, order. What the commands of a user
-//!   buffer mean only the driver knows, so it checks them, and it alone writes DMA buffers.
+//! - The kernel has checked every list that it hands over: handles, counts, offsets, order. Only the driver knows the commands of a user
+//!   buffer, so it checks them, and it alone writes DMA buffers.
 //! - A context without [`ContextCaps::NO_PATCHING_REQUIRED`] names memory by list index; the addresses come with the list
 //!   (pre-patching), and again with [`PacketScheduling::patch`] when they were unknown or have changed.
 //! - Packets of one node are handed over in the order in which they run, whatever contexts they are of; each is answered by
@@ -92,7 +92,7 @@ pub struct ContextInfo {
     pub allocation_list_entries: u32,
     /// Entries of a patch-location list.
     pub patch_location_list_entries: u32,
-    /// What kind of context it is.
+    /// The kind of context.
     pub caps: ContextCaps,
     /// Node that runs paging for this one.
     pub paging_companion_node: NodeId,
@@ -105,11 +105,11 @@ pub struct CreateContext<'a> {
     pub device: KmdDevice,
     /// The kernel's handle.
     pub context: OsContext,
-    /// Node.
+    /// The node that the context runs on.
     pub node: NodeId,
     /// `1 << engine`.
     pub engine_affinity: u32,
-    /// Flags.
+    /// Flags of the context.
     pub flags: CreateContextFlags,
     /// From the user-mode driver; untrusted.
     pub private_data: &'a [u8],
@@ -126,7 +126,7 @@ pub struct Patch<'a> {
     pub private_data: &'a mut [u8],
     /// The list with the addresses of now.
     pub allocation_list: &'a [AllocationListEntry],
-    /// What Render or Present said.
+    /// The places of addresses, as Render or Present wrote them.
     pub patch_locations: &'a [PatchLocation],
     /// The first of these that is to be patched: the others belong to other portions of the buffer, and what they name may
     /// be nowhere.
@@ -139,7 +139,7 @@ pub struct Patch<'a> {
     pub end_offset: u32,
     /// The packet.
     pub fence_id: u32,
-    /// Flags.
+    /// Flags of the submission.
     pub flags: SubmitFlags,
 }
 
@@ -158,9 +158,9 @@ pub struct SubmitCommand<'a> {
     pub end_offset: u32,
     /// Private data.
     pub private_data: &'a [u8],
-    /// What [`Interrupt::DmaCompleted`](crate::Interrupt) names.
+    /// The number that [`Interrupt::DmaCompleted`](crate::Interrupt) names.
     pub fence_id: u32,
-    /// Flags.
+    /// Flags of the submission.
     pub flags: SubmitFlags,
 }
 
@@ -178,9 +178,9 @@ pub struct SubmitCommandVirtual<'a> {
     pub private_data: &'a [u8],
     /// `DmaBufferUmdPrivateDataSize`: so many of them, from the first on, are the user-mode driver's; untrusted.
     pub user_data_bytes: u32,
-    /// What [`Interrupt::DmaCompleted`](crate::Interrupt) names.
+    /// The number that [`Interrupt::DmaCompleted`](crate::Interrupt) names.
     pub fence_id: u32,
-    /// Flags.
+    /// Flags of the submission.
     pub flags: SubmitFlags,
 }
 
@@ -191,7 +191,7 @@ pub struct PacketCaps {
     pub max_allocation_list_slot_id: u32,
     /// Packets handed over and not completed, per node (`HwQueuePacketCap`); not 0.
     pub hw_queue_packets: u32,
-    /// `PreemptionAware`, and how finely; `None`: what was handed over runs to its end.
+    /// `PreemptionAware`, and how finely; `None`: a packet that was handed over runs to its end.
     pub preemption: Option<PreemptionGranularity>,
 }
 
@@ -266,13 +266,14 @@ pub trait PacketScheduling {
     /// Bug check 0x119: the adapter stops.
     fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus>;
 
-    /// `DxgkDdiResetEngine`, level 1, class of the GPU scheduler (`SupportPerEngineTDR`): a node has not answered a preemption in
-    /// time. What the driver reports until it is called counts. Nodes that are reset with it
-    /// ([`Miniport::query_dependent_engine_group`](crate::Miniport::query_dependent_engine_group)) have given back what they had, or it
-    /// is called for them, too, in the order of their numbers. When this returns, the node has no packet and takes the next one; the preemption is not answered any more. Packets that
-    /// were done before are reported through `notify`, by [`Interrupt::DmaCompleted`](crate::Interrupt) and nothing else. Answers
-    /// with `LastAbortedFenceId`: this packet, and what is not done before it, is lost. What lies behind it did not begin, and
-    /// is handed over again as after a preemption. The packet that was done last: nothing is lost.
+    /// `DxgkDdiResetEngine`, level 1, class of the GPU scheduler (`SupportPerEngineTDR`): a node has not answered a preemption in time.
+    /// The driver's reports until the call count. Nodes that are reset with it
+    /// ([`Miniport::query_dependent_engine_group`](crate::Miniport::query_dependent_engine_group)) have given back what they had, or the
+    /// kernel calls this for them, too, in the order of their numbers. When this returns, the node has no packet and takes the next one;
+    /// the preemption is not answered any more. The driver reports packets that were done before through `notify`, by
+    /// [`Interrupt::DmaCompleted`](crate::Interrupt) and nothing else. It answers with `LastAbortedFenceId`: this packet, and each undone
+    /// one before it, is lost. Packets behind it did not begin, and the kernel hands them over again as after a preemption. The packet
+    /// that was done last: nothing is lost.
     ///
     /// # Errors
     /// Any status has the kernel reset the adapter; so does the default, which says that engines cannot be reset by themselves.

@@ -1,4 +1,4 @@
-//! `DxgkDdiBuildPagingBuffer`: what VidMm asks a driver to do with memory (memory §3).
+//! `DxgkDdiBuildPagingBuffer`: VidMm's requests to a driver about memory (memory §3).
 
 use wddm_types::{GpuVa, PhysicalAddress, SegmentId};
 
@@ -12,68 +12,68 @@ use crate::transfer::{
 
 /// `DXGK_BUILDPAGINGBUFFER_OPERATION` with its arguments (memory §3.3, §3.4). The numbers are the operations'.
 ///
-/// 19 (MAP_MMU), 20 (UNMAP_MMU) and 21 (NOTIFY_RESIDENCY2) are not here: only a header declares them, and nobody says what
-/// they mean (memory §10.3).
+/// 19 (MAP_MMU), 20 (UNMAP_MMU) and 21 (NOTIFY_RESIDENCY2) are not here: only a header declares them, and no document tells their meaning
+/// (memory §10.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagingOp<'a> {
     /// 0: copies between system memory and a segment, or between segments.
     Transfer {
-        /// Whose content; `None` is a raw copy.
+        /// The allocation whose content it is; `None` is a raw copy.
         allocation: Option<KmdAllocation>,
         /// Byte offset of this sub-transfer; added to a segment end, never to an MDL.
         transfer_offset: u64,
         /// Bytes; 0 after a reset: the content is lost.
         size_bytes: u64,
-        /// From.
+        /// The end that is read.
         source: TransferEnd<'a>,
-        /// To.
+        /// The end that is written.
         destination: TransferEnd<'a>,
-        /// Flags.
+        /// Flags of the transfer.
         flags: TransferFlags,
         /// First page of the MDL for this sub-transfer.
         mdl_offset: u64,
     },
     /// 1: fills with a 32-bit pattern.
     Fill {
-        /// Whose content; `None`: nobody's yet, or the kernel's own.
+        /// The allocation whose content it becomes; `None`: memory of no allocation yet, or of the kernel's own.
         allocation: Option<KmdAllocation>,
-        /// Bytes.
+        /// Bytes to fill.
         size_bytes: u64,
         /// The pattern.
         pattern: u32,
-        /// Which segment.
+        /// The segment.
         segment: SegmentId,
         /// GPU address.
         address: u64,
     },
     /// 2: the allocation leaves this place without being copied.
     DiscardContent {
-        /// Whose content.
+        /// The allocation whose content is given up.
         allocation: KmdAllocation,
         /// The allocation is known to be idle.
         allocation_is_idle: bool,
-        /// Which segment.
+        /// The segment.
         segment: SegmentId,
         /// GPU address.
         address: u64,
     },
     /// 3: reads 1 to 8 bytes for coherency; the value does not matter.
     ReadPhysical {
-        /// Which segment.
+        /// The segment.
         segment: SegmentId,
         /// GPU address.
         address: u64,
     },
     /// 4: writes 1 to 8 bytes for coherency; the value does not matter.
     WritePhysical {
-        /// Which segment.
+        /// The segment.
         segment: SegmentId,
         /// GPU address.
         address: u64,
     },
     /// 5: redirects aperture pages to system pages: page `offset_in_pages + i` to MDL page `mdl_offset + i`.
     MapApertureSegment {
-        /// Whose allocation it is; the kernel chooses if it is shared. `None` for a primary or a DMA buffer.
+        /// The device whose allocation it is; the kernel chooses if it is shared. `None` for a primary or a DMA buffer.
         device: Option<KmdDevice>,
         /// `None` for a DMA buffer.
         allocation: Option<KmdAllocation>,
@@ -108,57 +108,57 @@ pub enum PagingOp<'a> {
     /// 7: as 0, for an allocation locked with UseAlternateVA: the bytes in system memory stand in the order in which the
     /// CPU saw them.
     SpecialLockTransfer {
-        /// Whose content.
+        /// The allocation whose content it is.
         allocation: KmdAllocation,
         /// As in a transfer.
         transfer_offset: u64,
-        /// Bytes.
+        /// Bytes to copy.
         size_bytes: u64,
-        /// From.
+        /// The end that is read.
         source: TransferEnd<'a>,
-        /// To.
+        /// The end that is written.
         destination: TransferEnd<'a>,
-        /// Flags.
+        /// Flags of the transfer.
         flags: TransferFlags,
         /// First page of the MDL for this sub-transfer.
         mdl_offset: u64,
         /// The range through which the CPU sees it.
         swizzling_range: u32,
-        /// What the driver said when the range was acquired.
+        /// The private data with which the range was acquired.
         swizzling_range_data: u32,
     },
     /// 8: copies by addresses of the paging process.
     VirtualTransfer {
-        /// Whose content; `None`: as it lies.
+        /// The allocation whose content it is; `None`: as it lies.
         allocation: Option<KmdAllocation>,
         /// Where the range lies in the allocation; *not* to be added to the addresses.
         allocation_offset: u64,
-        /// Bytes.
+        /// Bytes to copy.
         size_bytes: u64,
-        /// From.
+        /// The address to read.
         source: GpuVa,
-        /// To.
+        /// The address to write.
         destination: GpuVa,
         /// Address of the source's page table; NULL without `SourcePageTableVaInTransfer`.
         source_page_table: GpuVa,
         /// Address of the destination's; likewise.
         destination_page_table: GpuVa,
-        /// Which way.
+        /// The direction of the copy.
         direction: VirtualDirection,
         /// Page sizes.
         flags: VirtualTransferFlags,
     },
     /// 9: fills by an address of the paging process.
     VirtualFill {
-        /// Whose content; `None`: nobody's, the pages are free and are cleared ahead.
+        /// The allocation whose content it becomes; `None`: the pages are free and are cleared ahead.
         allocation: Option<KmdAllocation>,
         /// Where the range lies in the allocation; *not* to be added to the address.
         allocation_offset: u64,
-        /// Bytes.
+        /// Bytes to fill.
         size_bytes: u64,
         /// The 32-bit pattern.
         pattern: u32,
-        /// Where.
+        /// The address to write.
         destination: GpuVa,
     },
     /// 10: first content of a context allocation, kept by the kernel afterwards.
@@ -207,7 +207,7 @@ pub enum PagingOp<'a> {
         repeat: bool,
         /// First initialisation after the table became resident.
         initial: bool,
-        /// Whose space.
+        /// The process whose space it is.
         process: KmdProcess,
         /// How the table is written.
         mode: PageTableUpdateMode,
@@ -218,7 +218,7 @@ pub enum PagingOp<'a> {
     FlushTlb {
         /// Root of the space.
         root: PhysicalAddress,
-        /// Whose space.
+        /// The process whose space it is.
         process: KmdProcess,
         /// First address.
         start: GpuVa,
@@ -231,18 +231,18 @@ pub enum PagingOp<'a> {
         va: GpuVa,
         /// Its bytes.
         size_bytes: u64,
-        /// What the driver gave, unread.
+        /// The driver's private data, unread by the kernel.
         private_data: &'a [u8],
     },
     /// 14: copies entries from table to table (tiles on a companion context).
     CopyPageTableEntries {
-        /// What.
+        /// The entries to copy.
         ranges: &'a [CopyEntries],
     },
     /// 15: an ExplicitResidencyNotification allocation came or goes; once per change. It came: its fills and transfers
     /// are built, the GPU may not have finished them. It goes: before the outgoing transfer.
     NotifyResidency {
-        /// Which.
+        /// The allocation.
         allocation: KmdAllocation,
         /// Where it is; (0, 0) when it goes.
         address: PhysicalAddress,
@@ -287,11 +287,11 @@ pub enum PagingOp<'a> {
     },
     /// 22: an allocation with NotifyEviction or NotifyIoMmuUnmap is about to go, range by range.
     NotifyAlloc {
-        /// Which.
+        /// The allocation.
         allocation: KmdAllocation,
-        /// Whose address space; `None` for an eviction.
+        /// The process in whose address space it is; `None` for an eviction.
         process: Option<KmdProcess>,
-        /// Why.
+        /// The reason of the notice.
         notice: AllocNotice,
         /// Offset of the range in the allocation.
         offset_bytes: u64,
@@ -368,7 +368,7 @@ pub struct BuildPagingBuffer<'a> {
     pub write_offset: u32,
 }
 
-/// What a driver may answer besides success (memory §3.2). Anything else stops the adapter.
+/// The statuses of a driver besides success (memory §3.2). Any other stops the adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PagingStatus {
     /// `STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER`: submit what is there, call again with a new buffer and the same

@@ -9,9 +9,9 @@
 //! paging packets again, first, with the ids that they had ─▶
 //! packets of contexts again, with new ids, patched if what they name has moved ─▶
 //! ```
-//! Between the request and its answer the kernel hands nothing over to the node. What comes again bears
-//! [`SubmitFlags::RESUBMISSION`](crate::SubmitFlags); the first packet of a context that does is the one that was interrupted, if
-//! one was, and goes on where it was.
+//! Between the request and its answer the kernel hands nothing over to the node. Packets that come again bear
+//! [`SubmitFlags::RESUBMISSION`](crate::SubmitFlags); the first of them of a context is the one that was interrupted, if one was, and
+//! goes on where it was.
 
 use wddm_types::{EngineId, NodeId};
 
@@ -22,7 +22,7 @@ pub struct PreemptCommand {
     pub node: NodeId,
     /// `EngineOrdinal`.
     pub engine: EngineId,
-    /// `PreemptionFenceId`: what the answer names. Its numbers are not those of packets.
+    /// `PreemptionFenceId`, which the answer names. Its numbers are not those of packets.
     pub preemption_fence_id: u32,
 }
 

@@ -46,7 +46,7 @@ pub struct CreateProcess<'a> {
 /// `DXGKARG_CREATEDEVICE` (memory §7.1).
 #[derive(Clone, Copy, Debug)]
 pub struct CreateDevice {
-    /// Whose.
+    /// The process that owns the device.
     pub process: KmdProcess,
     /// The kernel's own device for paging.
     pub system: bool,
@@ -78,7 +78,7 @@ pub struct CreateHwContext<'a> {
     pub device: KmdDevice,
     /// The kernel's handle.
     pub context: OsContext,
-    /// Node.
+    /// The node that the context runs on.
     pub node: NodeId,
     /// The kernel's own context for paging (`SystemContext`).
     pub system: bool,
@@ -125,7 +125,7 @@ pub struct CreateHwQueue<'a> {
     pub context: KmdContext,
     /// The kernel's handle.
     pub queue: OsQueue,
-    /// Flags.
+    /// Flags of the queue.
     pub flags: HwQueueFlags,
     /// The native progress fence.
     pub progress: ProgressFence,
@@ -144,14 +144,13 @@ pub struct SubmitCommandToHwQueue<'a> {
     pub buffer: GpuVa,
     /// Their bytes.
     pub buffer_bytes: u32,
-    /// `pDmaBufferPrivateData`: what the driver wrote when it built a paging buffer; of a user's buffer what the user-mode driver has handed
-    /// along, untrusted.
+    /// `pDmaBufferPrivateData`: the driver's, from building a paging buffer; of a user's buffer the user-mode driver's, untrusted.
     pub private_data: &'a [u8],
     /// A paging buffer.
     pub paging: bool,
 }
 
-/// What `DxgkDdiSuspendContext` answers (sync §4.1).
+/// The answer of `DxgkDdiSuspendContext` (sync §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuspendStatus {
     /// `STATUS_SUCCESS`: nothing executes for the context.

@@ -11,10 +11,10 @@ pub const SCHEDULING_UNIT_NS: u64 = 100;
 pub enum PriorityBand {
     /// Below all others.
     Idle = 0,
-    /// Ordinary.
+    /// The band of ordinary processes.
     #[default]
     Normal = 1,
-    /// What the user looks at.
+    /// The band of the process in the foreground.
     Focus = 2,
     /// Before all others.
     Realtime = 3,
@@ -36,7 +36,7 @@ pub struct SetupPriorityBands {
 /// `DXGKARG_SETCONTEXTSCHEDULINGPROPERTIES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetContextSchedulingProperties {
-    /// Which context.
+    /// The context.
     pub context: KmdContext,
     /// Its band.
     pub priority_band: PriorityBand,

@@ -1,5 +1,5 @@
-//! Scheduling logs between kernel and driver (sync §4.2): whom an engine runs, written by the hardware where that schedules by itself.
-//! What stands in them is the layout of `shared_words::scheduling_log`. Contexts are named there as the driver calls them.
+//! Scheduling logs between kernel and driver (sync §4.2): hardware that schedules by itself writes there which context an engine runs.
+//! Their layout is that of `shared_words::scheduling_log`. They name contexts by the driver's handles.
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,6 +1,6 @@
-//! Segments as a driver describes them, and the queries that ask for them (memory §1). Flags are in `flags`, the three
-//! descriptors in `descriptor`, the two-call queries in `query`, the array of the newest form in `array`, ranges of
-//! memory that nobody may have in `ranges`. Nothing is checked here: VidMm does that.
+//! Segments as a driver describes them, and the queries that ask for them (memory §1). Flags are in `flags`, the three descriptors in
+//! `descriptor`, the two-call queries in `query`, the array of the newest form in `array`, ranges of memory that VidMm must not use in
+//! `ranges`. This crate checks nothing of them: VidMm does.
 
 mod array;
 mod descriptor;

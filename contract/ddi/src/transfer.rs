@@ -45,7 +45,7 @@ pub enum TransferEnd<'a> {
     /// In a segment: `SegmentAddress`, the GPU address (base + offset) of the allocation's pages; the driver adds
     /// TransferOffset (memory §10.2).
     Segment {
-        /// Which.
+        /// The segment.
         segment: SegmentId,
         /// GPU address.
         address: u64,
@@ -113,9 +113,9 @@ pub struct CopyEntries {
 pub struct FenceResidency {
     /// The kernel's handle.
     pub fence: OsGlobalFence,
-    /// CurrentValue.
+    /// Where CurrentValue lies.
     pub current: PhysicalAddress,
-    /// MonitoredValue.
+    /// Where MonitoredValue lies.
     pub monitored: PhysicalAddress,
     /// CurrentValue for the CPU.
     pub current_word: WordAddress,

@@ -1,5 +1,5 @@
-//! A share for those who rank below. The debt grows while they wait and somebody above has the engine, and is paid while they
-//! have it; so over any long time they get exactly their share of both together, in slices.
+//! A share for contexts that rank below. The debt grows while they wait and a context above has the engine, and shrinks while they have
+//! it; so over any long time they get exactly their share of both together, in slices.
 
 /// A debt, in thousandths of nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,12 +9,12 @@ pub(crate) struct Debt {
     pub(crate) owed: bool,
 }
 
-/// What a debt is about.
+/// The terms of a debt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     /// Thousandths of the time; 0: none.
     pub(crate) permille: u64,
-    /// How long who is owed has the engine.
+    /// How long the creditor has the engine once it is owed.
     pub(crate) slice_ns: u64,
 }
 
@@ -26,14 +26,14 @@ impl Share {
 }
 
 impl Debt {
-    /// They waited for so long, and somebody above had the engine.
+    /// The creditor waited for so long, and a context above had the engine.
     pub(crate) fn grow(&mut self, ns: u64, share: Share) {
-        // It grows no further: who cannot be given the engine does not collect for ever.
+        // It grows no further: a creditor that cannot be given the engine does not collect for ever.
         self.amount = self.amount.saturating_add(ns.saturating_mul(share.permille)).min(share.limit());
         self.owed |= share.permille > 0 && self.amount >= share.limit();
     }
 
-    /// They had the engine for so long.
+    /// The creditor had the engine for so long.
     pub(crate) fn pay(&mut self, ns: u64, share: Share) {
         self.amount = self.amount.saturating_sub(ns.saturating_mul(1000u64.saturating_sub(share.permille)));
         self.owed &= self.amount > 0;

@@ -1,30 +1,30 @@
-//! Who gets an engine's time (sync §4.2). One rule, two parties that obey it: VidSch for nodes that take packets, a device's
-//! own scheduler for hardware queues. Both say who wants the engine and who has it; [`EngineTime`] says who should.
+//! Division of an engine's time (sync §4.2). Two parties follow one rule: VidSch for nodes that take packets, a device's own scheduler
+//! for hardware queues. Both tell which contexts want the engine and which has it; [`EngineTime`] tells which should.
 //!
-//! It knows no driver, no packet and no clock: the time is an argument, in nanoseconds of whoever asks. It starts and stops
-//! nothing. A context is whatever the caller calls one.
+//! This crate knows no driver, no packet and no clock: the caller passes the time, in nanoseconds of its own clock. It starts and stops
+//! nothing. A context is any name of the caller's.
 //!
 //! # The rule
 //! ```text
 //! bands       REALTIME, by level  >  what is owed to a band below  >  FOCUS  >  NORMAL  >  IDLE
-//! in a band   processes take turns of a quantum; next is who has used least, by weight
-//! in a process  the highest in-process priority; among equals turns of the context's quantum, next is who has used least
+//! in a band   processes take turns of a quantum; next is the one that has used least, by weight
+//! in a process  the highest in-process priority; among equals turns of the context's quantum, next is the one that has used least
 //! ```
-//! - *A quantum ends nothing by itself.* Whoever has the engine keeps it until somebody of the same rank waits.
-//! - *Whoever should have the engine and has not waits a grace period*, so that what runs may come to an end that costs
-//!   nothing: of the band, of processes, or of the context that takes it, as [`Policy`] and [`Quanta`] say.
-//! - *Nobody starves.* While a band below waits, a debt to it grows by its share of the time ([`Debt`]). When a slice has come
-//!   together the band is owed: it goes before the others until the slice is used up. NORMAL has its target percentage of what
-//!   FOCUS uses, IDLE a few per mille of what both use, contexts of lower in-process priority a few per mille of their process.
-//!   REALTIME owes nothing: that is what its privilege is for.
-//! - *Who was away has saved nothing.* A process that comes back stands beside the one that has used least of those present.
+//! - *A quantum ends nothing by itself.* The holder keeps the engine until a context of the same rank waits.
+//! - *A context that should have the engine waits a grace period*, so that the running work may end by itself, which costs nothing: of
+//!   the band, of processes, or of the context that takes it, as [`Policy`] and [`Quanta`] say.
+//! - *No context starves.* While a band below waits, a debt to it grows by its share of the time ([`Debt`]). When the debt has grown to a
+//!   slice the band is owed: it goes before the others until the slice is used up. NORMAL has its target percentage of what FOCUS uses,
+//!   IDLE a few per mille of what both use, contexts of lower in-process priority a few per mille of their process. REALTIME owes
+//!   nothing: its privilege is for that.
+//! - *Absence saves nothing.* A process that comes back stands beside the one that has used least of those present.
 //!
 //! | module | what |
 //! |---|---|
 //! | `policy` | bands and their terms; the numbers and their defaults |
-//! | `rank` | what a context says of itself |
+//! | `rank` | a context's rank, its quantum and grace periods |
 //! | `rota` | turns among equals |
-//! | `debt` | shares of those who rank below |
+//! | `debt` | shares of contexts that rank below |
 //! | `time` | all of it for one engine |
 
 #![forbid(unsafe_code)]

@@ -1,15 +1,15 @@
-//! Bands and the numbers of the rule. What `DXGKARG_SETUPPRIORITYBANDS` carries is here, in nanoseconds; the rest is policy.
+//! Bands and the numbers of the rule. `DXGKARG_SETUPPRIORITYBANDS` carries some of them, here in nanoseconds; the rest is policy.
 
 /// `DXGK_SCHEDULING_PRIORITY_BAND`.
 // spec: sync §2.5, sync §4.2
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Band {
-    /// Runs when nobody else wants to, and for its share.
+    /// Runs when no other band wants the engine, and for its share.
     Idle = 0,
-    /// Everybody.
+    /// The band of ordinary processes.
     #[default]
     Normal = 1,
-    /// What the user looks at. Needs a privilege.
+    /// The band of the process in the foreground. Needs a privilege.
     Focus = 2,
     /// Before all others, at 32 levels. Needs a privilege.
     Realtime = 3,
@@ -34,16 +34,16 @@ pub struct BandTerms {
 pub struct Policy {
     /// By [`Band`].
     pub bands: [BandTerms; 4],
-    /// `targetNormalBandPercentage`, 0 to 50: what NORMAL has of the time when FOCUS wants all of it.
+    /// `targetNormalBandPercentage`, 0 to 50: NORMAL's share of the time when FOCUS wants all of it.
     pub normal_percent: u32,
     /// How long NORMAL has the engine when it is owed.
     pub normal_slice_ns: u64,
-    /// What IDLE has of the time, in thousandths, when NORMAL and FOCUS want all of it. So little that whoever ranks above still has
-    /// more than 99 % of what it would have alone.
+    /// IDLE's share of the time, in thousandths, when NORMAL and FOCUS want all of it. So little that the bands above still have more
+    /// than 99 % of what they would have alone.
     pub idle_permille: u32,
     /// How long IDLE has the engine when it is owed.
     pub idle_slice_ns: u64,
-    /// What lower in-process priorities have, in thousandths, of what their process has.
+    /// The share of lower in-process priorities, in thousandths of their process's time.
     pub inner_permille: u32,
     /// How long one of them has the engine when it is owed.
     pub inner_slice_ns: u64,
@@ -57,8 +57,8 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// Another band is preempted at once: the work of a user does not wait for that of nobody. Equals do not cut each
-    /// other short for less than a tenth of a millisecond.
+    /// Another band is preempted at once: the user's work does not wait for background work. Among equals a process waits a tenth of a
+    /// millisecond before it has another one preempted.
     // spec: sync §2.5, sync §4.2
     fn default() -> Policy {
         let terms = BandTerms { grace_ns: 0, process_quantum_ns: 2_000_000, process_grace_ns: 100_000 };

@@ -1,4 +1,4 @@
-//! What a context says of itself: how it ranks, and its own quantum and grace periods.
+//! A context's rank, and its own quantum and grace periods.
 
 use crate::policy::Band;
 
@@ -20,7 +20,7 @@ pub struct Rank {
     pub band: Band,
     /// In the realtime band: 0 to [`REALTIME_LEVEL_MAX`]. Means nothing in others.
     pub level: u8,
-    /// Which process: the caller's name.
+    /// The process, by the caller's number.
     pub process: u64,
     /// How much the process gets beside others of its band, as against theirs; not 0.
     pub weight: u32,
@@ -39,8 +39,8 @@ impl Rank {
         (self.band, if self.band == Band::Realtime { self.level } else { 0 })
     }
 
-    /// The rank of somebody whom `waiter` waits for: it goes where the waiter would (priority inheritance). Among the
-    /// contexts of its own process it rises only when the waiter is one of them.
+    /// The rank of a context that `waiter` waits for: it goes where the waiter would (priority inheritance). Among the contexts of its
+    /// own process it rises only when the waiter is one of them.
     // spec: sync §4.2
     pub fn raised_for(self, waiter: Rank) -> Rank {
         let mut raised = self;
@@ -67,7 +67,7 @@ pub struct Quanta {
 }
 
 impl Default for Quanta {
-    /// Policy: half of a process's quantum; whoever ranks above does not wait.
+    /// Policy: half of a process's quantum; a context that ranks above does not wait.
     fn default() -> Quanta {
         Quanta { quantum_ns: 1_000_000, grace_same_ns: 100_000, grace_lower_ns: 0 }
     }

@@ -1,16 +1,16 @@
-//! Turns among equals: whoever has its turn keeps it for a quantum, the next is who has used least. Whose quantum is over must have
-//! used less than the others by half of what it has just used to go on: so small differences do not keep anybody waiting for two quanta.
+//! Turns among equals: a member keeps its turn for a quantum; next is the one that has used least. A member whose quantum is over goes on
+//! only if it has used less than the others by half of what it has just used: so small differences keep no member waiting for two quanta.
 
 use std::collections::BTreeMap;
 
 /// Turns among members named `K`.
 #[derive(Clone, Debug)]
 pub(crate) struct Rota<K> {
-    /// Whose turn it is.
+    /// The member whose turn it is.
     turn: Option<Turn<K>>,
-    /// What members have used, by weight.
+    /// Each member's use, by weight.
     used: BTreeMap<K, u64>,
-    /// What the one had used who had used least of those present, lately.
+    /// The least use among the members that were present last.
     floor: u64,
 }
 
@@ -29,21 +29,21 @@ impl<K> Default for Rota<K> {
 }
 
 impl<K: Copy + Ord> Rota<K> {
-    /// Takes note of who is present. Who comes has used as much as the one who has used least; who has gone is forgotten when that
-    /// makes no difference.
+    /// Notes the members present. A newcomer counts as having used as much as the one that has used least; a member that has left is
+    /// forgotten when that makes no difference.
     pub(crate) fn attend(&mut self, present: &[K]) {
         for member in present {
             let used = self.used.entry(*member).or_insert(self.floor);
             *used = (*used).max(self.floor);
         }
         let least = present.iter().filter_map(|member| self.used.get(member)).min().copied();
-        // Nobody is left: nobody has to make up for anything.
+        // No member is present: all come back as equals.
         self.floor = least.unwrap_or_else(|| self.used.values().max().copied().unwrap_or(0).max(self.floor));
         let floor = self.floor;
         self.used.retain(|member, used| *used > floor || present.contains(member));
     }
 
-    /// A member had the engine for so long; `cost`: what that counts.
+    /// A member had the engine for so long; `cost`: its charge for that.
     pub(crate) fn charge(&mut self, member: K, ns: u64, cost: u64) {
         let used = self.used.entry(member).or_insert(self.floor);
         *used = used.saturating_add(cost);
@@ -53,7 +53,7 @@ impl<K: Copy + Ord> Rota<K> {
         }
     }
 
-    /// Who of `wanting` should have the engine. `None`: nobody wants it.
+    /// The member of `wanting` that should have the engine. `None`: no member wants it.
     pub(crate) fn pick(&self, wanting: &[K], quantum_ns: impl Fn(K) -> u64) -> Option<K> {
         if let Some(turn) = &self.turn
             && wanting.contains(&turn.member)
@@ -61,7 +61,7 @@ impl<K: Copy + Ord> Rota<K> {
         {
             return Some(turn.member);
         }
-        // Among those who have used the same, the next behind whoever had its turn.
+        // Among those that have used the same, the next behind the member that had its turn.
         let behind = |member: &K| self.turn.as_ref().is_some_and(|turn| *member <= turn.member);
         let half =
             |member: &K| self.turn.as_ref().filter(|turn| turn.member == *member).map_or(0, |turn| turn.cost / 2);
@@ -90,7 +90,7 @@ impl<K: Copy + Ord> Rota<K> {
         self.used.contains_key(&member)
     }
 
-    /// Nobody is remembered.
+    /// Whether no member is remembered.
     pub(crate) fn is_empty(&self) -> bool {
         self.used.is_empty()
     }
@@ -100,7 +100,7 @@ impl<K: Copy + Ord> Rota<K> {
 mod tests {
     use super::*;
 
-    /// Members 1 and 2, of whom 1 has used so much in a turn of its own.
+    /// Members 1 and 2; 1 has used so much in a turn of its own.
     fn after(cost: u64) -> Rota<u8> {
         let mut rota = Rota::default();
         rota.attend(&[1, 2]);
@@ -113,7 +113,7 @@ mod tests {
     fn a_member_that_has_gone_is_remembered_as_long_as_that_makes_a_difference() {
         let mut rota = after(10);
         rota.attend(&[2]);
-        assert!(rota.knows(1), "it has used more than the one who is present");
+        assert!(rota.knows(1), "it has used more than the one that is present");
         rota.charge(2, 10, 10);
         rota.attend(&[2]);
         assert!(!rota.knows(1) && rota.knows(2), "as much: it would come back with as little as member 2 has used");

@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::rank::Contender;
 use crate::rota::Rota;
 
-/// What a nanosecond costs a process of weight 1.
+/// Cost of a nanosecond to a process of weight 1.
 const COST: u64 = 60;
 
 pub(crate) struct Row<C> {
@@ -37,7 +37,7 @@ impl<C> Default for Inside<C> {
 }
 
 impl<C: Copy + Ord> Row<C> {
-    /// Takes note of who is present in it.
+    /// Notes the contexts that are present in it.
     pub(crate) fn attend(&mut self, present: &[Contender<C>]) {
         let processes: BTreeSet<u64> = present.iter().map(|one| one.rank.process).collect();
         for process in &processes {
@@ -52,7 +52,7 @@ impl<C: Copy + Ord> Row<C> {
         }
     }
 
-    /// Who of those present should have the engine.
+    /// The context of those present that should have the engine.
     pub(crate) fn pick(&self, present: &[Contender<C>], policy: &Policy) -> Option<Contender<C>> {
         let band = present.first()?.rank.band;
         let mut processes: Vec<u64> = present.iter().map(|one| one.rank.process).collect();
@@ -62,7 +62,7 @@ impl<C: Copy + Ord> Row<C> {
         self.inside[&process].pick(&mine)
     }
 
-    /// Somebody has the engine, and has it rightly; whose quantum was over while others wanted it begins another.
+    /// A context has the engine, and should; if its quantum was over while others wanted the engine, it begins another.
     pub(crate) fn begin(&mut self, holder: Contender<C>, present: &[Contender<C>], policy: &Policy) {
         let (process, quantum_ns) = (holder.rank.process, policy.band(holder.rank.band).process_quantum_ns);
         let others = present.iter().any(|one| one.rank.process != process);
@@ -72,14 +72,14 @@ impl<C: Copy + Ord> Row<C> {
         self.inside.entry(process).or_default().begin(holder, &mine);
     }
 
-    /// Somebody has taken the engine, rightly or not: its turn is its turn.
+    /// A context has taken the engine, whether it should have it or not: it has the turn.
     pub(crate) fn taken(&mut self, holder: Contender<C>) {
         self.processes.begin(holder.rank.process, false);
         let inside = self.inside.entry(holder.rank.process).or_default();
         inside.equals.entry(holder.rank.in_process).or_default().begin(holder.context, false);
     }
 
-    /// Somebody had the engine for so long; `low`: because lower priorities are owed. `starved`: lower ones waited meanwhile.
+    /// A context had the engine for so long; `low`: because lower priorities are owed. `starved`: lower ones waited meanwhile.
     pub(crate) fn charge(&mut self, holder: Contender<C>, ns: u64, low: bool, starved: bool, policy: &Policy) {
         let cost = ns.saturating_mul(COST) / u64::from(holder.rank.weight.max(1));
         self.processes.charge(holder.rank.process, ns, cost);
@@ -97,7 +97,7 @@ impl<C: Copy + Ord> Row<C> {
         }
     }
 
-    /// How long the holder still has before somebody of its row takes over, if those present wait on.
+    /// How long the holder still has before a context of its row takes over, if those present wait on.
     pub(crate) fn left_ns(&self, holder: Contender<C>, present: &[Contender<C>], policy: &Policy) -> Option<u64> {
         let process = holder.rank.process;
         let quantum_ns = policy.band(holder.rank.band).process_quantum_ns;
@@ -108,7 +108,7 @@ impl<C: Copy + Ord> Row<C> {
         [turn, inside.left_ns(holder, &mine, policy)].into_iter().flatten().min()
     }
 
-    /// Whether somebody has the engine because lower priorities of its process are owed.
+    /// Whether the holder has the engine because lower priorities of its process are owed.
     pub(crate) fn is_low(&self, holder: Contender<C>, present: &[Contender<C>]) -> bool {
         let above = |one: &Contender<C>| {
             one.rank.process == holder.rank.process && one.rank.in_process > holder.rank.in_process
@@ -116,7 +116,7 @@ impl<C: Copy + Ord> Row<C> {
         self.inside.get(&holder.rank.process).is_some_and(|inside| inside.debt.owed) && present.iter().any(above)
     }
 
-    /// Nobody is remembered.
+    /// Whether no process is remembered.
     pub(crate) fn is_empty(&self) -> bool {
         self.processes.is_empty()
     }
@@ -183,7 +183,7 @@ impl<C: Copy + Ord> Inside<C> {
     }
 }
 
-/// Those of a process who rank below the highest of it.
+/// The contexts of a process that rank below its highest.
 fn lower<C: Copy>(mine: &[Contender<C>]) -> impl Iterator<Item = &Contender<C>> {
     let top = mine.iter().map(|one| one.rank.in_process).max();
     mine.iter().filter(move |one| Some(one.rank.in_process) < top)

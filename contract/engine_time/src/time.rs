@@ -1,4 +1,4 @@
-//! The rule for one engine: whoever has it is charged for the time, and is compared with those who want it.
+//! The rule for one engine: it charges the holder for the time, and compares the holder with the contexts that want the engine.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,22 @@ use crate::policy::{Band, Policy};
 use crate::rank::{Contender, Rank};
 use crate::row::Row;
 
-/// Who should have an engine.
+/// The context that should have an engine.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who<C> {
-    /// Nobody wants it.
+    /// No context wants the engine.
     Nobody,
-    /// Nobody has it, and this one should.
+    /// The engine is free, and this context should take it.
     Takes(C),
-    /// Whoever has it.
+    /// The holder should keep it.
     KeepsIt,
-    /// Whoever has it should leave it to this one.
+    /// The holder should leave it to another context.
     GivesWay {
-        /// To whom.
+        /// The context that is next.
         to: C,
-        /// From when on what runs is to be interrupted. Until then it may come to an end by itself, and nothing more is begun.
+        /// From this time on the caller interrupts the running work. Until then the work may end by itself, and the holder begins no
+        /// more.
         from_ns: u64,
     },
 }
@@ -30,9 +31,9 @@ pub enum Who<C> {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict<C> {
-    /// Who.
+    /// The context that should have the engine.
     pub who: Who<C>,
-    /// When to ask again, if nobody comes or goes before.
+    /// When to ask again, if no context comes or goes before.
     pub again_ns: Option<u64>,
 }
 
@@ -40,26 +41,26 @@ pub struct Verdict<C> {
 pub struct EngineTime<C> {
     policy: Policy,
     rows: BTreeMap<(Band, u8), Row<C>>,
-    /// What NORMAL and IDLE are owed.
+    /// The debts to NORMAL and IDLE.
     normal: Debt,
     idle: Debt,
     held: Option<Held<C>>,
-    /// Until when everybody has been charged.
+    /// All use has been charged until then.
     charged_ns: u64,
 }
 
-/// Who has the engine, as of the last question.
+/// The holder of the engine, as of the last question.
 struct Held<C> {
     by: Contender<C>,
     /// Because lower priorities of its process are owed.
     low: bool,
-    /// Since when somebody else should have it.
+    /// Since when another context should have it.
     challenged_ns: Option<u64>,
-    /// Who waits meanwhile.
+    /// The contexts that wait meanwhile.
     starved: Starved,
 }
 
-/// Who ranks below the holder and waits.
+/// Whether contexts that rank below the holder wait: in NORMAL, in IDLE, in its own process.
 #[derive(Clone, Copy, Default)]
 struct Starved {
     normal: bool,
@@ -68,7 +69,7 @@ struct Starved {
 }
 
 impl<C: Copy + Ord> EngineTime<C> {
-    /// Of an engine that nobody has used.
+    /// Of an engine that no context has used.
     pub fn new(policy: Policy) -> Self {
         let (normal, idle) = (Debt::default(), Debt::default());
         EngineTime { policy, rows: BTreeMap::new(), normal, idle, held: None, charged_ns: 0 }
@@ -79,8 +80,9 @@ impl<C: Copy + Ord> EngineTime<C> {
         self.policy = policy;
     }
 
-    /// Who should have the engine, when `holder` has it and `ready` want it; the holder may be among them. Each context is there once.
-    /// Asked whenever somebody comes, goes, or has taken the engine, and when the time of the last answer has come.
+    /// Tells which context should have the engine, when `holder` has it and `ready` want it; the holder may be among them. Each context
+    /// is there once. The caller asks whenever a context comes, goes, or has taken the engine, and when the time of the last answer has
+    /// come.
     // spec: sync §4.2
     pub fn ask(&mut self, now_ns: u64, holder: Option<Contender<C>>, ready: &[Contender<C>]) -> Verdict<C> {
         self.charge(now_ns);
@@ -107,7 +109,7 @@ impl<C: Copy + Ord> EngineTime<C> {
             let again_ns = self.left_ns(holder, &present).map(|left| now_ns.saturating_add(left.max(1)));
             Verdict { who: Who::KeepsIt, again_ns }
         } else {
-            let held = self.held.as_mut().expect("somebody has it");
+            let held = self.held.as_mut().expect("the holder has been noted");
             let since_ns = *held.challenged_ns.get_or_insert(now_ns);
             let from_ns = since_ns.saturating_add(grace_ns(best, holder, &self.policy));
             let who = Who::GivesWay { to: best.context, from_ns };
@@ -115,7 +117,7 @@ impl<C: Copy + Ord> EngineTime<C> {
         };
         let low = self.rows.get(&holder.rank.row()).is_some_and(|row| row.is_low(holder, &present));
         let starved = starved(holder, &present);
-        let held = self.held.as_mut().expect("somebody has it");
+        let held = self.held.as_mut().expect("the holder has been noted");
         (held.low, held.starved) = (low, starved);
         if verdict.who == Who::KeepsIt {
             held.challenged_ns = None;
@@ -123,13 +125,13 @@ impl<C: Copy + Ord> EngineTime<C> {
         verdict
     }
 
-    /// Nothing is to be decided now: whoever has had the engine is charged, and `holder` has it from now on.
+    /// Decides nothing: charges the last holder, and notes that `holder` has the engine from now on.
     pub fn passes(&mut self, now_ns: u64, holder: Option<Contender<C>>) {
         self.charge(now_ns);
         self.take_note(holder, &[]);
     }
 
-    /// Whoever has had the engine is charged, and those who have waited are owed.
+    /// Charges the holder for the time, and has the debts to waiting bands grow.
     fn charge(&mut self, now_ns: u64) {
         let ns = now_ns.saturating_sub(self.charged_ns);
         self.charged_ns = self.charged_ns.max(now_ns);
@@ -161,7 +163,7 @@ impl<C: Copy + Ord> EngineTime<C> {
         self.rows.retain(|_, row| !row.is_empty());
     }
 
-    /// Who has the engine now.
+    /// Notes the holder of the engine.
     fn take_note(&mut self, holder: Option<Contender<C>>, present: &[Contender<C>]) {
         let Some(by) = holder else {
             self.held = None;
@@ -189,7 +191,7 @@ impl<C: Copy + Ord> EngineTime<C> {
         self.rows.entry(row).or_default().begin(holder, &here, &self.policy);
     }
 
-    /// What comes first, as it is compared.
+    /// The tier of a rank: the greatest goes first.
     fn tier(&self, rank: Rank) -> (u8, u8) {
         match rank.band {
             Band::Realtime => (4, rank.level),
@@ -201,7 +203,7 @@ impl<C: Copy + Ord> EngineTime<C> {
         }
     }
 
-    /// How long the holder, who rightly has the engine, keeps it if those present wait on.
+    /// How long the holder, if it should have the engine, keeps it while those present wait on.
     fn left_ns(&self, holder: Contender<C>, present: &[Contender<C>]) -> Option<u64> {
         let row = holder.rank.row();
         let here: Vec<_> = present.iter().filter(|one| one.rank.row() == row).copied().collect();
@@ -209,7 +211,7 @@ impl<C: Copy + Ord> EngineTime<C> {
         let starved = starved(holder, present);
         let above = present.iter().any(|one| one.rank.band > holder.rank.band);
         let (normal, idle) = (normal(&self.policy), idle(&self.policy));
-        // Who is owed less urgently follows as well, though nobody ranks above.
+        // IDLE follows NORMAL when both are owed, even if no band ranks above.
         let follows = starved.idle && self.idle.owed;
         let paid = match holder.rank.band {
             Band::Normal if (above || follows) && self.normal.owed => Some(self.normal.paid_in(normal)),

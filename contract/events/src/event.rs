@@ -28,7 +28,7 @@ macro_rules! events {
             }
         }
 
-        /// What each kind feeds to a hash before its fields.
+        /// The number by which a hash tells the kinds apart, fed before the fields.
         const CODES: &[u64] = &[$($code),*];
     };
 }
@@ -58,8 +58,8 @@ events! {
     DeviceCreated = 5 { process: u32, device: u64 }
     /// A device went into error: `state` as D3DKMT_DEVICEEXECUTION_*.
     DeviceInError = 6 { device: u64, state: u32, reason: String }
-    /// A device's contexts are taken off the hardware: 1 residency, 2 page-table change, 4 power, 8 content that moves, 16 work that
-    /// does not get on, 32 an engine that is to be reset (bits).
+    /// A device's contexts are taken off the hardware: 1 residency, 2 page-table change, 4 power, 8 content that moves, 16 work without
+    /// progress, 32 an engine that is to be reset (bits).
     DeviceSuspended = 7 { device: u64, reasons: u32 }
     /// They run again.
     DeviceResumed = 8 { device: u64 }
@@ -123,7 +123,7 @@ events! {
     /// A leaf table of 64-KB entries gets 4-KB ones, and never 64-KB ones again; from address `va` on. With dual entries it
     /// is one 64-KB page in use that gets them, because a part of it changes.
     LeafTableConverted = 72 { work: u64, process: u32, va: u64, size_bytes: u64, why: Conversion }
-    /// All contexts of a process stand still for a change of its page tables, until the work is done.
+    /// The kernel quiesces all contexts of a process for a change of its page tables, until the work is done.
     ProcessStandsStill = 73 { work: u64, process: u32, why: Stillness }
     /// A hardware queue was created; `hardware_queue` is its number on the device.
     QueueCreated = 30 { queue: u64, node: u16, user_mode: bool, process: u32, fence: u64 }
@@ -171,7 +171,7 @@ events! {
     FenceWaitUnblocked = 141 { queue: u64, fence: u64, value: u64, observed: u64, end: u64 }
     /// While a tool traced, so many entries of a queue's log were overwritten before they were read.
     FenceLogOverrun = 142 { queue: u64, waits: bool, lost: u64 }
-    /// An entry names no fence of its process, or is of the other kind: what a process writes is an allegation.
+    /// An entry names no fence of its process, or is of the other kind: a process's entry is an allegation.
     FenceLogEntryIgnored = 143 { queue: u64, waits: bool, position: u64 }
     /// The times of a log go back: its driver is wrong, or its process has written there.
     FenceLogTimeReversed = 144 { queue: u64, waits: bool, before: u64, end: u64 }
@@ -212,13 +212,13 @@ events! {
     KeyedMutexCreated = 190 { process: u32, mutex: u64, open: u64 }
     /// A process opened one that was there.
     KeyedMutexOpened = 191 { process: u32, mutex: u64, open: u64 }
-    /// Who has it open so has it from now on: at once, or when it was released with this key.
+    /// The process whose handle is `open` owns the mutex from now on: at once, or when it was released with this key.
     KeyedMutexAcquired = 192 { process: u32, mutex: u64, open: u64, key: u64 }
     /// It was released; `waits`: so many more wait for it, for this key or another.
     KeyedMutexReleased = 193 { process: u32, mutex: u64, key: u64, fence_value: u64, waits: u32 }
-    /// Who had it has closed it, or has gone: nobody will have it any more.
+    /// The owner has closed the mutex, or has gone: no process can acquire it any more.
     KeyedMutexAbandoned = 194 { mutex: u64 }
-    /// Nobody has it open any more, and no NT handle names it.
+    /// No process has the mutex open any more, and no NT handle names it.
     KeyedMutexDestroyed = 195 { mutex: u64 }
     /// A context came to a packet that signals it, which let so many contexts go on.
     SyncObjectSignaled = 85 { object: u64, released: u32 }
@@ -250,9 +250,9 @@ events! {
     DmaBufferDestroyed = 67 { context: u64 }
     /// A process has said how one of its contexts ranks as against all others and among its own. `packets`: it is a packet context.
     ContextPriority = 114 { context: u64, packets: bool, priority: i32, in_process: i32 }
-    /// A node is to give back what was handed over. `context`: who goes first, or must stand still; 0 for paging.
+    /// The kernel asks a node to give back what was handed over. `context`: the one that goes first, or must quiesce; 0 for paging.
     PreemptionRequested = 110 { node: u16, preemption_fence: u32, why: PreemptedFor, context: u64 }
-    /// It has: so many packets of contexts and paging buffers behind `last_completed` came back.
+    /// The node has: so many packets of contexts and paging buffers behind `last_completed` came back.
     Preempted = 111 { node: u16, preemption_fence: u32, last_completed: u32, packets: u32, paging: u32 }
     /// A packet came back; `fence_id` was its last one. It is handed over again with another.
     PacketPreempted = 112 { context: u64, packet: u64, node: u16, fence_id: u32 }
@@ -262,13 +262,13 @@ events! {
     CallRefused = 50 { process: u32, call: String, status: u32, reason: String }
     /// A driver broke the contract; its adapter is stopped.
     AdapterStopped = 51 { adapter: u32, reason: String }
-    /// An adapter's hardware failed and was reset: what its memory held is lost, and so are its devices (memory §8.4).
+    /// An adapter's hardware failed and was reset: the content of its memory is lost, and so are its devices (memory §8.4).
     AdapterReset = 117 { adapter: u32, reason: String }
     /// Work of a device did not end, and the node that it ran on was reset; others go on (sync §4.4).
     EngineReset = 126 { adapter: u32, node: u16, device: u64 }
-    /// A node is to be reset, and its driver says that this resets all of `nodes` (bits): they are to make room (sync §4.4).
+    /// A node is to be reset, and its driver says that this resets all of `nodes` (bits): the kernel asks them to preempt (sync §4.4).
     EngineGroupAsked = 131 { adapter: u32, node: u16, nodes: u64 }
-    /// It made room itself meanwhile, and is not reset.
+    /// The node gave back its work meanwhile, and is not reset.
     EngineResetCalledOff = 132 { adapter: u32, node: u16 }
     /// A call of a driver took longer than it may (TdrDdiDelay, sync §4.4): of a facet, or, in a reset, the entry point.
     DriverCallLate = 133 { adapter: u32, call: String, took_ns: u64 }
@@ -280,7 +280,7 @@ events! {
     DisplayOff = 151 { source: u32 }
     /// A flip was queued on a context: `interval` blanks behind the one before; 0: at once.
     FlipQueued = 152 { context: u64, flip: u64, source: u32, allocation: u64, interval: u32 }
-    /// What it shows is complete, and its driver was given the address.
+    /// The primary is complete, and the driver was given the address.
     FlipHandedOver = 153 { source: u32, flip: u64, physical_address: u64 }
     /// The display shows it; `immediate`: not from a vertical blank on.
     FlipShown = 154 { source: u32, flip: u64, immediate: bool }

@@ -48,7 +48,7 @@ impl Tracer for TraceHash {
     }
 }
 
-/// What can be a field of an event.
+/// A type that a field of an event can have.
 pub(crate) trait Feed {
     fn feed(&self, hash: &mut TraceHash);
 }

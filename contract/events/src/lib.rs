@@ -1,8 +1,8 @@
 //! Every trace event, declared once: name, fields, units.
 //!
-//! Events are how the kernel says what it did: nothing moves, nobody waits and nothing is refused without one. Traces,
-//! reports, checkers of the simulator and tests all read the same stream. An event is plain data; who listens is a
-//! [`Tracer`], lent to the kernel for one turn.
+//! By events the kernel tells its work: it moves no content, holds no wait and refuses no call without one. Traces, reports, checkers of
+//! the simulator and tests all read the same stream. An event is plain data; the listener is a [`Tracer`], lent to the kernel for one
+//! turn.
 
 mod event;
 mod hash;
@@ -20,7 +20,7 @@ pub trait Tracer {
     /// At `now_ns` of the kernel's clock this happened.
     fn event(&mut self, now_ns: u64, event: &Event);
 
-    /// The same of what concerns one adapter; numbers of objects are its own. Who listens to a single adapter need not know.
+    /// The same of what concerns one adapter; numbers of objects are its own. A listener to a single adapter need not tell them apart.
     fn event_of(&mut self, _adapter: AdapterIndex, now_ns: u64, event: &Event) {
         self.event(now_ns, event);
     }

@@ -5,7 +5,7 @@
 pub enum Cause {
     /// MakeResident brought it in.
     MakeResident,
-    /// It had to make room for `for_allocation`.
+    /// It was evicted for `for_allocation`.
     Pressure {
         /// The allocation that needed the room.
         for_allocation: u64,

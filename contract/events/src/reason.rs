@@ -22,7 +22,7 @@ impl Conversion {
     }
 }
 
-/// Why the contexts of a process stand still while its page tables change.
+/// Why the kernel quiesces the contexts of a process while its page tables change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stillness {
     /// A leaf table is converted (memory §4.5).
@@ -44,18 +44,18 @@ impl Stillness {
     }
 }
 
-/// For whom a node gives back what was handed over (sync §4.3).
+/// The work for which a node gives back what was handed over (sync §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PreemptedFor {
     /// Paging, which goes before every context.
     Paging,
     /// A context that ranks higher.
     Rank,
-    /// Nobody: the device that has the node must stand still.
+    /// For no other work: the device that has the node must quiesce.
     Standstill,
-    /// Nobody: what it has in front does not get on.
+    /// For no other work: the node makes no progress with what it has in front.
     Timeout,
-    /// Nobody: it is reset with another one.
+    /// For no other work: the node is reset with another one.
     Reset,
 }
 
@@ -72,7 +72,7 @@ impl PreemptedFor {
     }
 }
 
-/// Who has taken a doorbell away from its process (sync §3.17).
+/// The party that has taken a doorbell away from its process (sync §3.17).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DoorbellTaken {
     /// The driver, for another queue.

@@ -1,5 +1,5 @@
-//! What the calls about allocations and resources say and answer (memory §2.7, §2.8, §6.2). The calls themselves stand with
-//! all others in `call`.
+//! Input and answers of the calls about allocations and resources (memory §2.7, §2.8, §6.2). The calls themselves stand with all others
+//! in `call`.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::{CpuVa, RawHandle, SegmentSet};
@@ -11,7 +11,7 @@ use crate::mapped::Mapped;
 pub struct AllocationRequest {
     /// For the kernel-mode driver; untrusted.
     pub private_data: Vec<u8>,
-    /// Flags.
+    /// Flags of the allocation.
     pub flags: AllocationInfoFlags,
     /// `VidPnSourceId`; only of primaries.
     pub video_source: u32,
@@ -37,11 +37,11 @@ pub struct SectionRange {
 pub struct ResourceRequest {
     /// The resource to add to, or none.
     pub resource: RawHandle,
-    /// Flags.
+    /// Flags of the call.
     pub flags: CreateAllocationFlags,
     /// For the kernel-mode driver: blob of the call; untrusted.
     pub private_data: Vec<u8>,
-    /// For whoever opens the resource: the runtime's own blob. The kernel only keeps it.
+    /// For the process that opens the resource: the runtime's own blob. The kernel only keeps it.
     pub runtime_data: Vec<u8>,
 }
 
@@ -111,7 +111,7 @@ bitflags::bitflags! {
     pub struct AllocationInfoFlags: u32 {
         /// A primary.
         const PRIMARY = 1 << 0;
-        /// Stereo.
+        /// A primary for stereo.
         const STEREO = 1 << 1;
         /// The request's priority counts.
         const OVERRIDE_PRIORITY = 1 << 2;
@@ -143,7 +143,7 @@ bitflags::bitflags! {
         const _ = !0;
     }
 
-    /// Which properties change (memory §2.8).
+    /// The properties that change (memory §2.8).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct PropertyMask: u32 {
         /// `SetAccessedPhysically`.
@@ -159,7 +159,7 @@ bitflags::bitflags! {
     }
 }
 
-/// What is to change about an allocation (`D3DDDI_UPDATEALLOCPROPERTY`).
+/// The change of an allocation's properties (`D3DDDI_UPDATEALLOCPROPERTY`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PropertyRequest {
     /// The new supported set.
@@ -168,7 +168,7 @@ pub struct PropertyRequest {
     pub preferred_segment: u32,
     /// The new flags.
     pub flags: PropertyFlags,
-    /// Which of them count.
+    /// The members that count.
     pub mask: PropertyMask,
 }
 
@@ -181,7 +181,7 @@ pub struct AllocationTarget {
     pub allocations: Vec<RawHandle>,
 }
 
-/// What offers name: whole resources, or allocations (`pResources` xor `HandleList`).
+/// The list of an offer: whole resources, or allocations (`pResources` xor `HandleList`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OfferList {
     /// Each with all its allocations.
@@ -196,7 +196,7 @@ impl From<Vec<RawHandle>> for OfferList {
     }
 }
 
-/// How a shared resource is named by somebody who wants it.
+/// The name by which a process asks for a shared resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ShareName {
     /// `hGlobalShare`: a name that every process of this kernel may use.
@@ -263,11 +263,11 @@ pub struct ResourceInfo {
 /// `D3DKMT_ALLOCATIONRESIDENCYSTATUS` (memory §9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ResidencyStatus {
-    /// 1.
+    /// 1: in GPU memory.
     ResidentInGpuMemory = 1,
-    /// 2.
+    /// 2: in shared memory.
     ResidentInSharedMemory = 2,
-    /// 3.
+    /// 3: not resident.
     NotResident = 3,
 }
 

@@ -43,7 +43,7 @@ pub enum Call {
     EnumAdapters,
     /// `D3DKMTOpenAdapterFromLuid` → `Handle`.
     OpenAdapterFromLuid {
-        /// Which.
+        /// The adapter's LUID.
         luid: Luid,
     },
     /// `D3DKMTCloseAdapter`.
@@ -112,25 +112,25 @@ pub enum Call {
         device: RawHandle,
         /// The allocations; none makes an empty resource.
         allocations: Vec<AllocationRequest>,
-        /// What is said about the whole call.
+        /// The description of the whole call.
         resource: ResourceRequest,
     },
     /// `D3DKMTDestroyAllocation2` → `Done`; deferred behind the commands queued before, as its flags say (memory §6.2).
     DestroyAllocation {
         /// The device.
         device: RawHandle,
-        /// What goes; the handles are dead at return.
+        /// The allocations to destroy; the handles are dead at return.
         target: AllocationTarget,
-        /// Flags.
+        /// Flags of the call.
         flags: DestroyFlags,
     },
     /// `D3DKMTOpenResource2`, `D3DKMTOpenResourceFromNtHandle` → `OpenedResource`.
     OpenResource {
         /// For which device.
         device: RawHandle,
-        /// Which.
+        /// The shared resource.
         share: ShareName,
-        /// `pKeyedMutexPrivateRuntimeData`: what the keyed mutex that goes with it gets if it has no data of a runtime yet.
+        /// `pKeyedMutexPrivateRuntimeData`: data for the keyed mutex that goes with it, if that has no data of a runtime yet.
         keyed_mutex_data: Vec<u8>,
     },
     /// An NT handle of its own, for a process that was told the token of another's → `NtHandle`. It names the same object, with the same
@@ -143,7 +143,7 @@ pub enum Call {
     QueryResourceInfo {
         /// A device of the adapter.
         device: RawHandle,
-        /// Which.
+        /// The shared resource.
         share: ShareName,
     },
     /// `D3DKMTShareObjects` → `NtHandle`. A fence lives as long as it has a handle; a resource as long as a device has it.
@@ -151,7 +151,7 @@ pub enum Call {
         /// A resource or a synchronization object, created with NT_SECURITY_SHARING; or a resource, its keyed mutex, and a synchronization
         /// object without a word in memory, in this order.
         objects: Vec<RawHandle>,
-        /// What whoever opens a synchronization object may do with it.
+        /// The access that the name gives to a process that opens a synchronization object by it.
         access: SyncObjectAccess,
         /// A name by which others get NT handles of their own (`ObjectName`); case makes no difference. It goes with the last of them.
         name: Option<String>,
@@ -167,7 +167,7 @@ pub enum Call {
     },
     /// The operating system's `CloseHandle` of an NT handle that this process got from ShareObjects, or of a process.
     CloseNtHandle {
-        /// Which.
+        /// The NT handle.
         handle: u64,
     },
     /// Asks how large what a CreateAllocation asks for would be → `AllocationSizes`: the driver describes it, and nothing is made. A caller
@@ -209,7 +209,7 @@ pub enum Call {
         paging_queue: RawHandle,
         /// Of what.
         allocation: RawHandle,
-        /// What changes.
+        /// The properties that change.
         request: PropertyRequest,
     },
     /// `D3DKMTInvalidateCache`: writes back and invalidates a range of a cacheable allocation (memory §6.7).
@@ -220,14 +220,14 @@ pub enum Call {
         allocation: RawHandle,
         /// First byte.
         offset_bytes: u64,
-        /// Bytes.
+        /// How many bytes.
         length_bytes: u64,
     },
     /// `D3DKMTMapGpuVirtualAddress` → `MappedVa`.
     MapGpuVirtualAddress {
         /// The paging queue whose fence tells when the entries are there.
         paging_queue: RawHandle,
-        /// What to map; NULL with ZERO or NO_ACCESS.
+        /// The allocation to map; NULL with ZERO or NO_ACCESS.
         allocation: RawHandle,
         /// Exact address, or NULL.
         base: GpuVa,
@@ -271,9 +271,9 @@ pub enum Call {
         fence: RawHandle,
         /// The value waited for; `fence_value + 1` is signalled.
         fence_value: u64,
-        /// What is changed, in this order.
+        /// The changes, in this order.
         operations: Vec<UpdateGpuVaOperation>,
-        /// Flags.
+        /// Flags of the call.
         flags: UpdateGpuVaFlags,
     },
     /// `D3DKMTFreeGpuVirtualAddress`.
@@ -291,7 +291,7 @@ pub enum Call {
         paging_queue: RawHandle,
         /// The allocations; each occurrence counts once.
         allocations: Vec<RawHandle>,
-        /// Flags.
+        /// Flags of the call.
         flags: MakeResidentFlags,
     },
     /// `D3DKMTEvict` → `BytesToTrim`.
@@ -300,25 +300,25 @@ pub enum Call {
         device: RawHandle,
         /// The allocations.
         allocations: Vec<RawHandle>,
-        /// Flags.
+        /// Flags of the call.
         flags: EvictFlags,
     },
     /// `D3DKMTOfferAllocations` → `Done`: their content may be thrown away once what was submitted before is over.
     OfferAllocations {
         /// The device.
         device: RawHandle,
-        /// What is offered.
+        /// The resources or allocations to offer.
         list: OfferList,
         /// `D3DKMT_OFFER_PRIORITY`: 1 LOW, 2 NORMAL, 3 HIGH, 4 AUTO.
         priority: u32,
-        /// Flags.
+        /// Flags of the call.
         flags: OfferFlags,
     },
     /// `D3DKMTReclaimAllocations`, the first form → `Discarded`. It has no fence: at its answer the GPU may use them.
     ReclaimAllocations {
         /// The device.
         device: RawHandle,
-        /// What is taken back.
+        /// The resources or allocations to take back.
         list: OfferList,
         /// The caller asks what is lost (`pDiscarded`). If not, all of it may be.
         asks: bool,
@@ -328,7 +328,7 @@ pub enum Call {
     ReclaimAllocations2 {
         /// The paging queue whose fence tells when the GPU may use them again.
         paging_queue: RawHandle,
-        /// What is taken back.
+        /// The resources or allocations to take back.
         list: OfferList,
     },
     /// `D3DKMTChangeVideoMemoryReservation`.
@@ -352,7 +352,7 @@ pub enum Call {
         private_driver_data: u32,
         /// Pages wanted; empty with LOCK_ENTIRE.
         pages: Vec<u32>,
-        /// Flags.
+        /// Flags of the lock.
         flags: LockFlags,
     },
     /// `D3DKMTUnlock`: one lock of each.

@@ -18,7 +18,7 @@ bitflags::bitflags! {
         const DEVICE_STATUS_QUERY = 1 << 1;
         /// The same.
         const CHANGE_FRAME_LATENCY = 1 << 2;
-        /// The driver is to be called without its adapter standing still for it.
+        /// The kernel is to call the driver without quiescing the adapter for it.
         const NO_ADAPTER_SYNCHRONIZATION = 1 << 3;
         /// The data come out of a virtual machine.
         const VIRTUAL_MACHINE_DATA = 1 << 5;
@@ -40,8 +40,8 @@ pub struct EscapeCall {
     pub context: RawHandle,
     /// `D3DKMT_ESCAPETYPE`.
     pub kind: u32,
-    /// Flags.
+    /// Flags of the call.
     pub flags: EscapeFlags,
-    /// What the driver is told, at most [`ESCAPE_BYTES_MAX`]; as long is the answer.
+    /// The question to the driver, at most [`ESCAPE_BYTES_MAX`]; the answer is as long.
     pub private_data: Vec<u8>,
 }

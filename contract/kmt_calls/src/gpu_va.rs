@@ -1,4 +1,4 @@
-//! What the calls about GPU virtual addresses say (memory §4.8). The calls themselves are [`crate::Call`]'s.
+//! Input of the calls about GPU virtual addresses (memory §4.8). The calls themselves are [`crate::Call`]'s.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::{GpuVa, RawHandle};
@@ -7,9 +7,9 @@ bitflags::bitflags! {
     /// `D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE` (memory §4.8). Reading is always allowed.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct GpuVaProtection: u64 {
-        /// Writing.
+        /// Engines may write.
         const WRITE = 1 << 0;
-        /// Execution.
+        /// Engines may execute.
         const EXECUTE = 1 << 1;
         /// Reads return 0, writes are dropped; without an allocation.
         const ZERO = 1 << 2;
@@ -38,9 +38,9 @@ pub enum UpdateGpuVaOperation {
     Map {
         /// First address.
         base: GpuVa,
-        /// Bytes.
+        /// Bytes of the range.
         size_bytes: u64,
-        /// What is shown.
+        /// The allocation to show.
         allocation: RawHandle,
         /// From this byte on.
         offset_bytes: u64,
@@ -53,7 +53,7 @@ pub enum UpdateGpuVaOperation {
     Unmap {
         /// First address.
         base: GpuVa,
-        /// Bytes.
+        /// Bytes of the range.
         size_bytes: u64,
         /// ZERO or NO_ACCESS.
         protection: GpuVaProtection,
@@ -62,7 +62,7 @@ pub enum UpdateGpuVaOperation {
     Copy {
         /// First address of the source.
         source: GpuVa,
-        /// Bytes.
+        /// Bytes of the range.
         size_bytes: u64,
         /// First address of the destination.
         destination: GpuVa,

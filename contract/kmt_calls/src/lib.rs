@@ -1,12 +1,12 @@
-//! Every user call as an owned, pointer-free value, and what it answers.
+//! Every user call as an owned, pointer-free value, and its answer.
 //!
 //! # The law of this boundary
-//! A [`Call`] is an allegation: its handles are [`RawHandle`]s, its sizes and flags are whatever the caller wrote. The
-//! kernel parses it once; what the call holds is never read again afterwards. An answer holds no pointer either: memory
-//! that the caller may touch is named by address ([`Mapped`], [`WordAddress`]) and becomes a mapping in the link that
-//! carries the call, with the access that the specification grants.
+//! A [`Call`] is an allegation: its handles are [`RawHandle`]s, its sizes and flags are whatever the caller wrote. The kernel parses it
+//! once, and reads no content of the call again afterwards. An answer holds no pointer either: memory that the caller may touch is named
+//! by address ([`Mapped`], [`WordAddress`]) and becomes a mapping in the link that carries the call, with the access that the
+//! specification grants.
 //!
-//! [`wire`] is what both are between processes.
+//! [`wire`] is the form of both between processes.
 //!
 //! It is not the C interface: names and layouts of the `D3DKMT_*` structures are another crate's.
 

@@ -8,13 +8,13 @@ use wddm_types::CpuRun;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MappingId(pub u64);
 
-/// What a lock gives its caller.
+/// A lock's answer to its caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapped {
     /// The mapping, the same for all nested locks of an allocation.
     pub mapping: MappingId,
     /// Where the bytes lay when the lock was decided, in their order. They may move; the mapping follows.
     pub runs: Vec<CpuRun>,
-    /// Bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
 }

@@ -1,5 +1,5 @@
-//! What the kernel tells a process by itself: the callbacks of the C interface as values (memory §5.4, §5.5). A process
-//! that registered for them takes them from its link; nobody is called back.
+//! Notifications that the kernel sends to a process by itself: the callbacks of the C interface as values (memory §5.4, §5.5). A process
+//! that registered for them takes them from its link; the kernel calls no function of the process.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
@@ -9,16 +9,16 @@ use wddm_types::RawHandle;
 pub struct Notification {
     /// The registration that it belongs to.
     pub registration: RawHandle,
-    /// What is said.
+    /// The content of the notification.
     pub kind: NotificationKind,
 }
 
-/// What a callback says.
+/// The content of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NotificationKind {
     /// `D3DKMT_TRIMNOTIFICATION`: the user-mode driver gives memory back.
     Trim {
-        /// What is asked.
+        /// The reasons of the trim.
         flags: TrimFlags,
         /// With TRIM_TO_BUDGET: at least so many bytes.
         bytes_to_trim: u64,

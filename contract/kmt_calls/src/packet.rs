@@ -1,4 +1,4 @@
-//! What the calls of packet contexts carry: lists, flags (memory §7.2, §7.3; sync §2.5).
+//! Lists and flags of the calls on packet contexts (memory §7.2, §7.3; sync §2.5).
 
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
@@ -44,14 +44,14 @@ bitflags::bitflags! {
 pub struct AllocationListItem {
     /// The allocation; [`RawHandle::NONE`] is the NULL element.
     pub allocation: RawHandle,
-    /// Flags.
+    /// Flags of the entry.
     pub flags: AllocationListFlags,
 }
 
 /// `D3DDDI_PATCHLOCATIONLIST` (memory §7.3). Offsets are in bytes of the command buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatchLocationItem {
-    /// Which entry of the allocation list.
+    /// Index of the entry in the allocation list.
     pub allocation_index: u32,
     /// The slot, bits 0 to 23; the rest is 0.
     pub slot_id: u32,

@@ -1,10 +1,10 @@
-//! Handles of processes (memory §5.5): the operating system's, so no call here makes one. Whoever runs the kernel decides who gets one
-//! of whom, with which rights.
+//! Handles of processes (memory §5.5): the operating system's, so no call here makes one. The host decides which process gets a handle of
+//! which other, with which rights.
 
 use serde::{Deserialize, Serialize};
 
 bitflags::bitflags! {
-    /// What a handle of a process allows, as the operating system numbers it.
+    /// The rights of a handle of a process, as the operating system numbers them.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct ProcessAccess: u32 {
         /// `PROCESS_SET_INFORMATION`: to change its reservation.

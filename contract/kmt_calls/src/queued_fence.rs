@@ -1,5 +1,5 @@
-//! What a process says of commands that it puts into a queue of its own, where the kernel sees none of them. Only tools hear it; every
-//! field is an allegation.
+//! Waits and signals that a process reports of commands in a queue that it feeds itself: the kernel sees none of those commands. Only
+//! tools hear of them; every field is an allegation.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;

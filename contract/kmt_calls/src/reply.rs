@@ -17,7 +17,7 @@ use crate::mapped::Mapped;
 use crate::statistics::{AdapterStatistics, ClockCalibration, VideoMemoryInfo};
 use crate::sync_object::FencePrivateData;
 
-/// What a call answers when it succeeds.
+/// The answer of a call that succeeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Done; nothing to say.
@@ -34,7 +34,7 @@ pub enum Reply {
     Queued(u32),
     /// New allocations.
     Allocations(CreatedAllocations),
-    /// A resource that somebody shared.
+    /// A shared resource that was opened.
     OpenedResource(OpenedResource),
     /// About a shared resource.
     ResourceInfo(ResourceInfo),
@@ -71,11 +71,11 @@ pub enum Reply {
     Residency(Residency),
     /// Of Evict: bytes over budget, 0 = within.
     BytesToTrim(u64),
-    /// Of the first form of ReclaimAllocations, in request order: whether the content is lost. Empty if nobody asked.
+    /// Of the first form of ReclaimAllocations, in request order: whether the content is lost. Empty if the caller did not ask.
     Discarded(Vec<bool>),
     /// Of ReclaimAllocations2, in request order; the value as in `MappedVa`.
     Reclaimed {
-        /// What is left of each.
+        /// The state of each.
         results: Vec<ReclaimResult>,
         /// Value of the paging fence; 0 = already complete.
         paging_fence_value: u64,
@@ -122,12 +122,13 @@ pub enum Reply {
     DeviceFault(Option<DeviceFault>),
     /// Presents of a device.
     PresentState(PresentState),
-    /// What a driver has left in the data of a private call.
+    /// The data of a private call, as the driver has left them.
     Escaped(Vec<u8>),
 }
 
 impl Reply {
-    /// The words in system memory that the answer names: whoever carries it elsewhere sees to it that the process has them.
+    /// The words in system memory that the answer names: a host that carries the answer to another process gives that process their
+    /// pages.
     pub fn words(&self) -> Vec<WordAddress> {
         let fence = |fence: &CreatedFence| (fence.current != CreatedFence::NO_CPU_ADDRESS).then_some(fence.current);
         match self {
@@ -146,9 +147,9 @@ impl Reply {
 pub struct Refusal {
     /// The status that the C interface returns.
     pub status: NtStatus,
-    /// Whose fault.
+    /// The party at fault.
     pub blame: Blame,
-    /// What was wrong, for people.
+    /// The reason, for people.
     pub reason: Cow<'static, str>,
     /// With NO_MEMORY from MakeResident: bytes to trim before a retry.
     pub bytes_to_trim: u64,
@@ -166,7 +167,7 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// What QueryAdapterInfo tells.
+/// The answer of QueryAdapterInfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdapterInfo {
     /// For people.
@@ -208,7 +209,7 @@ pub struct AdapterInfo {
 /// A display of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DisplayInfo {
-    /// What shows primaries.
+    /// The video present source, on which primaries are shown.
     pub source: VidPnSourceId,
     /// Where it is plugged in.
     pub target: VidPnTargetId,
@@ -240,7 +241,7 @@ bitflags::bitflags! {
 pub struct FeatureResult {
     /// The version negotiated; 0 when off.
     pub version: u16,
-    /// On.
+    /// Whether the feature is on.
     pub enabled: bool,
     /// The kernel knows the id.
     pub known: bool,
@@ -270,7 +271,7 @@ pub struct SegmentInfo {
     pub aperture: bool,
     /// The bits of its flags (`DXGK_SEGMENTFLAGS`, memory §1.5) as the driver said them.
     pub flags: u32,
-    /// Whose budget it counts in: the local group, else the other one.
+    /// Whether it counts in the budget of the local group, else of the other one.
     pub local: bool,
     /// Most bytes that are mapped at once; of memory its size.
     pub commit_limit_bytes: u64,
@@ -314,7 +315,7 @@ pub struct CreatedFence {
     pub current_cpu_va: CpuVa,
     /// MonitoredValue for the GPU: read-only. In the IoMmu model an address of the process's CPU page tables.
     pub monitored_va: GpuVa,
-    /// What the driver wrote.
+    /// The driver's answer.
     pub private_data: FencePrivateData,
 }
 
@@ -334,7 +335,7 @@ pub struct CreatedHwQueue {
     pub progress: CreatedFence,
     /// Where its waits and signals are logged; `None` if the kernel feeds it (sync §3.14).
     pub logs: Option<NativeFenceLogDetail>,
-    /// What the driver wrote.
+    /// The driver's answer.
     pub private_data: Vec<u8>,
 }
 
@@ -367,7 +368,7 @@ pub struct CreatedDoorbell {
     pub last_queued: WordAddress,
     /// Doorbell status, to be mapped read-only.
     pub status: WordAddress,
-    /// What the driver has said.
+    /// The driver's answer.
     pub private_data: Vec<u8>,
 }
 

@@ -1,11 +1,10 @@
-//! The figures of an adapter (`D3DKMTQueryStatistics`, `D3DKMTQueryClockCalibration`): what it has done since it started, and what it
-//! has now.
+//! The figures of an adapter (`D3DKMTQueryStatistics`, `D3DKMTQueryClockCalibration`): counts since it started, and its present state.
 //!
 //! # The law of this boundary
-//! - Figures are everybody's to read, of every process: as on Windows, whose performance counters show them without any right.
+//! - Every process may read the figures of every process: as on Windows, whose performance counters show them without any right.
 //!   Addresses, handles, contents and names of shared objects are in none of them.
-//! - What is counted only rises; a process's figures go with its last device on the adapter, the adapter's own stay. Counts of bytes
-//!   and of objects ([`SegmentStatistics`], `*_bytes` of [`ProcessMemory`]) are of this moment.
+//! - Counts only rise; a process's figures go with its last device on the adapter, the adapter's own stay. Counts of bytes and of objects
+//!   ([`SegmentStatistics`], `*_bytes` of [`ProcessMemory`]) are of this moment.
 //! - Times are of the kernel's clock, [`AdapterStatistics::now_ns`]: two answers, subtracted, give a share of the time between.
 
 use serde::{Deserialize, Serialize};
@@ -18,9 +17,9 @@ pub struct VideoMemoryInfo {
     pub budget_bytes: u64,
     /// Usage in bytes.
     pub current_usage_bytes: u64,
-    /// What the process has reserved.
+    /// Bytes that the process has reserved.
     pub current_reservation_bytes: u64,
-    /// What it could reserve at most.
+    /// Bytes that it could reserve at most.
     pub available_for_reservation_bytes: u64,
 }
 
@@ -37,9 +36,9 @@ pub struct AdapterStatistics {
     pub stopped: Option<String>,
     /// Its device has power.
     pub awake: bool,
-    /// What has happened since its start.
+    /// Counts of events since its start.
     pub counts: AdapterCounts,
-    /// What paging has moved since its start.
+    /// Bytes that paging has moved since its start.
     pub paging: PagingBytes,
     /// By ordinal.
     pub nodes: Vec<NodeStatistics>,
@@ -53,19 +52,19 @@ pub struct AdapterStatistics {
     pub left: Vec<ProcessId>,
 }
 
-/// What has happened on an adapter since its start.
+/// Counts of events on an adapter since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdapterCounts {
     /// Interrupts in which its driver found something.
     pub interrupts: u64,
     /// Fence interrupts dispatched.
     pub fence_interrupts: u64,
-    /// Of these, those that released nobody.
+    /// Of these, those that released no waiter.
     pub fence_interrupts_in_vain: u64,
     /// Waits of threads that did not find their values at once.
     pub cpu_waits: u64,
-    /// Fences that the kernel has signalled, for processes and for packets that are done. What engines signal themselves on native
-    /// fences the kernel does not see.
+    /// Fences that the kernel has signalled, for processes and for packets that are done. The kernel does not see signals of engines on
+    /// native fences.
     pub fences_signaled: u64,
     /// Nodes that were reset under work that did not end (sync §4.4).
     pub engine_resets: u64,
@@ -79,7 +78,7 @@ pub struct AdapterCounts {
     pub trims: u64,
 }
 
-/// What paging has moved, in bytes, since the adapter's start.
+/// Bytes that paging has moved since the adapter's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PagingBytes {
     /// Copied from system memory into a segment.
@@ -103,21 +102,22 @@ pub struct NodeStatistics {
     pub name: String,
     /// The work of all processes together, the kernel's own included.
     pub work: NodeWork,
-    /// Another context's packet was handed over than the one before. Where hardware chooses between queues nobody counts them.
+    /// How often another context's packet was handed over than the one before. The kernel counts none where hardware chooses between
+    /// queues.
     pub context_switches: u64,
 }
 
-/// What a node has done, for all processes or for one.
+/// The work of a node, for all processes or for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeWork {
-    /// How long it has had work, in nanoseconds. Of hardware queues, whoever feeds them, it is how long engines have executed for them, as
-    /// the hardware counts it. Of packets it is whose is in front, as the kernel has seen it: from when work is handed over until the
-    /// kernel knows that it is done; what is done before the turn that hands it over is at its end is seen to take no time. So it is of
-    /// the hardware queues that the kernel feeds, too, where hardware does not count: what several processes have there at once is each
-    /// one's in equal parts, and queues that processes feed are in no figure. A node that has both packets and queues at once counts both.
+    /// How long it has had work, in nanoseconds. Of hardware queues, fed by the kernel or by processes, it is how long engines have
+    /// executed for them, as the hardware counts it. Of packets the kernel counts for the process whose packet is in front: from the turn
+    /// that hands the work over until it knows that the work is done; work that is done before the end of that turn takes no time. So it
+    /// counts, too, where hardware does not count, for the hardware queues that it feeds: it divides the time of several processes there
+    /// at once in equal parts, and counts no queue that a process feeds. A node that has both packets and queues at once counts both.
     pub running_ns: u64,
-    /// Command buffers that the driver was given; one that came back and was given again counts again. What processes submit by
-    /// themselves nobody counts, here and in the next two.
+    /// Command buffers that the driver was given; one that came back and was given again counts again. The kernel counts none that a
+    /// process submits by itself, here and in the next two.
     pub submitted: u64,
     /// Those that are done.
     pub completed: u64,
@@ -136,7 +136,7 @@ pub struct SegmentStatistics {
     pub local: bool,
     /// Bytes that allocations can have; of an aperture the most that is mapped at once.
     pub capacity_bytes: u64,
-    /// Bytes that content has there now, also content that nobody's list requires any more.
+    /// Bytes that content has there now, also content that no device's list requires any more.
     pub committed_bytes: u64,
     /// Of these, what lists of devices require.
     pub resident_bytes: u64,
@@ -145,7 +145,7 @@ pub struct SegmentStatistics {
 /// One video present source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceStatistics {
-    /// Which.
+    /// The source.
     pub source: VidPnSourceId,
     /// Flips that the display has shown.
     pub shown: u64,
@@ -170,7 +170,7 @@ pub struct ProcessStatistics {
     pub queues: u32,
     /// Its memory.
     pub memory: ProcessMemory,
-    /// What paging has moved of its allocations.
+    /// Bytes that paging has moved of its allocations.
     pub paging: PagingBytes,
     /// Its fences that the kernel has signalled.
     pub fences_signaled: u64,
@@ -197,10 +197,10 @@ pub struct ProcessMemory {
     pub segments: Vec<ProcessSegment>,
 }
 
-/// What a process has in one segment, now.
+/// The memory of a process in one segment, now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessSegment {
-    /// Which.
+    /// The segment.
     pub segment: SegmentId,
     /// Bytes that content of its allocations has there.
     pub committed_bytes: u64,
@@ -213,8 +213,8 @@ pub struct ProcessSegment {
 pub struct ClockCalibration {
     /// Ticks of the node's clock in a second.
     pub gpu_frequency_hz: u64,
-    /// What it showed.
+    /// The node's clock.
     pub gpu_counter: u64,
-    /// What the kernel's clock showed, in nanoseconds.
+    /// The kernel's clock at the same moment, in nanoseconds.
     pub cpu_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! What the calls that create synchronization objects carry and answer (sync §2.1, §2.2).
+//! Input and answers of the calls that create synchronization objects (sync §2.1, §2.2).
 
 use serde::{Deserialize, Serialize};
 use wddm_types::{CpuVa, GpuVa, RawHandle, WordAddress};
@@ -28,7 +28,7 @@ pub struct OpenSyncObjectRequest {
     pub handle: u64,
     /// Bit n: map it for physical adapter n of the link; 0: for all.
     pub engine_affinity: u32,
-    /// What this device may do: NoSignal, NoWait, NoSignalMaxValueOnTdr.
+    /// The limits of this device's open: NoSignal, NoWait, NoSignalMaxValueOnTdr.
     pub flags: FenceFlags,
     /// For the driver; not of the second call.
     pub private_data: FencePrivateData,
@@ -69,7 +69,7 @@ bitflags::bitflags! {
         const WAIT = 0x1;
         /// `D3DDDI_SYNC_OBJECT_SIGNAL`.
         const SIGNAL = 0x2;
-        /// Without it whoever opens the object has no access at all.
+        /// Without it a process that opens the object has no access at all.
         const STANDARD_RIGHTS_READ = 0x2_0000;
         /// `D3DDDI_SYNC_OBJECT_ALL_ACCESS`.
         const ALL_ACCESS = 0x1f_0003;
@@ -141,7 +141,7 @@ impl SyncObjectKind {
 /// The input of `D3DKMT_CREATESYNCHRONIZATIONOBJECT2` (sync §2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncObjectRequest {
-    /// What.
+    /// The type, with its members.
     pub kind: SyncObjectKind,
     /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS`.
     pub flags: FenceFlags,

@@ -21,7 +21,7 @@ pub enum WireError {
 /// A value as bytes, behind those that `into` has.
 ///
 /// # Panics
-/// Never: what calls and answers hold can be told in bytes.
+/// Never: every call and answer can be told in bytes.
 pub fn encode(value: &impl Serialize, into: Vec<u8>) -> Vec<u8> {
     postcard::to_extend(value, into).expect("a value without borrowed or unsized parts")
 }

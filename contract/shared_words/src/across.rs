@@ -8,8 +8,8 @@
 //! - its process is registered ([`register`]), and
 //! - since then the rare side's process has run on every processor that there is ([`Processors::go_to`]), and has said so.
 //!
-//! Else it puts [`HardwareBarrier`], which always goes with [`RareBarrier`](crate::RareBarrier). A processor that is added while the rare side
-//! runs is not known to it; what ran there before it was taken away the last time has left no note.
+//! Else it puts [`HardwareBarrier`], which always goes with [`RareBarrier`](crate::RareBarrier). The rare side does not know a processor
+//! that is added while it runs; a thread that ran there before the processor was last taken away has left no note.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -42,7 +42,7 @@ impl Barrier for FrequentAcross {
 /// The rare side's part for other processes, if this one is registered: then there may be such.
 pub(crate) fn for_all_registered() {
     if REGISTERED.get() == Some(&true) {
-        // PANIC: who registers is refused for the same reasons as who asks, and was not.
+        // PANIC: the operating system refuses the barrier for the same reasons as the registration, which it did not refuse.
         membarrier(MembarrierCommand::GlobalExpedited).expect("an operating system with this barrier");
     }
 }

@@ -1,6 +1,6 @@
-//! A range of addresses that shows memory files, and goes on showing the right ones while their content is moved from one
-//! to another: no store into it is ever lost (memory §6.3). Not a lock, and no word of it belongs to the mover: whoever
-//! moves content protects the range first, copies, and shows the new place. Called by whoever maps locks for a process.
+//! A range of addresses that shows memory files, and goes on showing the right ones while their content is moved from one to another: no
+//! store into it is ever lost (memory §6.3). It is not a lock, and the mover owns no word of it: the mover protects the range first,
+//! copies, and shows the new place. The link or host that maps a process's locks calls it.
 //!
 //! # How a store waits
 //! [`AddressRange::protect`] holds the range. A thread that stores then sleeps in the operating system (`faults`) until
@@ -54,7 +54,7 @@ impl AddressRange {
         self.bytes
     }
 
-    /// The first address. What stands there is shared: a program may only touch it by volatile or atomic accesses.
+    /// The first address. Its bytes are shared: a program may only touch them by volatile or atomic accesses.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -64,7 +64,7 @@ impl AddressRange {
     /// # Panics
     /// When the operating system refuses, which is a defect of ours: the range is whole and shows files.
     pub fn protect(&self) {
-        // SAFETY: the range is this value's, and `show` and `end` wake whoever sleeps.
+        // SAFETY: the range is this value's, and `show` and `end` wake every sleeper.
         unsafe { self.faults.hold(self.base, self.bytes) }.expect("the range is whole and shows files");
     }
 
@@ -102,11 +102,11 @@ impl AddressRange {
 
     /// Lets held stores go on where they are, if any are held.
     pub fn release(&self) {
-        // What is not held is none that could be released.
+        // The operating system refuses a range that holds no store.
         let _ = self.faults.release(self.base, self.bytes);
     }
 
-    /// Shows zeros of its own from now on; what is stored is nobody's.
+    /// Shows zeros of its own from now on; stores reach no memory file.
     pub fn end(&self) {
         // SAFETY: as in `show`.
         let mapped = unsafe {
@@ -147,7 +147,7 @@ impl AddressRange {
     /// When the range lies outside.
     pub fn write(&self, offset: u64, from: &[u8]) {
         assert!(self.contains(offset, from.len() as u64), "write outside the range");
-        // SAFETY: in range (checked); nobody holds a reference to its plain bytes.
+        // SAFETY: in range (checked); no reference to its plain bytes exists.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at(offset), from.len()) }
     }
 

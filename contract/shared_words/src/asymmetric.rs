@@ -10,7 +10,7 @@
 //! behind that barrier sees the store of B, which was made before it.
 //!
 //! The law: both sides are threads of one process, which the operating system has registered for it; between processes more is needed
-//! ([`crate::across`]), and whoever has not got that puts [`HardwareBarrier`], which always goes with [`RareBarrier`]. Where the operating
+//! ([`crate::across`]), and a side without that puts [`HardwareBarrier`], which always goes with [`RareBarrier`]. Where the operating
 //! system has no such barrier, both are the processor's own.
 //!
 //! Within a process the operating system asks each processor what runs there. Its other form, for all registered processes, looks at notes that
@@ -44,7 +44,7 @@ impl Barrier for FrequentBarrier {
 impl Barrier for RareBarrier {
     fn full() {
         if is_asymmetric() {
-            // PANIC: who registers is refused for the same reasons as who asks, and was not.
+            // PANIC: the operating system refuses the barrier for the same reasons as the registration, which it did not refuse.
             membarrier(MembarrierCommand::PrivateExpedited).expect("an operating system with this barrier");
         } else {
             HardwareBarrier::full();

@@ -5,8 +5,8 @@
 
 use crate::word::Word;
 
-/// Bytes of one doorbell in the doorbell page: a cache line for the value, and one for the sleeping flag. Whoever rings looks at the
-/// flag while the value is still on its way to the engine that polls it: on one line it would wait for that.
+/// Bytes of one doorbell in the doorbell page: a cache line for the value, and one for the sleeping flag. The producer reads the flag
+/// while the value is still on its way to the engine that polls it: on one line its load would wait for that.
 pub const DOORBELL_BYTES: u64 = 128;
 /// Offset of the word that the producer writes: the ring's write pointer in bytes, ever rising.
 pub const VALUE_OFFSET: u64 = 0;
@@ -22,8 +22,8 @@ pub fn ring(full: impl FnOnce(), value: &impl Word, asleep: &impl Word, write_po
     asleep.load() != 0
 }
 
-/// The consumer is about to sleep having consumed up to `seen`. Returns whether it may. The write pointer only rises: one that is behind
-/// says nothing, whoever wrote it.
+/// The consumer is about to sleep having consumed up to `seen`. Returns whether it may. The write pointer only rises: a smaller one, even
+/// from a hostile producer, is no new work.
 #[must_use = "a consumer that sleeps on a full ring is lost"]
 pub fn may_sleep(full: impl FnOnce(), value: &impl Word, asleep: &impl Word, seen: u64) -> bool {
     asleep.store(1);

@@ -1,9 +1,10 @@
-//! Stores that the operating system holds: whoever stores into a protected range of addresses sleeps until it is woken, and stores again,
-//! into whatever is mapped there then (`userfaultfd` with write protection). Used by whoever puts other pages in place of these. Loads go
-//! on; nobody reads the descriptor's messages, and there is no signal handler: the operating system keeps the sleepers.
+//! Stores that the operating system holds: a thread that stores into a protected range of addresses sleeps until it is woken, and stores
+//! again, into the pages that are mapped there then (`userfaultfd` with write protection). The code that puts other pages in place of
+//! these uses it. Loads go on; no thread reads the descriptor's messages, and there is no signal handler: the operating system keeps the
+//! sleepers.
 //!
-//! The descriptor is a process's word that its stores may be held, for whoever it gives it to ([`StoresElsewhere`]): a kernel in another
-//! process then holds them itself, and asks nobody.
+//! By giving away its descriptor a process lets the receiver hold its stores ([`StoresElsewhere`]): a kernel in another process then
+//! holds them itself, without asking.
 //!
 //! Limit: a system call that writes into a protected page fails with EFAULT where the process may not handle faults of the operating
 //! system (`vm.unprivileged_userfaultfd`).
@@ -54,7 +55,7 @@ impl Faults {
     /// Wakes every thread that sleeps on a store into these pages.
     pub fn wake(self, base: NonNull<u8>, bytes: u64) {
         let woken = control::<{ opcode::read::<Range>(GROUP, 0x02) }, _>(self.0.as_fd(), range(base, bytes));
-        woken.expect("waking refuses nobody");
+        woken.expect("the operating system wakes any range");
     }
 }
 
@@ -63,16 +64,16 @@ impl Faults {
 pub struct StoresElsewhere(OwnedFd);
 
 impl StoresElsewhere {
-    /// What this process gives. `None`: the operating system does not hold stores into shared memory.
+    /// The descriptor that this process gives to its kernel. `None`: the operating system does not hold stores into shared memory.
     pub fn ours() -> Option<BorrowedFd<'static>> {
         Faults::open().ok().map(|Faults(descriptor)| descriptor.as_fd())
     }
 
-    /// What a process has given.
+    /// Takes the descriptor that a process has given.
     ///
     /// # Errors
-    /// Gives the reason, when it is no such descriptor: one of another kind might keep whoever uses it as long as it likes. Nor is any where
-    /// this process has none itself to compare it with.
+    /// Gives the reason, when it is no such descriptor: a call on one of another kind might block this process as long as the giver
+    /// likes. Nor is any where this process has none itself to compare it with.
     pub fn given(descriptor: OwnedFd) -> Result<StoresElsewhere, String> {
         let ours = StoresElsewhere::ours().ok_or("the operating system holds no stores")?;
         let lies = |descriptor: BorrowedFd<'_>| rustix::fs::fstat(descriptor).map(|stat| stat.st_dev);
@@ -106,14 +107,14 @@ fn hold(descriptor: BorrowedFd<'_>, range: Range) -> Result<(), Errno> {
     control::<{ opcode::read_write::<WriteProtect>(GROUP, 0x06) }, _>(descriptor, WriteProtect { range, mode: 1 })
 }
 
-/// Whoever sleeps is woken by it.
+/// Wakes the sleepers, too.
 fn release(descriptor: BorrowedFd<'_>, range: Range) -> Result<(), Errno> {
     control::<{ opcode::read_write::<WriteProtect>(GROUP, 0x06) }, _>(descriptor, WriteProtect { range, mode: 0 })
 }
 
 fn control<const OPCODE: Opcode, T>(descriptor: BorrowedFd<'_>, mut argument: T) -> Result<(), Errno> {
-    // SAFETY: each opcode is used with the structure that the operating system declares for it. The addresses in it are those of whoever
-    // opened the descriptor, who answers for them; memory that nobody has is refused.
+    // SAFETY: each opcode is used with the structure that the operating system declares for it. The addresses in it are those of the
+    // process that opened the descriptor, which vouches for them; the operating system refuses memory that is not mapped.
     unsafe { ioctl(descriptor, Updater::<OPCODE, T>::new(&mut argument)) }
 }
 
@@ -138,7 +139,7 @@ fn open() -> Result<OwnedFd, Errno> {
     Ok(descriptor)
 }
 
-/// The requests that are made once the descriptor is open: to register pages, to wake, to protect. For whoever filters system calls.
+/// The requests on the descriptor once it is open: to register pages, to wake, to protect. A filter of system calls lets them through.
 pub const HOLDING_REQUESTS: [u64; 3] = [
     opcode::read_write::<Register>(GROUP, 0x00) as u64,
     opcode::read::<Range>(GROUP, 0x02) as u64,

@@ -1,9 +1,9 @@
 //! The two-word protocol of a native fence (sync §3.9).
 //!
-//! `CurrentValue` is owned by whoever signals; `MonitoredValue` by the kernel. A signaller stores the value and then
-//! asks whether somebody is waiting for it; the kernel stores what it waits for and then asks whether it has come.
-//! With a full barrier between store and load on both sides at least one of them sees the other (each function is given the full barrier of
-//! the caller's, [`crate::Barrier`]):
+//! The signaller owns `CurrentValue`, the kernel `MonitoredValue`. A signaller stores its value and then reads MonitoredValue to see
+//! whether a CPU waiter needs it; the kernel stores the value that its earliest waiter needs and then reads CurrentValue to see whether
+//! it has come. With a full barrier between store and load on both sides at least one of them sees the other (each function issues the
+//! full barrier that its caller brings, [`crate::Barrier`]):
 //!
 //! | signaller | kernel's side |
 //! |---|---|
@@ -13,16 +13,15 @@
 //! | load MonitoredValue | load CurrentValue |
 //! | value > monitored: ask the context management processor, which looks again | interrupt iff current > monitored |
 //!
-//! Where MonitoredValue lies next to the engines (sync §1.4, "DEFAULT optimized") it is the shadow of what the kernel waits for, and
-//! the engine's question costs no way over the bus; the order is the same, and so is what follows from it. When
-//! [`publish_monitored`] has returned, every signal that decided by an older MonitoredValue had its value in CurrentValue before
-//! the load here: its load of MonitoredValue missed the store, so its barrier, and the value before it, came before this barrier.
-//! So any CurrentValue that is read afterwards and is not the one found here was written by somebody who asks the new one
-//! (sync §3.9: the guarantee of UpdateMonitoredValues).
+//! Where MonitoredValue lies next to the engines (sync §1.4, "DEFAULT optimized") an engine's load of it does not cross the bus; the
+//! order is the same, and so is what follows from it. When [`publish_monitored`] has returned, every signal that decided by an older
+//! MonitoredValue had its value in CurrentValue before the load here: its load of MonitoredValue missed the store, so its barrier, and
+//! the value before it, came before this barrier. Each signaller that stores CurrentValue afterwards reads the new MonitoredValue (sync
+//! §3.9: the guarantee of UpdateMonitoredValues).
 
 use crate::word::Word;
 
-/// MonitoredValue while nobody waits (sync §1.3): no value exceeds it.
+/// MonitoredValue while no CPU waiter is registered (sync §1.3): no value exceeds it.
 pub const MONITORED_NONE: u64 = u64::MAX;
 
 /// The signaller's side. Returns whether the signal must interrupt the CPU. `log` writes the queue's log entry and its
@@ -36,8 +35,9 @@ pub fn signal(full: impl FnOnce(), current: &impl Word, monitored: &impl Word, v
     value > monitored.load()
 }
 
-/// The context management processor is asked by an engine whose look at MonitoredValue said that somebody waits: it decides, by
-/// MonitoredValue as it is by now. One that has risen since was published by somebody who looks at CurrentValue behind it.
+/// The context management processor decides whether to interrupt: an engine asks it after its load of MonitoredValue has shown a waiter.
+/// It decides by MonitoredValue as it is by now. If the kernel has raised MonitoredValue since, the kernel reads CurrentValue behind that
+/// store.
 // spec: sync §3.9
 #[must_use = "an interrupt that is not raised is a lost wake-up"]
 pub fn still_exceeds(monitored: &impl Word, value: u64) -> bool {
@@ -54,7 +54,7 @@ pub fn publish_monitored(full: impl FnOnce(), current: &impl Word, monitored: &i
     current.load() > value
 }
 
-/// Registers a parked waiter: publishes that somebody sleeps, and then looks once more whether the value has come.
+/// Registers a parked waiter: stores the number of parked waiters, and then reads CurrentValue once more.
 /// Returns whether the waiter may sleep (sync §3.8: register, barrier, re-read, then sleep).
 // spec: sync §3.8
 #[must_use = "a waiter that sleeps although its value has come is lost"]

@@ -9,7 +9,7 @@
 //! the other the rare half of one ([`FrequentBarrier`], [`RareBarrier`]). The protocols are generic over [`Word`] and are given the
 //! barrier that their caller brings, so that the same lines run on mapped memory, in a device's units and under a model checker.
 //!
-//! It is no transport, it parks no thread and wakes nobody: it says *whether* somebody must be woken.
+//! This crate is no transport, and parks and wakes no thread: its functions tell *whether* a sleeper must be woken.
 
 pub mod across;
 mod address_range;

@@ -42,7 +42,7 @@ mod tests {
     fn a_process_is_itself_and_a_child_is_not() {
         let here = Lineage::here();
         assert!(here.is_here());
-        // What a child does first.
+        // The child's first call.
         in_child();
         assert!(!here.is_here() && Lineage::here().is_here());
     }

@@ -30,8 +30,8 @@ pub const WAITS: u32 = 1;
 /// `DXGK_NATIVE_FENCE_LOG_TYPE_SIGNALS`.
 pub const SIGNALS: u32 = 2;
 
-/// A further type, which is there only while a tool has switched it on: what each submission of the queue has begun. Nobody has published
-/// one; this is ours.
+/// A further type, which is there only while a tool has switched it on: the queue's submissions that have begun. No published log has it;
+/// this type is ours.
 // spec: sync §3.14, sync §6 C13
 pub const SUBMISSIONS: u32 = 3;
 
@@ -51,8 +51,8 @@ pub const fn position(total: u64, entries: u64) -> u64 {
 }
 
 /// The header word behind the next entry, by what the header says: the word as it is and its count of entries. Behind the last entry the
-/// index is 0 again and the wraps are one more, in one word. A header that says what no header can goes on from there all the same: who
-/// reads the log judges it.
+/// index is 0 again and the wraps are one more, in one word. A header that says what no header can goes on from there all the same: the
+/// reader of the log judges it.
 // spec: sync §2.7, sync §3.14
 pub const fn advanced(position: u64, entries: u64) -> u64 {
     let (wraps, index) = (position >> 32, (position & 0xffff_ffff) + 1);

@@ -1,8 +1,8 @@
 //! Memory that several parties reach at once, addressed by byte offset: system memory, a device's local memory, its
 //! doorbell page. The only place of the project where raw pointers into shared memory are followed.
 //!
-//! A [`Memory`] is reserved whole and filled by the operating system page by page at first touch, so that a device of
-//! 141 GB can be described on a laptop: what nobody touches costs nothing. It starts as zeros.
+//! A [`Memory`] is reserved whole and filled by the operating system page by page at first touch, so that a laptop can describe a device
+//! of 141 GB: an untouched page costs nothing. It starts as zeros.
 //!
 //! Bytes move by raw copies, words by atomics. Two parties that write the same bytes at the same time get what two DMA
 //! engines would give them: some mixture. Nothing here ever makes a Rust reference to plain bytes, so no such mixture can
@@ -163,7 +163,7 @@ impl Memory {
     /// When the range lies outside.
     pub fn write(&self, offset: u64, from: &[u8]) {
         assert!(self.contains(offset, from.len() as u64), "write outside memory");
-        // SAFETY: the destination range is in the mapping (checked); nobody holds a reference to its plain bytes.
+        // SAFETY: the destination range is in the mapping (checked); no reference to its plain bytes exists.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at(offset), from.len()) }
     }
 
@@ -187,7 +187,7 @@ impl Memory {
         assert!(offset.is_multiple_of(4) && length.is_multiple_of(4), "a fill is made of 32-bit words");
         let bytes = pattern.to_le_bytes();
         if bytes.iter().all(|byte| *byte == bytes[0]) {
-            // SAFETY: in range (checked); nobody holds a reference to plain bytes.
+            // SAFETY: in range (checked); no reference to plain bytes exists.
             unsafe { std::ptr::write_bytes(self.at(offset), bytes[0], length as usize) }
             return;
         }
@@ -199,7 +199,7 @@ impl Memory {
     }
 
     /// Calls `change` with each 64-bit word's index from `offset` and stores what it returns. For bulk content that
-    /// nobody else touches meanwhile (an engine filling an allocation).
+    /// no other party touches meanwhile (an engine filling an allocation).
     ///
     /// # Panics
     /// When the range lies outside or is not aligned to 8 bytes.

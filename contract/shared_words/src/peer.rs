@@ -1,4 +1,4 @@
-//! The lane from one GPU to another (sync §3.18): who signalled a fence that both have writes down which, and rings.
+//! The lane from one GPU to another (sync §3.18): a GPU that signals a fence that both have writes the fence down there, and rings.
 //!
 //! Each GPU has an inbox, a page of system memory with a lane for every other. A lane has one writer and one reader.
 //!
@@ -7,10 +7,10 @@
 //! | store CurrentValue, full barrier | |
 //! | record {fence, value}, then `written` | `written`, then the record, then `read` |
 //! | no room: `overflow` counts up | `overflow` has counted up: look at every fence |
-//! | full barrier, ring | full barrier, look at who is parked on the fence |
+//! | full barrier, ring | full barrier, look at the queues that are parked on the fence |
 //!
-//! Nothing is ever lost: what found no room makes the reader look at everything, and a ring follows whatever was written. No process
-//! reaches an inbox, so a fence's number needs not be secret.
+//! Nothing is ever lost: a record without room makes the reader look at everything, and a ring follows each write. No process reaches an
+//! inbox, so a fence's number needs not be secret.
 
 use crate::Memory;
 use crate::word::Word;
@@ -33,7 +33,7 @@ const _: () = assert!(RECORDS_OFFSET + RECORDS * 16 <= LANE_BYTES, "the records 
 
 /// The words of a lane.
 pub trait Lane {
-    /// What it is made of.
+    /// The words of the lane.
     type Word: Word;
     /// Records written in all; the writer's.
     fn written(&self) -> Self::Word;
@@ -87,7 +87,7 @@ impl<W: Word, F: Fn(u64) -> W> Lane for MemoryLane<F> {
     }
 }
 
-/// What the reader of a lane is told.
+/// The answer to the reader of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
     /// This fence was signalled with this value.

@@ -1,6 +1,6 @@
-//! Memory that a program shares with others (`MAP_SHARED`): it is bytes of a file, which is handed to a kernel as it is, and everyone who
-//! maps it sees what the GPU stores. Found by the address of the memory, among the descriptors that the program has open. Called for a
-//! program that asks for an allocation over its memory; memory that is the program's alone is [`crate::ProgramPages`].
+//! Memory that a program shares with others (`MAP_SHARED`): it is bytes of a file, which is handed to a kernel as it is, and each process
+//! that maps it sees what the GPU stores. Found by the address of the memory, among the descriptors that the program has open. Called for
+//! a program that asks for an allocation over its memory; memory that is the program's alone is [`crate::ProgramPages`].
 //!
 //! # The law of this boundary
 //! - The file is one in memory, and takes the seal `F_SEAL_SHRINK` if it does not have it: a file that becomes smaller would end the

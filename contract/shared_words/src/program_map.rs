@@ -1,5 +1,5 @@
-//! What a program has mapped where, as the operating system says, and why its memory cannot be given to a kernel. Read by the two ways in
-//! which memory is given: pages that others take the place of ([`crate::ProgramPages`]), and a file that is handed over
+//! The program's mappings, as the operating system lists them, and the reasons why its memory cannot be given to a kernel. The two ways
+//! in which memory is given read it: pages that others take the place of ([`crate::ProgramPages`]), and a file that is handed over
 //! ([`crate::ProgramFile`]).
 
 use rustix::io::Errno;
@@ -63,7 +63,7 @@ pub(crate) struct Part {
     pub of: (u64, u64, u64),
 }
 
-/// What is mapped at these addresses, all of it.
+/// The mappings at these addresses, without a hole.
 pub(crate) fn parts(base: u64, bytes: u64) -> Result<Vec<Part>, ProgramError> {
     let found = parts_there(base, bytes)?;
     let mut next = base;
@@ -76,7 +76,7 @@ pub(crate) fn parts(base: u64, bytes: u64) -> Result<Vec<Part>, ProgramError> {
     if next == base + bytes { Ok(found) } else { Err(ProgramError::NotMapped(next)) }
 }
 
-/// What is mapped at these addresses, without the holes.
+/// The mappings at these addresses; holes are left out.
 pub(crate) fn parts_there(base: u64, bytes: u64) -> Result<Vec<Part>, Errno> {
     let end = base.checked_add(bytes).ok_or(Errno::INVAL)?;
     let maps = std::fs::read("/proc/self/maps").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
@@ -100,7 +100,7 @@ pub(crate) fn joined(parts: Vec<Part>) -> Vec<Part> {
 }
 
 impl Part {
-    /// What would be mapped behind it if it went on.
+    /// The file position that a mapping behind it would have if it went on.
     fn of_end(&self) -> (u64, u64, u64) {
         (self.of.0, self.of.1, self.of.2 + (self.end - self.start))
     }

@@ -31,7 +31,7 @@ use crate::program_map::{Part, ProgramError, READ, WRITE, joined, parts, parts_t
 pub struct ProgramPages {
     base: u64,
     bytes: u64,
-    /// What was there just after the pages had changed, however it is protected.
+    /// The mappings just after the pages had changed, however they are protected.
     parts: Vec<Part>,
 }
 

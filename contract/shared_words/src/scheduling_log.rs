@@ -1,8 +1,8 @@
-//! The scheduling log's layout (sync §4.2): what an engine that hardware schedules tells of whom it runs. A header of 32 bytes, like a
-//! fence log's but without a type, and entries of 32 that say which state a context is in from a time on.
+//! The scheduling log's layout (sync §4.2): in it an engine that hardware schedules tells which context it runs. A header of 32 bytes,
+//! like a fence log's but without a type, and entries of 32 that say which state a context is in from a time on.
 //!
-//! The hardware writes an entry's words and then the header word that counts it, each by one 64-bit store. Whoever reads has taken
-//! the buffer away from the hardware before: so there is nothing that both touch at once.
+//! The hardware writes an entry's words and then the header word that counts it, each by one 64-bit store. The reader has taken the
+//! buffer away from the hardware before: so the two never touch a word at once.
 
 use crate::log;
 use crate::word::Word;
@@ -60,7 +60,7 @@ pub enum ContextState {
 }
 
 impl ContextState {
-    /// What hardware calls a state; `None`: nothing that there is.
+    /// The state of a hardware's word; `None`: no known state.
     pub const fn from_word(word: u64) -> Option<ContextState> {
         match word & 0xffff_ffff {
             0 => Some(ContextState::Idle),
@@ -77,9 +77,9 @@ impl ContextState {
 pub struct Entry {
     /// When, by the node's clock.
     pub time: u64,
-    /// What the driver calls the context.
+    /// The driver's handle of the context.
     pub context: u64,
-    /// What it is in from then on.
+    /// The context's state from then on.
     pub state: ContextState,
 }
 
@@ -89,7 +89,7 @@ impl Entry {
         [self.time, CONTEXT_STATE_CHANGE, self.context, self.state as u64]
     }
 
-    /// What these words say; `None`: nothing that is known.
+    /// The entry of these words; `None`: no known operation or state.
     pub fn from_words([time, operation, context, state]: [u64; 4]) -> Option<Entry> {
         let state = ContextState::from_word(state).filter(|_| operation & 0xffff_ffff == CONTEXT_STATE_CHANGE)?;
         Some(Entry { time, context, state })

@@ -18,7 +18,7 @@ pub const SYSTEM_BASE: u64 = 1 << 46;
 /// Bytes of a page of the aperture and of the page tables.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// What a bus address names.
+/// The place that a bus address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Byte of local memory.

@@ -1,4 +1,4 @@
-//! Commands: what rings and nested buffers hold, as 64-bit words.
+//! Commands: the 64-bit words of rings and nested buffers.
 //!
 //! The first word's low byte is the opcode, bits 8–31 the number of words of the whole command, bits 32–63 flags or a
 //! short operand. Addresses named `va` are virtual in the queue's space; those named `bus` are bus addresses and make the
@@ -17,7 +17,7 @@ use crate::tile::Tiling;
 /// One command, decoded. Inline data (page-table entries) stays a slice of the words it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// Nothing.
+    /// Does nothing.
     Nop,
     /// Goes on when the 64-bit word at `va` is `value` or greater. With a log slot the unblocking is logged, and a full barrier put.
     Wait {
@@ -50,9 +50,9 @@ pub enum Command<'a> {
     },
     /// Writes an entry of a log for which there is no wait and no signal, with the time, and puts a full barrier.
     Log {
-        /// Where.
+        /// The entry.
         slot: LogSlot,
-        /// What the entry says has been done.
+        /// The operation of the entry.
         operation: u32,
         /// And the value that belongs to it.
         value: u64,
@@ -71,8 +71,8 @@ pub enum Command<'a> {
         /// Its length in 64-bit words.
         words: u32,
     },
-    /// Raises a completion record with `value`: everything before it in the queue is done. Privileged, except directly in a
-    /// ring that lies at a bus address: what processes write is always nested there.
+    /// Raises a completion record with `value`: everything before it in the queue is done. Privileged, except directly in a ring that
+    /// lies at a bus address: commands that processes write are always nested there.
     Complete {
         /// The value.
         value: u64,
@@ -82,11 +82,11 @@ pub enum Command<'a> {
         /// Address of a 64-bit word.
         va: u64,
     },
-    /// Copies.
+    /// Copies by virtual address.
     Copy {
-        /// From.
+        /// Read from here on.
         source_va: u64,
-        /// To.
+        /// Stored from here on.
         target_va: u64,
         /// How much; a multiple of 8.
         bytes: u64,
@@ -104,11 +104,11 @@ pub enum Command<'a> {
     Store {
         /// From here on.
         va: u64,
-        /// What.
+        /// The words.
         words: &'a [u64],
     },
-    /// Stores `count` words from `va` on: `first`, then `first + step`, and so on. Real whether content is stored or not:
-    /// page tables are written so by who reaches them through addresses.
+    /// Stores `count` words from `va` on: `first`, then `first + step`, and so on. Real whether content is stored or not: a driver that
+    /// reaches page tables through addresses writes them so.
     StoreRun {
         /// From here on.
         va: u64,
@@ -116,11 +116,11 @@ pub enum Command<'a> {
         count: u32,
         /// The first word.
         first: u64,
-        /// What each next one adds.
+        /// Added for each next word.
         step: u64,
     },
-    /// Stores `count` words from `target_va` on: those from `source_va` on. Real whether content is stored or not: page-table
-    /// entries are copied so. What happens where the ranges overlap is not said.
+    /// Stores `count` words from `target_va` on: those from `source_va` on. Real whether content is stored or not: page-table entries are
+    /// copied so. The result is undefined where the ranges overlap.
     CopyRun {
         /// Read from here on.
         source_va: u64,
@@ -144,7 +144,7 @@ pub enum Command<'a> {
         va: u64,
         /// How much; a multiple of 8.
         bytes: u64,
-        /// Which content.
+        /// The seed of the content.
         seed: u64,
     },
     /// Kernel `check`: compares with the content of `seed`; the first mismatch is written to the report.
@@ -153,7 +153,7 @@ pub enum Command<'a> {
         va: u64,
         /// How much; a multiple of 8.
         bytes: u64,
-        /// Which content.
+        /// The seed of the content.
         seed: u64,
         /// Where to report ([`crate::pattern::report`]).
         report_va: u64,
@@ -171,9 +171,9 @@ pub enum Command<'a> {
     },
     /// Kernel `saxpy` on 32-bit floats: y := a·x + y.
     Saxpy {
-        /// x.
+        /// Address of x.
         x_va: u64,
-        /// y.
+        /// Address of y.
         y_va: u64,
         /// How many elements; even.
         elements: u64,
@@ -182,9 +182,9 @@ pub enum Command<'a> {
     },
     /// Privileged: copies by bus address.
     CopyPhysical {
-        /// From.
+        /// Read from here on.
         source_bus: u64,
-        /// To.
+        /// Stored from here on.
         target_bus: u64,
         /// How much; a multiple of 8.
         bytes: u64,
@@ -216,7 +216,7 @@ pub enum Command<'a> {
     /// Privileged: reads the 64-bit word at a bus address and throws it away; with `write` it writes back what it read.
     /// Whatever the bus still holds for that address is carried out before.
     TouchPhysical {
-        /// Which word.
+        /// Bus address of the word.
         bus: u64,
         /// Whether it writes.
         write: bool,
@@ -240,7 +240,7 @@ pub enum Command<'a> {
         count: u32,
         /// The first entry.
         entry: u64,
-        /// What each next one adds: 4096 for consecutive pages, 0 to repeat.
+        /// Added for each next entry: 4096 for consecutive pages, 0 to repeat.
         step: u64,
     },
     /// Privileged: redirects `count` aperture pages from `first` to consecutive system pages from `system_address`; with
@@ -267,8 +267,8 @@ pub enum Command<'a> {
 }
 
 /// Where a signal or wait logs itself: the driver chooses the entry, the engine writes payload and time, and then advances the header
-/// ([`shared_words::log`]): by one entry, behind the last of those that the header says there are to the first and one wrap more. Whoever
-/// writes the commands gives out entries in this order.
+/// ([`shared_words::log`]): by one entry, behind the last of those that the header says there are to the first and one wrap more. The
+/// user-mode driver gives out entries in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSlot {
     /// Address of the entry (48 bytes).

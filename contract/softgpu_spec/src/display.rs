@@ -58,7 +58,7 @@ pub const DISPLAY_QUEUE_ENTRIES: u32 = 0x550;
 pub const DISPLAY_ADDRESS: u32 = 0x558;
 /// r: device time at which the display was enabled.
 pub const DISPLAY_EPOCH: u32 = 0x560;
-/// r: frames that the monitor has got; without a monitor nothing is read, and nobody gets any.
+/// r: frames that the monitor has got; without a monitor the device reads no frame.
 pub const DISPLAY_FRAMES: u32 = 0x568;
 /// r: those of them that were torn: rows changed behind the blank, or came from two surfaces.
 pub const DISPLAY_TORN: u32 = 0x570;

@@ -1,4 +1,4 @@
-//! The software GPU's data sheet: what its registers, page tables, rings, commands and faults are.
+//! The software GPU's data sheet: its registers, page tables, rings, commands and faults.
 //!
 //! Both sides of the bus read this and nothing else: the device implements it, drivers program it. It describes a
 //! machine, not a driver model: there is no allocation here, no residency, no process.

@@ -117,8 +117,8 @@ impl Shape {
         self.levels > LEVELS_MIN && self.has_64kb_leaves()
     }
 
-    /// What [`crate::register::MMU_LEVELS`] reads: index bits of each level in a byte of its own, the leaf in the lowest; 1 in
-    /// the highest byte where entries are dual.
+    /// The value of [`crate::register::MMU_LEVELS`]: index bits of each level in a byte of its own, the leaf in the lowest; 1 in the
+    /// highest byte where entries are dual.
     pub fn to_register(&self) -> u64 {
         let dual = if self.dual { DUAL } else { 0 };
         (0..self.levels).fold(dual, |value, level| value | u64::from(self.index_bits(level)) << (8 * level))

@@ -27,8 +27,8 @@ pub mod report {
     pub const TAG: u64 = 0;
     /// Word 1: byte offset of the first word that differs.
     pub const OFFSET: u64 = 1;
-    /// Word 2: what was found.
+    /// Word 2: the word that was found.
     pub const FOUND: u64 = 2;
-    /// Word 3: what was expected.
+    /// Word 3: the word that was expected.
     pub const EXPECTED: u64 = 3;
 }

@@ -21,8 +21,8 @@
 //! | 48, 4 | [`crate::register::DOORBELLS`] | | |
 //! | 52, 4 | [`crate::register::RANGES`] | | |
 //!
-//! What is not named is 0. The first question is answered by registers, so it has to be asked with access to hardware; the second by the
-//! driver's memory alone.
+//! All other bytes are 0. The driver answers the first question from registers, so it has to be asked with access to hardware; it answers
+//! the second from its own memory alone.
 //!
 //! The bytes come from a process and are an allegation: [`Question::decode`] checks each of them.
 
@@ -35,16 +35,16 @@ pub const BYTES: usize = 64;
 /// Where the answer begins.
 const ANSWER: usize = 8;
 
-/// What can be asked.
+/// The questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// What the device says of itself: [`Hardware`].
+    /// The device's description: [`Hardware`].
     Hardware,
-    /// What its drivers have of it: [`Usage`].
+    /// The drivers' use of the device: [`Usage`].
     Usage,
 }
 
-/// Why bytes are no question. The one to blame is whoever wrote them.
+/// Why bytes are no question. Their writer is to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuestionError {
     /// Another length.
@@ -103,7 +103,7 @@ impl Question {
     }
 }
 
-/// What the device says of itself.
+/// The device's description of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hardware {
     /// [`crate::register::ID`].
@@ -152,7 +152,7 @@ impl Hardware {
     }
 }
 
-/// What the drivers of the device have of it.
+/// The drivers' use of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Queues of the device.

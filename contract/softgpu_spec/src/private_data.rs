@@ -39,7 +39,7 @@ pub enum Kind {
     LocalThenSystem,
 }
 
-/// What an allocation is to be.
+/// The wanted properties of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocationRequest {
     /// Where it wants to live.
@@ -54,7 +54,7 @@ pub struct AllocationRequest {
     pub size_bytes: u64,
 }
 
-/// Why bytes are no request. The one to blame is whoever wrote them.
+/// Why bytes are no request. Their writer is to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// Another length.
@@ -187,7 +187,7 @@ pub fn grant_alignment(bytes: &mut [u8], alignment_bytes: u64) {
     }
 }
 
-/// What [`grant_alignment`] wrote; `None` for bytes that are too short.
+/// The alignment that [`grant_alignment`] wrote; `None` for bytes that are too short.
 pub fn granted_alignment(bytes: &[u8]) -> Option<u32> {
     let field = bytes.get(12..16)?;
     Some(u32::from_le_bytes([field[0], field[1], field[2], field[3]]))

@@ -17,7 +17,7 @@ pub const VERSION: u16 = 1;
 /// Bytes of the layout.
 pub const BYTES: usize = 16;
 
-/// What a user-mode driver hands in.
+/// The bytes that a user-mode driver hands in.
 pub fn question() -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     bytes[0..4].copy_from_slice(&MAGIC.to_le_bytes());

@@ -1,12 +1,12 @@
 //! Registers: 64 bits each, by byte offset in the register window. Those marked *w* act when written.
 
-/// What every register reads when no device answers any more: it was pulled out. None reads so while it is there, so that
-/// a driver knows.
+/// Every register reads so when no device answers any more: it was pulled out. No register of a device that is there reads so, so that a
+/// driver can tell.
 pub const ABSENT: u64 = u64::MAX;
 
 /// r: [`ID_VALUE`].
 pub const ID: u32 = 0x000;
-/// What [`ID`] reads: "SOFTGPU1" in ASCII.
+/// The value of [`ID`]: "SOFTGPU1" in ASCII.
 pub const ID_VALUE: u64 = u64::from_be_bytes(*b"SOFTGPU1");
 /// r: bytes of local memory.
 pub const LOCAL_BYTES: u32 = 0x008;
@@ -18,8 +18,8 @@ pub const TIMESTAMP: u32 = 0x018;
 pub const APERTURE_TABLE: u32 = 0x020;
 /// rw: which page of the CPU's window ([`crate::bus::CPU_WINDOW_BASE`]) the next register addresses.
 pub const CPU_WINDOW_PAGE: u32 = 0x030;
-/// rw: what that page shows ([`crate::bus::window_entry`]); it does when the write returns. What names no page of local
-/// memory shows nothing.
+/// rw: the page of local memory that the selected page shows ([`crate::bus::window_entry`]); it does when the write returns. A value that
+/// names no page of local memory shows nothing.
 pub const CPU_WINDOW_ENTRY: u32 = 0x038;
 /// r: how virtual addresses are cut into indices: [`crate::page_table::Shape::from_register`].
 pub const MMU_LEVELS: u32 = 0x040;
@@ -93,8 +93,8 @@ pub const QUEUE_GRACE_LOWER: u32 = 0x160;
 /// that is rung at the old one concerns it any more. Nothing on a queue that is not enabled, for another queue's own, a page that the
 /// device has not, or one that another queue listens to.
 pub const QUEUE_DOORBELL: u32 = 0x168;
-/// rw: what the scheduling log calls the queue's owner; queues with the same name are one owner's. Taken over by ENABLE. 0: the log says
-/// nothing of the queue.
+/// rw: the owner's name in the scheduling log; queues with the same name are one owner's. Taken over by ENABLE. 0: the log says nothing
+/// of the queue.
 pub const QUEUE_OWNER: u32 = 0x170;
 /// r: nanoseconds that engines have spent in commands of queues with this number, since power-on: enabling begins no new count. In
 /// virtual time every command takes time, and the one that is under way counts as far as it has come; in real time only those count that
@@ -112,8 +112,9 @@ pub const BAND_GROUP_GRACE: u32 = 0x198;
 /// rw: hundredths of an engine's time that band 1 keeps when band 2 wants all of it, 0 to 50.
 pub const NORMAL_PERCENT: u32 = 0x1a0;
 
-/// Fields of [`QUEUE_RANK`]. Who ranks below keeps a share: an engine follows [the rule](../../engine_time/index.html) that packets do,
-/// and changes from queue to queue between two commands; before the grace period is over, only where a queue has no nested buffer begun.
+/// Fields of [`QUEUE_RANK`]. A queue that ranks below keeps a share: an engine follows [the rule](../../engine_time/index.html) that
+/// packets do, and changes from queue to queue between two commands; before the grace period is over, only where a queue has no nested
+/// buffer begun.
 pub mod queue_rank {
     /// The band: 0 idle, 1 normal, 2 focus, 3 realtime.
     pub const BAND: u64 = 0x3;
@@ -124,7 +125,7 @@ pub mod queue_rank {
     /// How much the group gets beside others of its band, as against theirs, 1 to 255; 0 is as much as [`WEIGHT_ORDINARY`]: shift. The
     /// same for all queues of a group.
     pub const WEIGHT_SHIFT: u32 = 24;
-    /// What groups have of which nothing is said.
+    /// The weight of a group whose queues state 0.
     pub const WEIGHT_ORDINARY: u8 = 2;
     /// The group that shares as one, a process: shift.
     pub const GROUP_SHIFT: u32 = 32;
@@ -220,7 +221,7 @@ pub const PEER_SELECT: u32 = 0x240;
 /// w: bus address of the selected peer's inbox; [`ABSENT`]: none.
 pub const PEER_ADDRESS: u32 = 0x248;
 
-/// rw: whose scheduling log the next registers address: an engine's number.
+/// rw: number of the engine whose scheduling log the next registers address.
 pub const SCHEDULING_LOG_ENGINE: u32 = 0x250;
 /// w: address of the log ([`shared_words::scheduling_log`]) in the CMP's own space, on a boundary of 32 bytes.
 pub const SCHEDULING_LOG_ADDRESS: u32 = 0x258;
@@ -228,9 +229,9 @@ pub const SCHEDULING_LOG_ADDRESS: u32 = 0x258;
 pub const SCHEDULING_LOG_ENTRIES: u32 = 0x260;
 /// w: the index of an entry: whenever that is written [`record::SCHEDULING_LOG`] is raised. One that the log has not: never.
 pub const SCHEDULING_LOG_INTERRUPT: u32 = 0x268;
-/// w: 1 takes the three registers over, 0 has the engine write no log. When the write returns nothing more is written to the log that
-/// the engine had before. A log that is new to the engine begins with who has it and who wants it. r: 1 while it writes one; one whose
-/// pages have no translation, are read-only, or that has no entries, is not taken.
+/// w: 1 takes the three registers over, 0 has the engine write no log. When the write returns nothing more is written to the log that the
+/// engine had before. A log that is new to the engine begins with the owner that has it and those that want it. r: 1 while it writes one;
+/// one whose pages have no translation, are read-only, or that has no entries, is not taken.
 pub const SCHEDULING_LOG_CONTROL: u32 = 0x270;
 
 /// Values read from [`CMP_RESULT`].
@@ -248,8 +249,8 @@ pub mod cmp {
     /// engines, reads the current value, and raises a fence interrupt if it is greater. Without a translation it does
     /// nothing and reads back [`super::cmp_result::FAULT`].
     pub const PUBLISH_MONITORED: u64 = 1;
-    /// Argument: address (in the CMP's own space) of a CurrentValue that somebody else has written; 0: any may have
-    /// been. Unparks the queues that its value satisfies.
+    /// Argument: address (in the CMP's own space) of a CurrentValue that was written by no engine of this device; 0: any may have been.
+    /// Unparks the queues that its value satisfies.
     pub const RESCAN: u64 = 2;
     /// Arguments: root, its length or none (all ones: every space), first and last virtual address (0, 0: whole space). Forgets
     /// translations in every engine.
@@ -353,7 +354,8 @@ pub mod counter {
     pub const ENTRIES_WRITTEN: u32 = 0x440;
     /// Doorbells of peers that signals have rung.
     pub const PEERS_RUNG: u32 = 0x448;
-    /// Nanoseconds that an engine spent in commands, by engine number × 8; what a reset or a suspension cut short is not in it.
+    /// Nanoseconds that an engine spent in commands, by engine number × 8; without those of commands that a reset or a suspension cut
+    /// short.
     pub const ENGINE_BUSY_NS: u32 = 0x480;
     /// Nanoseconds that an engine's queues spent waiting with nothing else to run, by engine number × 8.
     pub const ENGINE_WAIT_NS: u32 = 0x4a0;

@@ -35,7 +35,7 @@ impl std::fmt::Display for GpuVa {
 pub struct CpuVa(pub u64);
 
 impl CpuVa {
-    /// Nowhere.
+    /// No address.
     pub const NULL: CpuVa = CpuVa(0);
 
     /// Whether this is nowhere.
@@ -108,7 +108,7 @@ impl SegmentSet {
 /// does not contain the segment's base address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PhysicalAddress {
-    /// Which segment.
+    /// The segment.
     pub segment: SegmentId,
     /// Bytes from the segment's start; for system memory the system physical address.
     pub offset: u64,

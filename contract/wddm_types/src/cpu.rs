@@ -1,10 +1,10 @@
-//! Where the CPU finds bytes of an allocation: what a lock answers in (memory §6.3). Bus addresses are the CPU's view of
-//! an adapter; they say nothing about GPU addresses.
+//! Where the CPU finds bytes of an allocation: a lock answers in these places (memory §6.3). Bus addresses are the CPU's view of an
+//! adapter; they say nothing about GPU addresses.
 
 use crate::size::PageRun;
 use serde::{Deserialize, Serialize};
 
-/// What the CPU touches.
+/// The kind of memory that the CPU reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CpuPlace {
     /// System pages, seen through CPU caches that the GPU does not snoop (memory §6.7).
@@ -20,7 +20,7 @@ pub enum CpuPlace {
 /// Consecutive pages of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CpuRun {
-    /// What they are.
+    /// The kind of the pages.
     pub place: CpuPlace,
     /// Which, in 4-KB pages of that place.
     pub run: PageRun,

@@ -1,4 +1,4 @@
-//! Who and which: processes, adapters, nodes, handles, points of a fence.
+//! Identities: processes, adapters, nodes, handles, points of a fence.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ pub struct NodeId(pub u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EngineId(pub u16);
 
-/// What a display shows content of (`D3DDDI_VIDEO_PRESENT_SOURCE_ID`).
+/// A video present source: a display shows its content (`D3DDDI_VIDEO_PRESENT_SOURCE_ID`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VidPnSourceId(pub u32);
 
@@ -59,7 +59,7 @@ pub struct VidPnTargetId(pub u32);
 /// A value of a fence: reached once the fence's CurrentValue is this value or greater (sync §0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FencePoint<F> {
-    /// Which fence.
+    /// The fence.
     pub fence: F,
     /// The value to be reached.
     pub value: u64,

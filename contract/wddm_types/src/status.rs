@@ -86,14 +86,14 @@ impl std::fmt::Debug for NtStatus {
     }
 }
 
-/// Whose fault a failure is; it decides what happens next.
+/// The party at fault for a failure; it decides what happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Blame {
     /// The caller: nothing has changed, a retry of the same call fails again.
     Caller,
     /// Scarcity: nothing has changed, a retry can succeed once something is freed.
     Scarcity,
-    /// A limit that somebody has set for this process, or its account: nothing has changed, a retry can succeed once it has freed
+    /// A limit that the host has set for this process, or its account: nothing has changed, a retry can succeed once it has freed
     /// something itself.
     Quota,
     /// A driver or the hardware: the guilty context is marked, innocents lose nothing.

@@ -6,8 +6,8 @@
 //!   hold any bytes. It answers with a fault record, never with a panic.
 //! - A register access is complete when it returns. Accesses may come from any thread; a driver that selects and then
 //!   writes (queue registers) serialises itself.
-//! - An interrupt pin is asserted from the device's own thread, or from within a register access. Whoever receives it may
-//!   not call back into the device from there: it notes the fact and returns.
+//! - An interrupt pin is asserted from the device's own thread, or from within a register access. The receiver may not call back into the
+//!   device from there: it notes the fact and returns.
 //! - Nothing here knows of allocations, processes or fences: those are words of the driver model, above.
 
 use std::sync::Arc;
@@ -28,21 +28,21 @@ pub trait DevicePort: Send + Sync {
     /// The doorbell window: where which doorbell is, the data sheet says; each is as [`shared_words::doorbell`] has it.
     fn doorbell_page(&self) -> &Arc<Memory>;
 
-    /// Somebody rang the doorbell of this number and found the engine asleep. A device in silicon sees the store itself; one in
-    /// software is told by whoever read the sleeping flag.
+    /// A producer rang the doorbell of this number and found the engine asleep. A device in silicon sees the store itself; the producer
+    /// that read the sleeping flag tells one in software.
     fn doorbell_rung(&self, index: u32);
 }
 
 /// Another device's way to a device: the doorbell that its peers ring, without a processor between (sync §3.18). Rung from any thread of
-/// the peer, which may own an engine then: the one who is rung calls nobody back.
+/// the peer, which may own an engine then: the device that is rung makes no call back.
 pub trait PeerBell: Send + Sync {
     /// The device with this number has written into its lane ([`shared_words::peer`]), at this time of its own.
     fn rung(&self, source: u32, at_ns: u64);
 }
 
-/// The platform's IOMMU as the devices behind it see it: where an address of a process leads. A process is named by the
-/// number that the platform gave it (PASID), and what its addresses mean is the platform's. Asked from any thread of a
-/// device, which may own an engine then: it answers at once and calls nobody.
+/// The platform's IOMMU as the devices behind it see it: where an address of a process leads. A process is named by the number that the
+/// platform gave it (PASID), and the platform decides what its addresses mean. Any thread of a device may ask, and may own an engine
+/// then: the IOMMU answers at once and makes no call back.
 pub trait Iommu: Send + Sync {
     /// The longest run of consecutive system pages from a page of the process's addresses on, at most `pages_max` of them
     /// (not 0) and all with the same rights. `None`: nothing is mapped there.
@@ -66,11 +66,11 @@ pub trait CpuCaches: Send + Sync {
     /// Whether they hold a page of system memory.
     fn holds(&self, system_page: u64) -> bool;
 
-    /// What they hold, by system physical address; only of pages that they hold.
+    /// The bytes that they hold, by system physical address; only of pages that they hold.
     fn lines(&self) -> &Arc<Memory>;
 }
 
-/// What a device remembers of the IOMMU's answers.
+/// A device's cache of the IOMMU's answers.
 pub trait TranslationCache: Send + Sync {
     /// Forgets what it knows of a process's addresses from `first` to `last`, both inclusive; both 0: of all. When this
     /// returns no access uses an older answer. The caller holds nothing that [`Iommu::translate`] needs.
@@ -83,7 +83,7 @@ pub trait InterruptPin: Send + Sync {
     fn assert(&self);
 }
 
-/// What is plugged into a device's displays. It is told from the device's own thread, which holds nothing then.
+/// The monitor on a device's displays. The device's own thread calls it, and holds no lock then.
 pub trait Monitor: Send + Sync {
     /// A frame was scanned out, from its first row to its last.
     fn frame(&self, frame: &Frame<'_>);
@@ -92,7 +92,7 @@ pub trait Monitor: Send + Sync {
 /// A frame as a monitor got it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Which display.
+    /// The display that the frame is of.
     pub display: u32,
     /// The number of the blank before it.
     pub number: u64,
@@ -100,11 +100,12 @@ pub struct Frame<'a> {
     pub at_ns: u64,
     /// Texels of a row.
     pub width: u32,
-    /// Rows.
+    /// Rows of the frame.
     pub height: u32,
     /// 32 bits each, row by row: blue in the low byte, green, red. None where no content exists.
     pub texels: &'a [u32],
-    /// Its rows belong to more than one picture: somebody wrote what was shown, or it was replaced behind the blank.
+    /// Its rows belong to more than one picture: an engine or the CPU wrote into the shown surface, or a flip replaced it behind the
+    /// blank.
     pub torn: bool,
 }
 
@@ -122,7 +123,7 @@ pub trait Clocked: Send + Sync {
     fn tick(&self, now: u64);
 }
 
-/// What a logic analyser clipped to the device sees. For traces; the device works the same without.
+/// A logic analyser that is clipped to the device. For traces; the device works the same without.
 pub trait Probe: Send + Sync {
     /// At device time `at_ns` this happened.
     fn observe(&self, at_ns: u64, what: Observation);

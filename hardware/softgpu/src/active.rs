@@ -40,7 +40,7 @@ impl Active {
         (0..self.members.len() * 64).filter(|at| self.contains(*at))
     }
 
-    /// Whether nobody but `at` is in it.
+    /// Whether it has no member but `at`.
     #[inline]
     pub(crate) fn is_only(&self, at: usize) -> bool {
         self.count == u32::from(self.contains(at))

@@ -9,7 +9,7 @@ use softgpu_spec::{QUEUE_COUNT, doorbell};
 
 use crate::device::SoftGpu;
 
-/// Nobody listens.
+/// No queue listens.
 const NOBODY: u32 = u32::MAX;
 
 const _: () = assert!(doorbell::BYTES == shared_words::doorbell::DOORBELL_BYTES);
@@ -17,7 +17,7 @@ const _: () = assert!(doorbell::BYTES == shared_words::doorbell::DOORBELL_BYTES)
 /// The doorbells of a device.
 pub(crate) struct Bells {
     pub(crate) window: Arc<Memory>,
-    /// Of each doorbell with a page: who listens.
+    /// The queue that listens to each doorbell with a page.
     listeners: Vec<AtomicU32>,
 }
 
@@ -55,7 +55,7 @@ impl Bells {
         }
     }
 
-    /// Nobody listens to a doorbell any more.
+    /// The queue that listened to a doorbell does so no more.
     pub(crate) fn release(&self, number: u32) {
         if let Some(page) = self.of_page(number) {
             page.store(NOBODY, Ordering::Release);
@@ -77,8 +77,7 @@ impl SoftGpu {
         let has_work = engine.ask(|state| state.listen(&self.bells.window, queue, number));
         face.doorbell.store(number, Ordering::Release);
         self.bells.release(left);
-        // Whoever rang at the doorbell that it has left may have looked whether the engine sleeps when that was not to be seen there
-        // any more.
+        // A ring at the doorbell that the queue has left may have found the sleeping flag clear there: the queue clears it as it leaves.
         if has_work {
             engine.wake(queue);
             self.due_after(engine, 0);

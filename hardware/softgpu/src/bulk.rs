@@ -169,7 +169,7 @@ impl Execution<'_> {
         {
             Word::store(word(self, index)?.word, value);
         }
-        // Another engine may have reported meanwhile; whoever is first keeps the tag.
+        // Another engine may have reported meanwhile; the first one keeps the tag.
         let _ = first.word.compare_exchange(0, tag.wrapping_add(1), Ordering::AcqRel, Ordering::Acquire);
         Ok(())
     }
@@ -248,7 +248,7 @@ impl Execution<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Whether somebody asks for the engine.
+    /// Whether a register access asks for the engine.
     fn gives_way(&self) -> bool {
         !self.gpu.is_virtual() && self.face.is_asked()
     }

@@ -70,7 +70,7 @@ pub(crate) struct Table<'a> {
     pub(crate) offset: u64,
 }
 
-/// Why an access failed: what a fault record says.
+/// Why an access failed, for a fault record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Virtual address, or bus address of a physical access.
@@ -81,7 +81,7 @@ pub(crate) struct Fault {
     pub(crate) level: u32,
 }
 
-/// What reads of the page of zeros see, and where writes to it go.
+/// Reads of the page of zeros find `ZERO`, and writes to it go to `DROPPED`.
 static ZERO: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
@@ -95,7 +95,7 @@ pub(crate) struct Bus {
     /// How virtual addresses are cut.
     pub(crate) shape: Shape,
     pub(crate) ranges: Ranges,
-    /// What translates the addresses of processes, once the device stands behind it.
+    /// The platform that translates the addresses of processes, once the device stands behind it.
     iommu: OnceLock<Arc<dyn Iommu>>,
     /// The CPU's caches, where they are played and the device snoops them.
     caches: OnceLock<Arc<dyn CpuCaches>>,
@@ -141,7 +141,7 @@ impl Bus {
         }
     }
 
-    /// How far a run goes on for accesses that snoop: what the caches hold lies in another memory.
+    /// How far a run goes on for accesses that snoop: a line that the caches hold lies in another memory.
     pub(crate) fn snooped_run(&self, run: Run) -> Run {
         let (Site::System(first), true) = (run.site, self.snoops()) else { return run };
         let site = self.snooped(run.site);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 pub(crate) struct Clock {
-    /// Virtual time; owned by whoever ticks. The base of real time.
+    /// Virtual time; owned by the thread that ticks. The base of real time.
     ticked: AtomicU64,
     started: OnceLock<Instant>,
 }

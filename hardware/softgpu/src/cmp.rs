@@ -1,22 +1,20 @@
 //! The context management processor: the table of parked queues, and the commands that a driver gives it.
 //!
-//! A queue that waits costs nothing once it is in the table. Whoever changes a word asks one question, whether anybody is
-//! parked at all (`parked`), and looks into the table only then. That question and the table's entry are the two sides of a
-//! store-and-load race: the signaller stores the value and then loads the count, the waiter stores the count and then
-//! loads the value, each with a full barrier between.
+//! A queue that waits costs nothing once it is in the table. A unit that changes a word loads the number of parked queues (`parked`), and
+//! looks into the table only if there are any. That load and the table's entry are the two sides of a store-and-load race: the signaller
+//! stores the value and then loads the count, the waiter stores the count and then loads the value, each with a full barrier between.
 //!
-//! MonitoredValue is the shadow of what the kernel waits for: where the kernel lets it lie in local memory an engine's look at it
-//! costs no way over the bus. Engines look, and ask here only when they find it exceeded; whether to interrupt is decided here.
-//! An update stores it, puts the full barrier and looks at CurrentValue, in this order. Every engine has the same barrier between
-//! its value and its look, so when the command is over each CurrentValue that anybody reads was either there for that look, or
-//! comes from an engine that looks at the new MonitoredValue; nothing else is in flight ([`shared_words::fence`]). The register write
-//! returns when the command is over, and the driver's call with it.
+//! MonitoredValue may lie in local memory: an engine's load of it then does not cross the bus. Engines load it, and ask here only when
+//! they find it exceeded; the CMP decides whether to interrupt. An update stores it, puts the full barrier and loads CurrentValue, in
+//! this order. Every engine has the same barrier between its store of CurrentValue and its load of MonitoredValue, so when the command is
+//! over each signal either stored its CurrentValue before that load, or loads the new MonitoredValue ([`shared_words::fence`]). The
+//! register write returns when the command is over, and the driver's call with it.
 //!
-//! A sealed word is one that counts as reached for ever, because whoever was to signal it is lost. It holds the largest value, so
-//! that no wait for it parks, and signals leave it alone.
+//! A sealed word is one that counts as reached for ever, because its signaller is lost. It holds the largest value, so that no wait for
+//! it parks, and signals leave it alone.
 //!
-//! Lock order: an engine's state, then this table, then an engine's wake-up token; nobody takes another lock with the seals'.
-//! Called by engines and registers.
+//! Lock order: an engine's state, then this table, then an engine's wake-up token; a thread that has the seals' lock takes no other.
+//! Engines and registers call this file.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +35,7 @@ pub(crate) struct Cmp {
     /// How many queues are parked. Stored under the table's lock, loaded by every signal.
     pub(crate) parked: AtomicU64,
     table: Mutex<Vec<Parked>>,
-    /// What the registers hold.
+    /// The registers' values.
     pub(crate) root: AtomicU64,
     pub(crate) arguments: [AtomicU64; 3],
     pub(crate) result: AtomicU64,
@@ -73,7 +71,7 @@ impl SoftGpu {
         false
     }
 
-    /// After a store to `site` and a full barrier: unparks whom the value satisfies.
+    /// After a store to `site` and a full barrier: unparks the queues that the value satisfies.
     #[inline(always)]
     pub(crate) fn unpark_after_store(&self, unit: Unit, site: Site) {
         if Word::load(&self.ordered_at(unit, Place::Parked)) != 0 {
@@ -81,7 +79,7 @@ impl SoftGpu {
         }
     }
 
-    /// Any word may have been written: unparks whom its value satisfies.
+    /// Any word may have been written: unparks the queues that its value satisfies.
     pub(crate) fn unpark_any(&self) {
         self.unpark(Unit::Cmp, None);
     }

@@ -1,5 +1,5 @@
-//! What a device is built with: sizes, whether bulk content is real, the cost model. Not what a driver programs: that is
-//! registers. Called by whoever powers a device on.
+//! The build of a device: sizes, whether bulk content is real, the cost model. A driver programs none of it: it has the registers. The
+//! host that powers a device on passes it.
 
 use softgpu_spec::page_table::Shape;
 
@@ -18,7 +18,7 @@ pub struct Config {
     pub data: DataMode,
     /// Bits that an engine stores in one piece for SignalAlways: 64 or 32.
     pub signal_bits: u32,
-    /// What commands cost in virtual time.
+    /// The costs of commands in virtual time.
     pub timing: Timing,
     /// How often a thread looks again before it gives up: at the word of a wait before the queue is parked, at an empty
     /// ring before the engine sleeps. 0 never polls. Virtual time never polls.

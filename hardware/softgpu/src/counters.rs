@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that one party raises and anybody reads.
+/// A number that one party raises and all may read.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 

@@ -1,5 +1,5 @@
-//! The device as a whole: its parts, and the way from one part to another. What registers do is [`crate::registers`]'s, how
-//! time passes [`crate::ticking`]'s and [`crate::threads`]'s.
+//! The device as a whole: its parts, and the way from one part to another. [`crate::registers`] carries out register accesses,
+//! [`crate::ticking`] and [`crate::threads`] let time pass.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

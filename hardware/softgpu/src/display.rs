@@ -1,8 +1,8 @@
 //! The displays: when their blanks are, what they show, what their monitors see. Like the engines they run in both kinds of
 //! time: a thread sleeps until something is due ([`Displays::run`]), a tick does what is due ([`Displays::advance`]).
 //!
-//! Nothing is due on a display that is off, or that nobody asks anything of: no flip waits, nobody wants to hear of its blanks, no
-//! monitor looks. Its blanks pass all the same, and are found again by arithmetic.
+//! Nothing is due on a display that is off, or that has no pending flip, no interrupt on blanks, no alarm and no monitor.
+//! Its blanks pass all the same, and are found again by arithmetic.
 
 mod log;
 mod output;
@@ -39,7 +39,7 @@ struct Held {
     outputs: Vec<Output>,
 }
 
-/// What the outside is to be told when the lock is free again.
+/// Records and frames to pass on once the lock is free again.
 #[derive(Default)]
 struct News {
     records: Vec<Record>,

@@ -2,8 +2,8 @@
 //! kinds of time: a thread calls [`EngineState::step`] in a loop ([`crate::threads`]), a tick calls [`EngineState::begin`]
 //! and, when the command's time is over, [`EngineState::perform`] ([`crate::ticking`]).
 //!
-//! The state is owned by whoever holds its lock: the engine's thread for as long as nobody asks, else a register access
-//! that has asked ([`EngineFace::ask`]). So the path from command to command takes no lock.
+//! The holder of its lock owns the state: the engine's thread for as long as no register access asks, else the one that has asked
+//! ([`EngineFace::ask`]). So the path from command to command takes no lock.
 //!
 //! ```text
 //! queue:  (woken) ──► active ──► empty for `patience` looks ──► asleep: the doorbell's second word says so
@@ -38,7 +38,7 @@ use crate::sharing::Sharing;
 
 pub(crate) use face::EngineFace;
 
-/// An engine as one who stores for others.
+/// An engine as a unit with a store buffer.
 pub(crate) const fn unit(engine: usize) -> Unit {
     // CAST: engines are counted in ones.
     Unit::Engine(engine as u32)
@@ -46,13 +46,13 @@ pub(crate) const fn unit(engine: usize) -> Unit {
 
 /// The command under way.
 pub(crate) struct Flight {
-    /// Whose it is.
+    /// The queue that it belongs to.
     pub(crate) queue: usize,
     /// Its length.
     pub(crate) words: usize,
     /// Bytes or elements done.
     pub(crate) progress: u64,
-    /// What a checksum has summed.
+    /// The sum of a checksum so far.
     pub(crate) sum: u64,
     /// Virtual time: when it began.
     pub(crate) begun: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Flight {
     pub(crate) traced: bool,
 }
 
-/// What a step did.
+/// The result of a step.
 pub(crate) enum Step {
     /// A command, or part of one, or it looked for one.
     Went,
@@ -84,9 +84,9 @@ pub(crate) struct EngineState {
     active: Active,
     /// The queue that executed last.
     last: usize,
-    /// Who is next where several want to run.
+    /// The rule by which the engine chooses where several queues want to run.
     pub(crate) sharing: Sharing,
-    /// What it tells of whom it runs.
+    /// The log of the owners that it runs.
     pub(crate) log: SchedulingLog,
     /// How many queues have a parked wait at their head.
     pub(crate) waiting: u32,
@@ -169,7 +169,7 @@ impl EngineState {
                     flush = Some(wanted);
                 }
             }
-            // What is cut short has taken its time all the same.
+            // A command that is cut short has taken its time all the same.
             gpu.queues[number as usize].busy_ns.add(self.under_way_ns(gpu, number as usize));
             self.flight = None;
         }
@@ -299,7 +299,7 @@ impl EngineState {
     fn fault(&mut self, gpu: &SoftGpu, at: usize, fault: Fault) {
         self.active.remove(at);
         if let Some(queue) = self.queues[at].as_mut() {
-            // Whoever asked is told of the fault, and asks again where it goes on.
+            // A driver that asked for preemption is told of the fault, and asks again where the queue goes on.
             queue.preempt = false;
             gpu.queues[at].nested_words.store(queue.nested_words(), Ordering::Release);
         }

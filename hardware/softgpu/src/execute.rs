@@ -1,5 +1,5 @@
-//! Commands: what each does. One command at a time, on behalf of the engine that holds it; long ones give way between
-//! pieces when somebody asks for the engine.
+//! The effect of each command. One command at a time, on behalf of the engine that holds it; long ones give way between pieces when a
+//! register access asks for the engine.
 
 mod fences;
 
@@ -20,7 +20,7 @@ use crate::mmu::{Access, Flush, Mmu, Space, Target};
 use crate::queue::QueueRun;
 use crate::ring::{Nested, Window};
 
-/// What came of a command.
+/// The result of a command.
 pub(crate) enum Outcome {
     /// It is done.
     Done,
@@ -38,7 +38,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Execution<'a> {
     pub(crate) gpu: &'a SoftGpu,
     pub(crate) face: &'a EngineFace,
-    /// The engine, as one who stores for others.
+    /// The engine, as a unit with a store buffer.
     pub(crate) unit: Unit,
     pub(crate) mmu: &'a mut Mmu,
     pub(crate) queue: &'a mut QueueRun,
@@ -61,7 +61,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Executes a command for which nobody waits.
+    /// Executes a command other than a wait or a signal.
     fn execute_other(&mut self, words: &[u64]) -> Result<Outcome, Fault> {
         let Ok((command, _)) = Command::decode(words) else {
             return Err(self.refused(fault::BAD_COMMAND));
@@ -200,8 +200,8 @@ impl<'a> Execution<'a> {
         Ok(Outcome::Done)
     }
 
-    /// The word at which `count` entries of a table from `first` on begin, if there is memory for them; how long the table
-    /// is nobody knows but who made it.
+    /// The word at which `count` entries of a table from `first` on begin, if there is memory for them; only the table's maker knows how
+    /// long it is.
     fn table_entry(&self, table: u64, first: u32, count: u64) -> Result<(&'a Memory, u64), Fault> {
         let refused = Fault { address: table, cause: fault::BAD_ADDRESS, level: 0 };
         let found = self.gpu.bus.table(table, u64::from(first) + count).ok_or(refused)?;

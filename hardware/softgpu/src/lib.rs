@@ -14,16 +14,16 @@
 //! model says ([`Timing`]), and bulk content may be left out ([`DataMode::Modelled`]).
 //!
 //! # The law of this room
-//! - Nothing that comes over the bus is trusted: registers, rings, page tables and memory may hold anything. What is wrong
-//!   becomes a fault record of the queue that did it; other queues go on.
+//! - Nothing that comes over the bus is trusted: registers, rings, page tables and memory may hold anything. Anything wrong becomes a
+//!   fault record of the queue that did it; other queues go on.
 //! - An engine's state has one owner at a time: its thread, or a register access that has asked for it. From one command to
 //!   the next no lock is taken.
 //! - Lock order: a peer's engine state, queue registers, an engine's state, the CMP's table, displays, interrupt records, an engine's wake-up
 //!   token.
 //!
-//! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` who executes what next; `execute`,
-//! `bulk` what commands do; `mmu`, `bus`, `window` where memory is; `order` its barriers; `cmp`, `interrupt`, `peers` who is told; `threads`, `ticking`, `clock`,
-//! `timing` the two kinds of time; `display` what shows memory; `config`, `counters`.
+//! Modules: `device` the parts together; `registers`; `engine`, `queue`, `ring`, `active` the choice of the next command; `execute`,
+//! `bulk` the commands' effects; `mmu`, `bus`, `window` where memory is; `order` its barriers; `cmp`, `interrupt`, `peers` waits and
+//! signals; `threads`, `ticking`, `clock`, `timing` the two kinds of time; `display` scan-out; `config`, `counters`.
 
 mod active;
 mod bells;

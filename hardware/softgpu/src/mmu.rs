@@ -1,8 +1,8 @@
 //! The MMU: virtual addresses to memory. Two ways in: single words through a TLB (fences, rings, logs, results), and long
 //! ranges as runs of consecutive memory, which read the leaf tables in sequence and need no TLB.
 //!
-//! It decides about presence, zero pages and write permission; the [`crate::bus`] about whether memory exists. Each engine
-//! owns one; the CMP walks without a TLB. Whoever changes an entry flushes ([`Flush`]) before relying on it.
+//! It decides about presence, zero pages and write permission; the [`crate::bus`] about whether memory exists. Each engine owns one; the
+//! CMP walks without a TLB. A unit that changes an entry flushes ([`Flush`]) before relying on it.
 
 mod tlb;
 mod walk;
@@ -37,7 +37,7 @@ impl Space {
     }
 }
 
-/// What an access wants to do.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -54,7 +54,7 @@ pub(crate) struct Target<'a> {
 /// One engine's MMU.
 pub(crate) struct Mmu {
     tlb: Tlb,
-    /// Rises with each flush: what somebody has translated under an older one must be translated again.
+    /// Rises with each flush: an address that was translated under an older one must be translated again.
     generation: u64,
 }
 
@@ -113,7 +113,7 @@ impl Mmu {
     #[cold]
     fn miss(&mut self, bus: &Bus, root: u64, va: u64) -> Result<Leaf, Fault> {
         let entry = walk::leaf(bus, root, va)?;
-        // What the CPU's caches hold changes without a flush, too.
+        // The content of the CPU's caches changes without a flush, too.
         let stays = entry & ZERO == 0 && !(bus.snoops() && entry & COHERENT != 0);
         let leaf = Leaf { entry, site: bus.page_that_stays(entry & ADDRESS).filter(|_| stays) };
         // A flush names pages in one form.
@@ -122,7 +122,7 @@ impl Mmu {
     }
 }
 
-/// What a valid leaf entry says about one byte.
+/// The place of one byte by a valid leaf entry.
 #[inline]
 fn leaf_site(bus: &Bus, leaf: u64, va: u64, access: Access) -> Result<Site, Fault> {
     if access == Access::Write && leaf & READ_ONLY != 0 {

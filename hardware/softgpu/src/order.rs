@@ -5,11 +5,11 @@
 //! A unit that stores a word for others and then asks for another one of theirs puts [`SoftGpu::barrier`] between. In silicon the store
 //! lies in the unit's store buffer until then. Here the buffer is that of the processor which executes the device, and in virtual time,
 //! where one thread executes everything, there is none to be seen: a missing barrier would look like one that is there. So a test bench
-//! can give each unit a buffer of its own ([`device_port::Probe::buffers_stores`]): what an [`Ordered`] word is given stays there, seen by
+//! can give each unit a buffer of its own ([`device_port::Probe::buffers_stores`]): a store to an [`Ordered`] word stays there, seen by
 //! its unit alone, until the unit's next barrier, or [`ARRIVES_NS`] of virtual time, or until the bench lets it overtake.
 //!
-//! Ordered are the words that two units race about: values of fences, MonitoredValue, logs, lanes to peers, who is parked, sealed or
-//! shared, and a doorbell's second word. Bulk content is not, nor what a lock or a register access guards.
+//! Ordered are the words that two units race about: values of fences, MonitoredValue, logs, lanes to peers, the counts of parked queues
+//! and of sealed and shared words, and a doorbell's second word. Bulk content is not, nor what a lock or a register access guards.
 //!
 //! Lock order: no unit takes another lock while it holds the buffers, and none holds them when it asks the bench.
 
@@ -51,7 +51,7 @@ struct Held {
     value: u64,
 }
 
-/// Which word.
+/// The word that is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// One of memory.
@@ -106,7 +106,7 @@ impl Order {
 }
 
 impl Bench {
-    /// What the unit itself has stored last, if that is still in its buffer.
+    /// The unit's own last store, if that is still in its buffer.
     fn own(&self, unit: Unit, place: Place) -> Option<u64> {
         let held = lock(&self.held);
         held.iter().rev().find(|held| (held.unit, held.place) == (unit, place)).map(|held| held.value)
@@ -125,7 +125,7 @@ impl Bench {
 }
 
 impl SoftGpu {
-    /// The full barrier of a unit: whatever it has stored is seen by everybody before it loads anything more.
+    /// The full barrier of a unit: all units and the CPU see its stores before it loads anything more.
     // spec: sync §3.9
     #[inline(always)]
     pub(crate) fn barrier(&self, unit: Unit) {

@@ -6,9 +6,9 @@
 //!                                                                                         │
 //!  parked queues of that word are looked at ◄── which word is it here? ◄── own inbox ◄────┘ (at the peer)
 //! ```
-//! What a signal asks is one load while no word is shared. The lists change by commands of the driver.
+//! A signal costs one load while no word is shared. The lists change by commands of the driver.
 //!
-//! Lock order: nobody holds a lock of this file while it rings; who is rung takes `seen`, then the CMP's table.
+//! Lock order: a thread holds no lock of this file while it rings; a device that is rung takes `seen`, then the CMP's table.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -147,7 +147,7 @@ impl PeerBell for SoftGpu {
     // spec: sync §3.18: only the queues that are parked on the fence are looked at
     fn rung(&self, source: u32, at_ns: u64) {
         if self.is_virtual() {
-            // What comes of it comes of it now, not when this device last did something.
+            // The effects of the ring happen now, not when this device last did something.
             self.clock.set(at_ns);
         }
         let Some(lane) = self.lane(Unit::Cmp, self.peers.inbox.load(Ordering::Relaxed), u64::from(source)) else {

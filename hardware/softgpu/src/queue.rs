@@ -1,5 +1,5 @@
-//! A hardware queue: what everybody sees of it ([`QueueFace`]), and what only its engine holds while it runs
-//! ([`QueueRun`]). Which queue runs next is the engine's decision; reading its commands is [`crate::ring`]'s.
+//! A hardware queue: the part that every unit sees ([`QueueFace`]), and the part that only its engine holds while it runs ([`QueueRun`]).
+//! The engine decides which queue runs next; [`crate::ring`] reads its commands.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -31,7 +31,7 @@ pub(crate) struct QueueFace {
     pub(crate) engine: AtomicU32,
     /// The doorbell that it listens to.
     pub(crate) doorbell: AtomicU32,
-    /// Time spent in its commands, but for the one under way; owned by whoever owns the engine's state.
+    /// Time spent in its commands, but for the one under way; owned by the owner of the engine's state.
     pub(crate) busy_ns: Counter,
 }
 
@@ -56,7 +56,7 @@ impl QueueFace {
     }
 }
 
-/// What the queue registers say when the queue is enabled.
+/// The queue registers' values when the queue is enabled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueSetup {
     pub(crate) engine: u64,
@@ -98,13 +98,13 @@ pub(crate) struct QueueRun {
     drained: u32,
     /// The wait at the head was parked. When the queue is READY again the wait is over.
     pub(crate) parked: bool,
-    /// When the wait at the head was first found unsatisfied, if anybody wants to know.
+    /// When the wait at the head was first found unsatisfied, if its log is to tell.
     pub(crate) observed: Option<u64>,
     /// It stops before its next command.
     pub(crate) preempt: bool,
     /// How it ranks.
     pub(crate) contender: Contender<usize>,
-    /// What the scheduling log calls whose it is; 0: nothing.
+    /// Its owner's name in the scheduling log; 0: none.
     pub(crate) owner: u64,
 }
 
@@ -134,7 +134,7 @@ impl QueueRun {
         }
     }
 
-    /// What the addresses in its commands are.
+    /// The space of the addresses in its commands.
     #[inline]
     pub(crate) fn space(&self) -> Space {
         if self.untranslated { Space::Bus } else { Space::Virtual(self.root) }
@@ -149,7 +149,7 @@ impl QueueRun {
         self.observed = None;
     }
 
-    /// Whether there is a command, for one who only asks.
+    /// Whether there is a command; changes nothing.
     pub(crate) fn wants(&self, doorbells: &Memory) -> bool {
         self.nested.is_some() || Word::load(self.value_word(doorbells)) > self.read
     }
@@ -172,8 +172,8 @@ impl QueueRun {
         true
     }
 
-    /// There was nothing to do. After more than `patience` times in a row the doorbell is told that nobody looks, and the
-    /// answer is true, unless it was rung meanwhile.
+    /// There was nothing to do. After more than `patience` times in a row the queue marks its doorbell asleep, and the answer is true,
+    /// unless it was rung meanwhile.
     // spec: sync §3.17
     pub(crate) fn may_sleep(&mut self, gpu: &SoftGpu, unit: Unit, patience: u32) -> bool {
         self.drained = self.drained.saturating_add(1);
@@ -187,7 +187,7 @@ impl QueueRun {
     }
 
     /// It listens elsewhere from now on, and goes on from what was rung so far. Whether there is something of that to do.
-    #[must_use = "whoever rang may not have seen that the engine sleeps"]
+    #[must_use = "the producer may not have seen that the engine sleeps"]
     pub(crate) fn listen(&mut self, doorbells: &Memory, number: u32) -> bool {
         let rung = Word::load(self.value_word(doorbells));
         doorbell::awake(self.asleep_word(doorbells));

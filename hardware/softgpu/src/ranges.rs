@@ -1,6 +1,5 @@
-//! Unswizzling ranges: bus addresses at which the CPU sees a tiled surface in linear order ([`softgpu_spec::tile`]). They are
-//! programmed by registers; engines neither use nor notice them. Called by register accesses, and by whoever plays the bus
-//! for the CPU.
+//! Unswizzling ranges: bus addresses at which the CPU sees a tiled surface in linear order ([`softgpu_spec::tile`]). They are programmed
+//! by registers; engines neither use nor notice them. Register accesses call this file, and the host that plays the bus for the CPU.
 
 use std::sync::Mutex;
 
@@ -65,7 +64,7 @@ impl Ranges {
             register::RANGE_PITCH => range.pitch = value,
             _ => return,
         }
-        // What is half written shows nothing: the pitch comes last.
+        // A range that is half written shows nothing: the pitch comes last.
         range.tiling = Tiling::of_pitch(value).filter(|tiling| {
             let ends = |first: u64, limit: u64| first.checked_add(range.bytes).is_some_and(|end| end <= limit);
             offset == register::RANGE_PITCH
@@ -76,7 +75,7 @@ impl Ranges {
         });
     }
 
-    /// What a range shows at a bus address: byte of local memory, and how many follow it in the same order.
+    /// The memory that a range shows at a bus address: byte of local memory, and how many follow it in the same order.
     pub(crate) fn shown(&self, bus: u64) -> Option<(u64, u64)> {
         let state = lock(&self.0);
         let within =

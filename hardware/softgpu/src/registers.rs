@@ -1,5 +1,5 @@
-//! Registers: what reading and writing them does. Any number may be written at any time; what makes no sense is a fault of
-//! the queue it was written for, or is ignored.
+//! Registers: the effects of reading and writing them. Any number may be written at any time; a senseless one is a fault of the queue
+//! that it was written for, or is ignored.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -75,7 +75,7 @@ impl DevicePort for SoftGpu {
             register::ENGINE_GATE => self.gate_engines(value),
             register::ENGINE_IDLE_NS => {
                 self.idle_ns.store(value, Ordering::Relaxed);
-                // Who sleeps already sleeps by the new rule.
+                // An engine that sleeps already sleeps by the new rule.
                 self.engines.iter().for_each(|face| face.rouse());
                 self.engines.iter().for_each(|face| self.due_after(face, 0));
             }
@@ -203,7 +203,8 @@ impl SoftGpu {
             queue_control::RESUME => self.resume(queue, setup.root),
             queue_control::PREEMPT => self.preempt(queue),
             queue_control::RANK => self.rank(queue, &setup),
-            // What the engine has stored for the queue has left its store buffer. It executes on meanwhile: its state is not part of the commit.
+            // The engine's stores for the queue have left its store buffer. It executes on meanwhile: its state is not part of the
+            // commit.
             // spec: sync §2.7, sync §3.14
             queue_control::COMMIT => {
                 self.barrier(Unit::Engine(self.queues[queue as usize].engine.load(Ordering::Acquire)))

@@ -76,8 +76,8 @@ impl QueueRun {
         Ok(length)
     }
 
-    /// Brings the lines behind the command of `words` words at the head near, while there is nothing better to do. What they say
-    /// is read again when it is their turn.
+    /// Brings the lines behind the command of `words` words at the head near, while there is nothing better to do. The engine reads their
+    /// content again when it is their turn.
     #[inline]
     pub(crate) fn look_ahead(&self, bus: &Bus, words: u64) {
         let window = if self.nested.is_some() { &self.nested_window } else { &self.ring_window };
@@ -147,7 +147,7 @@ impl QueueRun {
         self.nested.map_or(0, |nested| nested.done)
     }
 
-    /// The address of the command at the head: what a fault of the command itself names.
+    /// The address of the command at the head, which a fault of the command itself names.
     pub(crate) fn head(&self) -> u64 {
         self.address(0)
     }

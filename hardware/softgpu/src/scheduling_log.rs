@@ -1,14 +1,14 @@
-//! The scheduling log of an engine: whom it runs, and who waits for it, written into memory that a driver has named (sync §4.2). An
-//! owner is whoever the driver says has a queue; what the log tells is which state an owner is in.
+//! The scheduling log of an engine: the owners that it runs, and those that wait for it, written into memory that a driver has named
+//! (sync §4.2). The driver names an owner for each queue; the log tells which state an owner is in.
 //!
 //! ```text
 //! RUNNING   a command of one of its queues is under way
-//! READY     one of its queues has a command, and another owner has the engine, or nobody: the engine stands
+//! READY     one of its queues has a command, and another owner has the engine, or none: the engine stands
 //! IDLE      none has: its rings are empty, its waits are parked, it is not enabled
 //! ```
-//! Of one moment those are told first who leave the engine, then those who come to wait or cease to, then who takes it. The engine
-//! owns the log with its state, so an entry is whole, and nothing is written, when somebody else has that. An engine without a log asks
-//! one question a command, and that is all it costs.
+//! Of one moment the log tells first the owners that leave the engine, then those that come to wait or cease to, then the one that takes
+//! it. The engine owns the log with its state, so an entry is whole, and the log gets none while another thread has the state. An engine
+//! without a log makes one test a command, and that is its whole cost.
 
 use std::sync::Mutex;
 
@@ -25,7 +25,7 @@ use crate::interrupt::Record;
 use crate::lock;
 use crate::mmu::{Access, Target, translate};
 
-/// Most pages of a log: what a driver names is looked up page by page.
+/// Most pages of a log: the engine looks a log's pages up one by one.
 const PAGES_MAX: u64 = 1 << 16;
 
 /// The registers, by engine where it matters.
@@ -40,7 +40,7 @@ struct Written {
     interrupt: u64,
 }
 
-/// What an engine knows of its log.
+/// An engine's state of its log.
 #[derive(Debug, Default)]
 pub(crate) struct SchedulingLog {
     buffer: Option<Buffer>,
@@ -126,7 +126,7 @@ impl SchedulingLog {
         self.buffer = buffer;
     }
 
-    /// Tells what has changed: who runs now, and who would. Whether the entry was written that is to be told.
+    /// Writes what has changed: the owner that runs now, and those that would. Whether the entry was written that is to interrupt.
     #[must_use]
     fn tell(&mut self, gpu: &SoftGpu, unit: Unit, running: Option<u64>, wanting: &[u64]) -> bool {
         let Some(buffer) = &mut self.buffer else { return false };
@@ -178,7 +178,7 @@ impl Buffer {
 }
 
 impl EngineState {
-    /// Tells the log who has the engine and who wants it, if there is one.
+    /// Tells the log which owner has the engine and which want it, if there is one.
     #[inline]
     pub(crate) fn log_schedule(&mut self, gpu: &SoftGpu, engine: usize) {
         if self.log.is_on() {

@@ -1,22 +1,22 @@
-//! Which of its queues an engine executes next, where more than one want it: the rule of bands, quanta and shares
-//! ([`engine_time`]) as it is for an engine, which changes from queue to queue between two commands and loses nothing by it. Asked by
-//! the engine; it says who wants to run.
+//! The choice of the queue that an engine executes next, where more than one want it: the rule of bands, quanta and shares
+//! ([`engine_time`]) as it is for an engine, which changes from queue to queue between two commands and loses nothing by it. The engine
+//! calls it, and names the queues that want to run.
 //!
 //! An engine with one queue to look at does not ask, so the path from doorbell to command knows nothing of this. In real time it does
-//! not even look at its clock: a queue that was alone begins its quantum when somebody else comes.
+//! not even look at its clock: a queue that was alone begins its quantum when another one comes.
 
 use engine_time::{Band, BandTerms, Contender, EngineTime, IN_PROCESS_MAX, Policy, Quanta, Rank, Verdict, Who};
 use softgpu_spec::register::{self, queue_rank};
 
 use crate::queue::QueueSetup;
 
-/// How often the engine may go from hand to hand within one decision: to whoever should have it, and to whoever it owes.
+/// Most changes of the holder within one decision: to the queue that should have the engine, and to one that it is owed to.
 const HANDS_MAX: u32 = 4;
 
-/// What an engine knows of its queues' ranks and of what they have had.
+/// An engine's record of its queues' ranks and of what they have had.
 pub(crate) struct Sharing {
     time: EngineTime<usize>,
-    /// Who wants the engine now, in order.
+    /// The queues that want the engine now, in order.
     pub(crate) ready: Vec<usize>,
     holder: Option<usize>,
     /// The last answer, and what it was about.
@@ -39,19 +39,20 @@ impl Sharing {
         self.last = None;
     }
 
-    /// Whether somebody is noted as having the engine.
+    /// Whether a queue is noted as having the engine.
     pub(crate) fn is_held(&self) -> bool {
         self.holder.is_some()
     }
 
-    /// Nobody has the engine, or one who is alone: nobody is charged.
+    /// No queue has the engine, or one that is alone has it: none is charged.
     pub(crate) fn rests(&mut self, now_ns: u64) {
         self.holder = None;
         self.last = None;
         self.time.passes(now_ns, None);
     }
 
-    /// Who of those that are ready executes its next command; there is one at least. `between`: a queue has no nested buffer begun.
+    /// The queue of those that are ready that executes its next command; there is one at least. `between`: a queue has no nested buffer
+    /// begun.
     pub(crate) fn next(
         &mut self,
         now_ns: u64,
@@ -139,7 +140,7 @@ impl Bands {
         }
     }
 
-    /// What is to hold from now on, if that is another thing than before.
+    /// The policy from now on, if it is another than before.
     pub(crate) fn write(&mut self, offset: u32, value: u64) -> Option<Policy> {
         let terms = &mut self.policy.bands[self.selected];
         match offset {

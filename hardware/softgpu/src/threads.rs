@@ -1,5 +1,5 @@
-//! Real time: a thread for each engine, and one for the displays. An engine's thread owns its state as long as nobody asks for it,
-//! and sleeps when none of its queues has anything to do.
+//! Real time: a thread for each engine, and one for the displays. An engine's thread owns its state as long as no register access asks
+//! for it, and sleeps when none of its queues has anything to do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,7 @@ impl SoftGpu {
                     }
                 }
                 Step::Flush(flush) => {
-                    // The other engine may be flushing too: nobody holds a state while it asks for another's.
+                    // The other engine may be flushing too: no thread holds a state while it asks for another's.
                     drop(state);
                     self.flush(flush);
                     state = lock(&face.state);

@@ -29,8 +29,8 @@ impl Clocked for SoftGpu {
 
     fn tick(&self, now: u64) {
         loop {
-            // The earliest engine first; equal times in the order of their numbers, displays behind them all: what is written at the
-            // time of a blank was there before it.
+            // The earliest engine first; equal times in the order of their numbers, displays behind them all: a word that is written at
+            // the time of a blank was there before it.
             let due = |number: &usize| self.engines[*number].due.load(Ordering::Acquire);
             let next =
                 (0..self.engines.len()).min_by_key(|number| (due(number), *number)).filter(|number| due(number) <= now);
@@ -162,7 +162,7 @@ enum Operand {
     Bus(u64),
 }
 
-/// What a trace calls a command that takes time, how many bytes it concerns, and where its operands begin.
+/// The name in a trace of a command that takes time, how many bytes it concerns, and where its operands begin.
 fn shape(command: &Command<'_>) -> (Option<&'static str>, u64, [Operand; 2]) {
     use Operand::{Bus, None as Nothing, Virtual};
     match *command {

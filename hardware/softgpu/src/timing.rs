@@ -22,11 +22,11 @@ pub struct Timing {
     pub command_ns: u64,
     /// Starting a compute kernel.
     pub launch_ns: u64,
-    /// What a kernel reads or writes in a microsecond.
+    /// Bytes that a kernel reads or writes in a microsecond.
     pub compute_bytes_per_us: u64,
-    /// What a copy or fill moves in a microsecond when system memory is one end.
+    /// Bytes that a copy or fill moves in a microsecond when system memory is one end.
     pub copy_bytes_per_us: u64,
-    /// What a copy or fill moves in a microsecond inside local memory.
+    /// Bytes that a copy or fill moves in a microsecond inside local memory.
     pub local_copy_bytes_per_us: u64,
     /// Starting a copy or fill.
     pub copy_latency_ns: u64,
@@ -46,7 +46,7 @@ impl Default for Timing {
     }
 }
 
-/// Which wires a command's data uses.
+/// The wires that a command's data uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// Local memory only.

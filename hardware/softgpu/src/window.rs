@@ -1,6 +1,5 @@
-//! The CPU's window onto local memory: each page of it shows a page of local memory, or nothing. Entries are programmed by
-//! registers and kept in the device. Engines do not go through it. Called by register accesses, and by whoever plays the
-//! bus for the CPU.
+//! The CPU's window onto local memory: each page of it shows a page of local memory, or nothing. Entries are programmed by registers and
+//! kept in the device. Engines do not go through it. Register accesses call this file, and the host that plays the bus for the CPU.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -13,7 +12,7 @@ use crate::lock;
 /// The window.
 #[derive(Default)]
 pub(crate) struct CpuWindow {
-    /// Which page the next entry is for.
+    /// The page that the next entry is for.
     page: AtomicU64,
     /// Byte of local memory by page of the window.
     entries: Mutex<BTreeMap<u64, u64>>,
@@ -44,7 +43,7 @@ impl CpuWindow {
         }
     }
 
-    /// What the selected page shows.
+    /// The entry of the selected page.
     pub(crate) fn entry(&self) -> u64 {
         lock(&self.entries).get(&self.selected()).map_or(0, |offset| offset | window_entry::VALID)
     }

@@ -1,5 +1,5 @@
-//! Page walks of devices of many shapes against a walk that is written down as plainly as can be, over tables full of
-//! random entries: what an address leads to, or which level faults.
+//! Page walks of devices of many shapes against a walk that is written down as plainly as can be, over tables full of random entries: the
+//! place that an address leads to, or the level that faults.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn device(shape: Shape) -> (Arc<SoftGpu>, Arc<Memory>) {
     (gpu, system)
 }
 
-/// What the device does with a word at an address: cause and level of its fault, if it faults.
+/// Has the device touch a word at an address: cause and level of its fault, if it faults.
 fn touch(gpu: &SoftGpu, system: &Memory, top: u64, va: u64) -> Result<(), (u64, u64)> {
     for (register, value) in [
         (QUEUE_SELECT, 0),
@@ -163,7 +163,7 @@ fn every_shape_walks_as_its_data_sheet_says() {
                 let repeated = va | u64::MAX << shape.va_bits();
                 assert_eq!(touch(&gpu, &system, top, repeated), wanted, "{bits:?} {repeated:#x}");
             }
-            // What is beyond the width of an address is nowhere.
+            // An address beyond the width leads nowhere.
             let beyond = va | 1 << shape.va_bits();
             assert_eq!(touch(&gpu, &system, top, beyond), expected(local, &shape, top, beyond), "{bits:?}");
         }

@@ -122,7 +122,7 @@ pub fn object_gone(caller: &Caller<'_>, object: RawHandle) {
     }
 }
 
-/// A new event. One that is reset by hand does not block whoever reads it, which is how it is known.
+/// A new event. A read from one that is reset by hand does not block, and by that flag the library knows it.
 pub fn create(_caller: &Caller<'_>, manual_reset: bool) -> Result<HANDLE, Refusal> {
     let mut flags = EventfdFlags::CLOEXEC;
     flags.set(EventfdFlags::NONBLOCK, manual_reset);
@@ -219,7 +219,7 @@ pub fn nt_handle(caller: &Caller<'_>, handle: HANDLE) -> Result<u64, Refusal> {
 /// An NT handle for C.
 pub fn nt_handle_in_c(caller: &Caller<'_>, token: u64) -> Result<HANDLE, Refusal> {
     let described = caller.process.link().descriptor(token);
-    // What has no descriptor nobody can close.
+    // The program could not close a handle that has no descriptor.
     described.map(given).inspect_err(|_| drop(caller.process.call(Call::CloseNtHandle { handle: token })))
 }
 

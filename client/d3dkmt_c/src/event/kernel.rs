@@ -17,12 +17,12 @@ use crate::handle::{event_or_section, in_c};
 use crate::refusal::{expect_reply, refuse};
 use crate::session::lock;
 
-/// What the process keeps of events: nothing.
+/// The process keeps nothing of events: the kernel has them.
 #[derive(Default)]
 pub struct Events;
 
 impl Events {
-    /// Nobody asks to be told.
+    /// Does nothing: the kernel's own events send no notification.
     pub fn set(&self, _link: &dyn Link, _event: RawHandle) {}
 }
 

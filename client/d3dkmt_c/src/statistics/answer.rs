@@ -7,7 +7,7 @@ use kmt_calls::{
 };
 use wddm_types::{ProcessId, SegmentId};
 
-/// Which of the kinds of packets a node's work is told as.
+/// The kind of packets that a node's work is told as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packets {
     Render,
@@ -96,7 +96,7 @@ pub fn process_segment(
     }
 }
 
-/// What is demoted is missing in the local group, and wanted there.
+/// Demoted bytes count as requested from the local group, where they are missing.
 pub fn process_group(
     group: D3DKMT_MEMORY_SEGMENT_GROUP,
     theirs: &ProcessStatistics,
@@ -112,7 +112,7 @@ pub fn process_group(
     Ok(information)
 }
 
-/// What is there and not required stands by; what nobody has is free.
+/// Committed bytes beyond the resident ones are on standby; uncommitted ones are free.
 pub fn usage<'list>(
     segments: impl IntoIterator<Item = &'list SegmentStatistics>,
 ) -> D3DKMT_QUERYSTATISTICS_MEMORY_USAGE {

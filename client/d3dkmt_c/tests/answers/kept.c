@@ -1,5 +1,5 @@
-/* What an NT handle names stays with its content when its makers have gone: resource, keyed mutex and synchronization object of a set. It ends
- * with the last handle, and what was committed for it is free then. */
+/* Objects that an NT handle names stay with their content when their makers have gone: resource, keyed mutex and synchronization
+ * object of a set. They end with the last handle, and the memory committed for them is free then. */
 #include "softgpu.h"
 
 enum { BYTES = 1 << 16, WORDS = BYTES / 8 };

@@ -1,5 +1,5 @@
-/* What the GPU did wrong is told: the kind of the fault and its address by the state PAGE_FAULT, why the device was lost by every refusal behind
- * it (the caller of this program looks for that). As long as a device lives, each kind of state has an answer. */
+/* The library tells a fault of the GPU: its kind and address by the state PAGE_FAULT, the reason of the loss of the device by every
+ * refusal behind it (the caller of this program looks for that). As long as a device lives, each kind of state has an answer. */
 #include "softgpu.h"
 
 enum { BYTES = 1 << 16, INVALID_INSTRUCTION = 1 << 1, WRITE = 1 };
@@ -119,7 +119,7 @@ int main(void) {
         unlock_surface(beyond.device, beyond.commands);
         submit(beyond, length);
         fault = lost(beyond);
-        /* Where nothing is this hardware does not say who wanted what. */
+        /* Where there is no memory this hardware tells no kind of access. */
         CHECK(fault.FaultErrorCode == 0 && fault.PageFaultFlags == 0);
         CHECK(fault.FaultedVirtualAddress >= first + (nowhere ? 0 : BYTES));
         CHECK(fault.FaultedVirtualAddress < first + 64 * BYTES);

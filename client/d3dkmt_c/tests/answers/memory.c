@@ -1,4 +1,4 @@
-/* Memory that cannot be had: what a refusal of MakeResident tells, and an allocation that no segment has room for. */
+/* Memory that cannot be had: the numbers in a refusal of MakeResident, and an allocation that no segment has room for. */
 #include "softgpu.h"
 
 enum { MIB = 1 << 20, COUNT = 3 };

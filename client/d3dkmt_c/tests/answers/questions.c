@@ -29,7 +29,7 @@ static void capabilities(D3DKMT_HANDLE adapter) {
     CHECK(!caps20.GpuMmuSupported || (mmu.Caps.VirtualAddressBitCount >= 32 && mmu.Caps.VirtualAddressBitCount <= 64));
     mmu.PhysicalAdapterIndex = 1;
     EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, KMTQAITYPE_QUERY_GPUMMU_CAPS, &mmu, sizeof mmu));
-    /* What the interface does not know is a mistake; what it knows and has no answer for is not. */
+    /* A question that the interface does not define is a mistake; one that it defines and the kernel does not answer is not. */
     const INT none[] = {14, -1, 81, 1000};
     for (size_t nth = 0; nth < sizeof none / sizeof *none; nth++) {
         EXPECT(STATUS_INVALID_PARAMETER, ask(adapter, none[nth], &word, sizeof word));
@@ -59,7 +59,7 @@ static void names(void) {
     CHECK(list.NumAdapters == 34);
 }
 
-/* Who owns a source; without displays there is none. */
+/* Ownership of a source; without displays there is none. */
 static void sources(D3DKMT_HANDLE adapter, D3DKMT_HANDLE device) {
     D3DKMT_ADAPTERTYPE type;
     OK(ask(adapter, KMTQAITYPE_ADAPTERTYPE, &type, sizeof type));
@@ -141,7 +141,7 @@ static void keyed_mutexes(D3DKMT_HANDLE device) {
     acquire.hKeyedMutex = bare.hKeyedMutex;
     EXPECT(STATUS_TIMEOUT, D3DKMTAcquireKeyedMutex(&acquire));
     CHECK(acquire.FenceValue == 0);
-    /* The first who opens it brings its data, the second does not change them. */
+    /* The first opener brings its data, the second does not change them. */
     char brought[] = "first", other[] = "other", told[6];
     D3DKMT_OPENKEYEDMUTEX2 open = {.hSharedHandle = bare.hSharedHandle, .pPrivateRuntimeData = brought, .PrivateRuntimeDataSize = sizeof brought};
     OK(D3DKMTOpenKeyedMutex2(&open));

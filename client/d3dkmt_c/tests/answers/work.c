@@ -99,7 +99,7 @@ static void refused_waits(D3DKMT_HANDLE device) {
         EXPECT(STATUS_TIMEOUT, is_set(wait.hAsyncEvent));
     }
     CHECK(value_of(&free) == 0 && value_of(&forbidden) == 0);
-    /* What is wrong otherwise sets nothing. */
+    /* A call that is wrong in another way sets nothing. */
     D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wrong = {.hDevice = device, .ObjectCount = 1, .ObjectHandleArray = &device, .FenceValueArray = values, .hAsyncEvent = new_event()};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTWaitForSynchronizationObjectFromCpu(&wrong));
     EXPECT(STATUS_TIMEOUT, is_set(wrong.hAsyncEvent));

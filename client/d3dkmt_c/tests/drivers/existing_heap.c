@@ -1,4 +1,4 @@
-/* A standard allocation over an existing heap: alone, in a resource, shared, with data; what is wrong with its description. */
+/* A standard allocation over an existing heap: alone, in a resource, shared, with data; wrong descriptions. */
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-//! What a store at a doorbell's address reaches, in both forms.
+//! A store at a doorbell's address reaches the page that is shown there, in both forms.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -55,7 +55,11 @@ fn a_ring_reaches_what_is_shown_and_nothing_else() {
         page.hold();
         page.show(None);
         page.ring(56);
-        assert_eq!((rung(&window), woken.lock().unwrap().len()), ([24, 48], 0), "nobody sleeps at nothing");
+        assert_eq!(
+            (rung(&window), woken.lock().unwrap().len()),
+            ([24, 48], 0),
+            "a page that leads nowhere wakes no engine"
+        );
         window.fill(0, 4 * 4096, 0);
     }
 }
@@ -82,8 +86,8 @@ fn a_ring_waits_while_its_page_is_held() {
     }
 }
 
-/// Whoever rings while a doorbell is taken away, between the page and the status, is not back before the status says so: the ring comes to
-/// no queue, and it finds that out.
+/// A ring that meets a doorbell being taken away, between the page and the status, does not return before the status says so: the store
+/// reaches no queue, and the ringing thread finds that out.
 #[test]
 fn no_ring_falls_between_the_page_and_the_status() {
     // spec: sync §3.17, sync §3.19
@@ -105,13 +109,13 @@ fn no_ring_falls_between_the_page_and_the_status() {
                 });
                 page.hold();
                 goes.send(()).unwrap();
-                // Whom nothing holds is back by then, with the old status.
+                // A ring that the page does not hold is back by then, with the old status.
                 let early = read.recv_timeout(std::time::Duration::from_millis(20));
                 Word::store(status, RETRY);
                 page.show(None);
                 let seen = early.or_else(|_| read.recv()).unwrap();
                 assert_eq!(seen, RETRY, "rung, and lost");
-                assert_eq!(Word::load(value()), 0, "a ring for somebody else");
+                assert_eq!(Word::load(value()), 0, "no ring reaches the doorbell that was taken away");
             });
         }
     }

@@ -1,5 +1,5 @@
-//! What a process hears on its stream, and what that makes of its memory: one thread carries it out in order, and says of a change of
-//! a mapping when it holds.
+//! The messages that a process hears on its stream, and the changes of its memory that follow: one thread carries them out in order, and
+//! tells the kernel when a change of a mapping holds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use super::packet::{FILES_MAX, PacketError};
 use super::packets::{MESSAGE_MAX, Packets};
 use crate::{CpuMapping, DoorbellPage, NoAddresses, Piece, tell};
 
-/// What has been heard.
+/// The state that the stream's messages have made so far.
 #[derive(Debug, Default)]
 pub(super) struct Hearing {
     heard: Mutex<Heard>,
@@ -38,7 +38,8 @@ struct Heard {
     mappings: BTreeMap<MappingId, Arc<CpuMapping>>,
     /// Those that have come since the kernel was told where such are.
     placed: Vec<Placed>,
-    /// Those into which nobody stores until they show something else, because the kernel has said so; what it holds itself is not known here.
+    /// Mappings that this process has protected because the kernel said so, until they show other pieces. The process does not know which
+    /// mappings the kernel holds itself.
     held: BTreeMap<MappingId, Arc<CpuMapping>>,
     doorbells: BTreeMap<DoorbellAddress, Arc<DoorbellPage>>,
     /// Parts of a change whose end has not been heard.
@@ -79,7 +80,7 @@ impl Hearing {
         self.heard().pages.get(&page).cloned()
     }
 
-    /// What a lock shows.
+    /// The mapping of a lock.
     pub fn mapping(&self, mapping: MappingId) -> Option<Arc<CpuMapping>> {
         self.heard().mappings.get(&mapping).cloned()
     }
@@ -210,14 +211,14 @@ impl Hearing {
         let others: Vec<_> = heard.mappings.values().cloned().collect();
         drop(heard);
         self.changed.notify_all();
-        // Nobody says any more what they show: whoever sleeps on a store there goes on, in memory that is nobody's.
+        // The kernel will not show these other pieces: their held stores go on in zeros of the mapping's own, and reach no allocation.
         held.into_values().for_each(|mapping| mapping.end());
-        // Which of the others the kernel has held itself it has not said. It does so no more: it sees that the stream has ended.
+        // The kernel has not told which of the others it holds itself. It holds no more of them once it sees that the stream has ended.
         others.iter().for_each(|mapping| mapping.release());
     }
 }
 
-/// Hears until the kernel or the process has gone. Nobody is left waiting then.
+/// Hears until the kernel or the process has gone; then wakes every thread that waits for the stream.
 pub(super) fn listen(stream: &Arc<Packets>, hearing: &Weak<Hearing>) {
     loop {
         let message = stream.receive(MESSAGE_MAX, FILES_MAX);

@@ -1,6 +1,6 @@
-//! The lanes of a process: a request takes one that is free and waits on it for its response. When all are taken, another is made, so
-//! that no call waits behind one that sleeps in the kernel. Of calls that nobody waits for the next request tells how many there were, so
-//! that they are made before it whatever lane they took; and each request tells where mappings are that were shown since the last.
+//! The lanes of a process: a request takes one that is free and waits on it for its response. When all are taken, the process makes
+//! another, so that no call waits behind one that sleeps in the kernel. Each request tells how many calls were posted before it, so that
+//! the kernel makes those first whatever lane they took; and it tells where mappings are that were shown since the last request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,9 +18,9 @@ use super::packets::{MESSAGE_MAX, Packets};
 #[derive(Debug)]
 pub(super) struct Lanes {
     free: Mutex<Vec<Packets>>,
-    /// Calls that nobody waits for.
+    /// Calls that were posted: no thread waits for an answer.
     posted: AtomicU64,
-    /// What has been heard, of which requests tell the kernel.
+    /// The state of the stream: it knows where mappings are, which requests tell the kernel.
     hearing: Arc<Hearing>,
 }
 
@@ -30,7 +30,7 @@ impl Lanes {
         Lanes { free: Mutex::new(vec![first.shortly()]), posted: AtomicU64::new(0), hearing }
     }
 
-    /// What the kernel answers. A lane whose peer has gone, or says what no kernel says, is not used again.
+    /// The kernel's answer. A lane whose peer has gone, or says what no kernel says, is not used again.
     pub fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<(Told, Option<OwnedFd>), PacketError> {
         let lane = self.take()?;
         let brings = usize::from(matches!(request, Request::Descriptor(_)));
@@ -53,8 +53,8 @@ impl Lanes {
         }
     }
 
-    /// Makes a call whose answer nobody looks at. False: it has not been made, because it is as long as may be refused before it is looked
-    /// at, or because no lane can be had.
+    /// Posts a call: no thread reads its answer. False: it has not been made, because the kernel may refuse a message of its length
+    /// unread, or because no lane can be had.
     pub fn post(&self, call: Call) -> Result<bool, PacketError> {
         let asked = self.asked(Request::Post(call));
         if asked.len() > PACKET_BYTES {
@@ -64,7 +64,7 @@ impl Lanes {
             Err(PacketError::NoLane(_)) => return Ok(false),
             lane => lane?,
         };
-        // Before it is sent: whoever asks from here on asks behind it.
+        // Counted before it is sent: every request that is made from here on is behind it.
         self.posted.fetch_add(1, Ordering::AcqRel);
         lane.send(&asked, &[])?;
         self.free().push(lane);
@@ -76,7 +76,7 @@ impl Lanes {
         encode(&Asked { after, placed, request }, Vec::new())
     }
 
-    /// A lane that nobody uses.
+    /// A lane that no thread uses.
     fn take(&self) -> Result<Packets, PacketError> {
         let mut free = self.free();
         match free.len() {

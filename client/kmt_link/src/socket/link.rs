@@ -22,12 +22,12 @@ use crate::{CpuMapping, DoorbellPage, Link, WritableWord};
 /// Why there is no kernel to speak to.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody listens there, or this process may not speak to it.
+    /// No kernel listens there, or this process may not speak to it.
     #[error("{path}: {source}")]
     NoKernel {
         /// The socket.
         path: String,
-        /// What the operating system says.
+        /// The operating system's error.
         source: rustix::io::Errno,
     },
     /// The kernel refuses this process.
@@ -54,7 +54,7 @@ impl From<PacketError> for ConnectError {
 #[derive(Debug)]
 pub struct SocketLink {
     lanes: Lanes,
-    /// Which process speaks: its children are others.
+    /// The process that connected: its forked children are others.
     lineage: Lineage,
     stream: Arc<Packets>,
     hearing: Arc<Hearing>,
@@ -79,7 +79,7 @@ impl SocketLink {
         ready.over(socket)
     }
 
-    /// The same over a connection that somebody has made.
+    /// The same over a connection that the caller has made.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -117,7 +117,7 @@ impl SocketLink {
     }
 }
 
-/// What a process brings to a kernel, made before it connects: whoever has connected is to say soon who it is.
+/// The ends of a process's stream, made before it connects: a client that has connected is to say soon who it is.
 struct Ready {
     stream: Packets,
     /// The kernel's end of the stream.
@@ -128,7 +128,7 @@ struct Ready {
 
 impl Ready {
     fn new() -> Result<Ready, PacketError> {
-        // Before the kernel hears of this process: what it does for who rings, it does afterwards.
+        // Before the kernel hears of this process: the kernel then runs on every processor after the registration (`shared_words::across`).
         shared_words::across::register();
         let (stream, theirs) = Packets::pair().map_err(PacketError::System)?;
         Ok(Ready { stream, theirs, stores: StoresElsewhere::ours() })
@@ -136,7 +136,7 @@ impl Ready {
 
     fn over(self, socket: OwnedFd) -> Result<Arc<SocketLink>, ConnectError> {
         let first = Packets::new(socket);
-        // Whoever does not even listen to this may have said why.
+        // A kernel that does not even listen to this may have said why.
         let files: Vec<_> = [Some(self.theirs.as_fd()), self.stores].into_iter().flatten().collect();
         let _ = first.send(&encode(&Hello::OURS, Vec::new()), &files);
         // The kernel's own end is the only one: when it goes, the stream ends.
@@ -191,7 +191,7 @@ impl Link for SocketLink {
     }
 
     fn post(&self, call: Call) {
-        // Nobody looks at what becomes of it, here neither.
+        // A posted call has no answer to read, and a forked child posts none.
         if !self.lineage.is_here() {
             return;
         }
@@ -275,7 +275,7 @@ impl Link for SocketLink {
     fn now_ns(&self) -> u64 {
         match self.ask(Request::Now) {
             Ok(Response::Now(now_ns)) => now_ns,
-            // Without a kernel no time passes; what waits for it is refused by the calls.
+            // Without a kernel no time passes; calls that wait for it are refused.
             _ => 0,
         }
     }
@@ -294,7 +294,7 @@ impl Link for SocketLink {
 
 impl Drop for SocketLink {
     fn drop(&mut self) {
-        // What a child has is the parent's connection, and the thread that listens on it is there.
+        // A child shares the parent's connection, and the thread that listens on it runs in the parent.
         if !self.lineage.is_here() {
             return;
         }

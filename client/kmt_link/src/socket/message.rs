@@ -1,4 +1,4 @@
-//! What is said between a process and its kernel, besides the calls themselves.
+//! The messages between a process and its kernel, besides the calls themselves.
 
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use serde::{Deserialize, Serialize};
@@ -18,9 +18,9 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// Who says something else is no client.
+    /// A first message with another number comes from no client.
     pub const MAGIC: [u8; 8] = *b"openwddm";
-    /// What this library says.
+    /// The first message of this library.
     pub const OURS: Hello = Hello { magic: Hello::MAGIC, version: VERSION };
 }
 
@@ -30,14 +30,14 @@ pub const CALLS_MAX: usize = 16;
 /// Most waits and signals of one [`Request::FencesQueued`].
 pub const QUEUED_MAX: usize = 1024;
 
-/// What a process says on a lane.
+/// A process's message on a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// So many calls of the process that nobody waits for are over before this is looked at, on whatever lane they came.
+    /// The kernel looks at this request when so many posted calls of the process are over, on whatever lane they came.
     pub after: u64,
     /// Where it has mappings that it was shown since it asked last.
     pub placed: Vec<Placed>,
-    /// What it asks.
+    /// The request.
     pub request: Request,
 }
 
@@ -51,26 +51,26 @@ impl Asked {
 /// A mapping that the process has at an address of its own, from which it does not go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
-    /// Which.
+    /// The mapping.
     pub mapping: MappingId,
     /// The first byte's address.
     pub address: u64,
 }
 
-/// What a process asks on a lane.
+/// A process's request on a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// A call → `Answer`.
     Call(Call),
     /// Calls that are made one after the other, at most [`CALLS_MAX`] → `Answers`.
     Calls(Vec<Call>),
-    /// A call whose answer nobody looks at → nothing.
+    /// A call whose answer the process does not read → nothing.
     Post(Call),
     /// One lane more, whose other end comes with the message → `Done`.
     Lane,
     /// The kernel's clock → `Now`.
     Now,
-    /// What the process submits next on a queue that it feeds, for a tool, at most [`QUEUED_MAX`] → `Done`.
+    /// The waits and signals that the process submits next on a queue that it feeds, for a tool, at most [`QUEUED_MAX`] → `Done`.
     FencesQueued {
         /// The queue.
         queue: RawHandle,
@@ -79,7 +79,7 @@ pub enum Request {
     },
     /// A descriptor for an NT handle → `Answer`, with which it comes.
     Descriptor(u64),
-    /// Which NT handle the descriptor that comes with the message stands for → `Answer`.
+    /// A question: the NT handle that the descriptor that comes with the message stands for → `Answer`.
     Described,
     /// A section over bytes of the file that comes with the message → `Answer`.
     SectionOver {
@@ -92,7 +92,7 @@ pub enum Request {
     },
 }
 
-/// What the kernel says to that.
+/// The kernel's response to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Response {
     /// Done; of the first message: the process is known to the kernel.
@@ -101,7 +101,7 @@ pub enum Response {
     Answer(Result<Reply, Refusal>),
     /// Of several, in their order.
     Answers(Vec<Result<Reply, Refusal>>),
-    /// Nanoseconds.
+    /// The kernel's time in nanoseconds.
     Now(u64),
     /// This is no client, for this reason; the connection ends.
     Refused(String),
@@ -119,7 +119,7 @@ pub struct Told {
 /// Consecutive bytes of a file that comes with the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PieceOf {
-    /// Which of the message's files.
+    /// The file, by its place among those of the message.
     pub file: u32,
     /// First byte in it.
     pub offset: u64,
@@ -127,7 +127,7 @@ pub struct PieceOf {
     pub bytes: u64,
 }
 
-/// What the kernel says on the stream.
+/// The kernel's message on the stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Push {
     /// The process may map a page of words of system memory, in the file that comes with this.
@@ -141,9 +141,9 @@ pub enum Push {
         /// The process may write there, too.
         writable: bool,
     },
-    /// What a locked allocation shows from now on; to be answered with the mapping's name, if it was there before.
+    /// A locked allocation shows these pieces from now on; to be answered with the mapping's name, if it was there before.
     Shows {
-        /// Which.
+        /// The mapping.
         mapping: MappingId,
         /// Bytes of all of it.
         size_bytes: u64,
@@ -161,7 +161,7 @@ pub enum Push {
     Gone(MappingId),
     /// The process has a doorbell; its page is in the file that comes with this.
     Doorbell {
-        /// Which.
+        /// The doorbell's address.
         address: DoorbellAddress,
         /// The kernel's process has run on every processor since this one spoke to it, and has the rare half of the asymmetric barrier.
         rare_pays: bool,
@@ -174,10 +174,10 @@ pub enum Push {
     Traces(bool),
 }
 
-/// What the process says on the stream.
+/// A process's message on the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
-    /// What the kernel has said last of this mapping holds.
+    /// The kernel's last change of this mapping holds.
     Holds(MappingId),
     /// It has rung this doorbell, whose engine slept.
     Rung(DoorbellAddress),

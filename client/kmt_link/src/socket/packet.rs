@@ -2,10 +2,10 @@
 //! the next.
 //!
 //! # The law of this file
-//! What another process has opened comes into this one here and nowhere else, with `recvmsg` in `Connection::receive_files` (`cargo xtask tidy`
-//! looks). Each descriptor is closed when another program is started, belongs to somebody from the moment that it is there, and is closed with
-//! its message if the message is refused. A packet cannot bring more than the operating system takes, 253. What they are open on is for
-//! whoever asked to judge: here it is not looked at.
+//! Descriptors that another process has opened come into this one here and nowhere else, with `recvmsg` in `Connection::receive_files`
+//! (`cargo xtask tidy` looks). The operating system closes each when another program is started; each has an owner from the moment that
+//! it is there, and is closed with its message if the message is refused. A packet cannot bring more than the operating system takes,
+//! 253. This file does not look at what they are open on: the receiver judges that.
 
 use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
@@ -26,7 +26,7 @@ use shared_words::MemoryError;
 pub const FILES_MAX: usize = 200;
 /// Bytes of a packet behind its first.
 pub(super) const PACKET_BYTES: usize = 32 << 10;
-/// What a packet may be, and one byte more, by which one is known that is longer.
+/// Bytes of the longest packet, and one more, by which a longer one is found.
 const ARRIVAL_BYTES: usize = 1 + PACKET_BYTES + 1;
 /// This packet ends its message.
 pub(super) const LAST: u8 = 1;
@@ -81,7 +81,7 @@ pub enum PacketError {
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: OwnedFd,
-    /// What goes without descriptors goes by shorter calls.
+    /// Whether packets without descriptors go by the shorter calls.
     pub shortly: bool,
 }
 
@@ -171,7 +171,7 @@ impl Connection {
                 let mut part = [IoSliceMut::new(&mut arrival[..1 + PACKET_BYTES])];
                 match rustix::net::recvmsg(&self.socket, &mut part, &mut control, RecvFlags::CMSG_CLOEXEC) {
                     Ok(got) => {
-                        // What is longer is told below.
+                        // A packet that is longer is refused below.
                         bytes.extend_from_slice(&arrival[1..got.bytes.clamp(1, 1 + PACKET_BYTES)]);
                         return Ok((got, arrival[0]));
                     }
@@ -204,7 +204,7 @@ impl Connection {
         let until = Instant::now() + patience;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            // PANIC: nobody's patience is longer than a clock can say.
+            // PANIC: no caller's patience is longer than a clock can say.
             let left = Timespec::try_from(left).expect("a time");
             match poll(&mut [PollFd::new(&self.socket, what)], Some(&left)) {
                 Ok(0) => return Err(Errno::AGAIN.into()),
@@ -222,7 +222,7 @@ impl Connection {
         poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Ends the connection for both: whoever waits at either end is told that the peer has gone.
+    /// Ends the connection for both: a thread that waits at either end is told that the peer has gone.
     pub fn close(&self) {
         // A peer that has gone already has closed it.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);

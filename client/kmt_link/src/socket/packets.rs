@@ -1,5 +1,5 @@
-//! Messages of bytes and descriptors over a connection. A message longer than a packet goes in several; who asks for one says how long it may be
-//! and how many descriptors it may bring.
+//! Messages of bytes and descriptors over a connection. A message longer than a packet goes in several; the receiver says how long a
+//! message may be and how many descriptors it may bring.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -21,14 +21,14 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// An end that somebody has connected: a local socket of sequenced packets.
+    /// An end that the caller has connected: a local socket of sequenced packets.
     pub fn new(socket: OwnedFd) -> Packets {
         Packets { connection: Connection::new(socket) }
     }
 
-    /// The same for whoever makes what system calls it likes, to a peer that it believes: a message without descriptors is sent, and one that may
-    /// bring none is received, by calls that know of none. They take the operating system less time, and what a peer sends with such a
-    /// message nevertheless is closed by it.
+    /// The same for a process that may make any system call, to a peer that it believes: it sends a message without descriptors, and
+    /// receives one that may bring none, by calls that know of none. They take the operating system less time, and the operating system
+    /// closes descriptors that a peer sends with such a message nevertheless.
     #[must_use]
     pub fn shortly(mut self) -> Packets {
         self.connection.shortly = true;
@@ -51,7 +51,7 @@ impl Packets {
     /// When the peer has gone.
     ///
     /// # Panics
-    /// With more than [`FILES_MAX`] descriptors: who has more says it in several messages.
+    /// With more than [`FILES_MAX`] descriptors: the caller sends more in several messages.
     pub fn send(&self, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), PacketError> {
         self.send_all(bytes, files, None)
     }
@@ -123,8 +123,9 @@ impl Packets {
         Ok((bytes.expect("there is always room"), files))
     }
 
-    /// The same as [`Packets::receive`], asking before each packet behind the first whether there is room for so many bytes more. If there is none, the rest of the
-    /// message is thrown away, and there is the reason instead of its bytes: what comes next is heard as if nothing had been.
+    /// The same as [`Packets::receive`], asking before each packet behind the first whether there is room for so many bytes more. If
+    /// there is none, the rest of the message is thrown away, and there is the reason instead of its bytes: the next message is received
+    /// as if nothing had been.
     ///
     /// # Errors
     /// As of [`Packets::receive`].
@@ -183,7 +184,7 @@ impl Packets {
         self.connection.has_ended()
     }
 
-    /// Ends the connection for both: whoever waits at either end is told that the peer has gone.
+    /// Ends the connection for both: a thread that waits at either end is told that the peer has gone.
     pub fn close(&self) {
         self.connection.close();
     }
@@ -210,7 +211,7 @@ mod tests {
         for length in [0, 1, PACKET_BYTES - 1, PACKET_BYTES, PACKET_BYTES + 1, 5 * PACKET_BYTES + 7] {
             let message: Vec<u8> = (0..length).map(|at| at as u8).collect();
             std::thread::scope(|scope| {
-                scope.spawn(|| ours.send(&message, &[]).expect("somebody listens"));
+                scope.spawn(|| ours.send(&message, &[]).expect("the peer listens"));
                 let (bytes, files) = theirs.receive(MESSAGE_MAX, 0).expect("a message");
                 assert_eq!((bytes == message, files.len()), (true, 0), "{length} bytes");
             });
@@ -221,21 +222,21 @@ mod tests {
     fn descriptors_arrive_with_their_message_and_only_as_many_as_wanted() {
         let (ours, theirs) = pair();
         let files = [ours.as_fd(); FILES_MAX];
-        ours.send(b"many", &files).expect("somebody listens");
+        ours.send(b"many", &files).expect("the peer listens");
         assert_eq!(theirs.receive(16, FILES_MAX).expect("a message").1.len(), FILES_MAX);
-        ours.send(b"two", &files[..2]).expect("somebody listens");
+        ours.send(b"two", &files[..2]).expect("the peer listens");
         assert!(matches!(theirs.receive(16, 1), Err(PacketError::Malformed("more descriptors than it may have"))));
     }
 
     #[test]
     fn a_message_that_never_ends_is_refused_at_its_bound() {
         let (ours, theirs) = pair();
-        ours.connection.send(MORE, &[0; 100], &[], None).expect("somebody listens");
-        ours.connection.send(MORE, &[0; 100], &[], None).expect("somebody listens");
+        ours.connection.send(MORE, &[0; 100], &[], None).expect("the peer listens");
+        ours.connection.send(MORE, &[0; 100], &[], None).expect("the peer listens");
         assert!(matches!(theirs.receive(150, 0), Err(PacketError::Malformed("longer than it may be"))));
-        ours.connection.send(7, &[], &[], None).expect("somebody listens");
+        ours.connection.send(7, &[], &[], None).expect("the peer listens");
         assert!(matches!(theirs.receive(150, 0), Err(PacketError::Malformed(_))));
-        rustix::net::send(&ours, &[0; PACKET_BYTES + 2], rustix::net::SendFlags::empty()).expect("somebody listens");
+        rustix::net::send(&ours, &[0; PACKET_BYTES + 2], rustix::net::SendFlags::empty()).expect("the peer listens");
         assert!(matches!(theirs.receive(MESSAGE_MAX, 0), Err(PacketError::Malformed("a packet that is too long"))));
     }
 
@@ -247,9 +248,9 @@ mod tests {
         let mut asked = Vec::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                ours.send(&long, &files).expect("somebody listens");
-                ours.send(b"next", &[]).expect("somebody listens");
-                ours.send(&long, &[]).expect("somebody listens");
+                ours.send(&long, &files).expect("the peer listens");
+                ours.send(b"next", &[]).expect("the peer listens");
+                ours.send(&long, &[]).expect("the peer listens");
             });
             let mut room = |more| {
                 asked.push(more);
@@ -272,7 +273,7 @@ mod tests {
         let patience = Duration::from_millis(20);
         let over = |result: PacketError| assert!(matches!(result, PacketError::System(Errno::AGAIN)), "{result}");
         over(ours.receive_patiently(patience, 16, 0).expect_err("it says nothing"));
-        theirs.connection.send(MORE, &[0; 8], &[], None).expect("somebody listens");
+        theirs.connection.send(MORE, &[0; 8], &[], None).expect("the peer listens");
         over(ours.receive_patiently(patience, 16, 0).expect_err("it never ends"));
         let late = std::iter::repeat_with(|| ours.send_within(patience, &[0; 1000], &[])).find_map(Result::err);
         over(late.expect("no socket takes everything"));
@@ -281,7 +282,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while theirs.receive(2000, 0).is_ok_and(|(bytes, _)| bytes.len() == 1000) {}
-                theirs.send(b"well", &[]).expect("somebody listens");
+                theirs.send(b"well", &[]).expect("the peer listens");
             });
             let patience = Duration::from_secs(20);
             ours.send_within(patience, b"well?", &[]).expect("it hears");
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_is_told_that_the_peer_has_gone() {
+    fn a_waiting_thread_is_told_that_the_peer_has_gone() {
         let (ours, theirs) = pair();
         drop(theirs);
         assert!(matches!(ours.receive(1, 0), Err(PacketError::Closed)));

@@ -1,7 +1,7 @@
-//! What a driver says of its adapter as a whole: its generation, and the capability bits that no facet can tell
-//! (memory §0, §1.14). It checks nothing but whether a version belongs to a generation.
+//! A driver's description of its adapter as a whole: its generation, and the capability bits that no facet can tell (memory §0, §1.14).
+//! This file checks nothing but whether a version belongs to a generation.
 
-/// Which generation of the contract a driver follows. Each has its own files in the kernel (memory §10.1 row 1).
+/// The generation of the contract that a driver follows. Each has its own files in the kernel (memory §10.1 row 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverModel {
     /// Descriptors 1 and 3, banks, swizzling, full locks.
@@ -16,7 +16,7 @@ pub enum DriverModel {
 pub struct DdiVersion(pub u32);
 
 impl DdiVersion {
-    /// Vista.
+    /// Windows Vista.
     pub const WDDM_1_0: DdiVersion = DdiVersion(0x1052);
     /// Windows 7.
     pub const WDDM_1_1: DdiVersion = DdiVersion(0x2005);
@@ -53,10 +53,10 @@ impl std::fmt::Display for DdiVersion {
     }
 }
 
-/// What `DxgkDdiSetPowerState` asks for.
+/// The state that `DxgkDdiSetPowerState` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerState {
-    /// The device works: what its memory held is there only as far as the segments' flags promise (memory §1.10).
+    /// The device works: its memory has its old content only as far as the segments' flags promise (memory §1.10).
     On,
     /// The computer sleeps.
     Standby,
@@ -110,7 +110,7 @@ bitflags::bitflags! {
 /// `DXGK_DRIVERCAPS`, `DXGK_VIDMMCAPS` and `DXGK_VIDSCHCAPS` as far as no facet tells them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdapterCaps {
-    /// Which generation of the contract; it agrees with `ddi_version`.
+    /// The generation of the contract; it agrees with `ddi_version`.
     pub driver_model: DriverModel,
     /// The interface version that the driver was built for.
     pub ddi_version: DdiVersion,

@@ -1,8 +1,8 @@
 //! Flags of allocations and of the calls about them (memory §2.2, §2.7, §2.8).
 
 bitflags::bitflags! {
-    /// `DXGK_ALLOCATIONINFOFLAGS` and `DXGK_ALLOCATIONINFOFLAGS_WDDM2_0` (memory §2.2): the two versions give some bits
-    /// different names. Which of them is meant is said by the driver's version.
+    /// `DXGK_ALLOCATIONINFOFLAGS` and `DXGK_ALLOCATIONINFOFLAGS_WDDM2_0` (memory §2.2): the two versions give some bits different names.
+    /// The driver's version decides between them.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct AllocationFlags: u32 {
         /// The CPU may lock it.
@@ -106,7 +106,7 @@ bitflags::bitflags! {
         const _ = !0;
     }
 
-    /// Which properties change (memory §2.8).
+    /// The properties that change (memory §2.8).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct UpdateAllocationPropertyMask: u32 {
         /// `SetAccessedPhysically`.
@@ -126,7 +126,7 @@ bitflags::bitflags! {
     pub struct UsageHintFlags: u32 {
         /// The format is the driver's own.
         const PRIVATE_FORMAT = 1 << 0;
-        /// Swizzled.
+        /// The texels are swizzled.
         const SWIZZLED = 1 << 1;
         /// Mip-mapped.
         const MIP_MAP = 1 << 2;
@@ -134,9 +134,9 @@ bitflags::bitflags! {
         const CUBE = 1 << 3;
         /// A volume.
         const VOLUME = 1 << 4;
-        /// Vertices.
+        /// A vertex buffer.
         const VERTEX = 1 << 5;
-        /// Indices.
+        /// An index buffer.
         const INDEX = 1 << 6;
     }
 }

@@ -1,11 +1,11 @@
-//! Standard allocations: what the kernel creates by itself and no user-mode driver describes (memory §2.7). The private data
-//! that the driver's CreateAllocation then gets are asked of the driver. Nothing is checked here.
+//! Standard allocations: the kernel creates them by itself, and no user-mode driver describes them (memory §2.7). The kernel asks the
+//! driver for the private data that the driver's CreateAllocation then gets. This file checks nothing.
 
-/// What the kernel wants to create: `D3DKMDT_STANDARDALLOCATION_TYPE` with the data of its type. Type 6, FENCESTORAGE, is asked
-/// of the facet [`crate::NativeFences`].
+/// The allocation that the kernel wants: `D3DKMDT_STANDARDALLOCATION_TYPE` with the data of its type. The kernel asks the facet
+/// [`crate::NativeFences`] for type 6, FENCESTORAGE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandardAllocation {
-    /// 1, `D3DKMDT_SHAREDPRIMARYSURFACEDATA`: what a display shows until somebody else's primary is shown.
+    /// 1, `D3DKMDT_SHAREDPRIMARYSURFACEDATA`: a display shows it while no process's own primary is shown.
     SharedPrimary {
         /// Its texels.
         surface: Surface,
@@ -21,11 +21,11 @@ pub enum StandardAllocation {
         /// Bytes of it.
         size_bytes: u64,
     },
-    /// 4, `D3DKMDT_GDISURFACEDATA`: what windows are drawn into.
+    /// 4, `D3DKMDT_GDISURFACEDATA`: windows are drawn into it.
     Gdi {
         /// Its texels.
         surface: Surface,
-        /// Who uses it, and how.
+        /// The kind of use by GDI.
         kind: GdiSurfaceKind,
     },
     /// 5: of a virtual GPU. This kernel never asks for it.
@@ -37,9 +37,9 @@ pub enum StandardAllocation {
 pub struct Surface {
     /// Texels of a row.
     pub width: u32,
-    /// Rows.
+    /// Rows of the surface.
     pub height: u32,
-    /// What a texel is.
+    /// Format of a texel.
     pub format: SurfaceFormat,
 }
 
@@ -114,7 +114,7 @@ pub enum GdiSurfaceKind {
 /// two sizes. Then with buffers of these sizes.
 #[derive(Debug)]
 pub struct StandardAllocationDriverData<'a> {
-    /// What the kernel wants to create. It does not read it again.
+    /// The allocation that the kernel wants. It does not read it again.
     pub wanted: StandardAllocation,
     /// Out on the first call: bytes of the allocation's private data.
     pub allocation_bytes: u32,

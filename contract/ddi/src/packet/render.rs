@@ -1,4 +1,5 @@
-//! Rendering: what a user buffer names, and the DMA buffer that the driver writes from it (memory §7.2 to §7.4). Part of `packet`.
+//! Rendering: the allocations that a user buffer names, and the DMA buffer that the driver writes from it (memory §7.2 to §7.4). Part of
+//! `packet`.
 
 use wddm_types::{GpuVa, SegmentId};
 
@@ -22,7 +23,7 @@ pub struct AllocationListEntry {
 /// `D3DDDI_PATCHLOCATIONLIST` (memory §7.3). Offsets are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatchLocation {
-    /// Which entry of the allocation list.
+    /// Index of the entry in the allocation list.
     pub allocation_index: u32,
     /// The slot that the entry is bound to; a later entry of the same slot replaces it. 24 bits.
     pub slot_id: u32,
@@ -50,7 +51,7 @@ pub struct DmaBuffer<'a> {
 /// A patch-location list while the driver writes it.
 #[derive(Debug)]
 pub struct PatchLocationsOut<'a> {
-    /// Room.
+    /// Room for the list.
     pub list: &'a mut [PatchLocation],
     /// Out: entries used from the start.
     pub written: usize,
@@ -61,9 +62,9 @@ pub struct PatchLocationsOut<'a> {
 pub struct Render<'a> {
     /// The user-mode driver's commands, copied before anything was checked; untrusted.
     pub command: &'a [u64],
-    /// What they name, by index; checked by the kernel.
+    /// The allocations that the commands name, by index; checked by the kernel.
     pub allocation_list: &'a [AllocationListEntry],
-    /// What the user-mode driver says of places; in bounds, meaning unchecked.
+    /// The user-mode driver's patch locations; in bounds, meaning unchecked.
     pub patch_locations_in: &'a [PatchLocation],
     /// Where the translation goes.
     pub dma_buffer: DmaBuffer<'a>,
@@ -92,7 +93,7 @@ pub struct Present<'a> {
     pub multipass_offset: u32,
 }
 
-/// What a driver may answer to Render and Present besides success (memory §9.2).
+/// The statuses of a driver for Render and Present besides success (memory §9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderStatus {
     /// `STATUS_NO_MEMORY`.

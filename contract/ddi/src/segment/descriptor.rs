@@ -11,7 +11,7 @@ pub struct CpuHostAperture {
     pub size_in_pages: u32,
 }
 
-/// How the CPU reaches a segment: the union in descriptor 4. Which arm counts is told by the flags (memory §1.4).
+/// How the CPU reaches a segment: the union in descriptor 4. The flags tell which arm counts (memory §1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuAccess {
     /// `CpuTranslatedAddress`: origin on the bus. It counts with CPU_VISIBLE, and is 0 otherwise.
@@ -47,7 +47,7 @@ impl CpuAccess {
 /// `DXGK_SEGMENTDESCRIPTOR4` (memory §1.4), WDDM 2.0 and later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentDescriptor4 {
-    /// What it is.
+    /// The kind and properties of the segment.
     pub flags: SegmentFlags,
     /// GPU-view base: GPU address = base + offset.
     pub base_address: u64,
@@ -59,7 +59,7 @@ pub struct SegmentDescriptor4 {
     pub system_memory_end_address: u64,
     /// How the CPU reaches it.
     pub cpu: CpuAccess,
-    /// Not 0: the driver is asked for the ranges that nobody may have (`SEGMENTMEMORYSTATE`).
+    /// Not 0: the kernel asks the driver for the ranges that VidMm must not use (`SEGMENTMEMORYSTATE`).
     pub num_invalid_memory_ranges: u32,
     /// With VPR_SUPPORTED: bytes from the segment's start to the protected region.
     pub vpr_range_start_offset: u64,
@@ -78,7 +78,7 @@ pub struct SegmentDescriptor4 {
 /// `DXGK_SEGMENTDESCRIPTOR3` (memory §1.4), WDDM 1.2 and 1.3.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentDescriptor3 {
-    /// What it is.
+    /// The kind and properties of the segment.
     pub flags: SegmentFlags,
     /// GPU-view base; ignored for AGP.
     pub base_address: u64,
@@ -111,6 +111,6 @@ pub struct SegmentDescriptor {
     pub bank_ends: Vec<u64>,
     /// Apertures: most bytes mapped at once.
     pub commit_limit_bytes: u64,
-    /// What it is.
+    /// The kind and properties of the segment.
     pub flags: SegmentFlags,
 }

@@ -1,5 +1,4 @@
-//! `DXGK_SEGMENTFLAGS`: what a segment is and may be used for (memory §1.5). Which combinations are allowed is VidMm's
-//! business.
+//! `DXGK_SEGMENTFLAGS`: the kind and permitted uses of a segment (memory §1.5). VidMm decides which combinations are allowed.
 
 bitflags::bitflags! {
     /// `DXGK_SEGMENTFLAGS` (memory §1.5).

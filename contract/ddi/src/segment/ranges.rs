@@ -1,5 +1,5 @@
-//! Ranges of a memory segment that nobody may have: broken pages, and what the firmware's frame buffer occupies
-//! (memory §1.4, queries 12 and 18).
+//! Ranges of a memory segment that VidMm must not use: broken pages, and the pages of the firmware's frame buffer (memory §1.4, queries
+//! 12 and 18).
 
 use wddm_types::SegmentId;
 
@@ -15,7 +15,7 @@ pub struct MemoryRange {
 /// `DXGK_QUERYSEGMENTMEMORYSTATE` (memory §1.4): asks for as many ranges as the descriptor announced.
 #[derive(Debug)]
 pub struct QueryMemoryRanges<'a> {
-    /// Which memory segment.
+    /// The memory segment.
     pub segment: SegmentId,
     /// Physical adapter in a link; 0 otherwise.
     pub physical_adapter: u16,

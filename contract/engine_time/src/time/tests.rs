@@ -22,7 +22,7 @@ struct Engine {
     holder: Option<u32>,
     now_ns: u64,
     used: BTreeMap<u32, u64>,
-    /// Who took it, and when.
+    /// The contexts that took it, and when.
     taken: Vec<(u64, u32)>,
 }
 
@@ -69,7 +69,7 @@ impl Engine {
                 Who::Takes(to) => self.give(to),
                 Who::GivesWay { to, from_ns } if from_ns <= self.now_ns => self.give(to),
                 Who::Nobody => {
-                    assert!(ready.is_empty(), "somebody wants it");
+                    assert!(ready.is_empty(), "a context wants it");
                     return verdict.again_ns;
                 }
                 Who::KeepsIt | Who::GivesWay { .. } => return verdict.again_ns,
@@ -108,13 +108,13 @@ fn processes_of_a_band_take_turns_of_a_quantum() {
 }
 
 #[test]
-fn a_quantum_ends_nothing_while_nobody_waits() {
+fn a_quantum_ends_nothing_while_no_context_waits() {
     // spec: sync §4.2
     let mut engine = Engine::new(without_grace(), &[contender(1, Band::Normal, 1)]);
     let verdict = engine.decide();
     assert_eq!((verdict, &engine.taken[..]), (None, &[(0, 1)][..]), "there is nothing to ask again for");
     engine.run(10 * MS);
-    // It has had more than its quantum: whoever comes is next.
+    // It has had more than its quantum: the next context that comes takes over.
     engine.comes(contender(2, Band::Normal, 2));
     engine.run(11 * MS);
     assert_eq!(engine.taken, [(0, 1), (10 * MS, 2)]);
@@ -138,7 +138,7 @@ fn a_process_that_waits_for_its_turn_gives_what_runs_a_grace_period() {
     // It is not put off by being asked again.
     assert_eq!(time.ask(2 * MS + 50_000, Some(both[0]), &both).who, give);
     assert_eq!(time.ask(from_ns, Some(both[0]), &both), Verdict { who: give, again_ns: None });
-    // What runs came to its end before: the other takes it then.
+    // The running work ended before: the other takes the engine then.
     assert_eq!(time.ask(from_ns, None, &both).who, Who::Takes(2));
 }
 
@@ -192,7 +192,7 @@ fn bands_go_before_each_other_and_levels_of_realtime() {
     engine.run(60_000);
     let order: Vec<u32> = engine.taken.iter().map(|(_, who)| *who).collect();
     assert_eq!(order, [1, 2, 3, 4, 5], "each preempts at once, and a lower level does not");
-    // Realtime owes nothing to anybody.
+    // Realtime owes nothing to the bands below.
     engine.run(1000 * MS);
     assert_eq!(engine.taken.len(), 5);
     engine.goes(5);
@@ -260,7 +260,7 @@ fn what_a_high_one_waits_for_goes_where_it_would() {
     let high = Rank { band: Band::Realtime, level: 9, in_process: 3, ..Rank::ordinary(2) };
     let raised = low.raised_for(high);
     assert_eq!((raised.band, raised.level, raised.process, raised.in_process), (Band::Realtime, 9, 1, -7));
-    assert_eq!(high.raised_for(low), high, "nobody falls");
+    assert_eq!(high.raised_for(low), high, "no rank falls");
     let own = Rank { in_process: 5, ..Rank::ordinary(1) };
     let raised = low.raised_for(own);
     assert_eq!((raised.band, raised.in_process), (Band::Normal, 5));
@@ -275,7 +275,7 @@ fn a_debt_that_is_paid_off_makes_room_for_the_next() {
     let mut engine = Engine::new(policy, &all);
     engine.run(9 * MS);
     assert_eq!(engine.taken, [(0, 1), (9 * MS, 2)]);
-    // When FOCUS goes nobody ranks above NORMAL; IDLE is owed all the same, and has the engine when NORMAL has been paid.
+    // When FOCUS goes no band ranks above NORMAL; IDLE is owed all the same, and has the engine when NORMAL has been paid.
     engine.goes(1);
     engine.run(11 * MS);
     assert_eq!(engine.taken[2..], [(10 * MS, 3), (11 * MS, 2)]);
@@ -347,7 +347,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 200, ..ProptestConfig::default() })]
     #[test]
-    fn the_engine_never_stands_while_somebody_wants_it_and_nobody_starves(ops in prop::collection::vec(op(), 1..60)) {
+    fn the_engine_never_idles_while_a_context_wants_it_and_none_starves(ops in prop::collection::vec(op(), 1..60)) {
         // spec: sync §4.2
         // Larger shares than usual: the same rule in less time.
         let policy = Policy { idle_permille: 100, inner_permille: 100, ..Policy::default() };

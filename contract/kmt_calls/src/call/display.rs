@@ -1,4 +1,4 @@
-//! Calls on displays: who owns a video present source, what it shows, flips, vertical blanks.
+//! Calls on displays: ownership of a video present source, its content, flips, vertical blanks.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::{RawHandle, VidPnSourceId};
@@ -6,8 +6,8 @@ use wddm_types::{RawHandle, VidPnSourceId};
 /// A call on displays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DisplayCall {
-    /// `D3DKMTSetVidPnSourceOwner`, exclusive: from now on these sources are the device's, and no others. What it no longer owns goes
-    /// black.
+    /// `D3DKMTSetVidPnSourceOwner`, exclusive: from now on these sources are the device's, and no others. A source that it no longer owns
+    /// goes black.
     SetVidPnSourceOwner {
         /// The device.
         device: RawHandle,
@@ -29,7 +29,7 @@ pub enum DisplayCall {
         /// The source that the counts are of; one that there is not has none.
         source: VidPnSourceId,
     },
-    /// `D3DKMTSetDisplayMode`: the primary's source has the primary's mode and shows it at once. What was queued for it is over.
+    /// `D3DKMTSetDisplayMode`: the primary's source has the primary's mode and shows it at once. Queued flips of the source are over.
     SetDisplayMode {
         /// The source's owner.
         device: RawHandle,

@@ -1,5 +1,5 @@
-//! Calls on events, which are the operating system's and not `D3DKMT`'s: what asynchronous waits, `EnqueueCpuEvent`, CPU
-//! notifications (sync §2.4), and the process itself set.
+//! Calls on events, which are the operating system's and not `D3DKMT`'s: asynchronous waits, `EnqueueCpuEvent`, CPU notifications (sync
+//! §2.4), and the process itself set them.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
@@ -13,28 +13,28 @@ pub enum EventCall {
         manual_reset: bool,
     },
     /// The same with a notification each time it is set ([`crate::NotificationKind::EventSet`]), for programs whose events are not the
-    /// kernel's: what the notification names is this handle.
+    /// kernel's: the notification names this handle.
     CreateTold,
     /// `WaitForSingleObject` → `Done` when it is set; `TIMEOUT` without `block`.
     Wait {
-        /// Which.
+        /// The event.
         event: RawHandle,
         /// Until it is set.
         block: bool,
     },
-    /// `SetEvent`: as what the kernel sets, it lets all who wait go on, or the oldest, or the next who comes.
+    /// `SetEvent`: as a set by the kernel, it lets all waiters go on, or the oldest, or the next that comes.
     Set {
-        /// Which.
+        /// The event.
         event: RawHandle,
     },
     /// `ResetEvent`.
     Reset {
-        /// Which.
+        /// The event.
         event: RawHandle,
     },
-    /// `CloseHandle`. Who waits for it goes on.
+    /// `CloseHandle`. Its waiters go on.
     Close {
-        /// Which.
+        /// The event.
         event: RawHandle,
     },
 }

@@ -6,7 +6,7 @@ bitflags::bitflags! {
     /// `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS` (sync §2.3).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
     pub struct FenceFlags: u32 {
-        /// Shared.
+        /// The fence is shared.
         const SHARED = 1 << 0;
         /// By NT handle; requires SHARED.
         const NT_SECURITY_SHARING = 1 << 1;

@@ -1,4 +1,4 @@
-//! Calls on keyed mutexes: who has a shared resource, handed on from one to the next by keys. None names a device or an adapter.
+//! Calls on keyed mutexes: processes hand a shared resource on from one to the next by keys. None names a device or an adapter.
 
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
@@ -19,9 +19,9 @@ bitflags::bitflags! {
 pub enum KeyedMutexCall {
     /// `D3DKMTCreateKeyedMutex2` → `KeyedMutex`; free, with fence value 0.
     Create {
-        /// `InitialValue`: who acquires this key has it first.
+        /// `InitialValue`: the first to acquire this key has it first.
         initial_key: u64,
-        /// Flags.
+        /// Flags of the call.
         flags: KeyedMutexFlags,
         /// The runtime's data: none with the first form.
         runtime_data: Vec<u8>,
@@ -30,7 +30,7 @@ pub enum KeyedMutexCall {
     Open {
         /// `hSharedHandle`, the global handle.
         shared: RawHandle,
-        /// What the mutex gets if it has no data of a runtime yet; else none, or as many bytes as it has, and they stay as they are.
+        /// Data for a mutex that has no data of a runtime yet; else none, or as many bytes as it has, and they stay as they are.
         runtime_data: Vec<u8>,
     },
     /// `D3DKMTOpenKeyedMutexFromNtHandle`: `OBJECT_TYPE_MISMATCH`, because no keyed mutex has an NT handle for itself alone.
@@ -38,14 +38,14 @@ pub enum KeyedMutexCall {
         /// An NT handle.
         handle: u64,
     },
-    /// `D3DKMTDestroyKeyedMutex`: the last of a shared one destroys it. Who has it while it goes abandons it.
+    /// `D3DKMTDestroyKeyedMutex`: the last of a shared one destroys it. The owner's destruction of its handle abandons the mutex.
     Destroy {
-        /// Which.
+        /// The keyed mutex.
         mutex: RawHandle,
     },
-    /// `D3DKMTAcquireKeyedMutex2` → `AcquiredKeyedMutex` when it was released with this key and is nobody's; `TIMEOUT`; `ABANDONED`.
+    /// `D3DKMTAcquireKeyedMutex2` → `AcquiredKeyedMutex` when it was released with this key and has no owner; `TIMEOUT`; `ABANDONED`.
     Acquire {
-        /// Which.
+        /// The keyed mutex.
         mutex: RawHandle,
         /// `Key`.
         key: u64,
@@ -56,11 +56,11 @@ pub enum KeyedMutexCall {
     },
     /// `D3DKMTReleaseKeyedMutex2`, through the handle that has it.
     Release {
-        /// Which.
+        /// The keyed mutex.
         mutex: RawHandle,
-        /// `Key`: who acquires this one has it next.
+        /// `Key`: a process that acquires this one has it next.
         key: u64,
-        /// `FenceValue`: what the next is told.
+        /// `FenceValue`: the value that the next owner is told.
         fence_value: u64,
         /// The runtime's data from now on, as many bytes as at the creation; none: they stay as they are.
         runtime_data: Vec<u8>,
@@ -93,7 +93,7 @@ pub struct CreatedKeyedMutex {
 /// The caller has it now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcquiredKeyedMutex {
-    /// `FenceValue`: what the last release said.
+    /// `FenceValue`: the value of the last release.
     pub fence_value: u64,
     /// The runtime's data, if they were asked for.
     pub runtime_data: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What each call is called, for traces and refusals.
+//! The name of each call, for traces and refusals.
 
 use crate::call::{Call, PacketCall, QueueCall, SyncCall};
 

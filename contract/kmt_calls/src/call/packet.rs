@@ -12,11 +12,11 @@ pub enum PacketCall {
     CreateContext {
         /// The device.
         device: RawHandle,
-        /// Node.
+        /// The node that the context runs on.
         node: NodeId,
         /// `1 << engine`.
         engine_affinity: u32,
-        /// Flags.
+        /// Flags of the context.
         flags: ContextFlags,
         /// For the driver.
         private_data: Vec<u8>,
@@ -25,11 +25,11 @@ pub enum PacketCall {
     CreateContextVirtual {
         /// The device.
         device: RawHandle,
-        /// Node.
+        /// The node that the context runs on.
         node: NodeId,
         /// `1 << engine`.
         engine_affinity: u32,
-        /// Flags.
+        /// Flags of the context.
         flags: ContextFlags,
         /// For the driver.
         private_data: Vec<u8>,
@@ -45,9 +45,9 @@ pub enum PacketCall {
         context: RawHandle,
         /// The commands.
         command: Vec<u64>,
-        /// What they name.
+        /// The allocations that the commands name.
         allocation_list: Vec<AllocationListItem>,
-        /// Where they name it.
+        /// The places in the commands that name them.
         patch_location_list: Vec<PatchLocationItem>,
         /// `pPrivateDriverData`: for the driver, as much as it takes with a buffer of the context.
         private_data: Vec<u8>,
@@ -64,9 +64,9 @@ pub enum PacketCall {
     Present {
         /// A context of `CreateContext` or `CreateContextVirtual`.
         context: RawHandle,
-        /// From.
+        /// The allocation to read.
         source: RawHandle,
-        /// To.
+        /// The allocation to write.
         destination: RawHandle,
     },
     /// `D3DKMTSubmitCommand` → `Queued`.

@@ -1,4 +1,4 @@
-//! Calls on priorities: who goes first on the GPU, and whose memory stays (sync §4.2).
+//! Calls on priorities: the order of contexts on the GPU, and the order in which memory is evicted (sync §4.2).
 
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
@@ -35,8 +35,8 @@ pub enum PriorityCall {
         /// The context.
         context: RawHandle,
     },
-    /// `D3DKMTSetProcessSchedulingPriorityClass` of the calling process: in which band its contexts are, and whose memory goes first
-    /// under pressure. HIGH and REALTIME need the privilege.
+    /// `D3DKMTSetProcessSchedulingPriorityClass` of the calling process: the band of its contexts, and whether its memory is evicted
+    /// before others' under pressure. HIGH and REALTIME need the privilege.
     SetProcessSchedulingPriorityClass {
         /// The adapter.
         adapter: RawHandle,

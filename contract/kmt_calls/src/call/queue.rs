@@ -12,7 +12,7 @@ pub enum QueueCall {
     CreateHwContext {
         /// The device.
         device: RawHandle,
-        /// Node.
+        /// The node that the context runs on.
         node: NodeId,
         /// For the driver.
         private_data: Vec<u8>,
@@ -26,7 +26,7 @@ pub enum QueueCall {
     CreateHwQueue {
         /// The context.
         context: RawHandle,
-        /// Flags.
+        /// Flags of the queue.
         flags: QueueFlags,
         /// For the driver, and back from it.
         private_data: Vec<u8>,

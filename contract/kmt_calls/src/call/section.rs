@@ -14,24 +14,24 @@ pub enum SectionCall {
         /// Bytes, a multiple of the page.
         size_bytes: u64,
     },
-    /// The same over a file that the process has handed over: what the file holds is in the section, and what is stored there in the file
-    /// → `Section`.
+    /// The same over a file that the process has handed over: the section has the file's content, and stores into either reach both →
+    /// `Section`.
     CreateOver {
         /// As of `Create`.
         adapter: RawHandle,
         /// Bytes, as many as were handed over.
         size_bytes: u64,
-        /// Which file: a number that the way by which it came has given it.
+        /// The file, by the number that the link gave it.
         given: u64,
     },
     /// `CloseHandle`. Allocations over it keep its pages.
     Close {
-        /// Which.
+        /// The section.
         section: RawHandle,
     },
     /// Asks whether allocations lie over a section → `InUse`: destroyed ones do while queued work may still touch them.
     IsInUse {
-        /// Which.
+        /// The section.
         section: RawHandle,
     },
 }

@@ -10,20 +10,20 @@ use crate::process::ProcessAccess;
 pub enum StatisticsCall {
     /// `D3DKMTEnumProcesses` → `Processes`: those with a device on the adapter, in the order of their ids.
     EnumProcesses {
-        /// Which adapter; it need not be opened.
+        /// The adapter; it need not be opened.
         adapter: Luid,
     },
     /// `D3DKMTQueryStatistics` → `Statistics`: all types of that function in one answer. Costs a look at every allocation.
     QueryStatistics {
-        /// Which adapter; it need not be opened.
+        /// The adapter; it need not be opened.
         adapter: Luid,
     },
-    /// The operating system's `OpenProcess` → `NtHandle`, closed like every NT handle. Figures are everybody's, so that everybody is given
-    /// QUERY_INFORMATION of every process; more than that whoever runs the kernel gives.
+    /// The operating system's `OpenProcess` → `NtHandle`, closed like every NT handle. Every process may read every process's figures, so
+    /// the kernel grants QUERY_INFORMATION to each caller; any other right only the host grants.
     OpenProcess {
-        /// Whose.
+        /// The process to open.
         process: ProcessId,
-        /// Rights.
+        /// The rights that the handle is to have.
         access: ProcessAccess,
     },
     /// The operating system's `GetProcessId` → `Processes`, of one.

@@ -1,4 +1,4 @@
-//! Calls on synchronization objects, whoever waits or signals but hardware queues (sync §2).
+//! Calls on synchronization objects, by CPU threads and by contexts; hardware queues have theirs in `queue` (sync §2).
 
 use serde::{Deserialize, Serialize};
 use wddm_types::RawHandle;
@@ -13,14 +13,14 @@ pub enum SyncCall {
     CreateNativeFence {
         /// The device.
         device: RawHandle,
-        /// What kind.
+        /// The kind and initial value.
         request: NativeFenceRequest,
     },
     /// `D3DKMTCreateSynchronizationObject2` → `MonitoredFence`, or `SyncObject` for the types without a word in memory.
     CreateSynchronizationObject2 {
         /// The device.
         device: RawHandle,
-        /// What kind.
+        /// The kind and initial value.
         request: SyncObjectRequest,
     },
     /// `D3DKMTOpenNativeFenceFromNtHandle` → `Fence`.
@@ -61,7 +61,7 @@ pub enum SyncCall {
         points: Vec<(RawHandle, u64)>,
         /// `hAsyncEvent`: set once, when satisfied; [`RawHandle::NONE`]: the call blocks.
         async_event: RawHandle,
-        /// Flags.
+        /// Flags of the wait.
         flags: WaitFlags,
     },
     /// `D3DKMTSignalSynchronizationObjectFromCpu`.
@@ -73,7 +73,7 @@ pub enum SyncCall {
         /// Flags: a rewind.
         flags: SignalFlags,
     },
-    /// `D3DKMTWaitForSynchronizationObjectFromGpu`: what the context is given later waits.
+    /// `D3DKMTWaitForSynchronizationObjectFromGpu`: later work of the context waits.
     WaitForSynchronizationObjectFromGpu {
         /// The context.
         context: RawHandle,
@@ -95,7 +95,7 @@ pub enum SyncCall {
         points: Vec<(RawHandle, u64)>,
         /// `CpuEventHandle`, with ENQUEUE_CPU_EVENT; else [`RawHandle::NONE`].
         event: RawHandle,
-        /// Flags.
+        /// Flags of the signal.
         flags: SignalFlags,
     },
     /// `D3DKMTWaitForSynchronizationObject2`: of mutexes, semaphores and packet fences. The first version of the call is this
@@ -120,7 +120,7 @@ pub enum SyncCall {
         fence_value: u64,
         /// `CpuEventHandle`, with ENQUEUE_CPU_EVENT.
         event: RawHandle,
-        /// Flags.
+        /// Flags of the signal.
         flags: SignalFlags,
     },
 }

@@ -1,4 +1,4 @@
-//! What GetDeviceState answers (memory §9.3). Part of `reply`.
+//! The answers of GetDeviceState (memory §9.3). Part of `reply`.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub struct PresentState {
 /// `D3DKMT_DEVICEEXECUTION_*` (memory §5.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceState {
-    /// 1.
+    /// 1: the device works.
     Active,
     /// 2: its adapter was reset; it was not the one to blame.
     Reset,

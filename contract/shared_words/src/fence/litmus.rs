@@ -13,7 +13,7 @@ const ROUNDS: u64 = 20_000;
 #[derive(Default)]
 struct Line(AtomicU64);
 
-/// What the two sides share. An engine signals two values a round; the kernel waits for the first and then for the second.
+/// The words that the two sides share. An engine signals two values a round; the kernel waits for the first and then for the second.
 #[derive(Default)]
 struct Shared {
     current: Line,

@@ -1,13 +1,12 @@
-//! A page that a client keeps for as long as it wants, and that stands at a place of a memory only while it is shown there: the page of
-//! a doorbell, which leads to a physical one or nowhere (sync §3.17). Made and shown by the host of a process that is in another program;
-//! nothing is asked of that process, and it sees no difference.
+//! A page that a client keeps for as long as it wants, and that stands at a place of a memory only while it is shown there: the page of a
+//! doorbell, which leads to a physical one or nowhere (sync §3.17). The host of a process in another program makes and shows it, without
+//! asking that process, which sees no difference.
 //!
 //! # The law of this boundary
-//! - **The page is the client's**, with everything in it, at any time: it is looked at as what a stranger says.
-//! - **It is shown and taken away in one step.** Whoever looks at the place meanwhile finds the one page or the other, never none. What a
-//!   party stores at the place while it changes stays in the page that it met: whoever changes it says to all parties that they are to
-//!   look again, behind the change.
-//! - **What stands there first is said by whoever changes it**: these words, before anybody finds the page.
+//! - **The page is the client's**, with everything in it, at any time: the host reads it as an allegation.
+//! - **The host shows it and takes it away in one step.** A party that reads the place meanwhile finds the one page or the other, never
+//!   none. A store at the place during the change stays in the page that it met: the host has all parties look again, behind the change.
+//! - **The host writes the first words**, before any party finds the page at the place.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Pages that are lent with what they hold, and taken back with it, while engines go on using them: a lock of content in video memory.
-//! Stores are held (`faults`) while the content is copied and other pages are put in its place, loads go on; so no store is lost, and
-//! nobody ever finds anything but the content.
+//! The operating system holds stores (`faults`) while this file copies the content and puts other pages in its place, loads go on; so no
+//! store is lost, and every load finds the content.
 //!
 //! # The law of this boundary
-//! - Whoever lends says that nobody else's content is in these pages, and that none comes before they are taken back: whatever is there
-//!   meanwhile the client sees.
+//! - The lender vouches that no other party's content is in these pages, and that none comes before they are taken back: the client sees
+//!   all that is there meanwhile.
 //! - Pages change hands by one party at a time: nothing here waits for another that does the same.
 //! - When something fails, the content is where it was.
 #![allow(unsafe_code)]
@@ -29,7 +29,8 @@ impl Memory {
     /// client may store there.
     ///
     /// # Errors
-    /// When the operating system refuses file or mapping. None of the runs is lent then.
+    /// When the operating system refuses file or mapping. The runs are taken back then; one that the operating system refuses to take
+    /// back stays lent, in a file that no client is given.
     ///
     /// # Panics
     /// When [`Memory::lends_content`] says no, there is no run, or one is not whole pages of this memory, or is lent.
@@ -46,7 +47,7 @@ impl Memory {
             assert!(self.lent_in(offset, bytes).is_empty(), "{bytes:#x} bytes at {offset:#x} are lent already");
             if let Err(source) = self.replace(offset, bytes, &file.file, at) {
                 for &(offset, bytes) in &runs[..number] {
-                    // What cannot be had back stays lent, in a file that nobody is given.
+                    // A run that the operating system refuses to take back stays lent, in a file that no client is given.
                     let _ = self.take_content_back(offset, bytes);
                 }
                 return Err(refused(source));
@@ -58,8 +59,8 @@ impl Memory {
         Ok(file)
     }
 
-    /// Puts pages of this memory's own in place of whatever of these bytes is lent, with what they hold. What the client still maps is
-    /// nothing any more.
+    /// Puts pages of this memory's own in place of the lent ones among these bytes, with what they hold. The client's mappings reach this
+    /// memory no more.
     ///
     /// # Errors
     /// When the operating system refuses a mapping; then the pages are still lent.
@@ -91,8 +92,8 @@ impl Memory {
         replaced
     }
 
-    /// Writes these bytes into a file, which has new pages there: the operating system clears none that is filled at once, and nobody maps
-    /// them for it.
+    /// Writes these bytes into a file, which has new pages there: the operating system does not clear pages that it fills at once, and
+    /// maps none for it.
     fn write_to(&self, offset: u64, bytes: u64, file: &OwnedFd, at: u64) -> rustix::io::Result<()> {
         let mut done = 0;
         while done < bytes {
@@ -181,7 +182,7 @@ mod tests {
         let left = |word: u64, found| found == if (512..1024).contains(&word) { 0 } else { word + 1 };
         assert_eq!(memory.scan_words(0, 8 * 512, left), None, "the one without its content, the other with it");
         theirs.fill(0, 2 * 4096, 9);
-        assert_eq!(memory.scan_words(0, 8 * 512, left), None, "what a client stores now is nobody's");
+        assert_eq!(memory.scan_words(0, 8 * 512, left), None, "a client's store now reaches no memory");
     }
 
     #[test]

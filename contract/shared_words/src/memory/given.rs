@@ -1,6 +1,6 @@
-//! Files that processes hand over: what such a file holds takes the place of pages of a memory, and every mapping of the file sees what is
-//! stored there. The other way round than [`super::LentFile`]: the process made the file, so it is looked at before anything touches it.
-//! Called by the host for a section over memory that a program shares already.
+//! Files that processes hand over: such a file, with its content, takes the place of pages of a memory, and every mapping of the file
+//! sees the stores there. The other way round than [`super::LentFile`]: the process made the file, so it is looked at before anything
+//! touches it. Called by the host for a section over memory that a program shares already.
 //!
 //! # The law of this boundary
 //! - **The other side is an adversary.** An access to a page that a file has not, or that its file system cannot bring, ends this
@@ -96,8 +96,8 @@ impl GivenFile {
 }
 
 impl Memory {
-    /// Puts the pages of a file that was handed over in place of these runs (offset, bytes), one after the other. What the runs held is
-    /// gone, what the file holds is there. [`Memory::take_back`] ends it.
+    /// Puts the pages of a file that was handed over in place of these runs (offset, bytes), one after the other. The runs' content is
+    /// gone, the file's is there. [`Memory::take_back`] ends it.
     ///
     /// # Errors
     /// When the operating system refuses a mapping, as it does for a file that takes no stores. The runs are zero pages then.
@@ -118,7 +118,7 @@ impl Memory {
                 }
                 return Err(MemoryError { bytes, source });
             }
-            // What the memory's own file has there is seen no more.
+            // The memory shows no more of its own file there: the pages go.
             let _ = self.file.as_ref().map(|own| fallocate(own, HOLE, offset, bytes));
             self.note_lent(LentPages { file: Arc::clone(&given.file), file_offset: at, offset, bytes });
             at += bytes;

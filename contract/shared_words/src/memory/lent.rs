@@ -1,16 +1,16 @@
 //! Pages of a memory that a client in another process may map: while they are its, they lie in a memory file of their own, at the
-//! addresses where they always were. Asked for by whoever gives memory to clients; it decides nothing.
+//! addresses where they always were. The host that gives memory to clients decides which; this file does not.
 //!
 //! # The law of this boundary
-//! - **A file is what is handed out.** Whoever has its descriptor can map all of it, so it holds these pages and no other. The
-//!   memory itself, and the file behind it where there is one, are never handed out.
-//! - **Lent pages are fresh.** What stood there before is gone, and they are zero. So pages are lent when nobody needs what they hold
-//!   and nobody writes there: the caller knows that, nothing here checks it. A store that is under way meanwhile is lost or not.
+//! - **A client gets a file.** Each holder of its descriptor can map all of it, so it holds these pages and no other. The memory itself,
+//!   and the file behind it where there is one, are never handed out.
+//! - **Lent pages are fresh.** Their old content is gone, and they are zero. So pages are lent when no party needs their content and none
+//!   writes there: the caller vouches for that, this file does not check it. A store that is under way meanwhile is lost or not.
 //! - **Addresses stay.** Pages are replaced in one step, and references to words of the memory go on being good.
 //! - **The other side is an adversary.** The file's size cannot be changed, so that no access of ours ever finds a page gone. Where the
 //!   client may only read, the file takes no writable mapping, no write and no hole any more, whatever the descriptor is opened as;
 //!   our own mapping is older than that and goes on. What a client does to pages that it may write is as good as a store.
-//! - **Pages taken back are nobody's.** What the client still maps is the old file, which nobody else looks at from then on.
+//! - **Pages taken back are gone for the client.** It still maps the old file, which no other party reads from then on.
 //!
 //! Each run of consecutive pages takes up to two of the process's mappings, and each file one of its descriptors.
 #![allow(unsafe_code)]
@@ -28,7 +28,7 @@ use super::{Memory, MemoryError};
 /// Takes pages out of a file, which has zeros there then.
 pub(super) const HOLE: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
-/// What a client may do with pages that it maps.
+/// The accesses of a client to pages that it maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAccess {
     /// Look at them.
@@ -43,7 +43,7 @@ pub struct LentFile {
     pub(super) file: OwnedFd,
     bytes: u64,
     access: ClientAccess,
-    /// A process has handed it over ([`super::GivenFile`]): what it holds stays the process's.
+    /// A process has handed it over ([`super::GivenFile`]): its content stays the process's.
     is_given: bool,
 }
 
@@ -58,7 +58,7 @@ impl LentFile {
         self.bytes
     }
 
-    /// What its seals allow.
+    /// The accesses that its seals allow.
     pub fn access(&self) -> ClientAccess {
         self.access
     }
@@ -106,13 +106,13 @@ impl Drop for DetachedPages {
     }
 }
 
-/// What a part of a memory lies in.
+/// The file in which a part of a memory lies.
 pub(crate) enum Backing {
     Own,
     Lent(Arc<LentFile>),
 }
 
-/// Which pages of a memory are lent, by their offset. Held while mappings are changed, never while memory is looked at.
+/// The pages of a memory that are lent, by their offset. Locked while mappings are changed, never while memory is read or written.
 #[derive(Default)]
 pub(super) struct Lent {
     pages: Mutex<BTreeMap<u64, LentPages>>,
@@ -191,7 +191,7 @@ impl Memory {
         };
         let mut at = 0;
         for &(offset, bytes) in runs {
-            // What the memory's own file has there nobody sees any more.
+            // The memory shows no more of its own file there: the pages go.
             let _ = self.file.as_ref().map(|own| fallocate(own, HOLE, offset, bytes));
             lent.insert(offset, LentPages { file: Arc::clone(&file), file_offset: at, offset, bytes });
             at += bytes;
@@ -270,12 +270,12 @@ impl Memory {
         self.lent.lock().insert(pages.offset, pages);
     }
 
-    /// Notes that none of these bytes is lent any more; what was.
+    /// Notes that none of these bytes is lent any more; returns the pages that were.
     pub(super) fn cut_lent(&self, offset: u64, bytes: u64) -> Vec<LentPages> {
         cut(&mut self.lent.lock(), offset, bytes)
     }
 
-    /// What these bytes lie in, in order: each part with its offset there and its size.
+    /// The files in which these bytes lie, in order: each part with its offset there and its size.
     pub(crate) fn backings(&self, offset: u64, bytes: u64) -> Vec<(Backing, u64, u64)> {
         let (mut at, end) = (offset, offset + bytes);
         let lent = self.lent.lock();
@@ -323,7 +323,7 @@ impl Memory {
     /// Pages of a file at another address, wherever else they are or are not mapped.
     pub(super) fn part_of(file: &OwnedFd, place: u64, bytes: u64) -> rustix::io::Result<Memory> {
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: a fresh mapping at an address of the operating system's choice, of pages of a file that nobody makes smaller. The
+        // SAFETY: a fresh mapping at an address of the operating system's choice, of pages of a file that no process makes smaller. The
         // length fits because the pages are part of a mapping.
         let mapped = unsafe {
             mmap(std::ptr::null_mut(), bytes as usize, ProtFlags::READ | ProtFlags::WRITE, flags, file, place)
@@ -349,8 +349,8 @@ impl Memory {
     }
 }
 
-/// The memory of pages that are lent no more goes. A file that may only be read cannot lose pages: its memory goes with the last who
-/// has it open or mapped. Nor does one lose any that a process has handed over: it is the process's.
+/// Frees the memory of pages that are lent no more. A file that may only be read cannot lose pages: its memory goes when the last process
+/// has closed and unmapped it. Nor does one lose any that a process has handed over: it is the process's.
 pub(super) fn forget(lent: Vec<LentPages>) {
     let is_ours = |pages: &&LentPages| pages.file.access == ClientAccess::ReadWrite && !pages.file.is_given;
     for pages in lent.iter().filter(is_ours) {

@@ -95,7 +95,7 @@ fn map(file: OwnedFd, bytes: u64, protection: ProtFlags) -> Result<Arc<Memory>, 
     show(file, bytes, protection)
 }
 
-/// Maps a file that never becomes smaller: by its seal, or because only its one owner, who does not, could change that.
+/// Maps a file that never becomes smaller: by its seal, or because only its one owner could change that, and does not.
 fn show(file: OwnedFd, bytes: u64, protection: ProtFlags) -> Result<Arc<Memory>, MemoryError> {
     let refused = |source| MemoryError { bytes, source };
     let length = usize::try_from(bytes).map_err(|_| refused(Errno::NOMEM))?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use shared_words::Memory;
 use shared_words::across::Processors;
 
-/// After which who has not come never does.
+/// A side that has not come by then never comes.
 const NEVER: Duration = Duration::from_secs(60);
 /// Rounds of a race.
 pub const ROUNDS: u64 = 200_000;

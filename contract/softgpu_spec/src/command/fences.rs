@@ -1,10 +1,10 @@
-//! Waits and signals by themselves: the commands that somebody on another engine waits for. A device finds out with a look at two
-//! numbers whether a command is one of them, and need not hold all that a command can be.
+//! Waits and signals by themselves: work on other engines waits for these commands. A device sees by two numbers whether a command is one
+//! of them, and need not decode all others.
 
 use super::encoding::op;
 use super::{Command, LogSlot};
 
-/// A command about a fence; what the fields are says [`Command`].
+/// A command about a fence; its fields are those of [`Command`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceCommand {
     /// [`Command::Wait`].
@@ -33,7 +33,7 @@ impl FenceCommand {
     /// Words of the longest.
     pub const WORDS_MAX: usize = 4 + LogSlot::WORDS;
 
-    /// What the words of one command say, if it is a wait or a signal.
+    /// Decodes the words of one command, if it is a wait or a signal.
     #[inline]
     pub fn decode(words: &[u64]) -> Option<FenceCommand> {
         let log = |at: usize| {

@@ -1,5 +1,5 @@
-//! What an allocation request can say beyond the usual: the members of an allocation's description as a kernel-mode
-//! driver passes them on. The kernel knows their rules; the driver does not check them.
+//! Further members of an allocation request: those of an allocation's description as a kernel-mode driver passes them on. The kernel
+//! knows their rules; the driver does not check them.
 
 /// The version of private data with details.
 pub const VERSION_DETAILED: u16 = 2;

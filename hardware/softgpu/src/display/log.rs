@@ -1,4 +1,4 @@
-//! What became of a display's flips, where its owner reads it: a ring of entries on the bus.
+//! The log of a display's flips, where its owner reads it: a ring of entries on the bus.
 
 use std::sync::atomic::Ordering;
 

@@ -27,7 +27,7 @@ struct Flip {
     id: u64,
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Band,
@@ -63,7 +63,7 @@ pub(super) struct Output {
     log: Log,
     /// Blanks are told from this flip on.
     told_id: u64,
-    /// What was taken back last, from this id on.
+    /// The least id of the flips that the last cancel took back.
     cancelled: u64,
     monitor: Option<Arc<dyn Monitor>>,
     scan: Option<Scan>,
@@ -187,7 +187,7 @@ impl Output {
         self.epoch.saturating_add(number.saturating_mul(self.config.period_ns))
     }
 
-    /// Looks for blanks as long as somebody asks for one.
+    /// Watches for blanks as long as an interrupt, a pending flip or a monitor needs one.
     fn watch(&mut self, now: u64) {
         let told = self.control & control::VSYNC_INTERRUPT != 0 && self.told_id != u64::MAX;
         let asked = told || !self.pending.is_empty() || self.monitor.is_some();
@@ -245,7 +245,7 @@ impl Output {
             (true, false) => {
                 self.pending.clear();
                 self.shown = Flip::default();
-                // What was read of a frame nobody gets.
+                // The monitor does not get the part of a frame that was read.
                 self.scan = None;
             }
             _ => {}
@@ -300,7 +300,7 @@ impl Output {
             (self.shown, replaced) = (flip, true);
             self.pending.pop_front();
             if flip.time == 0 {
-                // One a blank, where nobody says when.
+                // Without a time, one flip a blank.
                 break;
             }
         }
@@ -313,7 +313,7 @@ impl Output {
         if self.monitor.is_some() {
             self.scan = Some(Scan::begin(&gpu.bus, has_content(&gpu.config), self.surface(), number, at));
         }
-        // Whoever is late by a little catches up; by much, it leaves out.
+        // A display that is late by a little catches up; one that is late by much leaves blanks out.
         let past = self.past(gpu.now());
         self.next = if past > number + LATE_MAX { past + 1 } else { number + 1 };
     }

@@ -5,7 +5,7 @@ use softgpu_spec::display::{BANDS, TEXEL_BYTES};
 
 use crate::bus::Bus;
 
-/// What a display reads.
+/// The memory that a display reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Surface {
     pub(super) address: u64,
@@ -21,7 +21,7 @@ impl Surface {
         of(band)..of(band + 1)
     }
 
-    /// Reads rows. What is not there is black.
+    /// Reads rows. Missing memory is black.
     fn read(&self, bus: &Bus, rows: std::ops::Range<u64>) -> Vec<u32> {
         let width = self.width as usize;
         let mut texels = Vec::with_capacity((rows.end - rows.start) as usize * width);
@@ -53,9 +53,9 @@ pub(super) struct Scan {
     /// The next band.
     band: u64,
     surface: Surface,
-    /// What the surface held when it was taken over; empty where there is no content.
+    /// The surface's content when it was taken over; empty where there is no content.
     whole: Vec<u32>,
-    /// What the monitor has got.
+    /// The rows that the monitor has got.
     texels: Vec<u32>,
     torn: bool,
 }

@@ -1,4 +1,4 @@
-//! Which queue executes next: those that have work, and of these whose turn it is.
+//! The queue that executes next: of those that have work, the one whose turn it is.
 
 use std::sync::atomic::Ordering;
 
@@ -24,14 +24,14 @@ impl EngineState {
             return self.pick_of_several(gpu, engine);
         }
         if self.sharing.is_held() {
-            // Whoever is alone is charged for nothing.
+            // A queue that is alone is charged for nothing.
             self.sharing.rests(gpu.now());
         }
         let at = self.active.next_after(self.last)?;
         self.has_work(gpu, engine, at).then_some(at)
     }
 
-    /// Whose turn it is of those that have work.
+    /// The queue of those that have work whose turn it is.
     // spec: sync §4.1, sync §4.2
     fn pick_of_several(&mut self, gpu: &SoftGpu, engine: usize) -> Option<usize> {
         let mut ready = std::mem::take(&mut self.sharing.ready);

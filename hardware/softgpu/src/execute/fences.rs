@@ -1,9 +1,9 @@
-//! Waits and signals: the commands that engines tell each other the time by. Called by [`Execution::execute`].
+//! Waits and signals: the commands by which engines order their work. Called by [`Execution::execute`].
 //!
-//! While the only queue of an engine waits, the engine has nothing better to do than to get ready for what comes behind. Where that
-//! is a signal, all of it is found before the value comes ([`Execution::signal_behind`]), and when the value has come the signal's
-//! value is stored at once; both commands are noted in their logs behind it, and retired together. Whoever waits for an answer to
-//! its own signal gets it one cache line and a few instructions later.
+//! While the only queue of an engine waits, the engine has nothing better to do than to get ready for the next command. If that is a
+//! signal, the engine finds all of it before the value comes ([`Execution::signal_behind`]), and stores the signal's value as soon as the
+//! value has come; it notes both commands in their logs behind it, and retires them together. A queue that waits for an answer to its own
+//! signal gets it one cache line and a few instructions later.
 
 use std::sync::atomic::Ordering;
 
@@ -51,7 +51,7 @@ struct Behind<'a> {
 }
 
 impl<'a> Execution<'a> {
-    /// Goes on when the value is there; polls for a while if nobody else wants the engine, then parks.
+    /// Goes on when the value is there; polls for a while if no other queue wants the engine, then parks.
     // spec: sync §3.8
     #[inline(always)]
     pub(super) fn wait(&mut self, va: u64, value: u64, slot: Option<LogSlot>) -> Result<Outcome, Fault> {
@@ -62,7 +62,7 @@ impl<'a> Execution<'a> {
             None => None,
         };
         if self.queue.parked {
-            // It was parked here, and whoever made the queue ready has seen the value.
+            // It was parked here, and the unit that made the queue ready has seen the value.
             self.queue.parked = false;
             *self.waiting -= 1;
             return self.wait_over(target, value, entry);
@@ -133,8 +133,8 @@ impl<'a> Execution<'a> {
     }
 
     /// The signal that stands behind the wait at the head, if there is one with all that it needs, in the part of the ring that is at
-    /// hand. Its words are executed as they are read here: what the doorbell has announced nobody may change. A nested buffer is not
-    /// looked into, because what is waited for may be the buffer's own content. A probe wants to see each command by itself.
+    /// hand. Its words are executed as they are read here: the producer may not change words that the doorbell has announced. A nested
+    /// buffer is not looked into, because the wait may be for the buffer's own content. A probe wants to see each command by itself.
     fn signal_behind(&mut self) -> Option<Behind<'a>> {
         self.queue.look_ahead(&self.gpu.bus, self.flight.words as u64);
         if self.gpu.probe.is_some() {
@@ -154,8 +154,8 @@ impl<'a> Execution<'a> {
         Some(Behind { signal: self.signal_of(current_va, monitored_va, value).ok()?, entry, words: length })
     }
 
-    /// The value waited for is there: gives the signal behind the wait, and writes both entries when its value is stored. The
-    /// engine was nobody else's meanwhile, so all that was found is still true.
+    /// The value waited for is there: gives the signal behind the wait, and writes both entries when its value is stored. No other unit
+    /// had the engine meanwhile, so all that was found is still true.
     // spec: sync §3.7, sync §3.14
     #[inline]
     fn wait_over_and_signal(&mut self, waited: u64, entry: Option<Entry<'_>>, behind: &Behind<'_>) -> Outcome {
@@ -193,8 +193,8 @@ impl<'a> Execution<'a> {
         }
         let gpu = self.gpu;
         let mut logged = Ok(());
-        // Who waits for the value does not wait for its log: the log's words are found, and the clock is read, when the value is
-        // stored. A log that is not there is a fault all the same, of this queue alone.
+        // A waiter for the value does not wait for its log: the log's words are found, and the clock is read, when the value is stored. A
+        // log that is not there is a fault all the same, of this queue alone.
         let exceeds = exceeds(gpu, self.unit, &signal, || {
             if let Some(slot) = slot {
                 let entry = self.entry(slot);
@@ -202,7 +202,7 @@ impl<'a> Execution<'a> {
             }
         });
         self.tell(&signal, exceeds);
-        // Whoever waits has been told, log or no log.
+        // The waiters have been told, log or no log.
         logged.map(|()| Outcome::Done)
     }
 
@@ -222,7 +222,7 @@ impl<'a> Execution<'a> {
         Ok(Signal { current, monitored, current_va, value })
     }
 
-    /// The value is stored, the barrier put, and the question answered: tells whoever waits.
+    /// The value is stored, the barrier put, and MonitoredValue loaded: interrupts for a CPU waiter, unparks queues, tells peers.
     #[inline(always)]
     fn tell(&self, signal: &Signal<'_>, exceeds: bool) {
         let &Signal { current, monitored, current_va, value } = signal;
@@ -253,7 +253,7 @@ impl<'a> Execution<'a> {
         self.gpu.cmp_decides(monitored, value)
     }
 
-    /// Value, then the question to nobody: the processor is always interrupted.
+    /// Stores the value without a load of MonitoredValue: the processor is always interrupted.
     // spec: sync §3.7
     pub(super) fn signal_always(&mut self, va: u64, value: u64) -> Result<Outcome, Fault> {
         if !va.is_multiple_of(8) {
@@ -263,7 +263,7 @@ impl<'a> Execution<'a> {
         if self.gpu.config.signal_bits == 64 {
             Word::store(&self.gpu.ordered(self.unit, target), value);
         } else {
-            // The other half is somebody else's, and whole all the time.
+            // The other half belongs to another word, and is whole all the time.
             let half = u64::from(u32::MAX);
             let store = |word: u64| Some(word & !half | value & half);
             let _ = target.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, store);
@@ -283,7 +283,7 @@ impl<'a> Execution<'a> {
         Ok(Outcome::Done)
     }
 
-    /// The words of a log slot, found before anything is stored. What lies inside one page is translated once.
+    /// The words of a log slot, found before anything is stored. Words inside one page are translated once.
     #[inline(always)]
     fn entry(&mut self, slot: LogSlot) -> Result<Entry<'a>, Fault> {
         let [position, entries] =

@@ -10,7 +10,7 @@ const LINES: usize = 256;
 /// No root is all ones: no memory is there.
 const EMPTY: u64 = u64::MAX;
 
-/// Which translations to forget.
+/// The translations to forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flush {
     /// Root of the space; all ones for every space.
@@ -25,7 +25,7 @@ pub(crate) struct Flush {
 #[derive(Clone, Copy)]
 pub(super) struct Leaf {
     pub(super) entry: u64,
-    /// Where its page lies, unless that is found anew each time: what the aperture shows changes without a flush.
+    /// Where its page lies, unless that is found anew each time: the aperture's pages change without a flush.
     pub(super) site: Option<Site>,
 }
 

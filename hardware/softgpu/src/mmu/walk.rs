@@ -84,7 +84,7 @@ fn platform(bus: &Bus, pasid: u32, va: u64, pages_max: u64) -> Result<IommuRun, 
     found.filter(|run| run.pages > 0).ok_or(Fault { address: va, cause: fault::NOT_PRESENT, level: 0 })
 }
 
-/// What a leaf entry would say of the first page of an answer. A page that no entry can name is not in system memory.
+/// The leaf entry that would name the first page of an answer. A page that no entry can name is not in system memory.
 fn platform_leaf(found: IommuRun, va: u64) -> Result<u64, Fault> {
     let address = found.system_page.checked_mul(PAGE_BYTES).and_then(|system| SYSTEM_BASE.checked_add(system));
     match address.filter(|address| address & !ADDRESS == 0) {
@@ -105,7 +105,7 @@ fn platform_run(bus: &Bus, pasid: u32, va: u64, bytes: u64, access: Access) -> R
     bus.run((leaf & ADDRESS) + within, length).map(|run| bus.snooped_run(run)).map_err(refused)
 }
 
-/// What the entry of level 1 names.
+/// The tables or page that the entry of level 1 names.
 #[derive(Clone, Copy)]
 enum Lowest<'a> {
     /// A leaf table.
@@ -147,7 +147,7 @@ fn leaf_in(table: Table<'_>, index: u64, va: u64) -> Result<u64, Fault> {
     Ok(leaf)
 }
 
-/// What translates `va` at last: a leaf table, aligned and inside memory, or a large page.
+/// The last step of the translation of `va`: a leaf table, aligned and inside memory, or a large page.
 fn lowest(bus: &Bus, root: u64, va: u64) -> Result<Lowest<'_>, Fault> {
     let refused = |cause, level| Fault { address: va, cause, level };
     let (shape, top) = (&bus.shape, bus.shape.root_level());

@@ -1,5 +1,6 @@
 //! A signal behind a wait, in real time: it is given the moment the value comes, and is a command like any other all the same. The
-//! engine's patience has no end here, and nobody has news for it once it runs, so that it is still looking whenever the value comes.
+//! engine's patience has no end here, and no register access or wake-up reaches it once it runs, so that it is still polling whenever the
+//! value comes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ const GIVEN: u64 = SYSTEM + 128;
 const MONITORED: u64 = SYSTEM + 256;
 const WAIT_LOG: u64 = SYSTEM + 512;
 const SIGNAL_LOG: u64 = SYSTEM + 1024;
-/// When a queue that does not get on is called stuck: nothing here takes a thousandth of it.
+/// When a queue without progress is called stuck: nothing here takes a thousandth of it.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
 
 fn rig() -> Rig {

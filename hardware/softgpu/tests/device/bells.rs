@@ -66,7 +66,7 @@ fn what_was_rung_goes_with_the_queue_from_doorbell_to_doorbell() {
     rig.gpu.doorbell_rung(PAGES[0]);
     rig.drain();
     assert_eq!(filled(&rig), 2);
-    // Rung, and not heard: whoever looked whether the engine sleeps saw another page. It is not lost.
+    // Rung, and not heard: the producer looked at another page's sleeping flag. The ring is not lost.
     store(&mut rig, PAGES[0], &fill(3));
     assert_eq!(listen(&rig, 0, 0), 0);
     rig.drain();
@@ -74,7 +74,7 @@ fn what_was_rung_goes_with_the_queue_from_doorbell_to_doorbell() {
     Word::store(word(&rig, PAGES[0]), 1 << 40);
     rig.gpu.doorbell_rung(PAGES[0]);
     rig.drain();
-    assert_eq!(rig.state(0), queue_state::READY, "nobody listens there");
+    assert_eq!(rig.state(0), queue_state::READY, "no queue listens there");
     rig.run(&fill(4));
     assert_eq!(filled(&rig), 4);
 }
@@ -113,5 +113,5 @@ fn a_doorbell_has_one_queue() {
     assert_eq!(rig.gpu.read_register(QUEUE_DOORBELL), 1);
     assert_eq!(listen(&rig, 0, PAGES[0]), u64::from(PAGES[0]));
     rig.enable(0, engine_of(true), RING, true);
-    assert_eq!(rig.gpu.read_register(QUEUE_DOORBELL), 0, "whoever is enabled listens to its own");
+    assert_eq!(rig.gpu.read_register(QUEUE_DOORBELL), 0, "an enabled queue listens to its own");
 }

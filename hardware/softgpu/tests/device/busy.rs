@@ -1,4 +1,4 @@
-//! How long queues have had an engine: what counts, when, and what begins no new count.
+//! How long queues have had an engine: the times that count, and the events that begin no new count.
 
 use super::sharing::{Queues, STEP_NS, rank};
 use super::*;
@@ -30,7 +30,7 @@ fn a_queue_has_the_time_of_its_commands_as_it_passes() {
     assert_eq!((busy(&rig, 0), busy(&rig, 1)), (2 * FILL_NS, 0), "without commands none passes");
     assert_eq!(rig.gpu.read_register(counter::ENGINE_BUSY_NS + 8), 2 * FILL_NS, "it was alone");
     rig.gpu.write_register(QUEUE_BUSY_NS, 7);
-    assert_eq!(busy(&rig, 0), 2 * FILL_NS, "nobody sets it");
+    assert_eq!(busy(&rig, 0), 2 * FILL_NS, "a write does not set it");
 }
 
 #[test]

@@ -14,7 +14,7 @@ const HEIGHT: u32 = 8;
 /// Two surfaces of one page.
 const SURFACES: [u64; 2] = [0x1000, 0x2000];
 
-/// What a monitor has got: number, time, the first texel of each row, torn.
+/// A frame as the monitor has got it: number, time, the first texel of each row, torn.
 type Got = (u64, u64, Vec<u32>, bool);
 
 #[derive(Default)]
@@ -87,13 +87,13 @@ fn run_to(gpu: &SoftGpu, now: u64) {
 }
 
 #[test]
-fn a_display_has_events_only_while_somebody_asks_for_its_blanks() {
+fn a_display_has_events_only_while_its_blanks_are_asked_for() {
     let gpu = device(1);
     assert_eq!(gpu.read_register(display::DISPLAYS), 2);
     gpu.tick(1_000);
     assert_eq!(gpu.next_event(), None, "it is off");
     gpu.write_register(display::DISPLAY_CONTROL, control::ENABLE);
-    assert_eq!(gpu.next_event(), None, "nobody asks");
+    assert_eq!(gpu.next_event(), None, "no blank is asked for");
     gpu.tick(1_000 + 3 * PERIOD + 5);
     gpu.write_register(display::DISPLAY_CONTROL, control::ENABLE | control::VSYNC_INTERRUPT);
     assert_eq!(gpu.next_event(), Some(1_000 + 4 * PERIOD), "its blanks have passed all the same");
@@ -153,16 +153,16 @@ fn a_log_says_what_became_of_each_flip_and_only_awaited_ones_are_told() {
     run_to(&gpu, PERIOD);
     let found = [gpu.read_register(display::DISPLAY_LOG_COUNT), gpu.read_register(display::DISPLAY_SHOWN_ID)];
     assert_eq!((found, [entry(0), entry(1)]), ([2, 2], [[1, display::NEVER_SHOWN], [2, PERIOD]]));
-    assert_eq!(records(&gpu), [], "nobody waits for these");
+    assert_eq!(records(&gpu), [], "no interrupt is asked for before flip 3");
     run_to(&gpu, 2 * PERIOD);
     assert_eq!(records(&gpu), [(record::VSYNC, 2 << 8, SURFACES[1], 3)]);
-    // What was shown cannot be taken back; what was is in no log.
+    // A shown flip cannot be taken back; a cancelled one is in no log.
     gpu.write_register(display::DISPLAY_CANCEL, 3);
     assert_eq!(gpu.read_register(display::DISPLAY_CANCEL), 4);
     gpu.write_register(display::DISPLAY_CANCEL, 3);
     assert_eq!(gpu.read_register(display::DISPLAY_CANCEL), 0);
     gpu.write_register(display::DISPLAY_TOLD_ID, u64::MAX);
-    assert_eq!(gpu.next_event(), None, "nobody asks for a blank");
+    assert_eq!(gpu.next_event(), None, "no blank is asked for");
     flip_to(&gpu, SURFACES[0], 0, 5, flip::IMMEDIATE);
     let count = gpu.read_register(display::DISPLAY_LOG_COUNT);
     assert_eq!((count, entry(2), entry(0), records(&gpu)), (4, [3, 2 * PERIOD], [5, 2 * PERIOD], vec![]));
@@ -269,7 +269,7 @@ fn modes_and_addresses_that_make_no_sense_show_nothing_and_break_nothing() {
 /// In real time too, whenever its thread gets to run.
 #[test]
 fn a_display_runs_by_itself() {
-    // Slow enough that the interrupt queue, of which nobody takes anything, is never full.
+    // Slow enough that the interrupt queue, which no driver empties, is never full.
     let gpu = device_at(20_000_000, 1);
     let running = gpu.run_threads();
     gpu.write_register(display::DISPLAY_CONTROL, control::ENABLE | control::VSYNC_INTERRUPT);

@@ -27,8 +27,12 @@ fn an_engine_says_once_that_it_has_nothing_to_do() {
     let begun = rig.gpu.now();
     rig.run(&[Command::Nop]);
     assert_eq!(rig.gpu.now(), begun + Timing::default().command_ns + IDLE_NS);
-    assert_eq!((rig.pop(), rig.pop().0), ((record::IDLE, [engine, 0, 0]), record::NONE), "who has had something to do");
-    // What waits is something to do.
+    assert_eq!(
+        (rig.pop(), rig.pop().0),
+        ((record::IDLE, [engine, 0, 0]), record::NONE),
+        "an engine that has had work tells of idleness"
+    );
+    // A parked wait is something to do.
     rig.run(&[Command::Wait { va: SYSTEM, value: 5, log: None }]);
     assert_eq!((rig.state(0), rig.pop().0), (queue_state::PARKED, record::NONE));
     Word::store(rig.system.word(0x1_0000), 5);
@@ -37,7 +41,7 @@ fn an_engine_says_once_that_it_has_nothing_to_do() {
     assert_eq!(rig.pop(), (record::IDLE, [engine, 0, 0]));
     rig.gpu.write_register(ENGINE_IDLE_NS, 0);
     rig.run(&[Command::Nop]);
-    assert_eq!(rig.pop().0, record::NONE, "nobody asks");
+    assert_eq!(rig.pop().0, record::NONE, "no idle time is set");
 }
 
 #[test]

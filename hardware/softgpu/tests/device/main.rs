@@ -309,8 +309,8 @@ fn the_aperture_redirects_page_by_page() {
     assert_eq!((rig.state(0), rig.pop().1[2] & 0xff), (queue_state::FAULTED, fault::NOT_PRESENT));
 }
 
-/// What a paging buffer does by address: any queue copies and stores in its own space, also between page tables that are
-/// mapped there; touching a bus address is for privileged ones.
+/// The commands of a paging buffer by address: any queue copies and stores in its own space, also between page tables that are mapped
+/// there; touching a bus address is for privileged ones.
 #[test]
 fn paging_by_address_needs_no_more_than_a_space() {
     let mut rig = mapped(DataMode::Stored, true);

@@ -39,7 +39,7 @@ fn a_buffer_at_a_bus_address_runs_and_completes() {
     assert_eq!(rig.pop().0, record::NONE);
 }
 
-/// A process cannot claim that work of its own is complete: what it writes is nested.
+/// A process cannot claim that work of its own is complete: its commands are nested.
 #[test]
 fn a_completion_stands_in_the_ring_only() {
     let mut rig = mapped(DataMode::Stored, false);

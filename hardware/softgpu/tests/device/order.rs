@@ -1,6 +1,6 @@
-//! What the device's barriers are for. Each unit has a store buffer that nothing but its barriers empties ([`Probe::buffers_stores`]), so what
-//! stands on one side of a barrier that is missing is missing where the other side looks: taken out, each barrier fails a test here, with
-//! the same outcome each time.
+//! Each barrier of the device is needed. Each unit has a store buffer that nothing but its barriers empties ([`Probe::buffers_stores`]),
+//! so a store before a missing barrier is missing where the other side looks: taken out, each barrier fails a test here, with the same
+//! outcome each time.
 
 use std::sync::Weak;
 
@@ -21,7 +21,7 @@ const ENTRY: u64 = LOG + log::entry_offset(0);
 /// The ring of queue 1, which runs on the other engine.
 const OTHER_RING: u64 = 0x8000;
 
-/// A store: whose, to which bus address, of what.
+/// A store: the unit, the bus address, the value.
 type Stored = (Unit, Option<u64>, u64);
 type Met = Box<dyn FnMut(&SoftGpu) + Send>;
 type Overtakes = Box<dyn FnMut(&SoftGpu, Unit, Option<u64>, u64) -> bool + Send>;
@@ -264,7 +264,8 @@ fn an_entry_is_announced_when_its_command_is_over() {
     }
 }
 
-/// There is no barrier between entry and header: who finds the header has the entry committed, while the engine is about its command.
+/// There is no barrier between entry and header: a reader that finds the header has the entry committed, while the engine is about its
+/// command.
 #[test]
 fn what_an_engine_has_written_is_committed_while_it_goes_on() {
     // spec: sync §2.7, sync §3.14
@@ -361,7 +362,7 @@ fn a_seal_is_seen_by_who_parks_and_who_signals_behind_it() {
     assert_eq!(rig.word(CURRENT), u64::MAX);
 }
 
-/// An interrupt without a question: the value stands there when it comes, and who parks behind it sees it.
+/// An interrupt without a question: the value stands there when it comes, and a queue that parks behind it sees it.
 #[test]
 fn a_signal_of_a_monitored_fence_is_seen_when_it_interrupts() {
     // spec: sync §3.7
@@ -374,7 +375,7 @@ fn a_signal_of_a_monitored_fence_is_seen_when_it_interrupts() {
     assert_eq!(rig.word(ANSWER), 1);
 }
 
-/// The doorbell's second word against its first: who rings a sleeping engine learns that it sleeps.
+/// The doorbell's second word against its first: a producer that rings a sleeping engine learns that it sleeps.
 #[test]
 fn who_rings_an_engine_that_fell_asleep_wakes_it() {
     // spec: sync §3.17

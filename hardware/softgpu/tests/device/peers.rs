@@ -1,4 +1,4 @@
-//! Two devices with a lane between them, each unit with a store buffer: what one signals the other finds when it is rung (sync §3.18).
+//! Two devices with a lane between them, each unit with a store buffer: a device that is rung finds the other one's signal (sync §3.18).
 
 use std::sync::Weak;
 

@@ -84,7 +84,7 @@ fn a_queue_with_nothing_to_do_or_in_a_wait_stops_at_once() {
         rig.written = 0;
         rig.enable(0, engine_of(true), RING, true);
     }
-    // The value that comes now wakes nobody.
+    // The value that comes now unparks no queue.
     Word::store(rig.system.word(0x1_0000), 9);
     rig.gpu.write_register(CMP_COMMAND, cmp::RESCAN);
     rig.drain();

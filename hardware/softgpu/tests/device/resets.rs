@@ -42,7 +42,7 @@ fn an_engine_forgets_what_it_has_and_those_that_are_reset_with_it_do_too() {
             assert_eq!(rig.gpu.read_register(QUEUE_READ_POINTER), 24, "the first is done");
             rig.drain();
             assert_eq!([0, 1, 2].map(|page| filled(&rig, page)), [true, false, false], "the second was left");
-            // The engine works: the queue begins anew, and who was set aside goes on.
+            // The engine works: the queue begins anew, and the queue that was set aside goes on.
             rig.written = 0;
             rig.enable(0, here, RING, true);
             rig.run(&[fill(2)]);

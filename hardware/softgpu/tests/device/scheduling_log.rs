@@ -1,4 +1,4 @@
-//! What an engine writes of whom it runs: owners, states, times; logs that are full, exchanged, refused.
+//! An engine's log of the owners that it runs: states, times; logs that are full, exchanged, refused.
 
 use shared_words::log;
 use shared_words::scheduling_log::{self as layout, ContextState, Entry};
@@ -23,7 +23,7 @@ fn with_logs() -> Queues {
 
 /// Gives the engine of the queues a log; whether it writes one now.
 fn set(rig: &Rig, va: u64, entries: u64, interrupt: u64, control: u64) -> bool {
-    // What lies there counts nothing yet, and the entries are not zeroed.
+    // The old header there counts nothing yet, and the entries are not zeroed.
     if (VA..VA + 8 * PAGE).contains(&va) && entries < 128 {
         Word::store(rig.system.word(LOGS + va - VA), 0);
         (0..entries * 4).for_each(|word| Word::store(rig.system.word(LOGS + va - VA + 32 + word * 8), u64::MAX));
@@ -86,7 +86,7 @@ fn a_log_tells_who_has_the_engine_from_when_on_and_who_waits_for_it() {
     ];
     assert_eq!(log_at(&queues.rig, VA, 127), (9, told));
     assert_eq!(end, last + branch + STEP_NS);
-    assert_eq!(queues.rig.pop().0, record::NONE, "nobody asked for an interrupt");
+    assert_eq!(queues.rig.pop().0, record::NONE, "no interrupt was asked for");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_ring_that_is_full_goes_on_at_its_beginning_and_counts_that() {
     let mut by_age: Vec<_> = newest.zip(told).collect();
     by_age.sort_by_key(|(age, _)| *age);
     assert!(by_age.is_sorted_by_key(|(_, (time, ..))| *time), "{by_age:?}");
-    assert_eq!(by_age[3].1.2, Idle, "the last word is that nobody runs");
+    assert_eq!(by_age[3].1.2, Idle, "the last entry says that no owner runs");
     // Entry 1 is written once a round, and told each time.
     let tellings = (0..total).filter(|number| number % 4 == 1).count();
     let records: Vec<_> =

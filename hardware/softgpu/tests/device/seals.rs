@@ -13,7 +13,7 @@ fn a_sealed_word_lets_everybody_pass_and_no_signal_touches_it() {
     // spec: sync §3.16, sync §3.19 item 10
     let mut rig = mapped(DataMode::Stored, false);
     rig.gpu.write_register(CMP_ROOT, ROOT);
-    // Whoever watches it would be told of any signal.
+    // MonitoredValue is 0: any signal would interrupt.
     Word::store(rig.system.word(0x1_0040), 0);
     Word::store(rig.system.word(0x1_00c0), u64::MAX);
     let signal = |value| Command::Signal { current_va: SYSTEM, monitored_va: SYSTEM + 64, value, log: None };
@@ -26,8 +26,8 @@ fn a_sealed_word_lets_everybody_pass_and_no_signal_touches_it() {
     rig.drain();
     assert_eq!((rig.word(0x1_0000), rig.word(0x1_0080)), (u64::MAX, 1), "the parked one goes on");
     rig.run(&[signal(3), Command::Wait { va: SYSTEM, value: 9, log: None }, passed(2)]);
-    assert_eq!((rig.word(0x1_0000), rig.word(0x1_0080)), (u64::MAX, 2), "nothing is stored, nobody parks");
-    assert_eq!(rig.pop().0, record::NONE, "nobody is told");
+    assert_eq!((rig.word(0x1_0000), rig.word(0x1_0080)), (u64::MAX, 2), "nothing is stored, no queue parks");
+    assert_eq!(rig.pop().0, record::NONE, "no interrupt is raised");
     rig.gpu.write_register(CMP_COMMAND, cmp::UNSEAL);
     rig.run(&[signal(4)]);
     assert_eq!((rig.word(0x1_0000), rig.pop().0), (4, record::FENCE), "a word like any other");

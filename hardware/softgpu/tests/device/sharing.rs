@@ -1,4 +1,4 @@
-//! Whose command an engine executes next: ranks, quanta, grace periods, at boundaries of buffers and in the middle of them.
+//! The queue whose command an engine executes next: ranks, quanta, grace periods, at boundaries of buffers and in the middle of them.
 
 use super::*;
 
@@ -106,7 +106,7 @@ fn a_higher_band_takes_the_engine_in_the_middle_of_a_buffer() {
         let mut queues = Queues::new();
         queues.bands(2, grace, 1 << 40, 0);
         queues.start(rank(1, 7, 1), [1 << 40, 0, 0], &[6, 6]);
-        // Into its third step: what runs of it is finished, the time that it leaves behind comes later.
+        // In the middle of its third step: the engine finishes the step before it changes to another queue.
         queues.rig.gpu.tick(2 * STEP_NS + 500);
         queues.start(rank(2, 7, 2), [1 << 40, 0, 0], &[5]);
         // At once, after the grace period, or where a buffer ends before that.
@@ -129,7 +129,7 @@ fn groups_of_a_band_and_queues_of_a_group_take_turns_of_their_quanta() {
     assert_eq!(turns.iter().map(|(_, steps)| steps).sum::<u64>(), 32);
     let shape: Vec<u64> = turns.iter().map(|(queue, _)| *queue).collect();
     assert_eq!(shape[..9], round.map(|(queue, _)| queue).repeat(3));
-    // A turn ends with the command during which its time is over; what that was too long the next ones make good.
+    // A turn ends with the command during which its time is over; the next turns make good for the excess.
     assert!(turns.iter().all(|(queue, steps)| *steps <= round[*queue as usize - 1].1 + 1), "{turns:?}");
 }
 
@@ -143,7 +143,7 @@ fn groups_of_a_band_get_the_engine_by_their_weights() {
         for (group, (weight, steps)) in (1..).zip(weights.into_iter().zip(steps)) {
             queues.start(queue_rank::weighted(rank(1, 7, group), weight), [1 << 40, 0, 0], &[steps]);
         }
-        // All have an amount of work by their weights, so all end in the last round: nobody is early or late by more than a turn.
+        // All have an amount of work by their weights, so all end in the last round: no group is early or late by more than a turn.
         let mut left = steps;
         let turns = queues.turns();
         for (nth, (queue, done)) in turns.iter().enumerate() {

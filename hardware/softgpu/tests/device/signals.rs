@@ -1,4 +1,4 @@
-//! What stands in memory when the pin is asserted for a signal, and when it is asserted at all (sync §3.7, §3.9, §3.14).
+//! The content of memory when the pin is asserted for a signal, and whether it is asserted at all (sync §3.7, §3.9, §3.14).
 
 use shared_words::log::{self, entry};
 use softgpu_spec::LogSlot;

@@ -1,4 +1,4 @@
-//! What is left of a process's memory when the kernel has gone.
+//! The memory that a process keeps when the kernel has gone.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn a_store_that_is_held_goes_on_when_the_kernel_has_gone() {
     let memory = Memory::reserve_file(PAGE_BYTES).expect("a page");
     let file = memory.lend(&[(0, PAGE_BYTES)], shared_words::ClientAccess::ReadWrite).expect("its file");
     let say = |push: Push, files: &[std::os::fd::BorrowedFd<'_>]| {
-        theirs.send(&encode(&push, Vec::new()), files).expect("somebody hears");
+        theirs.send(&encode(&push, Vec::new()), files).expect("the process hears");
     };
     let (mapping, size_bytes, pieces) =
         (MappingId(1), PAGE_BYTES, vec![PieceOf { file: 0, offset: 0, bytes: PAGE_BYTES }]);
@@ -37,10 +37,10 @@ fn a_store_that_is_held_goes_on_when_the_kernel_has_gone() {
     });
     assert!(told.recv_timeout(Duration::from_millis(50)).is_err(), "content is being moved");
     drop(theirs);
-    told.recv_timeout(Duration::from_secs(60)).expect("nobody waits for who has gone");
+    told.recv_timeout(Duration::from_secs(60)).expect("a store does not wait for a kernel that has gone");
     for thread in [listens, stores] {
         thread.join().expect("no panic");
     }
     let word = memory.word(0).load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(word, 0, "what is stored then is nobody's");
+    assert_eq!(word, 0, "a store after the kernel's end reaches no allocation");
 }

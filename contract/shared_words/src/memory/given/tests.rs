@@ -1,4 +1,4 @@
-//! A file takes the place of pages, and gives it back, with what it holds; what could end this program is not taken.
+//! A file takes the place of pages, and gives it back, with its content; a file that could end this program is refused.
 
 use rustix::fs::{fcntl_add_seals, ftruncate};
 

@@ -1,4 +1,4 @@
-//! What a client can do with a file that it was handed, and what it cannot.
+//! A client's possible and impossible uses of a file that it was handed.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -21,14 +21,14 @@ fn received(file: &LentFile) -> OwnedFd {
     file.as_fd().try_clone_to_owned().expect("another descriptor")
 }
 
-/// Opened once more by its name, as whoever has the descriptor can.
+/// Opened once more by its name, as each holder of the descriptor can.
 fn reopened(file: &LentFile) -> OwnedFd {
     let name = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-    open(name, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).expect("who has a descriptor may open it again")
+    open(name, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).expect("the holder of a descriptor may open it again")
 }
 
 fn try_map(file: &OwnedFd, protection: ProtFlags) -> rustix::io::Result<*mut std::ffi::c_void> {
-    // SAFETY: a fresh mapping that nobody looks at.
+    // SAFETY: a fresh mapping that no code reads.
     unsafe { mmap(std::ptr::null_mut(), 4096, protection, MapFlags::SHARED, file, 0) }
 }
 
@@ -47,7 +47,7 @@ fn both_sides_see_one_page_and_addresses_stay() {
         Word::store(client.word(8), 2);
         assert_eq!(load(memory.word(5 * PAGE + 8)), 2);
 
-        // In the middle of a run: what is left stays lent, and the client keeps what nobody else looks at.
+        // In the middle of a run: the rest stays lent, and the client keeps a page that no other party reads.
         memory.take_back(2 * PAGE, PAGE).unwrap();
         Word::store(memory.word(2 * PAGE), 3);
         assert_eq!((load(client.word(PAGE)), load(memory.word(2 * PAGE + 8))), (0, 0));
@@ -81,7 +81,7 @@ fn who_may_read_can_do_nothing_else() {
     for descriptor in [received(&file), reopened(&file)] {
         assert_eq!(try_map(&descriptor, ProtFlags::READ | ProtFlags::WRITE), Err(Errno::PERM));
         let readable = try_map(&descriptor, ProtFlags::READ).unwrap();
-        // SAFETY: the mapping made above, which nobody looks at.
+        // SAFETY: the mapping made above, which no code reads.
         let protected = unsafe { mprotect(readable, 4096, MprotectFlags::READ | MprotectFlags::WRITE) };
         assert_eq!(protected, Err(Errno::ACCESS));
         // SAFETY: as above.
@@ -112,7 +112,7 @@ fn who_may_write_cannot_take_a_page_away() {
 }
 
 #[test]
-fn pages_change_hands_and_nobody_sees_the_other() {
+fn pages_change_hands_and_no_client_sees_the_other() {
     let memory = Memory::reserve(4 * PAGE).unwrap();
     let first = memory.lend(&[(0, 2 * PAGE)], ClientAccess::ReadWrite).unwrap();
     let client = Memory::from_file(received(&first), 2 * PAGE).unwrap();
