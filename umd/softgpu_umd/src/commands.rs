@@ -40,7 +40,7 @@ impl std::fmt::Debug for Clock {
     }
 }
 
-/// What a log slot adds to a command.
+/// Words that a log slot adds to a command.
 const LOG_WORDS: usize = LogSlot::WORDS;
 
 /// A wait for a native fence, or a signal of one.
@@ -85,7 +85,7 @@ impl Commands {
         self.push(Command::Checksum { va: va.0, bytes: bytes.next_multiple_of(8), result_va: result.0 })
     }
 
-    /// Copies.
+    /// Copies `bytes` bytes, rounded up to whole 64-bit words, from `source` to `target`.
     pub fn copy(&mut self, source: GpuVa, target: GpuVa, bytes: u64) -> &mut Self {
         self.push(Command::Copy { source_va: source.0, target_va: target.0, bytes: bytes.next_multiple_of(8) })
     }
@@ -123,7 +123,7 @@ impl Commands {
         self.push(Command::SignalAlways { va: value_va.0, value })
     }
 
-    /// The same on a basic engine: a store, which interrupts nobody.
+    /// Signals a monitored fence on a basic engine: the engine stores the value and raises no interrupt.
     // spec: sync §3.7
     pub fn store(&mut self, va: GpuVa, value: u64) -> &mut Self {
         self.push(Command::Store { va: va.0, words: &[value] })

@@ -1,4 +1,4 @@
-//! Command buffers under construction, one for each context, and who is used by which. Recording costs no call; a flush
+//! Command buffers under construction, one for each context, and which of them uses which resource. Recording costs no call; a flush
 //! submits what was recorded. It knows when the GPU is past a use, not what the use was for. Called by runtimes, and by
 //! `dynamic` when the CPU wants memory that a context uses.
 
@@ -37,7 +37,7 @@ pub(crate) struct Uses {
 }
 
 impl Uses {
-    /// What the CPU has to see the end of: the writes, or reads and writes.
+    /// The progress values that the CPU waits for, by context: those of the writes, or of reads and writes.
     pub fn points(&self, reads_too: bool) -> Vec<(ContextId, u64)> {
         let reads = self.reads.iter().filter(|_| reads_too);
         let mut points: BTreeMap<ContextId, u64> = BTreeMap::new();
@@ -106,7 +106,7 @@ impl Contexts {
         self.list[context.0].lane.submit_synced(gpu, paged_at, waits, signals)
     }
 
-    /// Has the GPU wait for a fence: what the context has recorded is flushed first, then the kernel or the ring is told object and value.
+    /// Has the GPU wait for a fence: flushes what the context has recorded, then queues the wait in the kernel or in the ring.
     ///
     /// # Errors
     /// As [`Lane::wait_on_gpu`].

@@ -9,10 +9,10 @@
 //! | READ | flush; the last write has to be over |
 //! | WRITE, READ_WRITE | flush; the last read and the last write have to be over |
 //!
-//! Where the hardware does not keep the CPU's caches coherent, this is also who knows when they are to be maintained
-//! (memory §6.7): before the CPU looks at what the GPU wrote, and when an unmap ends the CPU's writes.
+//! Where the hardware does not keep the CPU's caches coherent, this module also maintains them (memory §6.7): before the CPU
+//! reads what the GPU wrote, and when an unmap ends the CPU's writes.
 //!
-//! What has to be over is waited for in one blocking call on the contexts' progress fences, or answered with
+//! A map waits for the uses that have to be over in one blocking call on the contexts' progress fences, or returns
 //! WasStillDrawing. An instance stays mapped from its first map on, for its whole life (memory §6.3). The fences are native ones or
 //! monitored ones, as the contexts have them.
 //!
@@ -61,7 +61,7 @@ pub struct DynamicResource {
     done: Renamed,
 }
 
-/// What maps of a resource came to.
+/// Counts of the maps of a resource, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Renamed {
     /// Maps that were answered.
@@ -97,7 +97,8 @@ struct Instance {
 }
 
 impl DynamicResource {
-    /// One instance, on the device's residency list. Nobody waits: whoever submits commands that use it, waits on the GPU.
+    /// Creates one instance and puts it on the device's residency list. This call does not wait for it to be resident: a submission
+    /// that uses it waits on the GPU.
     ///
     /// # Errors
     /// When memory is short, or the kind can only be where the CPU does not reach.
@@ -134,7 +135,7 @@ impl DynamicResource {
         self.bytes
     }
 
-    /// What became of the maps so far.
+    /// Counts of the maps so far, by outcome.
     pub fn done(&self) -> Renamed {
         self.done
     }
@@ -197,7 +198,7 @@ impl DynamicResource {
         Ok(lock)
     }
 
-    /// Ends the last map. What the CPU wrote is where the GPU sees it.
+    /// Ends the last map; when it returns the GPU sees what the CPU wrote.
     ///
     /// # Errors
     /// `InvalidArgument`: it is not mapped.
@@ -222,7 +223,7 @@ impl DynamicResource {
         }
     }
 
-    /// Gives back the instances that nobody uses, for a kernel that asks for memory; how many bytes it were.
+    /// Destroys the idle instances except the current one, because the kernel asks for memory; returns their bytes.
     // spec: memory §6.4
     pub fn trim(&mut self, contexts: &Contexts) -> u64 {
         let (before, current) = (self.instances.len(), self.instances[self.current].id);

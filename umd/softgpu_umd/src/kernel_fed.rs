@@ -34,18 +34,18 @@ pub struct KernelFedStream {
     last_value: u64,
 }
 
-/// What stands around the commands of a submission.
+/// Waits before the commands of a submission, and signals behind them.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Around<'a> {
     /// The paging-fence value from which they run.
     pub(crate) paged_at: Option<u64>,
-    /// What is waited for before them.
+    /// Fence values that the GPU waits for before them.
     pub(crate) waits: &'a [(&'a Fence, u64)],
-    /// What is signalled behind them.
+    /// Fence values that the GPU signals behind them.
     pub(crate) signals: &'a [(&'a Fence, u64)],
 }
 
-/// What the kernel is given work for.
+/// The kernel's object that takes the work: a packet context or a hardware queue.
 enum Feed {
     // The context goes before the fence that it signals.
     Packets { context: VirtualContext, progress: Fence, signal: MonitoredFenceSignal },
@@ -212,7 +212,7 @@ impl KernelFedStream {
         Ok(value)
     }
 
-    /// What is submitted from here on runs when a fence has this value.
+    /// Submissions behind this call run when a fence has this value.
     ///
     /// # Errors
     /// When the fence may not be waited for.

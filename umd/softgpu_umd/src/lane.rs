@@ -1,6 +1,7 @@
 //! Work on surfaces in whichever way the adapter's engines take it (memory §5.6, sync §4.1): a queue that the process feeds
 //! itself, one that the kernel feeds, both with GPU virtual addresses, or packets with lists that the kernel-mode driver patches.
-//! Whoever records names surfaces, so it need not know. Called by runtimes that run on every adapter.
+//! A caller that records names surfaces, so it need not know which of them the adapter has. Called by runtimes that run on every
+//! adapter.
 
 use d3dkmt::Fence;
 use wddm_types::{NodeId, RawHandle};
@@ -11,7 +12,7 @@ use crate::kernel_fed::{Around, KernelFedStream};
 use crate::patched::PatchedStream;
 use crate::stream::{GpuSignal, GpuWait, Stream, StreamConfig};
 
-/// Who hands work to an engine (sync §4.1).
+/// The path by which work reaches an engine (sync §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The kernel schedules packets (stage 0).
@@ -138,10 +139,10 @@ impl Lane {
     }
 
     /// Submits what is recorded and writes these primaries: it starts when no display shows one of them, and none is about to. Where
-    /// there are lists they say what is written, whatever is said here.
+    /// there are lists, the kernel takes the written primaries from them and ignores this argument.
     ///
     /// # Errors
-    /// As of [`Lane::submit`]; [`UmdError::Lacks`] on a queue that the process feeds itself, which tells nobody what it writes.
+    /// As of [`Lane::submit`]; [`UmdError::Lacks`] on a queue that the process feeds itself: its submissions do not tell the kernel what they write.
     // spec: memory §5.6, sync §3.17
     pub fn submit_writing(&mut self, gpu: &Gpu, primaries: &[RawHandle]) -> Result<u64, UmdError> {
         match self {
@@ -236,7 +237,7 @@ impl Lane {
         }
     }
 
-    /// What is being recorded, on engines that take commands with addresses.
+    /// The commands that the caller is recording, on engines that take commands with addresses.
     pub fn commands(&mut self) -> Option<&mut Commands> {
         match self {
             Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => Some(commands),

@@ -18,7 +18,7 @@ use crate::gpu::UmdError;
 use crate::listed::ListedCommands;
 use crate::map::{MapError, MapKind};
 
-/// What a driver of the first generation knows about an allocation that it maps.
+/// An allocation that a driver of the first generation maps.
 #[derive(Clone)]
 pub struct LegacyResource {
     /// The allocation, its only one for as long as it lives: instances are the kernel's, and its handle is the current one's.
@@ -43,12 +43,12 @@ impl LegacyResource {
     ) -> Result<Lock, MapError> {
         let flags = self.flags(kind, do_not_wait)?;
         let lock = |flags| self.allocation.lock_legacy(Vec::new(), flags);
-        // What is recorded uses the allocation, too; a lock that waits can only wait for what is submitted.
+        // Recorded commands use the allocation, too; a lock waits only for submitted ones.
         if kind != MapKind::WriteDiscard && kind != MapKind::WriteNoOverwrite {
             submit(pending)?;
             return lock(flags).map_err(from_lock);
         }
-        // What is recorded keeps the instances that it names; without it the kernel may take any.
+        // Recorded commands keep the instances that they name; without such commands the kernel may take any.
         let recorded = pending.as_ref().is_some_and(|(_, commands)| !commands.words.is_empty());
         let unnamed = kind == MapKind::WriteDiscard && !recorded;
         match lock(if unnamed { flags | LockFlags::NO_EXISTING_REFERENCE } else { flags }) {

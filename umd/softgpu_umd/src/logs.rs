@@ -1,6 +1,6 @@
 //! Where the waits and signals of a queue that this process feeds are logged (sync §3.14). The driver cannot read a log, and need not:
 //! it counts the entries that it has given out, and each command says which one it writes; the GPU advances the log's header. Entries
-//! are used in their order, over and over; nobody waits for whoever reads them.
+//! are used in their order, over and over: the GPU overwrites the oldest entry without waiting for the kernel to read it.
 
 use d3dkmt::{Fence, NativeFenceLogDetail};
 use shared_words::log;
@@ -14,9 +14,9 @@ use crate::gpu::UmdError;
 pub struct FenceName {
     /// Its handle in this process.
     pub handle: RawHandle,
-    /// CurrentValue.
+    /// GPU address of CurrentValue.
     pub current: GpuVa,
-    /// MonitoredValue.
+    /// GPU address of MonitoredValue; null for a monitored fence.
     pub monitored: GpuVa,
 }
 

@@ -2,8 +2,8 @@
 //! (memory §5.6, §7.4). The counterpart of [`Stream`](crate::Stream), which feeds its queue by itself.
 //!
 //! A submission may have more commands than one buffer or its lists hold. It is *split*: as many buffers as it takes, in
-//! order, and behind the last one the signal of its progress value. Nobody waits for the paging fence here: the kernel
-//! does not let an address be used before it holds.
+//! order, and behind the last one the signal of its progress value. This stream does not wait for the paging fence: the kernel
+//! does not run a buffer before the addresses in it hold.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct PatchedStream {
     // The context goes before the fence that it signals.
     context: Context,
     progress: Fence,
-    /// What is recorded, split where a buffer or a list was full.
+    /// The recorded commands, split where a buffer or a list was full.
     parts: Vec<ListedCommands>,
     /// Submissions not known to be done, by value.
     in_flight: VecDeque<u64>,
@@ -82,7 +82,7 @@ impl PatchedStream {
     /// more buffers.
     ///
     /// # Errors
-    /// What the kernel refuses: a surface that is not on the residency list costs the device its life.
+    /// The kernel's refusals. A surface that is not on the residency list puts the device in error.
     pub fn submit(&mut self, gpu: &Gpu) -> Result<u64, UmdError> {
         self.submit_synced(gpu, &[], &[])
     }
@@ -136,7 +136,7 @@ impl PatchedStream {
         Ok(())
     }
 
-    /// What is submitted from here on runs when a fence has this value.
+    /// Submissions behind this call run when a fence has this value.
     ///
     /// # Errors
     /// When the fence may not be waited for.

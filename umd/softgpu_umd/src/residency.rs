@@ -1,12 +1,12 @@
-//! What a driver keeps on its residency list between submissions, and how it gives memory back: the retry loop of
-//! MakeResident and the three trims (memory §5.2, §5.4). It places nothing and knows no content; whoever submits says what
-//! a submission uses.
+//! A driver's residency list between submissions, and how the driver gives memory back: the retry loop of
+//! MakeResident and the three trims (memory §5.2, §5.4). It places nothing and knows no content; the caller says which
+//! surfaces a submission uses.
 //!
-//! The idea: what was used stays resident until somebody needs the room, because the next submission most often uses it
+//! The idea: a used surface stays resident until the kernel needs the room, because the next submission most often uses it
 //! again. Each entry remembers the progress value of its last use, so the list in order of these values is the order in
-//! which to give back. When the kernel refuses, the bytes it names are evicted and it is asked again; when nothing is left
-//! to evict, what was evicted may still be in use by queued work, so that is waited for; then the kernel is told that there
-//! is nothing more (CantTrimFurther), and at last that the device cannot go on otherwise (MustSucceed).
+//! which to give back. When the kernel refuses, the list evicts the bytes that the kernel names and calls again. When nothing is
+//! left to evict, queued work may still use what it evicted: it waits for that work, then tells the kernel that there is nothing
+//! more (CantTrimFurther), and at last that the device cannot go on otherwise (MustSucceed).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,8 +61,8 @@ impl ResidencyList {
         })
     }
 
-    /// Makes what the lane's next submission uses resident; each surface comes with whether the submission writes it. What
-    /// is on the list already costs nothing.
+    /// Makes the surfaces of the lane's next submission resident; each comes with whether the submission writes it. A surface
+    /// that is already on the list costs nothing.
     ///
     /// # Errors
     /// `NO_MEMORY` when it does not fit even alone.

@@ -27,7 +27,7 @@ impl RingMemory {
         Ok(RingMemory { lock, surface, written: 0, at: 0, freed: 0 })
     }
 
-    /// What it lies in.
+    /// The surface that the ring lies in.
     pub(crate) fn surface(&self) -> &Surface {
         &self.surface
     }
