@@ -1,4 +1,4 @@
-//! What the host may choose about the driver. A wrong choice fails `start_device`, never panics.
+//! The driver's configuration, which the host chooses. A wrong choice fails `start_device`, never panics.
 
 use ddi::{DdiVersion, DriverModel, DriverStatus, PageTableUpdateMode, SegmentFlags, VidMmCaps};
 use softgpu_spec::bus::PAGE_BYTES;
@@ -31,7 +31,7 @@ pub enum Layout {
     ComputeOnly,
 }
 
-/// Whose addresses the engines use (memory §4.1).
+/// The address space that the engines use (memory §4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Addressing {
     /// GPU virtual addresses, through page tables of the GPU.
@@ -60,7 +60,7 @@ pub struct TableHomes {
     pub leaf: TableHome,
     /// Tables of the levels between leaf and root.
     pub middle: TableHome,
-    /// Roots.
+    /// Root tables, one for each process.
     pub root: TableHome,
     /// Leaf tables of the paging process.
     pub paging_leaf: TableHome,
@@ -102,9 +102,9 @@ pub struct KmdConfig {
     /// Pages of a CPU host aperture, through which the CPU reaches local memory that is not `cpu_visible`; 0: there is none
     /// (memory §6.6). A page is `segment_page_bytes`.
     pub cpu_window_pages: u32,
-    /// Which segments are reported.
+    /// The segments that the driver reports.
     pub layout: Layout,
-    /// Whose addresses the engines use.
+    /// The address space that the engines use.
     pub addressing: Addressing,
     /// The generation of the contract that the driver speaks. The first one has no GPU virtual addresses.
     pub driver_model: DriverModel,
@@ -145,7 +145,7 @@ pub struct KmdConfig {
     /// A connected doorbell is reported as `CONNECTED_NOTIFY_KMD` (sync §2.9): clients tell the kernel after each ring. Not
     /// needed by clients that look at the doorbell's second word and tell the kernel only when the engine sleeps.
     pub notify_after_ring: bool,
-    /// Who loses its doorbell when the device has fewer than queues want one (sync §3.17).
+    /// Which queue loses its doorbell when more queues want one than the device has (sync §3.17).
     pub victims: VictimPolicy,
     /// `OptimizedNativeFenceSignaledInterrupt`: its interrupts name queues, whose logs say what was signalled, and no fences (sync §3.15).
     pub optimized_fence_interrupt: bool,
@@ -279,7 +279,7 @@ impl KmdConfig {
         let addresses = VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::IO_MMU_SUPPORTED;
         caps.set(addresses, self.uses_cpu_addresses());
         caps.set(VidMmCaps::MAP_APERTURE2_SUPPORTED, self.map_aperture2);
-        // What several adapters share lies in system memory, which the engines of the second generation reach as it is.
+        // Cross-adapter resources lie in system memory, which the engines of the second generation reach as it is.
         caps.set(VidMmCaps::CROSS_ADAPTER_RESOURCE, self.driver_model == DriverModel::Wddm2);
         caps
     }

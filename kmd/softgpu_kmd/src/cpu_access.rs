@@ -22,7 +22,7 @@ impl HostAperture for SoftGpuKmd {
         let inside = map.window_pages.iter().all(|page| u64::from(*page) < windows)
             && map.memory_pages.iter().all(|page| *page < count);
         if !inside {
-            // What the driver hides is behind every segment, so nobody gets it in this way.
+            // Memory that the driver hides lies outside every segment, so this check keeps it out of the window.
             return Err(DriverStatus::InvalidParameter("a page outside its window or its segment"));
         }
         for (&window, &memory) in map.window_pages.iter().zip(map.memory_pages) {

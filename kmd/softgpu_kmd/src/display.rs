@@ -35,7 +35,7 @@ pub(crate) struct Output {
     alarms: [Option<(u64, Vec<NotificationId>)>; sheet::ALARMS],
 }
 
-/// What a display shows of an allocation with these details.
+/// The part of an allocation with these details that a display shows: texels of a row, and rows.
 pub(crate) fn size_of(details: &Details, size_bytes: u64) -> Result<Option<(u32, u32)>, DriverStatus> {
     let (width, height) = (u32::from(details.display_width), u32::from(details.display_height));
     match (width, height) {
@@ -88,7 +88,7 @@ impl SoftGpuKmd {
         self.port.write_register(sheet::DISPLAY_ALARM, value);
     }
 
-    /// A record of an alarm: everybody whom it tells is told.
+    /// A record of an alarm: reports each notification that shares the alarm.
     pub(crate) fn gather_alarm(&mut self, field: u64, alarm: u64) {
         let number = field & 0xff;
         let Some(output) = self.outputs.get(number as usize) else { return };
@@ -224,7 +224,7 @@ impl Display for SoftGpuKmd {
             Some(None) => return Err(DriverStatus::InvalidParameter("no display shows such an allocation")),
         };
         self.output(source)?;
-        // What it has told so far is of the mode before.
+        // Records that the display has raised so far belong to the mode before; the driver drops them.
         self.gather();
         self.gathered.forget_target(VidPnTargetId(source.0));
         let output = self.output(source)?;
@@ -272,7 +272,7 @@ impl Display for SoftGpuKmd {
         let output = self.output(VidPnSourceId(target.0))?;
         let before = time_100ns.checked_mul(100).filter(|before| *before <= output.refresh_ns);
         let before = before.ok_or(DriverStatus::InvalidParameter("more than a refresh period"))?;
-        // Whoever wants to be told at the same time is told by the same alarm.
+        // Notifications for the same time share an alarm.
         let same = output.alarms.iter().position(|alarm| alarm.as_ref().is_some_and(|(at, _)| *at == before));
         let free = || output.alarms.iter().position(Option::is_none);
         let alarm = same.or_else(free).ok_or(DriverStatus::NoMemory("the display has no alarm left"))?;

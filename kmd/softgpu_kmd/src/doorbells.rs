@@ -37,9 +37,9 @@ pub enum VictimPolicy {
 /// A doorbell.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    /// Whose it is.
+    /// The queue that it belongs to.
     queue: KmdQueue,
-    /// What the kernel calls the two.
+    /// The kernel's handles of the queue and of the doorbell.
     os_queue: OsQueue,
     os: OsDoorbell,
     /// The physical doorbell that it has while it is connected, and since when in the order of all connections.
@@ -65,7 +65,7 @@ impl DoorbellTable {
         self.connections
     }
 
-    /// A physical doorbell that nobody has, of so many.
+    /// A physical doorbell, of `pages` ones, that no queue is connected to.
     fn free(&self, pages: u32) -> Option<u32> {
         let taken = |number: u32| {
             let has = |doorbell: &Doorbell| doorbell.physical.is_some_and(|(physical, _)| physical == number);
@@ -94,7 +94,7 @@ impl Doorbells for SoftGpuKmd {
                     Doorbell { queue: create.queue, os_queue: create.os_queue, os: create.doorbell, physical: None };
                 let doorbell = KmdDoorbell(self.doorbells.handles.insert(made));
                 *ring = Some(UserRing { doorbell, va: create.ring, bytes: create.ring_bytes });
-                // What a logic analyser calls the queue.
+                // The queue's number on the device, for tools that trace the hardware.
                 if let Some(number) = create.private_data.first_chunk_mut() {
                     *number = u64::from(queue.index).to_le_bytes();
                 }

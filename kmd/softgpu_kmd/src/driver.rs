@@ -50,10 +50,10 @@ pub struct SoftGpuKmd {
     pub(crate) queues: QueueTable,
     pub(crate) packets: PacketTable,
     pub(crate) doorbells: DoorbellTable,
-    /// Swizzling ranges, and whom each shows.
+    /// Swizzling ranges, and the allocation that each shows.
     pub(crate) ranges: Vec<Option<KmdAllocation>>,
     pub(crate) fences: FenceTable,
-    /// What the device has of displays, found at its start.
+    /// The device's displays, found at its start.
     pub(crate) outputs: Vec<Output>,
     /// A tool has switched further types of logs on.
     pub(crate) verbose_logs: bool,

@@ -194,7 +194,7 @@ impl Host for FakeHost {
     }
 }
 
-/// What an interrupt routine said.
+/// One report of the interrupt routine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Said {
     Fences(u16, Option<Vec<OsGlobalFence>>),

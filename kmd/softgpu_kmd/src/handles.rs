@@ -31,7 +31,7 @@ impl<T> Handles<T> {
         self.objects.get_mut(&handle)
     }
 
-    /// Takes an object out. The contract lets nobody destroy what there is not, so that is an assertion.
+    /// Takes an object out. The contract forbids the kernel to destroy an object that does not exist: that panics.
     pub(crate) fn remove(&mut self, handle: u64, what: &str) -> T {
         match self.objects.remove(&handle) {
             Some(object) => object,

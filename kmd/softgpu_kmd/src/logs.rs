@@ -9,7 +9,7 @@ use softgpu_spec::register::{self, queue_control};
 use crate::driver::SoftGpuKmd;
 use crate::queues::{Ring, State};
 
-/// Which logs of a queue the kernel has given.
+/// The logs that the kernel has given a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Logged {
     waits: bool,

@@ -2,7 +2,7 @@
 //! completion with its fence id ([`ring`]).
 //!
 //! Contexts without GPU addresses share one ring for each node, which runs privileged, because DMA buffers name bus addresses;
-//! nobody but this driver writes those ([`translate`]). A context with GPU addresses has a ring that runs in its process's
+//! only this driver writes those ([`translate`]). A context with GPU addresses has a ring that runs in its process's
 //! space and unprivileged; that of the system, whose paging buffers this driver writes, in the paging process and privileged. Packets of a node run in the order in which they were handed over, paging buffers among them,
 //! whichever ring they are for.
 
@@ -224,7 +224,7 @@ impl PacketScheduling for SoftGpuKmd {
         if paging != self.packets.get(submit.context).is_some_and(|known| known.system) {
             return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
         }
-        // A portion may end before the buffer does; a paging buffer runs whole, and one without words was built by nobody.
+        // A portion may end before the buffer does. A paging buffer runs whole; the driver built none if it has no words.
         let noted = translate::words_of(submit.private_data);
         let own = |words: u32| if paging { submit.end_offset / 8 == words } else { submit.end_offset / 8 <= words };
         let unbuilt = paging && bytes == 0;
@@ -357,7 +357,7 @@ impl SoftGpuKmd {
         }
     }
 
-    /// What a device's patched contexts have of DMA buffers and lists when they wish nothing.
+    /// Sizes of DMA buffers and lists of a device's patched contexts that ask for no others.
     // spec: memory §7.1
     pub(crate) fn device_info(&self) -> DeviceInfo {
         self.buffers_in(self.config.dma_buffers)

@@ -40,7 +40,7 @@ pub(crate) struct Context {
     pub(crate) device: KmdDevice,
     node: NodeId,
     system: bool,
-    /// What the device finds the context's page tables by: their root, or the process at the IOMMU.
+    /// The value by which the device finds the context's page tables: their root, or the process's number at the IOMMU.
     root: Option<u64>,
     queues: u32,
     /// The kernel's handle.
@@ -62,7 +62,7 @@ pub(crate) enum State {
     Stopped,
 }
 
-/// Whose the ring is.
+/// A queue's ring, by its owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ring {
     /// The driver's: system pages, and bytes written so far and seen as read.
@@ -117,7 +117,7 @@ impl QueueTable {
         self.handles.iter().filter_map(|(_, queue)| kernel(queue)).collect()
     }
 
-    /// How many of the device's queues are somebody's.
+    /// How many of the device's queues are in use.
     pub(crate) fn taken(&self) -> u32 {
         // CAST: at most QUEUE_COUNT.
         self.by_index.iter().flatten().count() as u32
@@ -187,7 +187,7 @@ impl HardwareQueues for SoftGpuKmd {
             rank: ranks::ORDINARY,
         };
         let handle = KmdContext(self.contexts.insert(context));
-        // spec: memory §4.1: nobody tells a root where the IOMMU translates
+        // spec: memory §4.1: the kernel sets no root where the IOMMU translates
         if let Some(root) = self.process_root(create.device) {
             self.set_root(handle, root);
         }
@@ -246,7 +246,7 @@ impl HardwareQueues for SoftGpuKmd {
     }
 
     fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue) {
-        // What it has raised so far is translated while its number still means it.
+        // The driver translates the queue's records while its number still means it.
         if let Some(index) = self.queues.handles.get(queue.0).map(|queue| queue.index) {
             self.disable_index(index);
             self.gather();

@@ -11,7 +11,7 @@ use softgpu_spec::{QUEUE_COUNT, register};
 use crate::driver::SoftGpuKmd;
 use crate::segments::Geometry;
 
-/// What start has agreed on with the kernel.
+/// Features that the driver and the kernel agreed on at start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Negotiated {
     /// Native fences: `None` is off.
@@ -23,14 +23,14 @@ pub(crate) struct Negotiated {
 /// Feature NATIVE_FENCE as negotiated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NativeFenceFeature {
-    /// What the kernel allows.
+    /// Capabilities that the kernel allows.
     pub(crate) os_caps: NativeFenceOsCaps,
 }
 
 /// The one version of each feature that this driver has.
 const FEATURE_VERSION: u16 = 1;
 
-/// What the driver says of a feature.
+/// The driver's support of a feature.
 // spec: sync §3.1 step 3
 pub(crate) fn feature_support(
     feature: FeatureId,

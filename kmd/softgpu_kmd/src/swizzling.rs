@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | no tiles | linear | linear |
 //! | tiles, CPU-visible | tiles | linear: every transfer converts |
-//! | tiles, not CPU-visible | tiles | tiles: nobody looks |
+//! | tiles, not CPU-visible | tiles | tiles: the CPU never reads it |
 //! | tiles, marked `Swizzled` | tiles | as the kernel says in each transfer |
 //!
 //! A range changes neither where the CPU finds a surface nor how long it is: rows stand in it one after the other where the

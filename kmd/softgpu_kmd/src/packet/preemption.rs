@@ -17,7 +17,7 @@ use crate::driver::SoftGpuKmd;
 pub(super) const GRANULARITY: PreemptionGranularity =
     PreemptionGranularity { graphics: GraphicsPreemption::Primitive, compute: ComputePreemption::Dispatch };
 
-/// What a preemption has left of a packet that was under way.
+/// A packet that a preemption interrupted, and how far it had got.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interrupted {
     /// Where its commands begin: it is known by that.
@@ -26,7 +26,7 @@ pub(super) struct Interrupted {
     pub(super) done: u32,
 }
 
-/// What the driver knows of a node.
+/// The driver's state of a node.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// The ring of contexts without addresses.
@@ -62,7 +62,7 @@ impl SoftGpuKmd {
         let index = self.packets.ring_mut(ring).index;
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));
         self.port.write_register(register::QUEUE_CONTROL, queue_control::PREEMPT);
-        // A fault that nobody heard of is found when the ring is to make room.
+        // A preemption also finds a fault whose record was lost.
         if self.port.read_register(register::QUEUE_CONTROL) == queue_state::FAULTED {
             self.gather_packet_fault(u64::from(index), 0, 0);
         }
@@ -108,7 +108,7 @@ impl SoftGpuKmd {
         let index = self.packets.ring_mut(ring).index;
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));
         self.port.write_register(register::QUEUE_CONTROL, queue_control::SUSPEND);
-        // What the ring has raised so far is taken while its places still mean it.
+        // The driver takes the ring's records while their places still mean it.
         self.gather();
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));
         let read = self.port.read_register(register::QUEUE_READ_POINTER);

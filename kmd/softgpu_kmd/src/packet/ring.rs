@@ -25,7 +25,7 @@ const RING_BYTES: u64 = bus::PAGE_BYTES;
 pub(super) const PACKET_BYTES: u64 = 32;
 const _: () = assert!(PACKET_BYTES * (PACKETS_IN_FLIGHT as u64 + 1) <= RING_BYTES);
 
-/// What a packet executes.
+/// The commands of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Body {
     /// Where its commands begin: a bus address, or a virtual one.

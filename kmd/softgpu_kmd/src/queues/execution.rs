@@ -64,7 +64,7 @@ impl SoftGpuKmd {
         if context.system {
             flags |= queue_flags::PRIVILEGED;
         }
-        // The device starts at read pointer 0, so the write pointer starts there too, whoever rang this doorbell before.
+        // The device starts at read pointer 0, so the driver clears a write pointer that a former owner of the doorbell left.
         Word::store(self.port.doorbell_page().word(u64::from(queue.index) * DOORBELL_BYTES + VALUE_OFFSET), 0);
         self.port.write_register(register::QUEUE_SELECT, u64::from(queue.index));
         self.port.write_register(register::QUEUE_ENGINE, u64::from(queue.node.0));
@@ -80,7 +80,7 @@ impl SoftGpuKmd {
         }
         self.queues.handles.get_mut(handle.0).expect("looked up above").state = State::Enabled;
         let queue = self.queues.handles.get(handle.0).expect("looked up above");
-        // A queue that comes to a suspended context stands still like the others; its ring is still empty.
+        // The driver suspends a queue that joins a suspended context; its ring is still empty.
         if self.contexts.get(queue.context.0).is_some_and(|context| context.suspended.is_some()) {
             self.suspend_index(queue.index);
         }

@@ -7,7 +7,7 @@ use shared_words::Word;
 
 const AT: u64 = 0x9000;
 
-/// A context with addresses beside the rig's, which is the ring of everybody else.
+/// A context with addresses, which has its own ring, beside the rig's, whose ring contexts without addresses share.
 fn addressed(rig: &mut Rig) -> KmdContext {
     let create = CreateContext {
         device: rig.kmd.packets.get(rig.context).unwrap().device,
