@@ -10,7 +10,7 @@
 //! | PyTorch execution trace (Chakra host trace) | `"schema"` and `"nodes"` | `chakra` |
 //!
 //! either plain or gzipped. A file is an allegation: it is parsed once, judged once, and what comes out is a
-//! [`Workload`] whose indices, lifetimes and sums hold, so that nobody below checks them again. A refusal names the
+//! [`Workload`] whose indices, lifetimes and sums hold, so that no module below checks them again. A refusal names the
 //! file, the place in it and what to do about it ([`WorkloadError`]).
 //!
 //! [`Workload::steps`] joins the step with itself as often as asked and gives every storage its identity per step.
@@ -24,7 +24,7 @@
 //! `chakra` (the two formats), `steps` (joining), `reference` (the oracle), `drive`
 //! (the replay).
 //!
-//! What it is not: no clocks, no threads; importing touches one file and nothing else, driving only the link.
+//! The crate has no clocks and no threads; importing touches one file and nothing else, driving only the link.
 
 mod chakra;
 mod drive;

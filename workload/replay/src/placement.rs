@@ -1,4 +1,4 @@
-//! Which adapter runs which operation, when there are several. Called by whoever drives a workload, before it does.
+//! Places operations on adapters, when there are several. Called by programs before they drive a workload.
 
 use crate::workload::{Event, Workload};
 

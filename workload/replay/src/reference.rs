@@ -105,7 +105,7 @@ struct Memory {
     paged_out: u128,
 }
 
-/// What is known of a living storage.
+/// State of a living storage.
 #[derive(Default)]
 struct Held {
     /// Pages from the begin that are resident.

@@ -36,7 +36,7 @@ pub struct Storage {
     pub persistent: bool,
 }
 
-/// What a storage's life looks like within one step.
+/// A storage's life within one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
     /// Alive before the step and after it: one identity over all steps.
@@ -100,7 +100,7 @@ impl Workload {
         &self.import
     }
 
-    /// What the recording calls itself, or the file's name without its suffixes.
+    /// The name in the recording, or else the file's name without its suffixes.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -118,7 +118,7 @@ impl Workload {
         &self.storages
     }
 
-    /// What the life of each storage looks like; same indices as [`Workload::storages`].
+    /// The life of each storage within a step; same indices as [`Workload::storages`].
     #[must_use]
     pub fn lifetimes(&self) -> &[Lifetime] {
         &self.lifetimes
@@ -221,7 +221,7 @@ impl Workload {
         named.max().map_or(0, |highest| highest.saturating_add(1))
     }
 
-    /// The events, for whoever decides where operations run.
+    /// The events, for `placement`.
     pub(crate) fn events_mut(&mut self) -> &mut [Event] {
         &mut self.events
     }

@@ -1,4 +1,4 @@
-//! What an operator's schema says: which arguments it takes and writes, and whether it only answers a question.
+//! Reads an operator's schema: which arguments it takes and writes, and whether it only answers a question.
 //!
 //! `aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`: a mark `!` on an argument is a
 //! declared write. Collectives declare none; `collective` knows them by the names of their arguments.

@@ -1,4 +1,4 @@
-//! What of a trace did not become an operation, counted by reason, so that it can be said.
+//! Counts the work of a trace that did not become an operation, by reason, for the table and the report.
 //!
 //! | counts as left out | because |
 //! |---|---|

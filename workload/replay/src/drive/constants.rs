@@ -1,6 +1,6 @@
-//! What the CPU hands each operation: constants, as a program sets them for a draw. They go into one dynamic resource, as programs do
-//! it: appended to what the GPU still reads (NO_OVERWRITE) until it is full, then thrown away (DISCARD), for which this driver renames.
-//! Asked first not to wait; where the GPU is still drawing the CPU waits for it.
+//! Constants that the CPU hands each operation, as a program sets them for a draw. They go into one dynamic resource, as programs do
+//! it: appended behind those that the GPU still reads (NO_OVERWRITE) until it is full, then thrown away (DISCARD), for which the driver
+//! renames. The first map of each asks not to wait; if the GPU is still drawing, a second one waits.
 
 use d3dkmt::Notification;
 use softgpu_umd::{ContextId, Contexts, DynamicResource, Gpu, MapError, MapKind, RenamePolicy, Renamed, SurfaceKind};
@@ -58,7 +58,7 @@ impl Constants {
         self.resource.hear(queues, told);
     }
 
-    /// What became of the maps.
+    /// Counts of the maps, by outcome.
     pub fn done(&self) -> Renamed {
         self.resource.done()
     }

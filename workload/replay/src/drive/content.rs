@@ -1,4 +1,4 @@
-//! What storages hold: a function of (run, storage, generation, offset). A generation begins with each write.
+//! The content of storages: a function of (run, storage, generation, offset). A generation begins with each write.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ impl Content {
                 let tag = op << STORAGE_BITS | u64::from(id.storage);
                 lane.check(surface, self.seed_of(id, *generation), &report.surface, tag);
             }
-            // What nobody wrote yet has no content to be compared with.
+            // A storage that no operation has written has no content to compare with.
             _ => lane.touch(surface, false),
         }
     }

@@ -1,4 +1,4 @@
-//! What a driver has on one adapter: a device with a lane, the storages that are there, and what is on its residency list.
+//! A driver's state on one adapter: a device with a lane, the storages that are there, and the residency list.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::workload::Workload;
 /// The node that computes.
 const COMPUTE: NodeId = NodeId(0);
 
-/// What a submission did, if somebody wants to know afterwards.
+/// The purpose of a submission; kept with [`DriveOptions::keeps_submissions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
     /// The step that it belongs to.
     pub step: u32,
-    /// What it was.
+    /// Its work.
     pub work: Work,
 }
 
-/// What a submission was.
+/// The work of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// An operation: the index of its name.
@@ -39,7 +39,7 @@ pub enum Work {
     Arrives(u32),
 }
 
-/// What was driven on one adapter.
+/// The outcome of a run on one adapter.
 #[derive(Clone, Debug)]
 pub struct DrivenOn {
     /// Operations completed there.
@@ -50,13 +50,13 @@ pub struct DrivenOn {
     pub progress: WordAddress,
     /// The compute queue's number on its device; `None`: the kernel hands its work over.
     pub device_queue: Option<u32>,
-    /// What each submission was, with [`DriveOptions::keeps_submissions`]; else empty.
+    /// The work of each submission, with [`DriveOptions::keeps_submissions`]; else empty.
     pub submissions: Vec<Submission>,
-    /// What maps of the constants came to, with [`DriveOptions::constant_bytes`].
+    /// Counts of the maps of the constants, with [`DriveOptions::constant_bytes`].
     pub constants: Option<Renamed>,
 }
 
-/// The operation at hand, for whoever has to say that it does not fit.
+/// The operation at hand, for the error that it does not fit.
 #[derive(Clone, Copy)]
 pub struct At<'a> {
     pub workload: &'a Workload,
@@ -77,7 +77,7 @@ impl At<'_> {
     }
 }
 
-/// What a submission signals behind it, beside its progress.
+/// Fences that a submission signals beside its progress.
 #[derive(Clone, Copy, Default)]
 pub struct Order<'a> {
     pub signals: &'a [(&'a Fence, u64)],
@@ -237,7 +237,7 @@ impl Site {
         self.queues.lane(self.compute)
     }
 
-    /// What is recorded from here on waits for a fence on the GPU.
+    /// Commands recorded behind this call wait for a fence on the GPU.
     pub fn wait_on_gpu(&mut self, fence: &Fence, value: u64) -> Result<(), DriveError> {
         Ok(self.queues.wait_on_gpu(&self.gpu, self.compute, fence, value)?)
     }
@@ -315,12 +315,12 @@ impl Site {
         self.lane().is_lost()
     }
 
-    /// What has become of the device, if it is lost.
+    /// The state of the device, if it is lost.
     pub fn lost_state(&self) -> Option<DeviceState> {
         self.gpu.device().state().ok().filter(|state| *state != DeviceState::Active)
     }
 
-    /// What was driven here.
+    /// The outcome of the run on this adapter.
     pub fn driven(&mut self) -> DrivenOn {
         DrivenOn {
             ops: self.ops,

@@ -1,4 +1,4 @@
-//! Which storage has which allocation now.
+//! The current allocation of each storage.
 
 use std::collections::BTreeMap;
 
