@@ -1,4 +1,4 @@
-//! Who may depend on whom: reads every manifest of the workspace and judges each edge by the law of the storeys.
+//! Dependencies between crates: reads every manifest of the workspace and judges each edge by the law of the storeys.
 //!
 //! Storeys: contract · kernel, hardware, client · kmd, umd · host, workload · verify · tools. An arrow points to a lower
 //! storey or stays within its room; rooms of one storey know nothing of each other. The law holds for dependencies of
@@ -55,7 +55,7 @@ fn check(workspace: &Workspace) -> Report {
     report
 }
 
-/// What must not be seen must not be seen through somebody else either.
+/// A crate that must not depend on another must not reach it through a third one either.
 fn hidden_sights(workspace: &Workspace) -> Vec<Finding> {
     let mut faults = Vec::new();
     for (from, never) in law::NEVER_SEES {

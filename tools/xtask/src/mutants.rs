@@ -36,7 +36,7 @@ const OWN_TIMEOUT_MIN: &str = "10";
 /// The longest that the tests of the crates above may take for one break, in seconds. Policy: three times what they take.
 const FAR_TIMEOUT: &str = "600";
 
-/// What the command line says.
+/// The command's options.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     /// The crates; all, when none is named.
@@ -225,7 +225,7 @@ impl Tool {
     }
 }
 
-/// What one run of cargo-mutants says.
+/// The result of one run of cargo-mutants.
 struct Outcome {
     killed: usize,
     unviable: usize,

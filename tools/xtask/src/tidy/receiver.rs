@@ -1,4 +1,5 @@
-//! Descriptors of other processes come in at one place: [`RECEIVER`], which counts them, closes those that nobody asked for and inherits none.
+//! Descriptors of other processes come in at one place: [`RECEIVER`], which counts them, closes those that its caller did not ask for
+//! and marks all close-on-exec.
 //! A second place would have to be judged for all of that again, so there is none.
 
 use crate::report::Finding;

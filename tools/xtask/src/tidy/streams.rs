@@ -1,4 +1,4 @@
-//! What the command line prints goes through one place, [`CONSOLE`], which lets nothing through that a terminal would obey, and knows what a
+//! The command line prints through one place, [`CONSOLE`], which lets nothing through that a terminal would obey, and knows what a
 //! reader that has gone and a full disk mean. A second way out would have to know all of that again, so there is none but [`OWN`].
 
 use crate::report::Finding;
