@@ -9,7 +9,7 @@ use dxgkrnl::AdapterDescription;
 
 use crate::error::RunError;
 
-/// What `adapters` prints.
+/// The output of `adapters`.
 ///
 /// # Errors
 /// [`RunError::Argument`] for a profile that there is not, [`RunError::Kernel`] for one that does not start.

@@ -19,25 +19,25 @@ use crate::top::TopArguments;
 #[derive(Debug, Parser)]
 #[command(name = "openwddm", version, after_help = EXIT_CODES)]
 pub struct Arguments {
-    /// What to do.
+    /// The command; none: the default run.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Replay a recorded workload against a memory size and say what moved, why, and who waited.
     Run(Box<RunArguments>),
     /// List the adapter profiles, or start one and say what it has: segments, memory, engines, capabilities.
     Adapters(AdaptersArguments),
-    /// Measure how long it takes until whoever waits for a fence knows, path by path.
+    /// Measure the time from the signal of a fence until its waiter knows, path by path.
     Fences(FencesArguments),
     /// Draw pictures and flip them on a display of the software GPU: how many were shown, and whether one was torn.
     Present(PresentArguments),
     /// Serve a kernel to other processes at a local socket, until it is told to stop.
     Serve(ServeArguments),
-    /// Watch a served kernel: engines, memory, paging, fences, and who uses them.
+    /// Watch a served kernel: engines, memory, paging, fences, and the processes that use them.
     Top(TopArguments),
     /// Measure this build against peers and limits of this machine.
     Bench(BenchArguments),
@@ -134,8 +134,8 @@ pub struct RunArguments {
     /// behind the other, or one by one in turn [default: recorded if any operation names one, else split]
     #[arg(long, value_name = "recorded|first|split|in-turn", value_parser = parse_placement)]
     pub place: Option<Placement>,
-    /// Who hands work to the engine: the kernel by packets or to hardware queues, or the process itself. Several, separated by
-    /// commas, run one after the other and are compared; the files tell of the last [default: the latest that the adapter has]
+    /// How work reaches the engine: the kernel submits packets, the kernel feeds hardware queues, or the process feeds them itself.
+    /// Several, separated by commas, run one after the other and are compared; the files tell of the last [default: the latest that the adapter has]
     #[arg(long = "stage", value_name = "packet|hardware|user", value_delimiter = ',', value_parser = parse_stage)]
     pub stages: Vec<Stage>,
     /// How many steps to replay
@@ -192,9 +192,9 @@ pub enum Policy {
 /// A choice of the memory manager: its name, and what it shall be. The kernel judges both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Which.
+    /// The name of the choice.
     pub name: String,
-    /// What is chosen.
+    /// The value to choose.
     pub value: String,
 }
 
@@ -222,7 +222,7 @@ const EXIT_CODES: &str = "Exit codes: 0 done; 1 bytes did not match, the kernel 
                           130 ended by Ctrl-C, with what was reached until then. A reader that goes early changes none of them.";
 
 impl RunArguments {
-    /// What the run shall do.
+    /// The run's options.
     ///
     /// # Errors
     /// [`RunError::Argument`] when two arguments exclude each other.
@@ -282,7 +282,7 @@ const BUFFERS_MAX: u32 = 8;
 const BURST_MAX: u32 = 16;
 
 impl PresentArguments {
-    /// What is to be shown.
+    /// The options of the presentation.
     ///
     /// # Errors
     /// [`RunError::Argument`] for numbers that no display has.
@@ -328,7 +328,7 @@ impl PresentArguments {
     }
 }
 
-/// What a run without any arguments does.
+/// The options of a run without any arguments.
 pub fn default_run() -> RunOptions {
     RunOptions {
         workload: Workload::Bundled,

@@ -1,5 +1,6 @@
 //! `openwddm run --connect`: workloads against a kernel in another process. This program is then nothing but clients: one connection, and
-//! so one process of that kernel, for each workload. What moved there only the kernel knows; told is what clients see. Called by `entry`.
+//! so one process of that kernel, for each workload. Only the kernel knows which memory moved; the table shows what clients see. Called by
+//! `entry`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -49,7 +50,7 @@ pub fn run(
     if workloads.iter().any(|(_, terms)| terms.budget.is_some()) {
         return Err(RunError::Argument {
             argument: "budget= with --connect".to_owned(),
-            problem: "how much of its memory a process may have says whoever serves the kernel".to_owned(),
+            problem: "the daemon that serves the kernel sets the budgets of its processes".to_owned(),
             remedy:
                 "leave it out, and let the daemon's configuration say process.budget, or users.NUMBER.process.budget"
                     .to_owned(),
@@ -142,7 +143,7 @@ fn take_class(link: &Arc<SocketLink>, terms: Terms, socket: &Path) -> Result<(),
     })
 }
 
-/// What went wrong, for somebody who can look at the kernel from outside only.
+/// Translates a failed replay into an error for a client, which sees the kernel from outside only.
 pub(crate) fn failed_there(error: DriveError, socket: &Path) -> RunError {
     let lacks = matches!(&error, DriveError::Refused(refusal) | DriveError::Driver(UmdError::Refused(refusal))
         if refusal.status == NtStatus::NOT_SUPPORTED);

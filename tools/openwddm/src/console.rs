@@ -110,8 +110,8 @@ pub(crate) fn errors() -> (Box<dyn Write + Send>, bool) {
     (Box::new(io::stderr()), io::stderr().is_terminal())
 }
 
-/// The error stream as a log: a line for each write, whatever clients have put into it. It never fails, since who logs would say so on the
-/// same stream, and fall over it.
+/// The error stream as a log: a line for each write, whatever clients have put into it. It never fails: the logger would report the
+/// failure on the same stream, and fail again.
 pub struct Log;
 
 impl Write for Log {

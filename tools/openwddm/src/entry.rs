@@ -59,7 +59,7 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
         Some(Command::Present(wanted)) => {
             let shown = present::present(&wanted.options()?)?;
             out.print(&shown.text())?;
-            // Pictures that were torn although everybody kept the rules are a fault.
+            // Pictures that were torn although the drawings said what they write are a fault.
             Ok(u8::from(!shown.is_as_promised()))
         }
         Some(Command::Bench(bench)) => run::measure(bench, out).map(|()| 0),
@@ -87,7 +87,7 @@ fn run_there(options: &run::RunOptions, socket: &Path, out: &mut Out) -> Result<
     Ok(code)
 }
 
-/// What Ctrl-C raises.
+/// The flag that Ctrl-C raises.
 fn cancel() -> Arc<AtomicBool> {
     let cancel = Arc::new(AtomicBool::new(false));
     let raised = cancel.clone();

@@ -47,7 +47,7 @@ impl Output {
         Ok(Output { role, path: path.to_path_buf(), identity: place.identity(), is_standard_output })
     }
 
-    /// What it is for.
+    /// Its purpose, such as `--trace`.
     pub fn role(&self) -> &'static str {
         self.role
     }
@@ -62,7 +62,7 @@ impl Output {
         self.is_standard_output
     }
 
-    /// Whether it is the same file, whatever it is called. What is written into without an end, as a device, can be several outputs.
+    /// Whether it is the same file, whatever its name. A device, which takes bytes without an end, can be several outputs.
     pub fn is(&self, path: &Path) -> bool {
         let other = Place::of(path).ok().and_then(|place| place.identity());
         self.identity.is_some() && self.identity == other

@@ -1,4 +1,4 @@
-//! Whose memory an allocation is: read off the kernel's events, for everybody who tells of moves.
+//! The owning process of each allocation, read off the kernel's events, for the modules that report moves.
 
 use std::collections::BTreeMap;
 

@@ -31,18 +31,18 @@ const SOURCE: VidPnSourceId = VidPnSourceId(0);
 /// In virtual time a fill takes so long to start: a drawing takes a good part of a frame, as drawings do.
 const FILL_NS: u64 = 40_000;
 
-/// What is to be shown.
+/// Options of the presentation.
 #[derive(Clone, Debug)]
 pub struct PresentOptions {
     /// The profile; the first one if none is named.
     pub adapter: Option<String>,
-    /// Pictures.
+    /// Pictures to draw and flip.
     pub frames: u32,
     /// Texels of a row.
     pub width: u16,
-    /// Rows.
+    /// Rows of a surface.
     pub height: u16,
-    /// Surfaces.
+    /// Surfaces to draw into in turn.
     pub buffers: u32,
     /// Pictures that are drawn and flipped together, one less than the surfaces; then the process sleeps.
     pub burst: Option<u32>,
@@ -56,7 +56,7 @@ pub struct PresentOptions {
     pub pictures: Option<PathBuf>,
 }
 
-/// What was shown.
+/// The outcome of the presentation.
 #[derive(Clone, Debug)]
 pub struct Shown {
     options: PresentOptions,
@@ -70,7 +70,7 @@ pub struct Shown {
     pub frames: u64,
     /// Those of them that were torn.
     pub torn: u64,
-    /// Files.
+    /// Files that were written.
     pub pictures: u64,
 }
 
@@ -212,7 +212,7 @@ fn play(host: &Arc<Host>, options: &PresentOptions, counter: &Counter) -> Result
     Ok(by_hardware)
 }
 
-/// Who draws and flips.
+/// Draws and flips.
 struct Player<'a> {
     gpu: &'a Gpu,
     lane: Lane,
@@ -235,7 +235,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// As players do: many pictures together, and then sleep. What wakes the process is its first drawing of the next burst, because that is
+    /// As players do: many pictures together, and then sleep. The first drawing of the next burst wakes the process: it is
     /// into the surface that comes free when the last picture of this one is shown.
     fn bursts(&mut self, burst: u32) -> Result<(), UmdError> {
         self.gpu.device().set_queued_limit(burst)?;

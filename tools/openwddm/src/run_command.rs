@@ -14,7 +14,7 @@ use crate::run::{self, RunOptions, Workload};
 use crate::timeline::Timeline;
 use crate::{perfetto, report, table};
 
-/// The folder that the default run writes into, beside whoever starts it.
+/// The folder that the default run writes into, below the current one.
 const DEFAULT_FOLDER: &str = "out";
 
 /// Makes the folder of the default run.

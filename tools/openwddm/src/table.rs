@@ -68,7 +68,7 @@ fn head(outcome: &Outcome) -> String {
     )
 }
 
-/// What became of recordings on their way here, and what of them did not come along.
+/// The imports of recordings: how much of each became operations, and the work left out.
 fn import_rows(rows: &mut Rows, summary: &Summary) {
     for imported in &summary.imports {
         let whose = match summary.imports.len() {
@@ -106,14 +106,14 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
     }
     rows.times("leaf tables converted", "from 64-KB to 4-KB entries", &summary.tables_converted_by_cause);
     rows.times("nodes preempted", "packets came back", &summary.preemptions_by_cause);
-    rows.times("processes stood still", "for their page tables", &summary.stood_still_by_cause);
+    rows.times("processes suspended", "for their page tables", &summary.stood_still_by_cause);
     rows.gap();
 }
 
 fn time_rows(rows: &mut Rows, summary: &Summary) {
     rows.add("elapsed", duration(summary.elapsed_ns));
     if !summary.adapters.is_empty() {
-        // They work beside each other: what one did without and what another waited for do not add up to the time.
+        // They work beside each other: their busy times and waits do not add up to the elapsed time.
         rows.gap();
         return;
     }
@@ -133,7 +133,7 @@ fn fence_rows(rows: &mut Rows, summary: &Summary) {
         "interrupts raised",
         format!("{}, {releasing} dispatches released a wait", grouped(summary.interrupts_raised)),
     );
-    rows.add("interrupts suppressed", format!("{}, nobody waited", grouped(summary.interrupts_suppressed)));
+    rows.add("interrupts suppressed", format!("{}, no waiter needed them", grouped(summary.interrupts_suppressed)));
     if summary.doorbells_passed_on != 0 {
         let times = grouped(summary.doorbells_passed_on);
         rows.add("doorbells passed on", format!("{times} times from queue to queue: there are fewer"));
@@ -161,7 +161,7 @@ fn recovery_rows(rows: &mut Rows, summary: &Summary) {
     }
 }
 
-/// What a recorded run misses of its logs: its timeline is not whole then.
+/// Lost and wrong entries of the logs of a recorded run, whose timeline is not whole then.
 // spec: sync §3.14
 fn log_rows(rows: &mut Rows, summary: &Summary) {
     if summary.log_faults.is_empty() {
@@ -226,7 +226,7 @@ fn adapter_rows(rows: &mut Rows, summary: &Summary) {
     }
 }
 
-/// With several processes: what each did, and who displaced whom.
+/// With several processes: the numbers of each, and which process displaced whose memory.
 fn process_rows(rows: &mut Rows, summary: &Summary) {
     if summary.processes.is_empty() {
         return;

@@ -10,7 +10,7 @@
 //! | `hangup` | whether the terminal has gone |
 //! | `json` | the page for scripts |
 //!
-//! It is a client like any other, with no device and no right of its own: figures are everybody's to read.
+//! It is a client like any other, with no device and no right of its own: every process may read figures.
 
 pub mod columns;
 pub mod draw;
@@ -66,7 +66,7 @@ const PRINTED: (u16, u16) = (120, 40);
 /// Shows the page until it is left.
 ///
 /// # Errors
-/// [`RunError::Argument`] when nobody listens there or standard output is no terminal, [`RunError::Kernel`] when the kernel goes.
+/// [`RunError::Argument`] when no daemon listens there or standard output is no terminal, [`RunError::Kernel`] when the kernel goes.
 pub fn top(arguments: &TopArguments, stop: &AtomicBool, out: &mut Out) -> Result<u8, RunError> {
     let link = SocketLink::connect(&arguments.connect)
         .map_err(|error| unreachable_kernel(&arguments.connect, &error.to_string()))?;

@@ -57,7 +57,7 @@ fn what_is_torn_is_counted() {
 
 /// In virtual time, so that the figures are exact.
 #[test]
-fn a_flip_queue_of_the_hardware_interrupts_for_whom_somebody_waits_only() {
+fn a_flip_queue_of_the_hardware_interrupts_only_for_flips_that_a_process_waits_for() {
     // spec: sync §4.6
     let folder = tempfile::tempdir().unwrap();
     let interrupts = |words: &[&str]| {
@@ -74,7 +74,7 @@ fn a_flip_queue_of_the_hardware_interrupts_for_whom_somebody_waits_only() {
     assert_eq!(
         interrupts(&["--buffers", "4", "--interval", "4"]),
         (70, 238),
-        "blanks between flips are nobody's business"
+        "the display interrupts for no blank between flips"
     );
 }
 

@@ -61,7 +61,7 @@ fn a_process_whose_kernel_is_killed_ends_with_the_reason() {
     let (output, text) = ended(child);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("kernel"), "{text}");
-    // What it has left behind does not keep the next one out.
+    // The socket that it has left behind does not keep the next daemon out.
     let _daemon = Daemon::start(&socket, &[]);
 }
 
@@ -107,7 +107,7 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     refused(&["serve", "--socket", path, "--limit", "user.memory=much"], 2, &["user.memory=much", "no amount"]);
     let many = &["serve", "--socket", path, "--processes", "1000000000"];
     refused(many, 2, &["descriptors", "1000000000 processes", "LimitNOFILE"]);
-    assert!(!nowhere.exists(), "whoever is refused leaves nothing behind");
+    assert!(!nowhere.exists(), "a refused daemon leaves nothing behind");
 }
 
 /// The processes with work there, as `top` tells them.

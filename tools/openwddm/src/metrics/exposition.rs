@@ -1,5 +1,5 @@
 //! Figures as text in the exposition format 0.0.4: families of samples, each with its help and its type. Names end in their unit, and
-//! those of counters in `_total`. It asks nobody.
+//! those of counters in `_total`. It makes no calls: the caller passes the answers of the kernel.
 
 use std::fmt::{Display, Write};
 
@@ -15,13 +15,13 @@ pub fn text(adapters: &[AdapterStatistics]) -> String {
     text.out
 }
 
-/// What is written, and about whom.
+/// The text so far, and the adapters that it is about.
 struct Text<'a> {
     adapters: &'a [AdapterStatistics],
     out: String,
 }
 
-/// What a family's samples do.
+/// The type of a family's samples.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -171,11 +171,11 @@ impl Text<'_> {
 /// A family's name and help, and its sample of a `T`.
 type Of<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-/// What has happened on an adapter since its start.
+/// Counts of an adapter since its start.
 const COUNTS: [Of<AdapterStatistics>; 10] = [
     ("interrupts_total", "Interrupts in which the driver found something.", |of| of.counts.interrupts),
     ("fence_interrupts_total", "Fence interrupts dispatched.", |of| of.counts.fence_interrupts),
-    ("fence_interrupts_in_vain_total", "Fence interrupts that released nobody.", |of| {
+    ("fence_interrupts_in_vain_total", "Fence interrupts that released no wait.", |of| {
         of.counts.fence_interrupts_in_vain
     }),
     ("cpu_waits_total", "Waits of threads that did not find their values at once.", |of| of.counts.cpu_waits),
@@ -189,7 +189,7 @@ const COUNTS: [Of<AdapterStatistics>; 10] = [
 
 type Work = (&'static str, &'static str, fn(&NodeWork) -> String);
 
-/// What a node has done.
+/// Counts of a node.
 const WORK: [Work; 4] = [
     ("running_seconds_total", "How long it has executed, or had packets.", |work| seconds(work.running_ns)),
     ("buffers_submitted_total", "Command buffers that the driver was given.", |work| work.submitted.to_string()),
@@ -197,7 +197,7 @@ const WORK: [Work; 4] = [
     ("buffers_preempted_total", "Command buffers that came back undone.", |work| work.preempted.to_string()),
 ];
 
-/// What a process has now.
+/// Figures of a process now.
 const PROCESS: [Of<ProcessStatistics>; 9] = [
     ("process_priority_class", "0 IDLE to 5 REALTIME.", |process| u64::from(process.priority_class)),
     ("process_devices", "Devices that it has.", |process| u64::from(process.devices)),

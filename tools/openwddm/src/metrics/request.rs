@@ -1,4 +1,4 @@
-//! What was asked and what is answered: functions of bytes, without a socket. One question, `GET /metrics`, has an answer of more than a line.
+//! Requests and responses: functions of bytes, without a socket. One request, `GET /metrics`, has a response of more than a line.
 
 /// Most bytes of a request's lines, with the empty one that ends them.
 pub const HEAD_MAX: usize = 8 << 10;

@@ -1,4 +1,4 @@
-//! What stands where a file is to be, and how it is written without harm. `output` has the table.
+//! Judges the path of an output, and writes the file without harm to what is there. `output` has the table.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, Write};
@@ -14,7 +14,7 @@ use super::temporary::Temporary;
 const LINKS_MAX: usize = 40;
 /// The mode of a new file, less what the process does not give.
 const NEW_MODE: u32 = 0o666;
-/// The mode of a file that is not yet who it will be.
+/// The mode of a temporary file, before it gets the owner and the mode of the file that it replaces.
 const OWN_MODE: u32 = 0o600;
 
 /// Why no file can be there, and what to do.
@@ -100,7 +100,7 @@ impl Place {
             Place::ErrorStream => buffered(io::stderr().lock(), content).map(drop),
             Place::Into(target, stands) => {
                 let mut open = OpenOptions::new();
-                // What another descriptor has written stays, and no terminal becomes this program's.
+                // The file keeps what other descriptors have written, and no terminal becomes this program's controlling one.
                 open.write(true).append(stands.is_file()).custom_flags(OFlags::NOCTTY.bits() as i32); // CAST: a C int
                 buffered(open.open(target)?, content).map(drop)
             }
@@ -135,7 +135,7 @@ fn followed(path: &Path) -> Result<(PathBuf, PathBuf), Unfit> {
     Ok((real, target))
 }
 
-/// What is no link.
+/// Judges a file that is no link.
 fn judged(target: PathBuf, stands: Metadata) -> Result<Place, Unfit> {
     let kind = stands.file_type();
     if kind.is_dir() {
@@ -235,7 +235,7 @@ fn write_over(target: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn buffered<W: Write>(sink: W, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<W> {
     let mut sink = BufWriter::new(sink);
-    // What did not go through is not tried again when the buffer is dropped.
+    // A failed write is not tried again when the buffer is dropped.
     match content(&mut sink).and_then(|()| sink.flush()) {
         Ok(()) => sink.into_inner().map_err(io::IntoInnerError::into_error),
         Err(error) => {

@@ -213,8 +213,8 @@ function tables() {
   const bytes = (field) => (row) => (row[field] ? units.bytes(row[field]) : '–');
   const times = (field) => (row) => units.grouped(row[field]);
   eachView('causes', ({ movers }) => table(place('causes', ''), [['how', false, (r) => r.how], ['why', false, (r) => r.why], ['bytes', true, bytes('bytes')], ['times', true, times('times')]], movers.causes, 'Nothing moved.'));
-  const tables = [['leaf table converted', s.tables_converted_by_cause], ['process stood still', s.stood_still_by_cause], ['recovery', s.recoveries], ['logs', s.log_faults]];
-  table('page-tables', [['what', false, (r) => r[0]], ['why', false, (r) => r[1]], ['times', true, (r) => units.grouped(r[2])]], tables.flatMap(([what, causes]) => Object.entries(causes).map(([why, times]) => [what, why, times])), 'No table was converted, and no process stood still for its tables.');
+  const tables = [['leaf table converted', s.tables_converted_by_cause], ['process suspended', s.stood_still_by_cause], ['recovery', s.recoveries], ['logs', s.log_faults]];
+  table('page-tables', [['what', false, (r) => r[0]], ['why', false, (r) => r[1]], ['times', true, (r) => units.grouped(r[2])]], tables.flatMap(([what, causes]) => Object.entries(causes).map(([why, times]) => [what, why, times])), 'No table was converted, and no process was suspended for its tables.');
   const pairs = [['fence signals', s.fence_signals], ['GPU waits', s.gpu_waits], ['CPU waits', s.cpu_waits], ['interrupts raised', s.interrupts_raised], ['interrupts suppressed', s.interrupts_suppressed], ['dispatches that released a wait', s.interrupt_dispatches_releasing]];
   table('fences', [['', false, (r) => r[0]], ['', true, (r) => units.grouped(r[1])]], pairs, '');
   eachView('movers', ({ movers: m }) => {

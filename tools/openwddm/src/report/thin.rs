@@ -6,9 +6,9 @@
 /// One mark: a slice, or several neighbours as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Begin.
+    /// The beginning of the first slice.
     pub begin_ns: u64,
-    /// End.
+    /// The end of the last slice.
     pub end_ns: u64,
     /// Name of the slice, of the longest one among several.
     pub name: u32,

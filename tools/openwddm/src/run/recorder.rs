@@ -1,5 +1,5 @@
-//! Listens to one adapter while a run goes on, to the kernel and to the device: sums always, the records themselves if somebody
-//! wants them. Fed by `recorders`.
+//! Listens to one adapter while a run goes on, to the kernel and to the device: sums always, the records themselves for a
+//! recorded run. Fed by `recorders`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,9 +24,9 @@ const RECORDS_MAX: usize = 4_000_000;
 /// The device queue that the kernel makes first: its own, for paging.
 const PAGING_QUEUE: u32 = 0;
 
-/// What is listened to.
+/// The recorder of one adapter.
 pub struct Recorder {
-    /// Which adapter.
+    /// The adapter's number.
     number: usize,
     keeps_records: bool,
     keeps_demotions: bool,
@@ -99,7 +99,7 @@ impl Recorder {
         state.stall_began_ns = wait_ns;
     }
 
-    /// What was counted until now of a run that began at `started_ns`.
+    /// The counts so far of a run that began at `started_ns`.
     pub fn numbers(&self, host: &Host, started_ns: u64) -> Numbers {
         let adapter = host.adapter(self.number);
         let (now, kernel) = (Device::read(adapter), adapter.counters());
@@ -146,8 +146,8 @@ impl Recorder {
                 _ if workloads.len() == 1 => "compute".to_owned(),
                 process => format!("compute of process {process}, {}", workload.name()),
             };
-            // Packets that the kernel hands over have no queue of the process's own; a hardware queue that it feeds is known by who
-            // signals its progress.
+            // Packets that the kernel hands over have no queue of the process's own; a hardware queue that it feeds is the one that
+            // signals the progress fence.
             let progress = SYSTEM_BASE + driven.progress.0;
             let signals = |seen: &(u64, Observation)| match seen.1 {
                 Observation::Signal { queue, bus, .. } if bus == progress => Some(queue),
@@ -184,12 +184,12 @@ impl Recorder {
         }
     }
 
-    /// What came of that: `ok`, `off`, or what did not match.
+    /// The result of the comparisons: `ok`, `off`, or the mismatch.
     pub fn demotion_verdict(&self) -> String {
         self.state().displacements.verdict()
     }
 
-    /// Who displaced whom.
+    /// Displaced bytes by victim and requester.
     pub fn displaced(&self) -> Vec<Displaced> {
         self.state().displacements.displaced()
     }

@@ -1,4 +1,4 @@
-//! What the arguments and the workloads together ask for: the adapters and their sizes, judged before anything is started.
+//! The adapters and their sizes, from the arguments and the workloads together, judged before anything is started.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const PROCESS_SYSTEM_BYTES: u64 = 16 << 20;
 pub struct Setup {
     /// In the order in which they are counted; one at least.
     pub adapters: Vec<Planned>,
-    /// Who shall hand work to the engines; `None`: the latest stage that each adapter has.
+    /// The path by which work reaches the engines; `None`: the latest stage that each adapter has.
     pub stage: Option<Stage>,
     /// Most bytes alive at once.
     pub peak_bytes: u64,
@@ -31,9 +31,9 @@ pub struct Setup {
 pub struct Planned {
     /// The profile asked for, as it is for the stage.
     pub profile: Profile,
-    /// Who hands work to its engine.
+    /// The path by which work reaches its engine.
     pub stage: Stage,
-    /// What the memory manager chooses: the profile's choices, and what the arguments say otherwise.
+    /// The memory manager's choices: those of the profile, with the changes of the arguments.
     pub memory_policy: MemoryPolicy,
     /// Video memory, in whole pages of the segment.
     pub vram_bytes: u64,
@@ -208,7 +208,7 @@ impl Planned {
     }
 }
 
-/// What the largest operation of an adapter needs when each storage takes whole pages.
+/// Bytes of the largest operation of an adapter when each storage takes whole pages.
 pub(super) fn largest_op_pages(workload: &replay::Workload, adapter: usize, page: u64) -> u64 {
     let storages = workload.storages();
     let set_bytes = |reads: &[u32], writes: &[u32]| {

@@ -1,4 +1,4 @@
-//! Which signal released whom.
+//! Finds the signal that released a wait.
 //!
 //! A wait is "reached or passed", so what releases it is the first signal of that word with the wanted value or a greater
 //! one. Fences are known by the bus address of their CurrentValue: that is all the device ever sees.

@@ -10,7 +10,7 @@ use super::rows::Row;
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Which process.
+    /// The process's number.
     Process,
     /// Its priority class.
     Class,
@@ -124,7 +124,7 @@ impl Column {
         matches!(self, Column::Process | Column::Class)
     }
 
-    /// What stands in it.
+    /// The text of a cell.
     pub fn text(self, row: &Row) -> String {
         let rate = |value: Option<f64>, text: fn(f64) -> String| value.map_or("–".to_owned(), text);
         let bytes_a_second = |value: f64| bytes_narrow(value.round() as u64);
@@ -157,7 +157,7 @@ impl Column {
         }
     }
 
-    /// What rows are compared by.
+    /// The number by which rows are sorted.
     pub fn key(self, row: &Row) -> f64 {
         let rate = |value: Option<f64>| value.unwrap_or(0.0);
         match self {

@@ -1,7 +1,7 @@
 //! The page as cells: where each part stands, for any size of a terminal. It reads a [`Page`] and writes a buffer; it keeps nothing, and
 //! knows no terminal.
 //!
-//! One colour is one process, everywhere: in the bars of the engines, which show who runs, in the bars of the segments, which show whose
+//! One colour is one process, everywhere: in the bars of the engines, which show the processes that run, in the bars of the segments, which show whose
 //! bytes are there, and before its row. The kernel's own work is grey.
 
 mod bar;

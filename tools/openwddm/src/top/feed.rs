@@ -1,4 +1,4 @@
-//! What the kernel says, asked over a link: every adapter, one after the other. It judges nothing.
+//! Asks the kernel for its figures over a link: every adapter, one after the other. It judges nothing.
 
 use d3dkmt::{AdapterStatistics, Refusal, enum_adapters, query_statistics};
 use kmt_link::Link;

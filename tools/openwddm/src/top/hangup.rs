@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// What tells of it: the ends at which keys are read and pages shown, which may be two terminals.
+/// The descriptors that report a hangup: those from which keys are read and to which pages go, which may be two terminals.
 struct Ends([OwnedFd; 2]);
 
 impl Ends {

@@ -26,7 +26,7 @@ pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-/// What came from the terminal.
+/// An event from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
     /// A key.
@@ -135,7 +135,7 @@ fn give_back_on_panic() {
     });
 }
 
-/// What a key of the terminal means to the page.
+/// Translates a key of the terminal into one of the page.
 fn meaning(key: KeyEvent) -> Option<Key> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     Some(match key.code {

@@ -1,4 +1,4 @@
-//! What a recorded run's trace has of fences.
+//! Fences in the trace of a recorded run.
 
 use super::*;
 

@@ -64,7 +64,7 @@ impl Builder<'_> {
         let Some((queue, place)) = found else { return };
         let done = self.paging.get_mut(&queue).and_then(|works| works.remove(place));
         let Some(mut done) = done else { return };
-        // Done before its turn was seen to come: it has no length that anybody could tell.
+        // Done before its turn was seen to come: its length is unknown.
         let slice = done.slice.unwrap_or_else(|| self.open_paging(queue, &mut done));
         self.close(slice);
         self.next_paging(queue);
