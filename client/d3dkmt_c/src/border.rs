@@ -100,7 +100,9 @@ pub unsafe fn enter_finding<T: Copy>(
     body: fn(&Caller<'_>, &mut T) -> Answer,
 ) -> i32 {
     if arguments.is_null() {
-        return status(name, || Err(refuse(NtStatus::UNSUCCESSFUL, "NULL for a pointer to what is to be found")));
+        return status(name, || {
+            Err(refuse(NtStatus::UNSUCCESSFUL, "NULL for the pointer to the arguments, which take the result"))
+        });
     }
     // SAFETY: what the caller vouches for.
     unsafe { enter_in_out(session, name, arguments, body) }

@@ -82,7 +82,7 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
     let private_data = caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?;
     let context = arguments.Anonymous.hContext();
     let known = caller.process.buffers();
-    let buffers = known.get(&context).ok_or_else(|| invalid("no context of this process that is patched"))?;
+    let buffers = known.get(&context).ok_or_else(|| invalid("the handle names no patched context of this process"))?;
     let (start, length) = (arguments.CommandOffset, arguments.CommandLength);
     if !start.is_multiple_of(8) || !length.is_multiple_of(8) {
         return Err(invalid("commands are whole words of 64 bits"));

@@ -72,7 +72,7 @@ pub fn unregister_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_
     let gone: Vec<RawHandle> = gone.map(|(registration, _)| *registration).collect();
     drop(state);
     if gone.is_empty() {
-        return Err(invalid("nothing is registered so"));
+        return Err(invalid("this process has no registration of this handle or callback"));
     }
     for registration in gone {
         let told = caller.process.call(Call::Notification(NotificationCall::Unregister { registration }));

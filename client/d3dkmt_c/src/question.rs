@@ -70,7 +70,7 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
 fn no_answer(question: KMTQUERYADAPTERINFOTYPE) -> Refusal {
     const RESERVED: KMTQUERYADAPTERINFOTYPE = 14;
     if question == RESERVED || !(KMTQAITYPE_UMDRIVERPRIVATE..=KMTQAITYPE_WDDM_3_1_CAPS).contains(&question) {
-        return invalid(format!("QueryAdapterInfo has no question {question}"));
+        return invalid(format!("QueryAdapterInfo has no type {question}"));
     }
     not_supported(reason(question))
 }
@@ -78,14 +78,14 @@ fn no_answer(question: KMTQUERYADAPTERINFOTYPE) -> Refusal {
 /// Why a question that a program may well ask has no answer.
 fn reason(question: KMTQUERYADAPTERINFOTYPE) -> String {
     let because = match question {
-        KMTQAITYPE_UMDRIVERPRIVATE => "drivers have no private answer here",
-        KMTQAITYPE_UMDRIVERNAME => "no user-mode driver belongs to an adapter",
-        KMTQAITYPE_ADAPTERADDRESS | KMTQAITYPE_PHYSICALADAPTERDEVICEIDS => "adapters stand on no bus of the machine",
-        KMTQAITYPE_NODEPERFDATA | KMTQAITYPE_ADAPTERPERFDATA => "no driver tells frequencies, power or temperatures",
+        KMTQAITYPE_UMDRIVERPRIVATE => "the drivers have no private data for it",
+        KMTQAITYPE_UMDRIVERNAME => "adapters have no user-mode driver in a file",
+        KMTQAITYPE_ADAPTERADDRESS | KMTQAITYPE_PHYSICALADAPTERDEVICEIDS => "adapters are on no bus of the machine",
+        KMTQAITYPE_NODEPERFDATA | KMTQAITYPE_ADAPTERPERFDATA => "no driver reports frequencies, power or temperatures",
         KMTQAITYPE_QUERY_HW_PROTECTION_TEARDOWN_COUNT => "there is no protected content",
-        _ => "no answer is known",
+        _ => "this kernel does not implement it",
     };
-    format!("question {question} of QueryAdapterInfo: {because}")
+    format!("type {question} of QueryAdapterInfo: {because}")
 }
 
 /// Writes an answer of exactly this size.

@@ -113,7 +113,11 @@ pub fn create_synchronization_object(
             let D3DDDI_SEMAPHORE_ARM { MaxCount, InitialCount } = arguments.Info.Anonymous.Semaphore();
             SyncObjectKind::Semaphore { max_count: MaxCount, initial_count: InitialCount }
         }
-        other => return Err(invalid(format!("type {other}: this form makes mutexes and semaphores"))),
+        other => {
+            return Err(invalid(format!(
+                "type {other} is neither a mutex nor a semaphore; use D3DKMTCreateSynchronizationObject2"
+            )));
+        }
     };
     let request = SyncObjectRequest { kind, flags: FenceFlags::empty() };
     let device = RawHandle(arguments.hDevice);
@@ -299,7 +303,8 @@ pub fn signal_synchronization_object_from_gpu2(
 
 /// The first of so many handles in a structure.
 fn listed(list: &[u32; 32], count: u32) -> Result<Vec<RawHandle>, Refusal> {
-    let listed = list.get(..count as usize).ok_or_else(|| invalid(format!("{count} objects in a list of 32")))?;
+    let listed =
+        list.get(..count as usize).ok_or_else(|| invalid(format!("the list names {count} objects; it holds 32")))?;
     Ok(listed.iter().copied().map(RawHandle).collect())
 }
 
