@@ -27,7 +27,7 @@ fn describe(profile: &Profile) -> Result<AdapterDescription, RunError> {
     let host = Host::start(HostConfig::new(profile, Mode::Virtual { stored: false }));
     let host = host.map_err(|error| RunError::Kernel {
         problem: format!("the adapter {} did not start: {error}", profile.name),
-        remedy: "`openwddm adapters` lists the others".to_owned(),
+        remedy: "choose another one; `openwddm adapters` lists them".to_owned(),
     })?;
     Ok(host.describe())
 }

@@ -230,15 +230,15 @@ impl RunArguments {
         if self.verify && self.virtual_time {
             return Err(RunError::Argument {
                 argument: "--verify --virtual-time".to_string(),
-                problem: "in virtual time no bytes are stored, so there are none to check".to_string(),
+                problem: "in virtual time no bytes are stored, so --verify has none to check".to_string(),
                 remedy: "leave out one of the two".to_string(),
             });
         }
         if let Some(twice) = self.stages.iter().enumerate().find(|(at, stage)| self.stages[..*at].contains(stage)) {
             return Err(RunError::Argument {
                 argument: "--stage".to_string(),
-                problem: format!("the stage in place {} was asked for before", twice.0 + 1),
-                remedy: "name each once".to_string(),
+                problem: format!("number {} of the list repeats an earlier stage", twice.0 + 1),
+                remedy: "name each stage once".to_string(),
             });
         }
         let recovery = self.hangs.policy()?;
@@ -294,24 +294,28 @@ impl PresentArguments {
         let size = self.size.split_once('x').and_then(|(width, height)| Some((edge(width)?, edge(height)?)));
         let Some((width, height)) = size else {
             let remedy = format!("give WIDTHxHEIGHT, each from 8 to {EDGE_MAX}");
-            return refused(format!("--size {}", self.size), "that is no size of a picture", remedy);
+            return refused(format!("--size {}", self.size), "it is no size of a picture", remedy);
         };
         if !(1..=FRAMES_MAX).contains(&self.frames) {
             let remedy = format!("give a number from 1 to {FRAMES_MAX}");
-            return refused(format!("--frames {}", self.frames), "so many pictures are not shown", remedy);
+            return refused(format!("--frames {}", self.frames), "the number of pictures is out of range", remedy);
         }
         if !(2..=BUFFERS_MAX).contains(&self.buffers) {
             let remedy = format!("give a number from 2 to {BUFFERS_MAX}");
-            let problem = "one surface is shown while another is drawn into";
+            let problem = "the number of surfaces is out of range: one is shown while another is drawn into";
             return refused(format!("--buffers {}", self.buffers), problem, remedy);
         }
         if let Some(burst) = self.burst.filter(|burst| !(2..=BURST_MAX).contains(burst)) {
             let remedy = format!("give a number from 2 to {BURST_MAX}");
-            return refused(format!("--burst {burst}"), "so many flips are not queued together", remedy);
+            return refused(format!("--burst {burst}"), "the number of flips of a burst is out of range", remedy);
         }
         if self.interval > 4 {
             let remedy = "give a number from 0 to 4".to_owned();
-            return refused(format!("--interval {}", self.interval), "a flip waits for 4 blanks at most", remedy);
+            return refused(
+                format!("--interval {}", self.interval),
+                "the interval is out of range: a flip waits for 4 blanks at most",
+                remedy,
+            );
         }
         Ok(PresentOptions {
             adapter: self.adapter,

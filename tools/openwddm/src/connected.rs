@@ -41,8 +41,9 @@ pub fn run(
         _ => {
             return Err(RunError::Argument {
                 argument: "--stage".to_owned(),
-                problem: "a kernel that others use too is no place to compare stages".to_owned(),
-                remedy: "name one".to_owned(),
+                problem: "stages are compared on a kernel that no other process uses, so not on a served one"
+                    .to_owned(),
+                remedy: "name one stage".to_owned(),
             });
         }
     };
@@ -51,9 +52,8 @@ pub fn run(
         return Err(RunError::Argument {
             argument: "budget= with --connect".to_owned(),
             problem: "the daemon that serves the kernel sets the budgets of its processes".to_owned(),
-            remedy:
-                "leave it out, and let the daemon's configuration say process.budget, or users.NUMBER.process.budget"
-                    .to_owned(),
+            remedy: "leave it out, and set process.budget or users.NUMBER.process.budget in the daemon's configuration"
+                .to_owned(),
         });
     }
     let connect = |_| SocketLink::connect(socket).map_err(|error| unreachable_kernel(socket, &error.to_string()));
@@ -136,8 +136,12 @@ fn take_class(link: &Arc<SocketLink>, terms: Terms, socket: &Path) -> Result<(),
     set(*luid).map_err(|refusal| match refusal.status {
         NtStatus::PRIVILEGE_NOT_HELD => RunError::Argument {
             argument: format!("priority={}", priority.name()),
-            problem: format!("the kernel at {} gives this process no class above above-normal", socket.display()),
-            remedy: "take one, or let the daemon's configuration say process.raise_priority = true".to_owned(),
+            problem: format!(
+                "the daemon at {} does not let this process have a class above above-normal",
+                socket.display()
+            ),
+            remedy: "take above-normal or lower, or set process.raise_priority = true in the daemon's configuration"
+                .to_owned(),
         },
         _ => failed_there(refusal.into(), socket),
     })
@@ -155,11 +159,11 @@ pub(crate) fn failed_there(error: DriveError, socket: &Path) -> RunError {
         },
         _ if lacks || matches!(error, DriveError::Driver(UmdError::Lacks(_))) => RunError::NotSupported {
             what: format!("this run at {}", socket.display()),
-            reason: format!("{error}; --stage packet, hardware or user says who hands work to the engine"),
+            reason: format!("{error}; choose another path to the engine with --stage packet, hardware or user"),
         },
         _ => RunError::Kernel {
             problem: error.to_string(),
-            remedy: "look at what the daemon says of this process, and at `openwddm top --connect`".to_owned(),
+            remedy: "look for this process in the daemon's log and in `openwddm top --connect`".to_owned(),
         },
     }
 }

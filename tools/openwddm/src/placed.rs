@@ -41,13 +41,13 @@ impl Placed {
                 "page in" | "fill" | "map" => true,
                 "page out" | "discard" | "unmap" => false,
                 "relocate" => nth % 2 == 1,
-                _ => return wrong("what moved in no known way"),
+                _ => return wrong("the line has an unknown kind of move"),
             };
             if comes && !self.come(room, first, count, line.allocation) {
-                return wrong("pages come that are taken");
+                return wrong("pages come to where another allocation is");
             }
             if !comes && !self.go(room, first, count, line.allocation) {
-                return wrong("pages go that are not there");
+                return wrong("pages leave that the allocation does not have there");
             }
         }
         Ok(())

@@ -138,14 +138,14 @@ pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
         let with: Vec<_> = PROFILES.iter().filter(|profile| profile.displays.count > 0).map(|p| p.name).collect();
         return Err(RunError::Argument {
             argument: format!("--adapter {}", profile.name),
-            problem: "this adapter only renders".to_owned(),
+            problem: "the adapter has no display".to_owned(),
             remedy: format!("choose one with a display: {}", with.join(", ")),
         });
     }
     if options.careless && !profile.driver.translates() {
         return Err(RunError::Argument {
             argument: "--careless".to_owned(),
-            problem: format!("the lists of {} say what drawings write", profile.name),
+            problem: format!("drawings on {} always say what they write, in their allocation lists", profile.name),
             remedy: "choose an adapter with GPU virtual addresses".to_owned(),
         });
     }

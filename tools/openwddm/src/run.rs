@@ -239,7 +239,7 @@ fn told(measured: Result<(), bench::BenchError>, out: &mut Out) -> Result<(), Ru
 fn unmeasured(error: bench::BenchError) -> RunError {
     RunError::Kernel {
         problem: error.to_string(),
-        remedy: "run it again on a quiet machine; a broken promise that stays is a fault to report".to_owned(),
+        remedy: "run it again on an idle machine; report a promise that is broken again".to_owned(),
     }
 }
 

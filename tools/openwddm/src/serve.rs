@@ -117,9 +117,13 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
         match give_up_files(folder, arguments.metrics.is_some()).map_err(not_given_up)? {
             Files::GivenUp => {}
             Files::InPart => {
-                tracing::warn!("this kernel's Landlock is an older one: not all access to files is given up")
+                tracing::warn!(
+                    "the operating system's Landlock is an older one: the daemon gives up only a part of its access to files"
+                )
             }
-            Files::Kept => tracing::warn!("this kernel has no Landlock: only system calls are given up"),
+            Files::Kept => {
+                tracing::warn!("the operating system has no Landlock: the daemon gives up system calls only")
+            }
         }
     }
     // From here on a signal ends it as it should end, and its socket with it.
@@ -162,8 +166,8 @@ fn until_stopped(stopped: &mpsc::Receiver<()>, host: &Host) -> Result<(), RunErr
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOKS_EVERY) {
         if host.has_failed() {
             return Err(RunError::Kernel {
-                problem: "the kernel has failed; what fell is said above".to_owned(),
-                remedy: "start it again; all processes have been ended".to_owned(),
+                problem: "the kernel has failed; the log above has the cause".to_owned(),
+                remedy: "start it again; the daemon has disconnected all processes".to_owned(),
             });
         }
     }
@@ -180,9 +184,11 @@ fn not_given_up(error: SandboxError) -> RunError {
 fn unserved(error: ServeError) -> RunError {
     let remedy = match &error {
         ServeError::Busy(_) => "give another --socket, or stop the program that listens there",
-        ServeError::Taken { .. } => "give another --socket, or move away what stands there",
+        ServeError::Taken { .. } => "give another --socket, or move the file away",
         ServeError::Socket { .. } => "give another --socket",
-        ServeError::Handed(_) | ServeError::Thread(_) => "see to what the operating system or the service manager says",
+        ServeError::Handed(_) | ServeError::Thread(_) => {
+            "correct the fault that the operating system or the service manager names"
+        }
     };
     RunError::Kernel { problem: error.to_string(), remedy: remedy.to_owned() }
 }

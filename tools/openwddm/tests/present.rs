@@ -108,8 +108,8 @@ fn wrong_numbers_are_refused() {
         (["--burst", "17"], "from 2 to"),
         (["--interval", "5"], "0 to 4"),
         (["--adapter", "voodoo"], "discrete-4k"),
-        (["--adapter", "datacenter"], "only renders"),
-        (["--adapter=wddm1-banks", "--careless"], "say what drawings write"),
+        (["--adapter", "datacenter"], "has no display"),
+        (["--adapter=wddm1-banks", "--careless"], "say what they write"),
         (["--pictures", "no/such/folder"], "does not exist"),
     ] {
         let refused = present(folder.path(), &words);

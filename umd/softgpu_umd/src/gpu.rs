@@ -24,7 +24,7 @@ pub enum UmdError {
     #[error("the device is lost: {0:?}")]
     Lost(DeviceState),
     /// The kernel-mode driver has made an allocation smaller than it was asked for.
-    #[error("an allocation of {bytes} bytes was asked for, the driver has made one of {shown}")]
+    #[error("the driver has made an allocation of {shown} bytes instead of {bytes}")]
     Short {
         /// Bytes asked for.
         bytes: u64,
@@ -46,7 +46,9 @@ pub enum UmdError {
     )]
     MonitorsItself(u64),
     /// A submission is larger than its stream can ever hold.
-    #[error("a submission of {words} words does not fit a stream of {limit}")]
+    #[error(
+        "a submission of {words} words exceeds the stream's limit of {limit}; split it or configure a larger stream"
+    )]
     TooLarge {
         /// Words of the submission.
         words: usize,

@@ -30,7 +30,7 @@ pub enum MapError {
     #[error("the GPU still uses it")]
     WasStillDrawing,
     /// The caller unmaps what is not mapped, or names a map type or flag that does not exist.
-    #[error("invalid argument")]
+    #[error("the resource is not mapped, or the map type or flag does not exist")]
     InvalidArgument,
     /// The driver could not do it.
     #[error(transparent)]

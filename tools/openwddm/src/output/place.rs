@@ -60,7 +60,10 @@ impl Place {
                 return descriptor(&folder, target);
             }
             let link = fs::read_link(&target);
-            path = folder.join(link.map_err(|error| unfit(format!("the link: {error}"), "name another file"))?);
+            path =
+                folder.join(link.map_err(|error| {
+                    unfit(format!("the symbolic link cannot be read: {error}"), "name another file")
+                })?);
         }
         Err(unfit("too many symbolic links".to_owned(), "name the file itself"))
     }

@@ -158,7 +158,9 @@ impl Planned {
         if options.adapters.len() > 1 && !profile.has_cross_adapter_resources() {
             return Err(RunError::Argument {
                 argument: format!("--adapter {}", profile.name),
-                problem: "a driver of the first generation has no memory that other adapters reach, too".to_owned(),
+                problem:
+                    "its driver is of the first generation (WDDM 1), which has no memory that several adapters reach"
+                        .to_owned(),
                 remedy: "run it alone, or give another --adapter".to_owned(),
             });
         }
@@ -199,7 +201,7 @@ impl Planned {
                     Some(_) => format!("--adapter {},vram={asked}", profile.name),
                 },
                 problem: format!(
-                    "the largest operation needs {largest} bytes at once, {vram_bytes} bytes of whole pages are given"
+                    "the largest operation needs {largest} bytes at once, and the argument gives {vram_bytes} bytes in whole pages"
                 ),
                 remedy: format!("give at least {largest} bytes (the peak is {peak_bytes})"),
             });
@@ -248,7 +250,7 @@ fn system_bytes(options: &RunOptions, adapters: &[Planned], (peak, needed): (u64
         None => "use --virtual-time, which stores no bytes".to_owned(),
     };
     let problem = format!(
-        "storages are kept in system memory while they are in video memory, too; up to {needed} bytes are needed at once, {given} are given"
+        "every storage takes system memory, also while it is in video memory; the run needs up to {needed} bytes at once, and {given} are there"
     );
     Err(RunError::Argument { argument, problem, remedy })
 }
