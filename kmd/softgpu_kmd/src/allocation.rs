@@ -193,7 +193,7 @@ impl SoftGpuKmd {
         if changes_set && update.supported_segments.0 & !local.with(system).0 != 0 {
             return Err(DriverStatus::InvalidParameter("a segment that this device does not have"));
         }
-        // How far its buffers may reach was said when it was created.
+        // An aligned pitch needs more bytes, which only the creation can ask for.
         if changes_set
             && (known.rows.is_some() || geometry.pitched().is_some_and(|id| update.supported_segments.contains(id)))
         {

@@ -53,7 +53,7 @@ pub enum TableHome {
     System,
 }
 
-/// Where page tables live: every level says it for itself, and the paging process's apart from all others (memory §4.3).
+/// The homes of page tables: one for each kind of level, and separate ones for the paging process (memory §4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableHomes {
     /// Leaf tables.
@@ -165,7 +165,7 @@ pub struct KmdConfig {
     pub copy_addresses: bool,
     /// The aperture is reported as `CPU_VISIBLE`: the CPU sees primaries that lie there through it (memory §1.5, bit 2).
     pub aperture_visible: bool,
-    /// Where a device's DMA buffers lie whose contexts do not say it (memory §7.1).
+    /// Where DMA buffers lie when a context does not choose a place (memory §7.1).
     pub dma_buffers: DmaBuffers,
 }
 

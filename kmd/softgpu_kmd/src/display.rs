@@ -25,13 +25,13 @@ pub(crate) struct Output {
     /// Its mode: texels of a row, and rows.
     mode: Option<(u32, u32)>,
     visible: bool,
-    /// Its blanks are told.
+    /// It interrupts at blanks.
     told: bool,
     /// Flips that were written.
     flips: u64,
     /// Entries of its log.
     log_entries: u32,
-    /// Its alarms: nanoseconds before the blank, and whom they tell.
+    /// Its alarms: nanoseconds before the blank, and the notifications that share each.
     alarms: [Option<(u64, Vec<NotificationId>)>; sheet::ALARMS],
 }
 
@@ -108,7 +108,7 @@ impl SoftGpuKmd {
         );
     }
 
-    /// A record of a blank, or of an immediate flip. Of a display that is off nothing is told: it was switched off behind the record.
+    /// A record of a blank, or of an immediate flip. The driver drops the record of a display that is off: it was switched off behind the record.
     pub(crate) fn gather_shown(&mut self, field: u64, address: u64, id: u64, immediate: bool) {
         let number = field & 0xff;
         if !self.outputs.get(number as usize).is_some_and(|output| output.visible) {
@@ -123,7 +123,7 @@ impl SoftGpuKmd {
         self.gathered.shown(target, what, immediate);
     }
 
-    /// Records were lost: what displays show is read from them.
+    /// Records were lost: reads from each display what it shows.
     pub(crate) fn recheck_displays(&mut self) {
         for number in 0..self.outputs.len() {
             self.port.write_register(sheet::DISPLAY_SELECT, number as u64);

@@ -2,9 +2,9 @@
 //!
 //! The device has doorbells with pages of their own ([`softgpu_spec::doorbell`]), perhaps fewer than queues. Connecting assigns one: the
 //! first that is free, or one that is taken from another queue ([`VictimPolicy`]), whose process finds out when it rings next. A queue
-//! without one listens to its own doorbell, which no process sees, and goes on there from what was rung.
+//! without one listens to its own doorbell, which no process sees, and goes on from the value that was rung.
 //!
-//! The first connect enables the queue; a disconnect leaves it enabled: the kernel takes the process's mapping away, and what was rung
+//! The first connect enables the queue; a disconnect leaves it enabled: the kernel revokes the process's mapping, and work rung
 //! before runs to its end, for which the kernel waits (sync §3.17, normal exit). Only destroying the doorbell, after which the ring may be
 //! gone, makes the device forget it.
 
@@ -174,7 +174,7 @@ impl SoftGpuKmd {
         Ok(number)
     }
 
-    /// Takes a physical doorbell from a queue. Its process reaches it no more when the kernel says so, and what was rung goes on.
+    /// Takes a physical doorbell from a queue. The kernel revokes the process's mapping first; work that was rung goes on.
     // spec: sync §3.17
     fn take_from_victim(&mut self, host: &mut dyn DoorbellHost) -> Result<u32, DriverStatus> {
         let connected = self.doorbells.handles.iter().filter_map(|(handle, doorbell)| {

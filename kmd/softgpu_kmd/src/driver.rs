@@ -1,5 +1,4 @@
-//! The driver as a value: what it knows, its processes and devices, and the trait `Miniport`, which hands each call to the
-//! file that is about it.
+//! The driver as a value: its state, its processes and devices, and the trait `Miniport`, which hands each call to its module.
 
 use std::sync::Arc;
 

@@ -139,10 +139,10 @@ impl DevicePort for FakePort {
 /// A kernel that lends what the test wants.
 pub(crate) struct FakeHost {
     pub(crate) enabled: bool,
-    /// Whether a feature is on it does not say.
+    /// Queries of features fail.
     pub(crate) query_fails: bool,
     pub(crate) os_caps: Option<NativeFenceOsCaps>,
-    /// Versions for which the caps were asked.
+    /// Versions for which the driver asked for caps.
     pub(crate) asked: Vec<u16>,
     pub(crate) lent: Vec<PageRun>,
     pub(crate) next_page: u64,
@@ -211,7 +211,7 @@ pub(crate) enum Said {
     Flipped(u32, u64, u32),
     /// Target, notification.
     Periodic(u32, u32),
-    /// Node, and what its engine becomes.
+    /// Node, and the state of its engine.
     Engine(u16, ddi::EngineState),
     /// The node whose scheduling log it is.
     SchedulingLog(u16),

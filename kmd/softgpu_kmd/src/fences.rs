@@ -64,7 +64,7 @@ impl FenceTable {
         self.globals.get(fence.0).map(|global| global.current_system_va)
     }
 
-    /// Peers are told of its signals, or not any more.
+    /// Notes whether the device tells peers of its signals.
     pub(crate) fn set_shared(&mut self, fence: KmdGlobalFence, shared: bool) {
         if let Some(global) = self.globals.get_mut(fence.0) {
             global.shared = shared;

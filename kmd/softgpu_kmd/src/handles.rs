@@ -44,7 +44,7 @@ impl<T> Handles<T> {
         self.objects.iter().map(|(handle, object)| (*handle, object))
     }
 
-    /// The same, to change them.
+    /// In the order of creation, to change them.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
         self.objects.iter_mut().map(|(handle, object)| (*handle, object))
     }

@@ -38,7 +38,7 @@ const DMA_BUFFER_BYTES: u32 = 16 << 10;
 const PRESENT_BUFFER_BYTES: u32 = 4 << 10;
 /// Entries of the lists of a context that is patched.
 const LIST_ENTRIES: u32 = 256;
-/// Packet contexts are told from hardware contexts by this bit of their handle.
+/// This bit of a handle marks packet contexts; hardware contexts do not have it.
 const PACKET: u64 = 1 << 63;
 
 /// A packet context.
@@ -130,8 +130,8 @@ impl PacketScheduling for SoftGpuKmd {
             return Err(DriverStatus::InvalidParameter("no such node or engine"));
         }
         let addresses = create.flags.contains(CreateContextFlags::VIRTUAL_ADDRESSING);
-        // Only where this driver writes DMA buffers is there a wish about them: what else comes is another user-mode driver's own.
-        // Without a wish they are as the device has them, which CreateDevice was answered.
+        // Only the private data of contexts whose DMA buffers this driver writes ask for a place of them. Without private data the
+        // buffers are as CreateDevice returned them.
         let buffers = match addresses || create.private_data.is_empty() {
             true => None,
             false => Some(
@@ -248,7 +248,7 @@ impl PacketScheduling for SoftGpuKmd {
             return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
         }
         let presents = submit.flags.contains(SubmitFlags::PRESENT);
-        // A user's data say nothing to this device, whose commands say all (`softgpu_spec::submission_data`).
+        // The driver ignores a user's private data: the commands are complete without them (`softgpu_spec::submission_data`).
         if presents && translate::words_of(submit.private_data) != Some(submit.dma_buffer_bytes / 8) {
             return Err(DriverStatus::InvalidParameter("the private data belong to another buffer"));
         }
@@ -291,7 +291,7 @@ impl SoftGpuKmd {
         let known = self.packets.ring_mut(ring);
         assert!(known.in_flight.is_empty(), "a root page table moved under a packet");
         if known.root.replace(root) != Some(root) {
-            // A device that refuses leaves the context as it was, and the first packet says so.
+            // If the device refuses, the context stays as it was, and its next packet returns the error.
             let _ = self.enable_ring(ring);
         }
     }

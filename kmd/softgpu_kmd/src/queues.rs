@@ -31,7 +31,7 @@ pub(crate) use areas::save_area;
 
 /// Most words of one submission in a kernel-mode ring: a branch and a signal.
 const SUBMISSION_WORDS: usize = 6;
-/// The same in bytes.
+/// Most bytes of one submission in a kernel-mode ring.
 pub(crate) const SUBMISSION_BYTES: u64 = SUBMISSION_WORDS as u64 * 8;
 
 /// A hardware context.
@@ -132,7 +132,7 @@ impl QueueTable {
     /// Keeps a queue of the device for a packet context.
     pub(crate) fn reserve_index(&mut self) -> Option<u32> {
         let index = self.free_index()?;
-        // No queue has this handle: what the device says of the number is not about a hardware queue.
+        // No queue has this handle, so records with the number are not taken for those of a hardware queue.
         self.by_index[index as usize] = Some(KmdQueue(0));
         Some(index)
     }

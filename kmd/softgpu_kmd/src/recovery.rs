@@ -88,7 +88,8 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// The engines know no translation any more: a flush that was queued is not coming, and whose root that was is another's soon.
+    /// Flushes all translations of the engines: queued flushes were lost with the reset, and the kernel may give a root's memory to
+    /// another process.
     fn forget_translations(&self) {
         let done = self.cmp_command(register::cmp::FLUSH_TLB, [u64::MAX, 0, 0]);
         assert_ne!(done, register::cmp_result::FAULT, "it names no address that could be missing");

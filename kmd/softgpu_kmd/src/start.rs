@@ -127,7 +127,7 @@ impl SoftGpuKmd {
     }
 }
 
-/// Clears the aperture table. Reads before it writes: what was never touched costs no memory.
+/// Clears the aperture table. Reads before it writes, so that untouched pages take no memory.
 fn clear_table(local: &Memory, geometry: &Geometry) {
     for page in 0..geometry.table_bytes().div_ceil(PAGE_BYTES) {
         let offset = geometry.table + page * PAGE_BYTES;
@@ -138,7 +138,7 @@ fn clear_table(local: &Memory, geometry: &Geometry) {
     }
 }
 
-/// Asks for what the driver has. Whatever does not come out right is off.
+/// Negotiates the driver's features. A feature whose negotiation fails is off.
 // spec: sync §3.1 steps 5 and 6
 fn negotiate(host: &mut dyn Host, flip_queue: bool) -> Negotiated {
     // Flips are queued by hardware that schedules its queues.

@@ -27,7 +27,7 @@ pub struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Replay a recorded workload against a memory size and say what moved, why, and who waited.
+    /// Replay a recorded workload against a memory size; report the memory that moved, the causes, and the waits.
     Run(Box<RunArguments>),
     /// List the adapter profiles, or start one and say what it has: segments, memory, engines, capabilities.
     Adapters(AdaptersArguments),
@@ -127,7 +127,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "SIZE|PERCENT", allow_hyphen_values = true)]
     pub system: Option<MemorySize>,
     /// Adapter profile; `openwddm adapters` lists them. Several, each with its --adapter, share the work: they are counted from 0, an
-    /// operation may name one, and what one wrote and another reads crosses through memory that both reach
+    /// operation may name one, and content that one wrote and another reads crosses through memory that both reach
     #[arg(long = "adapter", value_name = "PROFILE[,vram=SIZE]")]
     pub adapters: Vec<AdapterChoice>,
     /// Which operation runs on which of several adapters: as the workload names them, all on the first, the step cut into parts one
@@ -189,7 +189,7 @@ pub enum Policy {
     Kept,
 }
 
-/// A choice of the memory manager: its name, and what it shall be. The kernel judges both.
+/// A choice of the memory manager: its name and its value. The kernel judges both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The name of the choice.
@@ -207,7 +207,7 @@ impl FromStr for Choice {
     }
 }
 
-/// Most bytes of constants: what programs bind for a draw.
+/// Most bytes of constants, as many as programs bind for a draw.
 const CONSTANTS_MAX: u64 = 65_536;
 
 fn constants(text: &str) -> Result<u64, String> {
@@ -215,7 +215,7 @@ fn constants(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("give a multiple of 8 from 8 to {CONSTANTS_MAX} bytes"))
 }
 
-/// Steps that one run may have: what a progress value can number with room to spare.
+/// Most steps of a run: a progress value can number their operations with room to spare.
 pub const STEPS_MAX: u32 = 1_000_000;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 bytes did not match, the kernel failed, or what is written found no room; 2 bad input; \

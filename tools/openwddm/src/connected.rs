@@ -23,7 +23,7 @@ use crate::run::budget;
 use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency};
 use crate::units;
 
-/// Runs the workloads at the same time; what is to be printed, and the exit code.
+/// Runs the workloads at the same time. Returns the text to print, and the exit code.
 ///
 /// # Errors
 /// [`RunError::Argument`] when no daemon listens, when a workload is to have what only the daemon gives, or needs more than it gives,
@@ -131,7 +131,7 @@ fn take_class(link: &Arc<SocketLink>, terms: Terms, socket: &Path) -> Result<(),
     let link = Arc::clone(link) as Arc<dyn Link>;
     let adapters = enum_adapters(&*link).map_err(|refusal| failed_there(refusal.into(), socket))?;
     let set = |luid| Adapter::open(Arc::clone(&link), luid)?.set_priority_class(priority.class());
-    // A class is a process's, whichever adapter it is said to.
+    // A class is one of the process, whichever adapter the call names.
     let Some((luid, _)) = adapters.first() else { return Ok(()) };
     set(*luid).map_err(|refusal| match refusal.status {
         NtStatus::PRIVILEGE_NOT_HELD => RunError::Argument {

@@ -1,11 +1,11 @@
-//! The streams of this program: what all commands print, say of themselves and log goes through here, and through nothing else.
+//! The streams of this program: all output, errors and logs of all commands go through this module, and through nothing else.
 //!
 //! # The law of this boundary
 //! - Nothing that a terminal would obey gets through ([`printable::text`]); the two exceptions have their own control sequences, the
 //!   bar of `progress` and the page of `top`, and clean what they put between.
 //! - A reader that has gone has seen enough: standard output swallows what follows, and the command ends as if all had been read.
-//! - Whatever else keeps standard output from taking what is printed, a full disk say, is an error of the command.
-//! - The error stream is where errors are said: that it takes nothing more can be said nowhere, and changes nothing.
+//! - Any other failure of standard output, such as a full disk, is an error of the command.
+//! - A failure of the error stream has no effect: there is no stream left on which to report it.
 //!
 //! It is no file: those are `output`'s. Called by `entry` and by the commands, which it hands an [`Out`].
 
@@ -31,7 +31,7 @@ impl Out {
         Out::new(Box::new(io::stdout()), io::stdout().is_terminal())
     }
 
-    /// The same into `sink`.
+    /// Output into `sink`.
     pub fn new(sink: Box<dyn Write>, terminal: bool) -> Out {
         Out { sink, terminal, unread: false, failed: false }
     }

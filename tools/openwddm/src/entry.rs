@@ -66,7 +66,7 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
     }
 }
 
-/// The parser has said all: help that was asked for, or what is wrong with the words.
+/// Prints the parser's result: the help, or the fault in the arguments.
 fn parsed_no_further(said: &clap::Error, out: &mut Out) -> Result<u8, RunError> {
     if said.use_stderr() {
         complain(&said.render().to_string());
@@ -94,7 +94,7 @@ fn cancel() -> Arc<AtomicBool> {
     // The first Ctrl-C asks for an end with what was reached; the second ends at once.
     let set = ctrlc::set_handler(move || {
         if raised.swap(true, Ordering::SeqCst) {
-            // No value is dropped any more: what values would have put in order is put in order here.
+            // This exit drops no values: the handler does the cleaning up that their destructors would do.
             output::abandon();
             screen::give_back_if_taken();
             std::process::exit(i32::from(INTERRUPTED));

@@ -1,4 +1,4 @@
-//! Everything that can go wrong on the command line, in sentences: what was wrong, where, what to do.
+//! The errors of the command line. Each says what was wrong, where, and what to do.
 //!
 //! The blame decides the exit code: 2 for the user's input, 1 for the run itself. Commands return the error, `entry` prints it.
 

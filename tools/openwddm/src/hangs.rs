@@ -1,4 +1,4 @@
-//! `--tdr-…`: whether a run looks for work that does not end, and what follows (sync §4.4).
+//! `--tdr-…`: whether a run watches for work that hangs, and the consequences (sync §4.4).
 
 use std::str::FromStr;
 

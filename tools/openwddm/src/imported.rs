@@ -74,7 +74,7 @@ impl Imported {
         })
     }
 
-    /// The same in sentences, without the workload's name.
+    /// The account in sentences, without the workload's name.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();

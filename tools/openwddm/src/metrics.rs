@@ -4,8 +4,8 @@
 //! # The law of this boundary
 //! Each client is a stranger. It may ask for one page and nothing else: nothing that it sends reaches the kernel, changes anything, or is
 //! kept. Its bytes and its time are bounded ([`listener`]); the server serves as many strangers as it has threads at the same
-//! time, and the others wait in the operating system. Figures are asked of the kernel as by any process ([`crate::top::feed`]), all of
-//! them before the first byte is written: no lock of the kernel is held over a network. Every process on this machine may read figures, and so
+//! time, and the others wait in the operating system. The server asks the kernel for figures as any process does ([`crate::top::feed`]), all of
+//! them before it writes the first byte: no lock of the kernel is held over a network. Every process on this machine may read figures, and so
 //! the server listens on this machine only, unless it is told an address.
 //!
 //! | module | what it is |

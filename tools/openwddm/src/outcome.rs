@@ -37,7 +37,7 @@ pub struct Summary {
     pub ops: u64,
     /// Steps done.
     pub steps: u64,
-    /// Most bytes alive at once: what the workload needs to run without paging.
+    /// Most bytes alive at once: with so many the workload runs without paging.
     pub peak_bytes: u64,
     /// Video memory that it was given.
     pub vram_bytes: u64,
@@ -91,7 +91,7 @@ pub struct Summary {
     pub creations_waited: u64,
     /// `ok`, `off`, or what did not match.
     pub verify: String,
-    /// The run ended early because a device was lost: what had become of it.
+    /// The state of a lost device, because of which the run ended early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<&'static str>,
     /// How often the kernel reset hardware or kept a process away from it, by kind.
@@ -124,7 +124,7 @@ pub struct Summary {
     pub processes: Vec<ProcessSummary>,
     /// Bytes that left video memory for want of room, by their owner and the process that needed the room; largest first.
     pub displaced: Vec<Displaced>,
-    /// With `--stage`: the same workload at each stage that was asked for, in that order; all else says what the last did.
+    /// With `--stage`: the numbers of a run at each stage that was asked for, in that order; all other fields are those of the last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageSummary>,
     /// With several adapters: the numbers of each; else empty.

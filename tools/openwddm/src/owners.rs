@@ -12,7 +12,7 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Hears an event; all but two kinds say nothing about owners.
+    /// Takes an event; only two kinds are about owners.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::DeviceCreated { process, device } => {

@@ -1,4 +1,4 @@
-//! The demotion log, replayed: what is resident, page by page, as far as its lines say. A run that writes the log compares it
+//! The demotion log, replayed: the resident pages by its lines. A run that writes the log compares it
 //! with the kernel's own state, so that a later reader of the log can rely on it.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! `openwddm present`: pictures are drawn by the engines into surfaces, which are flipped on a display, and what a monitor got is
-//! counted and written. It is the whole path: packets that say what they write, flips behind them, the kernel that holds a drawing
+//! `openwddm present`: the engines draw pictures into surfaces, a process flips them on a display, and the command counts and writes
+//! the frames that a monitor got. It is the whole path: packets that say what they write, flips behind them, the kernel that holds a drawing
 //! while its surface is shown, the display controller that takes a flip over at a vertical blank.
 
 mod counts;
@@ -62,7 +62,7 @@ pub struct Shown {
     options: PresentOptions,
     adapter: &'static str,
     refresh_ns: u64,
-    /// Flips that were shown, flips that were not, because the time of a newer one had come, and what the display interrupted.
+    /// Flips that were shown, flips that were dropped because the time of a newer one had come, and interrupts of the display.
     pub counts: Counts,
     /// How often it interrupts when the kernel keeps the queue, where it has been the hardware.
     pub kept_by_kernel: Option<u64>,
@@ -166,7 +166,7 @@ pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
     Ok(Shown { options: options.clone(), adapter, refresh_ns, counts, kept_by_kernel, frames, torn, pictures })
 }
 
-/// The same on an adapter of its own. Says also whether flips were queued on the hardware.
+/// Shows the pictures on an adapter of its own. Returns the counts, and whether the hardware queued the flips.
 fn show(
     profile: &Profile,
     options: &PresentOptions,

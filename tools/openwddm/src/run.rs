@@ -1,4 +1,4 @@
-//! The seam to the kernel: what a run shall do goes in, its [`Outcome`] comes out.
+//! The seam to the kernel: the options of a run go in, its [`Outcome`] comes out.
 //!
 //! It reads the workload and drives it; it writes no file and prints nothing. `run_command` calls it.
 
@@ -79,7 +79,7 @@ pub struct RunOptions {
     pub policy: Policy,
     /// Choices of the memory manager that differ from the profile's.
     pub choices: Vec<Choice>,
-    /// Whether hangs are looked for, and what follows.
+    /// Whether the kernel watches for hangs, and the consequences.
     pub recovery: RecoveryPolicy,
     /// Seed of everything random.
     pub seed: u64,

@@ -1,5 +1,5 @@
-//! `openwddm serve`: the daemon on the command line. It reads the configuration, starts the adapters, opens the socket, says that it is
-//! ready, and stops cleanly when it is told to. Called by `entry`.
+//! `openwddm serve`: the daemon on the command line. It reads the configuration, starts the adapters, opens the socket, logs that it is
+//! ready, and stops cleanly at a signal. Called by `entry`.
 
 mod config;
 mod setup;
@@ -73,7 +73,7 @@ pub struct ServeArguments {
     pub metrics: Option<SocketAddr>,
 }
 
-/// Serves until it is told to stop.
+/// Serves until a signal stops it.
 ///
 /// # Errors
 /// [`RunError::File`] and [`RunError::Argument`] for a configuration or arguments that cannot be, [`RunError::NotSupported`] for an
@@ -84,7 +84,7 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
         return out.print(config::DEFAULT).map(|()| 0);
     }
     let config = said(arguments)?;
-    // Before anything else is opened: what was handed over is known by its number.
+    // Before any other file is opened: a descriptor that the service manager handed over is known by its number.
     let handed = Socket::handed_over().map_err(unserved)?;
     if handed.is_none() && config.socket.is_none() {
         return Err(RunError::Argument {
@@ -157,7 +157,7 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     ended.map(|()| 0)
 }
 
-/// Waits until it is told to stop.
+/// Waits until a signal stops the daemon.
 ///
 /// # Errors
 /// When the kernel has failed: it serves no process any more, and the daemon has to be started anew.

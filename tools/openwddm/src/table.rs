@@ -49,7 +49,7 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     format!("{}{ended}\n{}", head(outcome), rows.text())
 }
 
-/// One line: what ran on what.
+/// One line: the workload, the adapter, and the options.
 fn head(outcome: &Outcome) -> String {
     let summary = &outcome.summary;
     let adapter = match outcome.profile.as_str() {
@@ -144,7 +144,7 @@ fn fence_rows(rows: &mut Rows, summary: &Summary) {
     }
 }
 
-/// Hardware that failed or hung, and what was lost with it.
+/// Recoveries of hardware that failed or hung, and the devices lost with it.
 fn recovery_rows(rows: &mut Rows, summary: &Summary) {
     if summary.lost.is_none() && summary.recoveries.is_empty() {
         return;
@@ -173,7 +173,7 @@ fn log_rows(rows: &mut Rows, summary: &Summary) {
     }
 }
 
-/// With stages that were asked for: what the same work costs at each.
+/// With `--stage`: the costs of the work at each stage.
 fn stage_rows(rows: &mut Rows, summary: &Summary) {
     if summary.stages.is_empty() {
         return;
@@ -195,7 +195,7 @@ fn stage_rows(rows: &mut Rows, summary: &Summary) {
     }
 }
 
-/// With several adapters: what each did.
+/// With several adapters: the numbers of each.
 fn adapter_rows(rows: &mut Rows, summary: &Summary) {
     if summary.adapters.is_empty() {
         return;

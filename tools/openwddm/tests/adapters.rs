@@ -1,4 +1,4 @@
-//! One workload on several adapters: what crosses, byte by byte, against an oracle; and that it is right on arrival.
+//! One workload on several adapters: the bytes that cross agree with an oracle, and their content is right on arrival.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -231,7 +231,8 @@ fn who_connects_before_the_daemon_runs_is_served_when_it_does() {
     }
 }
 
-/// A client whose descriptors are used up, wherever that happens, is told so, and is not told of its kernel; the daemon serves on.
+/// The error of a client that runs out of descriptors, wherever that happens, names the descriptors and not the kernel; the daemon
+/// serves on.
 #[test]
 fn a_client_without_descriptors_is_told_of_these() {
     let folder = tempfile::tempdir().expect("a folder");

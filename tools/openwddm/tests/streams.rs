@@ -69,7 +69,7 @@ fn errors_without_a_reader_change_nothing() {
         let ended = command.stderr(writer.try_clone().expect("a descriptor")).output().expect("it ends");
         assert_eq!(ended.status.code(), Some(code), "{words:?}");
     }
-    // A daemon whose log has no reader serves, and stops when it is told to.
+    // A daemon whose log has no reader serves, and stops at a signal.
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("kernel");
     let mut command = openwddm(&["serve", "--adapter", "discrete-4k,vram=128MiB", "--system", "1GiB", "--socket"]);

@@ -185,7 +185,7 @@ impl Watched {
         self.ours.write_all(keys).expect("the terminal is there");
     }
 
-    /// Waits for the end; what its exit code is, and what was shown last.
+    /// Waits for the end; returns the exit code, and the text that was shown.
     fn ended(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().expect("it ends");
         let mode = tcgetattr(&self.theirs).expect("a mode");
@@ -271,7 +271,7 @@ fn a_second_signal_finds_the_terminal_given_back() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     });
-    // Either end is one: it saw the first before the kernel was asked again.
+    // 0 when the program saw the first signal before its next call of the kernel, else 130.
     assert!(matches!(top.ended().0, Some(0 | 130)));
     terms.join().expect("it ends");
     rustix::process::kill_process(daemon_id, rustix::process::Signal::CONT).expect("it is there");

@@ -2,7 +2,7 @@
 //!
 //! Storeys: contract · kernel, hardware, client · kmd, umd · host, workload · verify · tools. An arrow points to a lower
 //! storey or stays within its room; rooms of one storey know nothing of each other. The law holds for dependencies of
-//! tests and build scripts too: what a test imports is what its author had to know.
+//! tests and build scripts too: the author of a test has to know the crates that it imports.
 //! Two sentences of the design are added by name: the software GPU's driver never sees the software GPU, and of the
 //! upper rooms only the command line depends on verify.
 

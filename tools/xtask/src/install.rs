@@ -1,11 +1,11 @@
-//! Puts the C interface where a system's C compilers look: the libraries, the header, and what pkg-config says of them.
+//! Puts the C interface where a system's C compilers look: the libraries, the header, and a file for pkg-config.
 //!
 //! ```text
 //! DIR/lib/libopenwddm.so, DIR/lib/libopenwddm.a
 //! DIR/include/openwddm/d3dkmt.h
 //! DIR/lib/pkgconfig/openwddm.pc
 //! ```
-//! The directory is the one from which programs will be built: it stands in the last of them.
+//! DIR is the directory from which programs will be built: the last file names it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

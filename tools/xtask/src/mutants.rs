@@ -9,7 +9,7 @@
 //! The breaks are made in a copy of the house below `target`: a run that is killed leaves no broken file behind.
 //!
 //! - [`target`]: which crates, their goals, and the packages whose tests can see a break there
-//! - [`ledger`]: what was found, file by file, and what is excused
+//! - [`ledger`]: the survivors, file by file, and the excused ones
 //! - [`copy`]: the house that is broken
 //! - [`page`]: the page `docs/verification/mutants.md`
 

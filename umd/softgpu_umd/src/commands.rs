@@ -23,7 +23,7 @@ pub struct Commands {
     clock: Clock,
 }
 
-/// The kernel's clock, by which a tool is told when waits and signals were recorded. None: no tool is told.
+/// The kernel's clock, for the times at which waits and signals are recorded, which a tracing tool gets. None: no times.
 #[derive(Default)]
 struct Clock(Option<Arc<dyn Link>>);
 
@@ -59,7 +59,7 @@ impl Commands {
         Commands::default()
     }
 
-    /// None yet, for a process's GPU: a tool that traces is told when each wait and each signal is recorded.
+    /// An empty list that notes when each wait and each signal is recorded, for a tool that traces.
     // spec: sync §3.14 (recording can precede execution by minutes)
     pub fn recorded(gpu: &Gpu) -> Commands {
         Commands { clock: Clock(Some(Arc::clone(gpu.device().link()))), ..Commands::default() }

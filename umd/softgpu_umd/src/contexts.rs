@@ -121,7 +121,7 @@ impl Contexts {
         &self.list[context.0].lane
     }
 
-    /// The same, to record in it.
+    /// The lane of a context, to record in it.
     pub fn lane_mut(&mut self, context: ContextId) -> &mut Lane {
         &mut self.list[context.0].lane
     }

@@ -56,7 +56,7 @@ pub struct DynamicResource {
     kind: Kind,
     bytes: u64,
     policy: RenamePolicy,
-    /// Kept for its life: while it lives, trims are told.
+    /// While it lives the kernel sends the process TrimResidency notifications.
     registration: Registration,
     done: Renamed,
 }
@@ -68,7 +68,7 @@ pub struct Renamed {
     pub maps: u64,
     /// Those that threw the content away and found it in another instance.
     pub renames: u64,
-    /// Those that were told that the GPU is still drawing.
+    /// Those that returned WasStillDrawing.
     pub still_drawing: u64,
     /// Those that waited for the GPU.
     pub waits: u64,
@@ -152,7 +152,7 @@ impl DynamicResource {
         instance.surface.va()
     }
 
-    /// The same for commands that write it.
+    /// The commands of a context that write it: the address for them, and the use noted.
     pub fn record_write(&mut self, contexts: &mut Contexts, context: ContextId) -> GpuVa {
         let instance = &mut self.instances[self.current];
         contexts.note_write(&mut instance.uses, context, instance.reachable_at);
@@ -212,7 +212,7 @@ impl DynamicResource {
         Ok(())
     }
 
-    /// Does what the kernel's TrimResidency callback asks, if it is told to this resource.
+    /// Trims idle instances if the notification is a TrimResidency of this resource's registration.
     // spec: memory §5.4, memory §6.4
     pub fn hear(&mut self, contexts: &Contexts, told: &Notification) {
         let NotificationKind::Trim { flags, .. } = told.kind else { return };

@@ -20,7 +20,7 @@ pub enum UmdError {
     /// The adapter lacks something that this driver needs.
     #[error("the adapter has no {0}")]
     Lacks(&'static str),
-    /// The device is in error; what was submitted is not done.
+    /// The device is in error, and its submissions did not complete.
     #[error("the device is lost: {0:?}")]
     Lost(DeviceState),
     /// The kernel-mode driver has made an allocation smaller than it was asked for.
@@ -138,7 +138,7 @@ impl Gpu {
         self.create(kind, bytes, kind == Kind::System, false)
     }
 
-    /// The same for a surface that the CPU will lock wherever it lies. `cached`: through its caches, so never in local
+    /// Creates a surface that the CPU will lock wherever it lies. `cached`: through its caches, so never in local
     /// memory while it is locked (memory §6.3).
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //!
 //! | stage | made of | the end of a buffer is known by |
 //! |---|---|---|
-//! | packet (memory §5.6: what WDDM 2.0 has) | packets of a context | a monitored fence, signalled in whichever way the node can |
+//! | packet (memory §5.6, WDDM 2.0) | packets of a context | a monitored fence, signalled in whichever way the node can |
 //! | hardware | commands of a hardware queue | its native progress fence, signalled by the hardware |
 //!
 //! | the node (sync §3.7) | at the end of each buffer of packets |
@@ -157,7 +157,7 @@ impl KernelFedStream {
         self.submit_writing(gpu, paged_at, commands, &[])
     }
 
-    /// The same for commands that write these primaries: they start when no display shows one of them, and none is about to.
+    /// Submits commands that write these primaries: they start when no display shows one of them, and none is about to.
     ///
     /// # Errors
     /// As of [`KernelFedStream::submit`].
@@ -172,7 +172,7 @@ impl KernelFedStream {
         self.submit_around(gpu, Around { paged_at, ..Around::default() }, commands, primaries)
     }
 
-    /// The same behind waits and before signals.
+    /// Submits commands behind waits and before signals.
     ///
     /// # Errors
     /// As of [`KernelFedStream::submit`]; when a fence may not be waited for or signalled.
@@ -253,7 +253,7 @@ impl KernelFedStream {
         Ok(())
     }
 
-    /// Its context, if it takes packets: what flips go through.
+    /// Its context, if it takes packets. Flips go through it.
     pub fn context(&self) -> Option<&VirtualContext> {
         match &self.feed {
             Feed::Packets { context, .. } => Some(context),

@@ -178,13 +178,13 @@ impl Lane {
         self.submit_synced(gpu, paged_at, &[], &[])
     }
 
-    /// The same behind waits on the GPU and before signals by it. Fences are native ones where the process feeds the queue itself;
-    /// queues that the kernel feeds, and packets, take both kinds. A lane that is full blocks until its oldest submission is
-    /// done: what that waits for has to be on its way.
+    /// Submits behind waits on the GPU and before signals by it. Fences are native ones where the process feeds the queue itself;
+    /// queues that the kernel feeds, and packets, take both kinds. A full lane blocks this call until its oldest
+    /// submission is done, so the signals that this one waits for have to be on their way.
     ///
     /// # Errors
-    /// [`UmdError::NotNative`] for a monitored fence on a queue that the process feeds: nothing is submitted, what is recorded
-    /// stays. Otherwise as of [`Lane::submit`], and what the kernel refuses of the fences: those before are waited for then.
+    /// [`UmdError::NotNative`] for a monitored fence on a queue that the process feeds: the lane submits nothing and keeps the
+    /// recorded commands. Otherwise as of [`Lane::submit`], and the kernel's refusal of a fence: the GPU waits for the ones before it.
     // spec: sync §4.1, sync §3.12, sync §5
     pub fn submit_synced(
         &mut self,
@@ -212,11 +212,11 @@ impl Lane {
         }
     }
 
-    /// Has the GPU wait: what is recorded goes to it first, to run from a paging-fence value on, and what is recorded from here on runs
+    /// Has the GPU wait: submits the recorded commands first, to run from a paging-fence value on; commands recorded behind this call run
     /// when the fence has this value. The fence lives until the next submission.
     ///
     /// # Errors
-    /// As of [`Lane::submit_synced`]; a fence that is refused is waited for by nothing.
+    /// As of [`Lane::submit_synced`]; the GPU does not wait for a refused fence.
     // spec: sync §3.8
     pub fn wait_on_gpu(&mut self, gpu: &Gpu, paged_at: Option<u64>, fence: &Fence, value: u64) -> Result<(), UmdError> {
         if self.has_recorded() {

@@ -147,8 +147,8 @@ impl ListedCommands {
     }
 
     /// The addresses of the command that begins at word `command`: in which word each stands. An engine keeps nothing from one
-    /// command to the next, so each has the first slots, and what it does not use of those is unbound: a buffer can be split
-    /// before every command.
+    /// command to the next, so each command takes the first slots and unbinds the ones that it does not use: a buffer can be
+    /// split before every command.
     // spec: memory §7.3
     fn place(&mut self, command: usize, operands: &[(usize, (&Allocation, u32), bool)]) {
         // CAST: a command buffer is far below 4 GiB, and a command has a few operands.

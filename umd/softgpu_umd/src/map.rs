@@ -1,5 +1,5 @@
-//! How the CPU asks for a resource: the map types and the flag of D3D11 by their numbers, and what a refusal is called at
-//! that interface. Called by runtimes; `dynamic` does what is asked.
+//! Arguments and errors of maps: the map types and the flag of D3D11 by their numbers, and the refusals of that interface. Used by
+//! runtimes; `dynamic` and `legacy` carry the maps out.
 
 use crate::gpu::UmdError;
 

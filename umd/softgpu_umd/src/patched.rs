@@ -87,7 +87,7 @@ impl PatchedStream {
         self.submit_synced(gpu, &[], &[])
     }
 
-    /// The same behind waits and before signals.
+    /// Submits the recorded commands behind waits and before signals.
     ///
     /// # Errors
     /// As of [`PatchedStream::submit`]; when a fence may not be waited for or signalled.

@@ -214,10 +214,10 @@ impl ResidencyList {
     }
 }
 
-/// How hard MakeResident is asked when there is nothing left to give back (memory §5.2).
+/// The steps of MakeResident's retry loop when the list has nothing left to give back (memory §5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
-    /// As always.
+    /// The plain call.
     #[default]
     Plain,
     /// All work of the lane is over: nothing that was evicted is in use any more.

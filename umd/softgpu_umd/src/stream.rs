@@ -133,7 +133,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The same with signals behind the commands: they are carried out before the progress fence gets its value.
+    /// Submits with signals behind the commands: the engine carries them out before it signals the progress fence.
     ///
     /// # Errors
     /// As of [`Stream::submit`].

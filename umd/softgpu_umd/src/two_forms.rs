@@ -70,7 +70,7 @@ impl TwoForms {
         self.linear().lock_legacy(Vec::new(), LockFlags::LOCK_ENTIRE)
     }
 
-    /// Ends a lock; what was written goes back to the tiles before the GPU uses them again.
+    /// Ends a lock; if the CPU has written, copies the rows back to the tiles before the GPU uses them again.
     ///
     /// # Errors
     /// The kernel's refusals of the copy.

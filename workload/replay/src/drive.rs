@@ -5,8 +5,8 @@
 //! and saying what was not written. The CPU runs ahead as far as the stream lets it, and as far as dead storages that the GPU still uses
 //! hold no more bytes than [`DriveOptions::ahead_bytes`]; else it waits only at the end of each step.
 //!
-//! With content, what an operation writes is a function of (storage, generation, offset), and what it reads is compared
-//! with that, every word, by the GPU itself: a page that comes back wrong from any number of evictions is found at the
+//! With content, an operation writes words that are a function of (storage, generation, offset), and the GPU itself compares
+//! every word that it reads with that function: it finds a page that comes back wrong from any number of evictions at the
 //! operation that reads it.
 //!
 //! Operations run on the adapters that they are placed on. Content that one reads and another adapter wrote crosses first (`crossing`);
@@ -114,7 +114,7 @@ pub struct Driven {
     pub mismatch: Option<Mismatch>,
     /// The run was cut short by its caller.
     pub interrupted: bool,
-    /// The run was cut short because a device was lost: what has become of that. Operations are those submitted until then.
+    /// The state of a lost device, which cut the run short. Operations are those submitted until then.
     pub lost: Option<DeviceState>,
     /// The outcome on each adapter, in the order of adapters.
     pub sites: Vec<DrivenOn>,

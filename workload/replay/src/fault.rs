@@ -132,7 +132,7 @@ pub enum Fault {
     TooMany {
         /// How many there are.
         count: usize,
-        /// Of what.
+        /// Their kind: storages or names.
         what: &'static str,
     },
     /// The sizes of all storages together exceed 64 bits.

@@ -1,7 +1,7 @@
 //! An importer's account beside the workload: how much of a recording became operations, and what did not, by reason.
 //!
-//! A derived workload is only as complete as its recording. Whatever work the recording shows or hints at and the
-//! importer cannot place is counted here, so that the command line can say it. Filled by `rrs` and `chakra`, read through
+//! A derived workload is only as complete as its recording. This module counts work that the recording shows or
+//! hints at and the importer cannot place, so that the command line can report it. Filled by `rrs` and `chakra`, read through
 //! [`Workload::import`](crate::Workload::import); no decision is taken here.
 
 use std::fmt;

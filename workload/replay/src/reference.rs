@@ -1,4 +1,4 @@
-//! The oracle: what a page-granular least-recently-used memory moves for joined steps of a workload.
+//! The oracle: the bytes that a page-granular least-recently-used memory moves for joined steps of a workload.
 //!
 //! It shares nothing with the kernel that it is held against: no segments, no fences, no drivers, only this model.
 //!

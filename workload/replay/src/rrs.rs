@@ -5,8 +5,8 @@
 //! its adapter, counted from 0, as a fourth part. `model` is
 //! the workload's name if present; other fields are ignored. `residency-reference-string/2` adds two fields that may be
 //! absent: `op_ns`, nanoseconds that each operation takes with memory enough, one whole number for each event that is not a
-//! death, and `source`, words. Kinds and ranges of numbers are checked here, with line
-//! and column; what the numbers mean is checked by [`Workload::new`], with the event. Called by `source`.
+//! death, and `source`, words. This module checks kinds and ranges of numbers, with line
+//! and column; [`Workload::new`] checks their meaning, with the event. Called by `source`.
 
 use std::fmt;
 

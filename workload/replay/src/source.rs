@@ -36,8 +36,7 @@ impl Workload {
         Workload::from_bytes(&short_name(path), &raw).map_err(named)
     }
 
-    /// The same for bytes that are already in memory; `name` is what the workload is called if it does not say
-    /// itself.
+    /// Reads a recorded workload from bytes in memory; `name` is its name unless the recording has one.
     ///
     /// # Errors
     /// The [`Fault`] that [`Workload::open`] would put the file's name to.

@@ -1,5 +1,5 @@
-//! Files that are no recording, in plain words: what lies there instead, and for the kinds that are taken for a recording
-//! most often, how to get one. Called by `source` once nothing was recognised; it reads no more than the outline.
+//! Describes files that are no recording: their kind, and for the kinds that users most often take for a recording, how to
+//! get one. Called by `source` once nothing was recognised; it reads no more than the outline.
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Displays against a device of paper: what is refused, what is written, what is told.
+//! Displays against a fake device: refusals, writes of registers, reports.
 
 use ddi::{CreateAllocation, Miniport, NewAllocation, SetVidPnSourceAddressFlags as Flags};
 use softgpu_spec::private_data::{AllocationRequest, Kind};

@@ -185,9 +185,9 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// A ring of a node may have become empty: what waited for that goes on.
+    /// A ring of a node may have become empty: packets that waited for that begin.
     pub(super) fn advance_node(&mut self, node: usize) {
-        // Behind a preemption nothing begins: what waits is given back with its answer.
+        // No packet begins during a preemption: the driver gives waiting ones back with its answer.
         while self.packets.nodes[node].preempting.is_none()
             && let Some(&(ring, _)) = self.packets.nodes[node].waiting.front()
             && !self.packets.is_another_busy(node, ring)

@@ -90,7 +90,7 @@ impl SoftGpuKmd {
         if note_words(target.private_data, words.len()) { Ok(()) } else { Err(TOO_LITTLE) }
     }
 
-    /// The same at addresses of the context's space.
+    /// Builds a present at addresses of the context's space.
     // spec: memory §5.7
     pub(super) fn present_at_addresses(&self, present: &mut Present<'_>) -> Result<(), RenderStatus> {
         let bytes = self.presented_bytes(present.allocation_list)?;

@@ -344,7 +344,7 @@ fn entry_run(
     Ok(Command::WriteEntryRun { table, first: start, count, entry, step })
 }
 
-/// The same by the table's address in the paging process.
+/// The update by the table's address in the paging process.
 // spec: memory §4.2
 pub(super) fn by_address(run: Command<'static>, table: wddm_types::GpuVa) -> Result<Command<'static>, PagingStatus> {
     match run {

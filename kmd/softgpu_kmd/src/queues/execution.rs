@@ -43,7 +43,7 @@ impl SoftGpuKmd {
             .map(|(handle, _)| KmdQueue(handle))
             .collect();
         for queue in waiting {
-            // A device that refuses leaves the queue prepared, and the first submission says so.
+            // If the device refuses, the queue stays prepared, and the first submission returns the error.
             let _ = self.enable(queue);
         }
     }
@@ -92,7 +92,7 @@ impl SoftGpuKmd {
         self.port.write_register(register::QUEUE_CONTROL, queue_control::SUSPEND);
     }
 
-    /// The device executes nothing for a queue any more; when that holds for all of its context, the kernel is told.
+    /// The device executes nothing for a queue any more; when that holds for all queues of its context, the driver reports the suspension.
     // spec: sync §4.1
     pub(crate) fn acknowledged(&mut self, handle: KmdQueue) {
         let Some(queue) = self.queues.handles.get_mut(handle.0) else { return };

@@ -172,7 +172,7 @@ mod tests {
 
     const HERE: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
-    /// A server, and how often it was asked for figures.
+    /// A server, and how often it has asked for figures.
     fn server(figures: &'static str) -> (Listener, Arc<AtomicU32>) {
         let asked = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&asked);

@@ -17,14 +17,14 @@ const NEW_MODE: u32 = 0o666;
 /// The mode of a temporary file, before it gets the owner and the mode of the file that it replaces.
 const OWN_MODE: u32 = 0o600;
 
-/// Why no file can be there, and what to do.
+/// Why no file can be written there, and the remedy.
 #[derive(Debug)]
 pub(super) struct Unfit {
     pub problem: String,
     pub remedy: &'static str,
 }
 
-/// By what a file is the same as another: what stands there, or where it will be.
+/// The identity of an output: the existing file, or the path of a new one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     Stands { device: u64, inode: u64 },
@@ -78,7 +78,7 @@ impl Place {
         if stands.is_some() {
             return writable(target);
         }
-        // Creating is the only question that gets a true answer: permissions alone say nothing of a full or read-only disk.
+        // Only creating a file tells whether it can be created: permissions do not tell of a full or read-only disk.
         let folder = folder_of(target);
         Temporary::within(folder, OWN_MODE).map(drop).map_err(|error| {
             let problem = format!("the folder {} cannot be written to: {error}", folder.display());
@@ -86,7 +86,7 @@ impl Place {
         })
     }
 
-    /// By what it is known; none for what can be written into for several purposes.
+    /// Its identity; none for a place that can be several outputs.
     pub fn identity(&self) -> Option<Identity> {
         match self {
             Place::Into(_, stands) if stands.file_type().is_fifo() => Some(identity(stands)),

@@ -40,7 +40,7 @@ impl Temporary {
         }
     }
 
-    /// Gives it its place, at once, whatever stands there.
+    /// Renames it to its target, which replaces an existing file at once.
     pub fn take_place(self, target: &Path) -> io::Result<()> {
         // One that fails goes away when it is dropped.
         fs::rename(&self.path, target)?;
@@ -65,7 +65,7 @@ impl Drop for Temporary {
 /// Takes away all that is not finished: this program ends at once.
 pub fn abandon() {
     for path in unfinished().drain(..) {
-        // As above.
+        // A leftover that cannot be removed stays.
         let _ = fs::remove_file(path);
     }
 }

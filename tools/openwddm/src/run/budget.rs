@@ -55,7 +55,7 @@ pub fn least_bytes(workload: &replay::Workload, adapter: usize, profile: &Profil
 /// Judges a workload against the budget that a daemon has given its process, which has no memory yet.
 ///
 /// # Errors
-/// [`RunError::Argument`] with the least budget that does; what the kernel refuses.
+/// [`RunError::Argument`] with the least budget that suffices; the kernel's refusals.
 pub fn judge_given(workload: &replay::Workload, link: &Arc<SocketLink>, socket: &Path) -> Result<(), RunError> {
     let link = Arc::clone(link) as Arc<dyn Link>;
     let given = given(&link).map_err(|refusal| failed_there(refusal.into(), socket))?;

@@ -13,7 +13,7 @@ use crate::placed::Placed;
 /// Most demotions that are listed; more are counted.
 pub const DEMOTIONS_MAX: usize = 4_000_000;
 
-/// Owners of memory, and what happened to it.
+/// Owners of memory, and its moves.
 pub struct Displacements {
     owners: Owners,
     /// Bytes in and out by process: of its own memory.
@@ -21,7 +21,7 @@ pub struct Displacements {
     /// Bytes that left for want of room, by their owner and the process that needed the room.
     displaced: BTreeMap<(u32, u32), u64>,
     list: Vec<Demotion>,
-    /// Where the demotions of paging work stand in the list, until it has completed.
+    /// The places of paging work's demotions in the list, until it has completed.
     open: BTreeMap<u64, Vec<usize>>,
     keeps_list: bool,
     /// The resident pages by the list, or why the list contradicts itself.

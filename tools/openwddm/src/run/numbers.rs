@@ -197,7 +197,7 @@ fn add_counts(to: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
     more.into_iter().for_each(|(name, count)| *to.entry(name).or_default() += count);
 }
 
-/// Adapters end a step together: what they moved and how long they waited is added, the time is one.
+/// Adapters end a step together: this sums their moves and waits, and keeps one elapsed time.
 fn add_steps(to: &mut Vec<StepSummary>, more: Vec<StepSummary>) {
     if to.is_empty() {
         *to = more;

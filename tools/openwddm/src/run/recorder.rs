@@ -68,9 +68,9 @@ impl Recorder {
         Arc::new(Recorder { number, keeps_records, keeps_demotions, state: Mutex::new(state) })
     }
 
-    /// The run begins: what the counters say now is not the run's.
+    /// The run begins: notes the counters, whose values so far do not belong to it.
     pub fn begin(&self, host: &Host) {
-        // The host is asked before the recorder's lock is taken: the host's own is taken before the recorder's.
+        // Reads the host before it takes the recorder's lock: the order is the host's lock, then the recorder's.
         let adapter = host.adapter(self.number);
         let (device, kernel) = (Device::read(adapter), adapter.counters());
         let mut state = self.state();
@@ -179,7 +179,7 @@ impl Recorder {
     /// Compares the list of moves, if there is one, with what the kernel has.
     pub fn compare_residence(&self, host: &Host) {
         if self.keeps_demotions {
-            // Nothing moves meanwhile: the kernel is asked under its own lock, as events come under it.
+            // Nothing moves meanwhile: the comparison runs under the kernel's lock, as events come under it.
             host.adapter(self.number).see_residences(|kernel| self.state().displacements.compare(kernel));
         }
     }

@@ -35,7 +35,7 @@ impl Recorders {
         Arc::clone(&self.each[adapter])
     }
 
-    /// The run begins: what the counters say now is not the run's.
+    /// The run begins: notes the counters, whose values so far do not belong to it.
     pub fn begin(&self, host: &Host) {
         self.each.iter().for_each(|recorder| recorder.begin(host));
     }

@@ -143,7 +143,7 @@ impl Setup {
 }
 
 impl Planned {
-    /// Judges one adapter: its number, and what was said of it.
+    /// Judges one adapter: its number, and its `--adapter` argument.
     fn judge<'a>(
         options: &RunOptions,
         (number, chosen): (usize, Option<&AdapterChoice>),
@@ -228,8 +228,8 @@ pub(super) fn largest_op_pages(workload: &replay::Workload, adapter: usize, page
     needs.max().unwrap_or(0)
 }
 
-/// System memory of each adapter: what was asked for, or what there is. In virtual time no byte of it exists, so it is what the workloads
-/// need.
+/// System memory of each adapter: the size that the arguments name, or that of this computer. In virtual time no byte of it exists, so it
+/// is at least the size that the workloads need.
 ///
 /// # Errors
 /// One adapter has to hold all storages that are alive at once, and less is given, or is there.

@@ -21,7 +21,7 @@ pub struct Share {
 pub struct Terms {
     /// Its priority class, by which the memory manager chooses victims.
     pub priority: Priority,
-    /// Most bytes of video memory that it may have resident; `None`: what the kernel gives.
+    /// Most bytes of video memory that it may have resident; `None`: the kernel's default.
     pub budget: Option<MemorySize>,
 }
 

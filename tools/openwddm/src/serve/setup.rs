@@ -10,7 +10,7 @@ use crate::run::AdapterChoice;
 use crate::serve::config::AdapterPart;
 use crate::size::MemorySize;
 
-/// An adapter that is wanted. Sizes in bytes.
+/// An adapter of the arguments or the configuration. Sizes in bytes.
 struct Wanted {
     profile: String,
     vram: Option<u64>,

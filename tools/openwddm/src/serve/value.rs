@@ -1,4 +1,4 @@
-//! Values of the configuration that are checked where they are read, so that what is wrong is told with its line. Called by `config`.
+//! Values of the configuration, checked as they are read, so that an error names the line. Called by `config`.
 
 use std::fmt;
 use std::str::FromStr;

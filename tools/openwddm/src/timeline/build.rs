@@ -70,8 +70,8 @@ fn with_logged<'a>(facts: Vec<(u64, Fact<'a>)>, logged: &[fence_log::Logged], tu
     all
 }
 
-/// Both streams as one. At equal times: what the CPU did to fences, then what the device did, then what the kernel made
-/// of it; so that a cause precedes its effect.
+/// Both streams as one. At equal times the order is: fences created or signalled by the CPU, observations of the device, other events
+/// of the kernel; so a cause precedes its effect.
 fn in_order(recording: &Recording) -> Vec<(u64, Fact<'_>)> {
     let rank = |fact: &Fact<'_>| match fact {
         Fact::Event(Event::FenceCreated { .. } | Event::FenceSignaledFromCpu { .. }) => 0,

@@ -1,7 +1,7 @@
-//! Waits and signals as boxes, each from its submission to its completion. Of queues that their processes feed the fence logs tell: a box
-//! begins when its process submitted it, by the processor's clock, and ends when the device went on, by the device's. Both clocks are set
-//! beside each other at some moments, so that all times lie on one line. Of queues and contexts that the kernel feeds it tells both ends.
-//! Nothing that the device was observed to do is used: what is drawn here is what a tool sees that has no other eyes.
+//! Waits and signals as boxes, each from its submission to its completion. For queues that their processes feed the fence logs have both ends: a box
+//! begins when its process submitted it, by the processor's clock, and ends when the device went on, by the device's. The kernel
+//! calibrates both clocks against each other at some moments, so all times lie on one line. For queues and contexts that the kernel feeds
+//! its events have both ends. This module uses no observations of the device: it draws what a tool without access to them sees.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,7 +23,7 @@ pub enum Kind {
 /// The feeder of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feed {
-    /// Its process: what it does stands in its logs.
+    /// Its process: the queue's logs have its waits and signals.
     Process,
     /// The kernel.
     Kernel,

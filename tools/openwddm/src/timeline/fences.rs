@@ -31,7 +31,7 @@ impl Fences {
         self.words.get(&fence).copied()
     }
 
-    /// A new fence lives at this word: what was signalled there before belongs to another.
+    /// A new fence lives at this word: earlier signals there belong to another fence.
     pub fn forget(&mut self, word: u64) {
         self.signals.remove(&word);
     }

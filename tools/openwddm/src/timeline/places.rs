@@ -65,7 +65,7 @@ impl Places {
         }
     }
 
-    /// All residences, in order of their beginning; what is still there ends at `end_ns`.
+    /// All residences, in order of their beginning; current ones end at `end_ns`.
     pub fn finish(mut self, end_ns: u64) -> Vec<Residence> {
         self.past.extend(self.now.into_values().map(|residence| Residence { end_ns, ..residence }));
         self.past.sort_by_key(|r| (r.begin_ns, r.segment, r.first_page, r.end_ns));

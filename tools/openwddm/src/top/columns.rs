@@ -1,4 +1,4 @@
-//! The columns of the table of processes: what each is called, how wide it is, what stands in it, and how rows are sorted by it. A
+//! The columns of the table of processes: title, width, text and sort key of each. A
 //! column belongs to the page from some width on. It draws nothing.
 
 use wddm_types::ProcessId;
@@ -109,7 +109,7 @@ impl Column {
         }
     }
 
-    /// Cells: what stands in it is never longer.
+    /// Its width in cells, which no text of it exceeds.
     pub fn width(self) -> u16 {
         match self {
             Column::Class => 6,

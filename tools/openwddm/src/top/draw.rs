@@ -61,7 +61,7 @@ pub fn draw(page: &Page, ink: Ink, area: Rect, out: &mut Buffer) {
     }
 }
 
-/// Rows for engines and segments: what the fuller of the two wants, and never more than a third of the page.
+/// Rows for engines and segments: as many as the longer of the two needs, and never more than a third of the page.
 fn upper_rows(seen: &Seen, height: u16) -> u16 {
     // CAST: the kernel has at most 64 nodes and 32 segments.
     let (nodes, segments) = (seen.now.nodes.len() as u16, seen.now.segments.len() as u16);
@@ -87,7 +87,7 @@ fn halves(area: Rect) -> (Rect, Rect) {
     (Rect { width: left, ..area }, Rect { x: area.x + left, width: area.width - left, ..area })
 }
 
-/// A frame with a title; what is inside it, one cell from its sides.
+/// Draws a frame with a title; returns the area inside it, one cell from its sides.
 fn framed(title: &str, ink: Ink, area: Rect, out: &mut Buffer) -> Rect {
     let block = Block::bordered().border_type(BorderType::Rounded).border_style(ink.frame());
     let inside = block.inner(area);

@@ -1,6 +1,6 @@
-//! Whether the terminal has gone: its window was closed, its connection broke. Reads of such a terminal answer at once and for ever that there
-//! is nothing, and not every process is told by a signal: one that is not of the terminal's session is told nothing. So a thread sleeps until
-//! the operating system says it, and ends the program; that works also while the page waits for a kernel that does not answer.
+//! Whether the terminal has hung up: its window was closed, its connection broke. Reads of such a terminal return at once, for ever, without
+//! keys, and the operating system sends the signal only to processes of the terminal's session. So a thread sleeps until
+//! the terminal hangs up, and ends the program; that works also while the page waits for a kernel that does not answer.
 //! Called by `top`.
 //!
 //! It ends as by the signal that others get: with 0, as if it had been left. Nothing is lost, since there is nothing to give back.
@@ -27,7 +27,7 @@ impl Ends {
         Ok(Ends([keys, page.as_fd().try_clone_to_owned()?]))
     }
 
-    /// Waits until one of them has gone, or only looks.
+    /// Whether one of them has hung up; with `waits` it waits until one has.
     fn have_gone(&self, waits: bool) -> bool {
         // Asked for nothing, the operating system tells only of ends and errors.
         let mut ends = self.0.each_ref().map(|end| PollFd::new(end, PollFlags::empty()));
@@ -57,7 +57,7 @@ pub fn end_with_terminal() -> io::Result<()> {
     std::thread::Builder::new().name("hangup".to_owned()).spawn(watch).map(drop)
 }
 
-/// Whether the terminal has gone, or there was none.
+/// Whether the terminal has hung up, or there was none.
 pub fn has_gone() -> bool {
     Ends::of_this_program().map_or(true, |ends| ends.have_gone(false))
 }

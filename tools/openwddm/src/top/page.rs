@@ -117,7 +117,7 @@ impl Page {
         if self.paused {
             return;
         }
-        // An adapter that has gone is not shown any more.
+        // The page shows no adapter that was removed.
         self.adapters.retain(|luid, _| answers.iter().any(|now| now.adapter == *luid));
         for now in answers {
             let before = self.adapters.remove(&now.adapter);

@@ -144,7 +144,7 @@ impl Over {
 
     fn work(&self, before: &NodeWork, now: &NodeWork) -> NodeRates {
         NodeRates {
-            // Work that is told of late may seem to have taken longer than there was time.
+            // Running time may be counted late, and then exceed the time between the two answers.
             load: (self.each(before.running_ns, now.running_ns) / 1e9).min(1.0),
             completed: self.each(before.completed, now.completed),
             preempted: self.each(before.preempted, now.preempted),

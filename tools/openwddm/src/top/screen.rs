@@ -1,9 +1,9 @@
-//! The terminal under the page: what it was before is what it is afterwards, however the page ends. Keys come in from here, cells go
-//! out. It knows nothing of what is shown.
+//! The terminal under the page: this module restores its state, however the page ends. Keys come in from here, cells go
+//! out. It does not know the content of the page.
 //!
 //! Four ends need care. A panic must be readable: the hook puts the terminal back before the message is printed. Ctrl-C is a key here, since
-//! the terminal is raw. A signal from elsewhere is told by a flag, which the thread that waits for keys looks at ([`Screen::key_within`]). The second such signal
-//! ends the program without dropping anything: the handler calls [`give_back_if_taken`]. That the terminal has gone `hangup` sees.
+//! the terminal is raw. A signal from elsewhere raises a flag, which the thread that waits for keys checks ([`Screen::key_within`]). The second such signal
+//! ends the program without dropping anything: the handler calls [`give_back_if_taken`]. `hangup` detects a terminal that has hung up.
 
 use std::io::{IsTerminal, Stdout};
 use std::sync::Once;

@@ -1,5 +1,5 @@
 //! The command line prints through one place, [`CONSOLE`], which lets nothing through that a terminal would obey, and knows what a
-//! reader that has gone and a full disk mean. A second way out would have to know all of that again, so there is none but [`OWN`].
+//! reader that has gone and a full disk mean. A second way out would have to know all of that again, so there is none but those in [`OWN`].
 
 use crate::report::Finding;
 use crate::rust_text::Line;

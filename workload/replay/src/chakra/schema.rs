@@ -58,7 +58,7 @@ const READ_FOR_AN_ANSWER: [&str; 6] =
     ["item", "_local_scalar_dense", "equal", "is_nonzero", "allclose", "_assert_async"];
 
 /// Operators that only look at a tensor's description, or only keep a stream or a mark beside it, by name: for traces
-/// whose schema does not tell what is returned, and for those that return nothing or a tensor of numbers.
+/// whose schema does not name the results, and for operators that return nothing or a tensor of numbers.
 const DESCRIPTION_ONLY: [&str; 47] = [
     "size",
     "sizes",

@@ -82,7 +82,7 @@ fn judge(node: &Node, device: &Device) -> Verdict {
     }
 }
 
-/// Compiled graphs whose kernels the trace does not have, and what they made.
+/// Compiled graphs whose kernels the trace does not have, and the storages that these made.
 fn not_recorded(
     nodes: &[Node],
     tree: &Tree,

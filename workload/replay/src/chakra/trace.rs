@@ -49,7 +49,7 @@ pub(super) enum Kind {
     Kernel,
     /// A part of a collective.
     Collective(Layer),
-    /// A range, an autograd function, a thread: what happens, happens inside.
+    /// A range, an autograd function, a thread: it only encloses the nodes that do the work.
     Range,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Tensor {
     pub dense: bool,
     /// Where it stands.
     pub device: Device,
-    /// With an input: what the node does with it.
+    /// The node's access to it, if it is an input.
     pub access: Access,
 }
 

@@ -18,11 +18,11 @@
 //! A kernel that a compiler made (Triton) has no schema. It is a unit of all its tensors. The trace does not say which of
 //! them it writes: those born in it count as written; if none was, all do, so that no change is lost.
 //!
-//! A factory such as `aten::zeros_like` takes a tensor for its shape alone: what it takes does not count. A unit
-//! needs what it takes, what it returns, and the temporaries of everything inside it, which count as written.
+//! A factory such as `aten::zeros_like` takes a tensor for its shape alone: its inputs do not count. A unit needs its
+//! inputs, its results, and the temporaries of everything inside it, which count as written.
 //!
-//! `torch::autograd::AccumulateGrad` is where a gradient becomes a parameter's: what it takes, or the copy that it
-//! makes, lives until the gradients are cleared; what it adds to a gradient that is there already does not.
+//! `torch::autograd::AccumulateGrad` is where a gradient becomes a parameter's: its input, or the copy that it
+//! makes, lives until the gradients are cleared; an input that it adds to an existing gradient does not.
 //! Called by `chakra`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ pub(super) struct Unit<'a> {
 }
 
 impl Unit<'_> {
-    /// Everything that it needs resident together; what it both reads and writes comes twice.
+    /// All storages that it needs resident together; a storage that it both reads and writes comes twice.
     pub fn all(&self) -> impl Iterator<Item = StorageKey> {
         self.reads.iter().chain(&self.writes).copied()
     }
@@ -106,7 +106,7 @@ pub(super) fn find<'a>(
             inside[parent].add(units[index].as_ref(), touches, within);
         }
     }
-    // A unit owns everything inside it: what was found there is part of it, not an operation of its own.
+    // A unit owns everything inside it: a unit found there is part of it, not an operation of its own.
     let mut owned = vec![false; nodes.len()];
     for index in 0..nodes.len() {
         owned[index] = tree.parents[index].is_some_and(|parent| owned[parent] || units[parent].is_some());

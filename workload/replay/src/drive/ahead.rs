@@ -25,7 +25,7 @@ impl DeadStorages {
         self.bytes += bytes;
     }
 
-    /// The GPU has come so far: what has died before is free.
+    /// The GPU has reached `progress`: storages whose last use is not behind it are free.
     pub fn reached(&mut self, progress: u64) {
         while let Some((_, bytes)) = self.dead.pop_front_if(|(last_use, _)| *last_use <= progress) {
             self.bytes -= bytes;

@@ -67,7 +67,7 @@ impl Constants {
 fn driver(error: MapError) -> DriveError {
     match error {
         MapError::Driver(error) => error.into(),
-        // PANIC: maps and unmaps stand in pairs, and one that may wait is not told that the GPU is drawing.
+        // PANIC: maps and unmaps come in pairs, and a map that may wait never returns WasStillDrawing.
         error => unreachable!("{error}"),
     }
 }

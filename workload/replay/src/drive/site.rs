@@ -96,7 +96,7 @@ pub struct Site {
     pub report: Report,
     /// With [`ResidencyPolicy::Kept`].
     kept: Option<ResidencyList>,
-    /// Kept for its life: while it lives, changes are told.
+    /// While it lives the kernel sends the process changes of its budget.
     _budget: Option<Registration>,
     pub gpu: Gpu,
     keeps_submissions: bool,
@@ -206,7 +206,7 @@ impl Site {
         }
     }
 
-    /// The same for a list that keeps what it has.
+    /// Makes the storages resident on a list that keeps used ones.
     fn keep_resident(
         &mut self,
         at: At<'_>,
@@ -261,8 +261,8 @@ impl Site {
         Ok(())
     }
 
-    /// Behind a submission: unless they are kept, storages leave the residency list, in ascending order, and it is said which were
-    /// not written. They leave video memory only when room is needed.
+    /// Behind a submission: unless the list keeps them, evicts the storages in ascending order, and tells the kernel which were
+    /// not written. They leave video memory only when the kernel needs the room.
     pub fn evict(&mut self, set: &[StorageId], writes: &[StorageId]) -> Result<(), DriveError> {
         if self.kept.is_some() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! PreemptCommand over a device that executes nothing: what goes on where, and what is reported.
+//! PreemptCommand over a device that executes nothing: where packets go on, and the driver's reports.
 
 use super::*;
 

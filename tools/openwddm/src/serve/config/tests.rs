@@ -1,4 +1,4 @@
-//! The configuration: its defaults, its layers, and what is said of what is wrong.
+//! The configuration: its defaults, its layers, and its errors.
 
 use dxgkd::UNLIMITED;
 

@@ -1,4 +1,4 @@
-//! The first line and the last one, and what is said when there is no page to be drawn.
+//! The first line and the last one, and the message in place of a page that cannot be drawn.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -1,4 +1,4 @@
-//! Tests of the page's state: what keys do, and what answers do.
+//! Tests of the page's state: the effects of keys and of answers.
 
 use super::*;
 use crate::top::fixture::adapter;
