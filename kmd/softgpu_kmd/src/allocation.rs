@@ -24,7 +24,7 @@ pub(crate) struct Allocation {
     pub(crate) alignment_bytes: u64,
     /// Bytes as asked for.
     pub(crate) size_bytes: u64,
-    /// Where the driver lets it live.
+    /// The segments that the driver supports for it.
     pub(crate) supported: SegmentSet,
     /// Its content lies in tiles.
     pub(crate) tiles: Option<Tiles>,
@@ -46,7 +46,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The rows that private data tell of.
+    /// The rows that private data describe.
     // spec: memory §2.6
     fn of(details: &Details, size_bytes: u64, page_bytes: u64) -> Result<Rows, DriverStatus> {
         let (row_bytes, room_bytes) = (u64::from(details.row_bytes), details.pitch_aligned_size_bytes);

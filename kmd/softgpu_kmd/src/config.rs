@@ -74,8 +74,7 @@ impl TableHomes {
         TableHomes { leaf: home, middle: home, root: home, paging_leaf: home, paging_directories: home }
     }
 
-    /// Of the tables of `bytes` bytes where leaf tables live, and `directory_bytes` where only others do: those that a
-    /// place has to have room for.
+    /// Bytes of page tables that `home` has to have room for: `bytes` if leaf tables live there, `directory_bytes` if only others do.
     pub fn bytes_in(&self, home: TableHome, bytes: u64, directory_bytes: u64) -> u64 {
         let TableHomes { leaf, middle, root, paging_leaf, paging_directories } = *self;
         match home {
@@ -110,9 +109,9 @@ pub struct KmdConfig {
     pub driver_model: DriverModel,
     /// `Wddm1`: so many banks of equal size divide the first memory segment; 0: none (memory §1.8).
     pub banks: u8,
-    /// Power flags of the memory segments (memory §1.10); other flags are not looked at.
+    /// Power flags of the memory segments (memory §1.10); the driver ignores other flags.
     pub preserved: SegmentFlags,
-    /// The second memory segment aligns pitches (`PitchAlignment`, memory §2.6): rows of what lies there are further apart.
+    /// The second memory segment aligns pitches (`PitchAlignment`, memory §2.6): rows of allocations there are further apart.
     pub pitch_aligned: bool,
     /// Content is paged by GPU virtual address (memory §3.3).
     pub paging_by_gpu_va: bool,
@@ -128,7 +127,7 @@ pub struct KmdConfig {
     pub idle_spaces: bool,
     /// Where page tables live.
     pub tables: TableHomes,
-    /// How those of processes are written (memory §4.2).
+    /// How the page tables of processes are written (memory §4.2).
     pub update_mode: PageTableUpdateMode,
     /// Aperture maps are taken as device pages (`MapAperture2Supported`, memory §1.14).
     pub map_aperture2: bool,
@@ -147,7 +146,7 @@ pub struct KmdConfig {
     pub notify_after_ring: bool,
     /// Which queue loses its doorbell when more queues want one than the device has (sync §3.17).
     pub victims: VictimPolicy,
-    /// `OptimizedNativeFenceSignaledInterrupt`: its interrupts name queues, whose logs say what was signalled, and no fences (sync §3.15).
+    /// `OptimizedNativeFenceSignaledInterrupt`: its interrupts name queues, whose logs have the signals, and no fences (sync §3.15).
     pub optimized_fence_interrupt: bool,
     /// Whether signals of cross-adapter fences reach other devices without the processor (sync §3.18). Only with native fences.
     pub peers: PeerMode,
@@ -159,7 +158,7 @@ pub struct KmdConfig {
     /// Primaries are not AccessedPhysically: where they lie in system memory, the aperture shows them only while they are displayed
     /// (memory §1.6). Only with virtual addresses.
     pub maps_displayed: bool,
-    /// `PreemptionAware`: packets are taken back from an engine (sync §4.3).
+    /// `PreemptionAware`: the driver takes packets back from an engine (sync §4.3).
     pub preemption: bool,
     /// The copy engine has GPU virtual addresses; else its contexts are patched, beside those of the compute engine that are not (memory §5.6).
     pub copy_addresses: bool,
@@ -247,8 +246,8 @@ impl KmdConfig {
         reported.checked_add(hidden)?.checked_add(table)
     }
 
-    /// As of which interface the driver is: one whose engines take packets has nothing of what came behind WDDM 2.6, where its
-    /// page tables got their last bit (InvalidTlbEntriesNotCached).
+    /// The interface version of the driver. A driver whose engines take packets uses nothing newer than WDDM 2.6, which brought the
+    /// last bit of its page tables (InvalidTlbEntriesNotCached).
     pub(crate) fn ddi_version(&self) -> DdiVersion {
         match self.driver_model {
             DriverModel::Wddm1 => DdiVersion::WDDM_1_3,

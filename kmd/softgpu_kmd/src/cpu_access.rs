@@ -49,8 +49,7 @@ impl SoftGpuKmd {
         range.ok_or(DriverStatus::InvalidParameter("a segment without a CPU host aperture"))
     }
 
-    /// Programs the device's pages of one page of a segment's window. The windows stand behind each other as the segments
-    /// do.
+    /// Programs the device's pages of one page of a segment's window. The windows follow each other as the segments do.
     fn program_window(&self, range: Range, page: u32, entry: impl Fn(u64) -> u64) {
         let page_bytes = self.config.segment_page_bytes;
         let first = (range.base + u64::from(page) * page_bytes) / PAGE_BYTES;

@@ -1,6 +1,6 @@
 //! Displays: the data sheet's outputs as sources with one target each. Source and target have the output's number. A mode is that of
-//! a primary, whose private data say what is shown of it; flips carry addresses, so that is all the driver keeps. Their queue with times
-//! and a log is `flip_queue`.
+//! a primary, whose private data have the size that is shown; flips carry addresses, so the driver keeps nothing else. `flip_queue` has
+//! the device's queue of flips with times and a log.
 
 mod flip_queue;
 
@@ -52,7 +52,7 @@ pub(crate) fn size_of(details: &Details, size_bytes: u64) -> Result<Option<(u32,
 }
 
 impl SoftGpuKmd {
-    /// Asks the device what it has, and switches it off.
+    /// Reads the device's outputs, and switches them off.
     pub(crate) fn find_outputs(&mut self) {
         let count = self.port.read_register(sheet::DISPLAYS).min(u64::from(sheet::DISPLAYS_MAX));
         self.outputs.clear();

@@ -27,7 +27,7 @@ use crate::queues::{Ring, State, UserRing};
 /// Which queue loses its doorbell when another one needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VictimPolicy {
-    /// One that has done everything that was rung, if there is any; among equals the one that was connected first.
+    /// A queue that has completed all rung work, if there is any; among equals the one that was connected first.
     #[default]
     Idle,
     /// The one that was connected first.
@@ -55,7 +55,7 @@ pub(crate) struct DoorbellTable {
 }
 
 impl DoorbellTable {
-    /// The device was started anew: there are none.
+    /// The device was started anew: drops all doorbells.
     pub(crate) fn clear(&mut self) {
         self.handles.clear();
     }
@@ -154,7 +154,7 @@ impl Doorbells for SoftGpuKmd {
 }
 
 impl SoftGpuKmd {
-    /// A physical doorbell for one that has none; its queue listens there from now on.
+    /// Gives a doorbell a physical one; its queue listens there from now on.
     fn assign(
         &mut self,
         host: &mut dyn DoorbellHost,
@@ -190,7 +190,7 @@ impl SoftGpuKmd {
         Ok(number)
     }
 
-    /// Whether a queue has not done all that was rung at its doorbell.
+    /// Whether a queue has rung work that it has not completed.
     fn is_busy(&self, queue: KmdQueue, number: u32) -> bool {
         let index = self.queues.handles.get(queue.0).expect("a queue outlives its doorbell").index;
         let rung = Word::load(self.port.doorbell_page().word(doorbell::offset(number) + VALUE_OFFSET));
@@ -198,7 +198,7 @@ impl SoftGpuKmd {
         self.port.read_register(register::QUEUE_READ_POINTER) != rung
     }
 
-    /// A doorbell has no physical one any more.
+    /// Takes the physical doorbell from a doorbell, if it has one; its queue listens to its own from now on.
     fn free_physical(&mut self, handle: KmdDoorbell) {
         let doorbell = self.doorbells.handles.get_mut(handle.0).expect("looked up by the caller");
         if doorbell.physical.take().is_some() {
@@ -207,7 +207,7 @@ impl SoftGpuKmd {
         }
     }
 
-    /// A queue listens to a physical doorbell, or to its own.
+    /// Has a queue listen to a physical doorbell, or to its own.
     fn listen(&self, queue: KmdQueue, number: Option<u32>) {
         let index = self.queues.handles.get(queue.0).expect("a queue outlives its doorbell").index;
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));

@@ -80,8 +80,8 @@ pub(crate) struct Device {
 }
 
 impl SoftGpuKmd {
-    /// A driver for the device behind `port`. `system` is system memory, by system physical address. Nothing is touched
-    /// before `start_device`.
+    /// A driver for the device behind `port`. `system` is system memory, by system physical address. The driver touches
+    /// neither before `start_device`.
     pub fn new(port: Arc<dyn DevicePort>, system: Arc<Memory>, config: KmdConfig) -> SoftGpuKmd {
         SoftGpuKmd {
             port,
@@ -113,7 +113,7 @@ impl SoftGpuKmd {
         self.config.translates() && self.config.hardware_queues
     }
 
-    /// Whether they are used: this driver's hardware queues signal native progress fences and no others, so where the kernel has those
+    /// Whether the driver offers its hardware queues: they signal native progress fences and no others, so where the kernel has those
     /// switched off the engines take packets.
     // spec: sync §3.1, sync §3.11
     fn uses_hardware_queues(&self) -> bool {

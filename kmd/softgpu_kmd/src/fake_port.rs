@@ -1,5 +1,5 @@
-//! A device for the tests: it records what is written to its registers and holds real memory. It executes no queue and
-//! translates no address; interrupt records are put in by the test.
+//! A device for the tests: it records writes to its registers and holds real memory. It executes no queue and
+//! translates no address; the test puts interrupt records in.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicU64;
@@ -67,7 +67,7 @@ impl FakePort {
     pub(crate) fn queue(&self, index: u64) -> u64 {
         *self.inside.lock().unwrap().queues.get(&index).unwrap_or(&queue_state::DISABLED)
     }
-    /// Where the driver says that the aperture table lies.
+    /// The address of the aperture table that the driver has programmed.
     pub(crate) fn local_table(&self) -> u64 {
         self.inside.lock().unwrap().registers[&register::APERTURE_TABLE]
     }
@@ -136,7 +136,7 @@ impl DevicePort for FakePort {
     }
 }
 
-/// A kernel that lends what the test wants.
+/// A kernel with the answers that the test wants.
 pub(crate) struct FakeHost {
     pub(crate) enabled: bool,
     /// Queries of features fail.

@@ -108,8 +108,8 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// The device forgets its seals with its power, while fences can be named to it still. When it wakes the kernel says anew which
-    /// are always signalled.
+    /// The device forgets its seals with its power, while the kernel can still name fences to it. When it wakes the kernel marks the
+    /// always-signalled fences again.
     pub(crate) fn unseal_all(&mut self) {
         let done = self.cmp_command(cmp::UNSEAL, [0, 0, 0]);
         assert_ne!(done, cmp_result::FAULT, "it names no address that could be missing");
@@ -215,7 +215,7 @@ impl NativeFences for SoftGpuKmd {
     }
 
     /// The CMP stores the value, puts the barrier against its engines and looks at CurrentValue. The lent word is the one
-    /// that it stores; writing it from here could not give the guarantee.
+    /// that it stores; a store by the driver could not give the guarantee.
     // spec: sync §3.9
     fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
         for update in updates {

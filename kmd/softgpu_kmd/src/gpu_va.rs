@@ -103,7 +103,7 @@ impl SoftGpuKmd {
     }
 }
 
-/// The device's form of an entry, or why it has none.
+/// The device's form of an entry, or the reason why it has none.
 // spec: memory §4.4
 pub(crate) fn encode(geometry: &Geometry, pte: Pte) -> Result<u64, &'static str> {
     if !pte.flags.contains(PteFlags::VALID) {

@@ -41,7 +41,7 @@ pub(crate) struct Gathered {
     dma_faults: Vec<DmaFault>,
     /// Nodes whose engines had nothing to do for a while.
     idle: BTreeSet<NodeId>,
-    /// Nodes whose scheduling logs have come to where the kernel wants to know.
+    /// Nodes whose scheduling logs have reached the entry at which the kernel wants an interrupt.
     logs: BTreeSet<NodeId>,
     /// Contexts that the device has suspended, with the kernel's suspend fence value.
     suspended: Vec<(OsContext, u64)>,
@@ -65,7 +65,7 @@ pub(crate) enum What {
 struct Signals {
     fences: Vec<OsGlobalFence>,
     queues: Vec<KmdQueue>,
-    /// Some record named nothing that is known: any fence may have been signalled.
+    /// A record named no known queue or word: any fence may have been signalled.
     any: bool,
 }
 
@@ -130,7 +130,7 @@ impl Gathered {
         self.dma_faults.push(fault);
     }
 
-    /// A destroyed fence is never named.
+    /// Drops a destroyed fence from the reports.
     // spec: sync §3.10
     pub(crate) fn forget_fence(&mut self, fence: OsGlobalFence) {
         for signals in self.signals.values_mut() {
@@ -138,7 +138,7 @@ impl Gathered {
         }
     }
 
-    /// Nor is a destroyed queue.
+    /// Drops a destroyed queue from the reports.
     pub(crate) fn forget_queue(&mut self, queue: KmdQueue) {
         self.faults.retain(|fault| fault.queue != queue);
         for signals in self.signals.values_mut() {

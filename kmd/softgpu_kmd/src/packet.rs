@@ -3,8 +3,8 @@
 //!
 //! Contexts without GPU addresses share one ring for each node, which runs privileged, because DMA buffers name bus addresses;
 //! only this driver writes those ([`translate`]). A context with GPU addresses has a ring that runs in its process's
-//! space and unprivileged; that of the system, whose paging buffers this driver writes, in the paging process and privileged. Packets of a node run in the order in which they were handed over, paging buffers among them,
-//! whichever ring they are for.
+//! space and unprivileged; the ring of the system context, whose paging buffers this driver writes, runs in the paging process
+//! and privileged. Packets of a node, paging buffers among them, run in the order of their submission, whichever ring they are for.
 
 mod preemption;
 mod reset;
@@ -66,7 +66,7 @@ pub(crate) struct PacketTable {
 }
 
 impl PacketTable {
-    /// Whether a context is one of these.
+    /// Whether a handle is one of a packet context.
     pub(crate) fn owns(context: KmdContext) -> bool {
         context.0 & PACKET != 0
     }
@@ -139,7 +139,7 @@ impl PacketScheduling for SoftGpuKmd {
                     .ok_or(DriverStatus::InvalidParameter("private data of no context of this device"))?,
             ),
         };
-        // Of the IoMmu model all engines have the CPU's.
+        // In the IoMmu model all engines use the CPU's addresses.
         if addresses && !self.config.has_addresses(create.node) && !self.config.uses_cpu_addresses() {
             return Err(DriverStatus::InvalidParameter(
                 "an engine without virtual addresses: its contexts are patched",
@@ -234,7 +234,7 @@ impl PacketScheduling for SoftGpuKmd {
         // spec: memory §7.1: the segments' bases are their bus addresses
         let base = if submit.dma_buffer_segment.is_system() { bus::SYSTEM_BASE } else { 0 };
         let at = base + submit.dma_buffer_physical_address + u64::from(submit.start_offset);
-        // Without words it only marks a place.
+        // A buffer without words only marks a place in the order.
         let body = Body { at, words: bytes / 8, done: 0, physical: true };
         self.append_packet(submit.context, body, submit.fence_id, submit.flags)
     }

@@ -47,7 +47,7 @@ pub(crate) struct Context {
     pub(crate) os: OsContext,
     /// Off the run list; with the kernel's value for it as long as the device has not acknowledged it.
     pub(crate) suspended: Option<Option<u64>>,
-    /// Where it stands beside others.
+    /// Its scheduling rank.
     pub(crate) rank: ranks::RankRegisters,
 }
 
@@ -348,7 +348,8 @@ impl HardwareQueues for SoftGpuKmd {
         self.set_scheduling_log(set)
     }
 
-    // A number of the device goes from queue to queue and its count goes on: where a queue's own begins, the kernel looks.
+    // The device's counter of a queue number goes on when the number goes to another queue: the kernel subtracts its value at the
+    // creation of the queue.
     fn hw_queue_running_ns(&mut self, queue: KmdQueue) -> Result<u64, DriverStatus> {
         let index = self.queues.handles.get(queue.0).ok_or(NO_QUEUE)?.index;
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));

@@ -1,5 +1,5 @@
 //! Reset and restart of the device (sync §4.4): `ResetFromTimeout` leaves a device that touches nothing, and objects that run
-//! nothing; `RestartFromTimeout` a device as after its start. In between the kernel only says what is lost.
+//! nothing; `RestartFromTimeout` a device as after its start. In between the kernel only destroys objects and reports losses.
 
 use ddi::{DriverStatus, HardwareQueues, KmdContext, KmdQueue, PowerState};
 use softgpu_spec::QUEUE_COUNT;
@@ -61,7 +61,7 @@ impl SoftGpuKmd {
         Ok(contexts)
     }
 
-    /// The engines stand, no queue is known to the device, and nothing that it has raised so far is reported any more.
+    /// Stops the engines, has the device forget all queues, and drops all records so far.
     // spec: memory §3.5, sync §4.4
     pub(crate) fn reset(&mut self) -> Result<(), DriverStatus> {
         if self.geometry.is_none() {

@@ -81,8 +81,8 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// Off: the engines stand. On: the aperture is empty, because its table lies in memory that may have been lost; page
-    /// tables are the kernel's to write.
+    /// Off: stops the engines. On: empties the aperture, because its table lies in memory that may have been lost; the kernel
+    /// writes the page tables.
     // spec: memory §8.4
     pub(crate) fn power(&mut self, state: PowerState) -> Result<(), DriverStatus> {
         let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
@@ -100,7 +100,7 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// The device touches no memory afterwards: its engines stand, no queue is known to it.
+    /// Stops the engines and has the device forget all queues: it touches no memory afterwards.
     pub(crate) fn stop(&mut self, host: &mut dyn Host) {
         self.port.write_register(register::ENGINE_ENABLE, 0);
         self.blacken();

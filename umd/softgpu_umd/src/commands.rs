@@ -54,7 +54,7 @@ struct Fenced {
 }
 
 impl Commands {
-    /// None yet. A tool that traces takes the time of their submission for that of their recording.
+    /// An empty list. A tool that traces takes the time of its submission for that of the recording.
     pub fn new() -> Commands {
         Commands::default()
     }
@@ -104,7 +104,7 @@ impl Commands {
         self.push(Command::Wait { va: current.0, value, log: None })
     }
 
-    /// Signals a fence on the GPU. One whose MonitoredValue stands at the address of its CurrentValue is refused when it is submitted.
+    /// Signals a fence on the GPU. The submission of a fence whose MonitoredValue is at the address of its CurrentValue is refused.
     pub fn signal(&mut self, fence: impl Into<FenceName>, value: u64) -> &mut Self {
         let name = fence.into();
         if name.check().is_err() {
@@ -116,7 +116,7 @@ impl Commands {
         self.push(Command::Signal { current_va: current.0, monitored_va: monitored.0, value, log: None })
     }
 
-    /// Signals a monitored fence on the GPU: the processor is always interrupted. For queues that the kernel feeds.
+    /// Signals a monitored fence on the GPU, always with an interrupt. For queues that the kernel feeds.
     // spec: sync §3.7
     pub fn signal_monitored(&mut self, value_va: GpuVa, value: u64) -> &mut Self {
         self.monitored.get_or_insert(value_va);
@@ -185,7 +185,7 @@ impl Commands {
         self.words.len() + self.fenced.len() * LOG_WORDS
     }
 
-    /// The words as they run on a queue with logs: behind each wait and each signal stands which entry it writes.
+    /// The words as they run on a queue with logs: each wait and each signal names the entry that it writes.
     // spec: sync §3.14
     pub(crate) fn logged(&self, logs: &mut Logs, out: &mut Vec<u64>) {
         let mut copied = 0;

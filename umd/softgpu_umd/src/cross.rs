@@ -32,7 +32,7 @@ const CROSS: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARI
 /// System memory that several GPUs see, mapped and resident on each for good.
 pub struct CrossMemory {
     surfaces: Vec<Surface>,
-    // They go behind their surfaces; the pages go with the last of them.
+    // The resources are dropped behind their surfaces; the section's pages go with the last resource.
     _resources: Vec<Resource>,
 }
 

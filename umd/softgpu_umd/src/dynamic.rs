@@ -1,8 +1,8 @@
-//! A resource that the CPU writes while the GPU still uses what it wrote before: several instances under one name. The
-//! kernel knows nothing of this; since WDDM 2 the user-mode driver alone knows what the GPU still uses, so it alone can
+//! A resource that the CPU writes while the GPU still uses the content before: several instances under one name. The
+//! kernel does not know of them; since WDDM 2 the user-mode driver alone knows what the GPU still uses, so it alone can
 //! wait or rename (memory §6.1). It decides nothing about residency: its instances stay on the device's list.
 //!
-//! | map | what is done |
+//! | map | action |
 //! |---|---|
 //! | NO_OVERWRITE | nothing: the current instance |
 //! | DISCARD | the current instance if it is idle; else an idle one; else a new one; else the one that is idle soonest |
@@ -16,7 +16,7 @@
 //! WasStillDrawing. An instance stays mapped from its first map on, for its whole life (memory §6.3). The fences are native ones or
 //! monitored ones, as the contexts have them.
 //!
-//! It hears the kernel's TrimResidency callback: unused instances go then (memory §5.4).
+//! At the kernel's TrimResidency callback it destroys unused instances (memory §5.4).
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub struct DynamicResource {
     current: usize,
     /// Outstanding maps, the last one last.
     maps: Vec<Map>,
-    /// Caches are maintained here: the memory is cached, and no hardware does it.
+    /// This driver maintains the caches: the memory is cached, and no hardware keeps them coherent.
     maintains: bool,
     next_id: u64,
     kind: Kind,
@@ -79,7 +79,7 @@ pub struct Renamed {
 /// An outstanding map.
 #[derive(Clone, Copy)]
 struct Map {
-    /// Of which instance.
+    /// The id of the instance.
     id: u64,
     writes: bool,
 }
@@ -250,12 +250,12 @@ impl DynamicResource {
                     self.instances.push(fresh);
                     return Ok(self.instances.len() - 1);
                 }
-                // No room for one more: then one has to be waited for, as if there were enough.
+                // No memory for one more instance: the map waits for an existing one, as when there are `instances_max`.
                 Err(UmdError::Refused(refusal)) if lacks_memory(refusal.status) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        // The uses of an instance that was given up before another are over before those of the other.
+        // An instance that was given up earlier is idle earlier.
         let unmapped = |at: &usize| !is_mapped(&self.maps, self.instances[*at].id);
         let last_use = |at: &usize| self.instances[*at].uses.points(true).into_iter().map(|(_, value)| value).max();
         let soonest = (0..self.instances.len()).filter(unmapped).min_by_key(last_use).unwrap_or(self.current);
@@ -308,7 +308,7 @@ fn is_mapped(maps: &[Map], instance: u64) -> bool {
     maps.iter().any(|map| map.id == instance)
 }
 
-/// Whether a creation was refused because there is no memory: none at all, or none until others have gone.
+/// Whether a creation was refused because there is no memory: none at all, or none until other allocations are destroyed.
 // spec: memory §9.2
 fn lacks_memory(status: NtStatus) -> bool {
     matches!(status, NtStatus::NO_MEMORY | NtStatus::GRAPHICS_NO_VIDEO_MEMORY)

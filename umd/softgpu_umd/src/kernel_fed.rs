@@ -61,7 +61,7 @@ impl Feed {
         }
     }
 
-    /// The commands that tell of a value at the end of a buffer.
+    /// Appends the commands that signal a value at the end of a buffer.
     fn end(&self, value: u64, words: &mut Vec<u64>) {
         let va = self.progress().current_va().0;
         match self {
@@ -108,8 +108,7 @@ impl Feed {
 }
 
 impl KernelFedStream {
-    /// Packets of a context of its own on a node; of the sizes only those of command memory and of what is in flight mean
-    /// something.
+    /// A stream of packets, with a context of its own on a node. Of the sizes it uses those of command memory and of submissions in flight.
     ///
     /// # Errors
     /// When memory is short or the node takes no packets at addresses.
@@ -121,7 +120,7 @@ impl KernelFedStream {
         Ok(KernelFedStream::new(feed, commands, config))
     }
 
-    /// A hardware queue with kernel-mode submission; of the sizes as [`KernelFedStream::packets`].
+    /// A hardware queue with kernel-mode submission. It uses the same sizes as [`KernelFedStream::packets`].
     ///
     /// # Errors
     /// When memory is short or the adapter has no hardware queues.
@@ -133,7 +132,7 @@ impl KernelFedStream {
         Ok(KernelFedStream::new(feed, commands, config))
     }
 
-    /// Shows a primary when what was submitted until now is done, `interval` blanks behind the flip before it. Returns how many flips are
+    /// Shows a primary when all submissions so far are done, `interval` blanks behind the flip before it. Returns how many flips are
     /// queued.
     ///
     /// # Errors
@@ -221,7 +220,7 @@ impl KernelFedStream {
         self.give(gpu, |feed| feed.wait(fence, value))
     }
 
-    /// Gives the kernel a packet; when it holds as many as it may, as soon as it has less.
+    /// Gives the kernel a packet; if the kernel's queue is full, retries when a submission is done.
     fn give(&mut self, gpu: &Gpu, packet: impl Fn(&Feed) -> Result<(), Refusal>) -> Result<(), UmdError> {
         loop {
             match packet(&self.feed) {
@@ -246,7 +245,7 @@ impl KernelFedStream {
         }
         let lost = if progress.bits() == 64 { u64::MAX } else { u64::from(u32::MAX) };
         if progress.current() == lost {
-            // The kernel's word for a device that is lost: no submission ever gets that far.
+            // The kernel writes this value for a lost device: no submission ever gets that far.
             return Err(UmdError::Lost(gpu.device().state()?));
         }
         self.reap();

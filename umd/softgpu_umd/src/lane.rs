@@ -138,7 +138,7 @@ impl Lane {
         }
     }
 
-    /// Submits what is recorded and writes these primaries: it starts when no display shows one of them, and none is about to. Where
+    /// Submits recorded commands that write these primaries: they start when no display shows one of them, and none is about to. Where
     /// there are lists, the kernel takes the written primaries from them and ignores this argument.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Lane {
         }
     }
 
-    /// Shows a primary when what was submitted until now is done, `interval` blanks behind the flip before it. Returns how many flips are
+    /// Shows a primary when all submissions so far are done, `interval` blanks behind the flip before it. Returns how many flips are
     /// queued.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl Lane {
         }
     }
 
-    /// Submits what is recorded, to run from a paging-fence value on; returns the progress value that it completes.
+    /// Submits the recorded commands, to run from a paging-fence value on; returns the progress value that they complete.
     ///
     /// # Errors
     /// As of [`Stream::submit`] and [`PatchedStream::submit`].
@@ -229,7 +229,7 @@ impl Lane {
         }
     }
 
-    /// Whether something is recorded that has not been submitted.
+    /// Whether recorded commands have not been submitted.
     pub fn has_recorded(&self) -> bool {
         match self {
             Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => !commands.words().is_empty(),
@@ -245,7 +245,7 @@ impl Lane {
         }
     }
 
-    /// Whether the progress fence has what the kernel writes there when a device is lost: no submission ever gets that far.
+    /// Whether the progress fence has the value that the kernel writes for a lost device, which no submission ever reaches.
     pub fn is_lost(&self) -> bool {
         let progress = self.progress();
         progress.current() == if progress.bits() == 64 { u64::MAX } else { u64::from(u32::MAX) }

@@ -1,5 +1,5 @@
 //! Maps over the lock of WDDM 1 (memory §6.4, §6.5): the kernel knows what the GPU uses, so it waits, refuses to wait, or
-//! renames; this driver only says what its caller wants. Since WDDM 2 `dynamic` does all of that.
+//! renames; this driver only translates its caller's map into lock flags. Since WDDM 2 `dynamic` does all of that.
 //!
 //! | map | lock flags |
 //! |---|---|
@@ -30,7 +30,7 @@ pub struct LegacyResource {
 }
 
 impl LegacyResource {
-    /// Maps it. `pending`: commands that are not submitted; they are, if the kernel could not do without.
+    /// Maps it. `pending`: recorded commands, which this call submits if the kernel needs them for the map.
     ///
     /// # Errors
     /// `WasStillDrawing` with `do_not_wait`; `InvalidArgument` for a no-overwrite map of swizzled content.

@@ -27,7 +27,7 @@ pub struct SurfacePart {
 /// A command buffer under construction, with its lists.
 #[derive(Clone, Debug)]
 pub struct ListedCommands {
-    /// The commands; where an address belongs stands 0.
+    /// The commands, with 0 in place of each address.
     pub words: Vec<u64>,
     /// Element 0 is NULL, then each allocation once.
     pub allocations: Vec<AllocationListItem>,
@@ -44,7 +44,7 @@ impl Default for ListedCommands {
 }
 
 impl ListedCommands {
-    /// Nothing yet.
+    /// An empty buffer.
     pub fn new() -> ListedCommands {
         let null = AllocationListItem { allocation: RawHandle::NONE, flags: AllocationListFlags::empty() };
         ListedCommands { words: Vec::new(), allocations: vec![null], places: Vec::new(), slots: 0 }

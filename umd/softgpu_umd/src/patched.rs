@@ -73,12 +73,12 @@ impl PatchedStream {
         self.part().copy((&source.0, source.1), (&target.0, target.1), bytes);
     }
 
-    /// How many command buffers what is recorded takes.
+    /// How many command buffers the recorded commands take.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// Submits what is recorded; returns the progress value that it completes. Blocks only when the kernel has no room for
+    /// Submits the recorded commands; returns the progress value that they complete. Blocks only when the kernel has no room for
     /// more buffers.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl PatchedStream {
             gpu.device().wait(&[(&self.progress, value)])?;
         }
         if self.progress.current() == u64::MAX {
-            // The kernel's word for a device that is lost: no submission ever gets that far.
+            // The kernel writes this value for a lost device: no submission ever gets that far.
             return Err(UmdError::Lost(gpu.device().state()?));
         }
         Ok(())
@@ -145,7 +145,7 @@ impl PatchedStream {
         Ok(self.context.wait(fence, value)?)
     }
 
-    /// Whether something is recorded that has not been submitted.
+    /// Whether recorded commands have not been submitted.
     pub(crate) fn has_recorded(&self) -> bool {
         !self.parts.is_empty()
     }
@@ -178,7 +178,7 @@ impl PatchedStream {
         let between = gpu.device().create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 0)?;
         self.context.signal(&between, 1)?;
         if between.current() >= 1 {
-            // Nothing is queued, so it is not for want of buffers.
+            // The context has no queued buffers, so the refusal has another cause.
             return Err(refusal.into());
         }
         gpu.device().wait(&[(&between, 1)])?;

@@ -105,7 +105,7 @@ impl ResidencyList {
         }
     }
 
-    /// Does what the kernel has asked for since the last call. `completed`: the progress value that the GPU has reached.
+    /// Carries out the trims that the kernel has asked for since the last call. `completed`: the progress value that the GPU has reached.
     ///
     /// # Errors
     /// When the device is lost.
@@ -117,7 +117,7 @@ impl ResidencyList {
         Ok(())
     }
 
-    /// Does what one notification asks, if it is this list's: for processes with several.
+    /// Carries out one notification if it is for this list's registration: for processes with several lists.
     ///
     /// # Errors
     /// When the device is lost.
@@ -184,7 +184,7 @@ impl ResidencyList {
         }
     }
 
-    /// Evicts the longest unused, at least so many bytes if there are; how many it were.
+    /// Evicts the longest unused surfaces, at least so many bytes if there are; returns the bytes.
     fn trim(&mut self, gpu: &Gpu, bytes: u64, keep: &BTreeSet<RawHandle>) -> Result<u64, UmdError> {
         let mut given = 0;
         let mut victims = Vec::new();
@@ -224,7 +224,7 @@ pub enum Retry {
     Waited,
     /// With CantTrimFurther.
     CantTrim,
-    /// With MustSucceed: it costs the device when it fails.
+    /// With MustSucceed: a failure puts the device in error.
     Must,
 }
 
@@ -238,10 +238,10 @@ impl Retry {
         }
     }
 
-    /// Goes on to the next harder way after a refusal. False: there is none, the refusal stands.
+    /// Goes on to the next step after a refusal. False: there is none, and the refusal stands.
     ///
     /// # Errors
-    /// The device is lost while its work is waited for.
+    /// The device is lost while this call waits for its work.
     // spec: memory §5.2
     pub fn harder(&mut self, gpu: &Gpu, lane: &mut Lane, refusal: &Refusal) -> Result<bool, UmdError> {
         *self = match self {
@@ -252,7 +252,7 @@ impl Retry {
             }
             Retry::Waited => Retry::CantTrim,
             Retry::CantTrim => {
-                // MustSucceed is not said of what can never fit.
+                // The driver does not ask with MustSucceed for a set that can never fit.
                 let segments = gpu.adapter().info()?.segments;
                 let largest =
                     segments.iter().filter(|segment| !segment.aperture).map(|segment| segment.size_bytes).max();

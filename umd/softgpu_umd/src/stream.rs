@@ -45,7 +45,7 @@ pub struct StreamConfig {
     pub ring_bytes: u64,
     /// Bytes of command memory, a power of two from 4096.
     pub command_bytes: u64,
-    /// Submissions that may be unfinished at once; when they are, half of them are waited for.
+    /// Most submissions in flight; at the most the stream waits for half of them.
     pub in_flight_max: usize,
 }
 
@@ -164,7 +164,7 @@ impl Stream {
             return Err(UmdError::Lost(gpu.device().state()?));
         }
         self.make_room(gpu, ring_bytes, body_words as u64 * 8)?;
-        // From here on nothing fails: entries of logs are given out in the order in which they are written.
+        // The code below does not fail, so the driver gives out entries of logs in the order in which the GPU writes them.
         self.waiting.clear();
         self.scratch.clear();
         for GpuWait { fence, value } in waits.iter().copied() {
@@ -235,7 +235,7 @@ impl Stream {
             gpu.device().wait(&[(self.queue.progress(), value)])?;
         }
         if self.queue.progress().current() == u64::MAX {
-            // The kernel's word for a device that is lost: no submission ever gets that far.
+            // The kernel writes this value for a lost device: no submission ever gets that far.
             return Err(UmdError::Lost(gpu.device().state()?));
         }
         self.reap();
@@ -252,7 +252,7 @@ impl Stream {
         self.queue.progress()
     }
 
-    /// Where its waits and signals are logged.
+    /// The logs of its waits and signals.
     pub fn logs(&self) -> NativeFenceLogDetail {
         self.queue.logs()
     }
@@ -262,7 +262,7 @@ impl Stream {
         self.queue.device_queue()
     }
 
-    /// Waits until there is room; takes back half of what is unfinished at once, so that the CPU is woken seldom.
+    /// Waits until there is room: for half of the submissions in flight at once, so that the CPU is woken seldom.
     fn make_room(&mut self, gpu: &Gpu, ring_bytes: u64, command_bytes: u64) -> Result<(), UmdError> {
         loop {
             if self.has_room(ring_bytes, command_bytes) {

@@ -1,6 +1,6 @@
 //! A surface that the GPU has in tiles and the CPU in rows, as two allocations (memory §6.5): one create call makes both, told
 //! apart by their private data alone, and the kernel knows nothing of formats. A lock copies tiles to rows on the GPU and
-//! then locks the rows without DonotWait: the kernel waits for the copy. An unlock copies back what was written.
+//! then locks the rows without DonotWait: the kernel waits for the copy. An unlock copies written rows back.
 //!
 //! For drivers of the first generation, where the kernel knows what the GPU uses.
 

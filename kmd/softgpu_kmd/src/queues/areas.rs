@@ -13,8 +13,8 @@ use crate::driver::SoftGpuKmd;
 const CONTEXT_AREAS: u64 = u64::MAX;
 const DEVICE_AREAS: u64 = u64::MAX - (1 << 62);
 
-/// Makes the context's save area: the device keeps nothing of a context outside its registers, so what lies there is the
-/// driver's note of whose it is.
+/// Makes the context's save area. The device keeps nothing of a context outside its registers, so the area only holds the
+/// driver's note of the owner.
 // spec: memory §7.5
 pub(crate) fn save_area(
     host: &mut dyn Host,

@@ -71,7 +71,7 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// Where queues of a context stand.
+    /// The scheduling rank of a context's queues.
     pub(crate) fn rank_of(&self, context: KmdContext) -> RankRegisters {
         self.contexts.get(context.0).expect("a context outlives its queues").rank
     }
