@@ -1,4 +1,4 @@
-//! The command line's words and what they mean. It judges words only; files are judged by `output` and the run.
+//! The command line's arguments and their meaning. This module judges words only; `output` and the run judge files.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -35,7 +35,7 @@ pub enum Command {
     Fences(FencesArguments),
     /// Draw pictures and flip them on a display of the software GPU: how many were shown, and whether one was torn.
     Present(PresentArguments),
-    /// Serve a kernel to other processes at a local socket, until it is told to stop.
+    /// Serve a kernel to other processes at a local socket, until a signal stops it.
     Serve(ServeArguments),
     /// Watch a served kernel: engines, memory, paging, fences, and the processes that use them.
     Top(TopArguments),
@@ -150,7 +150,7 @@ pub struct RunArguments {
     /// One choice of the memory manager, made otherwise than the profile makes it; `openwddm adapters PROFILE` lists them
     #[arg(long = "set", value_name = "CHOICE=VALUE")]
     pub choices: Vec<Choice>,
-    /// Whether hangs are looked for.
+    /// Whether the kernel watches for hangs.
     #[command(flatten)]
     pub hangs: HangArguments,
     /// Seed of everything random

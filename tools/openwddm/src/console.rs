@@ -44,7 +44,7 @@ impl Out {
         self.write_all(text.as_bytes()).and_then(|()| self.flush()).map_err(|error| unwritten(&error))
     }
 
-    /// Prints what the parser of the command line has to say, with its colours where they can be seen.
+    /// Prints the help of the command line's parser, with colours where the terminal shows them.
     ///
     /// # Errors
     /// [`RunError::Output`].
@@ -99,7 +99,7 @@ pub fn unwritten(error: &io::Error) -> RunError {
     RunError::Output { problem: error.to_string() }
 }
 
-/// Says something on the error stream.
+/// Prints text on the error stream.
 pub fn complain(text: &str) {
     // See the law above.
     let _ = io::stderr().write_all(printable::text(text).as_bytes());

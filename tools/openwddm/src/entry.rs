@@ -23,7 +23,7 @@ use crate::top::{screen, top};
 /// Exit code after Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub fn enter() -> ExitCode {
     let mut out = Out::standard();
     let done = match Arguments::try_parse() {
@@ -91,7 +91,7 @@ fn run_there(options: &run::RunOptions, socket: &Path, out: &mut Out) -> Result<
 fn cancel() -> Arc<AtomicBool> {
     let cancel = Arc::new(AtomicBool::new(false));
     let raised = cancel.clone();
-    // The first Ctrl-C asks for an end with what was reached; the second ends at once.
+    // The first Ctrl-C ends the run with the results so far; the second ends the program at once.
     let set = ctrlc::set_handler(move || {
         if raised.swap(true, Ordering::SeqCst) {
             // This exit drops no values: the handler does the cleaning up that their destructors would do.

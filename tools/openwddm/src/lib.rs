@@ -1,4 +1,4 @@
-//! The command line: reads arguments, has a workload run, writes what happened.
+//! The command line: reads arguments, runs a workload, writes the outcome.
 //!
 //! A run leaves an [`outcome::Outcome`]: numbers and a recording. Everything else here turns one into something that people
 //! look at: a table on the terminal, a JSON file, a Perfetto trace, a report that needs nothing but a browser. Trace and

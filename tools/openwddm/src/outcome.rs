@@ -19,7 +19,7 @@ pub struct Outcome {
     pub recordings: Vec<Recording>,
     /// Name of the adapter profile; of several all.
     pub profile: String,
-    /// Ctrl-C ended the run early; everything else says what was reached until then.
+    /// Ctrl-C ended the run early; all other fields are those reached until then.
     pub interrupted: bool,
 }
 
@@ -185,10 +185,10 @@ pub struct StageSummary {
     pub stage: &'static str,
     /// Submissions of work.
     pub submissions: u64,
-    /// Calls into the kernel, for whatever.
+    /// Calls of all kinds into the kernel.
     pub calls: u64,
-    /// Time of the processor that the threads spent which drive the workloads, driver and kernel calls; in virtual time what the
-    /// calls cost by the adapter's cost model.
+    /// Processor time of the threads that drive the workloads, in the driver and in kernel calls; in virtual time the cost of the
+    /// calls by the adapter's cost model.
     pub cpu_ns: u64,
     /// Interrupts in which the driver found something, those of paging too.
     pub interrupts: u64,

@@ -71,7 +71,7 @@ impl Output {
     /// Writes the whole file. It is no error when the reader of a pipe has closed it.
     ///
     /// # Errors
-    /// [`RunError::Unwritten`]; then nothing is left behind and a file that stood there still stands.
+    /// [`RunError::Unwritten`]; then no partial file is left, and an existing file is unchanged.
     pub fn write(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), RunError> {
         let written = match Place::of(&self.path) {
             Ok(place) => place.write(content),

@@ -24,10 +24,10 @@ fn room(segment: u8, allocation: u64) -> Room {
 }
 
 impl Placed {
-    /// One line.
+    /// Applies one line.
     ///
     /// # Errors
-    /// It says what cannot be: pages come that are taken, or go that are not there.
+    /// The line contradicts those before: pages come that are taken, or go that are not there.
     // spec: memory §8.5
     pub fn replay(&mut self, line: &Demotion) -> Result<(), String> {
         let room = room(line.segment, line.allocation);

@@ -50,7 +50,7 @@ pub struct PresentOptions {
     pub interval: u32,
     /// The drawings do not say what they write.
     pub careless: bool,
-    /// Time is counted.
+    /// The presentation is in virtual time.
     pub virtual_time: bool,
     /// Where pictures go.
     pub pictures: Option<PathBuf>,
@@ -125,7 +125,7 @@ impl Shown {
     }
 }
 
-/// Draws, flips, looks.
+/// Draws the pictures, flips them, and watches the display.
 ///
 /// # Errors
 /// An adapter that is unknown or has no display; a folder that cannot be written to; a kernel that fails.
@@ -221,7 +221,7 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Returns what its end signals.
+    /// Draws a picture; returns the progress value that the drawing completes.
     fn draw(&mut self, surface: usize, frame: u32) -> Result<u64, UmdError> {
         let surface = &self.surfaces[surface];
         scene::draw(&mut self.lane, surface, (self.options.width, self.options.height), frame);

@@ -254,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    /// Falls over what it hears of the first device.
+    /// A tracer that panics at the first device.
     struct Falls;
 
     impl Tracer for Falls {

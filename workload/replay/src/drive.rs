@@ -1,8 +1,8 @@
 //! Drives a client with a workload: storages become allocations, operations become command buffers.
 //!
-//! For each operation, in order: its storages are made resident, a command buffer is submitted that waits *on the GPU* for
-//! the paging fence, reads what the operation reads and writes what it writes, and its storages are evicted again, lazily
-//! and saying what was not written. The CPU runs ahead as far as the stream lets it, and as far as dead storages that the GPU still uses
+//! For each operation, in order, this driver makes its storages resident, submits a command buffer that waits *on the GPU* for
+//! the paging fence and reads and writes the operation's storages, and evicts these again, lazily
+//! and naming the unwritten ones. The CPU runs ahead as far as the stream lets it, and as far as dead storages that the GPU still uses
 //! hold no more bytes than [`DriveOptions::ahead_bytes`]; else it waits only at the end of each step.
 //!
 //! With content, an operation writes words that are a function of (storage, generation, offset), and the GPU itself compares
@@ -12,7 +12,7 @@
 //! Operations run on the adapters that they are placed on. Content that one reads and another adapter wrote crosses first (`crossing`);
 //! adapters run beside each other as far as that allows.
 //!
-//! It knows no kernel and no host: it is handed a link.
+//! It depends on no kernel and no host: its caller passes a link.
 
 mod ahead;
 mod constants;
@@ -56,11 +56,11 @@ pub struct DriveOptions {
     pub seed: u64,
     /// Which storages stay on the residency list between operations.
     pub residency: ResidencyPolicy,
-    /// Have the kernel tell how the process's budget changes.
+    /// Whether the process registers for changes of its budget.
     pub hears_budget: bool,
     /// The path by which work reaches the engine; `None`: the latest stage that each adapter has.
     pub stage: Option<Stage>,
-    /// Say afterwards what each submission was.
+    /// Keep the work of each submission for the outcome.
     pub keeps_submissions: bool,
     /// Most bytes that dead storages may hold on an adapter while submitted work still uses them; `None`: as many as its process may have
     /// resident there.
@@ -91,7 +91,7 @@ pub enum ContentMode {
     Verified,
 }
 
-/// Told about a run as it goes on.
+/// Receives the progress of a run.
 pub trait Observer {
     /// `done` of `total` operations are submitted.
     fn progress(&mut self, done: u64, total: u64);

@@ -1,6 +1,6 @@
 //! Why a workload is refused: what is wrong, where in the file, and what to do about it.
 //!
-//! Not the place where anything is judged: `source`, `rrs`, `chakra` and `workload` do that and return a [`Fault`];
+//! This module judges nothing: `source`, `rrs`, `chakra` and `workload` judge and return a [`Fault`];
 //! [`Workload::open`](crate::Workload::open) puts the file's name to it. The blame for every fault here lies with
 //! the file or with the user who named it.
 

@@ -2,7 +2,7 @@
 
 use crate::workload::{Event, Workload};
 
-/// How operations are given to adapters.
+/// The rule by which operations are placed on adapters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// Each runs on the adapter that it names, and on the first if it names none.

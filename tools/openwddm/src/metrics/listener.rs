@@ -77,7 +77,7 @@ fn accept(socket: &TcpListener, stop: &AtomicBool, page: &dyn Fn() -> Option<Str
             return;
         }
         match accepted {
-            // One that goes away in the middle of it has had what it wanted.
+            // It is no error when a client disconnects early.
             Ok(stranger) => drop(serve(stranger.as_fd(), page)),
             Err(Errno::INTR) => {}
             Err(error) => {
@@ -88,7 +88,7 @@ fn accept(socket: &TcpListener, stop: &AtomicBool, page: &dyn Fn() -> Option<Str
     }
 }
 
-/// Hears a stranger out, and answers it.
+/// Reads a stranger's request, and sends the response.
 fn serve(stranger: BorrowedFd<'_>, page: &dyn Fn() -> Option<String>) -> std::io::Result<()> {
     let until = Instant::now() + PATIENCE;
     let mut head = Vec::new();
@@ -122,7 +122,7 @@ fn serve(stranger: BorrowedFd<'_>, page: &dyn Fn() -> Option<String>) -> std::io
     Ok(())
 }
 
-/// Some bytes that have come; none: the stranger has no more to say.
+/// Reads some bytes; none: the stranger has shut its side of the connection.
 fn read(stranger: BorrowedFd<'_>, into: &mut [u8], until: Instant) -> std::io::Result<usize> {
     in_time(stranger, PollFlags::IN, until, || rustix::io::read(stranger, &mut *into))
 }
@@ -135,7 +135,7 @@ fn write_all(stranger: BorrowedFd<'_>, mut bytes: &[u8], until: Instant) -> std:
     Ok(())
 }
 
-/// Does what does not wait as soon as a stranger is ready for it.
+/// Makes a call that does not block as soon as the stranger's socket is ready for it.
 fn in_time(
     stranger: BorrowedFd<'_>,
     ready: PollFlags,

@@ -10,9 +10,9 @@ pub enum Answer {
     Figures,
     /// It is no request of HTTP/1.0 or 1.1.
     Bad,
-    /// There is nothing at that path.
+    /// The path has no page.
     NotFound,
-    /// Nothing can be done there but to get it.
+    /// The method is not GET.
     NotAllowed,
     /// Its lines are longer than [`HEAD_MAX`].
     TooLong,

@@ -7,9 +7,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// All that there are.
+/// The temporary files that exist.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-/// Names that are tried: others are what programs of the same number have left behind.
+/// Names to try: programs with the same process number may have left files behind.
 const NAMES_MAX: u32 = 100;
 
 /// A file without its place.
@@ -18,7 +18,7 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// An empty one in a folder. Its name is short, whatever the file will be called.
+    /// Creates an empty file in a folder, with a short name whatever the name of its target.
     pub fn within(folder: &Path, mode: u32) -> io::Result<(Temporary, File)> {
         let mut number = 0;
         loop {
@@ -56,16 +56,16 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // A leftover that cannot be removed changes nothing about why it is left over.
+        // A file that cannot be removed stays.
         let _ = fs::remove_file(&self.path);
         unfinished().retain(|path| *path != self.path);
     }
 }
 
-/// Takes away all that is not finished: this program ends at once.
+/// Removes all temporary files: this program ends at once.
 pub fn abandon() {
     for path in unfinished().drain(..) {
-        // A leftover that cannot be removed stays.
+        // A file that cannot be removed stays.
         let _ = fs::remove_file(path);
     }
 }

@@ -1,6 +1,6 @@
-//! Makes much into little without telling anything false.
+//! Reduces slices and curves to as many marks as can be drawn, without a false one.
 //!
-//! Slices that stand close together become one mark that knows how many it stands for and how long they lasted together;
+//! Slices that are close together become one mark that knows how many it stands for and how long they lasted together;
 //! a curve keeps the first, lowest, highest and last point of each stretch, so no peak is lost.
 
 /// One mark: a slice, or several neighbours as one.

@@ -50,7 +50,7 @@ impl PacketWaits {
                 context.running += 1;
             }
             Event::PacketCompleted { .. } => context.running = context.running.saturating_sub(1),
-            // It waits again.
+            // The packet waits again.
             Event::PacketPreempted { .. } => {
                 context.running = context.running.saturating_sub(1);
                 context.queued += 1;

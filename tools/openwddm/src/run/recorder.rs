@@ -210,7 +210,7 @@ fn op_track(workload: &replay::Workload, submissions: &[Submission], device_queu
 }
 
 impl Recorder {
-    /// The kernel says something of this adapter, or of the process.
+    /// Takes an event of the kernel about this adapter, or about a process.
     pub fn event(&self, now_ns: u64, event: &Event) {
         let mut state = self.state();
         state.displacements.event(now_ns, event);

@@ -308,7 +308,7 @@ fn strided_end([offset, ..]: [u64; 3], shape: Option<&Value>, strides: Option<&V
     Some(offset.checked_add(1).and_then(|end| shape.iter().zip(&strides).try_fold(end, far)))
 }
 
-/// The same for a tensor that is taken as dense.
+/// Where a dense tensor ends, in elements from the storage's begin. `None`: the number does not fit.
 fn dense_end([offset, elements, _]: [u64; 3]) -> Option<u64> {
     offset.checked_add(elements)
 }

@@ -14,7 +14,7 @@ const SLOTS: u64 = 4;
 /// The constants of one adapter's operations.
 pub struct Constants {
     resource: DynamicResource,
-    /// Of one operation.
+    /// Bytes of one operation's constants.
     bytes: u64,
     handed: u64,
 }
@@ -53,7 +53,7 @@ impl Constants {
         Ok(())
     }
 
-    /// Does what the kernel asks, if it asks this resource.
+    /// Carries out a notification for this resource, and ignores others.
     pub fn hear(&mut self, queues: &Contexts, told: &Notification) {
         self.resource.hear(queues, told);
     }

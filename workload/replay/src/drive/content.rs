@@ -11,7 +11,7 @@ use crate::drive::{ContentMode, DriveOptions};
 use crate::steps::StorageId;
 use crate::workload::Workload;
 
-/// Bits of a check's tag for the storage; the operation stands above.
+/// Bits of a check's tag for the storage; the operation has the bits above.
 const STORAGE_BITS: u32 = 32;
 
 /// Stands for an operation's constants where a check names a storage: a workload has fewer.

@@ -29,7 +29,7 @@ impl Copies {
         self.at.insert(id, 1 << by);
     }
 
-    /// It died.
+    /// Drops a storage that died.
     pub fn forget(&mut self, id: StorageId) {
         self.at.remove(&id);
     }

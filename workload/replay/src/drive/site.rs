@@ -149,8 +149,8 @@ impl Site {
         })
     }
 
-    /// Makes storages resident for the submission that comes next, which writes these of them; the paging-fence value that the
-    /// GPU waits for.
+    /// Makes storages resident for the submission that comes next, which writes these of them; returns the paging-fence value
+    /// that the GPU waits for.
     pub fn make_resident(
         &mut self,
         at: At<'_>,
@@ -164,7 +164,7 @@ impl Site {
         }
     }
 
-    /// Before a storage is made: as long as dead ones hold too many bytes the GPU is waited for.
+    /// Before a storage is made: waits for the GPU while dead ones hold too many bytes.
     fn wait_for_the_dead(&mut self, set: &[StorageId]) -> Result<(), DriveError> {
         if set.iter().all(|id| self.storages.find(*id).is_some()) {
             return Ok(());
@@ -196,7 +196,7 @@ impl Site {
                 // The value stands behind the mappings of the same paging queue: it covers them.
                 Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value.max(mapped_at))),
                 Err(refusal) if refusal.bytes_to_trim > 0 => {
-                    // Nothing of ours is on the list but what queued work still uses; the rest another process holds.
+                    // This device's list has only storages that queued work still uses; another process holds the rest.
                     if !retry.harder(&self.gpu, self.queues.lane_mut(self.compute), &refusal)? {
                         return Err(at.does_not_fit(self.bytes_of(set), refusal.bytes_to_trim));
                     }
@@ -248,7 +248,7 @@ impl Site {
         constants.hand(&self.gpu, &mut self.queues, self.compute, content, &self.report, op)
     }
 
-    /// Submits what is recorded.
+    /// Submits the recorded commands.
     pub fn submit(&mut self, paged_at: Option<u64>, order: Order<'_>, what: Submission) -> Result<(), DriveError> {
         self.queues.submit(&self.gpu, self.compute, paged_at, &[], order.signals)?;
         match what.work {
@@ -278,7 +278,7 @@ impl Site {
         Ok(())
     }
 
-    /// Does what the kernel asks of this device; other devices' news is ignored.
+    /// Carries out a notification of the kernel for this device, and ignores those for others.
     pub fn hear(&mut self, told: &Notification) -> Result<(), DriveError> {
         if let Some(kept) = &mut self.kept {
             kept.honour_trim(&self.gpu, self.queues.lane(self.compute).progress().current(), told)?;
@@ -310,7 +310,7 @@ impl Site {
         Ok(self.queues.lane_mut(self.compute).wait(&self.gpu, last)?)
     }
 
-    /// Whether the progress is what the kernel writes for a lost device.
+    /// Whether the progress fence has the value that the kernel writes for a lost device.
     pub fn is_lost(&self) -> bool {
         self.lane().is_lost()
     }

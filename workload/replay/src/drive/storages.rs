@@ -15,7 +15,7 @@ pub struct Storages {
 }
 
 impl Storages {
-    /// None is alive yet.
+    /// No storage has an allocation yet.
     pub fn new(storages: &[Storage]) -> Storages {
         Storages { sizes: storages.iter().map(|storage| storage.bytes).collect(), alive: BTreeMap::new() }
     }
