@@ -13,7 +13,7 @@
 //! - Written storages become wholly dirty. Pages that come back are clean until the next write.
 //! - Death drops all pages, wherever they are.
 //!
-//! Called by tests of the kernel and by users who ask how a report compares.
+//! Called by tests of the kernel and by users that compare a report with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

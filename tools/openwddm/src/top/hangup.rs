@@ -3,7 +3,8 @@
 //! the terminal hangs up, and ends the program; that works also while the page waits for a kernel that does not answer.
 //! Called by `top`.
 //!
-//! It ends as by the signal that others get: with 0, as if it had been left. Nothing is lost, since there is nothing to give back.
+//! The program then ends with status 0, as when the user leaves it, and as on the signal that processes of the session get. It holds
+//! nothing that it would have to give back.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -18,7 +19,7 @@ struct Ends([OwnedFd; 2]);
 impl Ends {
     fn of_this_program() -> io::Result<Ends> {
         let (keys, page) = (io::stdin(), io::stdout());
-        // As the library that reads keys does.
+        // The library that reads keys chooses in the same way.
         let keys = if keys.is_terminal() {
             keys.as_fd().try_clone_to_owned()?
         } else {
@@ -29,14 +30,14 @@ impl Ends {
 
     /// Whether one of them has hung up; with `waits` it waits until one has.
     fn have_gone(&self, waits: bool) -> bool {
-        // Asked for nothing, the operating system tells only of ends and errors.
+        // With no events requested, the operating system reports only hangups and errors.
         let mut ends = self.0.each_ref().map(|end| PollFd::new(end, PollFlags::empty()));
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         loop {
             match poll(&mut ends, if waits { None } else { Some(&at_once) }) {
                 Ok(count) => return count > 0,
                 Err(Errno::INTR) => {}
-                // For want of memory: then nothing ends for it.
+                // Too little memory for the poll: the program goes on.
                 Err(_) => return false,
             }
         }

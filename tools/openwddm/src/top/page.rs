@@ -74,7 +74,7 @@ pub struct Seen {
     pub committed: Vec<History>,
     /// Bytes paged a second: in, out.
     pub paged: [History; 2],
-    /// Something was reset or lost since the answer before.
+    /// An engine or adapter was reset, or a device lost, since the previous answer.
     pub alarm: bool,
 }
 

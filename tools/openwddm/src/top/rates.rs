@@ -53,7 +53,7 @@ pub struct PagingRates {
     pub discarded: f64,
 }
 
-/// Of one node.
+/// Rates of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodeRates {
     /// The share of the time in which it had work: 0 to 1.
@@ -66,7 +66,7 @@ pub struct NodeRates {
     pub switches: f64,
 }
 
-/// Of one process.
+/// Rates of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessRates {
     /// The process.

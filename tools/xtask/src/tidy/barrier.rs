@@ -6,7 +6,7 @@ use crate::rust_text::Line;
 
 /// The device.
 const CRATE: &str = "hardware/softgpu/src/";
-/// The file that may.
+/// The file that may have barriers.
 const ORDER: &str = "hardware/softgpu/src/order.rs";
 /// Code that orders the stores and loads of other threads by itself.
 const BARRIERS: [&str; 7] = [

@@ -5,11 +5,11 @@
 use crate::report::Finding;
 use crate::rust_text::Line;
 
-/// The file that may.
+/// The file that may receive messages.
 const RECEIVER: &str = "client/kmt_link/src/socket/packet.rs";
 /// The call by which descriptors come with a message. In the receiver it stands once.
 const RECEIVES: &str = "recvmsg";
-/// Whatever else takes descriptors from another process, or makes one of a number.
+/// Other names that take descriptors from another process, or make a descriptor from a number.
 const OTHERS: [&str; 5] = ["recvmmsg", "RecvAncillaryBuffer", "RecvAncillaryMessage", "pidfd_getfd", "receive_fd"];
 
 /// Judges one source file.

@@ -26,7 +26,7 @@ const IMPURE: [(&str, &str); 14] = [
 pub fn check(path: &str, text: &str, lines: &[Line]) -> Vec<Finding> {
     let mut faults = Vec::new();
     if !text.starts_with("//!") {
-        faults.push(Finding::new(path, 1, "a file begins with //!: what it is, what it is not, who calls it"));
+        faults.push(Finding::new(path, 1, "a file begins with //!: what it is, what it is not, and its callers"));
     }
     let may_be_unsafe = lines.iter().any(|line| squeezed(&line.code).contains("[allow(unsafe_code"));
     for (index, line) in lines.iter().enumerate() {
