@@ -43,7 +43,10 @@ pub fn enum_adapters2(caller: &Caller<'_>, arguments: &mut D3DKMT_ENUMADAPTERS2)
 /// Every adapter of ours renders, so that the filter leaves none out.
 pub fn enum_adapters3(caller: &Caller<'_>, arguments: &mut D3DKMT_ENUMADAPTERS3) -> Answer {
     if arguments.Filter.Value & !FILTER_DEFINED != 0 {
-        return Err(invalid("reserved bits of the filter are set"));
+        return Err(invalid(format!(
+            "bits {:#x} of the filter are reserved",
+            arguments.Filter.Value & !FILTER_DEFINED
+        )));
     }
     enumerate(caller, &mut arguments.NumAdapters, arguments.pAdapters)
 }

@@ -39,7 +39,7 @@ pub fn create_allocation2(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEALLO
     let mut infos = caller.array(array, arguments.NumAllocations)?;
     let room = caller.room(array, arguments.NumAllocations)?;
     if infos.iter().any(|info| info.Reserved != [0; 5]) {
-        return Err(invalid("a reserved member of an allocation is not 0"));
+        return Err(invalid("Reserved of an allocation is not 0"));
     }
     let descriptions = infos.iter().map(|info| Description {
         existing: info.Anonymous1.hSection(),
@@ -183,7 +183,10 @@ fn described(
     }
     let standard = caller.array(arguments.Anonymous1.pStandardAllocation().cast_const(), 1)?[0];
     if standard.Type != D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP || standard.Flags != 0 {
-        return Err(invalid("the type of a standard allocation is EXISTINGHEAP, and its flags are 0"));
+        return Err(invalid(format!(
+            "Type of the standard allocation is {} and Flags are {:#x}; give {D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP} and 0",
+            standard.Type, standard.Flags
+        )));
     }
     // Its own size, where programs say how long what stands there is.
     let said = arguments.PrivateDriverDataSize as usize;

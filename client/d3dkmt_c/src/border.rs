@@ -192,7 +192,10 @@ impl Caller<'_> {
     fn place<T>(&self, pointer: *const T, count: u32) -> Result<usize, Refusal> {
         let count = count as usize;
         if count.saturating_mul(size_of::<T>()) > ARRAY_MAX {
-            return Err(invalid(format!("an array of {count} elements")));
+            return Err(invalid(format!(
+                "an array of {count} elements of {} bytes; an array has at most {ARRAY_MAX} bytes",
+                size_of::<T>()
+            )));
         }
         if count > 0 {
             checked(pointer)?;

@@ -46,7 +46,7 @@ struct Registered {
 
 // spec: memory §5.4
 pub fn register_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_REGISTERTRIMNOTIFICATION) -> Answer {
-    let callback = arguments.Callback.ok_or_else(|| invalid("NULL for a callback"))?;
+    let callback = arguments.Callback.ok_or_else(|| invalid("Callback is NULL"))?;
     let notifications = &caller.process.notifications;
     notifications.listen(caller.process.link())?;
     // The lock is held over the call: a trim that comes at once waits for its callback to be known.

@@ -162,7 +162,12 @@ fn driver_version(info: &AdapterInfo) -> Result<D3DKMT_DRIVERVERSION, Refusal> {
         0xf => KMT_DRIVERVERSION_WDDM_3_0,
         0x10 => KMT_DRIVERVERSION_WDDM_3_1,
         0x11 => KMT_DRIVERVERSION_WDDM_3_2,
-        _ => return Err(not_supported(format!("interface {:#x} has no number of a version", info.ddi_version))),
+        _ => {
+            return Err(not_supported(format!(
+                "no D3DKMT_DRIVERVERSION names interface version {:#x}",
+                info.ddi_version
+            )));
+        }
     };
     Ok(version)
 }
@@ -172,7 +177,9 @@ fn driver_version(info: &AdapterInfo) -> Result<D3DKMT_DRIVERVERSION, Refusal> {
 fn node(info: &AdapterInfo, asked: u32) -> Result<D3DKMT_NODEMETADATA, Refusal> {
     one_physical_adapter(asked >> 16)?;
     let ordinal = (asked & 0xffff) as usize;
-    let name = info.nodes.get(ordinal).ok_or_else(|| invalid(format!("there is no node {ordinal}")))?;
+    let name = info.nodes.get(ordinal).ok_or_else(|| {
+        invalid(format!("there is no node {ordinal}; the adapter has {}, counted from 0", info.nodes.len()))
+    })?;
     Ok(D3DKMT_NODEMETADATA {
         NodeOrdinalAndAdapterIndex: asked,
         NodeData: DXGK_NODEMETADATA {
@@ -257,7 +264,8 @@ pub fn open_adapter_from_gdi_display_name(
     caller: &Caller<'_>,
     arguments: &mut D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME,
 ) -> Answer {
-    let number = display_number(&arguments.DeviceName).ok_or_else(|| no_display("no name of a display"))?;
+    let number = display_number(&arguments.DeviceName)
+        .ok_or_else(|| no_display("DeviceName is not \\\\.\\DISPLAY and a number"))?;
     let adapters = expect_reply!(caller.process.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters);
     let mut before = 0;
     for (luid, _) in adapters {
@@ -272,7 +280,7 @@ pub fn open_adapter_from_gdi_display_name(
         before += NumOfSources;
         caller.process.call(Call::CloseAdapter { adapter: RawHandle(hAdapter) })?;
     }
-    Err(no_display(format!("there are {before} displays, and no DISPLAY{number}")))
+    Err(no_display(format!("there is no DISPLAY{number}: the adapters have {before} displays, counted from 1")))
 }
 
 /// The function has a status of its own for a display that there is not.

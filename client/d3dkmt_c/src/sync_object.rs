@@ -80,14 +80,14 @@ fn kind(info: &D3DDDI_SYNCHRONIZATIONOBJECTINFO2, event: RawHandle) -> Result<Sy
         D3DDDI_MONITORED_FENCE => {
             let arm = info.Anonymous.MonitoredFence();
             if arm.Padding != 0 {
-                return Err(invalid("a reserved member is not 0"));
+                return Err(invalid(format!("Padding is {}, and it must be 0", arm.Padding)));
             }
             SyncObjectKind::MonitoredFence { initial_value: arm.InitialFenceValue, engine_affinity: arm.EngineAffinity }
         }
         D3DDDI_PERIODIC_MONITORED_FENCE => {
             let arm = info.Anonymous.PeriodicMonitoredFence();
             if arm.Padding != 0 {
-                return Err(invalid("a reserved member is not 0"));
+                return Err(invalid(format!("Padding is {}, and it must be 0", arm.Padding)));
             }
             SyncObjectKind::PeriodicMonitoredFence {
                 target: arm.VidPnTargetId,
@@ -138,7 +138,7 @@ pub fn destroy_synchronization_object(caller: &Caller<'_>, arguments: &D3DKMT_DE
 // spec: sync §2.2
 pub fn open_synchronization_object(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENSYNCHRONIZATIONOBJECT) -> Answer {
     if arguments.Reserved != [0; 8] {
-        return Err(invalid("a reserved member is not 0"));
+        return Err(invalid("Reserved is not 0"));
     }
     let shared = RawHandle(arguments.hSharedHandle);
     let reply = caller.process.call(Call::Sync(SyncCall::OpenSynchronizationObject { shared }))?;

@@ -162,7 +162,7 @@ impl Hearing {
             }
             Push::Protected(mapping) => {
                 let known = heard.mappings.get(&mapping).cloned();
-                let known = known.ok_or(PacketError::Malformed("no mapping of this process"))?;
+                let known = known.ok_or(PacketError::Malformed("it names no mapping of this process"))?;
                 heard.held.insert(mapping, Arc::clone(&known));
                 drop(heard);
                 known.protect();
@@ -173,7 +173,7 @@ impl Hearing {
                 heard.held.remove(&mapping);
                 heard.placed.retain(|placed| placed.mapping != mapping);
                 drop(heard);
-                known.ok_or(PacketError::Malformed("no mapping of this process"))?.end();
+                known.ok_or(PacketError::Malformed("it names no mapping of this process"))?.end();
                 Ok(None)
             }
             Push::Doorbell { address, rare_pays } => {

@@ -20,7 +20,7 @@ pub enum Column {
     Resident,
     /// Bytes that its content has in segments.
     Committed,
-    /// Bytes that lie elsewhere than they would rather.
+    /// Bytes outside the preferred segment of their allocation, for want of room.
     Demoted,
     /// Its budget of the local group.
     Budget,
