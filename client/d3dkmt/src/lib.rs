@@ -76,7 +76,7 @@ macro_rules! expect_reply {
     ($reply:expr, $pattern:pat => $value:expr) => {
         match $reply {
             $pattern => $value,
-            other => panic!("the kernel answered with {other:?}"),
+            other => panic!("unexpected reply type from the kernel: {other:?}"),
         }
     };
 }

@@ -59,7 +59,7 @@ impl HwContext {
         let doorbell = Doorbell::new(link.as_ref(), created.address, created.last_queued).ok_or(Refusal {
             status: NtStatus::DEVICE_REMOVED,
             blame: wddm_types::Blame::Driver,
-            reason: "the doorbell is gone".into(),
+            reason: "the kernel took the doorbell back before the queue was complete: its device was lost".into(),
             bytes_to_trim: 0,
         })?;
         let status = self.owned.link.read_only(created.status);

@@ -43,7 +43,10 @@ pub fn enum_adapters2(caller: &Caller<'_>, arguments: &mut D3DKMT_ENUMADAPTERS2)
 /// Every adapter of ours renders, so that the filter leaves none out.
 pub fn enum_adapters3(caller: &Caller<'_>, arguments: &mut D3DKMT_ENUMADAPTERS3) -> Answer {
     if arguments.Filter.Value & !FILTER_DEFINED != 0 {
-        return Err(invalid("bits of the filter that mean nothing"));
+        return Err(invalid(format!(
+            "bits {:#x} of the filter are reserved",
+            arguments.Filter.Value & !FILTER_DEFINED
+        )));
     }
     enumerate(caller, &mut arguments.NumAdapters, arguments.pAdapters)
 }
@@ -66,7 +69,10 @@ fn enumerate(caller: &Caller<'_>, count: &mut u32, array: *mut D3DKMT_ADAPTERINF
 fn opened(caller: &Caller<'_>, room: u32) -> Result<Vec<D3DKMT_ADAPTERINFO>, kmt_calls::Refusal> {
     let adapters = expect_reply!(caller.process.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters);
     if adapters.len() > room as usize {
-        return Err(refuse(NtStatus::BUFFER_TOO_SMALL, format!("{} adapters, room for {room}", adapters.len())));
+        return Err(refuse(
+            NtStatus::BUFFER_TOO_SMALL,
+            format!("there are {} adapters, and the array holds {room}; give a larger one", adapters.len()),
+        ));
     }
     let mut list = Vec::with_capacity(adapters.len());
     for (luid, _) in adapters {

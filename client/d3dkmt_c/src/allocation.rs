@@ -39,7 +39,7 @@ pub fn create_allocation2(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEALLO
     let mut infos = caller.array(array, arguments.NumAllocations)?;
     let room = caller.room(array, arguments.NumAllocations)?;
     if infos.iter().any(|info| info.Reserved != [0; 5]) {
-        return Err(invalid("a reserved member of an allocation is not 0"));
+        return Err(invalid("Reserved of an allocation is not 0"));
     }
     let descriptions = infos.iter().map(|info| Description {
         existing: info.Anonymous1.hSection(),
@@ -144,13 +144,13 @@ fn program_memory(
     let named: Vec<bool> = descriptions.iter().map(|description| !description.existing.is_null()).collect();
     let heap = resource.flags.contains(F::EXISTING_SYS_MEM);
     if heap && !named.iter().all(|named| *named) {
-        return Err(invalid("ExistingSysMem, and no memory of the program (pSystemMem is NULL)"));
+        return Err(invalid("ExistingSysMem needs memory of the program, but pSystemMem is NULL"));
     }
     if !named.contains(&true) {
         return Ok(Given::default());
     }
     if !heap && named.contains(&false) {
-        return Err(invalid("some allocations of the call name memory of the program (pSystemMem), others none"));
+        return Err(invalid("pSystemMem is NULL for some allocations of the call; give it for all or for none"));
     }
     let sizes = match heap && resource.flags.contains(F::STANDARD_ALLOCATION) {
         true => vec![heap_bytes; descriptions.len()],
@@ -183,18 +183,21 @@ fn described(
     }
     let standard = caller.array(arguments.Anonymous1.pStandardAllocation().cast_const(), 1)?[0];
     if standard.Type != D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP || standard.Flags != 0 {
-        return Err(invalid("a standard allocation is over a heap that exists, without flags"));
+        return Err(invalid(format!(
+            "Type of the standard allocation is {} and Flags are {:#x}; give {D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP} and 0",
+            standard.Type, standard.Flags
+        )));
     }
     // Its own size, where programs say how long what stands there is.
     let said = arguments.PrivateDriverDataSize as usize;
     if said != 0 && said != size_of::<D3DKMT_CREATESTANDARDALLOCATION>() {
         return Err(invalid(format!(
-            "{said} bytes of private data where the description of a standard allocation stands"
+            "PrivateDriverDataSize is {said}; with a standard allocation it is 0 or the size of its description"
         )));
     }
     let size_bytes = standard.ExistingHeapData.Size as u64;
     if size_bytes == 0 || !size_bytes.is_multiple_of(PAGE_BYTES) {
-        return Err(invalid(format!("a heap of {size_bytes:#x} bytes has no whole pages of {PAGE_BYTES}")));
+        return Err(invalid(format!("the heap has {size_bytes:#x} bytes, which is no multiple of {PAGE_BYTES}, or 0")));
     }
     Ok((Vec::new(), size_bytes))
 }
@@ -203,14 +206,17 @@ fn described(
 // spec: memory §2.2 (ExistingSysMem), memory §2.7
 fn check_existing_heap(flags: CreateAllocationFlags, descriptions: &[Description]) -> Result<(), Refusal> {
     if !flags.contains(CreateAllocationFlags::STANDARD_ALLOCATION) {
-        return Err(invalid("ExistingSysMem is for standard allocations (StandardAllocation)"));
+        return Err(invalid("ExistingSysMem needs the flag StandardAllocation"));
     }
     let [one] = descriptions else {
-        return Err(invalid(format!("{} allocations over an existing heap: it is one", descriptions.len())));
+        return Err(invalid(format!(
+            "{} allocations over an existing heap; create one in each call",
+            descriptions.len()
+        )));
     };
     let address = one.existing.addr() as u64;
     if address == 0 || !address.is_multiple_of(PAGE_BYTES) {
-        return Err(invalid(format!("an existing heap at {address:#x}: it begins with a page of {PAGE_BYTES} bytes")));
+        return Err(invalid(format!("the existing heap at {address:#x} does not begin at a multiple of {PAGE_BYTES}")));
     }
     Ok(())
 }

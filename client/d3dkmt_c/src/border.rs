@@ -100,7 +100,9 @@ pub unsafe fn enter_finding<T: Copy>(
     body: fn(&Caller<'_>, &mut T) -> Answer,
 ) -> i32 {
     if arguments.is_null() {
-        return status(name, || Err(refuse(NtStatus::UNSUCCESSFUL, "NULL for a pointer to what is to be found")));
+        return status(name, || {
+            Err(refuse(NtStatus::UNSUCCESSFUL, "NULL for the pointer to the arguments, which take the result"))
+        });
     }
     // SAFETY: what the caller vouches for.
     unsafe { enter_in_out(session, name, arguments, body) }
@@ -190,7 +192,10 @@ impl Caller<'_> {
     fn place<T>(&self, pointer: *const T, count: u32) -> Result<usize, Refusal> {
         let count = count as usize;
         if count.saturating_mul(size_of::<T>()) > ARRAY_MAX {
-            return Err(invalid(format!("an array of {count} elements")));
+            return Err(invalid(format!(
+                "an array of {count} elements of {} bytes; an array has at most {ARRAY_MAX} bytes",
+                size_of::<T>()
+            )));
         }
         if count > 0 {
             checked(pointer)?;

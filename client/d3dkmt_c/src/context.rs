@@ -82,17 +82,26 @@ pub fn render(caller: &Caller<'_>, arguments: &mut D3DKMT_RENDER) -> Answer {
     let private_data = caller.bytes(arguments.pPrivateDriverData, arguments.PrivateDriverDataSize)?;
     let context = arguments.Anonymous.hContext();
     let known = caller.process.buffers();
-    let buffers = known.get(&context).ok_or_else(|| invalid("no context of this process that is patched"))?;
+    let buffers =
+        known.get(&context).ok_or_else(|| invalid(format!("{context:#x} is no patched context of this process")))?;
     let (start, length) = (arguments.CommandOffset, arguments.CommandLength);
     if !start.is_multiple_of(8) || !length.is_multiple_of(8) {
-        return Err(invalid("commands are whole words of 64 bits"));
+        return Err(invalid(format!("CommandOffset is {start} and CommandLength {length}; give multiples of 8")));
     }
-    let end = start.checked_add(length).filter(|end| *end as usize <= buffers.commands.entries() * 8);
-    let end = end.ok_or_else(|| invalid("the commands end behind the buffer"))?;
+    let room = buffers.commands.entries() * 8;
+    let end = start.checked_add(length).filter(|end| *end as usize <= room);
+    let end =
+        end.ok_or_else(|| invalid(format!("{length} bytes of commands at {start} of a buffer of {room} bytes")))?;
     let too_long = arguments.AllocationCount as usize > buffers.allocations.entries()
         || arguments.PatchLocationCount as usize > buffers.patches.entries();
     if too_long {
-        return Err(invalid("a list is longer than its buffer"));
+        return Err(invalid(format!(
+            "AllocationCount is {} for a list of {} entries, PatchLocationCount is {} for a list of {}",
+            arguments.AllocationCount,
+            buffers.allocations.entries(),
+            arguments.PatchLocationCount,
+            buffers.patches.entries()
+        )));
     }
     let words = caller.array(buffers.commands.place().cast_const(), end / 8)?;
     let allocations = caller.array(buffers.allocations.place().cast_const(), arguments.AllocationCount)?;
@@ -162,10 +171,16 @@ pub fn submit_command(caller: &Caller<'_>, arguments: &D3DKMT_SUBMITCOMMAND) -> 
     match arguments.BroadcastContextCount {
         1 => {}
         2..=64 => return Err(not_supported("one buffer for several contexts")),
-        count => return Err(invalid(format!("{count} contexts"))),
+        count => return Err(invalid(format!("BroadcastContextCount is {count}; give 1"))),
     }
     let primaries = arguments.WrittenPrimaries.get(..arguments.NumPrimaries as usize);
-    let primaries = primaries.ok_or_else(|| invalid(format!("{} primaries", arguments.NumPrimaries)))?;
+    let primaries = primaries.ok_or_else(|| {
+        invalid(format!(
+            "NumPrimaries is {}; give at most {}",
+            arguments.NumPrimaries,
+            arguments.WrittenPrimaries.len()
+        ))
+    })?;
     let context = RawHandle(arguments.BroadcastContext[0]);
     if flags & D3DKMT_SUBMITCOMMANDFLAGS::NullRendering != 0 {
         let written_primaries = primaries.iter().copied().map(RawHandle).collect();

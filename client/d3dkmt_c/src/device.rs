@@ -13,7 +13,7 @@ pub fn create_device(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEDEVICE) -
         | D3DKMT_CREATEDEVICEFLAGS::RequestVSync
         | D3DKMT_CREATEDEVICEFLAGS::DisableGpuTimeout;
     if arguments.Flags.Value & !DEFINED != 0 {
-        return Err(invalid("flags of a device that mean nothing"));
+        return Err(invalid(format!("device flags {:#x} are reserved", arguments.Flags.Value & !DEFINED)));
     }
     let adapter = RawHandle(arguments.Anonymous.hAdapter());
     arguments.hDevice =

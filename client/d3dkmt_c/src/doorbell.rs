@@ -62,7 +62,7 @@ pub fn create_doorbell(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATE_DOORBE
 // spec: sync §2.9
 pub fn connect_doorbell(caller: &Caller<'_>, arguments: &D3DKMT_CONNECT_DOORBELL) -> Answer {
     if arguments.Flags.Value != 0 {
-        return Err(invalid("flags of a connection are reserved"));
+        return Err(invalid(format!("flags {:#x} of ConnectDoorbell are reserved", arguments.Flags.Value)));
     }
     caller.process.call(Call::Queue(QueueCall::ConnectDoorbell { doorbell: RawHandle(arguments.hDoorbell) }))?;
     Ok(NtStatus::SUCCESS)
@@ -79,7 +79,7 @@ pub fn destroy_doorbell(caller: &Caller<'_>, arguments: &D3DKMT_DESTROY_DOORBELL
 // spec: sync §2.9, sync §3.17
 pub fn notify_work_submission(caller: &Caller<'_>, arguments: &D3DKMT_NOTIFY_WORK_SUBMISSION) -> Answer {
     if arguments.Flags.Value != 0 {
-        return Err(invalid("flags of a notification are reserved"));
+        return Err(invalid(format!("flags {:#x} of NotifyWorkSubmission are reserved", arguments.Flags.Value)));
     }
     caller.process.call(Call::Queue(QueueCall::NotifyWorkSubmission { doorbell: RawHandle(arguments.hDoorbell) }))?;
     Ok(NtStatus::SUCCESS)

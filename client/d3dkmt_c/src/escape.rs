@@ -11,7 +11,7 @@ use crate::refusal::{expect_reply, invalid};
 pub fn escape(caller: &Caller<'_>, arguments: &D3DKMT_ESCAPE) -> Answer {
     let bytes = arguments.PrivateDriverDataSize;
     if bytes as usize > ESCAPE_BYTES_MAX {
-        return Err(invalid(format!("{bytes} bytes of a private call; at most {ESCAPE_BYTES_MAX}")));
+        return Err(invalid(format!("PrivateDriverDataSize is {bytes}; give at most {ESCAPE_BYTES_MAX}")));
     }
     let room = caller.room(arguments.pPrivateDriverData.cast::<u8>(), bytes)?;
     let call = EscapeCall {
@@ -25,7 +25,7 @@ pub fn escape(caller: &Caller<'_>, arguments: &D3DKMT_ESCAPE) -> Answer {
     };
     let answer = expect_reply!(caller.process.call(Call::Escape(call))?, Reply::Escaped(answer) => answer);
     if answer.len() != room.count() {
-        return Err(invalid(format!("an answer of {} bytes to a private call of {bytes}", answer.len())));
+        return Err(invalid(format!("the driver answered {} bytes to a private call of {bytes} bytes", answer.len())));
     }
     room.write(&answer);
     Ok(NtStatus::SUCCESS)

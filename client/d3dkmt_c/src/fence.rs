@@ -35,7 +35,7 @@ pub fn create_native_fence(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATENAT
     let info = &arguments.Info;
     let reserved = [&info.Reserved[..], &info.NativeFenceMapping.Reserved, &arguments.Reserved];
     if arguments.Flags.Value != 0 || reserved.concat().iter().any(|byte| *byte != 0) {
-        return Err(invalid("a reserved member is not 0"));
+        return Err(invalid("a reserved member of D3DKMT_CREATENATIVEFENCE is not 0"));
     }
     let request = NativeFenceRequest {
         initial_value: info.InitialFenceValue,

@@ -11,7 +11,7 @@ use crate::residency::at;
 // spec: memory §4.8
 pub fn map_gpu_virtual_address(caller: &Caller<'_>, arguments: &mut D3DDDI_MAPGPUVIRTUALADDRESS) -> Answer {
     if (arguments.Reserved0, arguments.Reserved1) != (0, 0) {
-        return Err(invalid("a reserved member is not 0"));
+        return Err(invalid("Reserved0 or Reserved1 is not 0"));
     }
     let call = Call::MapGpuVirtualAddress {
         paging_queue: RawHandle(arguments.hPagingQueue),
@@ -66,7 +66,7 @@ pub fn free_gpu_virtual_address(caller: &Caller<'_>, arguments: &D3DKMT_FREEGPUV
 // spec: memory §4.8
 pub fn update_gpu_virtual_address(caller: &Caller<'_>, arguments: &D3DKMT_UPDATEGPUVIRTUALADDRESS) -> Answer {
     if (arguments.Reserved0, arguments.Reserved1) != (0, 0) {
-        return Err(invalid("a reserved member is not 0"));
+        return Err(invalid("Reserved0 or Reserved1 is not 0"));
     }
     let operations = caller.array(arguments.Operations.cast_const(), arguments.NumOperations)?;
     caller.process.call(Call::UpdateGpuVirtualAddress {

@@ -26,7 +26,8 @@ pub fn points(
 // spec: memory §9.3: INVALID_HANDLE is for handles of the operating system
 pub fn event_or_section(handle: HANDLE) -> Result<RawHandle, Refusal> {
     let number = u32::try_from(handle.addr());
-    number.map(RawHandle).map_err(|_| refuse(NtStatus::INVALID_HANDLE, "no handle of an event or a section"))
+    let refused = |_| refuse(NtStatus::INVALID_HANDLE, format!("{handle:?} is no handle of an event or a section"));
+    number.map(RawHandle).map_err(refused)
 }
 
 /// The same for C programs.

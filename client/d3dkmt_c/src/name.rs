@@ -22,15 +22,15 @@ pub fn object_name(caller: &Caller<'_>, attributes: *const OBJECT_ATTRIBUTES) ->
         return Ok(None);
     }
     if !attributes.RootDirectory.is_null() {
-        return Err(not_supported("a name below a directory: names are the machine's, and there are no directories"));
+        return Err(not_supported("RootDirectory is not NULL: the kernel has one set of names and no directories"));
     }
     let bytes = usize::from(name.Length);
     if !bytes.is_multiple_of(size_of::<WCHAR>()) {
-        return Err(invalid(format!("a name of {bytes} bytes ends within a character")));
+        return Err(invalid(format!("a name of {bytes} bytes is no whole number of characters")));
     }
     // CAST: less than the bytes.
     let characters = caller.array(name.Buffer.cast_const(), (bytes / size_of::<WCHAR>()) as u32)?;
-    text(&characters).map(Some).ok_or_else(|| invalid("a name with characters that there are not"))
+    text(&characters).map(Some).ok_or_else(|| invalid("the name has invalid characters"))
 }
 
 #[cfg(not(feature = "wsl"))]
@@ -49,7 +49,7 @@ fn open(
     attributes: *const OBJECT_ATTRIBUTES,
     sync_object: bool,
 ) -> Result<HANDLE, Refusal> {
-    let name = object_name(caller, attributes)?.ok_or_else(|| invalid("no name"))?;
+    let name = object_name(caller, attributes)?.ok_or_else(|| invalid("ObjectName is NULL or empty"))?;
     let reply = caller.process.call(Call::OpenNtHandleFromName { name, access, sync_object })?;
     nt_handle_in_c(caller, expect_reply!(reply, Reply::NtHandle(token) => token))
 }

@@ -46,7 +46,7 @@ struct Registered {
 
 // spec: memory §5.4
 pub fn register_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_REGISTERTRIMNOTIFICATION) -> Answer {
-    let callback = arguments.Callback.ok_or_else(|| invalid("NULL for a callback"))?;
+    let callback = arguments.Callback.ok_or_else(|| invalid("Callback is NULL"))?;
     let notifications = &caller.process.notifications;
     notifications.listen(caller.process.link())?;
     // The lock is held over the call: a trim that comes at once waits for its callback to be known.
@@ -72,7 +72,7 @@ pub fn unregister_trim_notification(caller: &Caller<'_>, arguments: &mut D3DKMT_
     let gone: Vec<RawHandle> = gone.map(|(registration, _)| *registration).collect();
     drop(state);
     if gone.is_empty() {
-        return Err(invalid("nothing is registered so"));
+        return Err(invalid("this process has no registration of this handle or callback"));
     }
     for registration in gone {
         let told = caller.process.call(Call::Notification(NotificationCall::Unregister { registration }));

@@ -128,7 +128,7 @@ impl ProgramMemory {
         size_bytes: u64,
     ) -> Result<SectionRange, Refusal> {
         if address == 0 || !address.is_multiple_of(PAGE_BYTES) {
-            return Err(invalid(format!("memory of the program at {address:#x}: it begins at a page")));
+            return Err(invalid(format!("the memory of the program at {address:#x} does not begin at a page")));
         }
         self.take_back(caller);
         let within = |entry: &Section| entry.memory.offset_of(address, size_bytes);
@@ -139,7 +139,7 @@ impl ProgramMemory {
         }
         if self.given.iter().any(|entry| entry.memory.bars(address, size_bytes)) {
             return Err(not_supported(format!(
-                "of the {size_bytes:#x} bytes at {address:#x} some pages lie under another allocation and some do not; ask first for the larger range"
+                "of the {size_bytes:#x} bytes at {address:#x} another allocation covers some pages and not others; create the allocation of the larger range first"
             )));
         }
         let (section, memory) = match ProgramFile::at(address, size_bytes).map_err(refused)? {

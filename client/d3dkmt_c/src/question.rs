@@ -70,7 +70,7 @@ pub fn query_adapter_info(caller: &Caller<'_>, arguments: &D3DKMT_QUERYADAPTERIN
 fn no_answer(question: KMTQUERYADAPTERINFOTYPE) -> Refusal {
     const RESERVED: KMTQUERYADAPTERINFOTYPE = 14;
     if question == RESERVED || !(KMTQAITYPE_UMDRIVERPRIVATE..=KMTQAITYPE_WDDM_3_1_CAPS).contains(&question) {
-        return invalid(format!("QueryAdapterInfo has no question {question}"));
+        return invalid(format!("QueryAdapterInfo has no type {question}"));
     }
     not_supported(reason(question))
 }
@@ -78,14 +78,14 @@ fn no_answer(question: KMTQUERYADAPTERINFOTYPE) -> Refusal {
 /// Why a question that a program may well ask has no answer.
 fn reason(question: KMTQUERYADAPTERINFOTYPE) -> String {
     let because = match question {
-        KMTQAITYPE_UMDRIVERPRIVATE => "drivers have no private answer here",
-        KMTQAITYPE_UMDRIVERNAME => "no user-mode driver belongs to an adapter",
-        KMTQAITYPE_ADAPTERADDRESS | KMTQAITYPE_PHYSICALADAPTERDEVICEIDS => "adapters stand on no bus of the machine",
-        KMTQAITYPE_NODEPERFDATA | KMTQAITYPE_ADAPTERPERFDATA => "no driver tells frequencies, power or temperatures",
+        KMTQAITYPE_UMDRIVERPRIVATE => "the drivers have no private data for it",
+        KMTQAITYPE_UMDRIVERNAME => "adapters have no user-mode driver in a file",
+        KMTQAITYPE_ADAPTERADDRESS | KMTQAITYPE_PHYSICALADAPTERDEVICEIDS => "adapters are on no bus of the machine",
+        KMTQAITYPE_NODEPERFDATA | KMTQAITYPE_ADAPTERPERFDATA => "no driver reports frequencies, power or temperatures",
         KMTQAITYPE_QUERY_HW_PROTECTION_TEARDOWN_COUNT => "there is no protected content",
-        _ => "no answer is known",
+        _ => "this kernel does not implement it",
     };
-    format!("question {question} of QueryAdapterInfo: {because}")
+    format!("type {question} of QueryAdapterInfo: {because}")
 }
 
 /// Writes an answer of exactly this size.
@@ -162,7 +162,12 @@ fn driver_version(info: &AdapterInfo) -> Result<D3DKMT_DRIVERVERSION, Refusal> {
         0xf => KMT_DRIVERVERSION_WDDM_3_0,
         0x10 => KMT_DRIVERVERSION_WDDM_3_1,
         0x11 => KMT_DRIVERVERSION_WDDM_3_2,
-        _ => return Err(not_supported(format!("interface {:#x} has no number of a version", info.ddi_version))),
+        _ => {
+            return Err(not_supported(format!(
+                "no D3DKMT_DRIVERVERSION names interface version {:#x}",
+                info.ddi_version
+            )));
+        }
     };
     Ok(version)
 }
@@ -172,7 +177,9 @@ fn driver_version(info: &AdapterInfo) -> Result<D3DKMT_DRIVERVERSION, Refusal> {
 fn node(info: &AdapterInfo, asked: u32) -> Result<D3DKMT_NODEMETADATA, Refusal> {
     one_physical_adapter(asked >> 16)?;
     let ordinal = (asked & 0xffff) as usize;
-    let name = info.nodes.get(ordinal).ok_or_else(|| invalid(format!("there is no node {ordinal}")))?;
+    let name = info.nodes.get(ordinal).ok_or_else(|| {
+        invalid(format!("there is no node {ordinal}; the adapter has {}, counted from 0", info.nodes.len()))
+    })?;
     Ok(D3DKMT_NODEMETADATA {
         NodeOrdinalAndAdapterIndex: asked,
         NodeData: DXGK_NODEMETADATA {
@@ -257,7 +264,8 @@ pub fn open_adapter_from_gdi_display_name(
     caller: &Caller<'_>,
     arguments: &mut D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME,
 ) -> Answer {
-    let number = display_number(&arguments.DeviceName).ok_or_else(|| no_display("no name of a display"))?;
+    let number = display_number(&arguments.DeviceName)
+        .ok_or_else(|| no_display("DeviceName is not \\\\.\\DISPLAY and a number"))?;
     let adapters = expect_reply!(caller.process.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters);
     let mut before = 0;
     for (luid, _) in adapters {
@@ -272,7 +280,7 @@ pub fn open_adapter_from_gdi_display_name(
         before += NumOfSources;
         caller.process.call(Call::CloseAdapter { adapter: RawHandle(hAdapter) })?;
     }
-    Err(no_display(format!("there are {before} displays, and no DISPLAY{number}")))
+    Err(no_display(format!("there is no DISPLAY{number}: the adapters have {before} displays, counted from 1")))
 }
 
 /// The function has a status of its own for a display that there is not.

@@ -13,10 +13,13 @@ use crate::sync_object::for_gpu;
 // spec: sync §2.5
 pub fn create_hw_context(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEHWCONTEXT) -> Answer {
     if arguments.Flags.Value != 0 {
-        return Err(invalid("flags of a hardware context are reserved"));
+        return Err(invalid(format!("flags {:#x} of a hardware context are reserved", arguments.Flags.Value)));
     }
     if arguments.EngineAffinity > 1 {
-        return Err(invalid("an adapter has one engine of each node: its bit, or none"));
+        return Err(invalid(format!(
+            "EngineAffinity is {:#x}, and each node has one engine; give 1 or 0",
+            arguments.EngineAffinity
+        )));
     }
     let call = Call::Queue(QueueCall::CreateHwContext {
         device: RawHandle(arguments.hDevice),

@@ -27,7 +27,7 @@ pub fn unsuccessful(reason: impl Into<Cow<'static, str>>) -> Refusal {
 
 /// The kernel has answered a call with another call's reply: a fault of ours.
 pub fn unexpected(reply: &Reply) -> Refusal {
-    unsuccessful(format!("the kernel answered with {reply:?}"))
+    unsuccessful(format!("unexpected reply type from the kernel: {reply:?}"))
 }
 
 /// Takes the expected arm of a reply.

@@ -77,7 +77,7 @@ fn offered(
     match (resources.is_null(), allocations.is_null()) {
         (false, true) => Ok(OfferList::Resources(handles(caller, resources.cast_const(), count)?)),
         (true, _) => Ok(OfferList::Allocations(handles(caller, allocations, count)?)),
-        (false, false) => Err(invalid("resources and allocations at once")),
+        (false, false) => Err(invalid("both pResources and HandleList are given; give one of them")),
     }
 }
 

@@ -86,19 +86,25 @@ impl Opening<'_> {
     ) -> Result<OpenedResource, Refusal> {
         let info = info(caller, device, share)?;
         if allocations != info.allocations {
-            return Err(invalid(format!("{allocations} allocations: the resource has {}", info.allocations)));
+            return Err(invalid(format!(
+                "NumAllocations is {allocations}, and the resource has {} allocations",
+                info.allocations
+            )));
         }
         let (room, length) = (self.runtime_data.count(), info.runtime_data.len());
         if room != length {
-            return Err(invalid(format!("{room} bytes for the runtime's data, which have {length}")));
+            return Err(invalid(format!("the buffer for the runtime's data has {room} bytes, and the data {length}")));
         }
         let (room, length) = (self.private_data.count(), info.private_data_bytes);
         if room != length as usize {
-            return Err(invalid(format!("{room} bytes for the resource's own driver data, which have {length}")));
+            return Err(invalid(format!(
+                "the buffer for the driver's data of the resource has {room} bytes, and the data {length}"
+            )));
         }
         let (room, length) = (self.total_room.count(), info.total_private_data_bytes);
         if room < length as usize {
-            let reason = format!("{room} bytes for the driver's data of the allocations, which have {length}");
+            let reason =
+                format!("the buffer for the driver's data of the allocations has {room} bytes, and the data {length}");
             return Err(refuse(NtStatus::NO_MEMORY, reason));
         }
         let keyed_mutex_data = self.keyed_mutex_data.clone();

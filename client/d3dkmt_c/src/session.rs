@@ -43,7 +43,7 @@ impl Session {
 
 /// The refusal of calls of a forked child whose parent had come to its kernel.
 fn forked() -> Refusal {
-    let reason = "this process was forked from one that the kernel knows, and is another; it comes to the kernel as a program of its own (exec), or if its parent has made no call before the fork";
+    let reason = "this process was forked from one that had made calls, and cannot use its connection; run another program (exec), or fork before the first call";
     refuse(NtStatus::NOT_SUPPORTED, reason)
 }
 

@@ -23,7 +23,10 @@ pub fn enum_processes(caller: &Caller<'_>, arguments: &mut D3DKMT_ENUMPROCESSES)
         return Ok(NtStatus::SUCCESS);
     }
     if room < processes.len() {
-        return Err(refuse(NtStatus::BUFFER_TOO_SMALL, format!("{} processes, room for {room}", processes.len())));
+        return Err(refuse(
+            NtStatus::BUFFER_TOO_SMALL,
+            format!("there are {} processes, and the array holds {room}; give a larger one", processes.len()),
+        ));
     }
     let ids: Vec<ULONG> = processes.into_iter().map(|process| process.0).collect();
     // CAST: a kernel has far fewer.
@@ -81,7 +84,7 @@ pub fn query_statistics(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYSTATIST
 fn process_of(caller: &Caller<'_>, process: HANDLE) -> Result<ProcessId, Refusal> {
     let call = Call::Statistics(StatisticsCall::GetProcessId { process: process_handle(caller, process)? });
     let named = expect_reply!(caller.process.call(call)?, Reply::Processes(processes) => processes);
-    named.first().copied().ok_or_else(|| invalid("a handle of no process"))
+    named.first().copied().ok_or_else(|| invalid("the handle names no process"))
 }
 
 /// The question, with its number.
@@ -150,7 +153,7 @@ impl Asked {
                 Err(not_supported("flips are counted by source, not by process"))
             }
             D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER => {
-                Err(not_supported("no driver here tells frequencies, power or temperatures"))
+                Err(not_supported("no driver reports frequencies, power or temperatures"))
             }
             other => Err(invalid(format!("no figures have the type {other}"))),
         }
@@ -215,5 +218,5 @@ fn fill(
 /// Of a list that C programs count from 0.
 fn at<'list, T>(list: &'list [T], number: u32, what: &str) -> Result<&'list T, Refusal> {
     let found = usize::try_from(number).ok().and_then(|number| list.get(number));
-    found.ok_or_else(|| invalid(format!("there are {} of these, and no {what} {number}", list.len())))
+    found.ok_or_else(|| invalid(format!("no {what} has the number {number}; there are {}, counted from 0", list.len())))
 }

@@ -80,14 +80,14 @@ fn kind(info: &D3DDDI_SYNCHRONIZATIONOBJECTINFO2, event: RawHandle) -> Result<Sy
         D3DDDI_MONITORED_FENCE => {
             let arm = info.Anonymous.MonitoredFence();
             if arm.Padding != 0 {
-                return Err(invalid("a reserved member is not 0"));
+                return Err(invalid(format!("Padding is {}, and it must be 0", arm.Padding)));
             }
             SyncObjectKind::MonitoredFence { initial_value: arm.InitialFenceValue, engine_affinity: arm.EngineAffinity }
         }
         D3DDDI_PERIODIC_MONITORED_FENCE => {
             let arm = info.Anonymous.PeriodicMonitoredFence();
             if arm.Padding != 0 {
-                return Err(invalid("a reserved member is not 0"));
+                return Err(invalid(format!("Padding is {}, and it must be 0", arm.Padding)));
             }
             SyncObjectKind::PeriodicMonitoredFence {
                 target: arm.VidPnTargetId,
@@ -113,7 +113,11 @@ pub fn create_synchronization_object(
             let D3DDDI_SEMAPHORE_ARM { MaxCount, InitialCount } = arguments.Info.Anonymous.Semaphore();
             SyncObjectKind::Semaphore { max_count: MaxCount, initial_count: InitialCount }
         }
-        other => return Err(invalid(format!("type {other}: this form makes mutexes and semaphores"))),
+        other => {
+            return Err(invalid(format!(
+                "type {other} is neither a mutex nor a semaphore; use D3DKMTCreateSynchronizationObject2"
+            )));
+        }
     };
     let request = SyncObjectRequest { kind, flags: FenceFlags::empty() };
     let device = RawHandle(arguments.hDevice);
@@ -134,7 +138,7 @@ pub fn destroy_synchronization_object(caller: &Caller<'_>, arguments: &D3DKMT_DE
 // spec: sync §2.2
 pub fn open_synchronization_object(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENSYNCHRONIZATIONOBJECT) -> Answer {
     if arguments.Reserved != [0; 8] {
-        return Err(invalid("a reserved member is not 0"));
+        return Err(invalid("Reserved is not 0"));
     }
     let shared = RawHandle(arguments.hSharedHandle);
     let reply = caller.process.call(Call::Sync(SyncCall::OpenSynchronizationObject { shared }))?;
@@ -299,7 +303,8 @@ pub fn signal_synchronization_object_from_gpu2(
 
 /// The first of so many handles in a structure.
 fn listed(list: &[u32; 32], count: u32) -> Result<Vec<RawHandle>, Refusal> {
-    let listed = list.get(..count as usize).ok_or_else(|| invalid(format!("{count} objects in a list of 32")))?;
+    let listed =
+        list.get(..count as usize).ok_or_else(|| invalid(format!("the list names {count} objects; it holds 32")))?;
     Ok(listed.iter().copied().map(RawHandle).collect())
 }
 

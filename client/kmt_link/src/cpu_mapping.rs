@@ -42,16 +42,16 @@ pub struct CpuMapping {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAddresses {
     /// A host whose memory is no file: a process has its bytes through the gate.
-    #[error("the kernel's memory lies in no file")]
+    #[error("this host keeps the kernel's memory in no file, so it cannot be mapped")]
     NoFiles,
     /// The host has the CPU's caches in software (an adapter without I/O coherency), and what they hold lies in no file.
-    #[error("an adapter without I/O coherency has the CPU's caches in software, and these lie in no file")]
+    #[error("the adapter is not I/O-coherent: its CPU caches are simulated, and lie in no file that could be mapped")]
     SoftwareCaches,
     /// A layout with rows smaller than pages, of which only the device knows where they lie.
-    #[error("its rows are smaller than pages, and only pages have addresses")]
+    #[error("its layout has rows smaller than a page, which cannot be mapped")]
     RowsBelowPages,
     /// The operating system gives no addresses, or does not hold stores into them.
-    #[error("the operating system gives no addresses at which it holds stores (userfaultfd): {0}")]
+    #[error("the operating system does not let this process hold stores (userfaultfd): {0}")]
     System(String),
 }
 

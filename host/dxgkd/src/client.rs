@@ -74,11 +74,15 @@ impl MessageRoom<'_> {
         let limits = &self.client.user.limits;
         let (own, together) = (limits.process.message_bytes, limits.user.message_bytes);
         if !self.own.grow(more as u64, own) {
-            return Err(format!("limit of messages: those of the process have {own} bytes at most"));
+            return Err(format!(
+                "limit of messages: those of the process would have more than {own} bytes (process.messages)"
+            ));
         }
         if !self.together.grow(more as u64, together) {
             let uid = self.client.peer.uid;
-            return Err(format!("limit of messages: those of user {uid} have {together} bytes at most"));
+            return Err(format!(
+                "limit of messages: those of user {uid} would have more than {together} bytes (user.messages)"
+            ));
         }
         Ok(())
     }
@@ -206,9 +210,14 @@ impl Client {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         let (own, together) = (self.user.limits.process.lanes, self.user.limits.user.lanes);
         if lanes.len() as u64 >= own {
-            return Err(format!("limit of lanes: the process has {own} of {own}"));
+            return Err(format!("limit of lanes: the process has all {own} that it may have (process.lanes)"));
         }
-        let over = || format!("limit of lanes: the processes of user {} have {together} of {together}", self.peer.uid);
+        let over = || {
+            format!(
+                "limit of lanes: the processes of user {} have all {together} that they may have (user.lanes)",
+                self.peer.uid
+            )
+        };
         let place = self.user.lanes.take(together).ok_or_else(over)?;
         let lane = Arc::new(lane);
         lanes.push((Arc::clone(&lane), place));

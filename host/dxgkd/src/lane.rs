@@ -20,7 +20,9 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
         let answered = heard.and_then(|(bytes, files)| {
             let (response, file) = match bytes {
                 Ok(bytes) => {
-                    let asked = decode(&bytes).map_err(|_| PacketError::Malformed("no request of this version"))?;
+                    let asked = decode(&bytes).map_err(|_| {
+                        PacketError::Malformed("the request cannot be decoded; both programs must have one version")
+                    })?;
                     drop(bytes);
                     match answer(client, asked, files)? {
                         Some(answered) => answered,
@@ -79,7 +81,9 @@ fn answer(
 ) -> Result<Option<(Response, Option<OwnedFd>)>, PacketError> {
     let brings = matches!(request, Request::Lane | Request::Described | Request::SectionOver { .. });
     if brings != (files.len() == 1) {
-        return Err(PacketError::Malformed("a descriptor without use, or none where one is needed"));
+        return Err(PacketError::Malformed(
+            "the request brings a descriptor that it does not take, or lacks the one that it takes",
+        ));
     }
     client.placed(&placed);
     // What was asked before on other lanes, and nobody waits for.
@@ -90,7 +94,7 @@ fn answer(
     let response = match request {
         Request::Call(call) => Response::Answer(make(client, call)?),
         Request::Calls(calls) if calls.len() > CALLS_MAX => {
-            return Err(PacketError::Malformed("more calls than a message may have"));
+            return Err(PacketError::Malformed("the request has more calls than it may"));
         }
         Request::Calls(calls) => {
             let results = calls.into_iter().map(|call| make(client, call)).collect::<Result<_, _>>()?;
@@ -111,12 +115,13 @@ fn answer(
                 }
             };
             let begun = client.spawn("lane", move |client| serve(client, &lane));
-            begun.map_err(|_| PacketError::Malformed("no thread is left for a lane"))?;
+            begun
+                .map_err(|_| PacketError::Malformed("the operating system gives the daemon no thread for the lane"))?;
             Response::Done
         }
         Request::Now => Response::Now(host.now_ns()),
         Request::FencesQueued { queued, .. } if queued.len() > QUEUED_MAX => {
-            return Err(PacketError::Malformed("more waits and signals than a message may have"));
+            return Err(PacketError::Malformed("the request has more waits and signals than it may"));
         }
         Request::FencesQueued { queue, queued } => {
             host.fences_queued(process, queue, &queued);

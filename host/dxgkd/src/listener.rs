@@ -28,7 +28,7 @@ pub enum ServeError {
     #[error("{0}: another daemon listens there already")]
     Busy(String),
     /// Something stands there that no daemon has left behind.
-    #[error("{path}: {what} stands there, which is not the daemon's to remove")]
+    #[error("{path}: {what} stands there, and the daemon removes only a socket that no program has")]
     Taken {
         /// The socket.
         path: String,
@@ -44,10 +44,10 @@ pub enum ServeError {
         source: Errno,
     },
     /// What a service manager has handed over is no socket to serve at.
-    #[error("what was handed over (LISTEN_FDS): {0}")]
+    #[error("the descriptor that the service manager handed over (LISTEN_FDS) cannot be used: {0}")]
     Handed(String),
     /// It gives no thread.
-    #[error("no thread: {0}")]
+    #[error("the operating system gives the daemon no thread: {0}")]
     Thread(#[from] std::io::Error),
 }
 
@@ -166,7 +166,11 @@ impl Shared {
             // One that says nothing keeps nobody else from being accepted.
             let meet = move || shared.meet(connection, peer, user, places);
             if let Err(error) = std::thread::Builder::new().name("meet".into()).spawn(meet) {
-                tracing::warn!(pid = peer.pid, uid = peer.uid, "no thread: {error}");
+                tracing::warn!(
+                    pid = peer.pid,
+                    uid = peer.uid,
+                    "a connection is dropped: the operating system gives no thread: {error}"
+                );
             }
         }
     }
@@ -174,10 +178,13 @@ impl Shared {
     /// Places for a client, or the limit that it would be over.
     fn admit(&self, peer: Peer) -> Result<(Arc<User>, Places), String> {
         let most = self.limits.processes;
-        let of_all = self.taken.take(most).ok_or_else(|| format!("limit of processes: there are {most} of {most}"))?;
+        let of_all = self
+            .taken
+            .take(most)
+            .ok_or_else(|| format!("limit of processes: the daemon serves all {most} that it may (processes)"))?;
         let user = self.users.find(peer.uid, &self.limits);
         let most = user.limits.user.processes;
-        let over = || format!("limit of processes: user {} has {most} of {most}", peer.uid);
+        let over = || format!("limit of processes: user {} has all {most} that it may have (user.processes)", peer.uid);
         let of_user = user.processes.take(most).ok_or_else(over)?;
         Ok((user, Places { _of_all: of_all, _of_user: of_user }))
     }
@@ -241,18 +248,19 @@ fn hello(connection: &Packets) -> Result<Brought, String> {
     match decode(&bytes) {
         Ok(Hello { magic: Hello::MAGIC, version: VERSION }) => {
             let mut files = files.into_iter();
-            let stream = Packets::new(files.next().ok_or("it brings no stream")?);
+            let stream = Packets::new(files.next().ok_or("its first message lacks the descriptor of its stream")?);
             // Where this process may not hold stores its clients are asked to, whatever they bring.
             let stores = files.next().filter(|_| StoresElsewhere::ours().is_some());
             let stores = stores.map(StoresElsewhere::given).transpose();
             let stores = stores.map_err(|reason| format!("its second descriptor: {reason}"))?;
-            let process = process_of(connection.as_fd()).map_err(|error| format!("its process: {error}"))?;
+            let process = process_of(connection.as_fd())
+                .map_err(|error| format!("the daemon cannot find its process: {error}"))?;
             Ok(Brought { stream, stores, process })
         }
-        Ok(Hello { magic: Hello::MAGIC, version }) => {
-            Err(format!("it speaks version {version}, and this kernel {VERSION}"))
-        }
-        _ => Err("it is no client".into()),
+        Ok(Hello { magic: Hello::MAGIC, version }) => Err(format!(
+            "it speaks version {version} of the protocol, and the daemon {VERSION}; use programs of one version"
+        )),
+        _ => Err("its first message is not that of a client".into()),
     }
 }
 

@@ -96,7 +96,7 @@ impl Socket {
         let ours = said("LISTEN_PID").is_some_and(|pid| pid == std::process::id().to_string());
         let Some(count) = said("LISTEN_FDS").filter(|_| ours) else { return Ok(None) };
         if count != "1" {
-            return Err(ServeError::Handed(format!("{count} descriptors, and one is needed")));
+            return Err(ServeError::Handed(format!("there are {count} descriptors; hand over exactly one socket")));
         }
         // SAFETY: LISTEN_PID says that this process was handed the descriptor, and whoever was handed it owns it. The binary calls this
         // once, before it opens or closes anything that could have the number.
@@ -115,10 +115,12 @@ impl Socket {
         match kind {
             (Ok(AddressFamily::UNIX), Ok(SocketType::SEQPACKET), Ok(true)) => {}
             (Ok(AddressFamily::UNIX), Ok(SocketType::SEQPACKET), _) => {
-                return Err(wrong("a socket that does not listen"));
+                return Err(wrong("the socket does not listen"));
             }
-            (Ok(_), ..) => return Err(wrong("no local socket of sequenced packets (ListenSequentialPacket=)")),
-            (Err(error), ..) => return Err(wrong(&format!("no socket: {error}"))),
+            (Ok(_), ..) => {
+                return Err(wrong("it is no local socket of sequenced packets; use ListenSequentialPacket="));
+            }
+            (Err(error), ..) => return Err(wrong(&format!("it is no socket: {error}"))),
         }
         rustix::io::fcntl_setfd(of, rustix::io::FdFlags::CLOEXEC).map_err(|error| wrong(&error.to_string()))?;
         Ok(Socket { socket, made: None })
@@ -206,7 +208,7 @@ fn taken(path: &Path, stat: &Stat) -> ServeError {
         FileType::Directory => "a folder",
         FileType::Symlink => "a symbolic link",
         FileType::Fifo => "a pipe",
-        FileType::Socket => "another socket, since a moment,",
+        FileType::Socket => "a socket that was made a moment ago",
         _ => "a device",
     };
     ServeError::Taken { path: path.display().to_string(), what }

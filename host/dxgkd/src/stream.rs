@@ -121,13 +121,24 @@ impl Stream {
         let OfUser { process, user } = &self.user.limits;
         let (unheard, named) = (state.waiting.len() as u64, state.waiting_files);
         if unheard >= process.unheard {
-            return Err(format!("limit of unheard messages: the process has {unheard} of {}", process.unheard));
+            return Err(format!(
+                "limit of unheard messages: {unheard} wait for the process, which may leave {} unheard (process.unheard)",
+                process.unheard
+            ));
         }
         if named + files > process.descriptors {
             let most = process.descriptors;
-            return Err(format!("limit of descriptors: the process has not heard of {} of {most}", named + files));
+            return Err(format!(
+                "limit of descriptors: unheard messages name {} files, and the process may have {most} (process.descriptors)",
+                named + files
+            ));
         }
-        let over = || format!("limit of unheard messages: the processes of its user have {} of them", user.unheard);
+        let over = || {
+            format!(
+                "limit of unheard messages: the processes of its user leave all {} unheard that they may (user.unheard)",
+                user.unheard
+            )
+        };
         self.user.unheard.take(user.unheard).ok_or_else(over)
     }
 
@@ -225,7 +236,9 @@ impl Stream {
             // Its process may be gone.
             let _ = stores.release(address, bytes);
         }
-        held.map_err(|error| format!("its stores cannot be held where it says that it has a mapping: {error}"))
+        held.map_err(|error| {
+            format!("the daemon cannot hold its stores at the address that it gave for a mapping: {error}")
+        })
     }
 
     /// Sends until the client has gone or is over a limit; why it ended. `holds` is told of each mapping into which stores are held.
@@ -254,7 +267,9 @@ impl Stream {
                     let may = state.mappings.left(within, Instant::now());
                     let left = may.saturating_sub(asked.elapsed());
                     if left.is_zero() {
-                        return format!("it has not answered for a mapping within {may:.0?}, of {within:?} in all");
+                        return format!(
+                            "it has not acknowledged a change of a mapping within {may:.0?}, of {within:?} in all (process.answer_ms)"
+                        );
                     }
                     state.looks_at = Some(Instant::now() + left);
                     state = self.said.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -276,7 +291,7 @@ impl Stream {
             match self.packets.send_within(within, &encode(&message.push, Vec::new()), &files) {
                 Ok(()) => {}
                 Err(PacketError::System(Errno::AGAIN)) => {
-                    return format!("it has heard nothing for {:?}", within);
+                    return format!("it has read no message for {:?} (process.answer_ms)", within);
                 }
                 Err(error) => return error.to_string(),
             }
@@ -286,7 +301,8 @@ impl Stream {
     /// The next that the client says.
     pub fn hear(&self) -> Result<Said, PacketError> {
         let (bytes, _) = self.packets.receive(ANSWER_BYTES_MAX, 0)?;
-        kmt_calls::wire::decode(&bytes).map_err(|_| PacketError::Malformed("nothing that a client says"))
+        kmt_calls::wire::decode(&bytes)
+            .map_err(|_| PacketError::Malformed("it cannot be decoded; both programs must have one version"))
     }
 
     /// Says nothing more. Answers why it ended first.

@@ -229,12 +229,13 @@ fn who_is_no_client_is_refused_with_the_reason() {
         connection.send(&message, &[theirs.as_fd(), theirs.as_fd(), theirs.as_fd()][..files]).expect("it listens");
         refused(&connection)
     };
-    assert_eq!(says(b"GET / HTTP/1.1".to_vec(), 0), "it is no client");
-    assert_eq!(says(Vec::new(), 0), "it is no client");
+    assert_eq!(says(b"GET / HTTP/1.1".to_vec(), 0), "its first message is not that of a client");
+    assert_eq!(says(Vec::new(), 0), "its first message is not that of a client");
     let other = Hello { version: 77, ..Hello::OURS };
-    let expected = format!("it speaks version 77, and this kernel {VERSION}");
+    let expected =
+        format!("it speaks version 77 of the protocol, and the daemon {VERSION}; use programs of one version");
     assert_eq!(says(encode(&other, Vec::new()), 1), expected);
-    assert_eq!(says(encode(&Hello::OURS, Vec::new()), 0), "it brings no stream");
+    assert_eq!(says(encode(&Hello::OURS, Vec::new()), 0), "its first message lacks the descriptor of its stream");
     assert_eq!(says(encode(&Hello::OURS, Vec::new()), 2), "its second descriptor: it is none by which stores are held");
     assert!(says(encode(&Hello::OURS, Vec::new()), 3).contains("more descriptors"));
     assert!(says(vec![0; 4096], 1).contains("longer than it may be"));
@@ -267,7 +268,7 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
     let (first, second) = (served.connect(), served.connect());
     let third = SocketLink::connect(&served.path);
     let Err(ConnectError::Refused(reason)) = third else { panic!("a third client") };
-    assert_eq!(reason, "limit of processes: there are 2 of 2");
+    assert_eq!(reason, "limit of processes: the daemon serves all 2 that it may (processes)");
     let create = Call::Event(EventCall::Create { manual_reset: false });
     let Ok(Reply::Handle(event)) = first.call(create) else { panic!("no event") };
     std::thread::scope(|scope| {
@@ -288,7 +289,7 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
             }
         };
         assert_eq!((refusal.status, refusal.blame), (NtStatus::NO_MEMORY, Blame::Quota));
-        assert_eq!(refusal.reason, "limit of lanes: the process has 3 of 3");
+        assert_eq!(refusal.reason, "limit of lanes: the process has all 3 that it may have (process.lanes)");
         assert!(first.now_ns() > 0, "what is answered at once needs no lane of its own");
         assert!(waiting.iter().all(|waits| !waits.is_finished()), "nothing else has changed");
         open(&second);

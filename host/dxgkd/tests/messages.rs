@@ -72,8 +72,8 @@ fn a_message_longer_than_there_is_room_for_is_refused_and_the_next_one_is_heard(
             let refusal = refused(&*link, long(packets));
             assert_eq!((refusal.status, refusal.blame), (NtStatus::INVALID_PARAMETER, Blame::Caller), "{packets}");
         }
-        no_room(&refused(&*link, long(4)), "the process have 65536 bytes at most");
-        no_room(&refused(&*link, long(100)), "the process have 65536 bytes at most");
+        no_room(&refused(&*link, long(4)), "the process would have more than 65536 bytes (process.messages)");
+        no_room(&refused(&*link, long(100)), "the process would have more than 65536 bytes (process.messages)");
         assert!(matches!(link.call(Call::EnumAdapters), Ok(Reply::Adapters(_))));
     }
     assert!(ESCAPE_BYTES_MAX as u64 >= 2 * PACKET_BYTES, "what three packets hold is looked at");

@@ -117,5 +117,5 @@ fn a_lock_without_an_address_says_why_it_has_none() {
     let caches = run(&built, &[("OPENWDDM_ADAPTER", "noncoherent")]);
     assert_eq!(said(&caches), "refused\n");
     let reasons = String::from_utf8_lossy(&caches.stderr).into_owned();
-    assert!(reasons.contains("has the CPU's caches in software") && !reasons.contains("userfaultfd"), "{reasons}");
+    assert!(reasons.contains("its CPU caches are simulated") && !reasons.contains("userfaultfd"), "{reasons}");
 }

@@ -17,20 +17,20 @@ use crate::driver::SoftGpuKmd;
 use crate::segments::Geometry;
 use crate::swizzling::Tiles;
 
-/// What the driver keeps about an allocation: nothing of a device.
+/// The driver's record of an allocation; it holds nothing that belongs to a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocation {
-    /// What user mode gets told when it is opened for the first time.
+    /// The alignment that the driver tells user mode when it first opens the allocation.
     pub(crate) alignment_bytes: u64,
     /// Bytes as asked for.
     pub(crate) size_bytes: u64,
-    /// Where the driver lets it live.
+    /// The segments that the driver supports for it.
     pub(crate) supported: SegmentSet,
     /// Its content lies in tiles.
     pub(crate) tiles: Option<Tiles>,
     /// How its rows lie where pitches are aligned.
     pub(crate) rows: Option<Rows>,
-    /// What a display shows of it: texels of a row, and rows.
+    /// The part that a display shows: texels of a row, and rows.
     pub(crate) shown: Option<(u32, u32)>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The rows that private data tell of.
+    /// The rows that private data describe.
     // spec: memory §2.6
     fn of(details: &Details, size_bytes: u64, page_bytes: u64) -> Result<Rows, DriverStatus> {
         let (row_bytes, room_bytes) = (u64::from(details.row_bytes), details.pitch_aligned_size_bytes);
@@ -72,7 +72,7 @@ impl Rows {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened {
     device: KmdDevice,
-    /// What is open.
+    /// The allocation that is open.
     pub(crate) allocation: KmdAllocation,
 }
 
@@ -193,7 +193,7 @@ impl SoftGpuKmd {
         if changes_set && update.supported_segments.0 & !local.with(system).0 != 0 {
             return Err(DriverStatus::InvalidParameter("a segment that this device does not have"));
         }
-        // How far its buffers may reach was said when it was created.
+        // An aligned pitch needs more bytes, which only the creation can ask for.
         if changes_set
             && (known.rows.is_some() || geometry.pitched().is_some_and(|id| update.supported_segments.contains(id)))
         {
@@ -216,7 +216,7 @@ impl SoftGpuKmd {
     }
 }
 
-/// What the user-mode driver wants beyond the usual. It is passed on as it is: VidMm knows the rules.
+/// Adds the details that the user-mode driver asks for. The driver passes them on unchecked: VidMm enforces the rules.
 fn detailed(mut info: AllocationInfo, details: Option<Details>) -> Result<AllocationInfo, DriverStatus> {
     let Some(details) = details else { return Ok(info) };
     info.flags |= AllocationFlags::from_bits_retain(details.flags);

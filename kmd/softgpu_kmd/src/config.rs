@@ -1,4 +1,4 @@
-//! What the host may choose about the driver. A wrong choice fails `start_device`, never panics.
+//! The driver's configuration, which the host chooses. A wrong choice fails `start_device`, never panics.
 
 use ddi::{DdiVersion, DriverModel, DriverStatus, PageTableUpdateMode, SegmentFlags, VidMmCaps};
 use softgpu_spec::bus::PAGE_BYTES;
@@ -31,7 +31,7 @@ pub enum Layout {
     ComputeOnly,
 }
 
-/// Whose addresses the engines use (memory §4.1).
+/// The address space that the engines use (memory §4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Addressing {
     /// GPU virtual addresses, through page tables of the GPU.
@@ -53,14 +53,14 @@ pub enum TableHome {
     System,
 }
 
-/// Where page tables live: every level says it for itself, and the paging process's apart from all others (memory §4.3).
+/// The homes of page tables: one for each kind of level, and separate ones for the paging process (memory §4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableHomes {
     /// Leaf tables.
     pub leaf: TableHome,
     /// Tables of the levels between leaf and root.
     pub middle: TableHome,
-    /// Roots.
+    /// Root tables, one for each process.
     pub root: TableHome,
     /// Leaf tables of the paging process.
     pub paging_leaf: TableHome,
@@ -74,8 +74,7 @@ impl TableHomes {
         TableHomes { leaf: home, middle: home, root: home, paging_leaf: home, paging_directories: home }
     }
 
-    /// Of the tables of `bytes` bytes where leaf tables live, and `directory_bytes` where only others do: those that a
-    /// place has to have room for.
+    /// Bytes of page tables that `home` has to have room for: `bytes` if leaf tables live there, `directory_bytes` if only others do.
     pub fn bytes_in(&self, home: TableHome, bytes: u64, directory_bytes: u64) -> u64 {
         let TableHomes { leaf, middle, root, paging_leaf, paging_directories } = *self;
         match home {
@@ -102,17 +101,17 @@ pub struct KmdConfig {
     /// Pages of a CPU host aperture, through which the CPU reaches local memory that is not `cpu_visible`; 0: there is none
     /// (memory §6.6). A page is `segment_page_bytes`.
     pub cpu_window_pages: u32,
-    /// Which segments are reported.
+    /// The segments that the driver reports.
     pub layout: Layout,
-    /// Whose addresses the engines use.
+    /// The address space that the engines use.
     pub addressing: Addressing,
     /// The generation of the contract that the driver speaks. The first one has no GPU virtual addresses.
     pub driver_model: DriverModel,
     /// `Wddm1`: so many banks of equal size divide the first memory segment; 0: none (memory §1.8).
     pub banks: u8,
-    /// Power flags of the memory segments (memory §1.10); other flags are not looked at.
+    /// Power flags of the memory segments (memory §1.10); the driver ignores other flags.
     pub preserved: SegmentFlags,
-    /// The second memory segment aligns pitches (`PitchAlignment`, memory §2.6): rows of what lies there are further apart.
+    /// The second memory segment aligns pitches (`PitchAlignment`, memory §2.6): rows of allocations there are further apart.
     pub pitch_aligned: bool,
     /// Content is paged by GPU virtual address (memory §3.3).
     pub paging_by_gpu_va: bool,
@@ -128,7 +127,7 @@ pub struct KmdConfig {
     pub idle_spaces: bool,
     /// Where page tables live.
     pub tables: TableHomes,
-    /// How those of processes are written (memory §4.2).
+    /// How the page tables of processes are written (memory §4.2).
     pub update_mode: PageTableUpdateMode,
     /// Aperture maps are taken as device pages (`MapAperture2Supported`, memory §1.14).
     pub map_aperture2: bool,
@@ -145,9 +144,9 @@ pub struct KmdConfig {
     /// A connected doorbell is reported as `CONNECTED_NOTIFY_KMD` (sync §2.9): clients tell the kernel after each ring. Not
     /// needed by clients that look at the doorbell's second word and tell the kernel only when the engine sleeps.
     pub notify_after_ring: bool,
-    /// Who loses its doorbell when the device has fewer than queues want one (sync §3.17).
+    /// Which queue loses its doorbell when more queues want one than the device has (sync §3.17).
     pub victims: VictimPolicy,
-    /// `OptimizedNativeFenceSignaledInterrupt`: its interrupts name queues, whose logs say what was signalled, and no fences (sync §3.15).
+    /// `OptimizedNativeFenceSignaledInterrupt`: its interrupts name queues, whose logs have the signals, and no fences (sync §3.15).
     pub optimized_fence_interrupt: bool,
     /// Whether signals of cross-adapter fences reach other devices without the processor (sync §3.18). Only with native fences.
     pub peers: PeerMode,
@@ -159,13 +158,13 @@ pub struct KmdConfig {
     /// Primaries are not AccessedPhysically: where they lie in system memory, the aperture shows them only while they are displayed
     /// (memory §1.6). Only with virtual addresses.
     pub maps_displayed: bool,
-    /// `PreemptionAware`: packets are taken back from an engine (sync §4.3).
+    /// `PreemptionAware`: the driver takes packets back from an engine (sync §4.3).
     pub preemption: bool,
     /// The copy engine has GPU virtual addresses; else its contexts are patched, beside those of the compute engine that are not (memory §5.6).
     pub copy_addresses: bool,
     /// The aperture is reported as `CPU_VISIBLE`: the CPU sees primaries that lie there through it (memory §1.5, bit 2).
     pub aperture_visible: bool,
-    /// Where a device's DMA buffers lie whose contexts do not say it (memory §7.1).
+    /// Where DMA buffers lie when a context does not choose a place (memory §7.1).
     pub dma_buffers: DmaBuffers,
 }
 
@@ -247,8 +246,8 @@ impl KmdConfig {
         reported.checked_add(hidden)?.checked_add(table)
     }
 
-    /// As of which interface the driver is: one whose engines take packets has nothing of what came behind WDDM 2.6, where its
-    /// page tables got their last bit (InvalidTlbEntriesNotCached).
+    /// The interface version of the driver. A driver whose engines take packets uses nothing newer than WDDM 2.6, which brought the
+    /// last bit of its page tables (InvalidTlbEntriesNotCached).
     pub(crate) fn ddi_version(&self) -> DdiVersion {
         match self.driver_model {
             DriverModel::Wddm1 => DdiVersion::WDDM_1_3,
@@ -279,7 +278,7 @@ impl KmdConfig {
         let addresses = VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::IO_MMU_SUPPORTED;
         caps.set(addresses, self.uses_cpu_addresses());
         caps.set(VidMmCaps::MAP_APERTURE2_SUPPORTED, self.map_aperture2);
-        // What several adapters share lies in system memory, which the engines of the second generation reach as it is.
+        // Cross-adapter resources lie in system memory, which the engines of the second generation reach as it is.
         caps.set(VidMmCaps::CROSS_ADAPTER_RESOURCE, self.driver_model == DriverModel::Wddm2);
         caps
     }

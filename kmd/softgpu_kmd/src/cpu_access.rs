@@ -22,7 +22,7 @@ impl HostAperture for SoftGpuKmd {
         let inside = map.window_pages.iter().all(|page| u64::from(*page) < windows)
             && map.memory_pages.iter().all(|page| *page < count);
         if !inside {
-            // What the driver hides is behind every segment, so nobody gets it in this way.
+            // Memory that the driver hides lies outside every segment, so this check keeps it out of the window.
             return Err(DriverStatus::InvalidParameter("a page outside its window or its segment"));
         }
         for (&window, &memory) in map.window_pages.iter().zip(map.memory_pages) {
@@ -49,8 +49,7 @@ impl SoftGpuKmd {
         range.ok_or(DriverStatus::InvalidParameter("a segment without a CPU host aperture"))
     }
 
-    /// Programs the device's pages of one page of a segment's window. The windows stand behind each other as the segments
-    /// do.
+    /// Programs the device's pages of one page of a segment's window. The windows follow each other as the segments do.
     fn program_window(&self, range: Range, page: u32, entry: impl Fn(u64) -> u64) {
         let page_bytes = self.config.segment_page_bytes;
         let first = (range.base + u64::from(page) * page_bytes) / PAGE_BYTES;

@@ -1,6 +1,6 @@
 //! Displays: the data sheet's outputs as sources with one target each. Source and target have the output's number. A mode is that of
-//! a primary, whose private data say what is shown of it; flips carry addresses, so that is all the driver keeps. Their queue with times
-//! and a log is `flip_queue`.
+//! a primary, whose private data have the size that is shown; flips carry addresses, so the driver keeps nothing else. `flip_queue` has
+//! the device's queue of flips with times and a log.
 
 mod flip_queue;
 
@@ -25,17 +25,17 @@ pub(crate) struct Output {
     /// Its mode: texels of a row, and rows.
     mode: Option<(u32, u32)>,
     visible: bool,
-    /// Its blanks are told.
+    /// It interrupts at blanks.
     told: bool,
     /// Flips that were written.
     flips: u64,
     /// Entries of its log.
     log_entries: u32,
-    /// Its alarms: nanoseconds before the blank, and whom they tell.
+    /// Its alarms: nanoseconds before the blank, and the notifications that share each.
     alarms: [Option<(u64, Vec<NotificationId>)>; sheet::ALARMS],
 }
 
-/// What a display shows of an allocation with these details.
+/// The part of an allocation with these details that a display shows: texels of a row, and rows.
 pub(crate) fn size_of(details: &Details, size_bytes: u64) -> Result<Option<(u32, u32)>, DriverStatus> {
     let (width, height) = (u32::from(details.display_width), u32::from(details.display_height));
     match (width, height) {
@@ -52,7 +52,7 @@ pub(crate) fn size_of(details: &Details, size_bytes: u64) -> Result<Option<(u32,
 }
 
 impl SoftGpuKmd {
-    /// Asks the device what it has, and switches it off.
+    /// Reads the device's outputs, and switches them off.
     pub(crate) fn find_outputs(&mut self) {
         let count = self.port.read_register(sheet::DISPLAYS).min(u64::from(sheet::DISPLAYS_MAX));
         self.outputs.clear();
@@ -88,7 +88,7 @@ impl SoftGpuKmd {
         self.port.write_register(sheet::DISPLAY_ALARM, value);
     }
 
-    /// A record of an alarm: everybody whom it tells is told.
+    /// A record of an alarm: reports each notification that shares the alarm.
     pub(crate) fn gather_alarm(&mut self, field: u64, alarm: u64) {
         let number = field & 0xff;
         let Some(output) = self.outputs.get(number as usize) else { return };
@@ -108,7 +108,7 @@ impl SoftGpuKmd {
         );
     }
 
-    /// A record of a blank, or of an immediate flip. Of a display that is off nothing is told: it was switched off behind the record.
+    /// A record of a blank, or of an immediate flip. The driver drops the record of a display that is off: it was switched off behind the record.
     pub(crate) fn gather_shown(&mut self, field: u64, address: u64, id: u64, immediate: bool) {
         let number = field & 0xff;
         if !self.outputs.get(number as usize).is_some_and(|output| output.visible) {
@@ -123,7 +123,7 @@ impl SoftGpuKmd {
         self.gathered.shown(target, what, immediate);
     }
 
-    /// Records were lost: what displays show is read from them.
+    /// Records were lost: reads from each display what it shows.
     pub(crate) fn recheck_displays(&mut self) {
         for number in 0..self.outputs.len() {
             self.port.write_register(sheet::DISPLAY_SELECT, number as u64);
@@ -224,7 +224,7 @@ impl Display for SoftGpuKmd {
             Some(None) => return Err(DriverStatus::InvalidParameter("no display shows such an allocation")),
         };
         self.output(source)?;
-        // What it has told so far is of the mode before.
+        // Records that the display has raised so far belong to the mode before; the driver drops them.
         self.gather();
         self.gathered.forget_target(VidPnTargetId(source.0));
         let output = self.output(source)?;
@@ -272,7 +272,7 @@ impl Display for SoftGpuKmd {
         let output = self.output(VidPnSourceId(target.0))?;
         let before = time_100ns.checked_mul(100).filter(|before| *before <= output.refresh_ns);
         let before = before.ok_or(DriverStatus::InvalidParameter("more than a refresh period"))?;
-        // Whoever wants to be told at the same time is told by the same alarm.
+        // Notifications for the same time share an alarm.
         let same = output.alarms.iter().position(|alarm| alarm.as_ref().is_some_and(|(at, _)| *at == before));
         let free = || output.alarms.iter().position(Option::is_none);
         let alarm = same.or_else(free).ok_or(DriverStatus::NoMemory("the display has no alarm left"))?;

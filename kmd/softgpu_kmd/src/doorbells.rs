@@ -2,9 +2,9 @@
 //!
 //! The device has doorbells with pages of their own ([`softgpu_spec::doorbell`]), perhaps fewer than queues. Connecting assigns one: the
 //! first that is free, or one that is taken from another queue ([`VictimPolicy`]), whose process finds out when it rings next. A queue
-//! without one listens to its own doorbell, which no process sees, and goes on there from what was rung.
+//! without one listens to its own doorbell, which no process sees, and goes on from the value that was rung.
 //!
-//! The first connect enables the queue; a disconnect leaves it enabled: the kernel takes the process's mapping away, and what was rung
+//! The first connect enables the queue; a disconnect leaves it enabled: the kernel revokes the process's mapping, and work rung
 //! before runs to its end, for which the kernel waits (sync §3.17, normal exit). Only destroying the doorbell, after which the ring may be
 //! gone, makes the device forget it.
 
@@ -27,7 +27,7 @@ use crate::queues::{Ring, State, UserRing};
 /// Which queue loses its doorbell when another one needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VictimPolicy {
-    /// One that has done everything that was rung, if there is any; among equals the one that was connected first.
+    /// A queue that has completed all rung work, if there is any; among equals the one that was connected first.
     #[default]
     Idle,
     /// The one that was connected first.
@@ -37,9 +37,9 @@ pub enum VictimPolicy {
 /// A doorbell.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    /// Whose it is.
+    /// The queue that it belongs to.
     queue: KmdQueue,
-    /// What the kernel calls the two.
+    /// The kernel's handles of the queue and of the doorbell.
     os_queue: OsQueue,
     os: OsDoorbell,
     /// The physical doorbell that it has while it is connected, and since when in the order of all connections.
@@ -55,7 +55,7 @@ pub(crate) struct DoorbellTable {
 }
 
 impl DoorbellTable {
-    /// The device was started anew: there are none.
+    /// The device was started anew: drops all doorbells.
     pub(crate) fn clear(&mut self) {
         self.handles.clear();
     }
@@ -65,7 +65,7 @@ impl DoorbellTable {
         self.connections
     }
 
-    /// A physical doorbell that nobody has, of so many.
+    /// A physical doorbell, of `pages` ones, that no queue is connected to.
     fn free(&self, pages: u32) -> Option<u32> {
         let taken = |number: u32| {
             let has = |doorbell: &Doorbell| doorbell.physical.is_some_and(|(physical, _)| physical == number);
@@ -94,7 +94,7 @@ impl Doorbells for SoftGpuKmd {
                     Doorbell { queue: create.queue, os_queue: create.os_queue, os: create.doorbell, physical: None };
                 let doorbell = KmdDoorbell(self.doorbells.handles.insert(made));
                 *ring = Some(UserRing { doorbell, va: create.ring, bytes: create.ring_bytes });
-                // What a logic analyser calls the queue.
+                // The queue's number on the device, for tools that trace the hardware.
                 if let Some(number) = create.private_data.first_chunk_mut() {
                     *number = u64::from(queue.index).to_le_bytes();
                 }
@@ -154,7 +154,7 @@ impl Doorbells for SoftGpuKmd {
 }
 
 impl SoftGpuKmd {
-    /// A physical doorbell for one that has none; its queue listens there from now on.
+    /// Gives a doorbell a physical one; its queue listens there from now on.
     fn assign(
         &mut self,
         host: &mut dyn DoorbellHost,
@@ -174,7 +174,7 @@ impl SoftGpuKmd {
         Ok(number)
     }
 
-    /// Takes a physical doorbell from a queue. Its process reaches it no more when the kernel says so, and what was rung goes on.
+    /// Takes a physical doorbell from a queue. The kernel revokes the process's mapping first; work that was rung goes on.
     // spec: sync §3.17
     fn take_from_victim(&mut self, host: &mut dyn DoorbellHost) -> Result<u32, DriverStatus> {
         let connected = self.doorbells.handles.iter().filter_map(|(handle, doorbell)| {
@@ -190,7 +190,7 @@ impl SoftGpuKmd {
         Ok(number)
     }
 
-    /// Whether a queue has not done all that was rung at its doorbell.
+    /// Whether a queue has rung work that it has not completed.
     fn is_busy(&self, queue: KmdQueue, number: u32) -> bool {
         let index = self.queues.handles.get(queue.0).expect("a queue outlives its doorbell").index;
         let rung = Word::load(self.port.doorbell_page().word(doorbell::offset(number) + VALUE_OFFSET));
@@ -198,7 +198,7 @@ impl SoftGpuKmd {
         self.port.read_register(register::QUEUE_READ_POINTER) != rung
     }
 
-    /// A doorbell has no physical one any more.
+    /// Takes the physical doorbell from a doorbell, if it has one; its queue listens to its own from now on.
     fn free_physical(&mut self, handle: KmdDoorbell) {
         let doorbell = self.doorbells.handles.get_mut(handle.0).expect("looked up by the caller");
         if doorbell.physical.take().is_some() {
@@ -207,7 +207,7 @@ impl SoftGpuKmd {
         }
     }
 
-    /// A queue listens to a physical doorbell, or to its own.
+    /// Has a queue listen to a physical doorbell, or to its own.
     fn listen(&self, queue: KmdQueue, number: Option<u32>) {
         let index = self.queues.handles.get(queue.0).expect("a queue outlives its doorbell").index;
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));

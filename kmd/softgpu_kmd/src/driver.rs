@@ -1,5 +1,4 @@
-//! The driver as a value: what it knows, its processes and devices, and the trait `Miniport`, which hands each call to the
-//! file that is about it.
+//! The driver as a value: its state, its processes and devices, and the trait `Miniport`, which hands each call to its module.
 
 use std::sync::Arc;
 
@@ -50,10 +49,10 @@ pub struct SoftGpuKmd {
     pub(crate) queues: QueueTable,
     pub(crate) packets: PacketTable,
     pub(crate) doorbells: DoorbellTable,
-    /// Swizzling ranges, and whom each shows.
+    /// Swizzling ranges, and the allocation that each shows.
     pub(crate) ranges: Vec<Option<KmdAllocation>>,
     pub(crate) fences: FenceTable,
-    /// What the device has of displays, found at its start.
+    /// The device's displays, found at its start.
     pub(crate) outputs: Vec<Output>,
     /// A tool has switched further types of logs on.
     pub(crate) verbose_logs: bool,
@@ -81,8 +80,8 @@ pub(crate) struct Device {
 }
 
 impl SoftGpuKmd {
-    /// A driver for the device behind `port`. `system` is system memory, by system physical address. Nothing is touched
-    /// before `start_device`.
+    /// A driver for the device behind `port`. `system` is system memory, by system physical address. The driver touches
+    /// neither before `start_device`.
     pub fn new(port: Arc<dyn DevicePort>, system: Arc<Memory>, config: KmdConfig) -> SoftGpuKmd {
         SoftGpuKmd {
             port,
@@ -114,7 +113,7 @@ impl SoftGpuKmd {
         self.config.translates() && self.config.hardware_queues
     }
 
-    /// Whether they are used: this driver's hardware queues signal native progress fences and no others, so where the kernel has those
+    /// Whether the driver offers its hardware queues: they signal native progress fences and no others, so where the kernel has those
     /// switched off the engines take packets.
     // spec: sync §3.1, sync §3.11
     fn uses_hardware_queues(&self) -> bool {

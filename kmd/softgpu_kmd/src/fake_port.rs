@@ -1,5 +1,5 @@
-//! A device for the tests: it records what is written to its registers and holds real memory. It executes no queue and
-//! translates no address; interrupt records are put in by the test.
+//! A device for the tests: it records writes to its registers and holds real memory. It executes no queue and
+//! translates no address; the test puts interrupt records in.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicU64;
@@ -67,7 +67,7 @@ impl FakePort {
     pub(crate) fn queue(&self, index: u64) -> u64 {
         *self.inside.lock().unwrap().queues.get(&index).unwrap_or(&queue_state::DISABLED)
     }
-    /// Where the driver says that the aperture table lies.
+    /// The address of the aperture table that the driver has programmed.
     pub(crate) fn local_table(&self) -> u64 {
         self.inside.lock().unwrap().registers[&register::APERTURE_TABLE]
     }
@@ -136,13 +136,13 @@ impl DevicePort for FakePort {
     }
 }
 
-/// A kernel that lends what the test wants.
+/// A kernel with the answers that the test wants.
 pub(crate) struct FakeHost {
     pub(crate) enabled: bool,
-    /// Whether a feature is on it does not say.
+    /// Queries of features fail.
     pub(crate) query_fails: bool,
     pub(crate) os_caps: Option<NativeFenceOsCaps>,
-    /// Versions for which the caps were asked.
+    /// Versions for which the driver asked for caps.
     pub(crate) asked: Vec<u16>,
     pub(crate) lent: Vec<PageRun>,
     pub(crate) next_page: u64,
@@ -194,7 +194,7 @@ impl Host for FakeHost {
     }
 }
 
-/// What an interrupt routine said.
+/// One report of the interrupt routine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Said {
     Fences(u16, Option<Vec<OsGlobalFence>>),
@@ -211,7 +211,7 @@ pub(crate) enum Said {
     Flipped(u32, u64, u32),
     /// Target, notification.
     Periodic(u32, u32),
-    /// Node, and what its engine becomes.
+    /// Node, and the state of its engine.
     Engine(u16, ddi::EngineState),
     /// The node whose scheduling log it is.
     SchedulingLog(u16),

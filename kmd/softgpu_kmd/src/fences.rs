@@ -3,7 +3,7 @@
 //! A fence is created once on an adapter and opened by each process; interrupts name words by address, so the opens are
 //! also found by (process, address of CurrentValue), and fences by their address in the CMP's space.
 //!
-//! UpdateMonitoredValues promises that every CurrentValue which anybody reads when it has returned was written by hardware that had
+//! UpdateMonitoredValues promises that every CurrentValue read after it has returned was written by hardware that had
 //! seen the new MonitoredValue (sync §3.9). The CMP keeps that: it stores the value, puts its barrier against the engines and looks
 //! at CurrentValue before the register write returns, and the kernel serialises these calls with the interrupt.
 
@@ -25,14 +25,14 @@ use crate::handles::Handles;
 /// A fence on the adapter.
 #[derive(Debug)]
 struct Global {
-    /// What interrupts report.
+    /// The handle that interrupts report.
     os: OsGlobalFence,
     current_system_va: GpuVa,
     monitored_system_va: GpuVa,
     opens: u32,
-    /// It counts as reached for good; its word is told to the CMP.
+    /// It counts as reached for good; the CMP holds a seal on its word.
     sealed: bool,
-    /// Peers are told of its signals; its word is told to the CMP.
+    /// The device tells peers of its signals; the CMP knows its word.
     shared: bool,
 }
 
@@ -64,7 +64,7 @@ impl FenceTable {
         self.globals.get(fence.0).map(|global| global.current_system_va)
     }
 
-    /// Peers are told of its signals, or not any more.
+    /// Notes whether the device tells peers of its signals.
     pub(crate) fn set_shared(&mut self, fence: KmdGlobalFence, shared: bool) {
         if let Some(global) = self.globals.get_mut(fence.0) {
             global.shared = shared;
@@ -89,9 +89,9 @@ impl FenceTable {
 }
 
 impl SoftGpuKmd {
-    /// Words of fences are about to stand elsewhere. The device finds words by address, and the kernel changes where those lead;
-    /// but a seal is the CMP's, of a place, which somebody else has next. The kernel says anew which fences are satisfied for
-    /// ever when the words are there.
+    /// The kernel is about to move the words of fences. The device finds words by address, and the kernel changes where those lead;
+    /// but the CMP seals a place, and the place goes to another fence, so the driver lifts the seals. After the
+    /// move the kernel marks the fences that are always signalled again.
     // spec: memory §3.4, operation 18
     pub(crate) fn words_move(&mut self, moved: &[FenceResidency]) -> Result<(), PagingStatus> {
         for FenceResidency { fence: os, .. } in moved {
@@ -108,8 +108,8 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// The device forgets its seals with its power, while fences can be named to it still. When it wakes the kernel says anew which
-    /// are always signalled.
+    /// The device forgets its seals with its power, while the kernel can still name fences to it. When it wakes the kernel marks the
+    /// always-signalled fences again.
     pub(crate) fn unseal_all(&mut self) {
         let done = self.cmp_command(cmp::UNSEAL, [0, 0, 0]);
         assert_ne!(done, cmp_result::FAULT, "it names no address that could be missing");
@@ -215,7 +215,7 @@ impl NativeFences for SoftGpuKmd {
     }
 
     /// The CMP stores the value, puts the barrier against its engines and looks at CurrentValue. The lent word is the one
-    /// that it stores; writing it from here could not give the guarantee.
+    /// that it stores; a store by the driver could not give the guarantee.
     // spec: sync §3.9
     fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
         for update in updates {

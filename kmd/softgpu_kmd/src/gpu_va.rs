@@ -1,5 +1,5 @@
-//! The page-table facet (memory §4): what the device's tables are like, where a context's root lies, and how an entry
-//! looks. The tables themselves are written in `paging`.
+//! The page-table facet (memory §4): the format of the device's tables and entries, and the place of a context's root. `paging`
+//! writes the tables.
 
 use ddi::{
     GpuMmuCaps, GpuMmuFlags, GpuVirtualAddressing, KmdContext, LegacyBehaviors, PageTableLevelDesc, Pte, PteFlags,
@@ -49,7 +49,7 @@ impl GpuVirtualAddressing for SoftGpuKmd {
         let geometry = self.geometry.expect("the device is started before it is asked");
         let [segment, paging_process_segment] = geometry.tables(&self.config, level);
         if shape.levels() == page_table::LEVELS_MIN && level == shape.root_level() {
-            // How long a root is, is asked for root by root.
+            // The kernel asks for the length of each root separately.
             let alignment_bytes = PAGE_BYTES as u32; // CAST: a page.
             let segments = PageTableLevelDesc { segment, paging_process_segment, ..Default::default() };
             return PageTableLevelDesc { alignment_bytes, ..segments };
@@ -103,7 +103,7 @@ impl SoftGpuKmd {
     }
 }
 
-/// The device's form of an entry, or why it has none.
+/// The device's form of an entry, or the reason why it has none.
 // spec: memory §4.4
 pub(crate) fn encode(geometry: &Geometry, pte: Pte) -> Result<u64, &'static str> {
     if !pte.flags.contains(PteFlags::VALID) {

@@ -31,7 +31,7 @@ impl<T> Handles<T> {
         self.objects.get_mut(&handle)
     }
 
-    /// Takes an object out. The contract lets nobody destroy what there is not, so that is an assertion.
+    /// Takes an object out. The contract forbids the kernel to destroy an object that does not exist: that panics.
     pub(crate) fn remove(&mut self, handle: u64, what: &str) -> T {
         match self.objects.remove(&handle) {
             Some(object) => object,
@@ -44,7 +44,7 @@ impl<T> Handles<T> {
         self.objects.iter().map(|(handle, object)| (*handle, object))
     }
 
-    /// The same, to change them.
+    /// In the order of creation, to change them.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut T)> {
         self.objects.iter_mut().map(|(handle, object)| (*handle, object))
     }

@@ -1,5 +1,5 @@
-//! Paging operations that the CPU does at once: those of the paging process's own tables, and whatever must be done before
-//! there is a paging queue (memory §3.4: `pDmaBuffer` NULL). Called by `paging` with the commands that would have gone
+//! Paging operations that the CPU does at once: those of the paging process's own tables, and those before there is a
+//! paging queue (memory §3.4: `pDmaBuffer` NULL). Called by `paging` with the commands that would have gone
 //! into a buffer; each has the effect that the engine would have given it.
 
 use ddi::PagingStatus;

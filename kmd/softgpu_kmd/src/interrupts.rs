@@ -1,13 +1,13 @@
 //! Interrupt records into reports (sync §2.8, §3.10).
 //!
-//! Records name queues by number and words by address; both can be given anew. So whoever is about to change what a number
+//! Records name queues by number and words by address; the driver reuses both. So a call that is about to change what a number
 //! or an address means (a close, a destroy) first takes the records that are there ([`SoftGpuKmd::gather`]); they wait,
 //! translated, for the next routine. That one comes: the pin has been up since the record.
 //!
-//! Of fences that engines have signalled the kernel wants to hear which they are or, with the optimized cap, which queues did it (sync
-//! §3.15). Then an interrupt without a queue is of one engine, so what is not known of any is reported of each.
+//! For signals by engines the driver reports the fences or, with the optimized cap, the queues that signalled them (sync
+//! §3.15). Such an interrupt names one engine, so the driver reports a signal of unknown origin once for each engine.
 //!
-//! What cannot be told exactly is reported as "any fence" (the NULL array): never a lost wake-up.
+//! A signal that the driver cannot name it reports as "any fence" (the NULL array), so no wake-up is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ const CMP_NODE: NodeId = NodeId(0);
 /// A node of this device is one engine.
 const ENGINE: EngineId = EngineId(0);
 
-/// What records have said so far.
+/// Reports translated from records, not yet made.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     signals: BTreeMap<NodeId, Signals>,
@@ -41,22 +41,22 @@ pub(crate) struct Gathered {
     dma_faults: Vec<DmaFault>,
     /// Nodes whose engines had nothing to do for a while.
     idle: BTreeSet<NodeId>,
-    /// Nodes whose scheduling logs have come to where the kernel wants to know.
+    /// Nodes whose scheduling logs have reached the entry at which the kernel wants an interrupt.
     logs: BTreeSet<NodeId>,
-    /// Contexts that stand still, with the kernel's value for that.
+    /// Contexts that the device has suspended, with the kernel's suspend fence value.
     suspended: Vec<(OsContext, u64)>,
-    /// What displays have begun to show: the target, what, whether that was at no blank.
+    /// Changes of the shown surface: the target, the surface, whether it changed at once instead of at a blank.
     shown: Vec<(VidPnTargetId, What, bool)>,
     /// Notifications whose time has come.
     periodic: Vec<(VidPnTargetId, NotificationId)>,
 }
 
-/// What a display shows.
+/// The surface that a display shows, as a record names it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
-    /// Where the kernel keeps the queue.
+    /// By address: the kernel keeps the queue of flips.
     Address(u64),
-    /// A flip of the device's queue.
+    /// By flip: the device keeps the queue.
     Flip { present_id: u64, first_free_log_entry: u32 },
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum What {
 struct Signals {
     fences: Vec<OsGlobalFence>,
     queues: Vec<KmdQueue>,
-    /// Some record named nothing that is known: any fence may have been signalled.
+    /// A record named no known queue or word: any fence may have been signalled.
     any: bool,
 }
 
@@ -86,7 +86,7 @@ impl Gathered {
         }
     }
 
-    /// A context stands still.
+    /// The device has suspended a context.
     pub(crate) fn suspended(&mut self, context: OsContext, suspend_fence: u64) {
         self.suspended.push((context, suspend_fence));
     }
@@ -101,7 +101,7 @@ impl Gathered {
         self.preempted.push((node, preemption_fence_id, last_completed_fence_id));
     }
 
-    /// What a node has done is told elsewhere, and what was asked of it is not told at all.
+    /// Takes a node's completed packets, for a caller that reports them itself, and drops its answers to preemptions.
     pub(crate) fn take_completed(&mut self, node: NodeId) -> Vec<u32> {
         self.preempted.retain(|(of, ..)| *of != node);
         let (taken, left) = std::mem::take(&mut self.completed).into_iter().partition(|(of, _)| *of == node);
@@ -120,7 +120,7 @@ impl Gathered {
         self.periodic.push((target, id));
     }
 
-    /// What a display has shown is over.
+    /// Drops the reports of a display whose mode changes.
     pub(crate) fn forget_target(&mut self, target: VidPnTargetId) {
         self.shown.retain(|(of, ..)| *of != target);
     }
@@ -130,7 +130,7 @@ impl Gathered {
         self.dma_faults.push(fault);
     }
 
-    /// A destroyed fence is never named.
+    /// Drops a destroyed fence from the reports.
     // spec: sync §3.10
     pub(crate) fn forget_fence(&mut self, fence: OsGlobalFence) {
         for signals in self.signals.values_mut() {
@@ -138,7 +138,7 @@ impl Gathered {
         }
     }
 
-    /// Nor is a destroyed queue.
+    /// Drops a destroyed queue from the reports.
     pub(crate) fn forget_queue(&mut self, queue: KmdQueue) {
         self.faults.retain(|fault| fault.queue != queue);
         for signals in self.signals.values_mut() {
@@ -225,7 +225,7 @@ impl SoftGpuKmd {
     pub(crate) fn gather(&mut self) {
         loop {
             let kind = self.port.read_register(register::INTERRUPT_POP);
-            // Whoever is not there any more says nothing.
+            // A device that is gone reads as ABSENT and has no records.
             if matches!(kind, record::NONE | register::ABSENT) {
                 return;
             }
@@ -246,13 +246,13 @@ impl SoftGpuKmd {
                     self.gather_shown(field[0], field[1], field[2], kind == record::FLIPPED);
                 }
                 record::ALARM => self.gather_alarm(field[0], field[1]),
-                // A record of a kind that this driver does not know is one that says too little.
+                // A record of an unknown kind counts as lost records: the driver checks everything.
                 _ => self.gather_overflow(),
             }
         }
     }
 
-    /// Which fence it was is the kernel's to find; the node is told as far as the queue is still known.
+    /// The kernel finds the fence; the driver reports the queue's node, or the CMP's when the queue is gone.
     fn gather_signaled(&mut self, index: u64) {
         let of_queue = self.queues.at(index).map(|(_, queue)| queue.node);
         let node = of_queue.or_else(|| self.packets.node_of(index)).unwrap_or(CMP_NODE);
@@ -298,7 +298,7 @@ impl SoftGpuKmd {
         if self.gather_packet_fault(index, virtual_address, cause) {
             return;
         }
-        // A queue that is gone was disabled before, and nobody asks any more.
+        // A queue that is gone was disabled before its destruction; the driver drops its fault.
         let Some((handle, queue)) = self.queues.at(index) else { return };
         if queue.fault_reported {
             return;
@@ -320,7 +320,7 @@ impl SoftGpuKmd {
 
     fn gather_suspended(&mut self, index: u64) {
         let Some((handle, _)) = self.queues.at(index) else { return };
-        // A fault that nobody heard of is found when the queue is to make room.
+        // A suspension also finds a fault whose record was lost.
         self.port.write_register(register::QUEUE_SELECT, index);
         if self.port.read_register(register::QUEUE_CONTROL) == queue_state::FAULTED {
             self.gather_fault(index, 0, 0);
@@ -328,7 +328,7 @@ impl SoftGpuKmd {
         self.acknowledged(handle);
     }
 
-    /// Records were lost: any fence may have been signalled, and queues that stand still are asked why.
+    /// Records were lost: reports any fence as signalled and reads the state of every enabled queue for faults and suspensions.
     fn gather_overflow(&mut self) {
         if self.has_native_fences() {
             self.gather_any_fence();

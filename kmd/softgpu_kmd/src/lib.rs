@@ -1,6 +1,6 @@
 //! The kernel-mode miniport of the software GPU: `ddi` above, the data sheet below.
 //!
-//! It works on any device that honours `softgpu_spec`; it has never heard of the one that this project brings along, nor of
+//! It works on any device that honours `softgpu_spec`; it depends neither on the device of this project nor on
 //! the kernel. Between the two it translates: segments into bus addresses, paging operations into privileged commands,
 //! hardware queues into rings and queue registers, native fences into commands of the context management processor,
 //! interrupt records into reports.
@@ -8,11 +8,12 @@
 //! # What it decides
 //! - **The aperture table is hidden from VidMm** (memory §1.1): it lies at the end of local memory, and the memory segment
 //!   is reported without it.
-//! - **A queue's index is its doorbell's index**: no physical doorbell is ever shared, so disconnecting one needs no
-//!   hardware; what was rung before still runs (sync §3.17: on exit the kernel disconnects, then waits for the progress
-//!   fence). The queue is disabled when its doorbell or the queue itself is destroyed.
-//! - **The device has no "always signalled" fence** (sync §3.16): the driver stores the largest value, which every wait
-//!   passes. A signal that a healthy queue still executes would overwrite it; the kernel stops those queues first.
+//! - **Physical doorbells are assigned** (sync §3.17): a connect gives a queue a free one, or takes one from another queue. A
+//!   queue without one listens to its own doorbell, which no process sees, so work rung before a disconnect still runs: on
+//!   exit the kernel disconnects, then waits for the progress fence. The driver disables a queue when the kernel destroys its
+//!   doorbell or the queue itself.
+//! - **An "always signalled" fence is a sealed word** (sync §3.16): the CMP stores the largest value, which every wait
+//!   passes, and later signals of engines leave the word alone.
 //!
 //! # Who calls it
 //! The kernel, one thread at a time; see the law in `ddi`. It stores nothing that it was lent.

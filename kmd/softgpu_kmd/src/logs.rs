@@ -1,6 +1,6 @@
-//! Logs of native fences (sync §2.7, §3.14). The device takes the place of each entry from the command that writes it, and the
-//! user-mode driver has that from the kernel: so all that this driver keeps is that a queue's logs are there, and all that it does
-//! for a reader is the device's barrier.
+//! Logs of native fences (sync §2.7, §3.14). The command that writes an entry names its place, and the
+//! user-mode driver has the place from the kernel: so this driver keeps only that a queue has logs, and serves a reader only with
+//! the device's barrier.
 
 use ddi::{DriverStatus, KmdQueue, LOG_HEADER_WORDS, NativeFenceLogs, SetNativeFenceLogBuffer};
 use shared_words::{Word, log};
@@ -9,7 +9,7 @@ use softgpu_spec::register::{self, queue_control};
 use crate::driver::SoftGpuKmd;
 use crate::queues::{Ring, State};
 
-/// Which logs of a queue the kernel has given.
+/// The logs that the kernel has given a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Logged {
     waits: bool,
@@ -56,7 +56,7 @@ impl NativeFenceLogs for SoftGpuKmd {
             if queue.logged != (Logged { waits: true, signals: true }) {
                 return Err(DriverStatus::InvalidParameter("a queue without its logs"));
             }
-            // The device has written nothing for a queue that it does not know, and no more for one that it has let go.
+            // The device writes entries only for queues that it knows.
             if queue.state == State::Enabled {
                 self.port.write_register(register::QUEUE_SELECT, u64::from(queue.index));
                 self.port.write_register(register::QUEUE_CONTROL, queue_control::COMMIT);

@@ -2,9 +2,9 @@
 //! completion with its fence id ([`ring`]).
 //!
 //! Contexts without GPU addresses share one ring for each node, which runs privileged, because DMA buffers name bus addresses;
-//! nobody but this driver writes those ([`translate`]). A context with GPU addresses has a ring that runs in its process's
-//! space and unprivileged; that of the system, whose paging buffers this driver writes, in the paging process and privileged. Packets of a node run in the order in which they were handed over, paging buffers among them,
-//! whichever ring they are for.
+//! only this driver writes those ([`translate`]). A context with GPU addresses has a ring that runs in its process's
+//! space and unprivileged; the ring of the system context, whose paging buffers this driver writes, runs in the paging process
+//! and privileged. Packets of a node, paging buffers among them, run in the order of their submission, whichever ring they are for.
 
 mod preemption;
 mod reset;
@@ -38,7 +38,7 @@ const DMA_BUFFER_BYTES: u32 = 16 << 10;
 const PRESENT_BUFFER_BYTES: u32 = 4 << 10;
 /// Entries of the lists of a context that is patched.
 const LIST_ENTRIES: u32 = 256;
-/// Packet contexts are told from hardware contexts by this bit of their handle.
+/// This bit of a handle marks packet contexts; hardware contexts do not have it.
 const PACKET: u64 = 1 << 63;
 
 /// A packet context.
@@ -66,7 +66,7 @@ pub(crate) struct PacketTable {
 }
 
 impl PacketTable {
-    /// Whether a context is one of these.
+    /// Whether a handle is one of a packet context.
     pub(crate) fn owns(context: KmdContext) -> bool {
         context.0 & PACKET != 0
     }
@@ -130,8 +130,8 @@ impl PacketScheduling for SoftGpuKmd {
             return Err(DriverStatus::InvalidParameter("no such node or engine"));
         }
         let addresses = create.flags.contains(CreateContextFlags::VIRTUAL_ADDRESSING);
-        // Only where this driver writes DMA buffers is there a wish about them: what else comes is another user-mode driver's own.
-        // Without a wish they are as the device has them, which CreateDevice was answered.
+        // Only the private data of contexts whose DMA buffers this driver writes ask for a place of them. Without private data the
+        // buffers are as CreateDevice returned them.
         let buffers = match addresses || create.private_data.is_empty() {
             true => None,
             false => Some(
@@ -139,7 +139,7 @@ impl PacketScheduling for SoftGpuKmd {
                     .ok_or(DriverStatus::InvalidParameter("private data of no context of this device"))?,
             ),
         };
-        // Of the IoMmu model all engines have the CPU's.
+        // In the IoMmu model all engines use the CPU's addresses.
         if addresses && !self.config.has_addresses(create.node) && !self.config.uses_cpu_addresses() {
             return Err(DriverStatus::InvalidParameter(
                 "an engine without virtual addresses: its contexts are patched",
@@ -224,7 +224,7 @@ impl PacketScheduling for SoftGpuKmd {
         if paging != self.packets.get(submit.context).is_some_and(|known| known.system) {
             return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
         }
-        // A portion may end before the buffer does; a paging buffer runs whole, and one without words was built by nobody.
+        // A portion may end before the buffer does. A paging buffer runs whole; the driver built none if it has no words.
         let noted = translate::words_of(submit.private_data);
         let own = |words: u32| if paging { submit.end_offset / 8 == words } else { submit.end_offset / 8 <= words };
         let unbuilt = paging && bytes == 0;
@@ -234,7 +234,7 @@ impl PacketScheduling for SoftGpuKmd {
         // spec: memory §7.1: the segments' bases are their bus addresses
         let base = if submit.dma_buffer_segment.is_system() { bus::SYSTEM_BASE } else { 0 };
         let at = base + submit.dma_buffer_physical_address + u64::from(submit.start_offset);
-        // Without words it only marks a place.
+        // A buffer without words only marks a place in the order.
         let body = Body { at, words: bytes / 8, done: 0, physical: true };
         self.append_packet(submit.context, body, submit.fence_id, submit.flags)
     }
@@ -248,7 +248,7 @@ impl PacketScheduling for SoftGpuKmd {
             return Err(DriverStatus::InvalidParameter("paging buffers run in the system context"));
         }
         let presents = submit.flags.contains(SubmitFlags::PRESENT);
-        // A user's data say nothing to this device, whose commands say all (`softgpu_spec::submission_data`).
+        // The driver ignores a user's private data: the commands are complete without them (`softgpu_spec::submission_data`).
         if presents && translate::words_of(submit.private_data) != Some(submit.dma_buffer_bytes / 8) {
             return Err(DriverStatus::InvalidParameter("the private data belong to another buffer"));
         }
@@ -291,7 +291,7 @@ impl SoftGpuKmd {
         let known = self.packets.ring_mut(ring);
         assert!(known.in_flight.is_empty(), "a root page table moved under a packet");
         if known.root.replace(root) != Some(root) {
-            // A device that refuses leaves the context as it was, and the first packet says so.
+            // If the device refuses, the context stays as it was, and its next packet returns the error.
             let _ = self.enable_ring(ring);
         }
     }
@@ -357,7 +357,7 @@ impl SoftGpuKmd {
         }
     }
 
-    /// What a device's patched contexts have of DMA buffers and lists when they wish nothing.
+    /// Sizes of DMA buffers and lists of a device's patched contexts that ask for no others.
     // spec: memory §7.1
     pub(crate) fn device_info(&self) -> DeviceInfo {
         self.buffers_in(self.config.dma_buffers)

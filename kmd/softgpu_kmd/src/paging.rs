@@ -3,7 +3,7 @@
 //!
 //! An operation becomes [`Pieces`] (`pieces`): a sequence of commands that can be resumed at a number. The number is the
 //! `MultipassOffset`, which the driver owns (memory §3.2): bytes done of a transfer, pages done of a mapping, 0 for
-//! what is one command. So an operation cut by full buffers gives the same commands as one that was not.
+//! an operation of one command. So an operation cut by full buffers gives the same commands as one that was not.
 //!
 //! | operation | commands |
 //! |---|---|
@@ -24,7 +24,7 @@
 //! | NotifyFenceResidency | none: seals of the words are lifted at once (`fences`) |
 //! | DiscardContent, NotifyResidency, NotifyAlloc | none: the device keeps nothing beside the frames |
 //!
-//! The same commands are carried out by the CPU in `immediate` when there is no buffer.
+//! When there is no buffer the CPU carries out the same commands (`immediate`).
 
 use ddi::{BuildPagingBuffer, PagingOp, PagingStatus};
 

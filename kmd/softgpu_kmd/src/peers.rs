@@ -1,4 +1,4 @@
-//! Doorbells from GPU to GPU (sync §3.18): where the inboxes are, and which words are told to whom. The device does the rest.
+//! Doorbells from GPU to GPU (sync §3.18): the addresses of the inboxes, and the words whose signals each peer gets. The device does the rest.
 
 use ddi::{DriverStatus, KmdGlobalFence, PeerDoorbellCaps, PeerDoorbells};
 use softgpu_spec::bus::SYSTEM_BASE;

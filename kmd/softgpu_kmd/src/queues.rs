@@ -31,7 +31,7 @@ pub(crate) use areas::save_area;
 
 /// Most words of one submission in a kernel-mode ring: a branch and a signal.
 const SUBMISSION_WORDS: usize = 6;
-/// The same in bytes.
+/// Most bytes of one submission in a kernel-mode ring.
 pub(crate) const SUBMISSION_BYTES: u64 = SUBMISSION_WORDS as u64 * 8;
 
 /// A hardware context.
@@ -40,14 +40,14 @@ pub(crate) struct Context {
     pub(crate) device: KmdDevice,
     node: NodeId,
     system: bool,
-    /// What the device finds the context's page tables by: their root, or the process at the IOMMU.
+    /// The value by which the device finds the context's page tables: their root, or the process's number at the IOMMU.
     root: Option<u64>,
     queues: u32,
     /// The kernel's handle.
     pub(crate) os: OsContext,
     /// Off the run list; with the kernel's value for it as long as the device has not acknowledged it.
     pub(crate) suspended: Option<Option<u64>>,
-    /// Where it stands beside others.
+    /// Its scheduling rank.
     pub(crate) rank: ranks::RankRegisters,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum State {
     Stopped,
 }
 
-/// Whose the ring is.
+/// A queue's ring, by its owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ring {
     /// The driver's: system pages, and bytes written so far and seen as read.
@@ -117,7 +117,7 @@ impl QueueTable {
         self.handles.iter().filter_map(|(_, queue)| kernel(queue)).collect()
     }
 
-    /// How many of the device's queues are somebody's.
+    /// How many of the device's queues are in use.
     pub(crate) fn taken(&self) -> u32 {
         // CAST: at most QUEUE_COUNT.
         self.by_index.iter().flatten().count() as u32
@@ -132,7 +132,7 @@ impl QueueTable {
     /// Keeps a queue of the device for a packet context.
     pub(crate) fn reserve_index(&mut self) -> Option<u32> {
         let index = self.free_index()?;
-        // No queue has this handle: what the device says of the number is not about a hardware queue.
+        // No queue has this handle, so records with the number are not taken for those of a hardware queue.
         self.by_index[index as usize] = Some(KmdQueue(0));
         Some(index)
     }
@@ -187,7 +187,7 @@ impl HardwareQueues for SoftGpuKmd {
             rank: ranks::ORDINARY,
         };
         let handle = KmdContext(self.contexts.insert(context));
-        // spec: memory §4.1: nobody tells a root where the IOMMU translates
+        // spec: memory §4.1: the kernel sets no root where the IOMMU translates
         if let Some(root) = self.process_root(create.device) {
             self.set_root(handle, root);
         }
@@ -246,7 +246,7 @@ impl HardwareQueues for SoftGpuKmd {
     }
 
     fn destroy_hw_queue(&mut self, host: &mut dyn Host, queue: KmdQueue) {
-        // What it has raised so far is translated while its number still means it.
+        // The driver translates the queue's records while its number still means it.
         if let Some(index) = self.queues.handles.get(queue.0).map(|queue| queue.index) {
             self.disable_index(index);
             self.gather();
@@ -348,7 +348,8 @@ impl HardwareQueues for SoftGpuKmd {
         self.set_scheduling_log(set)
     }
 
-    // A number of the device goes from queue to queue and its count goes on: where a queue's own begins, the kernel looks.
+    // The device's counter of a queue number goes on when the number goes to another queue: the kernel subtracts its value at the
+    // creation of the queue.
     fn hw_queue_running_ns(&mut self, queue: KmdQueue) -> Result<u64, DriverStatus> {
         let index = self.queues.handles.get(queue.0).ok_or(NO_QUEUE)?.index;
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));

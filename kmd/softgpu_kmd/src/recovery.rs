@@ -1,5 +1,5 @@
 //! Reset and restart of the device (sync §4.4): `ResetFromTimeout` leaves a device that touches nothing, and objects that run
-//! nothing; `RestartFromTimeout` a device as after its start. In between the kernel only says what is lost.
+//! nothing; `RestartFromTimeout` a device as after its start. In between the kernel only destroys objects and reports losses.
 
 use ddi::{DriverStatus, HardwareQueues, KmdContext, KmdQueue, PowerState};
 use softgpu_spec::QUEUE_COUNT;
@@ -17,8 +17,8 @@ impl SoftGpuKmd {
         (group != register::ABSENT && group >> node.0 & 1 == 1).then_some(group)
     }
 
-    /// Has a node's engine begin anew, and those that do so with it. Answers with the contexts that had a queue on one of them: whoever
-    /// has left the hardware is not among them.
+    /// Resets a node's engine and those of its reset group. Returns the contexts of the queues that were ready or parked there; a
+    /// context whose queues had left the hardware loses nothing.
     pub(crate) fn reset_group_of(&mut self, node: NodeId, group: u64) -> Result<Vec<KmdContext>, DriverStatus> {
         self.gather();
         let there = |(_, queue): &(u64, &Queue)| group >> queue.node.0 & 1 == 1 && queue.state == State::Enabled;
@@ -39,11 +39,11 @@ impl SoftGpuKmd {
         Ok(lost.into_iter().map(|(.., context)| context).collect())
     }
 
-    /// Queues of a node that were told to leave the hardware and have not are stopped; answers with their contexts. The device lets
-    /// go of a queue when it is told to, whatever its engine does: one that does not is no longer ours to stop.
+    /// Stops the queues of a node that the driver told to leave the hardware and that have not; returns their contexts. The device
+    /// lets go of a queue on that write, whatever its engine does: if it does not, this call fails.
     // spec: sync §4.4
     pub(crate) fn stop_hung_queues(&mut self, node: NodeId) -> Result<Vec<KmdContext>, DriverStatus> {
-        // Who has left the hardware meanwhile is not to blame.
+        // A queue that has left the hardware meanwhile is not hung: its record clears `suspending`.
         self.gather();
         let hung = |(number, queue): (u64, &Queue)| {
             (queue.node == node && queue.suspending).then_some((KmdQueue(number), queue.index, queue.context))
@@ -61,7 +61,7 @@ impl SoftGpuKmd {
         Ok(contexts)
     }
 
-    /// The engines stand, no queue is known to the device, and nothing that it has raised so far is reported any more.
+    /// Stops the engines, has the device forget all queues, and drops all records so far.
     // spec: memory §3.5, sync §4.4
     pub(crate) fn reset(&mut self) -> Result<(), DriverStatus> {
         if self.geometry.is_none() {
@@ -79,7 +79,7 @@ impl SoftGpuKmd {
             (queue.state, queue.suspending) = (State::Stopped, false);
         }
         for (_, context) in self.contexts.iter_mut() {
-            // Whoever waits for the acknowledgement is told of the reset by the kernel.
+            // The reset replaces the device's acknowledgement: the kernel itself ends the wait for it.
             context.suspended = context.suspended.map(|_| None);
         }
         self.packets.stop_all();
@@ -88,7 +88,8 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// The engines know no translation any more: a flush that was queued is not coming, and whose root that was is another's soon.
+    /// Flushes all translations of the engines: queued flushes were lost with the reset, and the kernel may give a root's memory to
+    /// another process.
     fn forget_translations(&self) {
         let done = self.cmp_command(register::cmp::FLUSH_TLB, [u64::MAX, 0, 0]);
         assert_ne!(done, register::cmp_result::FAULT, "it names no address that could be missing");

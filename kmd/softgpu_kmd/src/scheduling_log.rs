@@ -1,5 +1,5 @@
-//! Scheduling logs (sync §4.2): the device writes whom an engine runs, by the owners that this driver names when it enables queues,
-//! which are its handles of contexts. The packets of a node are nobody's: whose are next there is the kernel's own decision.
+//! Scheduling logs (sync §4.2): the device writes which owner an engine runs. This driver names the owner, its handle of the context,
+//! when it enables a queue. The rings of packets have the owner [`NOBODY`]: the kernel itself decides which packet is next.
 
 use ddi::{DriverStatus, KmdContext, SetSchedulingLogBuffer};
 use shared_words::{Word, scheduling_log};
@@ -10,7 +10,7 @@ use crate::driver::SoftGpuKmd;
 /// Word of the header by its offset.
 const ENTRIES: usize = (scheduling_log::ENTRIES_OFFSET / 8) as usize;
 
-/// Of whom the log says nothing.
+/// The owner of a ring of packets: the log has no entries for it.
 pub(crate) const NOBODY: KmdContext = KmdContext(0);
 
 impl SoftGpuKmd {
@@ -48,12 +48,12 @@ impl SoftGpuKmd {
         self.port.write_register(register::SCHEDULING_LOG_CONTROL, 0);
     }
 
-    /// None does: what lies in memory is not the device's any more.
+    /// No engine writes a log any more: the kernel may reuse the memory of the buffers.
     pub(crate) fn drop_scheduling_logs(&self) {
         (0..engine::COUNT).for_each(|engine| self.drop_scheduling_log(engine));
     }
 
-    /// Says whose the selected queue is, before it is enabled.
+    /// Writes the owner of the selected queue, before the driver enables it.
     pub(crate) fn write_owner(&self, context: KmdContext) {
         self.port.write_register(register::QUEUE_OWNER, context.0);
     }

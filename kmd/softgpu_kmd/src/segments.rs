@@ -1,5 +1,5 @@
 //! Where things are: local memory, the aperture table behind it, the aperture; and the way from a segment's address to a
-//! bus address. Used by every file that programs the device. What the driver says of it is in `describe`.
+//! bus address. Used by every file that programs the device. `describe` has the answer to the segment query.
 
 pub(crate) mod describe;
 
@@ -39,7 +39,7 @@ pub(crate) struct Geometry {
     memory: [Option<Range>; 2],
     /// The aperture as segments: one, or its halves.
     apertures: [Option<Range>; 2],
-    /// What names system memory in sets and preferences.
+    /// The segment number that means system memory in sets and preferences.
     system: SegmentId,
     /// How the device cuts virtual addresses.
     pub(crate) shape: Shape,
@@ -97,7 +97,7 @@ impl Geometry {
         self.memory.into_iter().flatten().fold(SegmentSet::NONE, |set, range| set.with(SegmentSet::only(range.id)))
     }
 
-    /// What names system memory in sets and preferences: the aperture, or the number behind the last segment.
+    /// The segment number that means system memory in sets and preferences: the aperture, or the number behind the last segment.
     // spec: memory §1.6, memory §10.2
     pub(crate) fn system(&self) -> SegmentId {
         self.system
@@ -153,7 +153,7 @@ impl Geometry {
     }
 
     /// The bus address of `bytes` bytes at a segment's GPU address (base + offset), or `None` when they are not all in the
-    /// segment: what is hidden is reached by nobody. A segment's base is its bus address, so the check is all there is to it.
+    /// segment, so hidden memory is unreachable. A segment's base is its bus address, so the check is all there is to it.
     pub(crate) fn bus_of_range(&self, segment: SegmentId, address: u64, bytes: u64) -> Option<u64> {
         let range = self.segments().find(|range| range.id == segment)?;
         let offset = address.checked_sub(range.base)?;

@@ -11,7 +11,7 @@ use softgpu_spec::{QUEUE_COUNT, register};
 use crate::driver::SoftGpuKmd;
 use crate::segments::Geometry;
 
-/// What start has agreed on with the kernel.
+/// Features that the driver and the kernel agreed on at start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Negotiated {
     /// Native fences: `None` is off.
@@ -23,14 +23,14 @@ pub(crate) struct Negotiated {
 /// Feature NATIVE_FENCE as negotiated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NativeFenceFeature {
-    /// What the kernel allows.
+    /// Capabilities that the kernel allows.
     pub(crate) os_caps: NativeFenceOsCaps,
 }
 
 /// The one version of each feature that this driver has.
 const FEATURE_VERSION: u16 = 1;
 
-/// What the driver says of a feature.
+/// The driver's support of a feature.
 // spec: sync §3.1 step 3
 pub(crate) fn feature_support(
     feature: FeatureId,
@@ -81,8 +81,8 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// Off: the engines stand. On: the aperture is empty, because its table lies in memory that may have been lost; page
-    /// tables are the kernel's to write.
+    /// Off: stops the engines. On: empties the aperture, because its table lies in memory that may have been lost; the kernel
+    /// writes the page tables.
     // spec: memory §8.4
     pub(crate) fn power(&mut self, state: PowerState) -> Result<(), DriverStatus> {
         let geometry = self.geometry.ok_or(DriverStatus::Unsuccessful("the device is not started"))?;
@@ -100,7 +100,7 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// The device touches no memory afterwards: its engines stand, no queue is known to it.
+    /// Stops the engines and has the device forget all queues: it touches no memory afterwards.
     pub(crate) fn stop(&mut self, host: &mut dyn Host) {
         self.port.write_register(register::ENGINE_ENABLE, 0);
         self.blacken();
@@ -127,7 +127,7 @@ impl SoftGpuKmd {
     }
 }
 
-/// Clears the aperture table. Reads before it writes: what was never touched costs no memory.
+/// Clears the aperture table. Reads before it writes, so that untouched pages take no memory.
 fn clear_table(local: &Memory, geometry: &Geometry) {
     for page in 0..geometry.table_bytes().div_ceil(PAGE_BYTES) {
         let offset = geometry.table + page * PAGE_BYTES;
@@ -138,7 +138,7 @@ fn clear_table(local: &Memory, geometry: &Geometry) {
     }
 }
 
-/// Asks for what the driver has. Whatever does not come out right is off.
+/// Negotiates the driver's features. A feature whose negotiation fails is off.
 // spec: sync §3.1 steps 5 and 6
 fn negotiate(host: &mut dyn Host, flip_queue: bool) -> Negotiated {
     // Flips are queued by hardware that schedules its queues.

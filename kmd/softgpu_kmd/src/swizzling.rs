@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | no tiles | linear | linear |
 //! | tiles, CPU-visible | tiles | linear: every transfer converts |
-//! | tiles, not CPU-visible | tiles | tiles: nobody looks |
+//! | tiles, not CPU-visible | tiles | tiles: the CPU never reads it |
 //! | tiles, marked `Swizzled` | tiles | as the kernel says in each transfer |
 //!
 //! A range changes neither where the CPU finds a surface nor how long it is: rows stand in it one after the other where the
@@ -94,7 +94,7 @@ impl Swizzling for SoftGpuKmd {
         if acquire.private_driver_data != 0 || !memory {
             return Err(SwizzlingError::Unsupported);
         }
-        // The kernel says where the CPU has it; the device wants to know where it lies.
+        // The kernel names the CPU's address of the surface; the device needs its address in local memory.
         let surface = (acquire.cpu_translated_address.checked_sub(cpu_address(bus::LOCAL_BASE)))
             .and_then(|offset| geometry.bus_of_range(acquire.segment, bus::LOCAL_BASE + offset, acquire.range_bytes))
             .ok_or(SwizzlingError::Unsupported)?;

@@ -9,7 +9,7 @@ use dxgkrnl::AdapterDescription;
 
 use crate::error::RunError;
 
-/// What `adapters` prints.
+/// The output of `adapters`.
 ///
 /// # Errors
 /// [`RunError::Argument`] for a profile that there is not, [`RunError::Kernel`] for one that does not start.
@@ -27,7 +27,7 @@ fn describe(profile: &Profile) -> Result<AdapterDescription, RunError> {
     let host = Host::start(HostConfig::new(profile, Mode::Virtual { stored: false }));
     let host = host.map_err(|error| RunError::Kernel {
         problem: format!("the adapter {} did not start: {error}", profile.name),
-        remedy: "`openwddm adapters` lists the others".to_owned(),
+        remedy: "choose another one; `openwddm adapters` lists them".to_owned(),
     })?;
     Ok(host.describe())
 }

@@ -1,4 +1,4 @@
-//! The command line's words and what they mean. It judges words only; files are judged by `output` and the run.
+//! The command line's arguments and their meaning. This module judges words only; `output` and the run judge files.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -19,25 +19,25 @@ use crate::top::TopArguments;
 #[derive(Debug, Parser)]
 #[command(name = "openwddm", version, after_help = EXIT_CODES)]
 pub struct Arguments {
-    /// What to do.
+    /// The command; none: the default run.
     #[command(subcommand)]
     pub command: Option<Command>,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Replay a recorded workload against a memory size and say what moved, why, and who waited.
+    /// Replay a recorded workload against a memory size; report the memory that moved, the causes, and the waits.
     Run(Box<RunArguments>),
     /// List the adapter profiles, or start one and say what it has: segments, memory, engines, capabilities.
     Adapters(AdaptersArguments),
-    /// Measure how long it takes until whoever waits for a fence knows, path by path.
+    /// Measure the time from the signal of a fence until its waiter knows, path by path.
     Fences(FencesArguments),
     /// Draw pictures and flip them on a display of the software GPU: how many were shown, and whether one was torn.
     Present(PresentArguments),
-    /// Serve a kernel to other processes at a local socket, until it is told to stop.
+    /// Serve a kernel to other processes at a local socket, until a signal stops it.
     Serve(ServeArguments),
-    /// Watch a served kernel: engines, memory, paging, fences, and who uses them.
+    /// Watch a served kernel: engines, memory, paging, fences, and the processes that use them.
     Top(TopArguments),
     /// Measure this build against peers and limits of this machine.
     Bench(BenchArguments),
@@ -127,15 +127,15 @@ pub struct RunArguments {
     #[arg(long, value_name = "SIZE|PERCENT", allow_hyphen_values = true)]
     pub system: Option<MemorySize>,
     /// Adapter profile; `openwddm adapters` lists them. Several, each with its --adapter, share the work: they are counted from 0, an
-    /// operation may name one, and what one wrote and another reads crosses through memory that both reach
+    /// operation may name one, and content that one wrote and another reads crosses through memory that both reach
     #[arg(long = "adapter", value_name = "PROFILE[,vram=SIZE]")]
     pub adapters: Vec<AdapterChoice>,
     /// Which operation runs on which of several adapters: as the workload names them, all on the first, the step cut into parts one
     /// behind the other, or one by one in turn [default: recorded if any operation names one, else split]
     #[arg(long, value_name = "recorded|first|split|in-turn", value_parser = parse_placement)]
     pub place: Option<Placement>,
-    /// Who hands work to the engine: the kernel by packets or to hardware queues, or the process itself. Several, separated by
-    /// commas, run one after the other and are compared; the files tell of the last [default: the latest that the adapter has]
+    /// How work reaches the engine: the kernel submits packets, the kernel feeds hardware queues, or the process feeds them itself.
+    /// Several, separated by commas, run one after the other and are compared; the files tell of the last [default: the latest that the adapter has]
     #[arg(long = "stage", value_name = "packet|hardware|user", value_delimiter = ',', value_parser = parse_stage)]
     pub stages: Vec<Stage>,
     /// How many steps to replay
@@ -150,7 +150,7 @@ pub struct RunArguments {
     /// One choice of the memory manager, made otherwise than the profile makes it; `openwddm adapters PROFILE` lists them
     #[arg(long = "set", value_name = "CHOICE=VALUE")]
     pub choices: Vec<Choice>,
-    /// Whether hangs are looked for.
+    /// Whether the kernel watches for hangs.
     #[command(flatten)]
     pub hangs: HangArguments,
     /// Seed of everything random
@@ -189,12 +189,12 @@ pub enum Policy {
     Kept,
 }
 
-/// A choice of the memory manager: its name, and what it shall be. The kernel judges both.
+/// A choice of the memory manager: its name and its value. The kernel judges both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// Which.
+    /// The name of the choice.
     pub name: String,
-    /// What is chosen.
+    /// The value to choose.
     pub value: String,
 }
 
@@ -207,7 +207,7 @@ impl FromStr for Choice {
     }
 }
 
-/// Most bytes of constants: what programs bind for a draw.
+/// Most bytes of constants, as many as programs bind for a draw.
 const CONSTANTS_MAX: u64 = 65_536;
 
 fn constants(text: &str) -> Result<u64, String> {
@@ -215,14 +215,14 @@ fn constants(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("give a multiple of 8 from 8 to {CONSTANTS_MAX} bytes"))
 }
 
-/// Steps that one run may have: what a progress value can number with room to spare.
+/// Most steps of a run: a progress value can number their operations with room to spare.
 pub const STEPS_MAX: u32 = 1_000_000;
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 bytes did not match, the kernel failed, or what is written found no room; 2 bad input; \
                           130 ended by Ctrl-C, with what was reached until then. A reader that goes early changes none of them.";
 
 impl RunArguments {
-    /// What the run shall do.
+    /// The run's options.
     ///
     /// # Errors
     /// [`RunError::Argument`] when two arguments exclude each other.
@@ -230,15 +230,15 @@ impl RunArguments {
         if self.verify && self.virtual_time {
             return Err(RunError::Argument {
                 argument: "--verify --virtual-time".to_string(),
-                problem: "in virtual time no bytes are stored, so there are none to check".to_string(),
+                problem: "in virtual time no bytes are stored, so --verify has none to check".to_string(),
                 remedy: "leave out one of the two".to_string(),
             });
         }
         if let Some(twice) = self.stages.iter().enumerate().find(|(at, stage)| self.stages[..*at].contains(stage)) {
             return Err(RunError::Argument {
                 argument: "--stage".to_string(),
-                problem: format!("the stage in place {} was asked for before", twice.0 + 1),
-                remedy: "name each once".to_string(),
+                problem: format!("number {} of the list repeats an earlier stage", twice.0 + 1),
+                remedy: "name each stage once".to_string(),
             });
         }
         let recovery = self.hangs.policy()?;
@@ -282,7 +282,7 @@ const BUFFERS_MAX: u32 = 8;
 const BURST_MAX: u32 = 16;
 
 impl PresentArguments {
-    /// What is to be shown.
+    /// The options of the presentation.
     ///
     /// # Errors
     /// [`RunError::Argument`] for numbers that no display has.
@@ -294,24 +294,28 @@ impl PresentArguments {
         let size = self.size.split_once('x').and_then(|(width, height)| Some((edge(width)?, edge(height)?)));
         let Some((width, height)) = size else {
             let remedy = format!("give WIDTHxHEIGHT, each from 8 to {EDGE_MAX}");
-            return refused(format!("--size {}", self.size), "that is no size of a picture", remedy);
+            return refused(format!("--size {}", self.size), "it is no size of a picture", remedy);
         };
         if !(1..=FRAMES_MAX).contains(&self.frames) {
             let remedy = format!("give a number from 1 to {FRAMES_MAX}");
-            return refused(format!("--frames {}", self.frames), "so many pictures are not shown", remedy);
+            return refused(format!("--frames {}", self.frames), "the number of pictures is out of range", remedy);
         }
         if !(2..=BUFFERS_MAX).contains(&self.buffers) {
             let remedy = format!("give a number from 2 to {BUFFERS_MAX}");
-            let problem = "one surface is shown while another is drawn into";
+            let problem = "the number of surfaces is out of range: one is shown while another is drawn into";
             return refused(format!("--buffers {}", self.buffers), problem, remedy);
         }
         if let Some(burst) = self.burst.filter(|burst| !(2..=BURST_MAX).contains(burst)) {
             let remedy = format!("give a number from 2 to {BURST_MAX}");
-            return refused(format!("--burst {burst}"), "so many flips are not queued together", remedy);
+            return refused(format!("--burst {burst}"), "the number of flips of a burst is out of range", remedy);
         }
         if self.interval > 4 {
             let remedy = "give a number from 0 to 4".to_owned();
-            return refused(format!("--interval {}", self.interval), "a flip waits for 4 blanks at most", remedy);
+            return refused(
+                format!("--interval {}", self.interval),
+                "the interval is out of range: a flip waits for 4 blanks at most",
+                remedy,
+            );
         }
         Ok(PresentOptions {
             adapter: self.adapter,
@@ -328,7 +332,7 @@ impl PresentArguments {
     }
 }
 
-/// What a run without any arguments does.
+/// The options of a run without any arguments.
 pub fn default_run() -> RunOptions {
     RunOptions {
         workload: Workload::Bundled,

@@ -1,5 +1,6 @@
 //! `openwddm run --connect`: workloads against a kernel in another process. This program is then nothing but clients: one connection, and
-//! so one process of that kernel, for each workload. What moved there only the kernel knows; told is what clients see. Called by `entry`.
+//! so one process of that kernel, for each workload. Only the kernel knows which memory moved; the table shows what clients see. Called by
+//! `entry`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -22,7 +23,7 @@ use crate::run::budget;
 use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency};
 use crate::units;
 
-/// Runs the workloads at the same time; what is to be printed, and the exit code.
+/// Runs the workloads at the same time. Returns the text to print, and the exit code.
 ///
 /// # Errors
 /// [`RunError::Argument`] when no daemon listens, when a workload is to have what only the daemon gives, or needs more than it gives,
@@ -40,8 +41,9 @@ pub fn run(
         _ => {
             return Err(RunError::Argument {
                 argument: "--stage".to_owned(),
-                problem: "a kernel that others use too is no place to compare stages".to_owned(),
-                remedy: "name one".to_owned(),
+                problem: "stages are compared on a kernel that no other process uses, so not on a served one"
+                    .to_owned(),
+                remedy: "name one stage".to_owned(),
             });
         }
     };
@@ -49,10 +51,9 @@ pub fn run(
     if workloads.iter().any(|(_, terms)| terms.budget.is_some()) {
         return Err(RunError::Argument {
             argument: "budget= with --connect".to_owned(),
-            problem: "how much of its memory a process may have says whoever serves the kernel".to_owned(),
-            remedy:
-                "leave it out, and let the daemon's configuration say process.budget, or users.NUMBER.process.budget"
-                    .to_owned(),
+            problem: "the daemon that serves the kernel sets the budgets of its processes".to_owned(),
+            remedy: "leave it out, and set process.budget or users.NUMBER.process.budget in the daemon's configuration"
+                .to_owned(),
         });
     }
     let connect = |_| SocketLink::connect(socket).map_err(|error| unreachable_kernel(socket, &error.to_string()));
@@ -130,19 +131,23 @@ fn take_class(link: &Arc<SocketLink>, terms: Terms, socket: &Path) -> Result<(),
     let link = Arc::clone(link) as Arc<dyn Link>;
     let adapters = enum_adapters(&*link).map_err(|refusal| failed_there(refusal.into(), socket))?;
     let set = |luid| Adapter::open(Arc::clone(&link), luid)?.set_priority_class(priority.class());
-    // A class is a process's, whichever adapter it is said to.
+    // A class is one of the process, whichever adapter the call names.
     let Some((luid, _)) = adapters.first() else { return Ok(()) };
     set(*luid).map_err(|refusal| match refusal.status {
         NtStatus::PRIVILEGE_NOT_HELD => RunError::Argument {
             argument: format!("priority={}", priority.name()),
-            problem: format!("the kernel at {} gives this process no class above above-normal", socket.display()),
-            remedy: "take one, or let the daemon's configuration say process.raise_priority = true".to_owned(),
+            problem: format!(
+                "the daemon at {} does not let this process have a class above above-normal",
+                socket.display()
+            ),
+            remedy: "take above-normal or lower, or set process.raise_priority = true in the daemon's configuration"
+                .to_owned(),
         },
         _ => failed_there(refusal.into(), socket),
     })
 }
 
-/// What went wrong, for somebody who can look at the kernel from outside only.
+/// Translates a failed replay into an error for a client, which sees the kernel from outside only.
 pub(crate) fn failed_there(error: DriveError, socket: &Path) -> RunError {
     let lacks = matches!(&error, DriveError::Refused(refusal) | DriveError::Driver(UmdError::Refused(refusal))
         if refusal.status == NtStatus::NOT_SUPPORTED);
@@ -154,11 +159,11 @@ pub(crate) fn failed_there(error: DriveError, socket: &Path) -> RunError {
         },
         _ if lacks || matches!(error, DriveError::Driver(UmdError::Lacks(_))) => RunError::NotSupported {
             what: format!("this run at {}", socket.display()),
-            reason: format!("{error}; --stage packet, hardware or user says who hands work to the engine"),
+            reason: format!("{error}; choose another path to the engine with --stage packet, hardware or user"),
         },
         _ => RunError::Kernel {
             problem: error.to_string(),
-            remedy: "look at what the daemon says of this process, and at `openwddm top --connect`".to_owned(),
+            remedy: "look for this process in the daemon's log and in `openwddm top --connect`".to_owned(),
         },
     }
 }

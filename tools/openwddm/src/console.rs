@@ -1,11 +1,11 @@
-//! The streams of this program: what all commands print, say of themselves and log goes through here, and through nothing else.
+//! The streams of this program: all output, errors and logs of all commands go through this module, and through nothing else.
 //!
 //! # The law of this boundary
 //! - Nothing that a terminal would obey gets through ([`printable::text`]); the two exceptions have their own control sequences, the
 //!   bar of `progress` and the page of `top`, and clean what they put between.
 //! - A reader that has gone has seen enough: standard output swallows what follows, and the command ends as if all had been read.
-//! - Whatever else keeps standard output from taking what is printed, a full disk say, is an error of the command.
-//! - The error stream is where errors are said: that it takes nothing more can be said nowhere, and changes nothing.
+//! - Any other failure of standard output, such as a full disk, is an error of the command.
+//! - A failure of the error stream has no effect: there is no stream left on which to report it.
 //!
 //! It is no file: those are `output`'s. Called by `entry` and by the commands, which it hands an [`Out`].
 
@@ -31,7 +31,7 @@ impl Out {
         Out::new(Box::new(io::stdout()), io::stdout().is_terminal())
     }
 
-    /// The same into `sink`.
+    /// Output into `sink`.
     pub fn new(sink: Box<dyn Write>, terminal: bool) -> Out {
         Out { sink, terminal, unread: false, failed: false }
     }
@@ -44,7 +44,7 @@ impl Out {
         self.write_all(text.as_bytes()).and_then(|()| self.flush()).map_err(|error| unwritten(&error))
     }
 
-    /// Prints what the parser of the command line has to say, with its colours where they can be seen.
+    /// Prints the help of the command line's parser, with colours where the terminal shows them.
     ///
     /// # Errors
     /// [`RunError::Output`].
@@ -99,7 +99,7 @@ pub fn unwritten(error: &io::Error) -> RunError {
     RunError::Output { problem: error.to_string() }
 }
 
-/// Says something on the error stream.
+/// Prints text on the error stream.
 pub fn complain(text: &str) {
     // See the law above.
     let _ = io::stderr().write_all(printable::text(text).as_bytes());
@@ -110,8 +110,8 @@ pub(crate) fn errors() -> (Box<dyn Write + Send>, bool) {
     (Box::new(io::stderr()), io::stderr().is_terminal())
 }
 
-/// The error stream as a log: a line for each write, whatever clients have put into it. It never fails, since who logs would say so on the
-/// same stream, and fall over it.
+/// The error stream as a log: a line for each write, whatever clients have put into it. It never fails: the logger would report the
+/// failure on the same stream, and fail again.
 pub struct Log;
 
 impl Write for Log {

@@ -23,7 +23,7 @@ use crate::top::{screen, top};
 /// Exit code after Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub fn enter() -> ExitCode {
     let mut out = Out::standard();
     let done = match Arguments::try_parse() {
@@ -59,14 +59,14 @@ fn command(command: Option<Command>, out: &mut Out) -> Result<u8, RunError> {
         Some(Command::Present(wanted)) => {
             let shown = present::present(&wanted.options()?)?;
             out.print(&shown.text())?;
-            // Pictures that were torn although everybody kept the rules are a fault.
+            // Pictures that were torn although the drawings said what they write are a fault.
             Ok(u8::from(!shown.is_as_promised()))
         }
         Some(Command::Bench(bench)) => run::measure(bench, out).map(|()| 0),
     }
 }
 
-/// The parser has said all: help that was asked for, or what is wrong with the words.
+/// Prints the parser's result: the help, or the fault in the arguments.
 fn parsed_no_further(said: &clap::Error, out: &mut Out) -> Result<u8, RunError> {
     if said.use_stderr() {
         complain(&said.render().to_string());
@@ -87,14 +87,14 @@ fn run_there(options: &run::RunOptions, socket: &Path, out: &mut Out) -> Result<
     Ok(code)
 }
 
-/// What Ctrl-C raises.
+/// The flag that Ctrl-C raises.
 fn cancel() -> Arc<AtomicBool> {
     let cancel = Arc::new(AtomicBool::new(false));
     let raised = cancel.clone();
-    // The first Ctrl-C asks for an end with what was reached; the second ends at once.
+    // The first Ctrl-C ends the run with the results so far; the second ends the program at once.
     let set = ctrlc::set_handler(move || {
         if raised.swap(true, Ordering::SeqCst) {
-            // No value is dropped any more: what values would have put in order is put in order here.
+            // This exit drops no values: the handler does the cleaning up that their destructors would do.
             output::abandon();
             screen::give_back_if_taken();
             std::process::exit(i32::from(INTERRUPTED));

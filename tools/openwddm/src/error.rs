@@ -1,6 +1,6 @@
-//! Everything that can go wrong on the command line, in sentences: what was wrong, where, what to do.
+//! The errors of the command line. Each says what was wrong, where, and what to do.
 //!
-//! Who is to blame decides the exit code: whoever typed (2), or the run itself (1). Commands return it, `entry` prints it.
+//! The blame decides the exit code: 2 for the user's input, 1 for the run itself. Commands return the error, `entry` prints it.
 
 use std::path::PathBuf;
 
@@ -16,57 +16,57 @@ pub enum RunError {
     Argument {
         /// The argument as typed, with its value.
         argument: String,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: String,
-        /// What to type instead.
+        /// A better argument.
         remedy: String,
     },
     /// A file that is read or written.
     #[error("{role} {}: {}\n  what to do: {}", shown(path), paragraph(problem), paragraph(remedy))]
     File {
-        /// What the file is for: `workload`, `--trace`, …
+        /// The purpose of the file: `workload`, `--trace`, …
         role: String,
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: String,
-        /// What to do about it.
+        /// The user's remedy.
         remedy: String,
     },
     /// A file that was found good, and could not be written when its time came.
     #[error(
-        "{role} {}: could not be written: {}\n  what to do: make room there or choose another place, and run again",
+        "{role} {}: could not be written: {}\n  what to do: free space there or choose another place, and run again",
         shown(path),
         paragraph(problem)
     )]
     Unwritten {
-        /// What the file is for.
+        /// The purpose of the file.
         role: String,
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// What kept it from being written.
+        /// The failure of the write.
         problem: String,
     },
     /// The kernel, a driver or the device failed while the workload ran.
     #[error("the run failed: {}\n  what to do: {}", paragraph(problem), paragraph(remedy))]
     Kernel {
-        /// What failed, where.
+        /// The failure, and where it happened.
         problem: String,
-        /// What to do about it.
+        /// The user's remedy.
         remedy: String,
     },
     /// Not built.
     #[error("{} is not supported: {}", line(what), paragraph(reason))]
     NotSupported {
-        /// What was asked.
+        /// The missing feature.
         what: String,
         /// Why it is not there.
         reason: String,
     },
     /// Standard output did not take what was printed. A reader that has gone is no such fault.
-    #[error("standard output: {problem}\n  what to do: make room where it goes, and run it again")]
+    #[error("standard output: {problem}\n  what to do: free space where it goes, and run it again")]
     Output {
-        /// What the operating system says.
+        /// The operating system's words.
         problem: String,
     },
 }

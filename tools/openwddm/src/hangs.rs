@@ -1,4 +1,4 @@
-//! `--tdr-…`: whether a run looks for work that does not end, and what follows (sync §4.4).
+//! `--tdr-…`: whether a run watches for work that hangs, and the consequences (sync §4.4).
 
 use std::str::FromStr;
 
@@ -7,20 +7,20 @@ use dxgk_host::{OnTimeout, RecoveryPolicy};
 
 use crate::error::RunError;
 
-/// The arguments; without any of them nobody looks.
+/// The arguments; without any of them the kernel does not watch for hangs.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct HangArguments {
-    /// Look for work that does not end: so long it may stand, and so long it may take to make room [default: nobody looks;
-    /// with another --tdr-…: 2]
+    /// Watch for work that hangs: the time without progress after which the kernel preempts it, and the time it then has to leave the
+    /// engine [default: no watch; with another --tdr-…: 2]
     #[arg(long = "tdr-delay", value_name = "SECONDS", allow_hyphen_values = true)]
     pub delay: Option<Delay>,
-    /// What follows when it does not: its engine is reset, else the adapter; or the adapter stops [default: recover]
+    /// The consequence of a hang: the kernel resets the engine, else the adapter; or stops the adapter [default: recover]
     #[arg(long = "tdr-level", value_enum)]
     pub level: Option<Level>,
-    /// How long a call of the driver may take; one that takes longer while something is reset is the end of the adapter [default: 5]
+    /// Most time of a call of the driver; the adapter stops when one takes longer during a reset [default: 5]
     #[arg(long = "tdr-ddi-delay", value_name = "SECONDS", allow_hyphen_values = true)]
     pub ddi_delay: Option<Delay>,
-    /// How many resets of the adapter in how many seconds are survived [default: 5/60]
+    /// Most resets of the adapter in so many seconds before it stops [default: 5/60]
     #[arg(long = "tdr-limit", value_name = "COUNT[/SECONDS]", allow_hyphen_values = true)]
     pub limit: Option<Limit>,
 }
@@ -28,7 +28,7 @@ pub struct HangArguments {
 /// `TdrLevel` by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Level {
-    /// 0: nobody looks.
+    /// 0: the kernel does not watch for hangs.
     Off,
     /// 1: the adapter stops.
     Bugcheck,
@@ -84,10 +84,10 @@ impl FromStr for Limit {
 }
 
 impl HangArguments {
-    /// What the adapter is to do.
+    /// The adapter's policy on hangs.
     ///
     /// # Errors
-    /// [`RunError::Argument`] when nobody is to look, and more is said about it.
+    /// [`RunError::Argument`] when the watch is off and another argument sets it up.
     pub fn policy(self) -> Result<RecoveryPolicy, RunError> {
         let documented = RecoveryPolicy::default();
         let nothing = (self.delay, self.level, self.limit, self.ddi_delay) == (None, None, None, None);
@@ -95,7 +95,9 @@ impl HangArguments {
         if off && (self.delay.is_some() || self.limit.is_some() || self.ddi_delay.is_some()) {
             return Err(RunError::Argument {
                 argument: "--tdr-level off".to_owned(),
-                problem: "nobody looks then, so there is no delay and nothing to limit".to_owned(),
+                problem:
+                    "the kernel does not watch for hangs at this level, so the other --tdr-… arguments have no effect"
+                        .to_owned(),
                 remedy: "leave out the other --tdr-… arguments, or give --tdr-level recover".to_owned(),
             });
         }

@@ -1,4 +1,4 @@
-//! What became of each recording on its way to a workload: operations, what was left out and why, times that no run uses.
+//! How each recording became a workload: operations, work left out and why, times that no run uses.
 //!
 //! The importer counts ([`replay::Import`]); here the counts become fields of the JSON and sentences, the same for the table, the
 //! report and a run elsewhere. Called by `run` and `connected` (making), `table` and `report` (telling).
@@ -50,7 +50,7 @@ pub struct Omission {
 }
 
 impl Imported {
-    /// What there is to tell of a workload; `None`: it is exactly what its recording says.
+    /// The account of a workload; `None`: it is exactly what its recording says.
     #[must_use]
     pub fn of(workload: &Workload) -> Option<Imported> {
         let import = workload.import();
@@ -74,7 +74,7 @@ impl Imported {
         })
     }
 
-    /// The same in sentences, without the workload's name.
+    /// The account in sentences, without the workload's name.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = Vec::new();

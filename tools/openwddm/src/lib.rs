@@ -1,4 +1,4 @@
-//! The command line: reads arguments, has a workload run, writes what happened.
+//! The command line: reads arguments, runs a workload, writes the outcome.
 //!
 //! A run leaves an [`outcome::Outcome`]: numbers and a recording. Everything else here turns one into something that people
 //! look at: a table on the terminal, a JSON file, a Perfetto trace, a report that needs nothing but a browser. Trace and
@@ -17,9 +17,9 @@
 //!                 │       → table     the terminal
 //!                 └→ timeline → perfetto, report
 //! ```
-//! What any of them prints goes through `console`, and what of it comes from elsewhere through `printable`.
+//! All of them print through `console`; text from elsewhere goes through `printable` first.
 //!
-//! It is a library so that examples and tests reach it; it promises nothing to anybody but the binary.
+//! It is a library so that examples and tests reach it; its interface is for the binary only and may change.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

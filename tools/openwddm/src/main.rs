@@ -1,4 +1,4 @@
-//! The binary: everything stands in the library's `entry`.
+//! The binary: a call of the library's `entry`.
 
 use std::process::ExitCode;
 

@@ -1,17 +1,17 @@
-//! `openwddm serve --metrics`: the kernel's figures for whoever collects them, as text in the exposition format 0.0.4 of Prometheus, at
+//! `openwddm serve --metrics`: the kernel's figures for a collector, as text in the exposition format 0.0.4 of Prometheus, at
 //! `GET /metrics` of a small HTTP server. Called by `serve`.
 //!
 //! # The law of this boundary
-//! Whoever connects is a stranger. It may ask for one page and nothing else: nothing that it sends reaches the kernel, changes anything, or is
-//! kept. What it sends and the time that it takes are bounded ([`listener`]); as many strangers as there are threads are served at the same
-//! time, and the others wait in the operating system. Figures are asked of the kernel as by any process ([`crate::top::feed`]), all of
-//! them before the first byte is written: no lock of the kernel is held over a network. Figures are everybody's to read on this machine, and so
+//! Each client is a stranger. It may ask for one page and nothing else: nothing that it sends reaches the kernel, changes anything, or is
+//! kept. Its bytes and its time are bounded ([`listener`]); the server serves as many strangers as it has threads at the same
+//! time, and the others wait in the operating system. The server asks the kernel for figures as any process does ([`crate::top::feed`]), all of
+//! them before it writes the first byte: no lock of the kernel is held over a network. Every process on this machine may read figures, and so
 //! the server listens on this machine only, unless it is told an address.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `listener` | threads, sockets, bounds |
-//! | `request` | what was asked, and what is answered, as functions of bytes |
+//! | `request` | requests and responses, as functions of bytes |
 //! | `exposition` | figures as text |
 
 pub mod exposition;

@@ -1,4 +1,4 @@
-//! What a run hands over: the numbers and the recording.
+//! The outcome of a run: the numbers and the recording.
 //!
 //! It is plain data without logic. `run` fills it; `table`, `report`, `perfetto` and the JSON file read it. The JSON names
 //! of [`Summary`] are a promise, explained in `JSON.md`: fields are only ever added.
@@ -15,11 +15,11 @@ use crate::imported::Imported;
 pub struct Outcome {
     /// The numbers.
     pub summary: Summary,
-    /// What happened, in time, on each adapter.
+    /// The recording of each adapter.
     pub recordings: Vec<Recording>,
     /// Name of the adapter profile; of several all.
     pub profile: String,
-    /// Ctrl-C ended the run early; everything else says what was reached until then.
+    /// Ctrl-C ended the run early; all other fields are those reached until then.
     pub interrupted: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Summary {
     pub ops: u64,
     /// Steps done.
     pub steps: u64,
-    /// Most bytes alive at once: what the workload needs to run without paging.
+    /// Most bytes alive at once: with so many the workload runs without paging.
     pub peak_bytes: u64,
     /// Video memory that it was given.
     pub vram_bytes: u64,
@@ -61,7 +61,7 @@ pub struct Summary {
     pub page_out_by_cause: BTreeMap<String, u64>,
     /// How often a leaf table of 64-KB entries got 4-KB ones, by the name of the cause.
     pub tables_converted_by_cause: BTreeMap<String, u64>,
-    /// How often the contexts of a process stood still for a change of its page tables, by the name of the cause.
+    /// How often the kernel suspended the contexts of a process for a change of its page tables, by the name of the cause.
     pub stood_still_by_cause: BTreeMap<String, u64>,
     /// How often a node gave back the packets that it had, by the name of the cause.
     pub preemptions_by_cause: BTreeMap<String, u64>,
@@ -69,7 +69,7 @@ pub struct Summary {
     pub per_step: Vec<StepSummary>,
     /// From the first submission to the last completion.
     pub elapsed_ns: u64,
-    /// What the same work takes when nothing is ever paged.
+    /// Time that the same work takes when nothing is ever paged.
     pub ideal_ns: u64,
     /// Time in which the compute queue waited for paging.
     pub stall_ns: u64,
@@ -81,7 +81,7 @@ pub struct Summary {
     pub cpu_waits: u64,
     /// Signals that raised an interrupt.
     pub interrupts_raised: u64,
-    /// Signals that raised none, because MonitoredValue said that nobody waits.
+    /// Signals that raised none, because by MonitoredValue no CPU waiter needed it.
     pub interrupts_suppressed: u64,
     /// Dispatched fence interrupts that released at least one wait.
     pub interrupt_dispatches_releasing: u64,
@@ -91,19 +91,19 @@ pub struct Summary {
     pub creations_waited: u64,
     /// `ok`, `off`, or what did not match.
     pub verify: String,
-    /// The run ended early because a device was lost: what had become of it.
+    /// The state of a lost device, because of which the run ended early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<&'static str>,
-    /// How often hardware was reset and who was kept away from it, by what it was.
+    /// How often the kernel reset hardware or kept a process away from it, by kind.
     pub recoveries: BTreeMap<String, u64>,
-    /// What a recorded run misses of its logs, or was told wrongly there, by what it was.
+    /// Lost and wrong entries of the logs of a recorded run, by kind.
     pub log_faults: BTreeMap<String, u64>,
     /// Whether the demotion log adds up to what the kernel has, after every step and at the end: `ok`, `off` without a log,
     /// [`INCOMPLETE`] and how many moves it lacks, or what did not match.
     pub demotion_log: String,
     /// `real` or `virtual`.
     pub time: String,
-    /// Who handed the work to the engine: `packet`, `hardware` or `user`.
+    /// The path by which work reached the engine: `packet`, `hardware` or `user`.
     pub stage: String,
     /// Eviction policy.
     pub policy: String,
@@ -113,26 +113,26 @@ pub struct Summary {
     pub seed: u64,
     /// Hash of the whole event stream, in hexadecimal digits.
     pub trace_hash: String,
-    /// What became of each recording that is not exactly what runs: derived ones, and ones with times.
+    /// The imports of recordings that are not exactly what runs: derived ones, and ones with times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub imports: Vec<Imported>,
-    /// With `--constants`: what the maps of all processes came to.
+    /// With `--constants`: counts of the maps of all processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constants: Option<Constants>,
-    /// With several workloads: what each process did; else empty.
+    /// With several workloads: the numbers of each process; else empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessSummary>,
-    /// Bytes that left video memory for want of room, by whose they were and who needed the room; largest first.
+    /// Bytes that left video memory for want of room, by their owner and the process that needed the room; largest first.
     pub displaced: Vec<Displaced>,
-    /// With `--stage`: the same workload at each stage that was asked for, in that order; all else says what the last did.
+    /// With `--stage`: the numbers of a run at each stage that was asked for, in that order; all other fields are those of the last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageSummary>,
-    /// With several adapters: what each did; else empty.
+    /// With several adapters: the numbers of each; else empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<AdapterSummary>,
 }
 
-/// What the CPU's maps for constants came to.
+/// Counts of the CPU's maps for constants, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Constants {
     /// Maps: one for each operation.
@@ -147,14 +147,14 @@ pub struct Constants {
     pub trimmed_bytes: u64,
 }
 
-/// What one of several adapters did.
+/// The numbers of one of several adapters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AdapterSummary {
     /// Its number, as operations name it.
     pub adapter: u32,
     /// Name of its profile.
     pub profile: String,
-    /// Who handed the work to its engine: `packet`, `hardware` or `user`.
+    /// The path by which work reached its engine: `packet`, `hardware` or `user`.
     pub stage: &'static str,
     /// Video memory that it was given.
     pub vram_bytes: u64,
@@ -178,17 +178,17 @@ pub struct AdapterSummary {
     pub interrupts_suppressed: u64,
 }
 
-/// What a run at one stage is compared by.
+/// The numbers by which runs at several stages are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StageSummary {
     /// `packet`, `hardware` or `user`.
     pub stage: &'static str,
     /// Submissions of work.
     pub submissions: u64,
-    /// Calls into the kernel, for whatever.
+    /// Calls of all kinds into the kernel.
     pub calls: u64,
-    /// Time of the processor that the threads spent which drive the workloads, driver and kernel calls; in virtual time what the
-    /// calls cost by the adapter's cost model.
+    /// Processor time of the threads that drive the workloads, in the driver and in kernel calls; in virtual time the cost of the
+    /// calls by the adapter's cost model.
     pub cpu_ns: u64,
     /// Interrupts in which the driver found something, those of paging too.
     pub interrupts: u64,
@@ -198,7 +198,7 @@ pub struct StageSummary {
     pub elapsed_ns: u64,
 }
 
-/// What one of several processes did.
+/// The numbers of one of several processes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ProcessSummary {
     /// Its number in traces.
@@ -207,7 +207,7 @@ pub struct ProcessSummary {
     pub workload: String,
     /// Its priority class.
     pub priority: &'static str,
-    /// Most bytes that it was allowed to have resident, if anybody said so.
+    /// Most bytes that it was allowed to have resident, if it has a budget.
     pub budget_bytes: Option<u64>,
     /// Operations submitted.
     pub ops: u64,
@@ -233,9 +233,9 @@ pub struct ProcessSummary {
 /// One process's memory that made room for another's, or for its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Displaced {
-    /// Whose memory it was.
+    /// The process whose memory left.
     pub victim: u32,
-    /// Who needed the room.
+    /// The process that needed the room.
     pub requester: u32,
     /// How much.
     pub bytes: u64,
@@ -267,9 +267,9 @@ pub struct Demotion {
     pub allocation: u64,
     /// The segment; 0: the allocation's own pages of system memory, which no aperture shows.
     pub segment: u8,
-    /// Bytes.
+    /// Bytes that moved.
     pub bytes: u64,
-    /// Which 4-KB pages of the segment: first and how many, in the order of the allocation.
+    /// The 4-KB pages of the segment: first and how many, in the order of the allocation.
     pub pages: Vec<(u64, u64)>,
 }
 
@@ -297,20 +297,20 @@ pub struct StepSummary {
     pub stall_ns: u64,
 }
 
-/// What happened on an adapter, in time. Both lists count nanoseconds of the same clock.
+/// The recording of an adapter. Both lists count nanoseconds of the same clock.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// Name of its profile.
     pub adapter: String,
-    /// What the kernel said.
+    /// The kernel's events.
     pub events: Vec<(u64, events::Event)>,
-    /// What was seen at the device.
+    /// Observations at the device.
     pub observations: Vec<(u64, device_port::Observation)>,
-    /// What the device's queues are for.
+    /// The purposes of the device's queues.
     pub queues: Vec<QueueLabel>,
-    /// Which submission each progress value stands for, one a process.
+    /// The submission that each progress value completes; one track for each process.
     pub ops: Vec<OpTrack>,
-    /// Every move of memory, if somebody wants the log.
+    /// Every move of memory, if the run keeps the log.
     pub demotions: Vec<Demotion>,
     /// Video memory that the workload was given, in bytes.
     pub vram_bytes: u64,
@@ -330,7 +330,7 @@ impl Recording {
 pub struct QueueLabel {
     /// Number on the device.
     pub device_queue: u32,
-    /// What it is for.
+    /// Its purpose.
     pub label: String,
     /// The engine that serves it.
     pub engine: u32,

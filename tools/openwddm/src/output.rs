@@ -1,10 +1,10 @@
-//! Files that a run writes: judged before the run, written whole or not at all, and nothing lost that stood there.
+//! Files that a run writes: judged before the run, written whole or not at all, and existing files are not lost.
 //!
-//! | what stands at the path | what becomes of it |
+//! | at the path | the output |
 //! |---|---|
 //! | nothing | a new file, which appears when it is whole |
 //! | a regular file | another takes its place at once, with its mode and its owner; until then it is what it was |
-//! | the same with several names, attributes or an owner that cannot be given to another, or in a folder that takes no file | it is written over, when everything that it will hold is there and has room |
+//! | a regular file with several names, attributes or an owner that cannot be given to another, or in a folder that takes no file | it is written over, when the whole content is there and has room |
 //! | a symbolic link, also to another, also to nothing yet | is followed |
 //! | a pipe, a terminal, a character device, a descriptor of this program (`/dev/stdout`, `/dev/fd/3`) | is written into |
 //! | a folder, a socket, a block device, a file that may not be written to | is refused before the run |
@@ -34,7 +34,7 @@ impl Output {
     /// Judges the place.
     ///
     /// # Errors
-    /// [`RunError::File`]: what is said above to be refused, or a folder that is not there or takes no file.
+    /// [`RunError::File`]: a path that the table above refuses, or a folder that does not exist or takes no file.
     pub fn check(role: &'static str, path: &Path) -> Result<Output, RunError> {
         let judged = Place::of(path).and_then(|place| place.probe().map(|()| place));
         let place = judged.map_err(|Unfit { problem, remedy }| RunError::File {
@@ -47,7 +47,7 @@ impl Output {
         Ok(Output { role, path: path.to_path_buf(), identity: place.identity(), is_standard_output })
     }
 
-    /// What it is for.
+    /// Its purpose, such as `--trace`.
     pub fn role(&self) -> &'static str {
         self.role
     }
@@ -62,16 +62,16 @@ impl Output {
         self.is_standard_output
     }
 
-    /// Whether it is the same file, whatever it is called. What is written into without an end, as a device, can be several outputs.
+    /// Whether it is the same file, whatever its name. A device, which takes bytes without an end, can be several outputs.
     pub fn is(&self, path: &Path) -> bool {
         let other = Place::of(path).ok().and_then(|place| place.identity());
         self.identity.is_some() && self.identity == other
     }
 
-    /// Writes the whole file. A pipe whose reader has gone has been read enough.
+    /// Writes the whole file. It is no error when the reader of a pipe has closed it.
     ///
     /// # Errors
-    /// [`RunError::Unwritten`]; then nothing is left behind and a file that stood there still stands.
+    /// [`RunError::Unwritten`]; then no partial file is left, and an existing file is unchanged.
     pub fn write(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), RunError> {
         let written = match Place::of(&self.path) {
             Ok(place) => place.write(content),

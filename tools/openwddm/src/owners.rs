@@ -1,4 +1,4 @@
-//! Whose memory an allocation is: read off the kernel's events, for everybody who tells of moves.
+//! The owning process of each allocation, read off the kernel's events, for the modules that report moves.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Hears an event; all but two kinds say nothing about owners.
+    /// Takes an event; only two kinds are about owners.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::DeviceCreated { process, device } => {

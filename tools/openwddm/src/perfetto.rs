@@ -3,7 +3,7 @@
 //! The part of the format that is needed is small: tracks, slices, instants, counters, arrows, names that are stored once.
 //! `protobuf` knows bytes, `packet` knows which field has which number, this file knows what to write. One sequence carries
 //! everything, in order of the timeline's serial numbers, so that slices nest and arrows begin before they end.
-//! Called by `run_command`; whoever wants another format writes another such room over [`Timeline`].
+//! Called by `run_command`. A writer of another format would be another such module over [`Timeline`].
 
 mod packet;
 mod protobuf;
@@ -153,7 +153,7 @@ fn encode(page: Page, timeline: &Timeline, arrows: &Arrows, mark: Mark) -> Vec<u
     }
 }
 
-/// Which arrows leave and reach each instant. Arrow numbers count from 1.
+/// The arrows that leave and reach each instant. Arrow numbers count from 1.
 struct Arrows {
     leaving: BTreeMap<usize, Vec<u64>>,
     arriving: BTreeMap<usize, Vec<u64>>,

@@ -1,5 +1,5 @@
-//! The demotion log, replayed: what is resident, page by page, as far as its lines say. A run that writes the log compares it
-//! with the kernel's own state, so that whoever reads the log later can rely on it.
+//! The demotion log, replayed: the resident pages by its lines. A run that writes the log compares it
+//! with the kernel's own state, so that a later reader of the log can rely on it.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use wddm_types::PageRun;
 
 use crate::outcome::Demotion;
 
-/// What lies where, by the lines replayed so far.
+/// The allocation on each resident page, by the lines replayed so far.
 #[derive(Clone, Debug, Default)]
 pub struct Placed {
-    /// By room and first page: how many pages, and whose. Neighbours of one allocation are one entry.
+    /// By room and first page: how many pages, and the allocation. Neighbours of one allocation are one entry.
     pages: BTreeMap<(Room, u64), (u64, u64)>,
 }
 
@@ -24,10 +24,10 @@ fn room(segment: u8, allocation: u64) -> Room {
 }
 
 impl Placed {
-    /// One line.
+    /// Applies one line.
     ///
     /// # Errors
-    /// It says what cannot be: pages come that are taken, or go that are not there.
+    /// The line contradicts those before: pages come that are taken, or go that are not there.
     // spec: memory §8.5
     pub fn replay(&mut self, line: &Demotion) -> Result<(), String> {
         let room = room(line.segment, line.allocation);
@@ -41,19 +41,19 @@ impl Placed {
                 "page in" | "fill" | "map" => true,
                 "page out" | "discard" | "unmap" => false,
                 "relocate" => nth % 2 == 1,
-                _ => return wrong("what moved in no known way"),
+                _ => return wrong("the line has an unknown kind of move"),
             };
             if comes && !self.come(room, first, count, line.allocation) {
-                return wrong("pages come that are taken");
+                return wrong("pages come to where another allocation is");
             }
             if !comes && !self.go(room, first, count, line.allocation) {
-                return wrong("pages go that are not there");
+                return wrong("pages leave that the allocation does not have there");
             }
         }
         Ok(())
     }
 
-    /// What is different in the kernel, if anything is.
+    /// The first difference from the kernel's state, if there is one.
     pub fn differs(&self, kernel: &[Residence]) -> Option<String> {
         let mut there = Placed::default();
         for known in kernel {
@@ -184,7 +184,7 @@ mod tests {
         );
         let part = replayed(&[line("fill", 7, 1, &[(0, 3)])]).expect("it can be");
         assert!(part.differs(&kernel(&[(7, 1, 0, 4)])).is_some());
-        assert!(part.differs(&kernel(&[(8, 1, 0, 3)])).is_some(), "it is somebody else's");
+        assert!(part.differs(&kernel(&[(8, 1, 0, 3)])).is_some(), "the kernel has another allocation there");
         for wrong in [
             line("fill", 8, 1, &[(3, 1)]),
             line("page out", 8, 1, &[(3, 1)]),

@@ -1,5 +1,5 @@
-//! `openwddm present`: pictures are drawn by the engines into surfaces, which are flipped on a display, and what a monitor got is
-//! counted and written. It is the whole path: packets that say what they write, flips behind them, the kernel that holds a drawing
+//! `openwddm present`: the engines draw pictures into surfaces, a process flips them on a display, and the command counts and writes
+//! the frames that a monitor got. It is the whole path: packets that say what they write, flips behind them, the kernel that holds a drawing
 //! while its surface is shown, the display controller that takes a flip over at a vertical blank.
 
 mod counts;
@@ -31,18 +31,18 @@ const SOURCE: VidPnSourceId = VidPnSourceId(0);
 /// In virtual time a fill takes so long to start: a drawing takes a good part of a frame, as drawings do.
 const FILL_NS: u64 = 40_000;
 
-/// What is to be shown.
+/// Options of the presentation.
 #[derive(Clone, Debug)]
 pub struct PresentOptions {
     /// The profile; the first one if none is named.
     pub adapter: Option<String>,
-    /// Pictures.
+    /// Pictures to draw and flip.
     pub frames: u32,
     /// Texels of a row.
     pub width: u16,
-    /// Rows.
+    /// Rows of a surface.
     pub height: u16,
-    /// Surfaces.
+    /// Surfaces to draw into in turn.
     pub buffers: u32,
     /// Pictures that are drawn and flipped together, one less than the surfaces; then the process sleeps.
     pub burst: Option<u32>,
@@ -50,19 +50,19 @@ pub struct PresentOptions {
     pub interval: u32,
     /// The drawings do not say what they write.
     pub careless: bool,
-    /// Time is counted.
+    /// The presentation is in virtual time.
     pub virtual_time: bool,
     /// Where pictures go.
     pub pictures: Option<PathBuf>,
 }
 
-/// What was shown.
+/// The outcome of the presentation.
 #[derive(Clone, Debug)]
 pub struct Shown {
     options: PresentOptions,
     adapter: &'static str,
     refresh_ns: u64,
-    /// Flips that were shown, flips that were not, because the time of a newer one had come, and what the display interrupted.
+    /// Flips that were shown, flips that were dropped because the time of a newer one had come, and interrupts of the display.
     pub counts: Counts,
     /// How often it interrupts when the kernel keeps the queue, where it has been the hardware.
     pub kept_by_kernel: Option<u64>,
@@ -70,7 +70,7 @@ pub struct Shown {
     pub frames: u64,
     /// Those of them that were torn.
     pub torn: u64,
-    /// Files.
+    /// Files that were written.
     pub pictures: u64,
 }
 
@@ -125,7 +125,7 @@ impl Shown {
     }
 }
 
-/// Draws, flips, looks.
+/// Draws the pictures, flips them, and watches the display.
 ///
 /// # Errors
 /// An adapter that is unknown or has no display; a folder that cannot be written to; a kernel that fails.
@@ -138,14 +138,14 @@ pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
         let with: Vec<_> = PROFILES.iter().filter(|profile| profile.displays.count > 0).map(|p| p.name).collect();
         return Err(RunError::Argument {
             argument: format!("--adapter {}", profile.name),
-            problem: "this adapter only renders".to_owned(),
+            problem: "the adapter has no display".to_owned(),
             remedy: format!("choose one with a display: {}", with.join(", ")),
         });
     }
     if options.careless && !profile.driver.translates() {
         return Err(RunError::Argument {
             argument: "--careless".to_owned(),
-            problem: format!("the lists of {} say what drawings write", profile.name),
+            problem: format!("drawings on {} always say what they write, in their allocation lists", profile.name),
             remedy: "choose an adapter with GPU virtual addresses".to_owned(),
         });
     }
@@ -166,7 +166,7 @@ pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
     Ok(Shown { options: options.clone(), adapter, refresh_ns, counts, kept_by_kernel, frames, torn, pictures })
 }
 
-/// The same on an adapter of its own. Says also whether flips were queued on the hardware.
+/// Shows the pictures on an adapter of its own. Returns the counts, and whether the hardware queued the flips.
 fn show(
     profile: &Profile,
     options: &PresentOptions,
@@ -212,7 +212,7 @@ fn play(host: &Arc<Host>, options: &PresentOptions, counter: &Counter) -> Result
     Ok(by_hardware)
 }
 
-/// Who draws and flips.
+/// Draws and flips.
 struct Player<'a> {
     gpu: &'a Gpu,
     lane: Lane,
@@ -221,7 +221,7 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Returns what its end signals.
+    /// Draws a picture; returns the progress value that the drawing completes.
     fn draw(&mut self, surface: usize, frame: u32) -> Result<u64, UmdError> {
         let surface = &self.surfaces[surface];
         scene::draw(&mut self.lane, surface, (self.options.width, self.options.height), frame);
@@ -235,7 +235,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// As players do: many pictures together, and then sleep. What wakes the process is its first drawing of the next burst, because that is
+    /// As players do: many pictures together, and then sleep. The first drawing of the next burst wakes the process: it is
     /// into the surface that comes free when the last picture of this one is shown.
     fn bursts(&mut self, burst: u32) -> Result<(), UmdError> {
         self.gpu.device().set_queued_limit(burst)?;

@@ -1,9 +1,9 @@
-//! What comes from elsewhere, made fit to be shown: names of a recording, paths, texts of other processes, what a daemon is told.
+//! Makes text from elsewhere fit to be shown: names of a recording, paths, texts of other processes, clients' words in a daemon's log.
 //!
 //! A terminal obeys what is printed: a model whose name holds an escape sequence could clear the screen, and one with a line break or
 //! an override of the writing direction could make a line say what this program never said. Here such characters become what they
 //! would be in JSON (`\u001b`), so that text stays text, and JSON stays the same JSON. The streams of `console` let everything through
-//! [`text`]; who composes a line of several parts lets each through [`line`] or [`name`].
+//! [`text`]; a caller that composes a line of several parts lets each through [`line`] or [`name`].
 
 use std::borrow::Cow;
 use std::path::Path;

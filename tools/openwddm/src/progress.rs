@@ -1,7 +1,7 @@
 //! One line that says how far the work is: a bar on a terminal, a plain line every ten percent elsewhere.
 //!
-//! It goes to the error stream, so that what a command prints stays clean. It has no thread of its own: whoever works calls
-//! [`Progress::advance`], from any thread.
+//! It goes to the error stream, so that the output of a command stays clean. It has no thread of its own: the working threads call
+//! [`Progress::advance`].
 
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -28,7 +28,7 @@ impl Progress {
         Progress { state: Mutex::new(state) }
     }
 
-    /// Work of `total` parts begins. What it is called may come from elsewhere.
+    /// Work of `total` parts begins. Its name may come from elsewhere.
     pub fn begin(&self, what: &str, total: u64) {
         self.with(|state| {
             (state.what, state.total, state.tenth, state.drawn) = (printable::name(what), total, 0, None);

@@ -1,8 +1,8 @@
 //! The report: one HTML file that needs nothing but a browser, and no network.
 //!
-//! The page is fixed text; what a run has to tell is one block of JSON in it. The script builds everything from that block
+//! The page is fixed text; the data of a run are one block of JSON in it. The script builds everything from that block
 //! with text nodes only, and the page's own policy forbids it to fetch anything, so a name from a workload file can
-//! neither break the page nor run. `data` chooses and counts, `thin` merges what is too much to draw and says so.
+//! neither break the page nor run. `data` chooses and counts, `thin` merges marks that are too many to draw, and the page says so.
 //! Called by `run_command`.
 
 mod data;
@@ -27,14 +27,14 @@ pub fn page(outcome: &Outcome, timelines: &[(String, Timeline)]) -> String {
     fill(include_str!("report/page.html"), &parts)
 }
 
-/// JSON that cannot end the block it stands in: no tag can begin in it. The two separators are line ends to old scripts.
+/// JSON that cannot end the block around it: no tag can begin in it. The two separators are line ends to old scripts.
 fn harmless(json: &str) -> String {
     let dangerous =
         [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
     dangerous.iter().fold(json.to_string(), |json, (sign, escape)| json.replace(*sign, escape))
 }
 
-/// Puts each part at its place, once, in the order of the page; what is put in is never looked at again.
+/// Puts each part at its place, once, in the order of the page; it never searches inserted text for places.
 fn fill(page: &str, parts: &[(&str, String)]) -> String {
     let mut text = String::new();
     let mut rest = page;
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(data(&page_of(1, 30))["views"][0]["timeline"]["recoveries"], serde_json::json!([]));
     }
 
-    /// A timeline that is not whole says so, and where.
+    /// The page marks the places where a timeline lacks entries of logs.
     #[test]
     fn what_is_missing_of_the_logs_is_marked_and_counted() {
         // spec: sync §3.14 (overrun)

@@ -1,4 +1,4 @@
-//! The seam to the kernel: what a run shall do goes in, its [`Outcome`] comes out.
+//! The seam to the kernel: the options of a run go in, its [`Outcome`] comes out.
 //!
 //! It reads the workload and drives it; it writes no file and prints nothing. `run_command` calls it.
 
@@ -51,14 +51,14 @@ pub enum Workload {
     File(PathBuf),
 }
 
-/// What a run shall do; every combination that gets here makes sense.
+/// Options of a run; every combination that gets here makes sense.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// What to replay.
+    /// The workload to replay.
     pub workload: Workload,
     /// On which terms it shares the adapter.
     pub terms: Terms,
-    /// What else is replayed at the same time, each in a process of its own.
+    /// Workloads to replay at the same time, each in a process of its own.
     pub others: Vec<Share>,
     /// How much video memory.
     pub vram: MemorySize,
@@ -66,10 +66,10 @@ pub struct RunOptions {
     pub system: Option<MemorySize>,
     /// The adapters, in the order in which operations name them; empty: the usual one.
     pub adapters: Vec<AdapterChoice>,
-    /// Which operation runs on which; `None`: as recorded if any names one, else split.
+    /// The placement of operations on adapters; `None`: as recorded if any names one, else split.
     pub placement: Option<Placement>,
-    /// Who hands work to the engine; of several each has a run of its own, and the last is the one that files tell of. None: the
-    /// latest that the adapter has.
+    /// The paths by which work reaches the engine; each has a run of its own, and files tell of the last. None: the latest that the
+    /// adapter has.
     pub stages: Vec<Stage>,
     /// How many steps, at least 1.
     pub steps: u32,
@@ -79,7 +79,7 @@ pub struct RunOptions {
     pub policy: Policy,
     /// Choices of the memory manager that differ from the profile's.
     pub choices: Vec<Choice>,
-    /// Whether hangs are looked for, and what follows.
+    /// Whether the kernel watches for hangs, and the consequences.
     pub recovery: RecoveryPolicy,
     /// Seed of everything random.
     pub seed: u64,
@@ -87,7 +87,7 @@ pub struct RunOptions {
     pub verify: bool,
     /// Bytes that the CPU hands each operation.
     pub constants: Option<u64>,
-    /// Somebody wants the recording: a trace or a report will be written.
+    /// The run keeps a recording: a trace or a report will be written.
     pub recorded: bool,
     /// Queues log when their submissions begin.
     pub log_submissions: bool,
@@ -152,7 +152,7 @@ fn execute_at(
     progress.begin(&what, total);
     let residency = residency(options);
     let (steps, content, seed, stage) = (options.steps, setup.content(options), options.seed, setup.stage);
-    // Who shares the adapter wants to know what its share is; the report draws it.
+    // Processes that share the adapter hear their budgets; the report draws them.
     let hears_budget = workloads.len() > 1;
     let keeps_submissions = options.recorded;
     // The dead hold no more than the smallest video memory, of which the GPU cannot use more at once, and no more than is ever alive, for which
@@ -170,13 +170,13 @@ fn execute_at(
         ahead_bytes,
         constant_bytes,
     };
-    // Before anybody has a queue: then the logs of all of them are long.
+    // Before the workloads create queues, so that the logs of all queues are long.
     host.trace_fences(options.recorded);
     host.trace_scheduling(options.recorded);
     host.set_verbose_logs(options.log_submissions);
     recorders.begin(&host);
     let played = play(&host, workloads, drive_options, options.virtual_time, &observer, cancel).map_err(failed)?;
-    // What the logs still hold.
+    // The kernel reads the entries that the logs still hold.
     host.trace_scheduling(false);
     recorders.compare_residence(&host);
     let (numbers, hash) = recorders.numbers(&host, played[0].driven.started_ns);
@@ -239,7 +239,7 @@ fn told(measured: Result<(), bench::BenchError>, out: &mut Out) -> Result<(), Ru
 fn unmeasured(error: bench::BenchError) -> RunError {
     RunError::Kernel {
         problem: error.to_string(),
-        remedy: "run it again on a quiet machine; a broken promise that stays is a fault to report".to_owned(),
+        remedy: "run it again on an idle machine; report a promise that is broken again".to_owned(),
     }
 }
 
@@ -254,7 +254,7 @@ pub(crate) fn open_placed(options: &RunOptions) -> Result<Vec<(replay::Workload,
     Ok(workloads)
 }
 
-/// What stays on the residency lists between operations.
+/// Which storages stay on the residency lists between operations.
 pub(crate) fn residency(options: &RunOptions) -> ResidencyPolicy {
     match options.policy {
         Policy::Lru => ResidencyPolicy::PerOperation,
@@ -276,7 +276,7 @@ fn open(workload: &Workload) -> Result<replay::Workload, RunError> {
     }
 }
 
-/// Who tells the recorder where a step ends, and the terminal how far the run is.
+/// Tells the recorder where a step ends, and the terminal how far the run is.
 struct Watcher<'a> {
     recorders: &'a Recorders,
     host: &'a Host,
@@ -293,7 +293,7 @@ impl Observer for &Watcher<'_> {
     }
 
     fn step_done(&mut self, _step: u32, now_ns: u64) {
-        // What the logs hold is read while their queues are there, and the clocks are set anew.
+        // The kernel reads the logs while their queues exist, and calibrates the clocks anew.
         if self.host.traces_fences() {
             self.host.trace_fences(true);
         }

@@ -1,4 +1,4 @@
-//! The command `run`: places are judged, the workload runs, the outcome is written and told.
+//! The command `run`: judges the outputs, runs the workload, writes and prints the outcome.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::run::{self, RunOptions, Workload};
 use crate::timeline::Timeline;
 use crate::{perfetto, report, table};
 
-/// The folder that the default run writes into, beside whoever starts it.
+/// The folder that the default run writes into, below the current one.
 const DEFAULT_FOLDER: &str = "out";
 
 /// Makes the folder of the default run.
@@ -30,7 +30,7 @@ pub fn prepare_default_folder() -> Result<(), RunError> {
     })
 }
 
-/// Runs and writes; the exit code.
+/// Runs and writes; returns the exit code.
 ///
 /// # Errors
 /// [`RunError`]: input, output and the run itself.

@@ -1,5 +1,5 @@
-//! `openwddm serve`: the daemon on the command line. It reads the configuration, starts the adapters, opens the socket, says that it is
-//! ready, and stops cleanly when it is told to. Called by `entry`.
+//! `openwddm serve`: the daemon on the command line. It reads the configuration, starts the adapters, opens the socket, logs that it is
+//! ready, and stops cleanly at a signal. Called by `entry`.
 
 mod config;
 mod setup;
@@ -23,7 +23,8 @@ use crate::size::MemorySize;
 use config::Config;
 use value::{Count, Mode};
 
-/// How often it is seen to whether the kernel has failed. Clients are ended at once; this is for whoever starts it again.
+/// How often the main thread looks whether the kernel has failed. The daemon disconnects clients at once; this ends the program, so that
+/// a service manager can start it again.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
 
 /// Arguments of `serve`.
@@ -38,7 +39,7 @@ pub struct ServeArguments {
     /// Where processes connect
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Who may connect, as the mode of the socket: 600 is its owner, 660 its group too, 666 everybody [default: 600]
+    /// The users that may connect, as the mode of the socket: 600 its owner, 660 its group too, 666 all users [default: 600]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<Mode>,
     /// Adapter profile; `openwddm adapters` lists them. Several make as many adapters [default: discrete-4k]
@@ -67,12 +68,12 @@ pub struct ServeArguments {
     /// Keep files and system calls that the daemon does not need: for debugging only
     #[arg(long)]
     pub no_sandbox: bool,
-    /// Give figures to whoever collects them, as Prometheus does, at http://ADDRESS:PORT/metrics; a port alone is of this machine
+    /// Serve figures to collectors such as Prometheus at http://ADDRESS:PORT/metrics; a port alone is of this machine
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::address)]
     pub metrics: Option<SocketAddr>,
 }
 
-/// Serves until it is told to stop.
+/// Serves until a signal stops it.
 ///
 /// # Errors
 /// [`RunError::File`] and [`RunError::Argument`] for a configuration or arguments that cannot be, [`RunError::NotSupported`] for an
@@ -83,12 +84,12 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
         return out.print(config::DEFAULT).map(|()| 0);
     }
     let config = said(arguments)?;
-    // Before anything else is opened: what was handed over is known by its number.
+    // Before any other file is opened: a descriptor that the service manager handed over is known by its number.
     let handed = Socket::handed_over().map_err(unserved)?;
     if handed.is_none() && config.socket.is_none() {
         return Err(RunError::Argument {
             argument: "serve".to_owned(),
-            problem: "nobody says where processes connect".to_owned(),
+            problem: "it has no socket at which processes could connect".to_owned(),
             remedy:
                 "give --socket PATH, or `socket` in the configuration, or have a service manager hand a socket over"
                     .to_owned(),
@@ -98,7 +99,7 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     let names: Vec<&str> =
         std::iter::once(setup.profile.name).chain(setup.others.iter().map(|other| other.profile.name)).collect();
     let names = names.join(", ");
-    // Without colours: what would be one is shown by the log, whoever has sent it.
+    // Without colours: the log escapes control sequences, also those that a client has sent.
     let subscriber = tracing_subscriber::fmt().with_writer(|| Log).with_ansi(false).with_target(false).finish();
     // There is one subscriber of a program, and this is the only place that sets it.
     let _ = tracing::subscriber::set_global_default(subscriber);
@@ -116,19 +117,23 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
         match give_up_files(folder, arguments.metrics.is_some()).map_err(not_given_up)? {
             Files::GivenUp => {}
             Files::InPart => {
-                tracing::warn!("this kernel's Landlock is an older one: not all access to files is given up")
+                tracing::warn!(
+                    "the operating system's Landlock is an older one: the daemon gives up only a part of its access to files"
+                )
             }
-            Files::Kept => tracing::warn!("this kernel has no Landlock: only system calls are given up"),
+            Files::Kept => {
+                tracing::warn!("the operating system has no Landlock: the daemon gives up system calls only")
+            }
         }
     }
     // From here on a signal ends it as it should end, and its socket with it.
     let (stop, stopped) = mpsc::channel();
     let told = ctrlc::set_handler(move || {
-        // Whoever stops already needs not to be told again.
+        // A failure: the main thread is stopping already.
         let _ = stop.send(());
     });
     told.map_err(|error| RunError::Kernel {
-        problem: format!("nobody could stop it: {error}"),
+        problem: format!("it could not install its handler of signals, by which it is stopped: {error}"),
         remedy: "run it where signals can be handled".to_owned(),
     })?;
     let host = Host::start(setup).map_err(|error| RunError::Kernel {
@@ -152,17 +157,17 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     ended.map(|()| 0)
 }
 
-/// Waits until it is told to stop.
+/// Waits until a signal stops the daemon.
 ///
 /// # Errors
-/// When the kernel has failed: nobody can be served any more, and whoever started this may start it anew.
+/// When the kernel has failed: it serves no process any more, and the daemon has to be started anew.
 fn until_stopped(stopped: &mpsc::Receiver<()>, host: &Host) -> Result<(), RunError> {
     // The handler lives as long as the program: it never hangs up.
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOKS_EVERY) {
         if host.has_failed() {
             return Err(RunError::Kernel {
-                problem: "the kernel has failed; what fell is said above".to_owned(),
-                remedy: "start it again; all processes have been ended".to_owned(),
+                problem: "the kernel has failed; the log above has the cause".to_owned(),
+                remedy: "start it again; the daemon has disconnected all processes".to_owned(),
             });
         }
     }
@@ -172,21 +177,23 @@ fn until_stopped(stopped: &mpsc::Receiver<()>, host: &Host) -> Result<(), RunErr
 fn not_given_up(error: SandboxError) -> RunError {
     RunError::Kernel {
         problem: error.to_string(),
-        remedy: "run it with --no-sandbox if nobody hostile connects".to_owned(),
+        remedy: "run it with --no-sandbox if you trust all processes that can connect".to_owned(),
     }
 }
 
 fn unserved(error: ServeError) -> RunError {
     let remedy = match &error {
         ServeError::Busy(_) => "give another --socket, or stop the program that listens there",
-        ServeError::Taken { .. } => "give another --socket, or move away what stands there",
+        ServeError::Taken { .. } => "give another --socket, or move the file away",
         ServeError::Socket { .. } => "give another --socket",
-        ServeError::Handed(_) | ServeError::Thread(_) => "see to what the operating system or the service manager says",
+        ServeError::Handed(_) | ServeError::Thread(_) => {
+            "correct the fault that the operating system or the service manager names"
+        }
     };
     RunError::Kernel { problem: error.to_string(), remedy: remedy.to_owned() }
 }
 
-/// What the command line says, and behind it the file.
+/// The configuration of the command line, laid over that of the file.
 fn said(arguments: &ServeArguments) -> Result<Config, RunError> {
     let mut said = match &arguments.config {
         Some(path) => Config::read(path)?,
@@ -206,7 +213,7 @@ fn said(arguments: &ServeArguments) -> Result<Config, RunError> {
     Ok(Config { socket: socket.clone(), mode: *mode, processes: *processes, ..Config::default() }.over(said))
 }
 
-/// Limits for which the operating system gives descriptors enough. Those that nobody has asked for are lowered.
+/// Limits for which the operating system gives enough descriptors: lowers the defaults, and refuses configured limits that need more.
 fn met(config: &Config, descriptors: u64) -> Result<Limits, RunError> {
     let limits = config.limits();
     let needed = limits.descriptors_at_most();
@@ -247,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    /// Falls over what it hears of the first device.
+    /// A tracer that panics at the first device.
     struct Falls;
 
     impl Tracer for Falls {
@@ -263,12 +270,12 @@ mod tests {
             HostConfig { tracer: Box::new(Falls), ..HostConfig::new(profile, Mode::Virtual { stored: false }) };
         let host = Host::start(config).expect("a kernel");
         let (stop, stopped) = mpsc::channel();
-        stop.send(()).expect("somebody hears");
+        stop.send(()).expect("the receiver is there");
         assert!(until_stopped(&stopped, &host).is_ok(), "it is told to stop");
         let link: Arc<dyn kmt_link::Link> = dxgk_host::ProcessLink::new(Arc::clone(&host));
         let falls = std::thread::spawn(move || softgpu_umd::Gpu::open(link).map(drop));
         assert!(falls.join().is_err(), "the kernel falls over a device");
-        let failed = until_stopped(&stopped, &host).expect_err("nobody can be served any more");
+        let failed = until_stopped(&stopped, &host).expect_err("the kernel has failed");
         assert!(failed.to_string().contains("the kernel has failed"), "{failed}");
         drop(stop);
     }

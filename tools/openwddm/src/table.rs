@@ -49,7 +49,7 @@ pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {
     format!("{}{ended}\n{}", head(outcome), rows.text())
 }
 
-/// One line: what ran on what.
+/// One line: the workload, the adapter, and the options.
 fn head(outcome: &Outcome) -> String {
     let summary = &outcome.summary;
     let adapter = match outcome.profile.as_str() {
@@ -68,7 +68,7 @@ fn head(outcome: &Outcome) -> String {
     )
 }
 
-/// What became of recordings on their way here, and what of them did not come along.
+/// The imports of recordings: how much of each became operations, and the work left out.
 fn import_rows(rows: &mut Rows, summary: &Summary) {
     for imported in &summary.imports {
         let whose = match summary.imports.len() {
@@ -106,14 +106,14 @@ fn memory_rows(rows: &mut Rows, summary: &Summary) {
     }
     rows.times("leaf tables converted", "from 64-KB to 4-KB entries", &summary.tables_converted_by_cause);
     rows.times("nodes preempted", "packets came back", &summary.preemptions_by_cause);
-    rows.times("processes stood still", "for their page tables", &summary.stood_still_by_cause);
+    rows.times("processes suspended", "for their page tables", &summary.stood_still_by_cause);
     rows.gap();
 }
 
 fn time_rows(rows: &mut Rows, summary: &Summary) {
     rows.add("elapsed", duration(summary.elapsed_ns));
     if !summary.adapters.is_empty() {
-        // They work beside each other: what one did without and what another waited for do not add up to the time.
+        // They work beside each other: their busy times and waits do not add up to the elapsed time.
         rows.gap();
         return;
     }
@@ -133,7 +133,7 @@ fn fence_rows(rows: &mut Rows, summary: &Summary) {
         "interrupts raised",
         format!("{}, {releasing} dispatches released a wait", grouped(summary.interrupts_raised)),
     );
-    rows.add("interrupts suppressed", format!("{}, nobody waited", grouped(summary.interrupts_suppressed)));
+    rows.add("interrupts suppressed", format!("{}, no waiter needed them", grouped(summary.interrupts_suppressed)));
     if summary.doorbells_passed_on != 0 {
         let times = grouped(summary.doorbells_passed_on);
         rows.add("doorbells passed on", format!("{times} times from queue to queue: there are fewer"));
@@ -144,7 +144,7 @@ fn fence_rows(rows: &mut Rows, summary: &Summary) {
     }
 }
 
-/// Hardware that failed or hung, and what was lost with it.
+/// Recoveries of hardware that failed or hung, and the devices lost with it.
 fn recovery_rows(rows: &mut Rows, summary: &Summary) {
     if summary.lost.is_none() && summary.recoveries.is_empty() {
         return;
@@ -161,7 +161,7 @@ fn recovery_rows(rows: &mut Rows, summary: &Summary) {
     }
 }
 
-/// What a recorded run misses of its logs: its timeline is not whole then.
+/// Lost and wrong entries of the logs of a recorded run, whose timeline is not whole then.
 // spec: sync §3.14
 fn log_rows(rows: &mut Rows, summary: &Summary) {
     if summary.log_faults.is_empty() {
@@ -173,7 +173,7 @@ fn log_rows(rows: &mut Rows, summary: &Summary) {
     }
 }
 
-/// With stages that were asked for: what the same work costs at each.
+/// With `--stage`: the costs of the work at each stage.
 fn stage_rows(rows: &mut Rows, summary: &Summary) {
     if summary.stages.is_empty() {
         return;
@@ -195,7 +195,7 @@ fn stage_rows(rows: &mut Rows, summary: &Summary) {
     }
 }
 
-/// With several adapters: what each did.
+/// With several adapters: the numbers of each.
 fn adapter_rows(rows: &mut Rows, summary: &Summary) {
     if summary.adapters.is_empty() {
         return;
@@ -226,7 +226,7 @@ fn adapter_rows(rows: &mut Rows, summary: &Summary) {
     }
 }
 
-/// With several processes: what each did, and who displaced whom.
+/// With several processes: the numbers of each, and which process displaced whose memory.
 fn process_rows(rows: &mut Rows, summary: &Summary) {
     if summary.processes.is_empty() {
         return;

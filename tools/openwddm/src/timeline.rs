@@ -1,8 +1,8 @@
 //! The recording as something to draw: tracks, slices, instants, arrows, counters.
 //!
-//! Kernel events and device observations are two streams of small facts; whoever draws wants to know what lasted from when
-//! to when and what released whom. [`Timeline::of`] answers that once, and both the Perfetto writer and the report draw
-//! from the answer. It invents nothing: what a truncated recording leaves open is closed at its end and marked as cut.
+//! Kernel events and device observations are two streams of small facts; a drawing needs slices with a beginning and an end, and
+//! which signal released which wait. [`Timeline::of`] computes both once, for the Perfetto writer and the report. It
+//! invents nothing: it closes slices that a truncated recording leaves open at its end and marks them as cut.
 //!
 //! Order: every begin, end, instant and counter value carries a serial number in the order in which the recording tells
 //! them. Times may be equal (virtual time moves in jumps), serial numbers never are; so slices of one track always nest and
@@ -36,16 +36,16 @@ pub struct Timeline {
     pub instants: Vec<Instant>,
     /// Arrows from a signal to what it released.
     pub flows: Vec<Flow>,
-    /// Counters.
+    /// Values over time, in order of drawing.
     pub counters: Vec<Counter>,
-    /// Which pages held what, in order of the beginning.
+    /// The allocations on the pages of segments, in order of the beginning.
     pub residences: Vec<Residence>,
     /// Names of slices and instants.
     pub names: Names,
 }
 
 impl Timeline {
-    /// What happened on each adapter, under a title; all begin and end together.
+    /// The timeline of each adapter, under a title; all begin and end together.
     pub fn of_all(outcome: &Outcome) -> Vec<(String, Timeline)> {
         let mut drawn: Vec<Timeline> = outcome.recordings.iter().map(Timeline::of).collect();
         let shown = || outcome.recordings.iter().zip(&drawn).filter(|(recording, _)| !recording.is_empty());
@@ -61,7 +61,7 @@ impl Timeline {
         outcome.recordings.iter().enumerate().map(title).zip(drawn).collect()
     }
 
-    /// What happened, ready to be drawn.
+    /// The timeline of a recording.
     pub fn of(recording: &Recording) -> Timeline {
         build::build(recording)
     }
@@ -70,13 +70,13 @@ impl Timeline {
 /// A line on which slices and instants lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
-    /// What it shows.
+    /// Its kind.
     pub kind: TrackKind,
     /// Its name; tracks with equal kind and name are lanes of one.
     pub name: String,
 }
 
-/// What a track shows. The order is the order of drawing.
+/// The kind of a track. The order is the order of drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrackKind {
     /// Commands of an engine of the device.
@@ -91,7 +91,7 @@ pub enum TrackKind {
     FenceLog,
     /// Paging work of a paging queue.
     Paging,
-    /// Times in which a device stood still.
+    /// Times in which a device was suspended.
     Suspended,
     /// Waits of the CPU.
     CpuWaits,
@@ -110,7 +110,7 @@ pub struct Slice {
     pub track: usize,
     /// Index of the name.
     pub name: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: SliceKind,
     /// When it began.
     pub begin_ns: u64,
@@ -122,11 +122,11 @@ pub struct Slice {
     pub closed: u64,
     /// The recording ended before it did.
     pub cut: bool,
-    /// What else is known.
+    /// Details of the slice.
     pub notes: Vec<Note>,
 }
 
-/// What a slice is.
+/// The kind of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SliceKind {
     /// A command on an engine.
@@ -139,7 +139,7 @@ pub enum SliceKind {
     Paging,
     /// A CPU wait.
     CpuWait,
-    /// A device stands still.
+    /// A device is suspended.
     Suspended,
     /// A context has an engine.
     Turn,
@@ -156,11 +156,11 @@ pub struct Instant {
     pub track: usize,
     /// Index of the name.
     pub name: u32,
-    /// When.
+    /// The time at which it happened.
     pub at_ns: u64,
     /// Serial number.
     pub serial: u64,
-    /// What else is known.
+    /// Details of the instant.
     pub notes: Vec<Note>,
 }
 
@@ -176,13 +176,13 @@ pub struct Flow {
 /// A value that changes.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    /// What it counts.
+    /// Its kind.
     pub kind: CounterKind,
     /// Time, serial number, bytes from then on.
     pub points: Vec<(u64, u64, u64)>,
 }
 
-/// What a counter counts, in bytes. The order is the order of drawing.
+/// The kind of a counter, all in bytes. The order is the order of drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CounterKind {
     /// Resident in a segment.

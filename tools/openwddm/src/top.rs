@@ -1,16 +1,16 @@
-//! `openwddm top`: what a served kernel does, on a page that is drawn again and again, or once for a script. Called by `entry`.
+//! `openwddm top`: the activity of a served kernel, on a page that is drawn again and again, or once for a script. Called by `entry`.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `feed` | asks the kernel |
 //! | `rates` | two answers become numbers a second |
-//! | `page` | what is shown and what keys do, as a value; `rows`, `columns`, `history` are its parts |
+//! | `page` | the state of the page and the effects of keys, as a value; `rows`, `columns`, `history` are its parts |
 //! | `draw` | the page becomes cells, whatever the size |
 //! | `screen` | the terminal |
-//! | `hangup` | whether the terminal has gone |
+//! | `hangup` | whether the terminal has hung up |
 //! | `json` | the page for scripts |
 //!
-//! It is a client like any other, with no device and no right of its own: figures are everybody's to read.
+//! It is a client like any other, with no device and no right of its own: every process may read figures.
 
 pub mod columns;
 pub mod draw;
@@ -66,7 +66,7 @@ const PRINTED: (u16, u16) = (120, 40);
 /// Shows the page until it is left.
 ///
 /// # Errors
-/// [`RunError::Argument`] when nobody listens there or standard output is no terminal, [`RunError::Kernel`] when the kernel goes.
+/// [`RunError::Argument`] when no daemon listens there or standard output is no terminal, [`RunError::Kernel`] when the kernel goes.
 pub fn top(arguments: &TopArguments, stop: &AtomicBool, out: &mut Out) -> Result<u8, RunError> {
     let link = SocketLink::connect(&arguments.connect)
         .map_err(|error| unreachable_kernel(&arguments.connect, &error.to_string()))?;

@@ -1,4 +1,4 @@
-//! One workload on several adapters: what crosses, byte by byte, against an oracle; and that it is right on arrival.
+//! One workload on several adapters: the bytes that cross agree with an oracle, and their content is right on arrival.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,8 +41,8 @@ fn options(adapters: &[&str], placement: Placement) -> RunOptions {
     }
 }
 
-/// What comes to each adapter: a storage's content is wherever it was written last, and wherever it was read since. What is alive at
-/// the beginning lies where it is used first.
+/// Bytes of content that come to each adapter: a storage's content is on the adapter that wrote it last, and on those that have read it
+/// since. Storages alive at the beginning lie on the adapter that uses them first.
 fn crossing_bytes(workload: &replay::Workload, steps: u32, adapters: usize) -> Vec<u64> {
     let (mut arrived, mut holders) = (vec![0; adapters], BTreeMap::<_, Vec<u32>>::new());
     for event in workload.steps(1) {

@@ -1,5 +1,5 @@
-//! What the CPU hands each operation arrives, on adapters of every kind, while the GPU still reads what came before: the user-mode driver
-//! renames.
+//! Constants that the CPU hands each operation arrive, on adapters of every kind, while the GPU still reads earlier ones: the user-mode
+//! driver renames.
 
 use std::sync::atomic::AtomicBool;
 

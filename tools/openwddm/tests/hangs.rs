@@ -43,8 +43,8 @@ fn looking_for_hangs_changes_nothing_where_there_are_none() {
     }
 }
 
-/// The delay is far below what a large operation takes, and above what paging work does. A packet does not make room in the middle of one; a hardware queue of this device
-/// leaves its engine whenever it is told to, and so nobody is hung.
+/// The delay is far below what a large operation takes, and above what paging work does. The device does not
+/// preempt a packet in the middle of an operation; a hardware queue of this device leaves its engine at once, so none hangs.
 #[test]
 fn a_run_whose_device_is_lost_says_so() {
     // spec: sync §4.4

@@ -1,4 +1,4 @@
-//! What a run says of its recording: in the table, the report and the JSON, the same.
+//! A run gives the same account of its recording in the table, the report and the JSON.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -12,7 +12,7 @@ use softgpu_umd::{Gpu, SurfaceKind};
 
 const MIB: u64 = 1 << 20;
 
-/// A port that nobody has had a moment ago.
+/// A port that was free a moment ago.
 fn port() -> SocketAddr {
     TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a port")
 }
@@ -79,7 +79,7 @@ fn a_collector_finds_what_processes_do_and_counters_only_rise() {
     rustix::process::kill_process(rustix::process::Pid::from_child(&daemon.child), rustix::process::Signal::TERM)
         .expect("it runs");
     assert_eq!(daemon.child.wait().expect("it ends").code(), Some(0), "it stops as one without figures does");
-    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).is_err(), "the server listens no more");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn what_is_torn_is_counted() {
 
 /// In virtual time, so that the figures are exact.
 #[test]
-fn a_flip_queue_of_the_hardware_interrupts_for_whom_somebody_waits_only() {
+fn a_flip_queue_of_the_hardware_interrupts_only_for_flips_that_a_process_waits_for() {
     // spec: sync §4.6
     let folder = tempfile::tempdir().unwrap();
     let interrupts = |words: &[&str]| {
@@ -74,7 +74,7 @@ fn a_flip_queue_of_the_hardware_interrupts_for_whom_somebody_waits_only() {
     assert_eq!(
         interrupts(&["--buffers", "4", "--interval", "4"]),
         (70, 238),
-        "blanks between flips are nobody's business"
+        "the display interrupts for no blank between flips"
     );
 }
 
@@ -108,8 +108,8 @@ fn wrong_numbers_are_refused() {
         (["--burst", "17"], "from 2 to"),
         (["--interval", "5"], "0 to 4"),
         (["--adapter", "voodoo"], "discrete-4k"),
-        (["--adapter", "datacenter"], "only renders"),
-        (["--adapter=wddm1-banks", "--careless"], "say what drawings write"),
+        (["--adapter", "datacenter"], "has no display"),
+        (["--adapter=wddm1-banks", "--careless"], "say what they write"),
         (["--pictures", "no/such/folder"], "does not exist"),
     ] {
         let refused = present(folder.path(), &words);

@@ -57,7 +57,7 @@ fn each_wrong_input_is_named_with_its_remedy() {
     refused(at, &["run", good, "--adapter", "integrated,ram=1GiB"], &["--adapter", "PROFILE,vram=SIZE"]);
     refused(at, &["run", good, "--place", "halves"], &["--place", "in-turn"]);
     refused(at, &["run", good, "--stage", "gpu"], &["--stage", "packet, hardware or user"]);
-    refused(at, &["run", good, "--stage", "user,packet,user"], &["--stage", "place 3"]);
+    refused(at, &["run", good, "--stage", "user,packet,user"], &["--stage", "number 3"]);
     refused(
         at,
         &["run", good, "--stage", "packet,user", "--adapter", "wddm2-packets"],

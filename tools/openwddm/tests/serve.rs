@@ -61,7 +61,7 @@ fn a_process_whose_kernel_is_killed_ends_with_the_reason() {
     let (output, text) = ended(child);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("kernel"), "{text}");
-    // What it has left behind does not keep the next one out.
+    // The socket that it has left behind does not keep the next daemon out.
     let _daemon = Daemon::start(&socket, &[]);
 }
 
@@ -107,7 +107,7 @@ fn what_cannot_be_served_or_connected_to_is_refused_with_what_to_do() {
     refused(&["serve", "--socket", path, "--limit", "user.memory=much"], 2, &["user.memory=much", "no amount"]);
     let many = &["serve", "--socket", path, "--processes", "1000000000"];
     refused(many, 2, &["descriptors", "1000000000 processes", "LimitNOFILE"]);
-    assert!(!nowhere.exists(), "whoever is refused leaves nothing behind");
+    assert!(!nowhere.exists(), "a refused daemon leaves nothing behind");
 }
 
 /// The processes with work there, as `top` tells them.
@@ -231,7 +231,8 @@ fn who_connects_before_the_daemon_runs_is_served_when_it_does() {
     }
 }
 
-/// A client whose descriptors are used up, wherever that happens, is told so, and is not told of its kernel; the daemon serves on.
+/// The error of a client that runs out of descriptors, wherever that happens, names the descriptors and not the kernel; the daemon
+/// serves on.
 #[test]
 fn a_client_without_descriptors_is_told_of_these() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -253,7 +254,10 @@ fn a_client_without_descriptors_is_told_of_these() {
         // 2: the connection, which an argument named, did not even begin.
         assert!(matches!(code, Some(1 | 2)), "{most}: {code:?}: {text}");
         assert!(text.contains("Too many open files"), "{most}: {text}");
-        assert!(!text.contains("the kernel has gone") && !text.contains("of this version"), "{most}: {text}");
+        assert!(
+            !text.contains("the connection to the kernel is lost") && !text.contains("version of the protocol"),
+            "{most}: {text}"
+        );
         without += 1;
     }
     assert!(without > 0, "12 descriptors are not enough for all of it");

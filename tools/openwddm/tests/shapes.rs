@@ -244,7 +244,7 @@ fn options(file: &Path, vram: u64, stage: Stage) -> RunOptions {
     }
 }
 
-/// Writes a string; what it is called when it fails.
+/// Writes a string to a file; returns the path, the workload, and a name for failures.
 fn drawn(folder: &Path, (name, shape): (&str, Shape), seed: u64) -> (std::path::PathBuf, replay::Workload, String) {
     let file = folder.join("string.json");
     std::fs::write(&file, shape(&mut Dice(seed)).json()).expect("a file");

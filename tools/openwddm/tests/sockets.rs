@@ -15,7 +15,7 @@ use served::{Daemon, NEVER, openwddm};
 
 const SMALL: [&str; 4] = ["--adapter", "discrete-4k,vram=128MiB", "--system", "1GiB"];
 
-/// A daemon that serves: what listens may be about to begin.
+/// A daemon that serves: a socket that listens may not be served yet.
 fn started(socket: &Path, arguments: &[&str]) -> Daemon {
     let daemon = Daemon::start(socket, arguments);
     let began = Instant::now();

@@ -1,5 +1,5 @@
-//! What commands print: a reader that has gone ends them quietly, a full disk is said, and nothing of what comes from elsewhere is
-//! obeyed by a terminal.
+//! Output of commands: they end quietly when the reader has gone, report a full disk, and print no control sequence from elsewhere
+//! that a terminal would obey.
 
 mod served;
 
@@ -69,7 +69,7 @@ fn errors_without_a_reader_change_nothing() {
         let ended = command.stderr(writer.try_clone().expect("a descriptor")).output().expect("it ends");
         assert_eq!(ended.status.code(), Some(code), "{words:?}");
     }
-    // A daemon whose log has no reader serves, and stops when it is told to.
+    // A daemon whose log has no reader serves, and stops at a signal.
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("kernel");
     let mut command = openwddm(&["serve", "--adapter", "discrete-4k,vram=128MiB", "--system", "1GiB", "--socket"]);
@@ -131,7 +131,7 @@ fn names_of_a_recording_are_shown_and_not_obeyed() {
             assert!(!text.lines().any(|line| line.starts_with("error: done")), "{words:?}: {text:?}");
         }
     }
-    // What is for programs keeps the name.
+    // JSON, which is for programs, keeps the name.
     let numbers: serde_json::Value = serde_json::from_reader(File::open(json).expect("a file")).expect("JSON");
     assert!(numbers["workload"].as_str().expect("a name").contains('\u{1b}'), "{numbers:#}");
 }

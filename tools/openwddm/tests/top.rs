@@ -1,5 +1,5 @@
-//! `openwddm top` beside a kernel that serves other processes: its figures are those of whoever made them, and a terminal is afterwards what it
-//! was before.
+//! `openwddm top` beside a kernel that serves other processes: it counts figures for the process that made them, and leaves the terminal
+//! as it was.
 
 mod served;
 
@@ -65,7 +65,7 @@ fn figures_are_those_of_the_processes_that_made_them() {
     assert!(adapter["elapsed_ns"].as_u64().expect("a number") >= 200_000_000);
     assert!(sum(&adapter["processes"], "committed_bytes") <= sum(&adapter["segments"], "committed_bytes"));
     drop(surfaces);
-    // Nobody waits until they are destroyed. What is asked afterwards is answered afterwards.
+    // The drop does not wait for the destruction; the kernel answers a later call of this process behind it.
     gpu.adapter().video_memory_info(true).expect("an answer");
     let left = ours(&look(&daemon));
     assert_eq!(left["allocations"], before["allocations"], "and what is destroyed is not there any more");
@@ -83,7 +83,7 @@ fn a_workload_beside_it_is_seen_at_work() {
         if loads.filter(|process| process["process"] != 0).any(|process| process["load"].as_f64() > Some(0.0)) {
             break seen;
         }
-        assert!(began.elapsed() < NEVER, "nobody works: {seen:#}");
+        assert!(began.elapsed() < NEVER, "no process has a load: {seen:#}");
     };
     // Ending what has ended already is no fault.
     let _ = running.kill();
@@ -117,14 +117,14 @@ fn a_workload_that_feeds_its_queues_itself_is_seen_at_work_too() {
         if seen["nodes"][0]["load"].as_f64() > Some(0.0) {
             break seen;
         }
-        assert!(began.elapsed() < NEVER, "nobody works: {seen:#}");
+        assert!(began.elapsed() < NEVER, "no process has a load: {seen:#}");
     };
     // Ending what has ended already is no fault.
     let _ = running.kill();
     let _ = running.wait();
     let processes = adapter["processes"].as_array().expect("a list");
     let theirs = processes.iter().find(|process| process["process"] != 0).expect("its process");
-    // Nobody else uses the engine, and the kernel has handed it nothing.
+    // No other process uses the engine, and the kernel has handed it nothing.
     for field in ["load", "running_ns"] {
         assert_eq!(theirs["nodes"][0][field], adapter["nodes"][0][field], "{adapter:#}");
     }
@@ -185,12 +185,12 @@ impl Watched {
         self.ours.write_all(keys).expect("the terminal is there");
     }
 
-    /// Waits for the end; what its exit code is, and what was shown last.
+    /// Waits for the end; returns the exit code, and the text that was shown.
     fn ended(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().expect("it ends");
         let mode = tcgetattr(&self.theirs).expect("a mode");
         assert!(mode.local_modes.contains(rustix::termios::LocalModes::ICANON | rustix::termios::LocalModes::ECHO));
-        // What the program has written is read to the end when nobody has the other end any more.
+        // The test reads the rest of the output: the read ends when no process has the other end open.
         drop(self.theirs);
         let mut rest = Vec::new();
         let _ = self.ours.read_to_end(&mut rest);
@@ -236,7 +236,7 @@ fn it_ends_when_its_terminal_has_gone_also_when_the_kernel_does_not_answer() {
         if !answers {
             rustix::process::kill_process(daemon_id, rustix::process::Signal::STOP).expect("it is there");
         }
-        // What its terminal's window is to others; it is of no session, and gets no signal.
+        // Closes the terminal, as a closed window would; the program is of no session, and gets no signal.
         drop((ours, theirs));
         let began = Instant::now();
         let code = loop {
@@ -271,13 +271,13 @@ fn a_second_signal_finds_the_terminal_given_back() {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
     });
-    // Either end is one: it saw the first before the kernel was asked again.
+    // 0 when the program saw the first signal before its next call of the kernel, else 130.
     assert!(matches!(top.ended().0, Some(0 | 130)));
     terms.join().expect("it ends");
     rustix::process::kill_process(daemon_id, rustix::process::Signal::CONT).expect("it is there");
 }
 
-/// What the next test starts in a terminal of its own.
+/// The program that the next test starts in a terminal of its own.
 #[test]
 fn panics_in_a_terminal() {
     if std::env::var_os("PANICS_IN_A_TERMINAL").is_some() {

@@ -1,8 +1,8 @@
-//! Who may depend on whom: reads every manifest of the workspace and judges each edge by the law of the storeys.
+//! Dependencies between crates: reads every manifest of the workspace and judges each edge by the law of the storeys.
 //!
 //! Storeys: contract · kernel, hardware, client · kmd, umd · host, workload · verify · tools. An arrow points to a lower
 //! storey or stays within its room; rooms of one storey know nothing of each other. The law holds for dependencies of
-//! tests and build scripts too: what a test imports is what its author had to know.
+//! tests and build scripts too: the author of a test has to know the crates that it imports.
 //! Two sentences of the design are added by name: the software GPU's driver never sees the software GPU, and of the
 //! upper rooms only the command line depends on verify.
 
@@ -55,7 +55,7 @@ fn check(workspace: &Workspace) -> Report {
     report
 }
 
-/// What must not be seen must not be seen through somebody else either.
+/// A crate that must not depend on another must not reach it through a third one either.
 fn hidden_sights(workspace: &Workspace) -> Vec<Finding> {
     let mut faults = Vec::new();
     for (from, never) in law::NEVER_SEES {

@@ -1,6 +1,6 @@
 //! Everything that must hold before a change is taken, in order, stopping at the first failure.
 //!
-//! The steps are a table ([`STEPS`]); whoever adds one edits that table and nothing else. Each step prints its name and
+//! The steps are a table ([`STEPS`]); a new step is a row of it and nothing else. Each step prints its name and
 //! its seconds. The last line is `N passed, M failed`, counted in steps; a step whose file is not there is named as left
 //! out and counts as neither.
 
@@ -19,7 +19,7 @@ struct Step {
     needs: &'static str,
 }
 
-/// What a step does.
+/// The action of a step.
 enum Action {
     /// A check of this program.
     House(fn(&House) -> Result<Report, String>),

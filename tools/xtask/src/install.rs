@@ -1,11 +1,11 @@
-//! Puts the C interface where a system's C compilers look: the libraries, the header, and what pkg-config says of them.
+//! Puts the C interface where a system's C compilers look: the libraries, the header, and a file for pkg-config.
 //!
 //! ```text
 //! DIR/lib/libopenwddm.so, DIR/lib/libopenwddm.a
 //! DIR/include/openwddm/d3dkmt.h
 //! DIR/lib/pkgconfig/openwddm.pc
 //! ```
-//! The directory is the one from which programs will be built: it stands in the last of them.
+//! DIR is the directory from which programs will be built: the last file names it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ const PC: &str = "host/libopenwddm/openwddm.pc.in";
 /// Builds the libraries for release and puts everything in place.
 ///
 /// # Errors
-/// What is wrong with the options; what could not be built or written.
+/// Wrong options; a failed build; a file that could not be written.
 pub fn run(house: &House, options: &[String]) -> Result<bool, String> {
     let prefix = match options {
         [option, prefix] if option == "--prefix" => Path::new(prefix),
@@ -106,7 +106,7 @@ mod tests {
         run.env_remove("OPENWDDM_SOCKET").env("LD_LIBRARY_PATH", folder.path().join("lib"));
         let ran = run.env("OPENWDDM_VRAM", "33554432").output().expect("it runs");
         assert!(String::from_utf8_lossy(&ran.stdout).contains("32 MiB of its own"), "{ran:?}");
-        // Who links the static one needs what Rust programs need of the system.
+        // A program that links the static library also links the system libraries of Rust programs.
         let private = flags(folder.path(), &["--static"]).expect("it was there a moment ago");
         assert!(["-lpthread", "-ldl", "-lm"].iter().all(|word| private.iter().any(|known| known == word)));
     }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::tree::House;
 
-/// Calls of a fuzz run when nothing else is said.
+/// Calls of a fuzz run without `--calls`.
 const CALLS: &str = "1000000";
 
 /// Hostile calls and lying drivers (`verify/fuzz`), optimised. `options`: `--seed N`, `--calls N`.

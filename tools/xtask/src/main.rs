@@ -1,12 +1,12 @@
 //! The rules of the house as a program: `cargo xtask arrows | tidy | spec | ci | fuzz | soak | mutants`, and `install`.
 //!
-//! A rule that nobody checks is a wish. This program reads manifests, sources and fact sheets and says where one of them
+//! An unchecked rule is a wish. This program reads manifests, sources and fact sheets and says where one of them
 //! is broken, with file and line. It is no build system and changes nothing here: it looks, and for `ci` it starts cargo.
-//! `install` writes where it is told to, and `mutants` below `docs/verification` and `target`; the others write nothing.
+//! `install` writes below its `--prefix`, and `mutants` below `docs/verification` and `target`; the others write nothing.
 //! People call it by the alias in `.cargo/config.toml`; `.ci/run` calls `ci`.
 //!
-//! - [`arrows`]: who may depend on whom
-//! - [`tidy`]: what a file may look like
+//! - [`arrows`]: which crate may depend on which
+//! - [`tidy`]: the house rules of a file
 //! - [`spec`]: which section of the fact sheets is cited where, which acceptance row has a test
 //! - [`ci`]: everything in order
 //! - [`install`]: the C interface for a system's compilers

@@ -9,7 +9,7 @@
 //! The breaks are made in a copy of the house below `target`: a run that is killed leaves no broken file behind.
 //!
 //! - [`target`]: which crates, their goals, and the packages whose tests can see a break there
-//! - [`ledger`]: what was found, file by file, and what is excused
+//! - [`ledger`]: the survivors, file by file, and the excused ones
 //! - [`copy`]: the house that is broken
 //! - [`page`]: the page `docs/verification/mutants.md`
 
@@ -49,7 +49,7 @@ const OWN_TIMEOUT_MIN: &str = "10";
 /// The longest that the tests of the crates above may take for one break, in seconds. Policy: three times what they take.
 const FAR_TIMEOUT: &str = "600";
 
-/// What the command line says.
+/// The command's options.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     /// The crates; all, when none is named.
@@ -318,7 +318,7 @@ impl Tool {
     }
 }
 
-/// What one run of cargo-mutants says.
+/// The result of one run of cargo-mutants.
 struct Outcome {
     unviable: usize,
     survivors: Vec<String>,

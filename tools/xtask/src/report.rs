@@ -1,4 +1,4 @@
-//! What a check found: faults, warnings, lines of summary. Every check returns one, `main` and `ci` print it.
+//! The findings of a check: faults, warnings, lines of summary. Every check returns one, `main` and `ci` print it.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub struct Finding {
     pub path: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, as a sentence without a full stop.
+    /// The fault, as a sentence without a full stop.
     pub text: String,
 }
 
@@ -34,9 +34,9 @@ impl fmt::Display for Finding {
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Report {
-    /// What fails the check.
+    /// Faults, which fail the check.
     pub faults: Vec<Finding>,
-    /// What is worth a question.
+    /// Findings that deserve a reader's judgement and do not fail the check.
     pub warnings: Vec<Finding>,
     /// Lines to print above the faults.
     pub listing: Vec<String>,

@@ -1,8 +1,8 @@
-//! Which section of the fact sheets is cited where, and which acceptance row has a test.
+//! Counts the citations of the fact sheets' sections and the tests of the acceptance rows.
 //!
 //! A rule that is obeyed names its section (`spec: memory §5.2` in a comment), a test that proves a row of the seeds
-//! names its id (`seed: N30`). This check reads the sheets' headings and tables and the comments of all sources. What
-//! cites a section or row that is not there fails, and so does a row that no test names. The check lists sections that
+//! names its id (`seed: N30`). This check reads the sheets' headings and tables and the comments of all sources. A
+//! citation of a section or row that is not there fails, and so does a row that no test names. The check lists sections that
 //! no source cites, which fail only with `--strict`, and tests that name more rows than one test can answer for.
 //! It cannot know whether the code beside a citation does what the section says: tests and readers do.
 
@@ -150,7 +150,7 @@ impl Books {
             uncited += open.len();
             if !options.quiet && !open.is_empty() {
                 report.listing.push(format!(
-                    "{}: {} of {} sections cited by nobody",
+                    "{}: no source cites {} of {} sections",
                     sheet.name,
                     open.len(),
                     sheet.len()

@@ -1,4 +1,4 @@
-//! What a file may look like: its size, its head, its name, what it waives, what it says about unsafe blocks.
+//! House rules of a file: its size, its head, its name, waived lints, comments on unsafe blocks.
 //!
 //! The rules are those of the project's style; each is a function from a file to findings, in one of the modules below.
 //! Layout is not judged here, `cargo fmt` does that, nor anything that the compiler or clippy already denies.

@@ -1,7 +1,7 @@
 //! The files of the house: where its root is, which files belong to it, their text.
 //!
-//! What belongs to the house is found by walking, not by asking a version control tool, so that the checks also run in
-//! an unpacked archive. Build outputs and what `.gitignore` names at the root are left out.
+//! The program finds the files by walking, not by asking a version control tool, so that the checks also run in
+//! an unpacked archive. It leaves out build outputs and the paths that `.gitignore` names at the root.
 
 use std::fs;
 use std::path::{Path, PathBuf};

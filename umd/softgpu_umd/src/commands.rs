@@ -23,7 +23,7 @@ pub struct Commands {
     clock: Clock,
 }
 
-/// The kernel's clock, by which a tool is told when waits and signals were recorded. None: no tool is told.
+/// The kernel's clock, for the times at which waits and signals are recorded, which a tracing tool gets. None: no times.
 #[derive(Default)]
 struct Clock(Option<Arc<dyn Link>>);
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Clock {
     }
 }
 
-/// What a log slot adds to a command.
+/// Words that a log slot adds to a command.
 const LOG_WORDS: usize = LogSlot::WORDS;
 
 /// A wait for a native fence, or a signal of one.
@@ -54,12 +54,12 @@ struct Fenced {
 }
 
 impl Commands {
-    /// None yet. A tool that traces takes the time of their submission for that of their recording.
+    /// An empty list. A tool that traces takes the time of its submission for that of the recording.
     pub fn new() -> Commands {
         Commands::default()
     }
 
-    /// None yet, for a process's GPU: a tool that traces is told when each wait and each signal is recorded.
+    /// An empty list that notes when each wait and each signal is recorded, for a tool that traces.
     // spec: sync §3.14 (recording can precede execution by minutes)
     pub fn recorded(gpu: &Gpu) -> Commands {
         Commands { clock: Clock(Some(Arc::clone(gpu.device().link()))), ..Commands::default() }
@@ -85,7 +85,7 @@ impl Commands {
         self.push(Command::Checksum { va: va.0, bytes: bytes.next_multiple_of(8), result_va: result.0 })
     }
 
-    /// Copies.
+    /// Copies `bytes` bytes, rounded up to whole 64-bit words, from `source` to `target`.
     pub fn copy(&mut self, source: GpuVa, target: GpuVa, bytes: u64) -> &mut Self {
         self.push(Command::Copy { source_va: source.0, target_va: target.0, bytes: bytes.next_multiple_of(8) })
     }
@@ -104,7 +104,7 @@ impl Commands {
         self.push(Command::Wait { va: current.0, value, log: None })
     }
 
-    /// Signals a fence on the GPU. One whose MonitoredValue stands at the address of its CurrentValue is refused when it is submitted.
+    /// Signals a fence on the GPU. The submission of a fence whose MonitoredValue is at the address of its CurrentValue is refused.
     pub fn signal(&mut self, fence: impl Into<FenceName>, value: u64) -> &mut Self {
         let name = fence.into();
         if name.check().is_err() {
@@ -116,14 +116,14 @@ impl Commands {
         self.push(Command::Signal { current_va: current.0, monitored_va: monitored.0, value, log: None })
     }
 
-    /// Signals a monitored fence on the GPU: the processor is always interrupted. For queues that the kernel feeds.
+    /// Signals a monitored fence on the GPU, always with an interrupt. For queues that the kernel feeds.
     // spec: sync §3.7
     pub fn signal_monitored(&mut self, value_va: GpuVa, value: u64) -> &mut Self {
         self.monitored.get_or_insert(value_va);
         self.push(Command::SignalAlways { va: value_va.0, value })
     }
 
-    /// The same on a basic engine: a store, which interrupts nobody.
+    /// Signals a monitored fence on a basic engine: the engine stores the value and raises no interrupt.
     // spec: sync §3.7
     pub fn store(&mut self, va: GpuVa, value: u64) -> &mut Self {
         self.push(Command::Store { va: va.0, words: &[value] })
@@ -185,7 +185,7 @@ impl Commands {
         self.words.len() + self.fenced.len() * LOG_WORDS
     }
 
-    /// The words as they run on a queue with logs: behind each wait and each signal stands which entry it writes.
+    /// The words as they run on a queue with logs: each wait and each signal names the entry that it writes.
     // spec: sync §3.14
     pub(crate) fn logged(&self, logs: &mut Logs, out: &mut Vec<u64>) {
         let mut copied = 0;

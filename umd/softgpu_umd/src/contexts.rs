@@ -1,5 +1,5 @@
-//! Command buffers under construction, one for each context, and who is used by which. Recording costs no call; a flush
-//! submits what was recorded. It knows when the GPU is past a use, not what the use was for. Called by runtimes, and by
+//! Command buffers under construction, one for each context, and which of them uses which resource. Recording costs no call; a flush
+//! submits what was recorded. This module knows when the GPU is past a use, not the purpose of the use. Called by runtimes, and by
 //! `dynamic` when the CPU wants memory that a context uses.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub(crate) struct Uses {
 }
 
 impl Uses {
-    /// What the CPU has to see the end of: the writes, or reads and writes.
+    /// The progress values that the CPU waits for, by context: those of the writes, or of reads and writes.
     pub fn points(&self, reads_too: bool) -> Vec<(ContextId, u64)> {
         let reads = self.reads.iter().filter(|_| reads_too);
         let mut points: BTreeMap<ContextId, u64> = BTreeMap::new();
@@ -50,12 +50,12 @@ impl Uses {
 }
 
 impl Contexts {
-    /// None yet.
+    /// No contexts.
     pub fn new() -> Contexts {
         Contexts::default()
     }
 
-    /// One more, on a node, of a stage; `None`: of the latest that the adapter has.
+    /// Adds a context on a node, of a stage; `None`: of the latest that the adapter has.
     ///
     /// # Errors
     /// As [`Lane::create`].
@@ -77,7 +77,7 @@ impl Contexts {
         self.list[context.0].lane.commands().expect("an engine that takes commands with addresses")
     }
 
-    /// Submits what a context has recorded; `None`: nothing.
+    /// Submits a context's recorded commands; `None`: there were none.
     ///
     /// # Errors
     /// As [`Lane::submit`].
@@ -88,8 +88,8 @@ impl Contexts {
         }
     }
 
-    /// Submits what a context has recorded, to run from a paging-fence value on, behind waits and before signals; the progress value that
-    /// it completes.
+    /// Submits a context's recorded commands, to run from a paging-fence value on, behind waits and before signals; returns the
+    /// progress value that they complete.
     ///
     /// # Errors
     /// As [`Lane::submit_synced`].
@@ -101,12 +101,12 @@ impl Contexts {
         waits: &[(&Fence, u64)],
         signals: &[(&Fence, u64)],
     ) -> Result<u64, UmdError> {
-        // The GPU waits for what is still being paged in; the CPU does not.
+        // The GPU waits for surfaces that are still being paged in; the CPU does not.
         let paged_at = self.reachable(gpu, context).max(paged_at);
         self.list[context.0].lane.submit_synced(gpu, paged_at, waits, signals)
     }
 
-    /// Has the GPU wait for a fence: what the context has recorded is flushed first, then the kernel or the ring is told object and value.
+    /// Has the GPU wait for a fence: flushes what the context has recorded, then queues the wait in the kernel or in the ring.
     ///
     /// # Errors
     /// As [`Lane::wait_on_gpu`].
@@ -121,24 +121,24 @@ impl Contexts {
         &self.list[context.0].lane
     }
 
-    /// The same, to record in it.
+    /// The lane of a context, to record in it.
     pub fn lane_mut(&mut self, context: ContextId) -> &mut Lane {
         &mut self.list[context.0].lane
     }
 
-    /// From which paging-fence value on all that is recorded is there; `None`: it is there.
+    /// The paging-fence value from which all surfaces of the recorded commands are reachable; `None`: they are already.
     fn reachable(&self, gpu: &Gpu, context: ContextId) -> Option<u64> {
         let value = self.list[context.0].reachable_at;
         (gpu.paging().fence().current() < value).then_some(value)
     }
 
-    /// The commands being recorded read something that the GPU reaches from a paging-fence value on.
+    /// Notes that the commands being recorded read a resource that the GPU reaches from a paging-fence value on.
     pub(crate) fn note_read(&mut self, uses: &mut Uses, context: ContextId, reachable_at: u64) {
         uses.reads.insert(context, self.recording(context));
         self.need(context, reachable_at);
     }
 
-    /// They write it.
+    /// Notes that the commands being recorded write such a resource.
     pub(crate) fn note_write(&mut self, uses: &mut Uses, context: ContextId, reachable_at: u64) {
         uses.writes.insert(context, self.recording(context));
         self.need(context, reachable_at);
@@ -149,7 +149,7 @@ impl Contexts {
         points.iter().all(|(context, value)| self.lane(*context).progress().current() >= *value)
     }
 
-    /// Submits the command buffers in which any of these uses stands.
+    /// Submits the command buffers that have any of these uses.
     pub(crate) fn flush_uses(&mut self, gpu: &Gpu, points: &[(ContextId, u64)]) -> Result<(), UmdError> {
         for &(context, value) in points {
             if value == self.recording(context) {

@@ -1,5 +1,5 @@
-//! What crosses from one GPU to another: content in system memory that each of them reaches, and the fence that says whose turn
-//! it is. Each adapter has an object of its own over what is common; whoever works on one names that adapter's. Called by
+//! Content that crosses from one GPU to another: system memory that each of them reaches, and the fence that orders their
+//! accesses. Each adapter has its own object over the shared one; a submission to an adapter names that adapter's object. Called by
 //! runtimes that run one work on several adapters.
 //!
 //! | | common | each adapter's |
@@ -32,7 +32,7 @@ const CROSS: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARI
 /// System memory that several GPUs see, mapped and resident on each for good.
 pub struct CrossMemory {
     surfaces: Vec<Surface>,
-    // They go behind their surfaces; the pages go with the last of them.
+    // The resources are dropped behind their surfaces; the section's pages go with the last resource.
     _resources: Vec<Resource>,
 }
 
@@ -67,7 +67,7 @@ impl CrossMemory {
         Ok(CrossMemory { surfaces, _resources: resources })
     }
 
-    /// What the GPU of this place in the list sees of it.
+    /// The surface over this memory on the GPU at this place in the list.
     ///
     /// # Panics
     /// When the list was shorter.

@@ -1,22 +1,22 @@
-//! A resource that the CPU writes while the GPU still uses what it wrote before: several instances under one name. The
-//! kernel knows nothing of this; since WDDM 2 the user-mode driver alone knows what the GPU still uses, so it alone can
+//! A resource that the CPU writes while the GPU still uses the content before: several instances under one name. The
+//! kernel does not know of them; since WDDM 2 the user-mode driver alone knows what the GPU still uses, so it alone can
 //! wait or rename (memory §6.1). It decides nothing about residency: its instances stay on the device's list.
 //!
-//! | map | what is done |
+//! | map | action |
 //! |---|---|
 //! | NO_OVERWRITE | nothing: the current instance |
 //! | DISCARD | the current instance if it is idle; else an idle one; else a new one; else the one that is idle soonest |
 //! | READ | flush; the last write has to be over |
 //! | WRITE, READ_WRITE | flush; the last read and the last write have to be over |
 //!
-//! Where the hardware does not keep the CPU's caches coherent, this is also who knows when they are to be maintained
-//! (memory §6.7): before the CPU looks at what the GPU wrote, and when an unmap ends the CPU's writes.
+//! Where the hardware does not keep the CPU's caches coherent, this module also maintains them (memory §6.7): before the CPU
+//! reads what the GPU wrote, and when an unmap ends the CPU's writes.
 //!
-//! What has to be over is waited for in one blocking call on the contexts' progress fences, or answered with
+//! A map waits for the uses that have to be over in one blocking call on the contexts' progress fences, or returns
 //! WasStillDrawing. An instance stays mapped from its first map on, for its whole life (memory §6.3). The fences are native ones or
 //! monitored ones, as the contexts have them.
 //!
-//! It hears the kernel's TrimResidency callback: unused instances go then (memory §5.4).
+//! At the kernel's TrimResidency callback it destroys unused instances (memory §5.4).
 
 use std::sync::Arc;
 
@@ -50,25 +50,25 @@ pub struct DynamicResource {
     current: usize,
     /// Outstanding maps, the last one last.
     maps: Vec<Map>,
-    /// Caches are maintained here: the memory is cached, and no hardware does it.
+    /// This driver maintains the caches: the memory is cached, and no hardware keeps them coherent.
     maintains: bool,
     next_id: u64,
     kind: Kind,
     bytes: u64,
     policy: RenamePolicy,
-    /// Kept for its life: while it lives, trims are told.
+    /// While it lives the kernel sends the process TrimResidency notifications.
     registration: Registration,
     done: Renamed,
 }
 
-/// What maps of a resource came to.
+/// Counts of the maps of a resource, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Renamed {
     /// Maps that were answered.
     pub maps: u64,
     /// Those that threw the content away and found it in another instance.
     pub renames: u64,
-    /// Those that were told that the GPU is still drawing.
+    /// Those that returned WasStillDrawing.
     pub still_drawing: u64,
     /// Those that waited for the GPU.
     pub waits: u64,
@@ -79,7 +79,7 @@ pub struct Renamed {
 /// An outstanding map.
 #[derive(Clone, Copy)]
 struct Map {
-    /// Of which instance.
+    /// The id of the instance.
     id: u64,
     writes: bool,
 }
@@ -97,7 +97,8 @@ struct Instance {
 }
 
 impl DynamicResource {
-    /// One instance, on the device's residency list. Nobody waits: whoever submits commands that use it, waits on the GPU.
+    /// Creates one instance and puts it on the device's residency list. This call does not wait for it to be resident: a submission
+    /// that uses it waits on the GPU.
     ///
     /// # Errors
     /// When memory is short, or the kind can only be where the CPU does not reach.
@@ -134,7 +135,7 @@ impl DynamicResource {
         self.bytes
     }
 
-    /// What became of the maps so far.
+    /// Counts of the maps so far, by outcome.
     pub fn done(&self) -> Renamed {
         self.done
     }
@@ -151,7 +152,7 @@ impl DynamicResource {
         instance.surface.va()
     }
 
-    /// The same for commands that write it.
+    /// The commands of a context that write it: the address for them, and the use noted.
     pub fn record_write(&mut self, contexts: &mut Contexts, context: ContextId) -> GpuVa {
         let instance = &mut self.instances[self.current];
         contexts.note_write(&mut instance.uses, context, instance.reachable_at);
@@ -197,7 +198,7 @@ impl DynamicResource {
         Ok(lock)
     }
 
-    /// Ends the last map. What the CPU wrote is where the GPU sees it.
+    /// Ends the last map; when it returns the GPU sees what the CPU wrote.
     ///
     /// # Errors
     /// `InvalidArgument`: it is not mapped.
@@ -211,7 +212,7 @@ impl DynamicResource {
         Ok(())
     }
 
-    /// Does what the kernel's TrimResidency callback asks, if it is told to this resource.
+    /// Trims idle instances if the notification is a TrimResidency of this resource's registration.
     // spec: memory §5.4, memory §6.4
     pub fn hear(&mut self, contexts: &Contexts, told: &Notification) {
         let NotificationKind::Trim { flags, .. } = told.kind else { return };
@@ -222,7 +223,7 @@ impl DynamicResource {
         }
     }
 
-    /// Gives back the instances that nobody uses, for a kernel that asks for memory; how many bytes it were.
+    /// Destroys the idle instances except the current one, because the kernel asks for memory; returns their bytes.
     // spec: memory §6.4
     pub fn trim(&mut self, contexts: &Contexts) -> u64 {
         let (before, current) = (self.instances.len(), self.instances[self.current].id);
@@ -249,12 +250,12 @@ impl DynamicResource {
                     self.instances.push(fresh);
                     return Ok(self.instances.len() - 1);
                 }
-                // No room for one more: then one has to be waited for, as if there were enough.
+                // No memory for one more instance: the map waits for an existing one, as when there are `instances_max`.
                 Err(UmdError::Refused(refusal)) if lacks_memory(refusal.status) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        // The uses of an instance that was given up before another are over before those of the other.
+        // An instance that was given up earlier is idle earlier.
         let unmapped = |at: &usize| !is_mapped(&self.maps, self.instances[*at].id);
         let last_use = |at: &usize| self.instances[*at].uses.points(true).into_iter().map(|(_, value)| value).max();
         let soonest = (0..self.instances.len()).filter(unmapped).min_by_key(last_use).unwrap_or(self.current);
@@ -307,7 +308,7 @@ fn is_mapped(maps: &[Map], instance: u64) -> bool {
     maps.iter().any(|map| map.id == instance)
 }
 
-/// Whether a creation was refused because there is no memory: none at all, or none until others have gone.
+/// Whether a creation was refused because there is no memory: none at all, or none until other allocations are destroyed.
 // spec: memory §9.2
 fn lacks_memory(status: NtStatus) -> bool {
     matches!(status, NtStatus::NO_MEMORY | NtStatus::GRAPHICS_NO_VIDEO_MEMORY)

@@ -20,11 +20,11 @@ pub enum UmdError {
     /// The adapter lacks something that this driver needs.
     #[error("the adapter has no {0}")]
     Lacks(&'static str),
-    /// The device is in error; what was submitted is not done.
+    /// The device is in error, and its submissions did not complete.
     #[error("the device is lost: {0:?}")]
     Lost(DeviceState),
     /// The kernel-mode driver has made an allocation smaller than it was asked for.
-    #[error("an allocation of {bytes} bytes was asked for, the driver has made one of {shown}")]
+    #[error("the driver has made an allocation of {shown} bytes instead of {bytes}")]
     Short {
         /// Bytes asked for.
         bytes: u64,
@@ -46,7 +46,9 @@ pub enum UmdError {
     )]
     MonitorsItself(u64),
     /// A submission is larger than its stream can ever hold.
-    #[error("a submission of {words} words does not fit a stream of {limit}")]
+    #[error(
+        "a submission of {words} words exceeds the stream's limit of {limit}; split it or configure a larger stream"
+    )]
     TooLarge {
         /// Words of the submission.
         words: usize,
@@ -136,7 +138,7 @@ impl Gpu {
         self.create(kind, bytes, kind == Kind::System, false)
     }
 
-    /// The same for a surface that the CPU will lock wherever it lies. `cached`: through its caches, so never in local
+    /// Creates a surface that the CPU will lock wherever it lies. `cached`: through its caches, so never in local
     /// memory while it is locked (memory §6.3).
     ///
     /// # Errors

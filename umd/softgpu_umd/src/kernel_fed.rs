@@ -3,7 +3,7 @@
 //!
 //! | stage | made of | the end of a buffer is known by |
 //! |---|---|---|
-//! | packet (memory §5.6: what WDDM 2.0 has) | packets of a context | a monitored fence, signalled in whichever way the node can |
+//! | packet (memory §5.6, WDDM 2.0) | packets of a context | a monitored fence, signalled in whichever way the node can |
 //! | hardware | commands of a hardware queue | its native progress fence, signalled by the hardware |
 //!
 //! | the node (sync §3.7) | at the end of each buffer of packets |
@@ -34,18 +34,18 @@ pub struct KernelFedStream {
     last_value: u64,
 }
 
-/// What stands around the commands of a submission.
+/// Waits before the commands of a submission, and signals behind them.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Around<'a> {
     /// The paging-fence value from which they run.
     pub(crate) paged_at: Option<u64>,
-    /// What is waited for before them.
+    /// Fence values that the GPU waits for before them.
     pub(crate) waits: &'a [(&'a Fence, u64)],
-    /// What is signalled behind them.
+    /// Fence values that the GPU signals behind them.
     pub(crate) signals: &'a [(&'a Fence, u64)],
 }
 
-/// What the kernel is given work for.
+/// The kernel's object that takes the work: a packet context or a hardware queue.
 enum Feed {
     // The context goes before the fence that it signals.
     Packets { context: VirtualContext, progress: Fence, signal: MonitoredFenceSignal },
@@ -61,7 +61,7 @@ impl Feed {
         }
     }
 
-    /// The commands that tell of a value at the end of a buffer.
+    /// Appends the commands that signal a value at the end of a buffer.
     fn end(&self, value: u64, words: &mut Vec<u64>) {
         let va = self.progress().current_va().0;
         match self {
@@ -108,8 +108,7 @@ impl Feed {
 }
 
 impl KernelFedStream {
-    /// Packets of a context of its own on a node; of the sizes only those of command memory and of what is in flight mean
-    /// something.
+    /// A stream of packets, with a context of its own on a node. Of the sizes it uses those of command memory and of submissions in flight.
     ///
     /// # Errors
     /// When memory is short or the node takes no packets at addresses.
@@ -121,7 +120,7 @@ impl KernelFedStream {
         Ok(KernelFedStream::new(feed, commands, config))
     }
 
-    /// A hardware queue with kernel-mode submission; of the sizes as [`KernelFedStream::packets`].
+    /// A hardware queue with kernel-mode submission. It uses the same sizes as [`KernelFedStream::packets`].
     ///
     /// # Errors
     /// When memory is short or the adapter has no hardware queues.
@@ -133,7 +132,7 @@ impl KernelFedStream {
         Ok(KernelFedStream::new(feed, commands, config))
     }
 
-    /// Shows a primary when what was submitted until now is done, `interval` blanks behind the flip before it. Returns how many flips are
+    /// Shows a primary when all submissions so far are done, `interval` blanks behind the flip before it. Returns how many flips are
     /// queued.
     ///
     /// # Errors
@@ -157,7 +156,7 @@ impl KernelFedStream {
         self.submit_writing(gpu, paged_at, commands, &[])
     }
 
-    /// The same for commands that write these primaries: they start when no display shows one of them, and none is about to.
+    /// Submits commands that write these primaries: they start when no display shows one of them, and none is about to.
     ///
     /// # Errors
     /// As of [`KernelFedStream::submit`].
@@ -172,7 +171,7 @@ impl KernelFedStream {
         self.submit_around(gpu, Around { paged_at, ..Around::default() }, commands, primaries)
     }
 
-    /// The same behind waits and before signals.
+    /// Submits commands behind waits and before signals.
     ///
     /// # Errors
     /// As of [`KernelFedStream::submit`]; when a fence may not be waited for or signalled.
@@ -212,7 +211,7 @@ impl KernelFedStream {
         Ok(value)
     }
 
-    /// What is submitted from here on runs when a fence has this value.
+    /// Submissions behind this call run when a fence has this value.
     ///
     /// # Errors
     /// When the fence may not be waited for.
@@ -221,7 +220,7 @@ impl KernelFedStream {
         self.give(gpu, |feed| feed.wait(fence, value))
     }
 
-    /// Gives the kernel a packet; when it holds as many as it may, as soon as it has less.
+    /// Gives the kernel a packet; if the kernel's queue is full, retries when a submission is done.
     fn give(&mut self, gpu: &Gpu, packet: impl Fn(&Feed) -> Result<(), Refusal>) -> Result<(), UmdError> {
         loop {
             match packet(&self.feed) {
@@ -246,14 +245,14 @@ impl KernelFedStream {
         }
         let lost = if progress.bits() == 64 { u64::MAX } else { u64::from(u32::MAX) };
         if progress.current() == lost {
-            // The kernel's word for a device that is lost: no submission ever gets that far.
+            // The kernel writes this value for a lost device: no submission ever gets that far.
             return Err(UmdError::Lost(gpu.device().state()?));
         }
         self.reap();
         Ok(())
     }
 
-    /// Its context, if it takes packets: what flips go through.
+    /// Its context, if it takes packets. Flips go through it.
     pub fn context(&self) -> Option<&VirtualContext> {
         match &self.feed {
             Feed::Packets { context, .. } => Some(context),

@@ -1,6 +1,7 @@
 //! Work on surfaces in whichever way the adapter's engines take it (memory §5.6, sync §4.1): a queue that the process feeds
 //! itself, one that the kernel feeds, both with GPU virtual addresses, or packets with lists that the kernel-mode driver patches.
-//! Whoever records names surfaces, so it need not know. Called by runtimes that run on every adapter.
+//! A caller that records names surfaces, so it need not know which of them the adapter has. Called by runtimes that run on every
+//! adapter.
 
 use d3dkmt::Fence;
 use wddm_types::{NodeId, RawHandle};
@@ -11,7 +12,7 @@ use crate::kernel_fed::{Around, KernelFedStream};
 use crate::patched::PatchedStream;
 use crate::stream::{GpuSignal, GpuWait, Stream, StreamConfig};
 
-/// Who hands work to an engine (sync §4.1).
+/// The path by which work reaches an engine (sync §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The kernel schedules packets (stage 0).
@@ -137,11 +138,11 @@ impl Lane {
         }
     }
 
-    /// Submits what is recorded and writes these primaries: it starts when no display shows one of them, and none is about to. Where
-    /// there are lists they say what is written, whatever is said here.
+    /// Submits recorded commands that write these primaries: they start when no display shows one of them, and none is about to. Where
+    /// there are lists, the kernel takes the written primaries from them and ignores this argument.
     ///
     /// # Errors
-    /// As of [`Lane::submit`]; [`UmdError::Lacks`] on a queue that the process feeds itself, which tells nobody what it writes.
+    /// As of [`Lane::submit`]; [`UmdError::Lacks`] on a queue that the process feeds itself: its submissions do not tell the kernel what they write.
     // spec: memory §5.6, sync §3.17
     pub fn submit_writing(&mut self, gpu: &Gpu, primaries: &[RawHandle]) -> Result<u64, UmdError> {
         match self {
@@ -155,7 +156,7 @@ impl Lane {
         }
     }
 
-    /// Shows a primary when what was submitted until now is done, `interval` blanks behind the flip before it. Returns how many flips are
+    /// Shows a primary when all submissions so far are done, `interval` blanks behind the flip before it. Returns how many flips are
     /// queued.
     ///
     /// # Errors
@@ -169,7 +170,7 @@ impl Lane {
         }
     }
 
-    /// Submits what is recorded, to run from a paging-fence value on; returns the progress value that it completes.
+    /// Submits the recorded commands, to run from a paging-fence value on; returns the progress value that they complete.
     ///
     /// # Errors
     /// As of [`Stream::submit`] and [`PatchedStream::submit`].
@@ -177,13 +178,13 @@ impl Lane {
         self.submit_synced(gpu, paged_at, &[], &[])
     }
 
-    /// The same behind waits on the GPU and before signals by it. Fences are native ones where the process feeds the queue itself;
-    /// queues that the kernel feeds, and packets, take both kinds. A lane that is full blocks until its oldest submission is
-    /// done: what that waits for has to be on its way.
+    /// Submits behind waits on the GPU and before signals by it. Fences are native ones where the process feeds the queue itself;
+    /// queues that the kernel feeds, and packets, take both kinds. A full lane blocks this call until its oldest
+    /// submission is done, so the signals that this one waits for have to be on their way.
     ///
     /// # Errors
-    /// [`UmdError::NotNative`] for a monitored fence on a queue that the process feeds: nothing is submitted, what is recorded
-    /// stays. Otherwise as of [`Lane::submit`], and what the kernel refuses of the fences: those before are waited for then.
+    /// [`UmdError::NotNative`] for a monitored fence on a queue that the process feeds: the lane submits nothing and keeps the
+    /// recorded commands. Otherwise as of [`Lane::submit`], and the kernel's refusal of a fence: the GPU waits for the ones before it.
     // spec: sync §4.1, sync §3.12, sync §5
     pub fn submit_synced(
         &mut self,
@@ -211,11 +212,11 @@ impl Lane {
         }
     }
 
-    /// Has the GPU wait: what is recorded goes to it first, to run from a paging-fence value on, and what is recorded from here on runs
+    /// Has the GPU wait: submits the recorded commands first, to run from a paging-fence value on; commands recorded behind this call run
     /// when the fence has this value. The fence lives until the next submission.
     ///
     /// # Errors
-    /// As of [`Lane::submit_synced`]; a fence that is refused is waited for by nothing.
+    /// As of [`Lane::submit_synced`]; the GPU does not wait for a refused fence.
     // spec: sync §3.8
     pub fn wait_on_gpu(&mut self, gpu: &Gpu, paged_at: Option<u64>, fence: &Fence, value: u64) -> Result<(), UmdError> {
         if self.has_recorded() {
@@ -228,7 +229,7 @@ impl Lane {
         }
     }
 
-    /// Whether something is recorded that has not been submitted.
+    /// Whether recorded commands have not been submitted.
     pub fn has_recorded(&self) -> bool {
         match self {
             Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => !commands.words().is_empty(),
@@ -236,7 +237,7 @@ impl Lane {
         }
     }
 
-    /// What is being recorded, on engines that take commands with addresses.
+    /// The commands that the caller is recording, on engines that take commands with addresses.
     pub fn commands(&mut self) -> Option<&mut Commands> {
         match self {
             Lane::Addressed(_, commands) | Lane::KernelFed(_, commands) => Some(commands),
@@ -244,7 +245,7 @@ impl Lane {
         }
     }
 
-    /// Whether the progress fence has what the kernel writes there when a device is lost: no submission ever gets that far.
+    /// Whether the progress fence has the value that the kernel writes for a lost device, which no submission ever reaches.
     pub fn is_lost(&self) -> bool {
         let progress = self.progress();
         progress.current() == if progress.bits() == 64 { u64::MAX } else { u64::from(u32::MAX) }

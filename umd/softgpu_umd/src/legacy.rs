@@ -1,5 +1,5 @@
 //! Maps over the lock of WDDM 1 (memory §6.4, §6.5): the kernel knows what the GPU uses, so it waits, refuses to wait, or
-//! renames; this driver only says what its caller wants. Since WDDM 2 `dynamic` does all of that.
+//! renames; this driver only translates its caller's map into lock flags. Since WDDM 2 `dynamic` does all of that.
 //!
 //! | map | lock flags |
 //! |---|---|
@@ -18,7 +18,7 @@ use crate::gpu::UmdError;
 use crate::listed::ListedCommands;
 use crate::map::{MapError, MapKind};
 
-/// What a driver of the first generation knows about an allocation that it maps.
+/// An allocation that a driver of the first generation maps.
 #[derive(Clone)]
 pub struct LegacyResource {
     /// The allocation, its only one for as long as it lives: instances are the kernel's, and its handle is the current one's.
@@ -30,7 +30,7 @@ pub struct LegacyResource {
 }
 
 impl LegacyResource {
-    /// Maps it. `pending`: commands that are not submitted; they are, if the kernel could not do without.
+    /// Maps it. `pending`: recorded commands, which this call submits if the kernel needs them for the map.
     ///
     /// # Errors
     /// `WasStillDrawing` with `do_not_wait`; `InvalidArgument` for a no-overwrite map of swizzled content.
@@ -43,12 +43,12 @@ impl LegacyResource {
     ) -> Result<Lock, MapError> {
         let flags = self.flags(kind, do_not_wait)?;
         let lock = |flags| self.allocation.lock_legacy(Vec::new(), flags);
-        // What is recorded uses the allocation, too; a lock that waits can only wait for what is submitted.
+        // Recorded commands use the allocation, too; a lock waits only for submitted ones.
         if kind != MapKind::WriteDiscard && kind != MapKind::WriteNoOverwrite {
             submit(pending)?;
             return lock(flags).map_err(from_lock);
         }
-        // What is recorded keeps the instances that it names; without it the kernel may take any.
+        // Recorded commands keep the instances that they name; without such commands the kernel may take any.
         let recorded = pending.as_ref().is_some_and(|(_, commands)| !commands.words.is_empty());
         let unnamed = kind == MapKind::WriteDiscard && !recorded;
         match lock(if unnamed { flags | LockFlags::NO_EXISTING_REFERENCE } else { flags }) {

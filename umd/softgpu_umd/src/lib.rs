@@ -8,15 +8,15 @@
 //! Engines without GPU virtual addresses take [`ListedCommands`] through a [`PatchedStream`]; a [`Lane`] is either, for callers
 //! that run on every adapter.
 //!
-//! What crosses to another adapter lies in a [`CrossMemory`], in the order that a [`CrossFence`] keeps.
+//! Content that crosses to another adapter lies in a [`CrossMemory`]; a [`CrossFence`] orders the accesses.
 //!
-//! A [`DynamicResource`] is what the CPU maps while the GPU works: since WDDM 2 it is this driver that waits, renames, or
-//! says that the GPU is still drawing; [`Contexts`] knows which command buffer uses it.
+//! The CPU maps a [`DynamicResource`] while the GPU works: since WDDM 2 this driver waits, renames, or says that the GPU
+//! is still drawing; [`Contexts`] knows which command buffer uses it.
 //!
 //! A driver of the first generation maps a [`LegacyResource`], whose instances are the kernel's, and has [`TwoForms`] of a tiled
 //! surface that the CPU reads.
 //!
-//! What is resident when is its caller's policy; [`ResidencyList`] is the usual one: what was used stays until the kernel
+//! The caller decides what is resident when; [`ResidencyList`] is the usual policy: a used surface stays until the kernel
 //! asks for it back.
 
 mod commands;

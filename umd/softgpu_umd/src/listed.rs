@@ -27,7 +27,7 @@ pub struct SurfacePart {
 /// A command buffer under construction, with its lists.
 #[derive(Clone, Debug)]
 pub struct ListedCommands {
-    /// The commands; where an address belongs stands 0.
+    /// The commands, with 0 in place of each address.
     pub words: Vec<u64>,
     /// Element 0 is NULL, then each allocation once.
     pub allocations: Vec<AllocationListItem>,
@@ -44,7 +44,7 @@ impl Default for ListedCommands {
 }
 
 impl ListedCommands {
-    /// Nothing yet.
+    /// An empty buffer.
     pub fn new() -> ListedCommands {
         let null = AllocationListItem { allocation: RawHandle::NONE, flags: AllocationListFlags::empty() };
         ListedCommands { words: Vec::new(), allocations: vec![null], places: Vec::new(), slots: 0 }
@@ -147,8 +147,8 @@ impl ListedCommands {
     }
 
     /// The addresses of the command that begins at word `command`: in which word each stands. An engine keeps nothing from one
-    /// command to the next, so each has the first slots, and what it does not use of those is unbound: a buffer can be split
-    /// before every command.
+    /// command to the next, so each command takes the first slots and unbinds the ones that it does not use: a buffer can be
+    /// split before every command.
     // spec: memory §7.3
     fn place(&mut self, command: usize, operands: &[(usize, (&Allocation, u32), bool)]) {
         // CAST: a command buffer is far below 4 GiB, and a command has a few operands.

@@ -1,6 +1,6 @@
-//! Where the waits and signals of a queue that this process feeds are logged (sync §3.14). The driver cannot read a log, and need not:
+//! The logs of waits and signals of a queue that this process feeds (sync §3.14). The driver cannot read a log, and need not:
 //! it counts the entries that it has given out, and each command says which one it writes; the GPU advances the log's header. Entries
-//! are used in their order, over and over; nobody waits for whoever reads them.
+//! are used in their order, over and over: the GPU overwrites the oldest entry without waiting for the kernel to read it.
 
 use d3dkmt::{Fence, NativeFenceLogDetail};
 use shared_words::log;
@@ -14,9 +14,9 @@ use crate::gpu::UmdError;
 pub struct FenceName {
     /// Its handle in this process.
     pub handle: RawHandle,
-    /// CurrentValue.
+    /// GPU address of CurrentValue.
     pub current: GpuVa,
-    /// MonitoredValue.
+    /// GPU address of MonitoredValue; null for a monitored fence.
     pub monitored: GpuVa,
 }
 
@@ -27,7 +27,7 @@ impl From<&Fence> for FenceName {
 }
 
 impl FenceName {
-    /// Whether it is a native fence: of a monitored one there is no MonitoredValue to look at.
+    /// Whether it is a native fence: a monitored one has no MonitoredValue.
     // spec: sync §1.2, sync §5
     pub(crate) fn check_native(&self) -> Result<(), UmdError> {
         match self.monitored.is_null() {
@@ -50,7 +50,7 @@ impl FenceName {
 pub(crate) struct Logs {
     pub(crate) waits: LogCursor,
     pub(crate) signals: LogCursor,
-    /// While a tool wants to know when submissions begin.
+    /// The log of begun submissions, while a tool wants it.
     pub(crate) submissions: Option<LogCursor>,
 }
 
@@ -108,8 +108,7 @@ impl LogCursor {
 /// Words of [`log_begin`].
 pub(crate) const BEGIN_WORDS: usize = 2 + LogSlot::WORDS;
 
-/// The command that writes the next entry of the log of submissions. There is no fence to be waited for or signalled, so no command has
-/// it along.
+/// The command that writes the next entry of the log of submissions. No wait or signal goes with it, so it is a command of its own.
 // spec: sync §3.14
 pub(crate) fn log_begin(log: &mut LogCursor, progress: RawHandle, value: u64, into: &mut Vec<u64>) {
     Command::Log { slot: log.next(progress), operation: log::SUBMISSION_BEGUN, value }.encode(into);

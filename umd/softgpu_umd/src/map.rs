@@ -1,5 +1,5 @@
-//! How the CPU asks for a resource: the map types and the flag of D3D11 by their numbers, and what a refusal is called at
-//! that interface. Called by runtimes; `dynamic` does what is asked.
+//! Arguments and errors of maps: the map types and the flag of D3D11 by their numbers, and the refusals of that interface. Used by
+//! runtimes; `dynamic` and `legacy` carry the maps out.
 
 use crate::gpu::UmdError;
 
@@ -7,15 +7,15 @@ use crate::gpu::UmdError;
 // spec: memory §6.4
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapKind {
-    /// READ.
+    /// `D3D11_MAP_READ`.
     Read,
-    /// WRITE.
+    /// `D3D11_MAP_WRITE`.
     Write,
-    /// READ_WRITE.
+    /// `D3D11_MAP_READ_WRITE`.
     ReadWrite,
-    /// WRITE_DISCARD: what was there is of no interest any more.
+    /// `D3D11_MAP_WRITE_DISCARD`: the caller gives up the old content.
     WriteDiscard,
-    /// WRITE_NO_OVERWRITE: the caller writes nothing that the GPU still uses.
+    /// `D3D11_MAP_WRITE_NO_OVERWRITE`: the caller writes nothing that the GPU still uses.
     WriteNoOverwrite,
 }
 
@@ -25,12 +25,12 @@ pub const DO_NOT_WAIT: u32 = 0x10_0000;
 /// Why a map or an unmap did nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
-    /// The GPU has not finished with it, and the caller does not want to wait. What is recorded has been submitted, so that
-    /// a later attempt can succeed.
+    /// The GPU still uses the resource, and the caller does not want to wait. The driver has submitted the recorded commands, so
+    /// that a later attempt can succeed.
     #[error("the GPU still uses it")]
     WasStillDrawing,
     /// The caller unmaps what is not mapped, or names a map type or flag that does not exist.
-    #[error("invalid argument")]
+    #[error("the resource is not mapped, or the map type or flag does not exist")]
     InvalidArgument,
     /// The driver could not do it.
     #[error(transparent)]

@@ -2,8 +2,8 @@
 //! (memory §5.6, §7.4). The counterpart of [`Stream`](crate::Stream), which feeds its queue by itself.
 //!
 //! A submission may have more commands than one buffer or its lists hold. It is *split*: as many buffers as it takes, in
-//! order, and behind the last one the signal of its progress value. Nobody waits for the paging fence here: the kernel
-//! does not let an address be used before it holds.
+//! order, and behind the last one the signal of its progress value. This stream does not wait for the paging fence: the kernel
+//! does not run a buffer before the addresses in it hold.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct PatchedStream {
     // The context goes before the fence that it signals.
     context: Context,
     progress: Fence,
-    /// What is recorded, split where a buffer or a list was full.
+    /// The recorded commands, split where a buffer or a list was full.
     parts: Vec<ListedCommands>,
     /// Submissions not known to be done, by value.
     in_flight: VecDeque<u64>,
@@ -73,21 +73,21 @@ impl PatchedStream {
         self.part().copy((&source.0, source.1), (&target.0, target.1), bytes);
     }
 
-    /// How many command buffers what is recorded takes.
+    /// How many command buffers the recorded commands take.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// Submits what is recorded; returns the progress value that it completes. Blocks only when the kernel has no room for
+    /// Submits the recorded commands; returns the progress value that they complete. Blocks only when the kernel has no room for
     /// more buffers.
     ///
     /// # Errors
-    /// What the kernel refuses: a surface that is not on the residency list costs the device its life.
+    /// The kernel's refusals. A surface that is not on the residency list puts the device in error.
     pub fn submit(&mut self, gpu: &Gpu) -> Result<u64, UmdError> {
         self.submit_synced(gpu, &[], &[])
     }
 
-    /// The same behind waits and before signals.
+    /// Submits the recorded commands behind waits and before signals.
     ///
     /// # Errors
     /// As of [`PatchedStream::submit`]; when a fence may not be waited for or signalled.
@@ -130,13 +130,13 @@ impl PatchedStream {
             gpu.device().wait(&[(&self.progress, value)])?;
         }
         if self.progress.current() == u64::MAX {
-            // The kernel's word for a device that is lost: no submission ever gets that far.
+            // The kernel writes this value for a lost device: no submission ever gets that far.
             return Err(UmdError::Lost(gpu.device().state()?));
         }
         Ok(())
     }
 
-    /// What is submitted from here on runs when a fence has this value.
+    /// Submissions behind this call run when a fence has this value.
     ///
     /// # Errors
     /// When the fence may not be waited for.
@@ -145,7 +145,7 @@ impl PatchedStream {
         Ok(self.context.wait(fence, value)?)
     }
 
-    /// Whether something is recorded that has not been submitted.
+    /// Whether recorded commands have not been submitted.
     pub(crate) fn has_recorded(&self) -> bool {
         !self.parts.is_empty()
     }
@@ -178,7 +178,7 @@ impl PatchedStream {
         let between = gpu.device().create_monitored_fence(FenceFlags::NO_GPU_ACCESS, 0)?;
         self.context.signal(&between, 1)?;
         if between.current() >= 1 {
-            // Nothing is queued, so it is not for want of buffers.
+            // The context has no queued buffers, so the refusal has another cause.
             return Err(refusal.into());
         }
         gpu.device().wait(&[(&between, 1)])?;

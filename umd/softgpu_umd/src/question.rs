@@ -1,4 +1,4 @@
-//! What this driver asks the kernel-mode one in private ([`softgpu_spec::private_call`]).
+//! Private questions of this driver to the kernel-mode one ([`softgpu_spec::private_call`]).
 
 use d3dkmt::EscapeFlags;
 use softgpu_spec::private_call::{BYTES, Hardware, Question, Usage};
@@ -7,7 +7,7 @@ use wddm_types::RawHandle;
 use crate::gpu::{Gpu, UmdError};
 
 impl Gpu {
-    /// What the device says of itself, read from its registers now.
+    /// The device's description of itself, which the kernel-mode driver reads from its registers during this call.
     ///
     /// # Errors
     /// `RETRY` while the adapter sleeps; `DEVICE_REMOVED` when it is gone.
@@ -15,7 +15,7 @@ impl Gpu {
         self.ask(Question::Hardware, EscapeFlags::HARDWARE_ACCESS).map(|bytes| Hardware::read(&bytes))
     }
 
-    /// What of the device is taken, and how much of it by this device object.
+    /// Which resources of the device are taken, and how many of them by this device object.
     ///
     /// # Errors
     /// `DEVICE_REMOVED` when the adapter is gone.

@@ -1,12 +1,12 @@
-//! What a driver keeps on its residency list between submissions, and how it gives memory back: the retry loop of
-//! MakeResident and the three trims (memory §5.2, §5.4). It places nothing and knows no content; whoever submits says what
-//! a submission uses.
+//! A driver's residency list between submissions, and how the driver gives memory back: the retry loop of
+//! MakeResident and the three trims (memory §5.2, §5.4). It places nothing and knows no content; the caller says which
+//! surfaces a submission uses.
 //!
-//! The idea: what was used stays resident until somebody needs the room, because the next submission most often uses it
+//! The idea: a used surface stays resident until the kernel needs the room, because the next submission most often uses it
 //! again. Each entry remembers the progress value of its last use, so the list in order of these values is the order in
-//! which to give back. When the kernel refuses, the bytes it names are evicted and it is asked again; when nothing is left
-//! to evict, what was evicted may still be in use by queued work, so that is waited for; then the kernel is told that there
-//! is nothing more (CantTrimFurther), and at last that the device cannot go on otherwise (MustSucceed).
+//! which to give back. When the kernel refuses, the list evicts the bytes that the kernel names and calls again. When nothing is
+//! left to evict, queued work may still use what it evicted: it waits for that work, then tells the kernel that there is nothing
+//! more (CantTrimFurther), and at last that the device cannot go on otherwise (MustSucceed).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,8 +61,8 @@ impl ResidencyList {
         })
     }
 
-    /// Makes what the lane's next submission uses resident; each surface comes with whether the submission writes it. What
-    /// is on the list already costs nothing.
+    /// Makes the surfaces of the lane's next submission resident; each comes with whether the submission writes it. A surface
+    /// that is already on the list costs nothing.
     ///
     /// # Errors
     /// `NO_MEMORY` when it does not fit even alone.
@@ -105,7 +105,7 @@ impl ResidencyList {
         }
     }
 
-    /// Does what the kernel has asked for since the last call. `completed`: the progress value that the GPU has reached.
+    /// Carries out the trims that the kernel has asked for since the last call. `completed`: the progress value that the GPU has reached.
     ///
     /// # Errors
     /// When the device is lost.
@@ -117,7 +117,7 @@ impl ResidencyList {
         Ok(())
     }
 
-    /// Does what one notification asks, if it is this list's: for processes with several.
+    /// Carries out one notification if it is for this list's registration: for processes with several lists.
     ///
     /// # Errors
     /// When the device is lost.
@@ -184,7 +184,7 @@ impl ResidencyList {
         }
     }
 
-    /// Evicts the longest unused, at least so many bytes if there are; how many it were.
+    /// Evicts the longest unused surfaces, at least so many bytes if there are; returns the bytes.
     fn trim(&mut self, gpu: &Gpu, bytes: u64, keep: &BTreeSet<RawHandle>) -> Result<u64, UmdError> {
         let mut given = 0;
         let mut victims = Vec::new();
@@ -214,17 +214,17 @@ impl ResidencyList {
     }
 }
 
-/// How hard MakeResident is asked when there is nothing left to give back (memory §5.2).
+/// The steps of MakeResident's retry loop when the list has nothing left to give back (memory §5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
-    /// As always.
+    /// The plain call.
     #[default]
     Plain,
     /// All work of the lane is over: nothing that was evicted is in use any more.
     Waited,
     /// With CantTrimFurther.
     CantTrim,
-    /// With MustSucceed: it costs the device when it fails.
+    /// With MustSucceed: a failure puts the device in error.
     Must,
 }
 
@@ -238,10 +238,10 @@ impl Retry {
         }
     }
 
-    /// Goes on to the next harder way after a refusal. False: there is none, the refusal stands.
+    /// Goes on to the next step after a refusal. False: there is none, and the refusal stands.
     ///
     /// # Errors
-    /// The device is lost while its work is waited for.
+    /// The device is lost while this call waits for its work.
     // spec: memory §5.2
     pub fn harder(&mut self, gpu: &Gpu, lane: &mut Lane, refusal: &Refusal) -> Result<bool, UmdError> {
         *self = match self {
@@ -252,7 +252,7 @@ impl Retry {
             }
             Retry::Waited => Retry::CantTrim,
             Retry::CantTrim => {
-                // MustSucceed is not said of what can never fit.
+                // The driver does not ask with MustSucceed for a set that can never fit.
                 let segments = gpu.adapter().info()?.segments;
                 let largest =
                     segments.iter().filter(|segment| !segment.aperture).map(|segment| segment.size_bytes).max();

@@ -1,5 +1,5 @@
-//! System memory used as a ring: positions only rise. Where a position lies is kept beside it, because a submission would divide by
-//! the ring's size several times to find out. Used by streams and kernel-fed queues.
+//! System memory used as a ring: positions only rise. The offset of the current position is kept beside it, which saves each submission
+//! several divisions by the ring's size. Used by streams and kernel-fed queues.
 
 use d3dkmt::Lock;
 use softgpu_spec::private_data::Kind;
@@ -15,7 +15,7 @@ pub(crate) struct RingMemory {
     written: u64,
     /// Where the next one goes.
     at: u64,
-    /// How many of them may be written over.
+    /// Position up to which the bytes may be written over.
     pub(crate) freed: u64,
 }
 
@@ -27,7 +27,7 @@ impl RingMemory {
         Ok(RingMemory { lock, surface, written: 0, at: 0, freed: 0 })
     }
 
-    /// What it lies in.
+    /// The surface that the ring lies in.
     pub(crate) fn surface(&self) -> &Surface {
         &self.surface
     }

@@ -45,7 +45,7 @@ pub struct StreamConfig {
     pub ring_bytes: u64,
     /// Bytes of command memory, a power of two from 4096.
     pub command_bytes: u64,
-    /// Submissions that may be unfinished at once; when they are, half of them are waited for.
+    /// Most submissions in flight; at the most the stream waits for half of them.
     pub in_flight_max: usize,
 }
 
@@ -68,7 +68,7 @@ pub struct Stream {
     scratch: Vec<u64>,
     logs: Logs,
     body: Vec<u64>,
-    /// What the next submission waits for before all else.
+    /// Waits in front of the next submission.
     waiting: Vec<GpuWait>,
 }
 
@@ -120,7 +120,7 @@ impl Stream {
         self.submit_signaling(gpu, waits, commands, &[])
     }
 
-    /// What is submitted from here on runs when a fence has this value. The ring has the wait in front of the next submission; the fence lives
+    /// Submissions behind this call run when a fence has this value. The ring has the wait in front of the next submission; the fence lives
     /// until then.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The same with signals behind the commands: they are carried out before the progress fence gets its value.
+    /// Submits with signals behind the commands: the engine carries them out before it signals the progress fence.
     ///
     /// # Errors
     /// As of [`Stream::submit`].
@@ -159,12 +159,12 @@ impl Stream {
         if body_words > limit || ring_bytes > self.config.ring_bytes {
             return Err(UmdError::TooLarge { words: body_words.max(ring_words), limit });
         }
-        // What has been rung when the device is lost is found by its wait, or by whoever submits next.
+        // A device can be lost after the ring: then the wait for the submission, or the next submission, returns the loss.
         if self.queue.is_aborted() {
             return Err(UmdError::Lost(gpu.device().state()?));
         }
         self.make_room(gpu, ring_bytes, body_words as u64 * 8)?;
-        // From here on nothing fails: entries of logs are given out in the order in which they are written.
+        // The code below does not fail, so the driver gives out entries of logs in the order in which the GPU writes them.
         self.waiting.clear();
         self.scratch.clear();
         for GpuWait { fence, value } in waits.iter().copied() {
@@ -197,8 +197,8 @@ impl Stream {
             commands_end: self.commands.written(),
         });
         self.queue.ring(value, self.ring.written());
-        // The status is read behind the ring. What was appended is appended once; it is rung again, and logs where it was told to.
-        // Another queue may have taken the doorbell before it is rung again.
+        // The status is read behind the ring. The commands are appended once; a reconnected doorbell is rung again, and they log
+        // where the appended words say. Another queue may take the doorbell before it is rung again.
         // spec: sync §3.17, sync §6 D3
         while self.queue.is_disconnected() {
             self.queue.reconnect()?;
@@ -208,7 +208,8 @@ impl Stream {
         Ok(value)
     }
 
-    /// What a submission waits for and signals, for a tool: the logs will say when it has. What stands around the commands is recorded now.
+    /// Tells a tool which fences a submission waits for and signals; the logs will say when it has. The waits and signals around the
+    /// commands are recorded now.
     // spec: sync §3.14
     fn tell_queued<'a>(
         &self,
@@ -234,7 +235,7 @@ impl Stream {
             gpu.device().wait(&[(self.queue.progress(), value)])?;
         }
         if self.queue.progress().current() == u64::MAX {
-            // The kernel's word for a device that is lost: no submission ever gets that far.
+            // The kernel writes this value for a lost device: no submission ever gets that far.
             return Err(UmdError::Lost(gpu.device().state()?));
         }
         self.reap();
@@ -251,7 +252,7 @@ impl Stream {
         self.queue.progress()
     }
 
-    /// Where its waits and signals are logged.
+    /// The logs of its waits and signals.
     pub fn logs(&self) -> NativeFenceLogDetail {
         self.queue.logs()
     }
@@ -261,13 +262,13 @@ impl Stream {
         self.queue.device_queue()
     }
 
-    /// Waits until there is room; takes back half of what is unfinished at once, so that the CPU is woken seldom.
+    /// Waits until there is room: for half of the submissions in flight at once, so that the CPU is woken seldom.
     fn make_room(&mut self, gpu: &Gpu, ring_bytes: u64, command_bytes: u64) -> Result<(), UmdError> {
         loop {
             if self.has_room(ring_bytes, command_bytes) {
                 return Ok(());
             }
-            // Only now: the engine has just written there, and whoever looks waits for that line.
+            // The progress word is read only when the stream is full: the engine has just written it, so the read misses the cache.
             self.reap();
             if self.has_room(ring_bytes, command_bytes) {
                 return Ok(());

@@ -1,6 +1,6 @@
 //! A surface that the GPU has in tiles and the CPU in rows, as two allocations (memory §6.5): one create call makes both, told
 //! apart by their private data alone, and the kernel knows nothing of formats. A lock copies tiles to rows on the GPU and
-//! then locks the rows without DonotWait: the kernel waits for the copy. An unlock copies back what was written.
+//! then locks the rows without DonotWait: the kernel waits for the copy. An unlock copies written rows back.
 //!
 //! For drivers of the first generation, where the kernel knows what the GPU uses.
 
@@ -48,12 +48,12 @@ impl TwoForms {
         Ok(TwoForms { resource, tiling, bytes })
     }
 
-    /// What the GPU works on: tiles.
+    /// The GPU's form: tiles.
     pub fn swizzled(&self) -> &Arc<Allocation> {
         &self.resource.allocations()[0]
     }
 
-    /// What the CPU is shown: rows.
+    /// The CPU's form: rows.
     pub fn linear(&self) -> &Arc<Allocation> {
         &self.resource.allocations()[1]
     }
@@ -61,7 +61,7 @@ impl TwoForms {
     /// Shows the rows: a copy on `context`, and a lock that waits for it.
     ///
     /// # Errors
-    /// What the kernel refuses of either.
+    /// The kernel's refusals of the copy or the lock.
     // spec: memory §6.5, steps 2 to 6
     pub fn lock(&self, context: &Context) -> Result<Lock, Refusal> {
         let mut commands = ListedCommands::new();
@@ -70,10 +70,10 @@ impl TwoForms {
         self.linear().lock_legacy(Vec::new(), LockFlags::LOCK_ENTIRE)
     }
 
-    /// Ends a lock; what was written goes back to the tiles before the GPU uses them again.
+    /// Ends a lock; if the CPU has written, copies the rows back to the tiles before the GPU uses them again.
     ///
     /// # Errors
-    /// What the kernel refuses of the copy.
+    /// The kernel's refusals of the copy.
     // spec: memory §6.5, step 7
     pub fn unlock(&self, context: &Context, lock: Lock, written: bool) -> Result<(), Refusal> {
         drop(lock);

@@ -16,9 +16,9 @@
 //! Which nodes are the operations is the fifth question, and the one that decides whether the peak comes out right:
 //! `unit` answers it, with what `schema` and `collective` know of nodes. Against exact recordings of the same steps the derived
 //! peak is off by +0.0001 % (a transformer), +0.4 % (a convolutional network) and -0.01 % (a small perceptron).
-//! What of the trace is left out `tally` counts.
+//! `tally` counts the work of the trace that is left out.
 //!
-//! Sets hold what stands on the accelerator if the trace has one, otherwise what stands on the host: the question is
+//! Sets hold the storages on the accelerator if the trace has one, otherwise those on the host: the question is
 //! what one memory must hold. Called by `source`; not a reader of Chakra's protobuf format.
 
 mod collective;
@@ -39,7 +39,7 @@ use trace::{Device, Node};
 use unit::Found;
 
 /// The schemas that are known. 1.0.3 names process groups, 1.0.4 kernels of compilers, 1.1.0 more of collectives; 1.1.1
-/// has strides. What a node looks like decides how it is read, whatever the schema.
+/// has strides. The importer reads a node by the fields that it has, whatever the schema.
 pub(crate) const SCHEMAS: [&str; 5] = ["1.0.2", "1.0.3", "1.0.4", "1.1.0", "1.1.1"];
 
 /// Whether a trace of this schema can be imported: one of [`SCHEMAS`], alone or with the Chakra version behind it.

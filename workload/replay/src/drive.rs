@@ -1,18 +1,18 @@
 //! Drives a client with a workload: storages become allocations, operations become command buffers.
 //!
-//! For each operation, in order: its storages are made resident, a command buffer is submitted that waits *on the GPU* for
-//! the paging fence, reads what the operation reads and writes what it writes, and its storages are evicted again, lazily
-//! and saying what was not written. The CPU runs ahead as far as the stream lets it, and as far as dead storages that the GPU still uses
+//! For each operation, in order, this driver makes its storages resident, submits a command buffer that waits *on the GPU* for
+//! the paging fence and reads and writes the operation's storages, and evicts these again, lazily
+//! and naming the unwritten ones. The CPU runs ahead as far as the stream lets it, and as far as dead storages that the GPU still uses
 //! hold no more bytes than [`DriveOptions::ahead_bytes`]; else it waits only at the end of each step.
 //!
-//! With content, what an operation writes is a function of (storage, generation, offset), and what it reads is compared
-//! with that, every word, by the GPU itself: a page that comes back wrong from any number of evictions is found at the
+//! With content, an operation writes words that are a function of (storage, generation, offset), and the GPU itself compares
+//! every word that it reads with that function: it finds a page that comes back wrong from any number of evictions at the
 //! operation that reads it.
 //!
-//! Operations run on the adapters that they are placed on. What one reads and another adapter wrote crosses first (`crossing`);
+//! Operations run on the adapters that they are placed on. Content that one reads and another adapter wrote crosses first (`crossing`);
 //! adapters run beside each other as far as that allows.
 //!
-//! It knows no kernel and no host: it is handed a link.
+//! It depends on no kernel and no host: its caller passes a link.
 
 mod ahead;
 mod constants;
@@ -54,13 +54,13 @@ pub struct DriveOptions {
     pub content: ContentMode,
     /// Changes the content, so that two runs do not share it.
     pub seed: u64,
-    /// What stays on the residency list between operations.
+    /// Which storages stay on the residency list between operations.
     pub residency: ResidencyPolicy,
-    /// Have the kernel tell how the process's budget changes.
+    /// Whether the process registers for changes of its budget.
     pub hears_budget: bool,
-    /// Who hands the work to the engine; `None`: the latest stage that each adapter has.
+    /// The path by which work reaches the engine; `None`: the latest stage that each adapter has.
     pub stage: Option<Stage>,
-    /// Say afterwards what each submission was.
+    /// Keep the work of each submission for the outcome.
     pub keeps_submissions: bool,
     /// Most bytes that dead storages may hold on an adapter while submitted work still uses them; `None`: as many as its process may have
     /// resident there.
@@ -70,13 +70,13 @@ pub struct DriveOptions {
     pub constant_bytes: Option<u64>,
 }
 
-/// What stays on the residency list between operations.
+/// Which storages stay on the residency list between operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResidencyPolicy {
-    /// Nothing: an operation's storages leave the list behind it, lazily. The kernel alone decides what goes.
+    /// None: an operation's storages leave the list behind it, lazily. The kernel alone decides what goes.
     #[default]
     PerOperation,
-    /// Whatever was used, until the kernel refuses or asks for it back (TrimResidency): as most drivers do.
+    /// All used ones, until the kernel refuses or asks for them back (TrimResidency): as most drivers do.
     Kept,
 }
 
@@ -85,13 +85,13 @@ pub enum ResidencyPolicy {
 pub enum ContentMode {
     /// No content: operations touch memory.
     Timed,
-    /// Operations write content; nobody checks it.
+    /// Operations write content and do not check what they read.
     Written,
     /// Operations write content and check what they read.
     Verified,
 }
 
-/// Told about a run as it goes on.
+/// Receives the progress of a run.
 pub trait Observer {
     /// `done` of `total` operations are submitted.
     fn progress(&mut self, done: u64, total: u64);
@@ -99,7 +99,7 @@ pub trait Observer {
     fn step_done(&mut self, step: u32, now_ns: u64);
 }
 
-/// What a run did.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Driven {
     /// Operations completed.
@@ -114,9 +114,9 @@ pub struct Driven {
     pub mismatch: Option<Mismatch>,
     /// The run was cut short by its caller.
     pub interrupted: bool,
-    /// The run was cut short because a device was lost: what has become of that. Operations are those submitted until then.
+    /// The state of a lost device, which cut the run short. Operations are those submitted until then.
     pub lost: Option<DeviceState>,
-    /// What was done on each adapter, in the order of adapters.
+    /// The outcome on each adapter, in the order of adapters.
     pub sites: Vec<DrivenOn>,
 }
 
@@ -180,7 +180,7 @@ impl Driver<'_> {
         let started_ns = self.link.now_ns();
         let mut reached = Reached::default();
         let lost = match created.and_then(|()| self.operate(total, &mut reached, observer, cancel)) {
-            // Whoever waits for a lost device is not kept waiting.
+            // A run can end without an error although a device was lost: the kernel ends the waits for it.
             Ok(()) if !self.sites.iter().any(Site::is_lost) => None,
             ended => match self.sites.iter().find_map(Site::lost_state) {
                 None => ended.map(|()| None)?,
@@ -294,7 +294,7 @@ impl Driver<'_> {
         site.evict(&set, writes)?;
         for id in writes {
             self.copies.written(*id, here);
-            // Whoever still reads an older copy does so from memory that goes behind it.
+            // Submitted work may still read an older copy: its memory goes behind that work.
             let others = self.sites.iter_mut().enumerate().filter(|(other, _)| *other != here);
             others.for_each(|(_, site)| site.drop_storage(*id));
         }
@@ -304,7 +304,7 @@ impl Driver<'_> {
 
     /// Brings a storage's content from one adapter to another.
     fn cross(&mut self, id: StorageId, from: usize, to: usize, at: At<'_>) -> Result<(), DriveError> {
-        // PANIC: who has the content is not who lacks it.
+        // PANIC: the adapter that has the content is another than the one that lacks it.
         let [source, target] = self.sites.get_disjoint_mut([from, to]).expect("two adapters");
         let crossing = match self.crossings.entry((from, to)) {
             std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
@@ -316,7 +316,7 @@ impl Driver<'_> {
     }
 }
 
-/// The adapter that uses each storage first; the first one for those that nobody uses.
+/// The adapter that uses each storage first; the first adapter for storages that no operation uses.
 fn homes(workload: &Workload) -> Vec<u32> {
     let mut homes = vec![None; workload.storages().len()];
     for event in workload.events() {

@@ -1,8 +1,8 @@
 //! Why a workload is refused: what is wrong, where in the file, and what to do about it.
 //!
-//! Not the place where anything is judged: `source`, `rrs`, `chakra` and `workload` do that and return a [`Fault`];
+//! This module judges nothing: `source`, `rrs`, `chakra` and `workload` judge and return a [`Fault`];
 //! [`Workload::open`](crate::Workload::open) puts the file's name to it. The blame for every fault here lies with
-//! the file or with whoever named it.
+//! the file or with the user who named it.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use crate::source::EXPANDED_BYTES_MAX;
 pub struct WorkloadError {
     /// The file as it was named by the caller.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The fault in it.
     pub fault: Fault,
 }
 
-/// What is wrong with a workload, with the place. Lines and columns count from 1 and refer to the text after
+/// A fault in a workload, with the place. Lines and columns count from 1 and refer to the text after
 /// decompression; events and storages count from 0, nodes are named by their id in the trace.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
@@ -73,13 +73,13 @@ pub enum Fault {
         line: usize,
         /// Its column.
         column: usize,
-        /// What was found and what was expected.
+        /// The parser's words: the value found and the one expected.
         what: String,
     },
     /// JSON of no known workload format.
     #[error("neither a reference string nor an execution trace ({found})")]
     UnknownFormat {
-        /// What the recognising fields held.
+        /// The content of the fields by which formats are recognised.
         found: String,
     },
     /// An execution trace of a schema that this importer does not know.
@@ -132,7 +132,7 @@ pub enum Fault {
     TooMany {
         /// How many there are.
         count: usize,
-        /// Of what.
+        /// Their kind: storages or names.
         what: &'static str,
     },
     /// The sizes of all storages together exceed 64 bits.
@@ -203,7 +203,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What whoever holds the file can do about it.
+    /// The user's remedy for the fault.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {

@@ -1,7 +1,7 @@
-//! What an importer tells beside the workload: how much of a recording became operations, and what did not, by reason.
+//! An importer's account beside the workload: how much of a recording became operations, and what did not, by reason.
 //!
-//! A derived workload is only as complete as its recording. Whatever work the recording shows or hints at and the
-//! importer cannot place is counted here, so that the command line can say it. Filled by `rrs` and `chakra`, read through
+//! A derived workload is only as complete as its recording. This module counts work that the recording shows or
+//! hints at and the importer cannot place, so that the command line can report it. Filled by `rrs` and `chakra`, read through
 //! [`Workload::import`](crate::Workload::import); no decision is taken here.
 
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct Import {
 /// Work of a recording that is not in the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Why.
+    /// The reason why it is left out.
     pub reason: Reason,
     /// Kernels; for [`Reason::NotRecorded`] the compiled graphs that they belong to.
     pub kernels: u64,
@@ -67,7 +67,7 @@ impl fmt::Display for Reason {
 }
 
 impl Import {
-    /// What an exact recording of one step tells.
+    /// The account of an exact recording of one step: nothing is left out.
     #[must_use]
     pub fn exact() -> Import {
         Import { iterations: 1, ..Import::default() }

@@ -1,4 +1,4 @@
-//! Replays a recorded workload: what a real program's memory did, step after step, against any memory size.
+//! Replays a recorded workload, the memory accesses of a real program, step after step, against any memory size.
 //!
 //! A *workload* is one recorded step of a real program (a training step, a forward pass): its storages with their
 //! sizes, its operations in order with the storages that each needs together, and the deaths of storages. It enters
@@ -9,12 +9,12 @@
 //! | residency reference string | `"format": "residency-reference-string/1"`, or `/2` | `rrs` |
 //! | PyTorch execution trace (Chakra host trace) | `"schema"` and `"nodes"` | `chakra` |
 //!
-//! either plain or gzipped. A file is an allegation: it is parsed once, judged once, and what comes out is a
-//! [`Workload`] whose indices, lifetimes and sums hold, so that nobody below checks them again. A refusal names the
+//! either plain or gzipped. A file is untrusted input: this crate parses and validates it once, and the result is a
+//! [`Workload`] whose indices, lifetimes and sums hold, so that no module below checks them again. A refusal names the
 //! file, the place in it and what to do about it ([`WorkloadError`]).
 //!
 //! [`Workload::steps`] joins the step with itself as often as asked and gives every storage its identity per step.
-//! [`lru_bytes`] is an independent oracle: what a page-granular least-recently-used memory of a given size would
+//! [`lru_bytes`] is an independent oracle: the bytes that a page-granular least-recently-used memory of a given size would
 //! move for the joined steps. It shares no code with the kernel that it judges.
 //!
 //! [`drive`] replays a workload through a link to a kernel: storages become allocations, operations command buffers.
@@ -24,7 +24,7 @@
 //! `chakra` (the two formats), `steps` (joining), `reference` (the oracle), `drive`
 //! (the replay).
 //!
-//! What it is not: no clocks, no threads; importing touches one file and nothing else, driving only the link.
+//! The crate has no clocks and no threads; importing touches one file and nothing else, driving only the link.
 
 mod chakra;
 mod drive;

@@ -1,8 +1,8 @@
-//! Which adapter runs which operation, when there are several. Called by whoever drives a workload, before it does.
+//! Places operations on adapters, when there are several. Called by programs before they drive a workload.
 
 use crate::workload::{Event, Workload};
 
-/// How operations are given to adapters.
+/// The rule by which operations are placed on adapters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// Each runs on the adapter that it names, and on the first if it names none.

@@ -1,4 +1,4 @@
-//! The oracle: what a page-granular least-recently-used memory moves for joined steps of a workload.
+//! The oracle: the bytes that a page-granular least-recently-used memory moves for joined steps of a workload.
 //!
 //! It shares nothing with the kernel that it is held against: no segments, no fences, no drivers, only this model.
 //!
@@ -13,7 +13,7 @@
 //! - Written storages become wholly dirty. Pages that come back are clean until the next write.
 //! - Death drops all pages, wherever they are.
 //!
-//! Called by tests of the kernel and by users who ask how a report compares.
+//! Called by tests of the kernel and by users that compare a report with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,7 +105,7 @@ struct Memory {
     paged_out: u128,
 }
 
-/// What is known of a living storage.
+/// State of a living storage.
 #[derive(Default)]
 struct Held {
     /// Pages from the begin that are resident.

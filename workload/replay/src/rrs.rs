@@ -5,8 +5,8 @@
 //! its adapter, counted from 0, as a fourth part. `model` is
 //! the workload's name if present; other fields are ignored. `residency-reference-string/2` adds two fields that may be
 //! absent: `op_ns`, nanoseconds that each operation takes with memory enough, one whole number for each event that is not a
-//! death, and `source`, words. Kinds and ranges of numbers are checked here, with line
-//! and column; what the numbers mean is checked by [`Workload::new`], with the event. Called by `source`.
+//! death, and `source`, words. This module checks kinds and ranges of numbers, with line
+//! and column; [`Workload::new`] checks their meaning, with the event. Called by `source`.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
 use crate::{Event, Fault, Import, SourceKind, Storage, Workload};
 
-/// What the field `format` of such a file holds; the second has times.
+/// Values of the field `format` of such a file; the second has times.
 pub(crate) const FORMATS: [&str; 2] = ["residency-reference-string/1", "residency-reference-string/2"];
 
 /// Parses the expanded text of a file that one of [`FORMATS`] marks.
@@ -37,7 +37,7 @@ pub(crate) fn parse(name: &str, text: &[u8], format: &str) -> Result<Workload, F
     Ok(workload.with_import(Import { source: times.source, op_ns: times.op_ns, ..Import::exact() }))
 }
 
-/// What the second format has beside the first.
+/// Fields that only the second format has.
 #[derive(Default, serde::Deserialize)]
 struct Times {
     source: Option<String>,

@@ -1,6 +1,6 @@
 //! From a path to a workload: reads the file, expands gzip within a limit, recognises the format by its content.
 //!
-//! Not a parser of either format; `rrs` and `chakra` are. Called by everybody who opens a recording.
+//! Not a parser of either format; `rrs` and `chakra` are. Called by programs that open a recording.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::{Fault, Workload, WorkloadError, chakra, gzip, rrs, stranger};
 /// large; the limit keeps a hostile or damaged file from taking the machine's memory.
 pub const EXPANDED_BYTES_MAX: u64 = 2 << 30;
 
-/// What some editors and tools of Windows put before UTF-8.
+/// The mark that some editors and tools of Windows put before UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Workload {
@@ -36,8 +36,7 @@ impl Workload {
         Workload::from_bytes(&short_name(path), &raw).map_err(named)
     }
 
-    /// The same for bytes that are already in memory; `name` is what the workload is called if it does not say
-    /// itself.
+    /// Reads a recorded workload from bytes in memory; `name` is its name unless the recording has one.
     ///
     /// # Errors
     /// The [`Fault`] that [`Workload::open`] would put the file's name to.

@@ -1,9 +1,8 @@
 //! Joins a recorded step with itself: the same events again and again, every storage with its identity per step.
 //!
-//! Storages that are alive before and after the step keep one identity. All others are new each time. What a step
-//! leaves alive besides them (gradients) dies when the next step begins; after the last step it stays alive, as it
-//! would in the program. Not a simulator: nothing here knows of memory. Called by `reference` and by whoever drives a
-//! client.
+//! Storages that are alive before and after the step keep one identity. All others are new each time. Storages that a
+//! step leaves alive besides them (gradients) die when the next step begins; after the last step they stay alive, as they
+//! would in the program. Not a simulator: nothing here knows of memory. Called by `reference` and by `drive`.
 
 use crate::{Event, Lifetime, Workload};
 
@@ -21,11 +20,11 @@ pub struct StorageId {
 pub enum StepEvent {
     /// An operation; its reads and writes must be resident together.
     Op {
-        /// Which step, from 0.
+        /// The step, from 0.
         step: u32,
-        /// Which operation of the step, from 0.
+        /// The operation's number in the step, from 0.
         op_index: u32,
-        /// Which adapter runs it: the one that it names, or else the first.
+        /// The adapter that runs it: the one that it names, or else the first.
         adapter: u32,
         /// Index into [`Workload::op_names`].
         name: u32,

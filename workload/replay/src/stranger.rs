@@ -1,10 +1,10 @@
-//! Files that are no recording, in plain words: what lies there instead, and for the kinds that are taken for a recording
-//! most often, how to get one. Called by `source` once nothing was recognised; it reads no more than the outline.
+//! Describes files that are no recording: their kind, and for the kinds that users most often take for a recording, how to
+//! get one. Called by `source` once nothing was recognised; it reads no more than the outline.
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// What a text of JSON is, that is no recording.
+/// Describes a JSON text that is no recording.
 pub(crate) fn describe(text: &[u8]) -> String {
     match serde_json::from_slice::<Outline>(text) {
         Ok(Outline::Object(fields)) => object(&fields),
@@ -45,7 +45,7 @@ fn object(fields: &[String]) -> String {
     format!("a JSON object with the fields {}: no \"format\" and no \"schema\"", named.join(", "))
 }
 
-/// What bytes are that are no JSON, if their beginning says so.
+/// Names the format of a file that is no JSON by its first bytes, and what to do with it.
 pub(crate) fn by_first_bytes(raw: &[u8]) -> Option<&'static str> {
     const KINDS: [(&[u8], &str); 10] = [
         (b"PK\x03\x04", "this is a zip archive (PyTorch's torch.save writes one, too); give the JSON file in it"),

@@ -36,7 +36,7 @@ pub struct Storage {
     pub persistent: bool,
 }
 
-/// What a storage's life looks like within one step.
+/// A storage's life within one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
     /// Alive before the step and after it: one identity over all steps.
@@ -88,19 +88,19 @@ impl Workload {
         Ok(Workload { name, source, storages, lifetimes, op_names, events, import: Import::exact() })
     }
 
-    /// The same workload with what its importer tells about the recording.
+    /// The workload with its importer's account of the recording.
     #[must_use]
     pub fn with_import(self, import: Import) -> Workload {
         Workload { import, ..self }
     }
 
-    /// How the recording became this workload, and what of it did not.
+    /// How the recording became this workload, and which work was left out.
     #[must_use]
     pub fn import(&self) -> &Import {
         &self.import
     }
 
-    /// What the recording calls itself, or the file's name without its suffixes.
+    /// The name in the recording, or else the file's name without its suffixes.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -118,7 +118,7 @@ impl Workload {
         &self.storages
     }
 
-    /// What the life of each storage looks like; same indices as [`Workload::storages`].
+    /// The life of each storage within a step; same indices as [`Workload::storages`].
     #[must_use]
     pub fn lifetimes(&self) -> &[Lifetime] {
         &self.lifetimes
@@ -149,15 +149,15 @@ impl Workload {
     }
 
     /// The most bytes alive at once over `steps` joined steps. Storages that a step finds are alive from its
-    /// beginning, others from first use to death; what a step leaves over dies when the next begins. It does not grow
+    /// beginning, others from first use to death; storages that a step leaves over die when the next begins. It does not grow
     /// with more than one step; zero steps hold the persistent bytes.
     #[must_use]
     pub fn peak_bytes(&self, steps: u32) -> u64 {
         self.peak_of(steps, |bytes| bytes)
     }
 
-    /// The same with each storage rounded up to whole pages of `page_bytes`: what the allocations of a memory with such pages hold. It
-    /// saturates.
+    /// The most bytes alive at once with each storage rounded up to whole pages of `page_bytes`, as allocations in such pages hold them.
+    /// Saturates at `u64::MAX`.
     #[must_use]
     pub fn peak_page_bytes(&self, steps: u32, page_bytes: u64) -> u64 {
         self.peak_of(steps, |bytes| bytes.checked_next_multiple_of(page_bytes).unwrap_or(u64::MAX))
@@ -221,7 +221,7 @@ impl Workload {
         named.max().map_or(0, |highest| highest.saturating_add(1))
     }
 
-    /// The events, for whoever decides where operations run.
+    /// The events, for `placement`.
     pub(crate) fn events_mut(&mut self) -> &mut [Event] {
         &mut self.events
     }

@@ -58,7 +58,7 @@ fn derived_peaks_come_within_two_percent() {
     }
 }
 
-/// What the derived workload moves under pressure, beside the exact one: the peak alone could be right by accident.
+/// Derived workloads move about as many bytes under pressure as the exact ones: the peak alone could be right by accident.
 #[test]
 fn derived_workloads_move_like_the_exact_ones() {
     let rows = [

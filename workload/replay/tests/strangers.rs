@@ -1,4 +1,4 @@
-//! Files of other kinds say in plain words what they are and what is wanted; marks and padding around a recording are read.
+//! Refusals of files of other kinds name the kind and the file that is wanted; marks and padding around a recording are read.
 
 use std::io::Write;
 

@@ -65,7 +65,7 @@ fn add(descriptor: BorrowedFd<'_>) {
 }
 
 fn no_event() -> Refusal {
-    refuse(NtStatus::INVALID_HANDLE, "no descriptor of an event")
+    refuse(NtStatus::INVALID_HANDLE, "the handle is no descriptor of an event")
 }
 
 /// A descriptor of the program's, which it keeps open during the call.
@@ -212,7 +212,7 @@ pub fn close(caller: &Caller<'_>, handle: HANDLE) -> Result<(), Refusal> {
 
 /// An NT handle from C.
 pub fn nt_handle(caller: &Caller<'_>, handle: HANDLE) -> Result<u64, Refusal> {
-    let none = || refuse(NtStatus::INVALID_HANDLE, "no descriptor of an NT handle");
+    let none = || refuse(NtStatus::INVALID_HANDLE, "the handle is no descriptor of an NT handle");
     caller.process.link().described(borrowed(handle).ok_or_else(none)?)
 }
 

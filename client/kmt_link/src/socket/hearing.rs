@@ -119,7 +119,7 @@ impl Hearing {
         match push {
             Push::Page { page, file_bytes, offset, writable } => {
                 let Ok([file]) = <[OwnedFd; 1]>::try_from(files) else {
-                    return Err(PacketError::Malformed("a page without its file"));
+                    return Err(PacketError::Malformed("a page of words without exactly one descriptor, its file"));
                 };
                 let page_of = match writable {
                     true => Page::Writable(Memory::from_file(file, file_bytes)?, offset),
@@ -130,13 +130,15 @@ impl Hearing {
             }
             Push::Shows { mapping, size_bytes, files: sizes, pieces, complete } => {
                 if sizes.len() != files.len() {
-                    return Err(PacketError::Malformed("files without sizes"));
+                    return Err(PacketError::Malformed("a mapping with more or fewer descriptors than sizes of files"));
                 }
                 let received = files.into_iter().zip(sizes).map(|(file, bytes)| Memory::from_file(file, bytes));
                 let memories = received.collect::<Result<Vec<_>, _>>()?;
                 for PieceOf { file, offset, bytes } in pieces {
                     let memory = memories.get(file as usize).filter(|memory| memory.contains(offset, bytes));
-                    let memory = memory.ok_or(PacketError::Malformed("a part of no file"))?;
+                    let memory = memory.ok_or(PacketError::Malformed(
+                        "a piece of a mapping names a file or a range that did not come with it",
+                    ))?;
                     heard.parts.push(Piece { memory: Arc::clone(memory), offset, bytes });
                 }
                 if !complete {
@@ -144,7 +146,7 @@ impl Hearing {
                 }
                 let pieces = std::mem::take(&mut heard.parts);
                 if pieces.iter().map(|piece| piece.bytes).sum::<u64>() != size_bytes {
-                    return Err(PacketError::Malformed("parts that are not the whole"));
+                    return Err(PacketError::Malformed("the pieces of a mapping do not add up to its size"));
                 }
                 if let Some(known) = heard.mappings.get(&mapping).cloned() {
                     heard.held.remove(&mapping);
@@ -161,7 +163,7 @@ impl Hearing {
             }
             Push::Protected(mapping) => {
                 let known = heard.mappings.get(&mapping).cloned();
-                let known = known.ok_or(PacketError::Malformed("no mapping of this process"))?;
+                let known = known.ok_or(PacketError::Malformed("it names no mapping of this process"))?;
                 heard.held.insert(mapping, Arc::clone(&known));
                 drop(heard);
                 known.protect();
@@ -172,12 +174,12 @@ impl Hearing {
                 heard.held.remove(&mapping);
                 heard.placed.retain(|placed| placed.mapping != mapping);
                 drop(heard);
-                known.ok_or(PacketError::Malformed("no mapping of this process"))?.end();
+                known.ok_or(PacketError::Malformed("it names no mapping of this process"))?.end();
                 Ok(None)
             }
             Push::Doorbell { address, rare_pays } => {
                 let Ok([file]) = <[OwnedFd; 1]>::try_from(files) else {
-                    return Err(PacketError::Malformed("a doorbell without its page"));
+                    return Err(PacketError::Malformed("a doorbell without exactly one descriptor, its page"));
                 };
                 let stream = Arc::clone(stream);
                 let wake = move |_| {
@@ -224,7 +226,8 @@ pub(super) fn listen(stream: &Arc<Packets>, hearing: &Weak<Hearing>) {
         let message = stream.receive(MESSAGE_MAX, FILES_MAX);
         let Some(hearing) = hearing.upgrade() else { return };
         let heard = message.and_then(|(bytes, files)| {
-            let push = decode(&bytes).map_err(|_| PacketError::Malformed("nothing of this version"))?;
+            let push = decode(&bytes)
+                .map_err(|_| PacketError::Malformed("it cannot be decoded; both programs must have one version"))?;
             if let Some(holds) = hearing.carry_out(push, files, stream)? {
                 stream.send(&encode(&Said::Holds(holds), Vec::new()), &[])?;
             }

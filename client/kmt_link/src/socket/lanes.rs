@@ -89,7 +89,7 @@ impl Lanes {
                 match response(asks, 0)?.0.response {
                     Response::Done => Ok(ours.shortly()),
                     Response::Refused(reason) => Err(PacketError::NoLane(reason)),
-                    _ => Err(PacketError::Malformed("no lane, and no reason")),
+                    _ => Err(PacketError::Malformed("unexpected response type to a request for a lane")),
                 }
             }
             _ => Ok(free.pop().expect("just counted")),
@@ -104,7 +104,8 @@ impl Lanes {
 /// The next response on a lane, and the descriptor that comes with it, if it `brings` one.
 pub(super) fn response(lane: &Packets, brings: usize) -> Result<(Told, Option<OwnedFd>), PacketError> {
     let (bytes, mut files) = lane.receive(MESSAGE_MAX, brings)?;
-    let told = decode(&bytes).map_err(|_| PacketError::Malformed("no response of this version"))?;
+    let told = decode(&bytes)
+        .map_err(|_| PacketError::Malformed("the response cannot be decoded; both programs must have one version"))?;
     Ok((told, files.pop()))
 }
 

@@ -23,7 +23,7 @@ use crate::{CpuMapping, DoorbellPage, Link, WritableWord};
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// No kernel listens there, or this process may not speak to it.
-    #[error("{path}: {source}")]
+    #[error("cannot connect to the kernel at {path}: {source}")]
     NoKernel {
         /// The socket.
         path: String,
@@ -31,13 +31,13 @@ pub enum ConnectError {
         source: rustix::io::Errno,
     },
     /// The kernel refuses this process.
-    #[error("the kernel refuses this process: {0}")]
+    #[error("the daemon refuses this process: {0}")]
     Refused(String),
     /// The operating system gives this process not all that a connection takes: descriptors, or memory.
-    #[error("this process gets no connection to a kernel: {0}")]
+    #[error("the operating system does not give this process what a connection takes: {0}")]
     NoConnection(PacketError),
     /// The program that listens there speaks another language.
-    #[error("the program that listens is no kernel of this version: {0}")]
+    #[error("the program that listens there does not speak this version of the protocol: {0}")]
     NoKernelOfThisVersion(PacketError),
 }
 
@@ -144,7 +144,7 @@ impl Ready {
         match response(&first, 0)?.0.response {
             Response::Done => {}
             Response::Refused(reason) => return Err(ConnectError::Refused(reason)),
-            _ => return Err(PacketError::Malformed("no answer to the first message").into()),
+            _ => return Err(PacketError::Malformed("unexpected response type to the first message").into()),
         }
         let (stream, hearing) = (Arc::new(self.stream), Arc::new(Hearing::default()));
         let listener = {
@@ -166,7 +166,7 @@ impl Link for SocketLink {
     fn call(&self, call: Call) -> Result<Reply, Refusal> {
         match self.ask(Request::Call(call)) {
             Ok(Response::Answer(result)) => result,
-            Ok(_) => Err(gone("it answers what was not asked".into())),
+            Ok(_) => Err(gone("unexpected response type from the daemon".into())),
             Err(error) => Err(unasked(error)),
         }
     }
@@ -184,7 +184,7 @@ impl Link for SocketLink {
                 Ok(Response::Answers(answers)) if answers.len() == count => answers,
                 // There was no room for the message.
                 Ok(Response::Answer(Err(refusal))) => vec![Err(refusal); count],
-                Ok(_) => vec![Err(gone("it answers what was not asked".into())); count],
+                Ok(_) => vec![Err(gone("unexpected response type from the daemon".into())); count],
                 Err(error) => vec![Err(unasked(error)); count],
             });
         }
@@ -239,9 +239,9 @@ impl Link for SocketLink {
         match self.ask_with(Request::Descriptor(handle), &[]) {
             Ok((Response::Answer(answer), file)) => {
                 answer?;
-                file.ok_or_else(|| gone("it gives no descriptor".into()))
+                file.ok_or_else(|| gone("the daemon's response lacks the descriptor".into()))
             }
-            Ok(_) => Err(gone("it answers what was not asked".into())),
+            Ok(_) => Err(gone("unexpected response type from the daemon".into())),
             Err(error) => Err(unasked(error)),
         }
     }
@@ -250,9 +250,9 @@ impl Link for SocketLink {
         match self.ask_with(Request::Described, &[descriptor]) {
             Ok((Response::Answer(answer), _)) => match answer? {
                 Reply::NtHandle(handle) => Ok(handle),
-                _ => Err(gone("it answers what was not asked".into())),
+                _ => Err(gone("unexpected response type from the daemon".into())),
             },
-            Ok(_) => Err(gone("it answers what was not asked".into())),
+            Ok(_) => Err(gone("unexpected response type from the daemon".into())),
             Err(error) => Err(unasked(error)),
         }
     }
@@ -267,7 +267,7 @@ impl Link for SocketLink {
         let request = Request::SectionOver { adapter, offset_bytes, size_bytes };
         match self.ask_with(request, &[file]) {
             Ok((Response::Answer(answer), _)) => answer,
-            Ok(_) => Err(gone("it answers what was not asked".into())),
+            Ok(_) => Err(gone("unexpected response type from the daemon".into())),
             Err(error) => Err(unasked(error)),
         }
     }
@@ -313,7 +313,7 @@ fn unasked(error: PacketError) -> Refusal {
             Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Quota, reason: reason.into(), bytes_to_trim: 0 }
         }
         PacketError::Forked => {
-            let reason = format!("{error}; it comes to the kernel over a connection of its own");
+            let reason = format!("{error}; open a connection of its own");
             Refusal { status: NtStatus::NOT_SUPPORTED, blame: Blame::Caller, reason: reason.into(), bytes_to_trim: 0 }
         }
         PacketError::GivenUp(_) => {
@@ -322,8 +322,7 @@ fn unasked(error: PacketError) -> Refusal {
         }
         // The kernel lives, and so do the other lanes of this process.
         PacketError::System(Errno::MFILE | Errno::NFILE) => {
-            let reason =
-                format!("the operating system gives this process no descriptor: {error}; raise its limit (ulimit -n)");
+            let reason = format!("this process is out of descriptors: {error}; raise its limit (ulimit -n)");
             Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Scarcity, reason: reason.into(), bytes_to_trim: 0 }
         }
         error => gone(error.to_string()),
@@ -334,7 +333,7 @@ fn gone(reason: String) -> Refusal {
     Refusal {
         status: NtStatus::DEVICE_REMOVED,
         blame: Blame::Driver,
-        reason: format!("the kernel has gone: {reason}").into(),
+        reason: format!("the connection to the kernel is lost: {reason}").into(),
         bytes_to_trim: 0,
     }
 }

@@ -58,16 +58,16 @@ pub enum PacketError {
     #[error("the peer has closed the connection")]
     Closed,
     /// This end has given the connection up, for this reason: it could not go on with what the peer had said.
-    #[error("this process has given the connection up: {0}")]
+    #[error("this process has closed the connection after an error: {0}")]
     GivenUp(String),
     /// The peer says what no peer says.
-    #[error("no message: {0}")]
+    #[error("malformed message: {0}")]
     Malformed(&'static str),
     /// Another lane is over a limit of this process or its user.
     #[error("{0}")]
     NoLane(String),
     /// The caller is a child that `fork` has made of the process that the kernel knows.
-    #[error("this process was forked from the one that the kernel knows, and is another")]
+    #[error("this process was forked from the one that opened the connection, and cannot use it")]
     Forked,
     /// The operating system refuses.
     #[error(transparent)]

@@ -174,7 +174,11 @@ impl Packets {
             match first {
                 LAST => return Ok((thrown.map_or(Ok(bytes), |(reason, _)| Err(reason)), files)),
                 MORE => {}
-                _ => return Err(PacketError::Malformed("a packet that neither ends nor goes on")),
+                _ => {
+                    return Err(PacketError::Malformed(
+                        "the first byte of a packet says neither that the message ends nor that it goes on",
+                    ));
+                }
             }
         }
     }

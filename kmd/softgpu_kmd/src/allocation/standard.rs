@@ -1,5 +1,5 @@
-//! Allocations that the kernel asks for by itself (memory §2.7), in the words that the user-mode driver would have used. What
-//! only the GPU draws lies in local memory; what the CPU draws, in system memory, where it is cheap to reach.
+//! Allocations that the kernel asks for by itself (memory §2.7), described as the user-mode driver would. A surface that
+//! only the GPU draws lies in local memory; one that the CPU draws, in system memory, where it is cheap to reach.
 
 use ddi::{DriverStatus, GdiSurfaceKind, StandardAllocation, StandardAllocationDriverData, Surface, SurfaceFormat};
 use softgpu_spec::display::PITCH_ALIGNMENT_BYTES;
@@ -29,7 +29,7 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// What is wanted as a request, and its pitch; 0: it has no rows.
+    /// Translates `wanted` into an allocation request and its pitch; 0: it has no rows.
     fn describe_standard(&self, wanted: StandardAllocation) -> Result<(AllocationRequest, u32), DriverStatus> {
         match wanted {
             StandardAllocation::Staging { size_bytes } => Ok((drawn_by_cpu(size_bytes), 0)),
@@ -67,7 +67,7 @@ fn layout(surface: Surface) -> Result<(u32, u64), DriverStatus> {
     Ok((u32::try_from(pitch).map_err(|_| wrong)?, size_bytes.ok_or(wrong)?))
 }
 
-/// What a display shows of a primary: nothing, where its texels are not those that displays read.
+/// The size that a display shows of a primary: 0 where displays cannot read its format.
 fn shown(surface: Surface) -> Details {
     let edges = (u16::try_from(surface.width), u16::try_from(surface.height));
     match edges {

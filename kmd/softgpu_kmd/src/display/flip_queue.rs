@@ -1,5 +1,5 @@
 //! The device's queue of flips, as the contract has it. PresentIds are the device's ids, its clock is the adapter's, and it writes the log
-//! by itself. What it does not do in one queue is an immediate flip behind others: such a one waits until the queue is empty.
+//! by itself. It cannot queue an immediate flip behind others: such a flip waits until the queue is empty.
 
 use ddi::{
     DrainNeeded, DriverStatus, FlipQueue, FlipQueueCaps, FlipRefusal, QueueFlip, SetFlipQueueLogBuffer,

@@ -1,4 +1,4 @@
-//! Displays against a device of paper: what is refused, what is written, what is told.
+//! Displays against a fake device: refusals, writes of registers, reports.
 
 use ddi::{CreateAllocation, Miniport, NewAllocation, SetVidPnSourceAddressFlags as Flags};
 use softgpu_spec::private_data::{AllocationRequest, Kind};
@@ -137,7 +137,7 @@ fn blanks_are_told_by_target_and_those_of_a_mode_that_is_over_are_not() {
     kmd.commit_vidpn(SOURCE, Some(primary)).unwrap();
     kmd.set_vidpn_source_visibility(SOURCE, true);
     assert_eq!(said(&mut kmd), []);
-    // What was lost is read.
+    // After lost records the driver reads the address that the display shows.
     port.set(sheet::DISPLAY_ADDRESS, 0x40000);
     port.record(record::OVERFLOW, [0; 3]);
     assert!(said(&mut kmd).contains(&Said::Shown(1, 0x40000, false)));

@@ -44,7 +44,7 @@ fn connect(kmd: &mut SoftGpuKmd, taken: &mut Taken, doorbell: KmdDoorbell) -> u3
     softgpu_spec::doorbell::of_page(connected.offset).expect("a page of its own")
 }
 
-/// Which queue was told to listen to which doorbell.
+/// The writes that bind queues to doorbells: queue, doorbell.
 fn told(port: &FakePort) -> Vec<(u64, u64)> {
     let (mut selected, mut told) = (0, Vec::new());
     for (register, value) in port.writes() {
@@ -123,15 +123,15 @@ fn a_queue_without_a_free_doorbell_takes_one_from_who_needs_it_least() {
         });
         let mut taken = Taken::default();
         let given = [0, 1].map(|bell| connect(&mut kmd, &mut taken, bells[bell]));
-        assert_eq!((given, taken.0.len()), (PAGE, 0), "as long as there are any, nobody loses his");
+        assert_eq!((given, taken.0.len()), (PAGE, 0), "no queue loses its doorbell while free ones are left");
         let rung = softgpu_spec::doorbell::offset(given[0]) + VALUE_OFFSET;
         Word::store(port.doorbell_page().word(rung), 64);
         port.writes();
         let third = connect(&mut kmd, &mut taken, bells[2]);
         assert_eq!((third, &taken.0[..]), (PAGE[loser], &[(loser as u64, 10 + loser as u64)][..]), "{victims:?}");
-        // Who has lost it listens to its own before the other one listens there.
+        // The loser goes back to its own doorbell before the other queue takes the physical one.
         assert_eq!(told(&port), [(loser as u64, loser as u64), (2, u64::from(third))], "{victims:?}");
-        // A doorbell that is free again is nobody's loss.
+        // A freed doorbell is given without taking one from another queue.
         kmd.doorbells().unwrap().disconnect_doorbell(bells[2]);
         assert_eq!((connect(&mut kmd, &mut taken, bells[loser]), taken.0.len()), (third, 1));
     }

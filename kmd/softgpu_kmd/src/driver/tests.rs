@@ -1,4 +1,4 @@
-//! Whose addresses the engines use: processes with numbers, and without.
+//! The address space that the engines use: processes with a PASID, and without.
 
 use ddi::{ContextCaps, DriverStatus, KmdDevice, Miniport, VidMmCaps};
 use ddi::{CreateContext, CreateContextFlags, CreateDevice, CreateHwContext, CreateProcess, OsContext, OsProcess};

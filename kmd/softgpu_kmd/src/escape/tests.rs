@@ -1,4 +1,4 @@
-//! What the driver answers, and what it refuses without having touched anything.
+//! The driver's answers to private questions, and its refusals, which touch nothing.
 
 use ddi::{DriverStatus, Escape, EscapeFlags, Miniport};
 use softgpu_spec::private_call::{BYTES, Hardware, Question, Usage};

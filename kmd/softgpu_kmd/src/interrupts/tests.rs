@@ -78,7 +78,7 @@ fn what_is_not_known_is_the_null_array() {
         let (ours, said) = routine(&mut kmd);
         let mut expected =
             if node == 0 { vec![Said::Fences(0, None)] } else { vec![named(0, &[7]), Said::Fences(1, None)] };
-        // What says nothing may have been about a monitored fence.
+        // A record of an unknown kind may have been about a monitored fence.
         if !matches!(kind, record::FENCE | record::MONITORED) {
             expected.push(Said::Monitored(0));
         }
@@ -160,7 +160,7 @@ fn a_record_means_what_it_meant_when_it_was_raised() {
     assert_eq!(
         routine(&mut kmd),
         (true, vec![named(0, &[50])]),
-        "the queue's number belongs to another; its fault is nobody's"
+        "the queue's number belongs to another queue; the driver drops the fault"
     );
 
     let doomed = fence(&mut kmd, 9);
@@ -170,7 +170,7 @@ fn a_record_means_what_it_meant_when_it_was_raised() {
 }
 
 #[test]
-fn a_device_that_is_gone_raises_nothing_takes_nothing_and_keeps_nobody() {
+fn a_device_that_is_gone_raises_nothing_takes_nothing_and_holds_nothing_back() {
     let (mut kmd, port, mut host) = started();
     let (_, _, compute) = context(&mut kmd, 0, false);
     let known = queue(&mut kmd, &mut host, compute, 50);
@@ -202,7 +202,7 @@ fn a_device_that_is_gone_raises_nothing_takes_nothing_and_keeps_nobody() {
         progress,
         private_data: &mut [],
     };
-    assert!(kmd.hardware_queues().unwrap().create_hw_queue(&mut host, create).is_err(), "nobody takes it");
+    assert!(kmd.hardware_queues().unwrap().create_hw_queue(&mut host, create).is_err(), "no device takes the queue");
     kmd.hardware_queues().unwrap().destroy_hw_queue(&mut host, known);
     kmd.stop_device(&mut host);
 }

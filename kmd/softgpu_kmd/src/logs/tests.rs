@@ -1,4 +1,4 @@
-//! What the driver takes as a log, and its barrier.
+//! Which logs the driver accepts, and its barrier.
 
 use std::sync::atomic::AtomicU64;
 

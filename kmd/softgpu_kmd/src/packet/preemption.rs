@@ -1,6 +1,6 @@
-//! Preemption of a node's packets (memory §7.4, sync §4.3). The device stops a ring between two commands and says where; what
-//! was not done is forgotten here, because the kernel hands it over again. Of a packet that was interrupted the part that
-//! is done stays done: its next submission goes on behind it, with whatever addresses its commands have then.
+//! Preemption of a node's packets (memory §7.4, sync §4.3). The device stops a ring between two commands and says where; the
+//! driver drops the packets that are not done, because the kernel submits them again. The executed part of an interrupted packet
+//! stays done: its next submission goes on behind it, with the addresses that its commands have then.
 //!
 //! A ring also loses the packets of a context that is stopped; those of others go on, with their ids.
 
@@ -17,7 +17,7 @@ use crate::driver::SoftGpuKmd;
 pub(super) const GRANULARITY: PreemptionGranularity =
     PreemptionGranularity { graphics: GraphicsPreemption::Primitive, compute: ComputePreemption::Dispatch };
 
-/// What a preemption has left of a packet that was under way.
+/// A packet that a preemption interrupted, and how far it had got.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interrupted {
     /// Where its commands begin: it is known by that.
@@ -26,14 +26,14 @@ pub(super) struct Interrupted {
     pub(super) done: u32,
 }
 
-/// What the driver knows of a node.
+/// The driver's state of a node.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// The ring of contexts without addresses.
     pub(super) ring: Option<u64>,
     /// The packet that was done last.
     pub(super) last_completed: u32,
-    /// A preemption that the kernel has asked for: its fence, and the ring that was told.
+    /// A preemption that the kernel has asked for: its fence, and the ring that the driver preempts.
     pub(super) preempting: Option<(u32, u64)>,
     /// Packets with their rings that are behind those in another ring.
     pub(super) waiting: VecDeque<(u64, Packet)>,
@@ -62,13 +62,13 @@ impl SoftGpuKmd {
         let index = self.packets.ring_mut(ring).index;
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));
         self.port.write_register(register::QUEUE_CONTROL, queue_control::PREEMPT);
-        // A fault that nobody heard of is found when the ring is to make room.
+        // A preemption also finds a fault whose record was lost.
         if self.port.read_register(register::QUEUE_CONTROL) == queue_state::FAULTED {
             self.gather_packet_fault(u64::from(index), 0, 0);
         }
     }
 
-    /// The device has stopped a ring: what is left goes back to the kernel.
+    /// The device has stopped a ring: the driver gives the remaining packets back to the kernel.
     pub(crate) fn gather_preempted(&mut self, index: u64, read: u64, nested: u64) {
         let Some((handle, ring)) = self.packets.ring_at(index) else { return };
         let node = ring.node;
@@ -89,7 +89,7 @@ impl SoftGpuKmd {
                 context.interrupted.get_or_insert(Interrupted { at: packet.body.at, done });
             }
         }
-        // A device that refuses leaves the ring off, and the next packet says so.
+        // If the device refuses, the ring stays off, and the next packet returns the error.
         let _ = self.enable_ring(handle);
         let last_completed = self.packets.nodes[usize::from(node.0)].last_completed;
         self.gathered.preempted(node, fence, last_completed);
@@ -108,7 +108,7 @@ impl SoftGpuKmd {
         let index = self.packets.ring_mut(ring).index;
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));
         self.port.write_register(register::QUEUE_CONTROL, queue_control::SUSPEND);
-        // What the ring has raised so far is taken while its places still mean it.
+        // The driver takes the ring's records while their places still mean it.
         self.gather();
         self.port.write_register(register::QUEUE_SELECT, u64::from(index));
         let read = self.port.read_register(register::QUEUE_READ_POINTER);
@@ -123,7 +123,7 @@ impl SoftGpuKmd {
         let enabled = self.enable_ring(ring);
         left.retain(|packet| packet.context != context);
         for packet in left {
-            // A device that refuses the ring leaves its contexts without one, and the next packet says so.
+            // If the device refuses the ring, its contexts have none, and the next packet returns the error.
             let _ = enabled.map(|()| self.put_in_ring(ring, packet));
         }
         let node = usize::from(self.packets.ring_mut(ring).node.0);

@@ -1,5 +1,5 @@
 //! The reset of a node that does not give its packets back (sync §4.4). The device forgets the queue of the ring that has them, and
-//! is given it again, empty. What the engine was in is the first packet of the ring that is not done: that is lost, and nothing else.
+//! is given it again, empty. Only the packet that the engine was in is lost: the first of the ring that is not done.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::driver::SoftGpuKmd;
 impl SoftGpuKmd {
     // spec: sync §4.4
     pub(super) fn reset_node(&mut self, node: NodeId, notify: &mut dyn Notify) -> Result<u32, DriverStatus> {
-        // What it has raised so far is taken while its places still mean it; the answer to the preemption may be among it.
+        // The driver takes the node's records while their places still mean it; the answer to the preemption may be among them.
         self.gather();
         let at = usize::from(node.0);
         // None of these began, and none begins because others turn out to be done.

@@ -1,6 +1,6 @@
 //! Rings: small ones of the driver's own, at bus addresses, each with a queue of the device. A packet puts two commands into
-//! one: a branch to its buffer, and a completion with its fence id. Where each ends in the ring is remembered, so that a
-//! read pointer tells as much as the interrupt records do.
+//! one: a branch to its buffer, and a completion with its fence id. The driver remembers where each ends in the ring, so
+//! that a read pointer tells as much as the interrupt records do.
 //!
 //! The device takes turns among the queues of an engine, but packets of a node run in the order in which they are handed
 //! over. So *one ring of a node has packets at any time*, and those for another wait until it is empty: those of a context
@@ -25,7 +25,7 @@ const RING_BYTES: u64 = bus::PAGE_BYTES;
 pub(super) const PACKET_BYTES: u64 = 32;
 const _: () = assert!(PACKET_BYTES * (PACKETS_IN_FLIGHT as u64 + 1) <= RING_BYTES);
 
-/// What a packet executes.
+/// The commands of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Body {
     /// Where its commands begin: a bus address, or a virtual one.
@@ -135,7 +135,7 @@ impl SoftGpuKmd {
         host.free_contiguous(gone.run);
     }
 
-    /// The ring runs, and is empty.
+    /// Enables the ring, empty.
     pub(super) fn enable_ring(&mut self, ring: u64) -> Result<(), DriverStatus> {
         let known = self.packets.ring_mut(ring);
         let flags = match known.space {
@@ -185,9 +185,9 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// A ring of a node may have become empty: what waited for that goes on.
+    /// A ring of a node may have become empty: packets that waited for that begin.
     pub(super) fn advance_node(&mut self, node: usize) {
-        // Behind a preemption nothing begins: what waits is given back with its answer.
+        // No packet begins during a preemption: the driver gives waiting ones back with its answer.
         while self.packets.nodes[node].preempting.is_none()
             && let Some(&(ring, _)) = self.packets.nodes[node].waiting.front()
             && !self.packets.is_another_busy(node, ring)
@@ -220,7 +220,7 @@ impl SoftGpuKmd {
         }
     }
 
-    /// The device has told that a packet is done, and with it those before it in the ring.
+    /// A record says that a packet is done, and with it those before it in the ring.
     pub(crate) fn gather_completed(&mut self, index: u64, value: u64) {
         let Some((handle, ring)) = self.packets.ring_at(index) else { return };
         let Some(at) = ring.in_flight.iter().position(|packet| u64::from(packet.fence_id) == value) else { return };
@@ -243,7 +243,7 @@ impl SoftGpuKmd {
         self.advance_node(node);
     }
 
-    /// Records were lost: the rings themselves tell how far they are.
+    /// Records were lost: reads the progress of the rings from the device.
     pub(crate) fn recheck_packets(&mut self) {
         // The write takes hold between two commands, so that every completion that was raised has moved its read pointer.
         self.port.write_register(register::ENGINE_ENABLE, 1);

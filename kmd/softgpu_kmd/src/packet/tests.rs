@@ -1,4 +1,4 @@
-//! The driver's packet contexts over a device that executes nothing: what is translated, what is refused, what is reported.
+//! The driver's packet contexts over a device that executes nothing: translation, refusals, reports.
 
 use ddi::{
     AllocationListEntry, CreateAllocation, CreateAllocationFlags, DmaBuffer, KmdOpenAllocation, KmdResource, Miniport,

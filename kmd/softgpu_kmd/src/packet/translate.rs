@@ -1,7 +1,6 @@
 //! From a user's command buffer to a DMA buffer (memory §7.3, §7.4). The words come from a process and will run privileged,
 //! so each command is checked: only copies (tiled ones too), fills and the compute kernels, on memory that the allocation list
-//! names, inside its bounds, written only where the list says so. What the process wrote into the places of addresses is never
-//! used.
+//! names, inside its bounds, written only where the list says so. The driver never uses the addresses that the process wrote.
 
 use ddi::{
     AllocationListEntry, PRESENT_DESTINATION_INDEX, PRESENT_SOURCE_INDEX, PatchLocation, PatchLocationsOut, Present,
@@ -91,7 +90,7 @@ impl SoftGpuKmd {
         if note_words(target.private_data, words.len()) { Ok(()) } else { Err(TOO_LITTLE) }
     }
 
-    /// The same at addresses of the context's space.
+    /// Builds a present at addresses of the context's space.
     // spec: memory §5.7
     pub(super) fn present_at_addresses(&self, present: &mut Present<'_>) -> Result<(), RenderStatus> {
         let bytes = self.presented_bytes(present.allocation_list)?;
@@ -109,7 +108,7 @@ impl SoftGpuKmd {
         if note_words(buffer.private_data, words.len()) { Ok(()) } else { Err(TOO_LITTLE) }
     }
 
-    /// What source and destination both have.
+    /// Bytes that source and destination both have.
     fn presented_bytes(&self, list: &[AllocationListEntry]) -> Result<u64, RenderStatus> {
         let size = |index: u32| {
             let entry = list.get(index as usize).and_then(|entry| entry.allocation);
@@ -151,7 +150,7 @@ impl SoftGpuKmd {
     }
 }
 
-/// What a command needs, in the order of its words. Only these commands exist in user buffers.
+/// The memory operands of a command, in the order of its words. Only these commands may be in user buffers.
 fn operands(command: &Command<'_>, at: usize) -> Result<[Option<Operand>; 2], RenderStatus> {
     match *command {
         Command::Nop => Ok([None, None]),

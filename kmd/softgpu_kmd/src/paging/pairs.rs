@@ -20,7 +20,7 @@ pub(super) struct Pairs {
     start: u32,
     count: u32,
     halves: [u64; 2],
-    /// What each next entry names more.
+    /// The difference of the addresses in consecutive entries.
     step: u64,
     /// Halves written, or all at once.
     done: u64,

@@ -163,8 +163,8 @@ impl<'a> Pieces<'a> {
             PagingOp::UpdateContextAllocation { va, size_bytes, private_data } => {
                 context_words(va, size_bytes, private_data, multipass)
             }
-            // The device keeps nothing beside the frames themselves: there is nothing to throw away, to save or to note. What the
-            // CMP has of fences' words is lifted before.
+            // The device keeps nothing beside the frames themselves: there is nothing to throw away, to save or to note. The
+            // driver has lifted the CMP's seals on fences' words before.
             PagingOp::DiscardContent { .. }
             | PagingOp::NotifyResidency { .. }
             | PagingOp::NotifyFenceResidency { .. }
@@ -344,7 +344,7 @@ fn entry_run(
     Ok(Command::WriteEntryRun { table, first: start, count, entry, step })
 }
 
-/// The same by the table's address in the paging process.
+/// The update by the table's address in the paging process.
 // spec: memory §4.2
 pub(super) fn by_address(run: Command<'static>, table: wddm_types::GpuVa) -> Result<Command<'static>, PagingStatus> {
     match run {

@@ -12,7 +12,7 @@ use crate::segments::Geometry;
 
 use PagingStatus::Fatal;
 
-/// What of such a transfer is still to come.
+/// The rest of such a transfer.
 pub(super) struct TiledCopy<'a> {
     surface_bus: u64,
     linear: End<'a>,

@@ -1,4 +1,4 @@
-//! Save areas of contexts and devices: what the driver makes for them of context allocations (memory §7.5).
+//! Save areas of contexts and devices, which the driver makes of context allocations (memory §7.5).
 
 use ddi::{
     ContextAllocationFlags, CreateContextAllocation, DriverStatus, Host, KmdAllocation, MapContextAllocation,
@@ -13,8 +13,8 @@ use crate::driver::SoftGpuKmd;
 const CONTEXT_AREAS: u64 = u64::MAX;
 const DEVICE_AREAS: u64 = u64::MAX - (1 << 62);
 
-/// Makes the context's save area: the device keeps nothing of a context outside its registers, so what lies there is the
-/// driver's note of whose it is.
+/// Makes the context's save area. The device keeps nothing of a context outside its registers, so the area only holds the
+/// driver's note of the owner.
 // spec: memory §7.5
 pub(crate) fn save_area(
     host: &mut dyn Host,
@@ -51,7 +51,7 @@ fn area(
 }
 
 impl SoftGpuKmd {
-    /// The same for a device of a process, for all its contexts.
+    /// Makes the save area of a process's device, for all its contexts.
     // spec: memory §7.5
     pub(crate) fn device_area(&mut self, host: &mut dyn Host, device: u64, system: bool) -> Result<(), DriverStatus> {
         if system || self.config.device_save_bytes == 0 {

@@ -43,7 +43,7 @@ impl SoftGpuKmd {
             .map(|(handle, _)| KmdQueue(handle))
             .collect();
         for queue in waiting {
-            // A device that refuses leaves the queue prepared, and the first submission says so.
+            // If the device refuses, the queue stays prepared, and the first submission returns the error.
             let _ = self.enable(queue);
         }
     }
@@ -64,7 +64,7 @@ impl SoftGpuKmd {
         if context.system {
             flags |= queue_flags::PRIVILEGED;
         }
-        // The device starts at read pointer 0, so the write pointer starts there too, whoever rang this doorbell before.
+        // The device starts at read pointer 0, so the driver clears a write pointer that a former owner of the doorbell left.
         Word::store(self.port.doorbell_page().word(u64::from(queue.index) * DOORBELL_BYTES + VALUE_OFFSET), 0);
         self.port.write_register(register::QUEUE_SELECT, u64::from(queue.index));
         self.port.write_register(register::QUEUE_ENGINE, u64::from(queue.node.0));
@@ -80,7 +80,7 @@ impl SoftGpuKmd {
         }
         self.queues.handles.get_mut(handle.0).expect("looked up above").state = State::Enabled;
         let queue = self.queues.handles.get(handle.0).expect("looked up above");
-        // A queue that comes to a suspended context stands still like the others; its ring is still empty.
+        // The driver suspends a queue that joins a suspended context; its ring is still empty.
         if self.contexts.get(queue.context.0).is_some_and(|context| context.suspended.is_some()) {
             self.suspend_index(queue.index);
         }
@@ -92,7 +92,7 @@ impl SoftGpuKmd {
         self.port.write_register(register::QUEUE_CONTROL, queue_control::SUSPEND);
     }
 
-    /// The device executes nothing for a queue any more; when that holds for all of its context, the kernel is told.
+    /// The device executes nothing for a queue any more; when that holds for all queues of its context, the driver reports the suspension.
     // spec: sync §4.1
     pub(crate) fn acknowledged(&mut self, handle: KmdQueue) {
         let Some(queue) = self.queues.handles.get_mut(handle.0) else { return };

@@ -1,4 +1,4 @@
-//! Where contexts stand, as the device knows it: bands and ranks are registers, a process is a group (sync §2.5, §4.2).
+//! Scheduling ranks of contexts for the device: bands and ranks are registers, a process is a group (sync §2.5, §4.2).
 
 use ddi::{DriverStatus, KmdContext, SCHEDULING_UNIT_NS, SetContextSchedulingProperties, SetupPriorityBands};
 use softgpu_spec::register::{self, queue_control, queue_rank};
@@ -8,7 +8,7 @@ use crate::queues::State;
 
 /// In-process priorities as the device counts them begin here.
 const PRIORITY_MIN: i32 = -7;
-/// The group of those of which nothing is said: no process has this number.
+/// The group of contexts without scheduling properties: no process has this number.
 const NO_GROUP: u32 = u32::MAX;
 /// How long queues of that group keep an engine beside each other.
 const QUANTUM_NS: u64 = 1_000_000;
@@ -16,7 +16,7 @@ const QUANTUM_NS: u64 = 1_000_000;
 /// A queue's rank registers, in the order of their addresses.
 pub(crate) type RankRegisters = [u64; 4];
 
-/// Of packets, because whose are next is not the device's to decide, and of contexts of which nothing is said.
+/// The rank of packet rings, because the kernel orders packets, and of contexts without scheduling properties.
 pub(crate) const ORDINARY: RankRegisters = [queue_rank::encode(1, 0, 7, NO_GROUP), QUANTUM_NS, 0, 0];
 
 impl SoftGpuKmd {
@@ -71,7 +71,7 @@ impl SoftGpuKmd {
         Ok(())
     }
 
-    /// Where queues of a context stand.
+    /// The scheduling rank of a context's queues.
     pub(crate) fn rank_of(&self, context: KmdContext) -> RankRegisters {
         self.contexts.get(context.0).expect("a context outlives its queues").rank
     }

@@ -85,7 +85,7 @@ fn a_system_queue_is_enabled_with_its_root_and_privilege() {
     assert_eq!((port.queue(0), host.lent.len()), (queue_state::DISABLED, 0), "disabled, the ring given back");
 }
 
-/// What the handle of a progress fence means, the flag says: this hardware signals native ones.
+/// The flag says which kind of fence the progress handle names: this hardware signals native ones only.
 #[test]
 fn a_queue_without_the_flag_of_a_native_progress_fence_is_refused() {
     // spec: sync §2.5, sync §3.11
@@ -118,7 +118,7 @@ fn a_paging_buffer_comes_with_the_private_data_that_were_written_for_it() {
     };
     submit(64, &[8, 0, 0, 0]).unwrap();
     submit(64, &[7, 8, 0, 0, 0]).expect("the driver's are the last bytes");
-    submit(0, &[8, 0, 0, 0]).expect("nobody built a buffer without words");
+    submit(0, &[8, 0, 0, 0]).expect("the driver takes a buffer without words, which it did not build");
     for lost in [&[][..], &[0; 4], &[9, 0, 0, 0], &[8, 0, 0]] {
         assert!(matches!(submit(64, lost), Err(DriverStatus::InvalidParameter(_))), "{lost:?}");
     }
@@ -252,7 +252,7 @@ fn a_suspended_context_is_acknowledged_once_all_its_queues_stand_still() {
     assert!(kmd.interrupt_routine(&mut notify));
     assert_eq!(notify.0, [Said::Suspended(OsContext(1), 7)]);
     let hardware = kmd.hardware_queues().unwrap();
-    assert_eq!(hardware.suspend_context(context, 8), Ok(SuspendStatus::Suspended), "it stands still already");
+    assert_eq!(hardware.suspend_context(context, 8), Ok(SuspendStatus::Suspended), "it is suspended already");
     // Its root may move now, and its queues go on under the new one.
     set_root(&mut kmd, context, 0x6000);
     port.writes();

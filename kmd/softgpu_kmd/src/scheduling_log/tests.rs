@@ -1,4 +1,4 @@
-//! What the driver takes as a scheduling log, whose names stand in it, and when the device has none any more.
+//! Which scheduling logs the driver accepts, which owners the device writes into them, and when the device has no log any more.
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,4 +1,4 @@
-//! The segment query in the form of each generation (memory §1.3): the same segments, told three ways. The first call
+//! The segment query in the form of each generation (memory §1.3): the same segments in three forms. The first call
 //! learns the count and nothing else.
 
 use ddi::{

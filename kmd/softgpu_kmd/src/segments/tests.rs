@@ -78,7 +78,11 @@ fn old_aperture_entries_are_cleared_at_start() {
     let entry = LOCAL_BYTES - 65536 + 8 * 7;
     Word::store(port.local_memory_word(entry), 0x1001);
     kmd.start_device(&mut FakeHost::default()).unwrap();
-    assert_eq!(Word::load(port.local_memory_word(entry)), 0, "a page that nobody mapped points to nothing");
+    assert_eq!(
+        Word::load(port.local_memory_word(entry)),
+        0,
+        "start clears the entry of a page that the kernel has not mapped"
+    );
 }
 
 #[test]

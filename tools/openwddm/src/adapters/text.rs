@@ -91,7 +91,7 @@ fn one_segment(sheet: &mut Sheet, segment: &SegmentReport) {
         sheet.deep("banks", segment.banks.iter().map(run).collect::<Vec<_>>().join(", "));
     }
     if !segment.invalid.is_empty() {
-        sheet.deep("nobody's", segment.invalid.iter().map(run).collect::<Vec<_>>().join(", "));
+        sheet.deep("invalid", segment.invalid.iter().map(run).collect::<Vec<_>>().join(", "));
     }
 }
 

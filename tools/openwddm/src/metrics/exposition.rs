@@ -1,5 +1,5 @@
 //! Figures as text in the exposition format 0.0.4: families of samples, each with its help and its type. Names end in their unit, and
-//! those of counters in `_total`. It asks nobody.
+//! those of counters in `_total`. It makes no calls: the caller passes the answers of the kernel.
 
 use std::fmt::{Display, Write};
 
@@ -15,13 +15,13 @@ pub fn text(adapters: &[AdapterStatistics]) -> String {
     text.out
 }
 
-/// What is written, and about whom.
+/// The text so far, and the adapters that it is about.
 struct Text<'a> {
     adapters: &'a [AdapterStatistics],
     out: String,
 }
 
-/// What a family's samples do.
+/// The type of a family's samples.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Counter,
@@ -48,14 +48,16 @@ impl Text<'_> {
     }
 
     fn adapters(&mut self) {
-        self.family(Gauge, "adapter_awake", "1: the device has power.", |adapter| one(u8::from(adapter.awake)));
+        self.family(Gauge, "adapter_awake", "1 if the device has power, else 0.", |adapter| {
+            one(u8::from(adapter.awake))
+        });
         let stopped = |adapter: &AdapterStatistics| one(u8::from(adapter.stopped.is_some()));
-        self.family(Gauge, "adapter_stopped", "1: the adapter was stopped and does nothing any more.", stopped);
+        self.family(Gauge, "adapter_stopped", "1 if the kernel has stopped the adapter for good, else 0.", stopped);
         for (name, help, of) in COUNTS {
             self.family(Counter, name, help, |adapter| one(of(adapter)));
         }
         let paging = |adapter: &AdapterStatistics| moved("", &adapter.paging);
-        self.family(Counter, "paging_bytes_total", "Bytes that paging has moved.", paging);
+        self.family(Counter, "paging_bytes_total", "Bytes that paging has moved, by kind of move.", paging);
         self.family(Counter, "flips_total", "Flips of a display, shown or dropped.", |adapter| {
             let each = adapter.sources.iter().flat_map(|source| {
                 let of = format!(",source=\"{}\"", source.source.0);
@@ -77,20 +79,29 @@ impl Text<'_> {
                 each.collect()
             });
         }
-        self.family(Counter, "node_context_switches_total", "Changes from context to context.", |adapter| {
-            let each = adapter.nodes.iter().map(|node| {
-                let labels = format!(",node=\"{}\",name=\"{}\"", node.node.0, escaped(&node.name));
-                (labels, node.context_switches.to_string())
-            });
-            each.collect()
-        });
+        self.family(
+            Counter,
+            "node_context_switches_total",
+            "Changes of the node from one context to another.",
+            |adapter| {
+                let each = adapter.nodes.iter().map(|node| {
+                    let labels = format!(",node=\"{}\",name=\"{}\"", node.node.0, escaped(&node.name));
+                    (labels, node.context_switches.to_string())
+                });
+                each.collect()
+            },
+        );
     }
 
     fn segments(&mut self) {
         let families: [Of<d3dkmt::SegmentStatistics>; 3] = [
-            ("segment_capacity_bytes", "Bytes that allocations can have.", |segment| segment.capacity_bytes),
-            ("segment_committed_bytes", "Bytes that content has there.", |segment| segment.committed_bytes),
-            ("segment_resident_bytes", "Of these, those that lists of devices require.", |segment| {
+            ("segment_capacity_bytes", "Bytes of the segment that allocations can use.", |segment| {
+                segment.capacity_bytes
+            }),
+            ("segment_committed_bytes", "Bytes of the segment that hold content of allocations.", |segment| {
+                segment.committed_bytes
+            }),
+            ("segment_resident_bytes", "Bytes of the segment that residency lists of devices require.", |segment| {
                 segment.resident_bytes
             }),
         ];
@@ -113,19 +124,19 @@ impl Text<'_> {
         self.each_process(
             Counter,
             "process_fences_signaled_total",
-            "Its fences that the kernel has signalled.",
+            "Fences of the process that the kernel has signalled.",
             signaled,
         );
         let paging = |process: &ProcessStatistics| moved("", &process.paging);
         self.each_process(
             Counter,
             "process_paging_bytes_total",
-            "Bytes of its allocations that paging has moved.",
+            "Bytes of the process's allocations that paging has moved, by kind of move.",
             paging,
         );
         let groups: [Of<VideoMemoryInfo>; 2] = [
-            ("process_budget_bytes", "Its budget.", |info| info.budget_bytes),
-            ("process_usage_bytes", "What it uses of its budget.", |info| info.current_usage_bytes),
+            ("process_budget_bytes", "Budget of the process.", |info| info.budget_bytes),
+            ("process_usage_bytes", "Bytes that the process uses of its budget.", |info| info.current_usage_bytes),
         ];
         for (name, help, of) in groups {
             self.each_process(Gauge, name, help, |process| {
@@ -134,8 +145,14 @@ impl Text<'_> {
             });
         }
         let segments: [Of<d3dkmt::ProcessSegment>; 2] = [
-            ("process_committed_bytes", "Bytes that its content has in a segment.", |segment| segment.committed_bytes),
-            ("process_resident_bytes", "Bytes in a segment that its lists require.", |segment| segment.resident_bytes),
+            ("process_committed_bytes", "Bytes of a segment that hold content of the process.", |segment| {
+                segment.committed_bytes
+            }),
+            (
+                "process_resident_bytes",
+                "Bytes of a segment that residency lists of the process require, opened allocations of others among them.",
+                |segment| segment.resident_bytes,
+            ),
         ];
         for (name, help, of) in segments {
             self.each_process(Gauge, name, help, |process| {
@@ -171,45 +188,57 @@ impl Text<'_> {
 /// A family's name and help, and its sample of a `T`.
 type Of<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-/// What has happened on an adapter since its start.
+/// Counts of an adapter since its start.
 const COUNTS: [Of<AdapterStatistics>; 10] = [
-    ("interrupts_total", "Interrupts in which the driver found something.", |of| of.counts.interrupts),
+    ("interrupts_total", "Interrupts for which the driver found a cause.", |of| of.counts.interrupts),
     ("fence_interrupts_total", "Fence interrupts dispatched.", |of| of.counts.fence_interrupts),
-    ("fence_interrupts_in_vain_total", "Fence interrupts that released nobody.", |of| {
+    ("fence_interrupts_in_vain_total", "Fence interrupts that released no wait.", |of| {
         of.counts.fence_interrupts_in_vain
     }),
-    ("cpu_waits_total", "Waits of threads that did not find their values at once.", |of| of.counts.cpu_waits),
+    ("cpu_waits_total", "Waits of threads for fence values that were not reached yet.", |of| of.counts.cpu_waits),
     ("fences_signaled_total", "Fences that the kernel has signalled.", |of| of.counts.fences_signaled),
-    ("engine_resets_total", "Nodes that were reset.", |of| of.counts.engine_resets),
+    ("engine_resets_total", "Resets of nodes.", |of| of.counts.engine_resets),
     ("adapter_resets_total", "Resets of the whole adapter.", |of| of.counts.adapter_resets),
     ("devices_lost_total", "Devices that went into error.", |of| of.counts.devices_lost),
-    ("calls_refused_total", "Calls refused that named the adapter.", |of| of.counts.calls_refused),
-    ("trims_total", "Processes that were asked to trim.", |of| of.counts.trims),
+    ("calls_refused_total", "Refused calls that named the adapter.", |of| of.counts.calls_refused),
+    ("trims_total", "Requests of the kernel to trim, each to one device.", |of| of.counts.trims),
 ];
 
 type Work = (&'static str, &'static str, fn(&NodeWork) -> String);
 
-/// What a node has done.
+/// Counts of a node.
 const WORK: [Work; 4] = [
-    ("running_seconds_total", "How long it has executed, or had packets.", |work| seconds(work.running_ns)),
-    ("buffers_submitted_total", "Command buffers that the driver was given.", |work| work.submitted.to_string()),
-    ("buffers_completed_total", "Command buffers that are done.", |work| work.completed.to_string()),
-    ("buffers_preempted_total", "Command buffers that came back undone.", |work| work.preempted.to_string()),
+    ("running_seconds_total", "Seconds in which the node executed work, or had packets.", |work| {
+        seconds(work.running_ns)
+    }),
+    ("buffers_submitted_total", "Command buffers that the kernel gave to the driver.", |work| {
+        work.submitted.to_string()
+    }),
+    ("buffers_completed_total", "Completed command buffers.", |work| work.completed.to_string()),
+    ("buffers_preempted_total", "Command buffers that were preempted before they completed.", |work| {
+        work.preempted.to_string()
+    }),
 ];
 
-/// What a process has now.
+/// Figures of a process now.
 const PROCESS: [Of<ProcessStatistics>; 9] = [
-    ("process_priority_class", "0 IDLE to 5 REALTIME.", |process| u64::from(process.priority_class)),
-    ("process_devices", "Devices that it has.", |process| u64::from(process.devices)),
-    ("process_devices_lost", "Of these, those in error.", |process| u64::from(process.devices_lost)),
-    ("process_contexts", "Contexts that it has.", |process| u64::from(process.contexts)),
-    ("process_queues", "Hardware queues that it has.", |process| u64::from(process.queues)),
-    ("process_allocations", "Allocations that it has.", |process| u64::from(process.memory.allocations)),
-    ("process_allocated_bytes", "Bytes of its allocations.", |process| process.memory.allocated_bytes),
-    ("process_demoted_bytes", "Bytes that lie elsewhere than they would rather.", |process| {
-        process.memory.demoted_bytes
+    ("process_priority_class", "Priority class of the process, from 0 (idle) to 5 (realtime).", |process| {
+        u64::from(process.priority_class)
     }),
-    ("process_offered_bytes", "Bytes that it has offered.", |process| process.memory.offered_bytes),
+    ("process_devices", "Devices of the process.", |process| u64::from(process.devices)),
+    ("process_devices_lost", "Devices of the process that are lost.", |process| u64::from(process.devices_lost)),
+    ("process_contexts", "Contexts of the process.", |process| u64::from(process.contexts)),
+    ("process_queues", "Hardware queues of the process.", |process| u64::from(process.queues)),
+    ("process_allocations", "Allocations of the process.", |process| u64::from(process.memory.allocations)),
+    ("process_allocated_bytes", "Bytes of the process's allocations.", |process| process.memory.allocated_bytes),
+    (
+        "process_demoted_bytes",
+        "Bytes of the process's allocations outside their preferred segment, for want of room.",
+        |process| process.memory.demoted_bytes,
+    ),
+    ("process_offered_bytes", "Bytes of the process's allocations that it has offered.", |process| {
+        process.memory.offered_bytes
+    }),
 ];
 
 fn one(sample: impl Display) -> Vec<Sample> {

@@ -18,9 +18,9 @@ use super::request::{Answer, HEAD_MAX, end_of_head, judge, response};
 
 /// How many are served at the same time.
 const THREADS: usize = 2;
-/// How long a stranger may take for all of it; then nobody speaks to it any more.
+/// How long a stranger may take for its request and the response; then the server disconnects it.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long nobody is accepted after a failure of the operating system.
+/// How long a thread accepts no connection after a failure of the operating system.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// A server. Dropping it ends its threads.
@@ -32,7 +32,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at an address; `page` makes the figures anew for each who asks, and `None` when there are none.
+    /// Listens at an address; `page` makes the figures anew for each request, and returns `None` when there are none.
     ///
     /// # Errors
     /// When nothing can listen there, or the operating system gives no thread.
@@ -61,7 +61,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // A socket that was listened at and is shut wakes whoever accepts there. A failure: nobody listens there any more, all are awake.
+        // The shutdown of a listening socket wakes the threads that accept on it. It fails only when it does not listen: then none waits.
         let _ = shutdown(&*self.socket, Shutdown::Both);
         for thread in self.threads.drain(..) {
             // A panic there has been printed by its thread.
@@ -77,18 +77,18 @@ fn accept(socket: &TcpListener, stop: &AtomicBool, page: &dyn Fn() -> Option<Str
             return;
         }
         match accepted {
-            // One that goes away in the middle of it has had what it wanted.
+            // It is no error when a client disconnects early.
             Ok(stranger) => drop(serve(stranger.as_fd(), page)),
             Err(Errno::INTR) => {}
             Err(error) => {
-                tracing::warn!("nobody was served figures: {error}");
+                tracing::warn!("accepting a connection for figures failed: {error}; the listener tries again");
                 std::thread::park_timeout(AFTER_FAILURE);
             }
         }
     }
 }
 
-/// Hears a stranger out, and answers it.
+/// Reads a stranger's request, and sends the response.
 fn serve(stranger: BorrowedFd<'_>, page: &dyn Fn() -> Option<String>) -> std::io::Result<()> {
     let until = Instant::now() + PATIENCE;
     let mut head = Vec::new();
@@ -112,7 +112,7 @@ fn serve(stranger: BorrowedFd<'_>, page: &dyn Fn() -> Option<String>) -> std::io
         None => response(Answer::NoFigures, ""),
     };
     write_all(stranger, &bytes, until)?;
-    // What was sent too much is read, or the operating system would take the answer back; not for ever, and not all of it.
+    // The server reads bytes behind the request, or the operating system would reset the connection and lose the response; within bounds.
     shutdown(stranger, Shutdown::Write)?;
     for _ in 0..HEAD_MAX / 1024 {
         if read(stranger, &mut [0; 1024], until)? == 0 {
@@ -122,7 +122,7 @@ fn serve(stranger: BorrowedFd<'_>, page: &dyn Fn() -> Option<String>) -> std::io
     Ok(())
 }
 
-/// Some bytes that have come; none: the stranger has no more to say.
+/// Reads some bytes; none: the stranger has shut its side of the connection.
 fn read(stranger: BorrowedFd<'_>, into: &mut [u8], until: Instant) -> std::io::Result<usize> {
     in_time(stranger, PollFlags::IN, until, || rustix::io::read(stranger, &mut *into))
 }
@@ -135,7 +135,7 @@ fn write_all(stranger: BorrowedFd<'_>, mut bytes: &[u8], until: Instant) -> std:
     Ok(())
 }
 
-/// Does what does not wait as soon as a stranger is ready for it.
+/// Makes a call that does not block as soon as the stranger's socket is ready for it.
 fn in_time(
     stranger: BorrowedFd<'_>,
     ready: PollFlags,
@@ -157,7 +157,7 @@ fn in_time(
     }
 }
 
-/// What is left of a stranger's time, which is never nothing.
+/// The rest of a stranger's time; an error when it is over.
 fn left(until: Instant) -> std::io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -172,7 +172,7 @@ mod tests {
 
     const HERE: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
-    /// A server, and how often it was asked for figures.
+    /// A server, and how often it has asked for figures.
     fn server(figures: &'static str) -> (Listener, Arc<AtomicU32>) {
         let asked = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&asked);
@@ -208,11 +208,11 @@ mod tests {
             let answer = ask(&listener, &request);
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {answer}");
         }
-        assert_eq!(asked.load(Ordering::Relaxed), 1, "nobody was asked for figures that nobody gets");
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "refused requests ask the kernel for no figures");
     }
 
     #[test]
-    fn who_says_nothing_or_hears_nothing_holds_nobody_up_for_long() {
+    fn clients_that_send_nothing_or_read_nothing_delay_others_for_a_bounded_time() {
         static LONG: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| "x".repeat(16 << 20));
         let (listener, _) = server(&LONG);
         let silent: Vec<_> =
@@ -232,6 +232,6 @@ mod tests {
         assert!(ask(&listener, b"GET /metrics HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 503"));
         let address = listener.address();
         drop(listener);
-        assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+        assert!(TcpStream::connect(address).is_err(), "the server listens no more");
     }
 }

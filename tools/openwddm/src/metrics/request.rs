@@ -1,4 +1,4 @@
-//! What was asked and what is answered: functions of bytes, without a socket. One question, `GET /metrics`, has an answer of more than a line.
+//! Requests and responses: functions of bytes, without a socket. One request, `GET /metrics`, has a response of more than a line.
 
 /// Most bytes of a request's lines, with the empty one that ends them.
 pub const HEAD_MAX: usize = 8 << 10;
@@ -10,9 +10,9 @@ pub enum Answer {
     Figures,
     /// It is no request of HTTP/1.0 or 1.1.
     Bad,
-    /// There is nothing at that path.
+    /// The path has no page.
     NotFound,
-    /// Nothing can be done there but to get it.
+    /// The method is not GET.
     NotAllowed,
     /// Its lines are longer than [`HEAD_MAX`].
     TooLong,
@@ -61,10 +61,10 @@ pub fn judge(head: &[u8]) -> Answer {
 pub fn response(answer: Answer, figures: &str) -> Vec<u8> {
     let (status, kind, more, body) = match answer {
         Answer::Figures => ("200 OK", "text/plain; version=0.0.4; charset=utf-8", "", figures),
-        Answer::Bad => ("400 Bad Request", PLAIN, "", "no request of HTTP/1.1\n"),
-        Answer::NotFound => ("404 Not Found", PLAIN, "", "there is /metrics, and nothing else\n"),
-        Answer::NotAllowed => ("405 Method Not Allowed", PLAIN, "Allow: GET\r\n", "it can be got, and nothing else\n"),
-        Answer::TooLong => ("431 Request Header Fields Too Large", PLAIN, "", "too long\n"),
+        Answer::Bad => ("400 Bad Request", PLAIN, "", "the request is not one of HTTP/1.0 or HTTP/1.1\n"),
+        Answer::NotFound => ("404 Not Found", PLAIN, "", "the only page is /metrics\n"),
+        Answer::NotAllowed => ("405 Method Not Allowed", PLAIN, "Allow: GET\r\n", "the only method is GET\n"),
+        Answer::TooLong => ("431 Request Header Fields Too Large", PLAIN, "", "the request is longer than 8 KiB\n"),
         Answer::NoFigures => ("503 Service Unavailable", PLAIN, "", "the kernel has failed\n"),
     };
     let length = body.len();

@@ -1,4 +1,4 @@
-//! What stands where a file is to be, and how it is written without harm. `output` has the table.
+//! Judges the path of an output, and writes the file without harm to what is there. `output` has the table.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, Write};
@@ -14,17 +14,17 @@ use super::temporary::Temporary;
 const LINKS_MAX: usize = 40;
 /// The mode of a new file, less what the process does not give.
 const NEW_MODE: u32 = 0o666;
-/// The mode of a file that is not yet who it will be.
+/// The mode of a temporary file, before it gets the owner and the mode of the file that it replaces.
 const OWN_MODE: u32 = 0o600;
 
-/// Why no file can be there, and what to do.
+/// Why no file can be written there, and the remedy.
 #[derive(Debug)]
 pub(super) struct Unfit {
     pub problem: String,
     pub remedy: &'static str,
 }
 
-/// By what a file is the same as another: what stands there, or where it will be.
+/// The identity of an output: the existing file, or the path of a new one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     Stands { device: u64, inode: u64 },
@@ -60,7 +60,10 @@ impl Place {
                 return descriptor(&folder, target);
             }
             let link = fs::read_link(&target);
-            path = folder.join(link.map_err(|error| unfit(format!("the link: {error}"), "name another file"))?);
+            path =
+                folder.join(link.map_err(|error| {
+                    unfit(format!("the symbolic link cannot be read: {error}"), "name another file")
+                })?);
         }
         Err(unfit("too many symbolic links".to_owned(), "name the file itself"))
     }
@@ -75,7 +78,7 @@ impl Place {
         if stands.is_some() {
             return writable(target);
         }
-        // Creating is the only question that gets a true answer: permissions alone say nothing of a full or read-only disk.
+        // Only creating a file tells whether it can be created: permissions do not tell of a full or read-only disk.
         let folder = folder_of(target);
         Temporary::within(folder, OWN_MODE).map(drop).map_err(|error| {
             let problem = format!("the folder {} cannot be written to: {error}", folder.display());
@@ -83,7 +86,7 @@ impl Place {
         })
     }
 
-    /// By what it is known; none for what can be written into for several purposes.
+    /// Its identity; none for a place that can be several outputs.
     pub fn identity(&self) -> Option<Identity> {
         match self {
             Place::Into(_, stands) if stands.file_type().is_fifo() => Some(identity(stands)),
@@ -100,7 +103,7 @@ impl Place {
             Place::ErrorStream => buffered(io::stderr().lock(), content).map(drop),
             Place::Into(target, stands) => {
                 let mut open = OpenOptions::new();
-                // What another descriptor has written stays, and no terminal becomes this program's.
+                // The file keeps what other descriptors have written, and no terminal becomes this program's controlling one.
                 open.write(true).append(stands.is_file()).custom_flags(OFlags::NOCTTY.bits() as i32); // CAST: a C int
                 buffered(open.open(target)?, content).map(drop)
             }
@@ -135,7 +138,7 @@ fn followed(path: &Path) -> Result<(PathBuf, PathBuf), Unfit> {
     Ok((real, target))
 }
 
-/// What is no link.
+/// Judges a file that is no link.
 fn judged(target: PathBuf, stands: Metadata) -> Result<Place, Unfit> {
     let kind = stands.file_type();
     if kind.is_dir() {
@@ -235,7 +238,7 @@ fn write_over(target: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn buffered<W: Write>(sink: W, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<W> {
     let mut sink = BufWriter::new(sink);
-    // What did not go through is not tried again when the buffer is dropped.
+    // A failed write is not tried again when the buffer is dropped.
     match content(&mut sink).and_then(|()| sink.flush()) {
         Ok(()) => sink.into_inner().map_err(io::IntoInnerError::into_error),
         Err(error) => {

@@ -7,9 +7,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// All that there are.
+/// The temporary files that exist.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-/// Names that are tried: others are what programs of the same number have left behind.
+/// Names to try: programs with the same process number may have left files behind.
 const NAMES_MAX: u32 = 100;
 
 /// A file without its place.
@@ -18,7 +18,7 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// An empty one in a folder. Its name is short, whatever the file will be called.
+    /// Creates an empty file in a folder, with a short name whatever the name of its target.
     pub fn within(folder: &Path, mode: u32) -> io::Result<(Temporary, File)> {
         let mut number = 0;
         loop {
@@ -40,7 +40,7 @@ impl Temporary {
         }
     }
 
-    /// Gives it its place, at once, whatever stands there.
+    /// Renames it to its target, which replaces an existing file at once.
     pub fn take_place(self, target: &Path) -> io::Result<()> {
         // One that fails goes away when it is dropped.
         fs::rename(&self.path, target)?;
@@ -56,16 +56,16 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // A leftover that cannot be removed changes nothing about why it is left over.
+        // A file that cannot be removed stays.
         let _ = fs::remove_file(&self.path);
         unfinished().retain(|path| *path != self.path);
     }
 }
 
-/// Takes away all that is not finished: this program ends at once.
+/// Removes all temporary files: this program ends at once.
 pub fn abandon() {
     for path in unfinished().drain(..) {
-        // As above.
+        // A file that cannot be removed stays.
         let _ = fs::remove_file(path);
     }
 }

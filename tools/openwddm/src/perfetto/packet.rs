@@ -53,10 +53,10 @@ const FLAG_NEEDS_STATE: u64 = 2;
 const ORDER_EXPLICIT: u64 = 3;
 const UNIT_BYTES: u64 = 3;
 
-/// What a counter counts.
+/// The unit of a counter.
 #[derive(Clone, Copy)]
 pub enum Unit {
-    /// Bytes.
+    /// It counts bytes.
     Bytes,
 }
 

@@ -1,10 +1,10 @@
-//! What the kernel's trace says of flips and of the display.
+//! Counts of flips and of interrupts of the display, from the kernel's trace.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use events::{Event, Tracer};
 
-/// How often what has happened.
+/// The counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Flips that were shown.
@@ -22,7 +22,7 @@ impl Counts {
     }
 }
 
-/// Who counts.
+/// The tracer that counts.
 #[derive(Clone, Default)]
 pub(super) struct Counter(Arc<Mutex<Counts>>);
 

@@ -1,4 +1,4 @@
-//! What the page is given: the numbers, the marks of the timeline, the curves, the lists.
+//! The data of the page: the numbers, the marks of the timeline, the curves, the lists.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ pub struct Data<'a> {
     summary: &'a Summary,
     profile: &'a str,
     interrupted: bool,
-    /// What became of the recordings, a workload's name and a sentence each.
+    /// The imports of recordings, a workload's name and a sentence each.
     imports: Vec<(&'a str, String)>,
-    /// What happened on each adapter; all count from the same beginning.
+    /// The view of each adapter; all count from the same beginning.
     views: Vec<View<'a>>,
 }
 
-/// What happened on an adapter.
+/// The view of an adapter.
 #[derive(Debug, Serialize)]
 struct View<'a> {
     adapter: &'a str,
@@ -42,7 +42,7 @@ struct Marks<'a> {
     rows: Vec<Row>,
     /// When each step's first operation began.
     steps: Vec<(u64, u64)>,
-    /// What the adapter had to recover from, and what is missing of its logs: when, and in which words.
+    /// The adapter's recoveries and lost entries of logs: the time, and a text.
     recoveries: Vec<(u64, String)>,
     /// Marks that stand for the slices.
     shown: u64,
@@ -142,7 +142,7 @@ fn marks(timeline: &Timeline) -> Marks<'_> {
     }
 }
 
-/// Which tracks are lanes of one beyond those that are drawn.
+/// Marks the tracks that are lanes beyond those that are drawn.
 fn deep_tracks(timeline: &Timeline) -> Vec<bool> {
     let mut lanes: BTreeMap<(TrackKind, &str), usize> = BTreeMap::new();
     let deep = timeline.tracks.iter().map(|track| {

@@ -8,12 +8,12 @@ use serde::Serialize;
 use super::thin;
 use crate::timeline::{CounterKind, Residence, Timeline};
 
-/// What the page draws below the timeline. Times are nanoseconds from the beginning of the recording.
+/// The drawings below the timeline. Times are nanoseconds from the beginning of the recording.
 #[derive(Debug, Default, Serialize)]
 pub struct Memory {
     /// Memory segments into which something moved.
     pub maps: Vec<SegmentMap>,
-    /// By process; empty when only one process holds memory and nobody gave it a budget.
+    /// By process; empty when only one process holds memory and it has no budget.
     pub holdings: Vec<Holding>,
 }
 
@@ -27,17 +27,17 @@ pub struct SegmentMap {
     boxes: Vec<[u64; 6]>,
     /// How many boxes there would be; those left out are the smallest.
     total: usize,
-    /// What the boxes left out cover, in thousandths of what all cover.
+    /// The area of the boxes left out, in thousandths of the area of all.
     left_out: u64,
 }
 
-/// What a process held.
+/// The memory that a process held.
 #[derive(Debug, Serialize)]
 pub struct Holding {
     process: u32,
     /// Time, bytes from then on.
     points: Vec<(u64, u64)>,
-    /// Its budget in the same form; empty when nobody asked for it.
+    /// Its budget in the same form; empty when the process did not ask to hear it.
     budget: Vec<(u64, u64)>,
 }
 
@@ -46,7 +46,7 @@ const POINTS_MAX: usize = 1_600;
 const PAGE_BYTES: u64 = 4096;
 
 impl Memory {
-    /// Chooses.
+    /// Chooses the boxes and points to draw.
     pub fn of(events: &[(u64, Event)], timeline: &Timeline) -> Memory {
         Memory { maps: maps(events, timeline), holdings: holdings(timeline) }
     }

@@ -1,4 +1,4 @@
-//! Who moved: per allocation, per cause, and each eviction with who asked and who gave.
+//! Moves of memory: per allocation, per cause, and each eviction with the allocation that needed the room and the one that left.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::owners::Owners;
 
-/// What moved, told three ways. Lists are cut; the counts beside them are not.
+/// The moves, summed in three ways. Lists are cut; the counts beside them are not.
 #[derive(Debug, Default, Serialize)]
 pub struct Movers {
     /// The allocations that moved most.
@@ -49,7 +49,7 @@ pub struct Eviction {
     asker_process: Option<u32>,
 }
 
-/// What moved for one cause.
+/// The moves of one cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CauseSum {
     how: &'static str,
@@ -89,7 +89,7 @@ impl Reader {
                 self.sizes.insert(*allocation, *size_bytes);
             }
             Event::Moved { work, allocation, bytes, how, why, .. } => {
-                // What is destroyed does not move: it is nobody's cost, and the headline numbers leave it out as well.
+                // A destruction is no move: it costs no copy, and the headline numbers leave it out as well.
                 let destroyed = matches!(why, Cause::Destroy);
                 if !destroyed {
                     self.sum(*allocation, *bytes, *how);
@@ -121,8 +121,7 @@ impl Reader {
             Move::PageIn => (&mut sums.in_bytes, &mut sums.times_in),
             Move::PageOut => (&mut sums.out_bytes, &mut sums.times_out),
             Move::Discard => (&mut sums.discarded_bytes, &mut sums.times_out),
-            // The first commit copies nothing and is no second coming; what stays in its segment comes and goes nowhere.
-            // What lies in system memory is copied nowhere.
+            // The first commit copies nothing; a relocation stays in its segment; a mapping of system memory copies nothing.
             Move::Fill | Move::Relocate | Move::Map | Move::Unmap => return,
         };
         (*sum, *times) = (sum.saturating_add(bytes), *times + 1);

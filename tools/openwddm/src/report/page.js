@@ -142,14 +142,14 @@ function adapters() {
   table('adapters', [['adapter', false, (r) => `${r.adapter}: ${r.profile}`], ['stage', false, (r) => r.stage], ['video memory', true, bytes('vram_bytes')], ['operations', true, times('ops')], ['came from others', true, bytes('arrived_bytes')], ['paged in', true, bytes('paged_in_bytes')], ['paged out', true, bytes('paged_out_bytes')], ['worked', true, spent('busy_ns')], ['waited', true, spent('wait_ns')], ['interrupts', true, times('interrupts_raised')]], s.adapters, '');
 }
 
-// With several processes the steps are each one's own; who displaced whom is the question then.
+// With several processes each has its own steps, so the page shows which process displaced memory of which instead.
 function processes() {
   if (!s.processes) { at('processes-section').remove(); return; }
   at('steps-section').remove();
   const bytes = (field) => (row) => (row[field] ? units.bytes(row[field]) : '–');
   const verdict = (row) => ({ ok: 'verified', off: 'not checked' }[row.verify] || row.verify);
   table('processes', [['process', false, (r) => `${r.process}: ${r.workload}`], ['priority', false, (r) => r.priority], ['budget', true, bytes('budget_bytes')], ['peak', true, bytes('peak_bytes')], ['paged in', true, bytes('paged_in_bytes')], ['paged out', true, bytes('paged_out_bytes')], ['discarded', true, bytes('discarded_bytes')], ['time', true, (r) => units.time(r.elapsed_ns)], ['contents', false, verdict]], s.processes, '');
-  table('displaced', [['gave room', false, (r) => `process ${r.victim}`], ['for', false, (r) => (r.victim === r.requester ? 'itself' : `process ${r.requester}`)], ['bytes', true, bytes('bytes')]], s.displaced, 'Nobody had to give room.');
+  table('displaced', [['victim', false, (r) => `process ${r.victim}`], ['asker', false, (r) => (r.victim === r.requester ? 'itself' : `process ${r.requester}`)], ['bytes', true, bytes('bytes')]], s.displaced, 'No memory was displaced.');
 }
 
 function steps() {
@@ -213,8 +213,8 @@ function tables() {
   const bytes = (field) => (row) => (row[field] ? units.bytes(row[field]) : '–');
   const times = (field) => (row) => units.grouped(row[field]);
   eachView('causes', ({ movers }) => table(place('causes', ''), [['how', false, (r) => r.how], ['why', false, (r) => r.why], ['bytes', true, bytes('bytes')], ['times', true, times('times')]], movers.causes, 'Nothing moved.'));
-  const tables = [['leaf table converted', s.tables_converted_by_cause], ['process stood still', s.stood_still_by_cause], ['recovery', s.recoveries], ['logs', s.log_faults]];
-  table('page-tables', [['what', false, (r) => r[0]], ['why', false, (r) => r[1]], ['times', true, (r) => units.grouped(r[2])]], tables.flatMap(([what, causes]) => Object.entries(causes).map(([why, times]) => [what, why, times])), 'No table was converted, and no process stood still for its tables.');
+  const tables = [['leaf table converted', s.tables_converted_by_cause], ['process suspended', s.stood_still_by_cause], ['recovery', s.recoveries], ['logs', s.log_faults]];
+  table('page-tables', [['what', false, (r) => r[0]], ['why', false, (r) => r[1]], ['times', true, (r) => units.grouped(r[2])]], tables.flatMap(([what, causes]) => Object.entries(causes).map(([why, times]) => [what, why, times])), 'No table was converted, and no process was suspended for its tables.');
   const pairs = [['fence signals', s.fence_signals], ['GPU waits', s.gpu_waits], ['CPU waits', s.cpu_waits], ['interrupts raised', s.interrupts_raised], ['interrupts suppressed', s.interrupts_suppressed], ['dispatches that released a wait', s.interrupt_dispatches_releasing]];
   table('fences', [['', false, (r) => r[0]], ['', true, (r) => units.grouped(r[1])]], pairs, '');
   eachView('movers', ({ movers: m }) => {

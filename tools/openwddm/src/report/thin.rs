@@ -1,14 +1,14 @@
-//! Makes much into little without telling anything false.
+//! Reduces slices and curves to as many marks as can be drawn, without a false one.
 //!
-//! Slices that stand close together become one mark that knows how many it stands for and how long they lasted together;
+//! Slices that are close together become one mark that knows how many it stands for and how long they lasted together;
 //! a curve keeps the first, lowest, highest and last point of each stretch, so no peak is lost.
 
 /// One mark: a slice, or several neighbours as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Begin.
+    /// The beginning of the first slice.
     pub begin_ns: u64,
-    /// End.
+    /// The end of the last slice.
     pub end_ns: u64,
     /// Name of the slice, of the longest one among several.
     pub name: u32,

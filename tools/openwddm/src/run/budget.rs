@@ -55,7 +55,7 @@ pub fn least_bytes(workload: &replay::Workload, adapter: usize, profile: &Profil
 /// Judges a workload against the budget that a daemon has given its process, which has no memory yet.
 ///
 /// # Errors
-/// [`RunError::Argument`] with the least budget that does; what the kernel refuses.
+/// [`RunError::Argument`] with the least budget that suffices; the kernel's refusals.
 pub fn judge_given(workload: &replay::Workload, link: &Arc<SocketLink>, socket: &Path) -> Result<(), RunError> {
     let link = Arc::clone(link) as Arc<dyn Link>;
     let given = given(&link).map_err(|refusal| failed_there(refusal.into(), socket))?;
@@ -81,7 +81,7 @@ struct Given {
     page_bytes: u64,
 }
 
-/// What a process may have for ever in the memory of the first adapter, which runs its operations; `None`: what others leave.
+/// The fixed budget of a process in the memory of the first adapter, which runs its operations; `None`: the share that others leave.
 fn given(link: &Arc<dyn Link>) -> Result<Option<Given>, Refusal> {
     let Some(luid) = enum_adapters(&**link)?.first().map(|(luid, _)| *luid) else { return Ok(None) };
     let adapter = Adapter::open(Arc::clone(link), luid)?;
@@ -99,8 +99,8 @@ fn given(link: &Arc<dyn Link>) -> Result<Option<Given>, Refusal> {
     let used = query_statistics(&**link, luid)?.processes;
     let used = used.iter().map(|process| process.memory.local.current_usage_bytes).fold(0, u64::saturating_add);
     // spec: memory §5.5
-    // What others need less may come to be this process's, and what is left beside all of their need is. A budget below that
-    // was set.
+    // Without a set budget this process's share is at least the memory that others do not use, and grows when they need less. So a
+    // budget below that was set.
     let left = memory.iter().map(|segment| segment.size_bytes).fold(0, u64::saturating_add).saturating_sub(used);
     let slack = page_bytes.saturating_mul(memory.len() as u64);
     Ok((budget_bytes.saturating_add(slack) < left).then_some(Given { budget_bytes, page_bytes }))

@@ -1,5 +1,5 @@
-//! Who displaced whom: the kernel's events about memory with their owners, as sums and as a list. Fed by `recorder`, which
-//! hears every event; it decides nothing.
+//! Moves of memory by process, and which process displaced whose memory: the kernel's events with their owners, as sums and as a
+//! list. Fed by `recorder`, which hears every event; it decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use crate::placed::Placed;
 /// Most demotions that are listed; more are counted.
 pub const DEMOTIONS_MAX: usize = 4_000_000;
 
-/// Owners of memory, and what happened to it.
+/// Owners of memory, and its moves.
 pub struct Displacements {
     owners: Owners,
     /// Bytes in and out by process: of its own memory.
     moved: BTreeMap<(u32, Move), u64>,
-    /// Bytes that left for want of room, by whose they were and who needed the room.
+    /// Bytes that left for want of room, by their owner and the process that needed the room.
     displaced: BTreeMap<(u32, u32), u64>,
     list: Vec<Demotion>,
-    /// Where the demotions of paging work stand in the list, until it has completed.
+    /// The places of paging work's demotions in the list, until it has completed.
     open: BTreeMap<u64, Vec<usize>>,
     keeps_list: bool,
-    /// What the list says is resident, or why it cannot be.
+    /// The resident pages by the list, or why the list contradicts itself.
     placed: Result<Placed, String>,
     /// Demotions that the list has no room for.
     pub dropped: u64,
@@ -51,7 +51,7 @@ impl Displacements {
         match event {
             Event::Moved { work, process, allocation, segment, bytes, how, why, runs } => {
                 let owner = self.owners.of_allocation(*allocation).unwrap_or(0);
-                // What died in video memory did not leave it for want of room.
+                // A destruction in video memory is no move out of it.
                 if *why != Cause::Destroy {
                     *self.moved.entry((owner, *how)).or_default() += bytes;
                 }
@@ -94,7 +94,7 @@ impl Displacements {
         self.moved.get(&(process, how)).copied().unwrap_or(0)
     }
 
-    /// Who displaced whom, largest first.
+    /// Displaced bytes by victim and requester, largest first.
     pub fn displaced(&self) -> Vec<Displaced> {
         let mut all: Vec<Displaced> = self
             .displaced

@@ -1,4 +1,4 @@
-//! What was counted on one adapter in a run, and how several become one summary. Filled by `recorder`.
+//! Counts of one adapter in a run, and how several become one summary. Filled by `recorder`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use softgpu_spec::register::counter;
 
 use crate::outcome::{AdapterSummary, StepSummary, Summary};
 
-/// What the kernel's events add up to.
+/// Sums of the kernel's events.
 #[derive(Clone, Default)]
 pub struct Sums {
     moved: BTreeMap<Move, u64>,
@@ -34,7 +34,7 @@ pub struct Device {
     pub wait_ns: u64,
 }
 
-/// What was counted in a run.
+/// Counts of a run.
 pub struct Numbers {
     /// Of the kernel's events.
     pub sums: Sums,
@@ -51,7 +51,7 @@ pub struct Numbers {
 impl Sums {
     /// Hears an event.
     pub fn event(&mut self, event: &Event) {
-        // What died in video memory did not leave it for want of room.
+        // A destruction in video memory is no move out of it.
         if let Event::Moved { bytes, how, why, .. } = event
             && *why != Cause::Destroy
         {
@@ -109,7 +109,7 @@ impl Sums {
 }
 
 impl Device {
-    /// What they are now.
+    /// Reads the counters of the device.
     pub fn read(adapter: HostAdapter<'_>) -> Device {
         let compute = 8 * engine::COMPUTE;
         Device {
@@ -123,7 +123,7 @@ impl Device {
         }
     }
 
-    /// What was counted since.
+    /// The differences from an earlier reading.
     pub fn since(self, before: Device) -> Device {
         Device {
             signals: self.signals - before.signals,
@@ -142,7 +142,7 @@ impl Numbers {
         self.kernel.interrupts
     }
 
-    /// What an adapter of several did.
+    /// The summary of one of several adapters.
     pub fn of_adapter(&self) -> AdapterSummary {
         AdapterSummary {
             paged_in_bytes: self.sums.bytes(Move::PageIn),
@@ -197,7 +197,7 @@ fn add_counts(to: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>) {
     more.into_iter().for_each(|(name, count)| *to.entry(name).or_default() += count);
 }
 
-/// Adapters end a step together: what they moved and how long they waited is added, the time is one.
+/// Adapters end a step together: this sums their moves and waits, and keeps one elapsed time.
 fn add_steps(to: &mut Vec<StepSummary>, more: Vec<StepSummary>) {
     if to.is_empty() {
         *to = more;

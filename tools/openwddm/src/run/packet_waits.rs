@@ -1,5 +1,5 @@
-//! How long packets waited while nothing of their context ran, and how long the kernel held hardware queues: what a hardware queue's own
-//! counter of waits is to ring submissions, read off the kernel's events. Fed by `recorder`.
+//! How long packets waited while nothing of their context ran, and how long the kernel held hardware queues, from the kernel's events:
+//! the counterpart of the device's own counter of waits for ring submissions. Fed by `recorder`.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl PacketWaits {
                 context.running += 1;
             }
             Event::PacketCompleted { .. } => context.running = context.running.saturating_sub(1),
-            // It waits again.
+            // The packet waits again.
             Event::PacketPreempted { .. } => {
                 context.running = context.running.saturating_sub(1);
                 context.queued += 1;

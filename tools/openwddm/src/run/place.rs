@@ -26,7 +26,7 @@ impl FromStr for AdapterChoice {
             return Ok(AdapterChoice { profile: text.to_owned(), vram: None });
         };
         let Some(size) = term.strip_prefix("vram=") else {
-            return Err(format!("\"{term}\" says nothing of an adapter; give PROFILE or PROFILE,vram=SIZE"));
+            return Err(format!("\"{term}\" is no term of an adapter; give PROFILE or PROFILE,vram=SIZE"));
         };
         let vram = size.parse().map_err(|error| format!("vram \"{size}\": {error}"))?;
         Ok(AdapterChoice { profile: profile.to_owned(), vram: Some(vram) })
@@ -44,14 +44,14 @@ const PLACEMENTS: [(&str, Placement); 4] = [
 /// The placement of a name.
 ///
 /// # Errors
-/// What the names are.
+/// The names that there are.
 pub fn parse_placement(text: &str) -> Result<Placement, String> {
     let found = PLACEMENTS.iter().find(|(name, _)| *name == text).map(|(_, placement)| *placement);
-    found.ok_or_else(|| "operations are placed as recorded, first, split or in-turn".to_owned())
+    found.ok_or_else(|| "give recorded, first, split or in-turn".to_owned())
 }
 
-/// Gives each operation of a workload its adapter. Unless somebody chooses: the one that it names; if none names any, the step is
-/// split.
+/// Gives each operation of a workload its adapter. Without a chosen placement: the one that it names; if none names any, the step
+/// is split.
 ///
 /// # Errors
 /// [`RunError::Argument`]: an operation names an adapter that was not given.

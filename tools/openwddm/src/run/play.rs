@@ -16,7 +16,7 @@ use crate::run::share::Terms;
 pub struct Played {
     /// The process that did it.
     pub process: ProcessId,
-    /// What it did.
+    /// The outcome of its replay.
     pub driven: Driven,
     /// Calls that it made.
     pub calls: u64,

@@ -1,5 +1,5 @@
-//! Listens to one adapter while a run goes on, to the kernel and to the device: sums always, the records themselves if somebody
-//! wants them. Fed by `recorders`.
+//! Listens to one adapter while a run goes on, to the kernel and to the device: sums always, the records themselves for a
+//! recorded run. Fed by `recorders`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,9 +24,9 @@ const RECORDS_MAX: usize = 4_000_000;
 /// The device queue that the kernel makes first: its own, for paging.
 const PAGING_QUEUE: u32 = 0;
 
-/// What is listened to.
+/// The recorder of one adapter.
 pub struct Recorder {
-    /// Which adapter.
+    /// The adapter's number.
     number: usize,
     keeps_records: bool,
     keeps_demotions: bool,
@@ -68,9 +68,9 @@ impl Recorder {
         Arc::new(Recorder { number, keeps_records, keeps_demotions, state: Mutex::new(state) })
     }
 
-    /// The run begins: what the counters say now is not the run's.
+    /// The run begins: notes the counters, whose values so far do not belong to it.
     pub fn begin(&self, host: &Host) {
-        // The host is asked before the recorder's lock is taken: the host's own is taken before the recorder's.
+        // Reads the host before it takes the recorder's lock: the order is the host's lock, then the recorder's.
         let adapter = host.adapter(self.number);
         let (device, kernel) = (Device::read(adapter), adapter.counters());
         let mut state = self.state();
@@ -99,7 +99,7 @@ impl Recorder {
         state.stall_began_ns = wait_ns;
     }
 
-    /// What was counted until now of a run that began at `started_ns`.
+    /// The counts so far of a run that began at `started_ns`.
     pub fn numbers(&self, host: &Host, started_ns: u64) -> Numbers {
         let adapter = host.adapter(self.number);
         let (now, kernel) = (Device::read(adapter), adapter.counters());
@@ -146,8 +146,8 @@ impl Recorder {
                 _ if workloads.len() == 1 => "compute".to_owned(),
                 process => format!("compute of process {process}, {}", workload.name()),
             };
-            // Packets that the kernel hands over have no queue of the process's own; a hardware queue that it feeds is known by who
-            // signals its progress.
+            // Packets that the kernel hands over have no queue of the process's own; a hardware queue that it feeds is the one that
+            // signals the progress fence.
             let progress = SYSTEM_BASE + driven.progress.0;
             let signals = |seen: &(u64, Observation)| match seen.1 {
                 Observation::Signal { queue, bus, .. } if bus == progress => Some(queue),
@@ -179,17 +179,17 @@ impl Recorder {
     /// Compares the list of moves, if there is one, with what the kernel has.
     pub fn compare_residence(&self, host: &Host) {
         if self.keeps_demotions {
-            // Nothing moves meanwhile: the kernel is asked under its own lock, as events come under it.
+            // Nothing moves meanwhile: the comparison runs under the kernel's lock, as events come under it.
             host.adapter(self.number).see_residences(|kernel| self.state().displacements.compare(kernel));
         }
     }
 
-    /// What came of that: `ok`, `off`, or what did not match.
+    /// The result of the comparisons: `ok`, `off`, or the mismatch.
     pub fn demotion_verdict(&self) -> String {
         self.state().displacements.verdict()
     }
 
-    /// Who displaced whom.
+    /// Displaced bytes by victim and requester.
     pub fn displaced(&self) -> Vec<Displaced> {
         self.state().displacements.displaced()
     }
@@ -210,7 +210,7 @@ fn op_track(workload: &replay::Workload, submissions: &[Submission], device_queu
 }
 
 impl Recorder {
-    /// The kernel says something of this adapter, or of the process.
+    /// Takes an event of the kernel about this adapter, or about a process.
     pub fn event(&self, now_ns: u64, event: &Event) {
         let mut state = self.state();
         state.displacements.event(now_ns, event);

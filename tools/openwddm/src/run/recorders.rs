@@ -1,5 +1,5 @@
-//! Who listens to a run: one recorder for each adapter, because numbers of queues and allocations are an adapter's own, and one
-//! hash over everything that any of them says.
+//! The recorders of a run: one for each adapter, because numbers of queues and allocations are an adapter's own, and one
+//! hash over the events of all adapters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,7 +35,7 @@ impl Recorders {
         Arc::clone(&self.each[adapter])
     }
 
-    /// The run begins: what the counters say now is not the run's.
+    /// The run begins: notes the counters, whose values so far do not belong to it.
     pub fn begin(&self, host: &Host) {
         self.each.iter().for_each(|recorder| recorder.begin(host));
     }
@@ -45,7 +45,7 @@ impl Recorders {
         self.each.iter().for_each(|recorder| recorder.end_step(host, now_ns));
     }
 
-    /// What was counted until now, adapter by adapter, and the hash of all that was said.
+    /// The counts so far, adapter by adapter, and the hash of all events.
     pub fn numbers(&self, host: &Host, started_ns: u64) -> (Vec<Numbers>, u64) {
         let numbers = self.each.iter().map(|recorder| recorder.numbers(host, started_ns)).collect();
         (numbers, self.hash.lock().unwrap_or_else(PoisonError::into_inner).value())
@@ -75,7 +75,7 @@ impl Recorders {
         self.each.iter().for_each(|recorder| recorder.compare_residence(host));
     }
 
-    /// What came of that: `ok`, `off`, or the first that did not match; what a full list lacks counts less than what is wrong.
+    /// The result of the comparisons: `ok`, `off`, or the first mismatch; a wrong list goes before one that had no room for all moves.
     pub fn demotion_verdict(&self) -> String {
         let verdicts: Vec<String> = self.each.iter().map(|recorder| recorder.demotion_verdict()).collect();
         let is_fine = |verdict: &&String| matches!(verdict.as_str(), "ok" | "off");
@@ -84,7 +84,7 @@ impl Recorders {
         worst.unwrap_or(&verdicts[0]).clone()
     }
 
-    /// Who displaced whom, largest first.
+    /// Displaced bytes by victim and requester, largest first.
     pub fn displaced(&self) -> Vec<Displaced> {
         let mut sums = std::collections::BTreeMap::<(u32, u32), u64>::new();
         for Displaced { victim, requester, bytes } in self.each.iter().flat_map(|recorder| recorder.displaced()) {

@@ -1,4 +1,4 @@
-//! What the arguments and the workloads together ask for: the adapters and their sizes, judged before anything is started.
+//! The adapters and their sizes, from the arguments and the workloads together, judged before anything is started.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const PROCESS_SYSTEM_BYTES: u64 = 16 << 20;
 pub struct Setup {
     /// In the order in which they are counted; one at least.
     pub adapters: Vec<Planned>,
-    /// Who shall hand work to the engines; `None`: the latest stage that each adapter has.
+    /// The path by which work reaches the engines; `None`: the latest stage that each adapter has.
     pub stage: Option<Stage>,
     /// Most bytes alive at once.
     pub peak_bytes: u64,
@@ -31,9 +31,9 @@ pub struct Setup {
 pub struct Planned {
     /// The profile asked for, as it is for the stage.
     pub profile: Profile,
-    /// Who hands work to its engine.
+    /// The path by which work reaches its engine.
     pub stage: Stage,
-    /// What the memory manager chooses: the profile's choices, and what the arguments say otherwise.
+    /// The memory manager's choices: those of the profile, with the changes of the arguments.
     pub memory_policy: MemoryPolicy,
     /// Video memory, in whole pages of the segment.
     pub vram_bytes: u64,
@@ -143,7 +143,7 @@ impl Setup {
 }
 
 impl Planned {
-    /// Judges one adapter: its number, and what was said of it.
+    /// Judges one adapter: its number, and its `--adapter` argument.
     fn judge<'a>(
         options: &RunOptions,
         (number, chosen): (usize, Option<&AdapterChoice>),
@@ -158,7 +158,9 @@ impl Planned {
         if options.adapters.len() > 1 && !profile.has_cross_adapter_resources() {
             return Err(RunError::Argument {
                 argument: format!("--adapter {}", profile.name),
-                problem: "a driver of the first generation has no memory that other adapters reach, too".to_owned(),
+                problem:
+                    "its driver is of the first generation (WDDM 1), which has no memory that several adapters reach"
+                        .to_owned(),
                 remedy: "run it alone, or give another --adapter".to_owned(),
             });
         }
@@ -199,7 +201,7 @@ impl Planned {
                     Some(_) => format!("--adapter {},vram={asked}", profile.name),
                 },
                 problem: format!(
-                    "the largest operation needs {largest} bytes at once, {vram_bytes} bytes of whole pages are given"
+                    "the largest operation needs {largest} bytes at once, and the argument gives {vram_bytes} bytes in whole pages"
                 ),
                 remedy: format!("give at least {largest} bytes (the peak is {peak_bytes})"),
             });
@@ -208,7 +210,7 @@ impl Planned {
     }
 }
 
-/// What the largest operation of an adapter needs when each storage takes whole pages.
+/// Bytes of the largest operation of an adapter when each storage takes whole pages.
 pub(super) fn largest_op_pages(workload: &replay::Workload, adapter: usize, page: u64) -> u64 {
     let storages = workload.storages();
     let set_bytes = |reads: &[u32], writes: &[u32]| {
@@ -226,8 +228,8 @@ pub(super) fn largest_op_pages(workload: &replay::Workload, adapter: usize, page
     needs.max().unwrap_or(0)
 }
 
-/// System memory of each adapter: what was asked for, or what there is. In virtual time no byte of it exists, so it is what the workloads
-/// need.
+/// System memory of each adapter: the size that the arguments name, or that of this computer. In virtual time no byte of it exists, so it
+/// is at least the size that the workloads need.
 ///
 /// # Errors
 /// One adapter has to hold all storages that are alive at once, and less is given, or is there.
@@ -248,7 +250,7 @@ fn system_bytes(options: &RunOptions, adapters: &[Planned], (peak, needed): (u64
         None => "use --virtual-time, which stores no bytes".to_owned(),
     };
     let problem = format!(
-        "storages are kept in system memory while they are in video memory, too; up to {needed} bytes are needed at once, {given} are given"
+        "every storage takes system memory, also while it is in video memory; the run needs up to {needed} bytes at once, and {given} are there"
     );
     Err(RunError::Argument { argument, problem, remedy })
 }

@@ -10,7 +10,7 @@ use crate::size::MemorySize;
 /// A workload with its terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// What to replay.
+    /// The workload to replay.
     pub workload: Workload,
     /// On which terms.
     pub terms: Terms,
@@ -19,27 +19,27 @@ pub struct Share {
 /// On which terms a process shares the adapter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// Whose memory goes first.
+    /// Its priority class, by which the memory manager chooses victims.
     pub priority: Priority,
-    /// Most bytes of video memory that it may have resident; `None`: what the kernel gives.
+    /// Most bytes of video memory that it may have resident; `None`: the kernel's default.
     pub budget: Option<MemorySize>,
 }
 
 /// `D3DKMT_SCHEDULINGPRIORITYCLASS`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// 0.
+    /// `D3DKMT_SCHEDULINGPRIORITYCLASS_IDLE`, 0.
     Idle,
-    /// 1.
+    /// `D3DKMT_SCHEDULINGPRIORITYCLASS_BELOW_NORMAL`, 1.
     BelowNormal,
-    /// 2.
+    /// `D3DKMT_SCHEDULINGPRIORITYCLASS_NORMAL`, 2.
     #[default]
     Normal,
-    /// 3.
+    /// `D3DKMT_SCHEDULINGPRIORITYCLASS_ABOVE_NORMAL`, 3.
     AboveNormal,
-    /// 4.
+    /// `D3DKMT_SCHEDULINGPRIORITYCLASS_HIGH`, 4.
     High,
-    /// 5.
+    /// `D3DKMT_SCHEDULINGPRIORITYCLASS_REALTIME`, 5.
     Realtime,
 }
 
@@ -77,7 +77,7 @@ impl FromStr for Priority {
 impl FromStr for Share {
     type Err = String;
 
-    /// `FILE[,priority=CLASS][,budget=SIZE]`. What does not look like a term belongs to the name of the file.
+    /// `FILE[,priority=CLASS][,budget=SIZE]`. Text that does not look like a term belongs to the name of the file.
     fn from_str(text: &str) -> Result<Share, String> {
         let (mut file, mut terms) = (text, Terms::default());
         while let Some((rest, term)) = file.rsplit_once(',') {

@@ -1,4 +1,5 @@
-//! Who hands work to the engines (sync §4.1): which adapter a run at a stage has, and what runs at several are compared by.
+//! Stages, the paths by which work reaches the engines (sync §4.1): the adapter of a run at a stage, and the numbers by which runs at
+//! several are compared.
 
 use dxgk_host::Profile;
 use replay::Stage;
@@ -22,13 +23,13 @@ pub fn name(stage: Stage) -> &'static str {
 /// The stage of a name.
 ///
 /// # Errors
-/// What the names are.
+/// The names that there are.
 pub fn parse(text: &str) -> Result<Stage, String> {
     let found = STAGES.iter().find(|(name, _)| *name == text).map(|(_, stage)| *stage);
     found.ok_or_else(|| "a stage is packet, hardware or user; several are separated by commas".to_owned())
 }
 
-/// The stage of an adapter when nobody says which: the latest that it has.
+/// The default stage of an adapter: the latest that it has.
 pub fn latest(profile: &Profile) -> Stage {
     if profile.has_hardware_queues() { Stage::User } else { Stage::Packet }
 }
@@ -49,7 +50,7 @@ pub fn adapter(profile: &Profile, stage: Stage) -> Result<Profile, RunError> {
     }
 }
 
-/// What a run is compared by.
+/// The numbers by which a run is compared.
 pub fn summary(
     stage: Stage,
     elapsed_ns: u64,

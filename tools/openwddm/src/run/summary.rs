@@ -1,4 +1,4 @@
-//! What became of a run, in numbers and words: as tables and the JSON tell it.
+//! The summary of a run, in numbers and words, for tables and the JSON.
 
 use events::Move;
 use replay::{DeviceState, Stage};
@@ -13,7 +13,7 @@ use crate::arguments::Policy;
 use crate::imported::Imported;
 use crate::outcome::{AdapterSummary, Constants, ProcessSummary, Summary};
 
-/// What a run tells of itself.
+/// The summary of a run.
 pub(super) fn summary(
     options: &RunOptions,
     setup: &Setup,
@@ -97,7 +97,7 @@ pub(super) fn summary(
     }
 }
 
-/// What all maps came to.
+/// Sums of the maps of all processes.
 fn constants(played: &[Played]) -> Constants {
     let sites = played.iter().flat_map(|played| &played.driven.sites);
     sites.filter_map(|site| site.constants).fold(Constants::default(), |sum, done| Constants {
@@ -109,7 +109,7 @@ fn constants(played: &[Played]) -> Constants {
     })
 }
 
-/// What has become of a device that was lost.
+/// The state of a lost device, in words.
 fn device_state(state: DeviceState) -> &'static str {
     match state {
         DeviceState::Active => "active",
@@ -122,7 +122,7 @@ fn device_state(state: DeviceState) -> &'static str {
     }
 }
 
-/// What each of several adapters did.
+/// The summaries of several adapters.
 fn adapters(setup: &Setup, played: &[Played], numbers: &[Numbers]) -> Vec<AdapterSummary> {
     let summary = |(number, (planned, numbers)): (usize, (&setup::Planned, &Numbers))| {
         let sites = || played.iter().filter_map(|played| played.driven.sites.get(number));

@@ -1,5 +1,5 @@
-//! The configuration of `openwddm serve` as a file says it: every name optional, so that several can be laid over one another. What a name
-//! means stands in `default.toml`, which is printed for whoever writes one. Called by `serve`.
+//! The configuration of `openwddm serve` as a file says it: every name optional, so that several can be laid over one another.
+//! `default.toml` explains each name; `--write-config` prints it. Called by `serve`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::serve::value::{Amount, Count, Mode, ProfileName, UserNumber};
 /// The commented file with every name.
 pub const DEFAULT: &str = include_str!("default.toml");
 
-/// What one place says.
+/// The configuration from one source: the file or the command line.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Where processes connect.
     pub socket: Option<PathBuf>,
-    /// Who may.
+    /// The users that may connect, as the socket's mode.
     pub mode: Option<Mode>,
     /// Most processes.
     pub processes: Option<Count>,
@@ -43,7 +43,7 @@ pub struct Config {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterPart {
-    /// What it is.
+    /// Its profile.
     pub profile: ProfileName,
     /// Its video memory.
     pub vram: Option<Amount>,
@@ -102,7 +102,7 @@ pub struct OneUserPart {
 }
 
 impl Config {
-    /// What a file says.
+    /// Reads a file.
     ///
     /// # Errors
     /// [`RunError::File`]: it cannot be read; a name, a type or a value is wrong, with line and name.
@@ -120,7 +120,7 @@ impl Config {
     /// One limit as the command line says it: a name of the file, `=`, a value.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in it.
     pub fn limit(text: &str) -> Result<Config, String> {
         let (name, value) = text.split_once('=').ok_or("give NAME=VALUE, as process.handles=4096")?;
         let quoted = value.parse::<u64>().is_err() && value.parse::<bool>().is_err();
@@ -134,7 +134,7 @@ impl Config {
         }
     }
 
-    /// What is said here, and where nothing is, what the other says.
+    /// This configuration, with the values of `other` for names that it does not have.
     pub fn over(self, other: Config) -> Config {
         let mut users = other.users;
         for (user, part) in self.users {

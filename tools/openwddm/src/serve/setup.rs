@@ -10,7 +10,7 @@ use crate::run::AdapterChoice;
 use crate::serve::config::AdapterPart;
 use crate::size::MemorySize;
 
-/// An adapter that is wanted. Sizes in bytes.
+/// An adapter of the arguments or the configuration. Sizes in bytes.
 struct Wanted {
     profile: String,
     vram: Option<u64>,
@@ -60,15 +60,17 @@ fn setup(wanted: &Wanted) -> Result<AdapterSetup, RunError> {
         reason: reason.to_owned(),
     };
     if !profile.io_coherent || profile.plays_caches {
-        return Err(unsupported("its caches are shown by the program that its processes are in"));
+        return Err(unsupported(
+            "its CPU caches are simulated in the program of its processes, and these are elsewhere",
+        ));
     }
     if profile.uses_cpu_addresses() {
-        return Err(unsupported("its GPU uses the CPU addresses of processes, which are in this program"));
+        return Err(unsupported("its GPU uses CPU addresses of processes, and these are in other programs"));
     }
     if [wanted.vram, wanted.system].contains(&Some(UNLIMITED)) {
         return Err(RunError::Argument {
             argument: format!("memory of adapter {}", profile.name),
-            problem: "no adapter has unlimited memory".to_owned(),
+            problem: "the memory of an adapter cannot be unlimited".to_owned(),
             remedy: "give bytes, or a number with KiB … TiB or KB … TB".to_owned(),
         });
     }
@@ -81,7 +83,7 @@ fn whole(size: MemorySize, argument: String) -> Result<u64, RunError> {
         MemorySize::Bytes(bytes) => Ok(bytes),
         MemorySize::OfPeak { .. } => Err(RunError::Argument {
             argument,
-            problem: "there is no workload yet that this could be a share of".to_owned(),
+            problem: "a percentage is one of a workload's peak, and a daemon has no workload".to_owned(),
             remedy: "give bytes, or a number with KiB … TiB or KB … TB".to_owned(),
         }),
     }

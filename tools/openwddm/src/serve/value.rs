@@ -1,4 +1,4 @@
-//! Values of the configuration that are checked where they are read, so that what is wrong is told with its line. Called by `config`.
+//! Values of the configuration, checked as they are read, so that an error names the line. Called by `config`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -88,9 +88,9 @@ impl<'de> Deserialize<'de> for Amount {
         let text = |text: &str| match text.parse() {
             _ if text == "unlimited" => Ok(UNLIMITED),
             Ok(MemorySize::Bytes(bytes)) => Ok(bytes),
-            Ok(MemorySize::OfPeak { .. }) => {
-                Err(format!("{text:?} is a share, and there is no workload: expected {AMOUNT}"))
-            }
+            Ok(MemorySize::OfPeak { .. }) => Err(format!(
+                "{text:?} is a percentage of a workload's peak, and a daemon has no workload: expected {AMOUNT}"
+            )),
             Err(_) => Err(format!("{text:?} is no amount of memory: expected {AMOUNT}")),
         };
         from.deserialize_any(NumberOr { expected: AMOUNT, text }).map(Amount)

@@ -70,8 +70,8 @@ fn with_logged<'a>(facts: Vec<(u64, Fact<'a>)>, logged: &[fence_log::Logged], tu
     all
 }
 
-/// Both streams as one. At equal times: what the CPU did to fences, then what the device did, then what the kernel made
-/// of it; so that a cause precedes its effect.
+/// Both streams as one. At equal times the order is: fences created or signalled by the CPU, observations of the device, other events
+/// of the kernel; so a cause precedes its effect.
 fn in_order(recording: &Recording) -> Vec<(u64, Fact<'_>)> {
     let rank = |fact: &Fact<'_>| match fact {
         Fact::Event(Event::FenceCreated { .. } | Event::FenceSignaledFromCpu { .. }) => 0,
@@ -106,11 +106,11 @@ struct Builder<'a> {
     moved: [u64; Move::COUNT],
     owners: Owners,
     places: Places,
-    /// Bytes in memory segments, by whose they are.
+    /// Bytes in memory segments, by the owning process.
     held: BTreeMap<u32, u64>,
-    /// Slices of devices that stand still.
+    /// Open slices of suspended devices.
     suspended: BTreeMap<u64, usize>,
-    /// Why a process stood still for its page tables last.
+    /// Why the kernel last suspended a process for its page tables.
     stillness: BTreeMap<u32, Stillness>,
     packets: BTreeMap<u64, Packets>,
     /// Boxes of fence logs that are open.
@@ -284,7 +284,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Which op track a queue carries.
+    /// The op track that a queue carries.
     fn op_track(&self, queue: u32) -> Option<usize> {
         self.recording.ops.iter().position(|track| track.device_queue == queue)
     }
@@ -364,7 +364,7 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(mut self) -> Timeline {
-        // What began last ends first, so that cut slices nest like all others.
+        // The slice that began last ends first, so that cut slices nest like all others.
         for slice in (0..self.slices.len()).rev() {
             if self.slices[slice].closed == 0 {
                 self.slices[slice].cut = true;

@@ -9,7 +9,7 @@ pub struct Clocks {
     nodes: BTreeMap<u16, Vec<Set>>,
 }
 
-/// At this time of the processor a clock showed this.
+/// One calibration: at `ns` of the processor's clock, the node's clock of `hz` showed `counter`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Set {
     counter: u64,
@@ -18,7 +18,7 @@ struct Set {
 }
 
 impl Clocks {
-    /// As these events tell.
+    /// The clocks of all nodes, from the events that calibrated them.
     pub fn of(events: &[(u64, Event)]) -> Clocks {
         let mut nodes: BTreeMap<u16, Vec<Set>> = BTreeMap::new();
         for (ns, event) in events {
@@ -30,7 +30,7 @@ impl Clocks {
         Clocks { nodes }
     }
 
-    /// When a node's clock showed this; 0 is no time.
+    /// Nanoseconds at which a node's clock showed `counter`; `None` for 0 or a node without calibration.
     pub fn ns(&self, node: u16, counter: u64) -> Option<u64> {
         let sets = self.nodes.get(&node)?;
         let nth = sets.partition_point(|set| set.counter <= counter);

@@ -1,7 +1,7 @@
-//! Waits and signals as boxes, each from its submission to its completion. Of queues that their processes feed the fence logs tell: a box
-//! begins when its process submitted it, by the processor's clock, and ends when the device went on, by the device's. Both clocks are set
-//! beside each other at some moments, so that all times lie on one line. Of queues and contexts that the kernel feeds it tells both ends.
-//! Nothing that the device was observed to do is used: what is drawn here is what a tool sees that has no other eyes.
+//! Waits and signals as boxes, each from its submission to its completion. For queues that their processes feed the fence logs have both ends: a box
+//! begins when its process submitted it, by the processor's clock, and ends when the device went on, by the device's. The kernel
+//! calibrates both clocks against each other at some moments, so all times lie on one line. For queues and contexts that the kernel feeds
+//! its events have both ends. This module uses no observations of the device: it draws what a tool without access to them sees.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use events::Event;
 
 use super::clock::Clocks;
 
-/// What an entry is about.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A wait.
@@ -20,10 +20,10 @@ pub enum Kind {
     Submission,
 }
 
-/// Who feeds a queue.
+/// The feeder of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feed {
-    /// Its process: what it does stands in its logs.
+    /// Its process: the queue's logs have its waits and signals.
     Process,
     /// The kernel.
     Kernel,
@@ -34,7 +34,7 @@ pub enum Feed {
 /// A wait or a signal of a queue, or one of its submissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logged {
-    /// Who feeds the queue.
+    /// The feeder of the queue.
     pub feed: Feed,
     /// The kernel's number of the queue, or of the packet context.
     pub queue: u64,
@@ -42,7 +42,7 @@ pub struct Logged {
     pub fence: u64,
     /// The value.
     pub value: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// When it was recorded, where the process has said so: perhaps long before it was submitted.
     pub recorded_ns: Option<u64>,
@@ -94,7 +94,7 @@ pub fn of(events: &[(u64, Event)]) -> Vec<Logged> {
             _ => continue,
         };
         let begun = queued.get_mut(&key).and_then(VecDeque::pop_front);
-        // What was submitted before the tool began to listen has no beginning; what has no time, no end.
+        // An entry submitted before the tool began to listen has no beginning; one without a time has no end.
         let (Some((queued_ns, recorded_ns)), Some(done_ns)) = (begun, done_ns) else { continue };
         let (feed, queue, fence, value, signal) = key;
         let (done_ns, kind) = (done_ns.max(queued_ns), if signal { Kind::Signal } else { Kind::Wait });
@@ -104,7 +104,7 @@ pub fn of(events: &[(u64, Event)]) -> Vec<Logged> {
     logged
 }
 
-/// Who feeds which queue, fence, value, whether it is a signal.
+/// The feeder, the queue, the fence, the value, whether it is a signal.
 type Key = (Feed, u64, u64, u64, bool);
 
 fn feed(packets: bool) -> Feed {
@@ -157,7 +157,7 @@ mod tests {
             (1_700, Event::FenceSignalQueued { queue: 2, fence: 9, value: 8, recorded_ns: 1_600 }),
             (9_000, Event::FenceSignalExecuted { queue: 2, fence: 9, value: 7, end: 570 }),
             (9_000, Event::FenceWaitUnblocked { queue: 1, fence: 9, value: 7, observed: 400, end: 580 }),
-            // An adapter that wrote no time, and what was submitted before anybody listened.
+            // An entry for which the adapter wrote no time, and one submitted before the tool listened.
             (9_000, Event::FenceSignalExecuted { queue: 2, fence: 9, value: 8, end: 0 }),
             (9_000, Event::FenceSignalExecuted { queue: 2, fence: 9, value: 9, end: 590 }),
         ];
@@ -210,7 +210,7 @@ mod tests {
             // The logs are read one after the other.
             (9_000, Event::FenceSignalExecuted { queue: 2, fence: 9, value: 7, end: 1_900 }),
             (9_000, Event::SubmissionBegun { queue: 2, value: 7, at: 1_200 }),
-            // One that has not ended, and one of a queue that nobody knows.
+            // One that has not ended, and one of a queue without a creation event.
             (9_000, Event::SubmissionBegun { queue: 2, value: 8, at: 1_950 }),
             (9_000, Event::SubmissionBegun { queue: 3, value: 7, at: 1_200 }),
         ];

@@ -1,4 +1,4 @@
-//! Which signal released whom.
+//! Finds the signal that released a wait.
 //!
 //! A wait is "reached or passed", so what releases it is the first signal of that word with the wanted value or a greater
 //! one. Fences are known by the bus address of their CurrentValue: that is all the device ever sees.
@@ -31,7 +31,7 @@ impl Fences {
         self.words.get(&fence).copied()
     }
 
-    /// A new fence lives at this word: what was signalled there before belongs to another.
+    /// A new fence lives at this word: earlier signals there belong to another fence.
     pub fn forget(&mut self, word: u64) {
         self.signals.remove(&word);
     }

@@ -26,7 +26,7 @@ impl Lanes {
         track
     }
 
-    /// What was open on a lane has ended.
+    /// The slice that was open on a lane has ended.
     pub fn release(&mut self, track: usize) {
         self.busy[track] = false;
     }

@@ -1,4 +1,4 @@
-//! Which pages of which segment held what, from when to when: the moves of memory, turned into rectangles of time and
+//! Residences of allocations on the pages of segments: the moves of memory, turned into rectangles of time and
 //! address. It believes the events and checks nothing; pages that leave without having come are passed over.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct Residence {
     pub end_ns: u64,
 }
 
-/// What lies where now, and what lay where before.
+/// The current residences, and the past ones.
 #[derive(Debug, Default)]
 pub struct Places {
     /// By segment and first page.
@@ -41,7 +41,7 @@ impl Places {
         self.now.insert((segment, first_page), residence);
     }
 
-    /// Pages left. What was left of a residence goes on.
+    /// Pages left. The rest of a residence goes on.
     pub fn left(&mut self, at_ns: u64, segment: u8, run: PageRun) {
         let end = run.end();
         let before = self.now.range(..(segment, run.first)).next_back();
@@ -65,7 +65,7 @@ impl Places {
         }
     }
 
-    /// All residences, in order of their beginning; what is still there ends at `end_ns`.
+    /// All residences, in order of their beginning; current ones end at `end_ns`.
     pub fn finish(mut self, end_ns: u64) -> Vec<Residence> {
         self.past.extend(self.now.into_values().map(|residence| Residence { end_ns, ..residence }));
         self.past.sort_by_key(|r| (r.begin_ns, r.segment, r.first_page, r.end_ns));

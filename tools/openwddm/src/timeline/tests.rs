@@ -186,7 +186,7 @@ fn a_whole_run_has_every_operation_and_its_sums() {
     );
 }
 
-/// What a user has to know of the logs stands in the trace: what was lost, and what cannot be.
+/// The trace shows lost and impossible entries of logs, each with the queue or node that it belongs to.
 #[test]
 fn lost_and_wrong_entries_of_logs_are_shown_with_whose_they_are() {
     // spec: sync §3.14 (overrun)

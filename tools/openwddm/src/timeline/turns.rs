@@ -1,4 +1,5 @@
-//! Whom engines ran and who waited for them, from the scheduling logs alone: by the nodes' clocks, brought onto the processor's line.
+//! The contexts that engines ran, and those that waited for them, from the scheduling logs alone: by the nodes' clocks, brought onto the
+//! processor's line.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,11 @@ pub struct Turn {
     pub node: u16,
     /// The kernel's number of the context; 0: its own, for paging.
     pub context: u64,
-    /// Whose it is.
+    /// The process that the context belongs to.
     pub process: u32,
     /// Its only queue; 0: it has several.
     pub queue: u64,
-    /// Running or ready: who is idle is not drawn.
+    /// Running or ready: idle contexts are not drawn.
     pub state: ContextSchedule,
     /// From when on.
     pub begin_ns: u64,
@@ -62,7 +63,7 @@ mod tests {
             (9_000, told(5, Ready, 250)),
             (9_000, told(4, Idle, 300)),
             (9_000, told(5, Running, 300)),
-            // In no time to somebody else.
+            // A turn of no length, to another context.
             (9_000, told(5, Ready, 400)),
             (9_000, told(4, Running, 400)),
             (9_000, told(4, Idle, 400)),

@@ -1,4 +1,4 @@
-//! The columns of the table of processes: what each is called, how wide it is, what stands in it, and how rows are sorted by it. A
+//! The columns of the table of processes: title, width, text and sort key of each. A
 //! column belongs to the page from some width on. It draws nothing.
 
 use wddm_types::ProcessId;
@@ -10,7 +10,7 @@ use super::rows::Row;
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Which process.
+    /// The process's number.
     Process,
     /// Its priority class.
     Class,
@@ -20,7 +20,7 @@ pub enum Column {
     Resident,
     /// Bytes that its content has in segments.
     Committed,
-    /// Bytes that lie elsewhere than they would rather.
+    /// Bytes outside the preferred segment of their allocation, for want of room.
     Demoted,
     /// Its budget of the local group.
     Budget,
@@ -109,7 +109,7 @@ impl Column {
         }
     }
 
-    /// Cells: what stands in it is never longer.
+    /// Its width in cells, which no text of it exceeds.
     pub fn width(self) -> u16 {
         match self {
             Column::Class => 6,
@@ -124,7 +124,7 @@ impl Column {
         matches!(self, Column::Process | Column::Class)
     }
 
-    /// What stands in it.
+    /// The text of a cell.
     pub fn text(self, row: &Row) -> String {
         let rate = |value: Option<f64>, text: fn(f64) -> String| value.map_or("–".to_owned(), text);
         let bytes_a_second = |value: f64| bytes_narrow(value.round() as u64);
@@ -157,7 +157,7 @@ impl Column {
         }
     }
 
-    /// What rows are compared by.
+    /// The number by which rows are sorted.
     pub fn key(self, row: &Row) -> f64 {
         let rate = |value: Option<f64>| value.unwrap_or(0.0);
         match self {

@@ -1,7 +1,7 @@
 //! The page as cells: where each part stands, for any size of a terminal. It reads a [`Page`] and writes a buffer; it keeps nothing, and
 //! knows no terminal.
 //!
-//! One colour is one process, everywhere: in the bars of the engines, which show who runs, in the bars of the segments, which show whose
+//! One colour is one process, everywhere: in the bars of the engines, which show the processes that run, in the bars of the segments, which show whose
 //! bytes are there, and before its row. The kernel's own work is grey.
 
 mod bar;
@@ -61,7 +61,7 @@ pub fn draw(page: &Page, ink: Ink, area: Rect, out: &mut Buffer) {
     }
 }
 
-/// Rows for engines and segments: what the fuller of the two wants, and never more than a third of the page.
+/// Rows for engines and segments: as many as the longer of the two needs, and never more than a third of the page.
 fn upper_rows(seen: &Seen, height: u16) -> u16 {
     // CAST: the kernel has at most 64 nodes and 32 segments.
     let (nodes, segments) = (seen.now.nodes.len() as u16, seen.now.segments.len() as u16);
@@ -87,7 +87,7 @@ fn halves(area: Rect) -> (Rect, Rect) {
     (Rect { width: left, ..area }, Rect { x: area.x + left, width: area.width - left, ..area })
 }
 
-/// A frame with a title; what is inside it, one cell from its sides.
+/// Draws a frame with a title; returns the area inside it, one cell from its sides.
 fn framed(title: &str, ink: Ink, area: Rect, out: &mut Buffer) -> Rect {
     let block = Block::bordered().border_type(BorderType::Rounded).border_style(ink.frame());
     let inside = block.inner(area);

@@ -1,4 +1,4 @@
-//! What the kernel says, asked over a link: every adapter, one after the other. It judges nothing.
+//! Asks the kernel for its figures over a link: every adapter, one after the other. It judges nothing.
 
 use d3dkmt::{AdapterStatistics, Refusal, enum_adapters, query_statistics};
 use kmt_link::Link;
@@ -6,7 +6,7 @@ use kmt_link::Link;
 /// The figures of all adapters.
 ///
 /// # Errors
-/// When the kernel has gone. An adapter that goes between two questions is not among them.
+/// When the connection is lost. The result lacks an adapter that is removed between two questions.
 pub fn read(link: &dyn Link) -> Result<Vec<AdapterStatistics>, Refusal> {
     let adapters = enum_adapters(link)?;
     let mut answers = Vec::with_capacity(adapters.len());

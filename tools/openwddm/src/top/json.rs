@@ -1,4 +1,4 @@
-//! `openwddm top --once --json`: what the page shows, for scripts. The fields are described in `JSON.md`, and promised there.
+//! `openwddm top --once --json`: the content of the page, for scripts. The fields are described in `JSON.md`, and promised there.
 
 use d3dkmt::{AdapterStatistics, NodeWork, PagingBytes, ProcessStatistics, SegmentStatistics, VideoMemoryInfo};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What the page shows, and what keys do to it: a value without a terminal, a clock or a link. Answers of the kernel go in at
+//! The state of the page, and the effects of keys on it: a value without a terminal, a clock or a link. Answers of the kernel go in at
 //! [`Page::told`], keys at [`Page::pressed`]; `draw` turns it into cells.
 
 use std::collections::BTreeMap;
@@ -16,13 +16,13 @@ use super::rows::{Order, Row, rows};
 pub enum Key {
     /// A character.
     Char(char),
-    /// Enter.
+    /// The Enter key.
     Enter,
-    /// Escape.
+    /// The Escape key.
     Escape,
-    /// Backspace.
+    /// The Backspace key.
     Backspace,
-    /// Tab.
+    /// The Tab key.
     Tab,
     /// Ctrl-C.
     Interrupt,
@@ -40,7 +40,7 @@ pub enum Key {
     Right,
 }
 
-/// What comes after a key.
+/// The effect of a key on the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The page may look different.
@@ -49,7 +49,7 @@ pub enum Next {
     Quit,
 }
 
-/// What is being asked of the one at the keyboard.
+/// The mode in which the page takes keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asking {
     /// Nothing: keys are commands.
@@ -74,20 +74,20 @@ pub struct Seen {
     pub committed: Vec<History>,
     /// Bytes paged a second: in, out.
     pub paged: [History; 2],
-    /// Something was reset or lost since the answer before.
+    /// An engine or adapter was reset, or a device lost, since the previous answer.
     pub alarm: bool,
 }
 
 /// The page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
-    /// What it is connected to.
+    /// The socket that it is connected to.
     pub socket: String,
     /// Time between two answers, in milliseconds.
     pub interval_ms: u64,
     /// By LUID.
     pub adapters: BTreeMap<Luid, Seen>,
-    /// Which adapter is shown, as its place among them.
+    /// The adapter that is shown, as its place among them.
     pub shown: usize,
     /// How the processes are sorted and which are shown.
     pub order: Order,
@@ -95,7 +95,7 @@ pub struct Page {
     pub first_row: usize,
     /// No answers are taken over.
     pub paused: bool,
-    /// What is being asked.
+    /// The mode in which the page takes keys.
     pub asking: Asking,
 }
 
@@ -117,7 +117,7 @@ impl Page {
         if self.paused {
             return;
         }
-        // An adapter that has gone is not shown any more.
+        // The page shows no adapter that was removed.
         self.adapters.retain(|luid, _| answers.iter().any(|now| now.adapter == *luid));
         for now in answers {
             let before = self.adapters.remove(&now.adapter);

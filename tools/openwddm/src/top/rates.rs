@@ -1,7 +1,7 @@
-//! What has happened between two answers of the kernel, per second of its own clock. It asks nobody and keeps nothing: two answers go
+//! Rates between two answers of the kernel, per second of its own clock. It makes no calls and keeps no state: two answers go
 //! in, numbers come out. Used by the page and by its JSON form.
 //!
-//! A count that is lower than before belongs to somebody who went and came back: what it shows now has happened since.
+//! A count that is lower than before belongs to a process or adapter that went and came back: all of it has happened since.
 
 use d3dkmt::{AdapterCounts, AdapterStatistics, NodeWork, PagingBytes, ProcessStatistics};
 use wddm_types::ProcessId;
@@ -30,7 +30,7 @@ pub struct CountRates {
     pub interrupts: f64,
     /// Fence interrupts.
     pub fence_interrupts: f64,
-    /// Those that released nobody.
+    /// Those that released no wait.
     pub fence_interrupts_in_vain: f64,
     /// Waits of threads.
     pub cpu_waits: f64,
@@ -53,7 +53,7 @@ pub struct PagingRates {
     pub discarded: f64,
 }
 
-/// Of one node.
+/// Rates of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodeRates {
     /// The share of the time in which it had work: 0 to 1.
@@ -66,10 +66,10 @@ pub struct NodeRates {
     pub switches: f64,
 }
 
-/// Of one process.
+/// Rates of one process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessRates {
-    /// Which.
+    /// The process.
     pub process: ProcessId,
     /// Its own work, by ordinal.
     pub nodes: Vec<NodeRates>,
@@ -86,7 +86,7 @@ impl ProcessRates {
     }
 }
 
-/// The rates between two answers about one adapter; `None` when the kernel's clock stood still.
+/// The rates between two answers about one adapter; `None` when the kernel's clock has not moved.
 pub fn rates(before: &AdapterStatistics, now: &AdapterStatistics) -> Option<Rates> {
     let elapsed_ns = now.now_ns.checked_sub(before.now_ns).filter(|ns| *ns > 0)?;
     let over = Over { elapsed_ns };
@@ -144,7 +144,7 @@ impl Over {
 
     fn work(&self, before: &NodeWork, now: &NodeWork) -> NodeRates {
         NodeRates {
-            // Work that is told of late may seem to have taken longer than there was time.
+            // Running time may be counted late, and then exceed the time between the two answers.
             load: (self.each(before.running_ns, now.running_ns) / 1e9).min(1.0),
             completed: self.each(before.completed, now.completed),
             preempted: self.each(before.preempted, now.preempted),

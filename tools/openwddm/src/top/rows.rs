@@ -1,4 +1,4 @@
-//! The rows of the table of processes: who is in it and in which order. It draws nothing.
+//! The rows of the table of processes: which processes are in it and in which order. It draws nothing.
 
 use d3dkmt::{AdapterStatistics, ProcessMemory};
 use wddm_types::ProcessId;
@@ -9,15 +9,15 @@ use super::rates::{ProcessRates, Rates};
 /// A process on the page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Which.
+    /// The process's number.
     pub process: ProcessId,
     /// Its priority class.
     pub class: u32,
-    /// Devices.
+    /// Devices that it has.
     pub devices: u32,
     /// Devices in error.
     pub devices_lost: u32,
-    /// Contexts.
+    /// Contexts that it has.
     pub contexts: u32,
     /// Hardware queues.
     pub queues: u32,
@@ -61,7 +61,7 @@ impl Row {
         self.devices_lost > 0
     }
 
-    /// Whether somebody who looks for this text finds it: in its number, its class, or `lost`, `demoted`, `kernel`.
+    /// Whether the filter `text` matches its number, its class, or `lost`, `demoted`, `kernel`.
     fn matches(&self, text: &str) -> bool {
         let text = text.trim().to_lowercase();
         let is = |word: &str| word.contains(&text);
@@ -144,7 +144,7 @@ mod tests {
         for column in Column::ALL {
             let (mut down, up) = (sorted(column, true, ""), sorted(column, false, ""));
             down.sort_unstable();
-            assert_eq!((down.len(), up.len()), (4, 4), "{column:?} loses nobody");
+            assert_eq!((down.len(), up.len()), (4, 4), "sorting by {column:?} loses no row");
         }
     }
 

@@ -1,9 +1,9 @@
-//! The terminal under the page: what it was before is what it is afterwards, however the page ends. Keys come in from here, cells go
-//! out. It knows nothing of what is shown.
+//! The terminal under the page: this module restores its state, however the page ends. Keys come in from here, cells go
+//! out. It does not know the content of the page.
 //!
 //! Four ends need care. A panic must be readable: the hook puts the terminal back before the message is printed. Ctrl-C is a key here, since
-//! the terminal is raw. A signal from elsewhere is told by a flag, which the thread that waits for keys looks at ([`Screen::key_within`]). The second such signal
-//! ends the program without dropping anything: the handler calls [`give_back_if_taken`]. That the terminal has gone `hangup` sees.
+//! the terminal is raw. A signal from elsewhere raises a flag, which the thread that waits for keys checks ([`Screen::key_within`]). The second such signal
+//! ends the program without dropping anything: the handler calls [`give_back_if_taken`]. `hangup` detects a terminal that has hung up.
 
 use std::io::{IsTerminal, Stdout};
 use std::sync::Once;
@@ -26,7 +26,7 @@ pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-/// What came from the terminal.
+/// An event from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
     /// A key.
@@ -135,7 +135,7 @@ fn give_back_on_panic() {
     });
 }
 
-/// What a key of the terminal means to the page.
+/// Translates a key of the terminal into one of the page.
 fn meaning(key: KeyEvent) -> Option<Key> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     Some(match key.code {

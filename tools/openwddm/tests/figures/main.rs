@@ -37,7 +37,7 @@ fn run(options: &RunOptions) -> Outcome {
         .expect("the run ends well")
 }
 
-/// The same work at each stage moves the same bytes; what differs is who is asked, and how often somebody is interrupted.
+/// The same work at each stage moves the same bytes; the calls and the interrupts differ.
 #[test]
 fn stages_move_the_same_bytes_and_differ_in_calls_and_interrupts() {
     // spec: sync §4.1
@@ -124,7 +124,7 @@ fn engines_without_addresses_run_the_main_job() {
         assert_eq!(first.summary.trace_hash, again.summary.trace_hash, "{name}");
         let scattered = run(&options(name));
         assert!(first.summary.paged_in_bytes >= scattered.summary.paged_in_bytes, "{name}");
-        // What its packets waited is told, and drawn: the rows and the number are two ways to count the same.
+        // The timeline draws the waits of its packets: the rows and the number count the same time.
         let recorded = run(&RunOptions { recorded: true, ..physical });
         let timeline = Timeline::of(&recorded.recordings[0]);
         let waits = timeline.slices.iter().filter(|slice| slice.kind == SliceKind::Wait);
@@ -155,8 +155,8 @@ fn packets_at_addresses_run_the_main_job() {
     }
 }
 
-/// Leaf tables of 64-KB entries are converted, and processes stand still for that or for every change: the same bytes move
-/// as with plain tables, every one is right, and table and timeline say why somebody stood still.
+/// The kernel converts leaf tables of 64-KB entries, and suspends processes for that or for every change: the same bytes move
+/// as with plain tables, every one is right, and table and timeline say why it suspended a process.
 #[test]
 fn tables_that_are_converted_and_idle_spaces_run_the_main_job() {
     // spec: memory §4.2, memory §4.5
@@ -227,7 +227,7 @@ fn a_virtual_run_repeats_itself() {
     let second = run(&options("gpt.cpu.rrs.json.gz")).summary;
     assert_eq!(first.trace_hash, second.trace_hash);
     assert_eq!((first.elapsed_ns, first.stall_ns), (second.elapsed_ns, second.stall_ns));
-    // In virtual time, drained by its own waits, each interrupt releases somebody.
+    // In virtual time, drained by its own waits, each interrupt releases a wait.
     assert_eq!(first.interrupts_raised, first.interrupt_dispatches_releasing);
 }
 
@@ -275,7 +275,7 @@ fn the_foreground_loses_no_byte_while_the_background_has_any() {
             |victim: u32| first.displaced.iter().filter(|one| one.victim == victim).map(|one| one.bytes).sum::<u64>();
         let (foreground, background) = (first.processes[0].process, first.processes[1].process);
         assert_eq!(lost(foreground), 0, "{policy:?}: {:?}", first.displaced);
-        assert!(lost(background) > 0, "{policy:?}: somebody gave way");
+        assert!(lost(background) > 0, "{policy:?}: the background gave way");
         assert_eq!(run(&together).summary.trace_hash, first.trace_hash, "{policy:?}");
         // Without protection both give way.
         let equals = RunOptions { policy, others: vec![share(Priority::Normal)], ..options("gpt.cpu.rrs.json.gz") };
@@ -285,7 +285,7 @@ fn the_foreground_loses_no_byte_while_the_background_has_any() {
 }
 
 /// Two processes that keep what they used get by with two fifths of what both need: each gives back what it has when it is
-/// refused, and waits for its own work before it insists. What they hold and may hold is told.
+/// refused, and waits for its own work before it insists. The timeline shows their memory and their budgets.
 #[test]
 fn two_that_keep_what_they_used_end_in_two_fifths() {
     // spec: memory §5.2, memory §5.4, memory §5.5

@@ -1,4 +1,4 @@
-//! What a recorded run's trace has of fences.
+//! Fences in the trace of a recorded run.
 
 use super::*;
 
@@ -72,7 +72,7 @@ fn the_trace_shows_every_wait_of_the_queues_and_contexts_that_the_kernel_feeds()
     }
 }
 
-/// Also where processes take turns in virtual time: what each of them queues is in the trace.
+/// Also where processes take turns in virtual time the trace has the waits and signals that each of them queues.
 #[test]
 fn the_trace_has_what_every_process_queued() {
     // spec: sync §3.14

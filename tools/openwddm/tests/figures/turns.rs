@@ -1,4 +1,4 @@
-//! Whom the engines ran, drawn from the scheduling logs, beside what the device was observed to do.
+//! The contexts that engines ran, drawn from the scheduling logs, agree with the observations of the device.
 
 use events::Event;
 use openwddm::run::{RunOptions, Stage};

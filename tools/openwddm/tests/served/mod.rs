@@ -37,9 +37,9 @@ impl Daemon {
     }
 }
 
-/// Whether somebody listens at this path: between making a socket and listening at it there is a moment in which a connection is refused.
+/// Whether a daemon listens at this path: between its bind and its listen the operating system refuses connections.
 pub fn listens(path: &Path) -> bool {
-    // PANIC: without procfs nobody knows, and every system that runs this has it.
+    // PANIC: only procfs tells, and every system that runs this has it.
     let sockets = std::fs::read_to_string("/proc/net/unix").expect("procfs");
     let listens = |line: &str| line.split_whitespace().nth(3) == Some("00010000");
     sockets.lines().any(|line| listens(line) && line.ends_with(&format!(" {}", path.display())))

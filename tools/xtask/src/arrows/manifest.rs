@@ -27,9 +27,9 @@ pub struct Member {
 pub struct Dependency {
     /// The name by which it is imported.
     pub name: String,
-    /// Which table it stands in.
+    /// The table that it stands in.
     pub kind: Kind,
-    /// What it points to.
+    /// The crate that it points to.
     pub target: Target,
 }
 

@@ -15,12 +15,12 @@ pub struct Place {
 /// The sheets that may be cited.
 const SHEETS: [&str; 2] = ["memory", "sync"];
 
-/// A comment without what stands in backticks: a quoted citation is an example.
+/// A comment without its text in backticks: a quoted citation is an example.
 pub fn unquoted(comment: &str) -> String {
     comment.split('`').step_by(2).collect()
 }
 
-/// Cuts a comment into its prose and what stands behind `spec:`.
+/// Cuts a comment into its prose and the text behind `spec:`.
 pub fn split(comment: &str) -> (&str, Option<&str>) {
     match comment
         .match_indices("spec:")

@@ -1,4 +1,4 @@
-//! Which test names which acceptance rows: the tags in its body and in the comments directly above it.
+//! Finds the acceptance rows that each test names: the tags in its body and in the comments directly above it.
 //!
 //! A tag is a promise that the test fails without the row's behaviour. A test that names many rows can hardly keep it
 //! for each; the check lists such tests and leaves the judgement to a reader.

@@ -71,7 +71,7 @@ impl Sheet {
         self.sections.len()
     }
 
-    /// The sections that nobody cites. A chapter is cited when a part of it is.
+    /// The sections that no source cites. A chapter is cited when a part of it is.
     pub fn uncited(&self) -> impl Iterator<Item = &Section> {
         self.sections.iter().filter(|section| {
             let part_of_it = |cited: &String| {

@@ -82,10 +82,10 @@ fn what_resolves_counts() {
     assert_eq!(
         listed,
         [
-            "memory: 2 of 4 sections cited by nobody",
+            "memory: no source cites 2 of 4 sections",
             "  §0 Conventions",
             "  §5.1 Lists",
-            "sync: 3 of 5 sections cited by nobody",
+            "sync: no source cites 3 of 5 sections",
             "  §3 Protocols",
             "  §3.9 The race",
             "  §6 A Objects",

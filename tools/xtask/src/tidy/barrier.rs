@@ -6,9 +6,9 @@ use crate::rust_text::Line;
 
 /// The device.
 const CRATE: &str = "hardware/softgpu/src/";
-/// The file that may.
+/// The file that may have barriers.
 const ORDER: &str = "hardware/softgpu/src/order.rs";
-/// What orders stores and loads of others by itself.
+/// Code that orders the stores and loads of other threads by itself.
 const BARRIERS: [&str; 7] = [
     "fence(Ordering",
     "compiler_fence",

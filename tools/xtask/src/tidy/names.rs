@@ -8,7 +8,7 @@ const ALONE: [&str; 4] = ["common", "base", "manager", "managers"];
 /// Forbidden as any word of a name.
 const ANYWHERE: [&str; 5] = ["util", "utils", "helper", "helpers", "misc"];
 
-/// Judges each folder's and the file's name. Only source files are asked.
+/// Judges each folder's and the file's name, of source files only.
 pub fn check_path(path: &str) -> Vec<Finding> {
     let Some(names) = path.strip_suffix(".rs") else { return Vec::new() };
     let bad = names.split('/').filter(|name| says_nothing(name));

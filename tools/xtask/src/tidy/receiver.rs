@@ -1,14 +1,15 @@
-//! Descriptors of other processes come in at one place: [`RECEIVER`], which counts them, closes those that nobody asked for and inherits none.
+//! Descriptors of other processes come in at one place: [`RECEIVER`], which counts them, closes those that its caller did not ask for
+//! and marks all close-on-exec.
 //! A second place would have to be judged for all of that again, so there is none.
 
 use crate::report::Finding;
 use crate::rust_text::Line;
 
-/// The file that may.
+/// The file that may receive messages.
 const RECEIVER: &str = "client/kmt_link/src/socket/packet.rs";
 /// The call by which descriptors come with a message. In the receiver it stands once.
 const RECEIVES: &str = "recvmsg";
-/// Whatever else takes descriptors from another process, or makes one of a number.
+/// Other names that take descriptors from another process, or make a descriptor from a number.
 const OTHERS: [&str; 5] = ["recvmmsg", "RecvAncillaryBuffer", "RecvAncillaryMessage", "pidfd_getfd", "receive_fd"];
 
 /// Judges one source file.

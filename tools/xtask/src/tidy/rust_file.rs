@@ -1,10 +1,10 @@
-//! What a source file may contain: its head, unfinished work, waived lints, unsafe blocks, and in the kernel's room
+//! House rules of a source file: its head, unfinished work, waived lints, unsafe blocks, and in the kernel's room
 //! nothing that makes two runs differ.
 
 use crate::report::Finding;
 use crate::rust_text::Line;
 
-/// What would make the kernel anything but a pure machine, and what it is.
+/// Names that would make the kernel anything but a pure machine, each with what it is.
 const IMPURE: [(&str, &str); 14] = [
     ("HashMap", "hash order"),
     ("HashSet", "hash order"),
@@ -26,7 +26,7 @@ const IMPURE: [(&str, &str); 14] = [
 pub fn check(path: &str, text: &str, lines: &[Line]) -> Vec<Finding> {
     let mut faults = Vec::new();
     if !text.starts_with("//!") {
-        faults.push(Finding::new(path, 1, "a file begins with //!: what it is, what it is not, who calls it"));
+        faults.push(Finding::new(path, 1, "a file begins with //!: what it is, what it is not, and its callers"));
     }
     let may_be_unsafe = lines.iter().any(|line| squeezed(&line.code).contains("[allow(unsafe_code"));
     for (index, line) in lines.iter().enumerate() {
@@ -36,7 +36,7 @@ pub fn check(path: &str, text: &str, lines: &[Line]) -> Vec<Finding> {
         }
         for lint in waived(&squeezed(&line.code)) {
             if lint == "dead_code" || lint.starts_with("unused") {
-                fault(format!("{lint} is waived; take out what nobody uses"));
+                fault(format!("{lint} is waived; remove the unused code instead"));
             } else if !has_reason(lines, index) {
                 fault(format!("{lint} is waived without a reason beside it"));
             }

@@ -7,7 +7,7 @@ const LINES_ASKED: usize = 400;
 /// More lines than this fail.
 const LINES_MAX: usize = 600;
 
-/// Files that are one table, and why cutting them would help nobody: data sheets and C layouts only.
+/// Files that are one table, and why a cut would not help the reader: data sheets and C layouts only.
 const EXCEPTIONS: [(&str, &str); 1] = [(
     "contract/softgpu_spec/src/command.rs",
     "the command set of the data sheet: one list of words, their encoding beside it",

@@ -1,18 +1,18 @@
-//! What the command line prints goes through one place, [`CONSOLE`], which lets nothing through that a terminal would obey, and knows what a
-//! reader that has gone and a full disk mean. A second way out would have to know all of that again, so there is none but [`OWN`].
+//! The command line prints through one place, [`CONSOLE`], which lets nothing through that a terminal would obey, and knows what a
+//! reader that has gone and a full disk mean. A second way out would have to know all of that again, so there is none but those in [`OWN`].
 
 use crate::report::Finding;
 use crate::rust_text::Line;
 
 /// The crate that prints.
 const CRATE: &str = "tools/openwddm/src/";
-/// The file that may.
+/// The file that may print.
 const CONSOLE: &str = "tools/openwddm/src/console.rs";
-/// Files with a reason of their own: the page of `top` is cells and control sequences, an output can be standard output, and what has gone is
-/// asked of the descriptors.
+/// Files that may use standard streams for reasons of their own: the page of `top` consists of cells and control sequences, `hangup` asks
+/// the descriptors of the terminal whether it has hung up, and an output can be standard output.
 const OWN: [&str; 3] =
     ["tools/openwddm/src/top/screen.rs", "tools/openwddm/src/top/hangup.rs", "tools/openwddm/src/output/place.rs"];
-/// Ways out.
+/// Names that code uses to print.
 const STREAMS: [&str; 6] = ["stdout", "stderr", "println", "eprintln", "print", "eprint"];
 
 /// Judges one source file.

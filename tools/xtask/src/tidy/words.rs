@@ -1,5 +1,5 @@
 //! Words that bind a file to one machine: absolute paths of a checkout, names of tools that happened to be at hand, the
-//! host of a package registry. Whoever reads the project has another machine.
+//! host of a package registry. A reader of the project has another machine.
 //!
 //! The words are put together from halves here, so that this file passes its own rule.
 

@@ -1,4 +1,4 @@
-//! Which nodes are collectives, and what each of their arguments is for.
+//! Recognises collectives among the nodes, and what they do with each of their arguments.
 //!
 //! A collective is recorded up to three times, one inside the other, and no schema declares a write:
 //!
@@ -14,7 +14,7 @@
 
 use super::schema::{Argument, short_name};
 
-/// What a node does with an argument.
+/// A node's access to an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Access {
     /// Reads its content.
@@ -32,7 +32,7 @@ impl Access {
     const BOTH: Access = Access { read: true, written: true, out: false };
 }
 
-/// What a node is, as far as its name and schema say.
+/// Which of the nested recordings of a collective a node is, by its name and schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layer {
     /// The dispatcher's operator: `c10d::…`.
@@ -56,7 +56,7 @@ pub(super) fn layer(name: &str, has_schema: bool) -> Option<Layer> {
     (!has_schema && !rest.starts_with(':') && BACKENDS.contains(&backend)).then_some(Layer::Backend)
 }
 
-/// What an operator without declared writes does with its arguments, by their names.
+/// The accesses of an operator without declared writes, by the names of its arguments.
 pub(super) fn by_names(name: &str, arguments: &[Argument]) -> Vec<Access> {
     let whole = by_operation(name);
     let access = |argument: &Argument| match argument.name.as_str() {
@@ -67,7 +67,7 @@ pub(super) fn by_names(name: &str, arguments: &[Argument]) -> Vec<Access> {
     arguments.iter().map(access).collect()
 }
 
-/// What a backend's node does with the tensors that it shows.
+/// The access of a backend's node to the tensors that it shows.
 pub(super) fn by_backend(name: &str) -> Access {
     let operation = name.split_once(':').map_or(name, |(_, operation)| operation);
     let into_others = ["gather", "scatter", "to_all", "toall", "send"];

@@ -32,7 +32,7 @@ pub(super) struct StorageKey {
 }
 
 impl StorageKey {
-    /// Whether nobody in the trace returned it newly: weights, optimiser state, inputs of the step.
+    /// Whether no node of the trace returned it as new: weights, optimiser state, inputs of the step.
     pub fn older_than_the_trace(self) -> bool {
         self.generation == 0
     }
@@ -44,7 +44,7 @@ pub(super) struct Generations {
     births: BTreeMap<u64, Vec<usize>>,
     /// The last index inside each node.
     ends: Vec<usize>,
-    /// What no node of the trace can have made: the storage, and the compiled graph in which it appears (none: elsewhere).
+    /// Storages that no node of the trace can have made, each with the compiled graph in which it appears (none: elsewhere).
     unexplained: BTreeMap<StorageKey, Option<usize>>,
 }
 

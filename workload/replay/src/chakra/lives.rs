@@ -1,9 +1,9 @@
 //! Trap 3: when storages die. The trace has no frees.
 //!
-//! What was born in the trace dies after the last operation that uses it; 72 % of storages do in recordings that say so.
+//! A storage born in the trace dies after the last operation that uses it; in recordings that show frees 72 % of storages do.
 //! *Gradients are the exception*: the parameter holds them until they are cleared. In a trace of one iteration they outlive it.
 //! In a trace of several, a gradient of an earlier iteration has a successor: the gradient of the same parameter in the next
-//! one. Who is whose successor the optimizer shows, which updates the same storage (a parameter, its moments) with one and then
+//! one. The optimizer shows the succession: it updates the same storage (a parameter, its moments) with one gradient and then
 //! with the other. The gradient dies where the program clears it (`Optimizer.zero_grad`, else the begin of the next
 //! `ProfilerStep`), and where the trace does not show that, when its successor is born.
 //!
@@ -72,7 +72,7 @@ fn is_in_reducer(nodes: &[Node], tree: &Tree, node: usize) -> bool {
         .any(|around| nodes[around].name.starts_with(INTO_BUCKET))
 }
 
-/// What optimizers do with gradients.
+/// The optimizers' updates with gradients.
 struct Updates {
     /// Gradients with which something is updated.
     with: BTreeSet<StorageKey>,

@@ -1,4 +1,4 @@
-//! What an operator's schema says: which arguments it takes and writes, and whether it only answers a question.
+//! Reads an operator's schema: which arguments it takes and writes, and whether it only answers a question.
 //!
 //! `aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)`: a mark `!` on an argument is a
 //! declared write. Collectives declare none; `collective` knows them by the names of their arguments.
@@ -58,7 +58,7 @@ const READ_FOR_AN_ANSWER: [&str; 6] =
     ["item", "_local_scalar_dense", "equal", "is_nonzero", "allclose", "_assert_async"];
 
 /// Operators that only look at a tensor's description, or only keep a stream or a mark beside it, by name: for traces
-/// whose schema does not tell what is returned, and for those that return nothing or a tensor of numbers.
+/// whose schema does not name the results, and for operators that return nothing or a tensor of numbers.
 const DESCRIPTION_ONLY: [&str; 47] = [
     "size",
     "sizes",

@@ -1,4 +1,4 @@
-//! What of a trace did not become an operation, counted by reason, so that it can be said.
+//! Counts the work of a trace that did not become an operation, by reason, for the table and the report.
 //!
 //! | counts as left out | because |
 //! |---|---|
@@ -82,7 +82,7 @@ fn judge(node: &Node, device: &Device) -> Verdict {
     }
 }
 
-/// Compiled graphs whose kernels the trace does not have, and what they made.
+/// Compiled graphs whose kernels the trace does not have, and the storages that these made.
 fn not_recorded(
     nodes: &[Node],
     tree: &Tree,

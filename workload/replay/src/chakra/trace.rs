@@ -21,11 +21,11 @@ use crate::Fault;
 pub(super) struct Node {
     /// Unique; rises in the order in which nodes began.
     pub id: u64,
-    /// The enclosing node's id; the trace's root names itself or nobody.
+    /// The enclosing node's id; the trace's root names itself, or an id that the trace does not have.
     pub parent: u64,
     /// Such as `aten::mm`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The schema says that the operator writes an argument.
     pub declares_write: bool,
@@ -35,7 +35,7 @@ pub(super) struct Node {
     pub outputs: Vec<Tensor>,
 }
 
-/// What a node is, by its name, its schema and what the recorder says of its kernel.
+/// The kind of a node, by its name, its schema and the recorder's field for its kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An operator of the dispatcher: it has a schema.
@@ -49,7 +49,7 @@ pub(super) enum Kind {
     Kernel,
     /// A part of a collective.
     Collective(Layer),
-    /// A range, an autograd function, a thread: what happens, happens inside.
+    /// A range, an autograd function, a thread: it only encloses the nodes that do the work.
     Range,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Tensor {
     pub dense: bool,
     /// Where it stands.
     pub device: Device,
-    /// With an input: what the node does with it.
+    /// The node's access to it, if it is an input.
     pub access: Access,
 }
 
@@ -96,11 +96,11 @@ pub(super) fn parse(text: &[u8]) -> Result<(Vec<Node>, u64), Fault> {
     Ok((nodes, damaged))
 }
 
-/// Who encloses whom, by index into the nodes.
+/// The nesting of nodes, by index into the nodes.
 pub(super) struct Tree {
     /// The enclosing node; always of smaller index. `None` for roots.
     pub parents: Vec<Option<usize>>,
-    /// The last index inside the node; its own if it encloses nobody. Traces of several threads interleave, so not
+    /// The last index inside the node; its own if it encloses none. Traces of several threads interleave, so not
     /// everything between is inside.
     pub ends: Vec<usize>,
 }
@@ -194,7 +194,7 @@ impl TryFrom<RawNode> for Node {
     }
 }
 
-/// What a node is. Inductor names its Triton kernels `triton_…`; recorders since PyTorch 2.3 also say which compiler made
+/// Decides the kind of a node. Inductor names its Triton kernels `triton_…`; recorders since PyTorch 2.3 also say which compiler made
 /// them. Its kernels for the CPU appear only on request, as `…cpp_fused_…`.
 fn kind(name: &str, schema: &str, kernel_backend: &str) -> Kind {
     if let Some(layer) = collective::layer(name, !schema.is_empty()) {
@@ -308,7 +308,7 @@ fn strided_end([offset, ..]: [u64; 3], shape: Option<&Value>, strides: Option<&V
     Some(offset.checked_add(1).and_then(|end| shape.iter().zip(&strides).try_fold(end, far)))
 }
 
-/// The same for a tensor that is taken as dense.
+/// Where a dense tensor ends, in elements from the storage's begin. `None`: the number does not fit.
 fn dense_end([offset, elements, _]: [u64; 3]) -> Option<u64> {
     offset.checked_add(elements)
 }

@@ -1,4 +1,4 @@
-//! Which nodes of a trace are its operations: the units that touch memory, and what each needs resident together.
+//! Finds the operations among the nodes of a trace: the units that touch memory, and what each needs resident together.
 //!
 //! Nodes nest: `aten::linear` calls `aten::addmm`, which calls `aten::copy_` for the bias and then multiplies by
 //! itself. Taking the outermost nodes makes operations far too large; taking the innermost loses the multiplication
@@ -15,14 +15,14 @@
 //! | only asks for a tensor's description | no unit |
 //! | is the outermost part of a collective | a unit, with everything inside it: it reads what goes in, writes what comes out |
 //!
-//! A kernel that a compiler made (Triton) has no schema. It is a unit of all its tensors. What of them it writes the
-//! trace does not say: what was born in it; if nothing was, all of it counts as written, so that no change is lost.
+//! A kernel that a compiler made (Triton) has no schema. It is a unit of all its tensors. The trace does not say which of
+//! them it writes: those born in it count as written; if none was, all do, so that no change is lost.
 //!
-//! A factory such as `aten::zeros_like` takes a tensor for its shape alone: what it takes does not count. A unit
-//! needs what it takes, what it returns, and the temporaries of everything inside it, which count as written.
+//! A factory such as `aten::zeros_like` takes a tensor for its shape alone: its inputs do not count. A unit needs its
+//! inputs, its results, and the temporaries of everything inside it, which count as written.
 //!
-//! `torch::autograd::AccumulateGrad` is where a gradient becomes a parameter's: what it takes, or the copy that it
-//! makes, lives until the gradients are cleared; what it adds to a gradient that is there already does not.
+//! `torch::autograd::AccumulateGrad` is where a gradient becomes a parameter's: its input, or the copy that it
+//! makes, lives until the gradients are cleared; an input that it adds to an existing gradient does not.
 //! Called by `chakra`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ pub(super) struct Unit<'a> {
 }
 
 impl Unit<'_> {
-    /// Everything that it needs resident together; what it both reads and writes comes twice.
+    /// All storages that it needs resident together; a storage that it both reads and writes comes twice.
     pub fn all(&self) -> impl Iterator<Item = StorageKey> {
         self.reads.iter().chain(&self.writes).copied()
     }
@@ -69,7 +69,7 @@ const DESCRIPTION_ONLY: [&str; 14] = [
     "unsqueeze_",
 ];
 
-/// What was found in a trace.
+/// The units and gradients of a trace.
 pub(super) struct Found<'a> {
     /// The units, in the order in which they began.
     pub units: Vec<Unit<'a>>,
@@ -106,7 +106,7 @@ pub(super) fn find<'a>(
             inside[parent].add(units[index].as_ref(), touches, within);
         }
     }
-    // A unit owns everything inside it: what was found there is part of it, not an operation of its own.
+    // A unit owns everything inside it: a unit found there is part of it, not an operation of its own.
     let mut owned = vec![false; nodes.len()];
     for index in 0..nodes.len() {
         owned[index] = tree.parents[index].is_some_and(|parent| owned[parent] || units[parent].is_some());
@@ -131,7 +131,7 @@ fn without_echoes<'a>(nodes: &[Node], mut units: Vec<Unit<'a>>) -> Vec<Unit<'a>>
     units
 }
 
-/// What one node takes and returns, by storage.
+/// The storages that one node takes and returns.
 #[derive(Default)]
 struct Touches {
     taken: BTreeSet<StorageKey>,
@@ -162,7 +162,7 @@ impl Touches {
     }
 }
 
-/// What lies inside a node.
+/// Sums over the nodes inside a node.
 #[derive(Default)]
 struct Inside {
     /// Whether any unit does.

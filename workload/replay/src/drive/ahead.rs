@@ -14,7 +14,7 @@ pub struct DeadStorages {
 }
 
 impl DeadStorages {
-    /// None yet.
+    /// No dead storages.
     pub fn new(bytes_max: u64) -> DeadStorages {
         DeadStorages { bytes_max, bytes: 0, dead: VecDeque::new() }
     }
@@ -25,14 +25,15 @@ impl DeadStorages {
         self.bytes += bytes;
     }
 
-    /// The GPU has come so far: what has died before is free.
+    /// The GPU has reached `progress`: storages whose last use is not behind it are free.
     pub fn reached(&mut self, progress: u64) {
         while let Some((_, bytes)) = self.dead.pop_front_if(|(last_use, _)| *last_use <= progress) {
             self.bytes -= bytes;
         }
     }
 
-    /// The progress value to wait for before the next storage is made: the dead hold no more than they may then. `None`: they do not now.
+    /// The progress value to wait for before the next storage is made: from then on the dead ones hold no more than they may. `None`: they
+    /// already hold no more.
     #[must_use]
     pub fn wait_for(&self) -> Option<u64> {
         let mut left = self.bytes;

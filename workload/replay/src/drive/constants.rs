@@ -1,6 +1,6 @@
-//! What the CPU hands each operation: constants, as a program sets them for a draw. They go into one dynamic resource, as programs do
-//! it: appended to what the GPU still reads (NO_OVERWRITE) until it is full, then thrown away (DISCARD), for which this driver renames.
-//! Asked first not to wait; where the GPU is still drawing the CPU waits for it.
+//! Constants that the CPU hands each operation, as a program sets them for a draw. They go into one dynamic resource, as programs do
+//! it: appended behind those that the GPU still reads (NO_OVERWRITE) until it is full, then thrown away (DISCARD), for which the driver
+//! renames. The first map of each asks not to wait; if the GPU is still drawing, a second one waits.
 
 use d3dkmt::Notification;
 use softgpu_umd::{ContextId, Contexts, DynamicResource, Gpu, MapError, MapKind, RenamePolicy, Renamed, SurfaceKind};
@@ -14,7 +14,7 @@ const SLOTS: u64 = 4;
 /// The constants of one adapter's operations.
 pub struct Constants {
     resource: DynamicResource,
-    /// Of one operation.
+    /// Bytes of one operation's constants.
     bytes: u64,
     handed: u64,
 }
@@ -53,12 +53,12 @@ impl Constants {
         Ok(())
     }
 
-    /// Does what the kernel asks, if it asks this resource.
+    /// Carries out a notification for this resource, and ignores others.
     pub fn hear(&mut self, queues: &Contexts, told: &Notification) {
         self.resource.hear(queues, told);
     }
 
-    /// What became of the maps.
+    /// Counts of the maps, by outcome.
     pub fn done(&self) -> Renamed {
         self.resource.done()
     }
@@ -67,7 +67,7 @@ impl Constants {
 fn driver(error: MapError) -> DriveError {
     match error {
         MapError::Driver(error) => error.into(),
-        // PANIC: maps and unmaps stand in pairs, and one that may wait is not told that the GPU is drawing.
+        // PANIC: maps and unmaps come in pairs, and a map that may wait never returns WasStillDrawing.
         error => unreachable!("{error}"),
     }
 }

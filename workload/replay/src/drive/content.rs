@@ -1,4 +1,4 @@
-//! What storages hold: a function of (run, storage, generation, offset). A generation begins with each write.
+//! The content of storages: a function of (run, storage, generation, offset). A generation begins with each write.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::drive::{ContentMode, DriveOptions};
 use crate::steps::StorageId;
 use crate::workload::Workload;
 
-/// Bits of a check's tag for the storage; the operation stands above.
+/// Bits of a check's tag for the storage; the operation has the bits above.
 const STORAGE_BITS: u32 = 32;
 
 /// Stands for an operation's constants where a check names a storage: a workload has fewer.
@@ -79,7 +79,7 @@ impl Content {
                 let tag = op << STORAGE_BITS | u64::from(id.storage);
                 lane.check(surface, self.seed_of(id, *generation), &report.surface, tag);
             }
-            // What nobody wrote yet has no content to be compared with.
+            // A storage that no operation has written has no content to compare with.
             _ => lane.touch(surface, false),
         }
     }

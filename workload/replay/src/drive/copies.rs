@@ -1,4 +1,5 @@
-//! Which adapters have the content of a storage as it is now. Who reads it elsewhere gets a copy; who writes it has the only one.
+//! Records which adapters have the current content of a storage. An adapter that reads it gets a copy; after a write the writing
+//! adapter has the only one.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// An adapter that has the content, for one that wants to read it and has not; `None`: it has it, or nobody ever wrote it.
+    /// An adapter that has the content, for one that wants to read it and has not; `None`: the reader has it, or no adapter has written it.
     pub fn source_for(&self, id: StorageId, reader: usize) -> Option<usize> {
         let holders = *self.at.get(&id)?;
         let has = holders >> reader & 1 == 1;
@@ -23,12 +24,12 @@ impl Copies {
         *self.at.entry(id).or_default() |= 1 << at;
     }
 
-    /// An adapter writes it: nobody else's copy is good any more.
+    /// An adapter writes it: the copies on all others are stale.
     pub fn written(&mut self, id: StorageId, by: usize) {
         self.at.insert(id, 1 << by);
     }
 
-    /// It died.
+    /// Drops a storage that died.
     pub fn forget(&mut self, id: StorageId) {
         self.at.remove(&id);
     }

@@ -52,7 +52,7 @@ impl Crossing {
             let part_bytes = (bytes - offset).min(SLOT_BYTES);
             let (slot, part) = (self.parts % SLOTS * SLOT_BYTES, self.parts + 1);
             let emptied = (self.emptied.on(FROM), part.saturating_sub(SLOTS));
-            // What the lane has recorded goes first; then it is said what the GPU waits for.
+            // The wait goes behind the commands that the lane has recorded so far.
             if emptied.1 > 0 {
                 from.wait_on_gpu(emptied.0, emptied.1)?;
             }

@@ -11,15 +11,15 @@ pub enum DriveError {
         "operation {op_index} of step {step} ({op}) needs {needed_bytes} bytes at once; {missing_bytes} bytes too many for the video memory"
     )]
     DoesNotFit {
-        /// Its name.
+        /// The operation's name.
         op: String,
-        /// Which step.
+        /// The step, from 0.
         step: u32,
-        /// Which operation of the step.
+        /// The operation's number in the step, from 0.
         op_index: u32,
-        /// What it needs.
+        /// Bytes that it needs resident together.
         needed_bytes: u64,
-        /// What is missing.
+        /// Bytes by which they exceed the video memory.
         missing_bytes: u64,
     },
     /// The driver or the kernel below it refused.

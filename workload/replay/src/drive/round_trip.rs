@@ -1,4 +1,4 @@
-//! What one submission costs whoever waits for it, when nothing else runs.
+//! Measures the round trip of one submission, when nothing else runs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a driver has on one adapter: a device with a lane, the storages that are there, and what is on its residency list.
+//! A driver's state on one adapter: a device with a lane, the storages that are there, and the residency list.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::workload::Workload;
 /// The node that computes.
 const COMPUTE: NodeId = NodeId(0);
 
-/// What a submission did, if somebody wants to know afterwards.
+/// The purpose of a submission; kept with [`DriveOptions::keeps_submissions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submission {
     /// The step that it belongs to.
     pub step: u32,
-    /// What it was.
+    /// Its work.
     pub work: Work,
 }
 
-/// What a submission was.
+/// The work of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// An operation: the index of its name.
@@ -39,7 +39,7 @@ pub enum Work {
     Arrives(u32),
 }
 
-/// What was driven on one adapter.
+/// The outcome of a run on one adapter.
 #[derive(Clone, Debug)]
 pub struct DrivenOn {
     /// Operations completed there.
@@ -50,13 +50,13 @@ pub struct DrivenOn {
     pub progress: WordAddress,
     /// The compute queue's number on its device; `None`: the kernel hands its work over.
     pub device_queue: Option<u32>,
-    /// What each submission was, with [`DriveOptions::keeps_submissions`]; else empty.
+    /// The work of each submission, with [`DriveOptions::keeps_submissions`]; else empty.
     pub submissions: Vec<Submission>,
-    /// What maps of the constants came to, with [`DriveOptions::constant_bytes`].
+    /// Counts of the maps of the constants, with [`DriveOptions::constant_bytes`].
     pub constants: Option<Renamed>,
 }
 
-/// The operation at hand, for whoever has to say that it does not fit.
+/// The operation at hand, for the error that it does not fit.
 #[derive(Clone, Copy)]
 pub struct At<'a> {
     pub workload: &'a Workload,
@@ -77,7 +77,7 @@ impl At<'_> {
     }
 }
 
-/// What a submission signals behind it, beside its progress.
+/// Fences that a submission signals beside its progress.
 #[derive(Clone, Copy, Default)]
 pub struct Order<'a> {
     pub signals: &'a [(&'a Fence, u64)],
@@ -96,7 +96,7 @@ pub struct Site {
     pub report: Report,
     /// With [`ResidencyPolicy::Kept`].
     kept: Option<ResidencyList>,
-    /// Kept for its life: while it lives, changes are told.
+    /// While it lives the kernel sends the process changes of its budget.
     _budget: Option<Registration>,
     pub gpu: Gpu,
     keeps_submissions: bool,
@@ -149,8 +149,8 @@ impl Site {
         })
     }
 
-    /// Makes storages resident for the submission that comes next, which writes these of them; the paging-fence value that the
-    /// GPU waits for.
+    /// Makes storages resident for the submission that comes next, which writes these of them; returns the paging-fence value
+    /// that the GPU waits for.
     pub fn make_resident(
         &mut self,
         at: At<'_>,
@@ -164,7 +164,7 @@ impl Site {
         }
     }
 
-    /// Before a storage is made: as long as dead ones hold too many bytes the GPU is waited for.
+    /// Before a storage is made: waits for the GPU while dead ones hold too many bytes.
     fn wait_for_the_dead(&mut self, set: &[StorageId]) -> Result<(), DriveError> {
         if set.iter().all(|id| self.storages.find(*id).is_some()) {
             return Ok(());
@@ -196,7 +196,7 @@ impl Site {
                 // The value stands behind the mappings of the same paging queue: it covers them.
                 Ok(Residency::Pending { paging_fence_value }) => return Ok(Some(paging_fence_value.max(mapped_at))),
                 Err(refusal) if refusal.bytes_to_trim > 0 => {
-                    // Nothing of ours is on the list but what queued work still uses; the rest another process holds.
+                    // This device's list has only storages that queued work still uses; another process holds the rest.
                     if !retry.harder(&self.gpu, self.queues.lane_mut(self.compute), &refusal)? {
                         return Err(at.does_not_fit(self.bytes_of(set), refusal.bytes_to_trim));
                     }
@@ -206,7 +206,7 @@ impl Site {
         }
     }
 
-    /// The same for a list that keeps what it has.
+    /// Makes the storages resident on a list that keeps used ones.
     fn keep_resident(
         &mut self,
         at: At<'_>,
@@ -237,7 +237,7 @@ impl Site {
         self.queues.lane(self.compute)
     }
 
-    /// What is recorded from here on waits for a fence on the GPU.
+    /// Commands recorded behind this call wait for a fence on the GPU.
     pub fn wait_on_gpu(&mut self, fence: &Fence, value: u64) -> Result<(), DriveError> {
         Ok(self.queues.wait_on_gpu(&self.gpu, self.compute, fence, value)?)
     }
@@ -248,7 +248,7 @@ impl Site {
         constants.hand(&self.gpu, &mut self.queues, self.compute, content, &self.report, op)
     }
 
-    /// Submits what is recorded.
+    /// Submits the recorded commands.
     pub fn submit(&mut self, paged_at: Option<u64>, order: Order<'_>, what: Submission) -> Result<(), DriveError> {
         self.queues.submit(&self.gpu, self.compute, paged_at, &[], order.signals)?;
         match what.work {
@@ -261,8 +261,8 @@ impl Site {
         Ok(())
     }
 
-    /// Behind a submission: unless they are kept, storages leave the residency list, in ascending order, and it is said which were
-    /// not written. They leave video memory only when room is needed.
+    /// Behind a submission: unless the list keeps them, evicts the storages in ascending order, and tells the kernel which were
+    /// not written. They leave video memory only when the kernel needs the room.
     pub fn evict(&mut self, set: &[StorageId], writes: &[StorageId]) -> Result<(), DriveError> {
         if self.kept.is_some() {
             return Ok(());
@@ -278,7 +278,7 @@ impl Site {
         Ok(())
     }
 
-    /// Does what the kernel asks of this device; other devices' news is ignored.
+    /// Carries out a notification of the kernel for this device, and ignores those for others.
     pub fn hear(&mut self, told: &Notification) -> Result<(), DriveError> {
         if let Some(kept) = &mut self.kept {
             kept.honour_trim(&self.gpu, self.queues.lane(self.compute).progress().current(), told)?;
@@ -310,17 +310,17 @@ impl Site {
         Ok(self.queues.lane_mut(self.compute).wait(&self.gpu, last)?)
     }
 
-    /// Whether the progress is what the kernel writes for a lost device.
+    /// Whether the progress fence has the value that the kernel writes for a lost device.
     pub fn is_lost(&self) -> bool {
         self.lane().is_lost()
     }
 
-    /// What has become of the device, if it is lost.
+    /// The state of the device, if it is lost.
     pub fn lost_state(&self) -> Option<DeviceState> {
         self.gpu.device().state().ok().filter(|state| *state != DeviceState::Active)
     }
 
-    /// What was driven here.
+    /// The outcome of the run on this adapter.
     pub fn driven(&mut self) -> DrivenOn {
         DrivenOn {
             ops: self.ops,

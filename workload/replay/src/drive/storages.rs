@@ -1,4 +1,4 @@
-//! Which storage has which allocation now.
+//! The current allocation of each storage.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Storages {
 }
 
 impl Storages {
-    /// None is alive yet.
+    /// No storage has an allocation yet.
     pub fn new(storages: &[Storage]) -> Storages {
         Storages { sizes: storages.iter().map(|storage| storage.bytes).collect(), alive: BTreeMap::new() }
     }

@@ -132,7 +132,7 @@ fn gradients_that_nothing_uses_die_at_the_next_clearing() {
     assert_eq!(program.imported().lifetimes()[2], Lifetime::LeftOver, "nothing follows: the next step begins so");
 }
 
-/// Gradient accumulation: what is added to a gradient that is there dies, the gradient stays.
+/// Gradient accumulation: a tensor added to an existing gradient dies, the gradient stays.
 #[test]
 fn what_is_added_to_a_gradient_passes() {
     let mut program = Program::default();

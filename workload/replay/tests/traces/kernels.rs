@@ -1,4 +1,4 @@
-//! What is an operation beside the dispatcher's: kernels of compilers, collectives; and what is none: questions.
+//! Kernels of compilers and collectives are operations, as those of the dispatcher are; questions are none.
 
 use serde_json::{Value, json};
 
@@ -33,8 +33,8 @@ fn a_trace_of_compiled_kernels_alone_imports() {
     assert_eq!(told(&workload), expected, "known by what the recorder says and by Inductor's names");
 }
 
-/// What a compiled graph does not take and shows was made in it: by the kernel that shows it, as the place for a result, or
-/// by kernels that are not recorded.
+/// A storage that a compiled graph shows and does not take was made in it: by the kernel that shows it, as the place for a
+/// result, or by kernels that are not recorded.
 #[test]
 fn what_a_compiled_graph_shows_first_was_born_in_it() {
     let out = "aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)";

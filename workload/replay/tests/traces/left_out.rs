@@ -1,4 +1,4 @@
-//! What of a trace is left out is counted by reason.
+//! The importer counts the work of a trace that it leaves out, by reason.
 
 use replay::{Fault, LeftOut, Reason, Workload};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The importer of execution traces, on traces made by hand: what each rule of it decides.
+//! The importer of execution traces, rule by rule, on traces made by hand.
 
 mod hand;
 mod iterations;

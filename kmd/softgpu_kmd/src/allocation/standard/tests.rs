@@ -1,4 +1,4 @@
-//! What the driver answers for each type, in both calls.
+//! The driver's answers for each type of standard allocation, in both calls.
 
 use ddi::{
     DriverStatus, GdiSurfaceKind as Gdi, Miniport, RefreshRate, StandardAllocation as Standard,

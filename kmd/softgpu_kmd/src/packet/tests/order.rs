@@ -7,7 +7,7 @@ use shared_words::Word;
 
 const AT: u64 = 0x9000;
 
-/// A context with addresses beside the rig's, which is the ring of everybody else.
+/// A context with addresses, which has its own ring, beside the rig's, whose ring contexts without addresses share.
 fn addressed(rig: &mut Rig) -> KmdContext {
     let create = CreateContext {
         device: rig.kmd.packets.get(rig.context).unwrap().device,
@@ -93,7 +93,7 @@ fn what_waits_comes_back_with_a_preemption() {
     submit(&mut rig, 0x3000, 8, SubmitFlags::empty()).unwrap();
     submit_at(&mut rig, second, 9, again).unwrap();
     preempt(&mut rig, 2);
-    // The first is done when the device stops its ring: what waits does not begin for that.
+    // The first is done when the device stops its ring: the waiting packet does not begin for that.
     rig.port.record(record::COMPLETED, [index, 8, 0]);
     assert_eq!(said(&mut rig), [Said::Completed(8)]);
     assert_eq!(in_ring(&mut rig, second).0, []);

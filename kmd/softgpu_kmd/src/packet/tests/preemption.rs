@@ -1,8 +1,8 @@
-//! PreemptCommand over a device that executes nothing: what goes on where, and what is reported.
+//! PreemptCommand over a device that executes nothing: where packets go on, and the driver's reports.
 
 use super::*;
 
-/// What stands in the ring from its start.
+/// The first `count` commands of the ring.
 fn ring_commands(rig: &mut Rig, count: usize) -> Vec<Command<'static>> {
     let (_, at) = ring_of(rig);
     let words: Vec<u64> = (0..16).map(|word| shared_words::Word::load(rig.kmd.system.word(at + word * 8))).collect();
@@ -66,7 +66,7 @@ fn what_was_interrupted_goes_on_behind_what_is_done() {
         let first = left.map_or(Command::Nop, |words| branch(0x4018, words));
         assert_eq!(ring_commands(&mut rig, 2), [first, complete(12)]);
     }
-    // Nobody asked, and lost records: the state of the queue says it.
+    // The driver ignores an answer without a request; when records were lost it reads the state of the queue.
     rig.port.record(record::PREEMPTED, [index, 0, 0]);
     assert_eq!(said(&mut rig), []);
     preempt(&mut rig, 4);
@@ -86,7 +86,7 @@ fn what_was_interrupted_is_remembered_over_a_preemption_in_which_others_are_firs
     preempt(&mut rig, 1);
     rig.port.record(record::PREEMPTED, [index, 0, 2]);
     assert_eq!(said(&mut rig), [Said::Preempted(1, 0)]);
-    // Somebody goes first, and both come back before the second began again.
+    // Another context's packet goes first, and the kernel preempts both before the second began again.
     rig.context = other;
     submit(&mut rig, 0x4000, 8, SubmitFlags::empty()).unwrap();
     rig.context = first;
@@ -103,7 +103,7 @@ fn what_was_interrupted_is_remembered_over_a_preemption_in_which_others_are_firs
     assert_eq!(ring_commands(&mut rig, 4), rest);
 }
 
-/// A ring is everybody's: who goes takes nobody along.
+/// Contexts share a ring: a stopped context takes only its own packets out.
 #[test]
 fn packets_of_others_stay_when_a_context_is_stopped() {
     // spec: memory §5.8, sync §4.3

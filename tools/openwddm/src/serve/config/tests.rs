@@ -1,4 +1,4 @@
-//! The configuration: its defaults, its layers, and what is said of what is wrong.
+//! The configuration: its defaults, its layers, and its errors.
 
 use dxgkd::UNLIMITED;
 
@@ -17,7 +17,7 @@ fn the_printed_file_says_the_defaults_and_every_name() {
     let said = read(DEFAULT).expect("it is read");
     assert_eq!(said.limits(), Limits::default());
     assert_eq!((said.mode, said.sandbox), (Some(Mode(0o600)), Some(true)));
-    // What is commented out is right, too.
+    // The commented lines are right, too.
     let all: String = DEFAULT
         .lines()
         .map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))

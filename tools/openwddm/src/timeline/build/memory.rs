@@ -1,4 +1,4 @@
-//! What happens to memory: moves, who holds how much, budgets, devices that stand still until their lists are back.
+//! Events of memory: moves, the bytes that each process holds, budgets, devices suspended until their lists are back.
 
 use events::{Cause, Event, Move};
 
@@ -42,7 +42,7 @@ impl Builder<'_> {
             return;
         }
         if *how == Move::Relocate {
-            // Nobody goes to where another leaves in the same work.
+            // Within one work no move goes to pages that another one leaves.
             for pair in runs.chunks_exact(2) {
                 self.places.left(self.now_ns, *segment, pair[0]);
                 self.places.came(self.now_ns, *segment, pair[1], *allocation, owner);
@@ -73,7 +73,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A device stands still: why, as bits of the event.
+    /// The kernel suspends a device, for the reasons that are the bits of the event.
     pub(super) fn device_suspended(&mut self, device: u64, reasons: u32) {
         if self.suspended.contains_key(&device) {
             return;
@@ -96,7 +96,7 @@ impl Builder<'_> {
         self.suspended.insert(device, slice);
     }
 
-    /// A leaf table gets 4-KB entries: told where its process stands still for that.
+    /// A leaf table gets 4-KB entries: drawn where the kernel suspends its process for that.
     pub(super) fn table_converted(&mut self, event: &Event) {
         let Event::LeafTableConverted { work, process, va, size_bytes, why } = event else { return };
         let track = self.lanes.track(TrackKind::Moves, 0, || "memory that moved".to_string());

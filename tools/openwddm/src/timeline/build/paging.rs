@@ -1,9 +1,9 @@
 //! Paging work on its way through its queue.
 //!
 //! A paging queue does its work in order, and a client that plans ahead queues hundreds of works at once. So a work's slice
-//! begins when its turn comes: when it is queued, or when the work before it is done. How long it stood in the queue before
-//! is a detail of the slice. It ends when its fence value is signalled, or when the kernel says that it saw that, whichever
-//! is told first.
+//! begins when its turn comes: when it is queued, or when the work before it is done. Its time in the queue before
+//! is a detail of the slice. The slice ends when the device signals its fence value, or when the kernel reports the completion,
+//! whichever event comes first.
 
 use events::Event;
 
@@ -49,7 +49,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A fence has reached a value: what it ends is done.
+    /// A fence has reached a value: the paging work up to it is done.
     pub(super) fn paging_reached(&mut self, word: u64, value: u64) {
         let works = self.paging.values().flatten();
         let ended = works.filter(|paging| paging.word == Some(word) && paging.value <= value);
@@ -64,7 +64,7 @@ impl Builder<'_> {
         let Some((queue, place)) = found else { return };
         let done = self.paging.get_mut(&queue).and_then(|works| works.remove(place));
         let Some(mut done) = done else { return };
-        // Done before its turn was seen to come: it has no length that anybody could tell.
+        // Done before its turn was seen to come: its length is unknown.
         let slice = done.slice.unwrap_or_else(|| self.open_paging(queue, &mut done));
         self.close(slice);
         self.next_paging(queue);

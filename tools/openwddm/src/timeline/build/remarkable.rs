@@ -1,4 +1,4 @@
-//! What happens at once, and not in every run: refusals, faults, recoveries, entries of logs that are lost or wrong; and interrupts.
+//! Instants that not every run has: refusals, faults, recoveries, entries of logs that are lost or wrong; and interrupts.
 
 use events::Event;
 
@@ -6,7 +6,7 @@ use super::super::{Note, TrackKind};
 use super::Builder;
 
 impl Builder<'_> {
-    /// What does not happen in a run where all is well, and interrupts.
+    /// Draws an event that a run without trouble does not have, or an interrupt.
     pub(super) fn remarkable(&mut self, event: &Event) {
         let notes = match event {
             Event::MakeResidentRefused { bytes_to_trim, .. } => vec![Note::Number("bytes to trim", *bytes_to_trim)],

@@ -1,4 +1,4 @@
-//! Whom an engine ran, drawn under it: a row for its turns, and rows for those who waited.
+//! The contexts that an engine ran, drawn under it: a row for its turns, and rows for the contexts that waited.
 
 use events::ContextSchedule;
 

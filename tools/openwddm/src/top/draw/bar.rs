@@ -56,7 +56,7 @@ pub fn curve(history: &History, greatest: f64, style: Style, area: Rect, out: &m
         let share = if greatest > 0.0 { (value / greatest).clamp(0.0, 1.0) } else { 0.0 };
         let mut eighths = (share * f64::from(full)).round() as u32;
         if value > 0.0 && eighths == 0 {
-            // What happened is seen, however little it was.
+            // A value above 0 has a mark, however small it is.
             eighths = 1;
         }
         for row in (0..area.height).rev() {

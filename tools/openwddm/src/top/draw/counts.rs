@@ -26,7 +26,7 @@ pub fn draw(seen: &Seen, ink: Ink, area: Rect, out: &mut Buffer) {
         ("refusals", counts.calls_refused, false),
         ("trims", counts.trims, false),
     ];
-    // What is counted on the right is a few, and needs a cell less.
+    // The counts on the right are small, and need a cell less.
     let half = area.width / 2;
     let second = area.x + half + 1;
     let rest = area.right().saturating_sub(second);

@@ -1,4 +1,4 @@
-//! Engines: how busy each is, who keeps it busy, and how that has been.
+//! Engines: how busy each is, which processes keep it busy, and its load over time.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -51,7 +51,7 @@ fn draw_node(seen: &Seen, node: usize, name: u16, ink: Ink, area: Rect, out: &mu
     }
 }
 
-/// Who has kept the node busy. What is nobody's is in the sum only.
+/// The node's load by process; the rest of the sum, which no process accounts for, comes last.
 fn parts(seen: &Seen, node: usize, ink: Ink) -> Vec<Part> {
     let Some(rates) = &seen.rates else { return Vec::new() };
     let part = |amount, style| Part { amount, mark: '█', style };

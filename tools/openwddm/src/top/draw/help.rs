@@ -1,4 +1,4 @@
-//! What everything means, over the page.
+//! The help over the page: keys and marks.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,7 +12,7 @@ const KEYS: [(&str, &str); 10] = [
     ("/", "find: a number, a class, lost, demoted, kernel"),
     ("↑ ↓  j k", "other rows; pages, Home and End too"),
     ("tab", "the next adapter"),
-    ("space  p", "stand still, and go on"),
+    ("space  p", "pause, and go on"),
     ("+ -", "look less often, more often"),
     ("q  esc", "leave"),
     ("█ ▒ ─", "memory: required now, could leave, free"),

@@ -35,17 +35,17 @@ impl Ink {
         }
     }
 
-    /// What belongs to nobody in particular.
+    /// Load or memory that no process accounts for.
     pub fn nobody(self) -> Style {
         self.colour(Color::Indexed(246))
     }
 
-    /// Room that nobody has taken.
+    /// Free memory.
     pub fn free(self) -> Style {
         self.colour(Color::Indexed(238))
     }
 
-    /// Frames.
+    /// Lines of frames.
     pub fn frame(self) -> Style {
         self.colour(Color::Indexed(240))
     }
@@ -60,22 +60,22 @@ impl Ink {
         self.colour(Color::Indexed(245))
     }
 
-    /// Figures.
+    /// Numbers of figures.
     pub fn figure(self) -> Style {
         self.colour(Color::Indexed(255))
     }
 
-    /// Curves.
+    /// Curves of loads and rates.
     pub fn curve(self) -> Style {
         self.colour(Color::Indexed(73))
     }
 
-    /// What must be seen.
+    /// Alarms: a lost device, a reset, a stopped adapter.
     pub fn alarm(self) -> Style {
         self.colour(Color::Indexed(203)).add_modifier(Modifier::BOLD)
     }
 
-    /// What is worth a look: demoted memory, a budget that is used up.
+    /// Warnings: demoted memory, a budget that is used up.
     pub fn warning(self) -> Style {
         self.colour(Color::Indexed(221))
     }

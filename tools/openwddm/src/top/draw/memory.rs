@@ -1,4 +1,4 @@
-//! Segments: how full each is, and whose content is there. What lists of devices require is drawn full, what could leave is drawn
+//! Segments: how full each is, and whose content is there. Content that lists of devices require is drawn full, content that could leave
 //! lighter.
 
 use ratatui::buffer::Buffer;

@@ -15,7 +15,7 @@ const RATE: u16 = 10;
 /// Cells of a sum: `1.50 GiB`.
 const SUM: u16 = 8;
 
-/// In and out with their curves, and what else moves. What is left below goes to higher curves.
+/// In and out with their curves, and the other moves. Rows left below make the curves higher.
 pub fn draw(seen: &Seen, ink: Ink, area: Rect, out: &mut Buffer) {
     let (sums, rates) = (&seen.now.paging, seen.rates.as_ref().map(|rates| rates.paging));
     let more = area.height.saturating_sub(super::COUNT_ROWS) / 2;

@@ -30,7 +30,7 @@ pub fn draw(page: &Page, ink: Ink, area: Rect, out: &mut Buffer) {
     if rows.is_empty() {
         let nobody = match page.order.filter.is_empty() {
             true => "no process has a device here".to_owned(),
-            false => format!("nobody is found by \"{}\"", page.order.filter),
+            false => format!("no process matches \"{}\"", page.order.filter),
         };
         left(out, (inside.x + SWATCH, inside.y + 1), inside.width - SWATCH, &nobody, ink.quiet());
     }
@@ -96,7 +96,7 @@ fn style(row: &Row, column: Column, ink: Ink) -> Style {
         Column::Process => ink.process(row.process),
         Column::Demoted if row.memory.demoted_bytes > 0 => ink.warning(),
         Column::Used if row.used() > 1.0 => ink.warning(),
-        // What is nothing stands back.
+        // Zeros are quiet.
         _ if column != Column::Class && column.key(row) == 0.0 => ink.quiet(),
         _ => ink.figure(),
     }

@@ -1,4 +1,4 @@
-//! The first line and the last one, and what is said when there is no page to be drawn.
+//! The first line and the last one, and the message in place of a page that cannot be drawn.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::{Ink, SMALLEST, left, right};
 use crate::top::page::{Asking, Page, Seen};
 
-/// Which adapter of which kernel, and how it is.
+/// The head: the adapter, its kernel, and its state.
 pub fn head(page: &Page, ink: Ink, area: Rect, out: &mut Buffer) {
     let (state, style) = match page.adapter() {
         None => (String::new(), ink.quiet()),
@@ -48,7 +48,7 @@ fn every(interval_ms: u64) -> String {
     format!("every {:.1} s", interval_ms as f64 / 1000.0)
 }
 
-/// What keys mean.
+/// The foot: the keys and their meanings.
 pub fn foot(page: &Page, ink: Ink, area: Rect, out: &mut Buffer) {
     let commands: &[(&str, &str)] = match page.asking {
         Asking::Filter => &[("enter", "keep"), ("esc", "clear"), ("", "a number, a class, lost, demoted, kernel")],

@@ -138,7 +138,7 @@ fn a_page_without_adapters_without_processes_and_before_the_second_answer() {
     page.pressed(Key::Char('/'));
     page.pressed(Key::Char('x'));
     let lines = drawn(&page, 80, 24);
-    assert!(lines.iter().any(|line| line.contains("nobody is found by \"x\"")));
+    assert!(lines.iter().any(|line| line.contains("no process matches \"x\"")));
     assert!(lines.iter().any(|line| line.contains("find: x▏")));
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the page's state: what keys do, and what answers do.
+//! Tests of the page's state: the effects of keys and of answers.
 
 use super::*;
 use crate::top::fixture::adapter;
@@ -86,13 +86,13 @@ fn rows_are_scrolled_within_their_bounds() {
     let mut fewer = adapter();
     fewer.processes.truncate(2);
     page.told(vec![fewer]);
-    assert_eq!(page.first_row, 1, "who has gone takes his row along");
+    assert_eq!(page.first_row, 1, "the row of a process that has gone disappears");
     page.pressed(Key::Home);
     assert_eq!(page.first_row, 0);
 }
 
 #[test]
-fn a_paused_page_stands_still() {
+fn a_paused_page_does_not_change() {
     let mut page = page();
     page.pressed(Key::Char(' '));
     let before = page.clone();
