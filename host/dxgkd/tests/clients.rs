@@ -156,7 +156,7 @@ fn who_waits_to_be_a_client_again_hears_that_the_daemon_stops() {
     let waits = std::thread::spawn(move || SocketLink::connect(&path));
     served.until_clients_are(1);
     drop(served.daemon.take());
-    match waits.join().expect("nobody panics") {
+    match waits.join().expect("no thread panics") {
         Err(ConnectError::Refused(reason)) => assert_eq!(reason, "the daemon stops"),
         came => assert!(died.elapsed() >= Duration::from_secs(5), "it was to wait for five seconds: {came:?}"),
     }
@@ -173,15 +173,15 @@ fn a_call_that_waits_keeps_no_other_thread_of_its_process() {
         for _ in 0..100 {
             open(&client);
         }
-        assert!(!waits.is_finished(), "nobody has set it");
+        assert!(!waits.is_finished(), "no call has set the event");
         assert_eq!(client.call(Call::Event(EventCall::Close { event })), Ok(Reply::Done));
-        // Who waits for an event that is closed goes on.
+        // Closing the event ends the wait.
         let _ = waits.join().expect("no panic");
     });
 }
 
 #[test]
-fn a_client_that_dies_in_a_call_leaves_nobody_waiting() {
+fn a_client_that_dies_in_a_call_leaves_no_thread_waiting() {
     let served = Served::start(Limits::default());
     let connection = served.raw();
     let (_stream, theirs) = Packets::pair().expect("two descriptors");
@@ -243,7 +243,7 @@ fn who_is_no_client_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_client_that_says_what_no_client_says_is_ended_and_nobody_else() {
+fn a_malformed_message_disconnects_its_client_and_no_other() {
     let served = Served::start(Limits::default());
     let honest = served.connect();
     for (message, files) in
@@ -273,7 +273,7 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
     std::thread::scope(|scope| {
         // Two wait, the third lane asks for a fourth.
         let wait = || {
-            // The third lane may be taken for the moment by whoever looks whether it is.
+            // The loop below may occupy the third lane for a moment.
             while let Err(Refusal { blame: Blame::Quota, .. }) =
                 first.call(Call::Event(EventCall::Wait { event, block: true }))
             {}
@@ -283,7 +283,7 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
         let refusal = loop {
             // Until both have come so far there is a lane for this.
             match first.call(Call::EnumAdapters) {
-                Ok(_) => assert!(began.elapsed() < Duration::from_secs(20), "nobody is refused"),
+                Ok(_) => assert!(began.elapsed() < Duration::from_secs(20), "no call is refused"),
                 Err(refusal) => break refusal,
             }
         };
@@ -293,13 +293,13 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
         assert!(waiting.iter().all(|waits| !waits.is_finished()), "nothing else has changed");
         open(&second);
         served.host.check_invariants().expect("what always holds");
-        // Without a lane nobody can set the event.
+        // No lane is left for a call that sets the event: the end of the daemon ends the waits.
         drop(served.daemon.take());
     });
 }
 
 #[test]
-fn a_socket_that_nobody_listens_at_is_taken_over_and_no_other() {
+fn a_socket_without_a_listener_is_taken_over_and_no_other() {
     let served = Served::start(Limits::default());
     let again = Daemon::serve(Arc::clone(&served.host), &served.path, 0o600, Limits::default());
     assert!(again.is_err_and(|error| error.to_string().contains("another daemon listens there already")));

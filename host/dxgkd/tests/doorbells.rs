@@ -76,7 +76,7 @@ fn a_process_elsewhere_submits_by_a_store_and_wakes_an_engine_that_sleeps() {
     let mut client = Client::connect(&served);
     for number in 1..=20 {
         if number % 4 == 0 {
-            // Nobody looks at a doorbell for so long.
+            // The engine gives up looking at a doorbell before so long, and sleeps.
             std::thread::sleep(Duration::from_millis(5));
         }
         let value = client.fill(number);
@@ -156,7 +156,7 @@ fn a_doorbell_that_was_taken_away_leads_nowhere_and_a_stranger_rings_nobodys() {
         let value = second.fill(number + 100);
         second.stream.wait(&second.gpu, value).expect("it runs");
     }
-    // Who says that it has rung a doorbell of somebody else's says nothing.
+    // The kernel ignores a client that says that it has rung another client's doorbell.
     let kind = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
     let socket = rustix::net::socket(kind.0, kind.1, None).expect("a socket");
     rustix::net::connect(&socket, &rustix::net::SocketAddrUnix::new(&served.path).expect("a path")).expect("a kernel");
