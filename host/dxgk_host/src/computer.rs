@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What is taken where the operating system does not say: 4 GiB.
+/// Assumed where the operating system does not say: 4 GiB.
 const UNKNOWN_BYTES: u64 = 4 << 30;
 
 /// Bytes of memory that this program may use at most: those of the computer, or of the tightest control group that it is in. It is what there
@@ -41,7 +41,7 @@ fn limit_files(groups: &str) -> Vec<PathBuf> {
     files
 }
 
-/// What such a file says; `None`: no limit.
+/// The limit in such a file; `None`: no limit.
 fn limit_of(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }

@@ -32,7 +32,7 @@ pub struct Conductor {
     woken: AtomicU64,
 }
 
-/// What the turns of a [`Conductor`] have cost.
+/// The cost of the turns of a [`Conductor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turns {
     /// How often the turn went from one thread to another.
@@ -87,7 +87,7 @@ impl Conductor {
         self.hand_over(round, player);
     }
 
-    /// What the turns have cost until now.
+    /// The cost of the turns until now.
     pub fn turns(&self) -> Turns {
         Turns { handed: self.handed.load(Ordering::Relaxed), woken: self.woken.load(Ordering::Relaxed) }
     }
@@ -116,7 +116,7 @@ impl Conductor {
 
     fn call(&self, player: usize, link: &ProcessLink, call: Call) -> Result<Reply, Refusal> {
         let mut round = self.lock();
-        // A thread that cleans up after it has left plays out of turn: nobody else can be running then.
+        // A thread that cleans up after it has left plays out of turn: no other player runs then.
         if round.has_left(player) {
             return match self.host.begin_call(link.process(), call) {
                 Ok(result) => result,

@@ -1,6 +1,6 @@
 //! The caches of a CPU that a GPU does not snoop, for hosts that play such a platform (memory §6.7). The CPU's mappings of
-//! cacheable memory show `lines`; the device reads and writes memory itself. A line differs from memory until somebody
-//! maintains it: the CPU's writes stay in the cache, and what the device wrote is not seen.
+//! cacheable memory show `lines`; the device reads and writes memory itself. A line differs from memory until the kernel flushes or
+//! invalidates it: the CPU's writes stay in the cache, and the CPU does not see the device's writes.
 //!
 //! A host may play a coherent platform with them, too: then devices find what they hold where a page-table entry or an aperture mapping says
 //! that they snoop, and memory elsewhere.
@@ -23,9 +23,9 @@ const LINE_BYTES: u64 = 64;
 #[derive(Debug)]
 pub struct StaleCache {
     memory: Arc<Memory>,
-    /// What the CPU sees of the pages that are present.
+    /// The content that the CPU sees, for pages that are present.
     lines: Arc<Memory>,
-    /// What each line held when it was last equal to memory: a line that differs from it is dirty.
+    /// The content of each line when it was last equal to memory: a line that differs from it is dirty.
     clean: Arc<Memory>,
     present: Mutex<BTreeSet<u64>>,
 }

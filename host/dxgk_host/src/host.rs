@@ -165,7 +165,7 @@ impl Host {
         if let (Some(caches), true) = (&cpu_cache, config.io_coherent) {
             devices.iter().for_each(|device| device.connect_caches(Arc::clone(caches) as Arc<dyn CpuCaches>));
         }
-        // Every device has a wire to every other's bell; whether anybody rings is the drivers' business.
+        // Every device has a wire to every other's bell; the drivers decide whether a device rings.
         for (from, device) in devices.iter().enumerate() {
             for (to, peer) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
                 let bell = Arc::downgrade(peer) as Weak<dyn PeerBell>;
@@ -224,7 +224,7 @@ impl Host {
         Ok(host)
     }
 
-    /// What processes hand over.
+    /// The files that processes hand over.
     pub(crate) fn given_files(&self) -> &GivenFiles {
         &self.given
     }
@@ -295,7 +295,7 @@ impl Host {
         self.traces_fences.load(Ordering::Acquire)
     }
 
-    /// What a process says of what it submits next on a queue that it feeds.
+    /// A process names the waits and signals that it submits next on a user-mode queue.
     pub fn fences_queued(&self, process: ProcessId, queue: RawHandle, queued: &[QueuedFence]) {
         if let Ok(mut state) = self.hold_sound() {
             state.turn(|machine, cx| machine.fences_queued(cx, process, queue, queued));
@@ -305,7 +305,7 @@ impl Host {
     /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.
     ///
     /// # Errors
-    /// What the kernel answers. In virtual time also when nothing will ever happen any more.
+    /// The kernel's refusal. In virtual time also when no event is left that could end the call.
     pub fn call(&self, process: ProcessId, call: Call) -> Result<Reply, Refusal> {
         match self.begin_call(process, call) {
             Ok(result) => result,
@@ -365,12 +365,12 @@ impl Host {
         }
     }
 
-    /// What a lock of a process shows.
+    /// The mapping behind a lock of a process.
     pub fn mapping(&self, process: ProcessId, mapping: MappingId) -> Option<Arc<CpuMapping>> {
         self.hold().views.of(process, mapping)
     }
 
-    /// What a doorbell of a process shows.
+    /// The page of a process's doorbell.
     pub fn doorbell(&self, process: ProcessId, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
         self.doorbells.of(process, address)
     }
@@ -382,7 +382,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What NT handles are drawn under: random where programs share a kernel, the same in every run of virtual time.
+/// The key under which the kernel draws NT handles: random where programs share a kernel, the same in every run of virtual time.
 fn handle_key(mode: Mode) -> [u64; 2] {
     match mode {
         // The standard library seeds its hash maps from the operating system.

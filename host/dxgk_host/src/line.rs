@@ -36,7 +36,7 @@ impl Line {
         Arc::new(Pin { line: Arc::clone(self), bit: 1 << adapter })
     }
 
-    /// Nobody waits any more.
+    /// Ends all waits, and refuses new ones.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let _guard = lock(&self.sleeping);

@@ -31,7 +31,7 @@ pub struct Profile {
     pub io_coherent: bool,
     /// The CPU's caches are played all the same: the device sees them where entries and aperture mappings say that it snoops.
     pub plays_caches: bool,
-    /// What the kernel allows of native fences beside the usual.
+    /// The types of native fences that the kernel allows beside the usual.
     pub fence_caps: NativeFenceOsCaps,
     /// Bits that an engine stores in one piece when it signals a monitored fence: 64, or 32 (`No64BitAtomics`, sync §1.6).
     pub signal_bits: u32,
@@ -41,9 +41,9 @@ pub struct Profile {
     pub displays: DisplayConfig,
     /// A bit for each of its engines that are reset together (sync §4.4); 0: each is by itself.
     pub reset_group: u64,
-    /// What commands cost in virtual time.
+    /// The cost of commands in virtual time.
     pub timing: Timing,
-    /// What a call costs its caller in virtual time, in nanoseconds.
+    /// The cost of a call to its caller in virtual time, in nanoseconds.
     pub call_ns: u64,
     /// The choices that the fact sheet leaves to the memory manager.
     pub memory_policy: MemoryPolicy,

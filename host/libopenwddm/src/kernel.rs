@@ -23,7 +23,7 @@ pub fn open() -> Result<Arc<dyn Link>, Refusal> {
     Ok(ProcessLink::new(host))
 }
 
-/// A program that is started wrongly should not have to ask why.
+/// A refusal whose reason this also prints, for a program that was started wrongly.
 fn said(reason: String) -> Refusal {
     eprintln!("openwddm: {reason}");
     refuse(NtStatus::UNSUCCESSFUL, reason)

@@ -187,7 +187,7 @@ fn programs_come_to_a_served_kernel() {
     let there = there.each_ref().map(|(name, value)| (name.as_str(), value.as_str()));
     assert!(example("enumerate", &there).contains("32 MiB of its own"));
     assert_eq!(example("memory", &there), "kept its content\n");
-    // What it locks is in video memory, and may be nowhere else.
+    // This program locks an allocation that may lie in video memory only.
     assert_eq!(example("submit", &there), "hardware queue\n");
     assert!(example("statistics", &there).contains("node 0 ran"));
     assert_eq!(example("events", &there), "set by hand and by a fence\n");

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-/// What the player whose turn it is has to do.
+/// The next act of the player whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Due {
@@ -122,7 +122,7 @@ impl Round {
         let ready = self.ready.range(self.current + 1..).next().or_else(|| self.ready.first()).copied();
         let over = ready.map(|player| {
             // PANIC: a player that is ready is present.
-            let at = self.present.binary_search(&player).expect("who is ready has not left");
+            let at = self.present.binary_search(&player).expect("a ready player has not left");
             (player, (at + count - next) % count)
         });
         // So many looks in vain until time takes a step; the one that follows looks even if there were enough before it.

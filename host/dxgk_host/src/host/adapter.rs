@@ -43,7 +43,7 @@ impl Host {
         self.first().device_register(offset)
     }
 
-    /// What the kernel has counted on the first adapter.
+    /// The kernel's counters of the first adapter.
     pub fn counters(&self) -> AdapterCounters {
         self.first().counters()
     }
@@ -91,7 +91,7 @@ impl HostAdapter<'_> {
         self.host.devices[self.index.0 as usize].connect_monitor(display, monitor);
     }
 
-    /// What the kernel has counted.
+    /// The kernel's counters of the adapter.
     pub fn counters(&self) -> AdapterCounters {
         self.host.hold().machine.counters(self.index).unwrap_or_default()
     }

@@ -11,7 +11,7 @@ use wddm_types::{Blame, NtStatus, ProcessId};
 use super::Host;
 
 impl Host {
-    /// A descriptor for an NT handle of a process, which is nobody's to close from now on: it goes with the last copy of the descriptor.
+    /// A descriptor for an NT handle of a process. From now on no process can close the handle: it goes with the last copy of the descriptor.
     ///
     /// # Errors
     /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when the process may have no more (each costs this program one,

@@ -1,6 +1,6 @@
-//! The kernel while somebody holds its lock, and who waits for what it says. Threads that wait are woken by whoever lets go of the lock, each only
-//! when it was told something: so no turn of the kernel can answer a call and leave its caller asleep, whoever made that turn and
-//! why, and nobody is woken while the lock is still held.
+//! The kernel while a thread holds its lock, and the threads that wait for its answers. The thread that releases the lock wakes the waiting
+//! threads that have an answer, and no other: so no turn of the kernel can answer a call and leave its caller asleep, and no thread wakes
+//! while the lock is still held.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -27,7 +27,7 @@ impl Host {
         Held { mutex: &self.state, guard: Some(lock(&self.state)) }
     }
 
-    /// The same, if it has not failed. It may have while this thread waited for the lock: so nobody looks before.
+    /// The same, if the kernel has not failed. It may fail while this thread waits for the lock: so this checks under the lock.
     pub(super) fn hold_sound(&self) -> Result<Held<'_>, Refusal> {
         let held = self.hold();
         if self.has_failed() { Err(inspect::kernel_failed()) } else { Ok(held) }
@@ -35,7 +35,7 @@ impl Host {
 }
 
 impl Held<'_> {
-    /// Lets go until this thread is woken, which may be for nothing: it has said before what for ([`Waiting`]).
+    /// Releases the lock until this thread is woken, which may be for nothing. The thread has registered before ([`Waiting`]).
     pub fn sleep(&mut self) {
         self.let_go();
         std::thread::park();
@@ -72,8 +72,8 @@ impl DerefMut for Held<'_> {
     }
 }
 
-/// Which threads of this program wait, and for what. In virtual time none: whoever waits lets time pass, or
-/// is one of several that a conductor gives turns to.
+/// The waiting threads of this program, and what they wait for. In virtual time none waits here: a thread lets time pass, or is one of
+/// several that a conductor gives turns to.
 #[derive(Default)]
 pub(super) struct Waiting {
     calls: BTreeMap<Token, Thread>,

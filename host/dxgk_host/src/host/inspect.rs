@@ -43,21 +43,21 @@ impl HostAdapter<'_> {
         look(&state.machine.residences(self.index))
     }
 
-    /// Native fences of the adapter that have come to what somebody waits for, with CurrentValue and MonitoredValue, and of which its
-    /// driver has told nothing: asked when nothing is under way ([`Host::step`] answers false), each is a broken promise.
+    /// Native fences of the adapter whose CurrentValue has passed MonitoredValue without a report of the driver, with both values. When no
+    /// work is in flight ([`Host::step`] answers false), each is a defect of the driver.
     // spec: sync §3.10
     pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
         self.host.hold().machine.unreported_fences(self.index)
     }
 }
 
-/// What every call answers afterwards.
+/// The refusal of every call after the kernel has failed.
 pub(crate) fn kernel_failed() -> Refusal {
     let reason = "the kernel failed an assertion, or its driver one".into();
     Refusal { status: NtStatus::DEVICE_REMOVED, blame: Blame::Driver, reason, bytes_to_trim: 0 }
 }
 
-/// What a call answers that waited when its process went.
+/// The refusal of a call that waited when its process went.
 pub(super) fn process_gone() -> Refusal {
     let reason = "the process has gone".into();
     Refusal { status: NtStatus::DEVICE_REMOVED, blame: Blame::Caller, reason, bytes_to_trim: 0 }

@@ -46,7 +46,7 @@ pub(super) struct Measured {
     system_bytes: u64,
 }
 
-/// What the devices of a host have in common.
+/// The parts of a host that its devices share.
 pub(super) struct Platform<'a> {
     pub system: &'a Arc<Memory>,
     pub doorbells: &'a Arc<Doorbells>,
@@ -134,7 +134,7 @@ impl Measured {
             displays: profile.displays,
             reset_group: profile.reset_group,
         };
-        // What is lent with what it holds lies in a memory file.
+        // Memory that the host lends with its content lies in a memory file.
         let reserve = if platform.isolates { Memory::reserve_file } else { platform.reserve };
         let (system, local) = (Arc::clone(platform.system), reserve(local_bytes)?);
         let lender = Lender {

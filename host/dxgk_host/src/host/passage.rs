@@ -19,7 +19,7 @@ const IDLE_TIMERS_MAX: u32 = 500;
 /// The same of what displays do: some minutes of blanks.
 const IDLE_BLANKS_MAX: u32 = 50_000;
 
-/// What happens next by itself. Of what happens at one time, in this order.
+/// The next event in virtual time. Events of one time happen in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     /// An engine does something.
@@ -96,8 +96,7 @@ impl Host {
         self.dispatch(state);
     }
 
-    /// It is this late for everybody: what a device is given at this time it begins at this time, not when it last had
-    /// something to do.
+    /// Moves the clock, and tells all devices the time: a device begins work that it gets now at this time, not at the time of its last work.
     fn advance(&self, state: &mut State, to_ns: u64) {
         state.clock.advance_to(to_ns.max(state.clock.now_ns()));
         if matches!(self.mode, Mode::Virtual { .. }) {

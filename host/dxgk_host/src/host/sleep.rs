@@ -10,7 +10,7 @@ use wddm_types::PAGE_BYTES;
 use super::Pending;
 use super::adapter::HostAdapter;
 
-/// What memory holds after it was without power.
+/// The content of memory after it was without power.
 const LOST: u32 = 0xA5A5_A5A5;
 /// A segment that is no larger is lost to its last byte. Elsewhere only what is not zero is: what was never written costs no
 /// memory, and a sleep shall not change that.
@@ -49,10 +49,10 @@ impl HostAdapter<'_> {
         }
     }
 
-    /// What memory without power does to its content, except where a segment keeps it.
+    /// Overwrites the content of memory without power, except where a segment keeps it.
     fn lose_memory(&self, state: PowerState) {
         let mut held = self.host.hold();
-        // Who has woken it already has left its memory as it was; nobody wakes it meanwhile.
+        // An adapter that has woken already keeps its memory; the lock keeps it from waking meanwhile.
         if held.machine.has_power(self.index) {
             return;
         }

@@ -56,7 +56,7 @@ pub fn said_by(sources: &str, name: &str, environment: &[(&str, &str)]) -> Strin
     said(&run(&build_from(sources, folder.path(), name, &["-lopenwddm"]), environment))
 }
 
-/// What a program has printed, which has ended well.
+/// The output of a program, which must have ended well.
 pub fn said(output: &Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !errors.contains("panicked"), "{}: {errors}", output.status);
