@@ -132,7 +132,7 @@ fn bell(client: &Client, ring: &Surface) -> (kmt_calls::CreatedDoorbell, shared_
 }
 
 #[test]
-fn a_doorbell_that_was_taken_away_leads_nowhere_and_a_stranger_rings_nobodys() {
+fn a_doorbell_that_was_taken_away_leads_nowhere_and_a_stranger_rings_none() {
     // spec: sync §2.9, sync §3.17
     let served = serve("few-doorbells");
     let [first, mut second] = [(); 2].map(|()| Client::connect(&served));

@@ -209,7 +209,7 @@ fn no_file_is_opened_made_or_removed_but_the_socket() {
 }
 
 #[test]
-fn whoever_makes_another_call_is_killed() {
+fn a_process_that_makes_another_call_is_killed() {
     for tries in ["socket", "thread", "older thread"] {
         let (output, text) = child(tries);
         assert_eq!(output.status.signal(), Some(SIGSYS), "{tries}: {text}");

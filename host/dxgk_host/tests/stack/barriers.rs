@@ -62,7 +62,7 @@ fn settle(host: &Host, ns: u64) {
     while host.step_until(until) && host.now_ns() < until {}
 }
 
-/// What a copy over the bus of a test takes, and what the test takes at most.
+/// The bytes of a test's copy over the bus, and bounds of the test's time with and without it.
 const LONG_BYTES: u64 = 4 * MIB;
 const SHORT_NS: u64 = 20_000;
 const LONG_NS: u64 = 400_000;
@@ -81,7 +81,7 @@ const PROFILES: [&str; 3] = ["discrete-4k", "local-monitored", "optimized-fences
 
 /// The engine looks at MonitoredValue before there is a waiter; a waiter that comes then finds the value, or is interrupted.
 #[test]
-fn a_value_that_nobody_waited_for_is_there_for_who_comes_then() {
+fn a_value_without_a_waiter_is_there_for_a_later_wait() {
     // spec: sync §3.9, sync §3.19 item 1
     // seed: N27, N33
     for profile in PROFILES {

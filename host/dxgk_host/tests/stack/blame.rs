@@ -1,4 +1,4 @@
-//! Whose fault it is, and who pays: wrong arguments, foreign handles, faults of the GPU, dead processes.
+//! Only the process at fault pays: wrong arguments, foreign handles, faults of the GPU, dead processes.
 
 use std::sync::Arc;
 
@@ -172,7 +172,7 @@ fn a_process_dies_in_the_middle() {
             for _ in 0..round {
                 commands.pattern(surface.va(), MIB, round);
             }
-            // Waits that nobody will ever satisfy must not hold the kernel back either.
+            // A wait that no signal will ever satisfy must not hold the kernel back either.
             commands.wait(victim.stream.progress(), u64::MAX);
             victim.stream.submit(&victim.gpu, &[], &commands).unwrap();
             let link = Arc::clone(&victim.link);

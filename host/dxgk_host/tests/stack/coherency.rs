@@ -1,5 +1,5 @@
-//! A platform whose GPU does not snoop the CPU's caches: each of the specification's sequences with its maintenance, and
-//! what is seen without it.
+//! A platform whose GPU does not snoop the CPU's caches: each of the specification's sequences with its maintenance, and the stale content
+//! without it.
 
 mod lists;
 mod renamed;

@@ -101,7 +101,7 @@ impl World {
         gpu_on(&self.host, &ProcessLink::new(Arc::clone(&self.host)), adapter)
     }
 
-    /// What a driver was told to do with CurrentValues, and forgets it.
+    /// A driver's calls about CurrentValues and MonitoredValues since the last look.
     fn updates(&self, adapter: usize) -> Vec<FenceStep> {
         let steps = std::mem::take(&mut *self.told[adapter].lock().unwrap());
         steps.into_iter().filter(|step| matches!(step, FenceStep::Current(..) | FenceStep::Monitored(_))).collect()
@@ -161,7 +161,7 @@ enum Work {
     Queues {
         stream: Box<Stream>,
         kernel: Box<KernelQueue>,
-        /// What the stream signals behind its waits: such a queue takes native fences.
+        /// The stream signals this behind its waits: such a queue takes native fences.
         passed: Fence,
         _context: HwContext,
     },
@@ -222,12 +222,12 @@ impl Side {
                 context.wait(&self.fence, value).unwrap();
                 context.signal(&self.done, value).unwrap();
             }
-            (By::KernelQueue | By::Command, _) => panic!("nobody waits like that here"),
+            (By::KernelQueue | By::Command, _) => panic!("no test waits for a monitored fence like that"),
         }
         Waiting::Gpu
     }
 
-    /// What the GPU has come to behind its waits.
+    /// The value that the GPU has signalled behind its waits.
     fn done_value(&self) -> u64 {
         let by_stream = if let Work::Queues { passed, .. } = &self.work { passed.current() } else { 0 };
         self.done.current().max(by_stream)
@@ -264,7 +264,7 @@ impl Side {
                 };
                 Buffer::new(&self.gpu, &commands).run(context);
             }
-            (By::KernelQueue | By::Command, _) => panic!("nobody signals like that here"),
+            (By::KernelQueue | By::Command, _) => panic!("no test signals a monitored fence like that"),
         }
     }
 }

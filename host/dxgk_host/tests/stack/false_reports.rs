@@ -15,9 +15,9 @@ use crate::fence_interrupts::begin_wait;
 use crate::stubborn::{Whims, host_with, wrapped};
 use crate::world::{MIB, VIRTUAL, client};
 
-/// What a driver says of a packet that is done.
+/// A driver's report about a completed packet.
 type Lie = fn(NodeId, u32, &mut dyn Notify);
-/// What it says beside, of nothing.
+/// A driver's report without an event.
 type Tale = fn(&mut dyn Notify);
 
 fn done(node: NodeId, fence_id: u32, notify: &mut dyn Notify) {

@@ -130,7 +130,7 @@ fn an_experimental_implementation_counts_where_it_is_allowed() {
     }
 }
 
-/// What a driver is told of its native fences and their logs, call by call.
+/// The kernel's calls to a driver about native fences and their logs.
 fn counted() -> (Whims, Arc<Mutex<Vec<String>>>) {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let [fences, logs, storage] = [(); 3].map(|()| Arc::clone(&told));

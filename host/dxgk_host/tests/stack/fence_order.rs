@@ -25,7 +25,7 @@ fn wait(of: &Client, fence: &d3dkmt::Fence, value: u64) -> Call {
     })
 }
 
-/// Values whose halves are equal: whoever sees two halves of different ones has seen a torn one.
+/// A value with equal halves: a reader that sees unequal halves has seen a torn value.
 fn twin(number: u64) -> u64 {
     number << 32 | number
 }

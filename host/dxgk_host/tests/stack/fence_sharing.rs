@@ -71,7 +71,7 @@ fn begin_wait(host: &Arc<Host>, of: &Client, fence: &Fence, value: u64) -> Pendi
     host.begin_call(of.link.process(), call).expect_err("the value has not come")
 }
 
-/// What of the steps is about creating, opening, closing, destroying.
+/// The steps that create, open, close or destroy.
 fn lives(heard: &Shared<FenceStep>) -> Vec<FenceStep> {
     let steps = std::mem::take(&mut *heard.lock().unwrap());
     let about = |step: &FenceStep| !matches!(step, FenceStep::Monitored(_) | FenceStep::Current(..));
@@ -79,7 +79,7 @@ fn lives(heard: &Shared<FenceStep>) -> Vec<FenceStep> {
 }
 
 #[test]
-fn the_last_close_comes_before_the_one_destroy_whoever_goes_first() {
+fn the_last_close_comes_before_the_one_destroy_in_every_order() {
     // spec: sync §3.2, sync §3.3, sync §3.4
     // seed: N45, N46, N47, N48, N50, N51
     for creator_first in [true, false] {
@@ -130,7 +130,7 @@ fn a_failed_open_leaves_nothing_behind() {
     let differences = before.differences(&host.state_digest());
     let told = |line: &&String| ["fence", "handles", "device"].iter().any(|object| line.contains(object));
     assert_eq!(differences.iter().filter(told).count(), 0, "{differences:?}");
-    // Another's open that fails does not touch the fence of those who have it.
+    // A failed open of one process does not touch the fence of the processes that have it.
     let fence = shared(a.device(), FenceFlags::empty());
     let name = fence.share(SyncObjectAccess::ALL_ACCESS).unwrap();
     lives(&heard);
@@ -203,7 +203,7 @@ fn waiters_of_all_processes_decide_about_one_monitored_value() {
     });
     while host.step() {}
     host.take_answer(of_a).expect("released").expect("well");
-    assert!(published().contains(&u64::MAX), "nobody waits any more");
+    assert!(published().contains(&u64::MAX), "no waiter is left");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn closing_one_open_lets_cpu_waiters_go_on_unless_told_otherwise() {
         assert_eq!(
             host.take_answer(last),
             Some(Ok(Reply::Done)),
-            "nobody outlives the last open, also with a name left"
+            "no wait outlives the last open, also with a name left"
         );
         drop(name);
         host.check_invariants().unwrap();
@@ -344,7 +344,7 @@ fn a_dead_process_leaves_the_fence_to_the_others() {
     drop((mine, name, a));
 }
 
-/// After a device of those who may signal is lost, every wait passes and the value is the largest; it stays so.
+/// When a device that may signal is lost, every wait passes and the value is the largest; it stays so.
 #[test]
 fn a_lost_device_satisfies_what_it_might_have_signalled_and_nothing_else() {
     // spec: sync §3.16, sync §6 B13
@@ -362,7 +362,7 @@ fn a_lost_device_satisfies_what_it_might_have_signalled_and_nothing_else() {
         let of_a = begin_wait(&host, &a, &mine, 10);
         let of_b = begin_wait(&host, &b, &theirs, 11);
         heard.lock().unwrap().clear();
-        // An address that is nobody's: B's device is lost.
+        // An address without a reservation: B's device is lost.
         let mut wild = Commands::new();
         wild.signal(unnamed(GpuVa(0x7fff_0000_0000), GpuVa(0x7fff_0000_0008)), 1);
         b.stream.submit(&b.gpu, &[], &wild).unwrap();

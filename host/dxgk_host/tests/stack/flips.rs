@@ -1,5 +1,5 @@
-//! Flips on the whole stack: behind rendering, at vertical blanks, in both kinds of time; who owns a display and what turns it
-//! black; what a monitor sees.
+//! Flips on the whole stack: behind rendering, at vertical blanks, in both kinds of time; the owner of a display, the events that turn it
+//! black, and a monitor's view.
 
 mod chance;
 mod ends;
@@ -29,7 +29,7 @@ const PERIOD: u64 = 16_666_667;
 const WIDTH: u16 = 64;
 const HEIGHT: u16 = 16;
 
-/// What happened to flips and packets, with the kernel's time.
+/// Events of flips and packets, with the kernel's time.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<(u64, Event)>>>);
 
@@ -259,10 +259,10 @@ fn a_present_returns_when_no_more_flips_are_queued_than_the_limit() {
 }
 
 #[test]
-fn blanks_interrupt_only_while_somebody_needs_them() {
+fn blanks_interrupt_only_while_they_are_needed() {
     let (host, _) = host_of(&profile(), VIRTUAL);
     let game = Game::new(&host, 2);
-    assert!(!host.step(), "nobody does: virtual time stands still");
+    assert!(!host.step(), "nothing waits for a blank: virtual time stands still");
     game.flip(1, 1).unwrap();
     while host.step() {}
     assert_eq!(blanks(&host), 5, "the flip's, and four that the next one may count");
@@ -342,7 +342,7 @@ fn an_integrated_gpu_shows_system_memory_on_two_displays() {
     host.check_invariants().unwrap();
 }
 
-/// The same with threads: no figure, but what holds whoever runs when.
+/// The same with threads: no exact times, but the properties that hold in every order of the threads.
 #[test]
 fn in_real_time_too_pictures_are_whole() {
     let mut fast = profile();

@@ -1,4 +1,4 @@
-//! What the kernel tells of itself, for tests that look at it afterwards.
+//! The kernel's events, for tests that look at them afterwards.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ impl Heard {
         Heard { kept, events: Arc::default() }
     }
 
-    /// What was remembered since the last call, with virtual nanoseconds.
+    /// The events since the last call, with virtual nanoseconds.
     pub fn take_timed(&self) -> Vec<(u64, Event)> {
         std::mem::take(&mut self.events.lock().unwrap())
     }

@@ -325,11 +325,11 @@ fn offers_budgets_and_the_end_of_a_process_work_as_on_every_adapter() {
     client.gpu.device().evict(handle.clone(), EvictFlags::empty()).unwrap();
     client.gpu.device().offer(handle.clone(), 1, OfferFlags::empty()).unwrap();
     let (results, _) = client.gpu.paging().reclaim(handle).unwrap();
-    assert_eq!(results, [ReclaimResult::Ok], "nobody needed it");
+    assert_eq!(results, [ReclaimResult::Ok], "the kernel needed no room");
     client.gpu.pin(&surface).unwrap();
     assert!(holds(&surface, 9));
     drop(more);
-    // Processes come and go, and numbers with them: what the next one has is its own.
+    // Processes come and go, and PASIDs with them: each new process sees its own content.
     for seed in 20..30 {
         let mut guest = crate::world::client(&host);
         let surface = guest.pinned(SurfaceKind::System, MIB);

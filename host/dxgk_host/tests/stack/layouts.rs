@@ -74,7 +74,7 @@ fn a_client_learns_what_the_segments_are() {
             assert_eq!((told.flags, told.commit_limit_bytes, told.local, told.size_bytes), all, "{}", profile.name);
             assert!(told.aperture == known.aperture && told.flags != 0);
         }
-        // Nobody else is here: the whole group is this process's budget.
+        // No other process is here: the whole group is this process's budget.
         for (local, bytes) in [true, false].into_iter().zip(known.budget_bytes) {
             let budget = gpu.adapter().video_memory_info(local).expect("the adapter is there").budget_bytes;
             assert_eq!(budget, bytes, "{}, local {local}", profile.name);

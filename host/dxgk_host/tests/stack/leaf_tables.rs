@@ -23,7 +23,7 @@ const BASE: GpuVa = GpuVa(1 << 40);
 /// A table of 512 pages.
 const COVERAGE: u64 = 2 * MIB;
 
-/// What happened, in order.
+/// The kernel's steps, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Suspended,
@@ -52,7 +52,7 @@ enum Step {
         va: u64,
         why: Conversion,
     },
-    /// A process stands still, for this.
+    /// The kernel quiesces a process, for this.
     Still(Stillness),
     Done,
 }
@@ -72,7 +72,7 @@ impl Log {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// What the driver is asked that concerns the addresses of processes.
+    /// Notes a request to the driver that concerns the addresses of processes.
     fn operation(&self, operation: &PagingOp<'_>, immediate: bool) {
         match *operation {
             _ if immediate => {}
@@ -165,7 +165,7 @@ fn word_at(client: &mut Client, out: &Surface, va: GpuVa) -> u64 {
     out.lock().expect("system memory").read_word(0)
 }
 
-/// What concerns one leaf table of the reservation, flushes and suspensions included.
+/// The steps that concern one leaf table of the reservation, flushes and suspensions included.
 fn about(steps: &[Step]) -> Vec<Step> {
     let here = |va: u64| (BASE.0..BASE.0 + COVERAGE).contains(&va);
     let keep = |step: &&Step| match step {
@@ -212,7 +212,7 @@ fn a_4_kb_page_converts_a_table_of_64_kb_entries_while_its_contexts_stand_still(
         map(&client, Some(&small), BASE.offset(4 * CHUNK), 1, write);
         let (start, end) = (BASE.0, BASE.0 + COVERAGE - 1);
         let page = Step::Leaf { va: BASE.0 + 4 * CHUNK, count: 1, valid: true, coarse: false };
-        // What runs now does so after the contexts have gone on.
+        // These commands run after the contexts have resumed.
         for (va, word) in [(BASE, (5, 0)), (BASE.offset(3 * CHUNK), (5, 3 * CHUNK)), (BASE.offset(4 * CHUNK), (9, 0))] {
             assert_eq!(word_at(&mut client, &out, va), pattern::word(word.0, word.1));
         }
@@ -239,7 +239,7 @@ fn a_4_kb_page_converts_a_table_of_64_kb_entries_while_its_contexts_stand_still(
         assert!(converted.contains(&why) && converted.contains(&still), "{converted:?}");
         let from = converted.iter().position(|step| *step == Step::Suspended).expect("a suspension");
         assert_eq!(converted[from..], expected[..]);
-        // Never back, although nothing but whole pages is left; and nothing stands still for that.
+        // The table never converts back, although only whole pages are left; and the kernel quiesces nothing for that.
         log.take();
         map(&client, None, BASE.offset(4 * CHUNK), 1, GpuVaProtection::NO_ACCESS);
         map(&client, Some(&local), BASE.offset(8 * CHUNK), 16, write);
@@ -259,7 +259,7 @@ fn nothing_runs_in_a_space_that_must_be_idle_while_it_changes() {
         let (host, log) = traced(mode, |driver| KmdConfig { idle_spaces: true, leaf_64kb: true, ..driver });
         let mut client = client(&host);
         let out = client.pinned(SurfaceKind::System, PAGE_BYTES);
-        // What has run has seen the process go on.
+        // The process has resumed when these commands have run.
         let out_va = out.va();
         client.run(|commands| {
             commands.fill(out_va, PAGE_BYTES, 0);

@@ -1,4 +1,4 @@
-//! A lock that needs devices to stand still, behind paging that needs their work to go on.
+//! A lock that needs quiesced devices, behind paging that needs their work to go on.
 
 use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
 use dxgk_host::Mode;
@@ -9,7 +9,7 @@ use crate::world::{MIB, VIRTUAL, client, host};
 
 /// Paging that was queued before waits for what the device has queued: the device stops behind it, or it would wait for ever.
 #[test]
-fn a_lock_stops_nobody_whom_earlier_paging_waits_for() {
+fn a_lock_stops_no_device_that_earlier_paging_waits_for() {
     // spec: memory §6.3, memory §5.3
     for mode in [VIRTUAL, Mode::Real] {
         let host = host(mode, 4 * MIB);

@@ -56,7 +56,7 @@ fn what_needs_addresses_is_refused_by_name() {
     assert_eq!(device.state().unwrap(), DeviceState::Active);
 }
 
-/// Paging buffers and buffers of clients share the paging node: paging comes first, nobody starves, order is kept.
+/// Paging buffers and buffers of clients share the paging node: paging comes first, no buffer starves, order is kept.
 #[test]
 fn paging_packets_and_packets_of_clients_share_a_node() {
     // spec: memory §1.11, memory §7.4
@@ -70,7 +70,7 @@ fn paging_packets_and_packets_of_clients_share_a_node() {
         let surfaces: Vec<_> = (0..8).map(|_| gpu.create_surface(SurfaceKind::Local, MIB).unwrap()).collect();
         for round in 0..20u64 {
             for (index, surface) in surfaces.iter().enumerate() {
-                // Nobody waits for the paging fence.
+                // The client does not wait for the paging fence.
                 let handles = vec![surface.allocation().handle()];
                 gpu.paging().make_resident(handles.clone(), MakeResidentFlags::empty()).expect("room");
                 let stream = &mut streams[index % 2];

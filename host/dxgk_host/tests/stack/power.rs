@@ -148,7 +148,7 @@ fn a_stopped_adapter_has_emptied_its_memory_and_leaves_its_processes_only_destru
         drop(surface);
         drop(client);
         let engines = || host.device_register(softgpu_spec::register::ENGINE_ENABLE);
-        assert_ne!(engines(), 0, "somebody has something there");
+        assert_ne!(engines(), 0, "a process still has objects there");
         drop(other);
         assert_eq!(engines(), 0, "behind the last one the driver stops");
         // The same computer starts another.

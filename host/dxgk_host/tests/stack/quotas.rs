@@ -1,5 +1,5 @@
-//! What a process may have at most, and the processes of an account together: each limit is reached exactly, one more is refused and
-//! changes nothing, what is freed may be had again, and nobody else notices.
+//! The quota of a process, and of the processes of an account together: a process reaches each limit exactly, the kernel refuses one more
+//! without any change, freed objects count no more, and no other process notices.
 
 use std::sync::Arc;
 

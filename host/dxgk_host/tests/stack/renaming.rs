@@ -1,4 +1,4 @@
-//! The CPU at memory that the GPU uses: who waits, how, and how often the kernel hears of it.
+//! The CPU uses memory that the GPU uses: which maps wait, how, and with how many calls to the kernel.
 
 mod packets;
 
@@ -119,7 +119,7 @@ fn busy_and_do_not_wait_is_answered_at_once_and_still_flushes() {
         assert_eq!(runtime.contexts.lane(runtime.context).last_value(), 1, "{mode:?}: the attempt submitted it");
         drawing(runtime.map(MapKind::Write, true));
         drawing(runtime.map(MapKind::ReadWrite, true));
-        assert_eq!(runtime.waits(), waits, "nobody waited");
+        assert_eq!(runtime.waits(), waits, "no map waited");
         assert!(runtime.resource.unmap().is_err(), "nothing was mapped");
         runtime.finish(1);
         let lock = runtime.map(MapKind::Read, true).expect("a later attempt succeeds");
@@ -148,7 +148,7 @@ fn reading_waits_for_writes_only_and_writing_for_both() {
 // seed: M49
 // seed: U07
 #[test]
-fn whoever_waits_makes_one_blocking_call() {
+fn a_wait_is_one_blocking_call() {
     let mut runtime = runtime(Mode::Real, 8);
     for (round, kind) in (1u64..).zip([MapKind::Read, MapKind::Write, MapKind::ReadWrite]) {
         runtime.write_behind_gate(round, round);

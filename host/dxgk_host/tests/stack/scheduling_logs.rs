@@ -32,7 +32,7 @@ fn of_logs(event: &Event) -> bool {
     )
 }
 
-/// What a node's log has told: process, queue, state, time by the host's clock.
+/// The entries of a node's log: process, queue, state, time by the host's clock.
 fn told(events: &[(u64, Event)], of: u16) -> Vec<(u32, u64, ContextSchedule, u64)> {
     let set = events.iter().find_map(|(at, event)| match event {
         Event::GpuClockCalibrated { node, counter, .. } if *node == of => Some((*at, *counter)),
@@ -48,7 +48,7 @@ fn told(events: &[(u64, Event)], of: u16) -> Vec<(u32, u64, ContextSchedule, u64
     events.iter().filter_map(entry).collect()
 }
 
-/// What holds of any log: one context runs at a time, states change, times do not go back. How long each process ran.
+/// Checks that in the log one context runs at a time, states change, and times do not go back. Returns how long each process ran.
 fn checked(entries: &[(u32, u64, ContextSchedule, u64)]) -> BTreeMap<u32, u64> {
     let mut states = BTreeMap::new();
     let mut ran: BTreeMap<u32, u64> = BTreeMap::new();
@@ -66,7 +66,7 @@ fn checked(entries: &[(u32, u64, ContextSchedule, u64)]) -> BTreeMap<u32, u64> {
     ran
 }
 
-/// Who hands work to the engine.
+/// The source of the engine's work.
 enum Feed {
     /// The process.
     Own,
@@ -164,7 +164,7 @@ fn the_log_tells_to_the_nanosecond_who_had_the_engine_and_who_waited() {
             let turn_ns = pair[1].3 - pair[0].3;
             assert!((2 * MS + MS / 10..3 * MS).contains(&turn_ns), "{turn_ns}");
         }
-        // Whoever has not the engine is ready, and the engine changes hands in no time.
+        // A context that does not have the engine is ready, and the engine changes contexts in no time.
         for pair in entries.windows(2) {
             if let [(one, _, Ready, left), (other, _, Running, taken)] = pair
                 && one != other
@@ -215,7 +215,7 @@ fn a_context_that_has_gone_was_read_before_and_without_a_tool_nothing_is_written
     let mut one = Worker::new(&host, true, 3);
     one.begin(3);
     one.end();
-    assert_eq!(heard.take(), [], "nobody asked");
+    assert_eq!(heard.take(), [], "no tool has asked for them");
     host.trace_scheduling(true);
     let mut other = Worker::new(&host, true, 3);
     let process = other.process();

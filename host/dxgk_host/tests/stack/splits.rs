@@ -45,7 +45,7 @@ fn moved(events: &[Event], wanted: Move) -> u64 {
     events.iter().map(bytes).sum()
 }
 
-/// Twice as much as there is in one buffer: nobody says what is to be resident, every byte is checked.
+/// One buffer names twice as much as there is: no residency list has any of it, and the test checks every byte.
 #[test]
 fn a_buffer_that_names_more_than_fits_runs_in_portions() {
     // spec: memory §6.1, memory §7.3, memory §7.4, memory §8.1
@@ -171,7 +171,7 @@ fn what_one_command_needs_must_fit_at_once() {
     stream.wait(&gpu, value).unwrap();
 }
 
-/// What a residency list holds stays beside the portions, and a device that waits for its turn has its calls wait.
+/// The content of a residency list stays beside the portions, and calls of a device that waits for its turn wait, too.
 #[test]
 fn residency_lists_and_lists_of_buffers_go_together() {
     // spec: memory §6.1, memory §8.6

@@ -150,7 +150,7 @@ fn any_call_on_a_lost_device() {
     assert_eq!((raw.status(call), raw.state()), (NtStatus::NO_MEMORY, DeviceState::ErrorOutOfMemory));
     let on_it = calls::with_allocation(raw.device, raw.paging, mine);
     for call in on_it.into_iter().chain(calls::on_device(raw.device)) {
-        // What gives things back is allowed, so that a process can clean up.
+        // Calls that give memory back are allowed, so that a process can clean up.
         let gives_back = matches!(call, Call::DestroyAllocation { .. } | Call::Unlock2 { .. } | Call::Unlock { .. });
         if !gives_back {
             assert_eq!(raw.status(call.clone()), NtStatus::DEVICE_REMOVED, "{call:?}");

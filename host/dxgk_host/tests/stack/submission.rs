@@ -282,7 +282,7 @@ fn a_signal_of_queues_that_is_refused_or_lost_changes_nothing() {
     assert_eq!((full, status(pair.signal(&points, SignalFlags::empty()))), (NtStatus::NO_MEMORY, NtStatus::NO_MEMORY));
     pair.open(0);
     pair.open(1);
-    assert_eq!((pair.queues[1].progress().current(), pair.done.current()), (value - 1, 0), "all ran, nobody signalled");
+    assert_eq!((pair.queues[1].progress().current(), pair.done.current()), (value - 1, 0), "all ran, none signalled");
     // A queue that goes takes its half with it, and the other goes on.
     let pair = Pair::new();
     pair.signal(&[(&pair.done, 5)], SignalFlags::empty()).unwrap();

@@ -103,7 +103,7 @@ fn a_lock_of_a_permanent_copy_shows_it_and_an_unlock_brings_it_back() {
     }
 }
 
-/// Nobody calls anything about it after the unlock: what the CPU wrote is brought to where the content was.
+/// The unlock alone brings the CPU's writes to the content's place: no further call is needed.
 #[test]
 fn what_was_written_under_a_lock_is_uploaded_after_the_unlock() {
     // spec: memory §2.2

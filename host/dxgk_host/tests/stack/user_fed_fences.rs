@@ -171,7 +171,7 @@ fn a_program_whose_queues_become_its_own_moves_to_native_cross_adapter_fences() 
     };
     let old = gpus[0].device().create_monitored_fence(CROSS, 0).unwrap();
     let (request, _name) = by(&old);
-    // What the other adapter has of it is native there; on its own it stays what it is.
+    // The fence is native on the other adapter; on its own adapter it stays a monitored fence.
     let monitored = [old, gpus[1].device().open_native_fence(request).unwrap()];
     let new = gpus[0].device().create_native_fence(NativeFenceRequest { flags: CROSS, ..Default::default() }).unwrap();
     let (request, _other) = by(&new);

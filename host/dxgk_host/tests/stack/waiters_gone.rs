@@ -1,5 +1,5 @@
 //! A thread that waits and is not there any more, while the fence lives on for others: by its process's death, by its device's end or loss,
-//! by a close, by another fence that its wait was for as well. MonitoredValue follows those who are left.
+//! by a close, by another fence that its wait was for as well. MonitoredValue follows the remaining waiters.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ use crate::heard::Heard;
 use crate::stubborn::{FenceStep, Shared, Whims};
 use crate::world::{Client, client};
 
-/// Who may go.
+/// The event that ends the first wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Death,
@@ -38,7 +38,7 @@ struct World {
 }
 
 impl World {
-    /// What the driver was told of the fence's MonitoredValue since this was asked last.
+    /// The fence's MonitoredValues that the kernel told the driver since the last call.
     fn monitored(&self) -> Vec<u64> {
         let steps = std::mem::take(&mut *self.told.lock().unwrap());
         let of_fence = |step: FenceStep| match step {
@@ -107,7 +107,7 @@ fn goes(cause: Cause) {
     match cause {
         Cause::Death => {
             host.process_died(first.link.process());
-            // What it had has gone with it.
+            // The kernel has reaped these objects with the process.
             std::mem::forget((mine, other, first));
         }
         Cause::DeviceDestroyed => {

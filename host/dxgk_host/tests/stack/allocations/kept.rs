@@ -1,5 +1,5 @@
-//! What NT handles alone keep of a resource: the driver's objects, content under pressure, what its maker has committed; and what becomes of it
-//! while queued work may still use it.
+//! A resource that only NT handles keep: its driver's objects, its content under pressure, its maker's committed memory, and its end while
+//! queued work may still use it.
 
 use dxgk_host::{AccountId, Admission, Quota};
 

@@ -1,4 +1,4 @@
-//! The same platform under WDDM 2, where the user-mode driver knows who uses what: its dynamic resources maintain the caches by
+//! The same platform under WDDM 2, where the user-mode driver knows the users of each resource: its dynamic resources maintain the caches by
 //! themselves, and the program that maps them sees every byte.
 
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Program {
         self.contexts.commands(self.context).fill(va, BYTES, value);
     }
 
-    /// What the GPU sees.
+    /// The word at an offset, as the GPU reads it.
     fn gpu_copies(&mut self, offset: u64) -> u64 {
         let va = self.resource.record_read(&mut self.contexts, self.context);
         self.contexts.commands(self.context).copy(va, self.plain.va(), BYTES);

@@ -56,7 +56,7 @@ fn open(host: Arc<Host>) -> Gpu {
     gpu
 }
 
-/// What the GPU reads of the CPU's 5 and the CPU of the GPU's 6, through an entry of a page table, at either end of the allocation.
+/// The GPU's view of the CPU's 5 and the CPU's view of the GPU's 6, through an entry of a page table, at either end of the allocation.
 fn through_entries(profile: &str, mode: Mode, cached: bool, drops: bool) -> ([u32; 2], [u32; 2]) {
     let gpu = open(host(profile, mode, drops));
     let staging = allocation(&gpu, cached, false);

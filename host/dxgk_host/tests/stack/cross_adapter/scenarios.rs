@@ -20,7 +20,7 @@ fn sides(world: &World) -> (Side, Side) {
     (igpu, dgpu)
 }
 
-/// What `UpdateCurrentValuesFromCpu` was called for: with a value, or to notify only.
+/// The calls of `UpdateCurrentValuesFromCpu`: with a value, and to notify only.
 fn calls(steps: &[FenceStep]) -> (usize, usize) {
     let of = |flags| steps.iter().filter(|step| matches!(step, FenceStep::Current(_, with) if *with == flags)).count();
     assert!(
@@ -30,8 +30,7 @@ fn calls(steps: &[FenceStep]) -> (usize, usize) {
     (of(UpdateCurrentFlags::empty()), of(UpdateCurrentFlags::NOTIFICATION_ONLY))
 }
 
-/// One cell: somebody waits on one adapter for what is signalled on the other. `writes`: how often the signaller's driver is told to
-/// write; `native`: whether the waiter's has run lists to walk.
+/// One cell: a wait on one adapter for a signal on the other. `writes`: how often the kernel tells the signaller's driver to write.
 fn cell(profiles: [&str; 2], waits_on: usize, wait: By, signal: By, writes: usize) {
     let what = format!("{profiles:?}: adapter {waits_on} waits by {wait:?}, the other signals by {signal:?}");
     let world = World::new(crate::world::VIRTUAL, &profiles);
@@ -188,8 +187,7 @@ fn a_packet_behind_other_work_signals_a_thread_when_it_reaches_the_head() {
     signalled_behind_work(By::Cpu);
 }
 
-/// The value is there already. What an engine stores while an adapter is being notified is not written over with what the notification was
-/// about.
+/// The value is there already. The notification of an adapter does not overwrite a value that an engine stores meanwhile.
 #[test]
 fn an_adapter_that_is_notified_writes_nothing() {
     // spec: sync §2.6, sync §3.12

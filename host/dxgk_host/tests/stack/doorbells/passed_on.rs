@@ -65,7 +65,7 @@ fn the_address_stays_and_leads_nowhere_while_another_queue_has_the_doorbell() {
         DeviceState::Active,
         "no ring of the other one was heard"
     );
-    // Nobody else has them, and when they are destroyed nobody has.
+    // No other process has these doorbells, and after their destruction none has.
     let stranger = crate::world::client(&host);
     assert!(stranger.link.doorbell(party.bells[0].address).is_none());
     let held = page(0);

@@ -60,7 +60,7 @@ fn the_ring_of_a_doorbell_that_lives_is_not_taken_away() {
         }
         assert!(before.differences(&host.state_digest()).is_empty(), "and nothing is changed");
     }
-    // What was counted twice stays on the list by the other count.
+    // An allocation that was counted twice stays on the list by the other count.
     let handle = vec![ring.allocation().handle()];
     client.gpu.paging().make_resident(handle.clone(), MakeResidentFlags::empty()).expect("it is resident");
     let evict = || client.gpu.device().evict(handle.clone(), EvictFlags::empty());

@@ -60,7 +60,7 @@ fn the_entries_of_one_queue_release_the_waiters_of_all_fences_in_it() {
             commands.signal(fence, value);
         });
     }
-    // What F1 has come to stands nowhere but in the log.
+    // Only the log still has F1's value.
     run(&host, &mut a, &client, |commands| {
         commands.store(f1.current_va(), 0).signal(&f2, 3);
     });
@@ -212,7 +212,7 @@ fn a_queue_that_is_connected_again_logs_behind_its_last_entry() {
     }
 }
 
-/// A process's log is its own word: nobody else's waits end by it.
+/// A process can write anything into its log: the log ends no other process's waits.
 #[test]
 fn a_fence_that_others_share_is_looked_at_whatever_a_log_says() {
     // spec: sync §3.15, sync §6 C10

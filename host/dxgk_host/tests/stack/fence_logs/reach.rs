@@ -1,5 +1,5 @@
-//! What a queue's interrupt says of fences that the queue's log does not name, or that another device or another process has: GPU
-//! addresses and names are a process's, so its queues signal whatever it has open anywhere, and a shared fence wakes others.
+//! A queue's interrupt covers fences that the queue's log does not name, or that another device or another process has: GPU addresses and
+//! names belong to a process, so its queues signal every fence that it has open anywhere, and a shared fence wakes waiters of other processes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -135,7 +135,7 @@ fn shared(of: &Client, with: &Client, flags: FenceFlags) -> (Fence, Fence) {
     (mine, theirs)
 }
 
-/// What was signalled first is what the log loses when it is overrun.
+/// An overrun log loses the first signal.
 #[test]
 fn a_fence_that_another_device_of_the_process_has_wakes_its_waiter() {
     // spec: sync §3.14 (overrun), sync §3.15, sync §3.19 item 8, sync §3.19 item 9
@@ -291,8 +291,8 @@ fn made_last(heard: &Mutex<Vec<LogStep>>) -> KmdQueue {
     *queue
 }
 
-/// Three queues with news: of the fence's device, of another device of its process, of another process. Who signalled is looked for with
-/// the first.
+/// Three queues have signalled: of the fence's device, of another device of its process, of another process. The kernel looks for the
+/// signaller in the log of the first alone.
 #[test]
 fn the_signaller_is_looked_for_in_the_logs_of_the_fence_s_device_alone() {
     // spec: sync §3.10
@@ -314,8 +314,8 @@ fn the_signaller_is_looked_for_in_the_logs_of_the_fence_s_device_alone() {
     assert_eq!(committed(&heard), [of_device]);
 }
 
-/// What fences have come to stands in the logs of the named engine's queues: those are read, the ones of another engine are not, and
-/// neither are the fences.
+/// The logs of the named engine's queues have the fences' values: the kernel reads these logs, but neither the logs of another engine nor
+/// the fences.
 #[test]
 fn an_interrupt_without_a_queue_has_the_logs_of_its_engine_read() {
     // spec: sync §3.15
@@ -331,7 +331,7 @@ fn an_interrupt_without_a_queue_has_the_logs_of_its_engine_read() {
     while host.step() {}
     folds.store(true, Ordering::Relaxed);
     submit(&host, &mut elsewhere, &client.gpu, Commands::new().signal(&unread, 1));
-    // What the first has come to stands nowhere but in the log.
+    // Only the log still has the first fence's value.
     let gone_again = fence.current_va();
     signaller.signals_silently((&host, &folds), Commands::new().signal(&fence, 1).store(gone_again, 0), FEW);
     committed(&heard);

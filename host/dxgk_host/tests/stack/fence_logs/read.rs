@@ -1,4 +1,4 @@
-//! What the kernel reads in logs, when, and what it makes of entries that lie.
+//! When the kernel reads logs, the entries that it takes from them, and false entries.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -146,7 +146,7 @@ fn a_driver_without_a_barrier_loses_its_adapter() {
     run(&host, &mut stream, &client, |commands| {
         commands.signal(&fence, 5);
     });
-    assert!(host.take_answer(wait).is_some(), "whoever waits was let go before");
+    assert!(host.take_answer(wait).is_some(), "the wait was over before");
     assert!(host.stopped().expect("it stops").contains("UpdateNativeFenceLogs"));
 }
 
@@ -208,7 +208,7 @@ fn entries_that_lie_are_ignored_and_times_that_go_back_are_told() {
     host.check_invariants().unwrap();
 }
 
-/// More entries than a log holds while nobody reads: the waiters of all fences are found all the same.
+/// A log overruns before the kernel reads it: the kernel wakes the waiters of all fences all the same.
 #[test]
 fn an_overrun_loses_entries_and_no_waiter() {
     // spec: sync §3.14 (overrun), sync §3.19 item 8

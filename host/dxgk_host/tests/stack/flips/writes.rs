@@ -1,4 +1,4 @@
-//! Who writes what is shown, or about to be, waits: packets in address spaces, packets with lists, hardware queues.
+//! Work that writes a primary which is shown, or about to be, waits: packets in address spaces, packets with lists, hardware queues.
 
 use d3dkmt::{Context, VirtualContext};
 use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
@@ -106,7 +106,7 @@ fn lists_of_patched_buffers_say_what_they_write() {
     game.flip(0, 1).unwrap();
     game.blank();
     assert_eq!((heard.shown().len(), started(&heard)), (2, 1));
-    // Who only reads it does not wait.
+    // A packet that only reads it does not wait.
     context.flip(&physical, 1).unwrap();
     game.blank();
     let mut reads = ListedCommands::new();
@@ -134,7 +134,7 @@ fn a_hardware_queue_flips_behind_what_was_submitted_on_it() {
         let times = 5 * PERIOD / 2 / (game.primaries[1].bytes() * 1000 / 400_000 + 1_050);
         let last = (0..8).map(|_| game.draw(1, 7, times as usize / 8)).last();
         assert_eq!(game.flip(1, 1).unwrap(), 1, "it is queued, and its caller goes on");
-        // What is behind the flip writes what is shown until then.
+        // The work behind the flip writes the primary that is shown until then.
         let behind = game.draw(0, 8, 1);
         let mut drawn = None;
         for blank in 1..6 {

@@ -19,7 +19,7 @@ use crate::world::{MIB, VIRTUAL};
 
 const FLUSHED: LockFlags = DISCARD.union(LockFlags::NO_EXISTING_REFERENCE);
 
-/// One buffer draws from a resource that the CPU writes anew before each draw, and nobody flushes or waits.
+/// One buffer draws from a resource that the CPU writes anew before each draw, without a flush or a wait.
 #[test]
 fn what_is_recorded_keeps_the_instance_that_it_names() {
     // spec: memory §6.5, memory §6.4
@@ -117,7 +117,7 @@ fn a_discard_is_refused_when_only_a_flush_can_help() {
     host.check_invariants().expect("in order");
 }
 
-/// Whoever opens what is shared finds what its creator has, whenever that is.
+/// The kernel does not rename a shared resource: a process that opens it at any time finds its creator's content.
 #[test]
 fn what_is_shared_is_not_renamed() {
     // spec: memory §6.5
@@ -133,7 +133,7 @@ fn what_is_shared_is_not_renamed() {
     client.write(&shared, DISCARD, 1);
     copy(&client, &shared, &target);
     client.write(&shared, DISCARD, 2);
-    assert_eq!(shared.handle(), own, "nobody has it open yet, and it is shared");
+    assert_eq!(shared.handle(), own, "no process has opened it yet, and it is shared");
     let second = old(&host);
     let opened = Resource::open(second.gpu.device(), resource.global_share()).expect("it opens");
     drop((shared, resource));
@@ -164,7 +164,7 @@ fn a_refused_lock_leaves_the_instances_alone() {
     assert_eq!(host.state_digest(), before);
 }
 
-/// What was retired goes before what is needed, out of its segment without a copy, and then its backing store.
+/// Retired instances go before needed content, out of their segment without a copy, and then their backing stores.
 #[test]
 fn pressure_trims_the_list() {
     // spec: memory §6.5, memory §5.9
@@ -199,7 +199,7 @@ fn pressure_trims_the_list() {
     let moves = heard.take();
     let went =
         |what: Move| moves.iter().filter(|event| matches!(event, Event::Moved { how, .. } if *how == what)).count();
-    assert_eq!(went(Move::PageOut), 0, "nobody wants what the retired ones hold: {moves:?}");
+    assert_eq!(went(Move::PageOut), 0, "the kernel copied the content of a retired instance: {moves:?}");
     assert!(went(Move::Discard) > 0, "they went");
     // Their backing stores make room for new ones: 24 MiB of system memory, less tables, buffers and what lives.
     let mut more = Vec::new();

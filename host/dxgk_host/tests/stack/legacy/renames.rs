@@ -1,4 +1,4 @@
-//! Renaming by the kernel: a lock with Discard waits for nobody while there is other memory.
+//! Renaming by the kernel: a lock with Discard does not wait while there is other memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use wddm_types::NtStatus;
 use super::{ADAPTERS, ADDRESSED, Buffer, NODE, drain, event, monitored, open, traced, world};
 use crate::world::{VIRTUAL, client};
 
-/// What a user-mode driver of the node puts into its stream.
+/// The commands by which a user-mode driver of the node signals.
 fn signal(gpu: &softgpu_umd::Gpu, fence: &d3dkmt::Fence, value: u64) -> Commands {
     let mut commands = Commands::new();
     match gpu.monitored_fence_signal(NODE) {
@@ -78,9 +78,9 @@ fn an_engine_signals_and_the_cpu_waits() {
     }
 }
 
-/// Unlike a native fence, whose signals interrupt only those who wait.
+/// Unlike a native fence, whose signals interrupt only for a waiter.
 #[test]
-fn an_advanced_engine_interrupts_also_when_nobody_waits() {
+fn an_advanced_engine_interrupts_also_without_a_waiter() {
     // spec: sync §1.2, sync §3.7
     // seed: C15, N04
     let (host, heard) = traced("discrete-4k", VIRTUAL);
@@ -209,9 +209,9 @@ fn thirty_two_bits_are_read_as_sixty_four() {
     }
 }
 
-/// Nobody waits, and the engine goes further than 32 bits tell apart: the kernel looks on the way.
+/// No waiter is registered, and the engine goes further than 32 bits can tell apart: the kernel looks on the way.
 #[test]
-fn a_fence_that_nobody_waits_for_is_followed_too() {
+fn a_fence_without_a_waiter_is_followed_too() {
     // spec: sync §1.6
     // seed: C11
     let (host, gpu) = world("atomics-32", VIRTUAL);

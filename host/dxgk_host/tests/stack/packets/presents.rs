@@ -12,7 +12,7 @@ use wddm_types::{GpuVa, NtStatus, PAGE_BYTES, SegmentId, SegmentSet};
 use super::*;
 use crate::stubborn::{PacketStep, Shared, Whims, host_in};
 
-/// What the driver was asked at: the buffer, the source, the destination; and how far it had got.
+/// A call of the driver's Present: the buffer, the source, the destination; and how far it had got.
 type Asked = (GpuVa, GpuVa, GpuVa, u32);
 
 /// A driver that tells what presents it is asked for and what it is handed.
@@ -63,7 +63,7 @@ fn a_present_in_an_address_space_moves_real_bytes() {
         let client = client(&host);
         let context = presents(&client);
         let (source, target) = (filled(&client, 8192, 11), physical(&client, SurfaceKind::System, 4096));
-        // Nobody waits for the paging fence: the packet does.
+        // The packet waits for the paging fence, not the client.
         let middle = physical(&client, SurfaceKind::Local, 8192);
         context.present(&source, &middle).unwrap();
         context.present(&middle, &target).unwrap();
@@ -90,7 +90,7 @@ fn a_present_in_an_address_space_moves_real_bytes() {
     }
 }
 
-/// What a present needs stays where it is until it has run, whatever the process does meanwhile.
+/// The memory of a queued present stays in place until the present has run, whatever the process does meanwhile.
 #[test]
 fn queued_presents_keep_what_they_name() {
     // spec: memory §5.3, memory §5.7, memory §6.2
@@ -193,7 +193,7 @@ fn hardware_queues_present_nothing() {
     assert_eq!(device.state().unwrap(), DeviceState::Active);
 }
 
-/// What a driver says of the DMA buffers of a context with addresses, and what comes of it.
+/// A driver's answers about the DMA buffers of a context with addresses: none at all is allowed, a broken one refuses the context.
 #[test]
 fn a_driver_may_do_without_presents_and_not_with_half_of_them() {
     // spec: memory §5.7, memory §7.1, memory §1.13

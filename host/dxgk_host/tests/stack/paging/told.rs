@@ -83,7 +83,7 @@ fn a_copy_by_address_tells_the_tables_behind_its_ends() {
 }
 
 #[test]
-fn they_are_told_to_nobody_who_does_not_ask() {
+fn they_are_told_only_to_a_tool_that_asks() {
     // spec: memory §3.4
     let (host, seen) = start(VIRTUAL, false);
     exercise(&host, SurfaceKind::Local, 4 * MIB).unwrap();

@@ -1,4 +1,4 @@
-//! What a packet names moves while the packet is back in its queue.
+//! The kernel moves an allocation of a packet while the preempted packet is back in its queue.
 
 use d3dkmt::Residency;
 use events::Move;
@@ -9,7 +9,7 @@ use super::*;
 /// How often the buffer changes each word.
 const TIMES: u32 = 4;
 
-/// What happens to packets, and what moves.
+/// Events of packets and of moves.
 fn of_moves(event: &Event) -> bool {
     matches!(event, Event::Moved { how: Move::Relocate, .. }) || of_packets(event)
 }

@@ -36,7 +36,7 @@ impl Runtime {
         target
     }
 
-    /// What is recorded behind this runs when the gate has a value.
+    /// Commands recorded behind this run when the gate has a value.
     fn wait_for_gate(&mut self, value: u64) {
         self.contexts.wait_on_gpu(&self.gpu, self.context, &self.gate, value).expect("a wait");
     }
@@ -107,7 +107,7 @@ fn maps_discard_append_and_answer_at_once_over_monitored_fences() {
 // seed: M49
 // seed: U07
 #[test]
-fn whoever_waits_for_a_monitored_fence_makes_one_blocking_call() {
+fn a_wait_for_a_monitored_fence_is_one_blocking_call() {
     for profile in PACKETS {
         let mut runtime = on(profile, Mode::Real);
         for (round, kind) in (1u64..).zip([MapKind::Read, MapKind::Write, MapKind::ReadWrite]) {

@@ -4,7 +4,7 @@ use ddi::{DriverStatus, HostAperture, MapCpuHostAperture, UnmapCpuHostAperture};
 
 use super::Stubborn;
 
-/// Who hears of it.
+/// Hears each call about the window.
 pub type HearWindow = dyn FnMut(WindowStep<'_>) + Send;
 
 /// One call, with the pages of the window.

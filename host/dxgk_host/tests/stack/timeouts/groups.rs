@@ -28,7 +28,7 @@ fn until_asked(host: &Host, heard: &Heard) {
     }
 }
 
-/// What was heard from the first question on, with the time since then.
+/// The events from the first preemption of the group on, with the time since then.
 fn since_asked(heard: &Heard) -> Vec<(u64, Event)> {
     let all = heard.take_timed();
     let asked = |(_, event): &(u64, Event)| matches!(event, Event::EngineGroupAsked { .. });
@@ -97,7 +97,7 @@ fn a_queue_that_does_not_leave_its_engine_for_half_a_second_is_reset_with_the_ot
     let events = since_asked(&heard);
     let [
         (0, Event::EngineGroupAsked { node: 0, .. }),
-        // The driver names everybody who was on one of the engines, and the ring is among them.
+        // The driver names every queue that was on one of the engines, and the paging queue is among them.
         (ROOM, Event::EngineReset { node: 0, .. }),
         (ROOM, Event::AdapterReset { reason, .. }),
         (ROOM, Event::DeviceInError { state: 2, .. }),
