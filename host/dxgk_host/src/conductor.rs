@@ -2,9 +2,9 @@
 //!
 //! Each process is a thread, because a driver of a workload is written like a program. Only the thread whose turn it is
 //! runs; the turn passes when its call must wait, or when it has had its slice of virtual time. When all wait, virtual time
-//! goes on. So what happens is a function of the workloads alone, and a run repeats exactly.
+//! goes on. So the course of a run is a function of the workloads alone, and a run repeats exactly.
 //!
-//! Whose turn is next is `round`'s to say, without threads. The thread that ends its turn asks it, lets virtual time pass where
+//! `round` decides which player is next, without threads. The thread that ends its turn asks it, lets virtual time pass where
 //! all wait, and wakes the one thread that plays next: a process whose answer has not come sleeps on.
 
 mod round;
@@ -22,7 +22,7 @@ use crate::link::ProcessLink;
 /// How much virtual time a process may use before the next one has its turn.
 const SLICE_NS: u64 = 20_000;
 
-/// Whose turn it is.
+/// Gives processes their turns.
 pub struct Conductor {
     host: Arc<Host>,
     round: Mutex<Round>,

@@ -126,8 +126,8 @@ pub struct HostConfig {
     /// The device snoops the CPU's caches. Without it their contents differ from memory until the kernel flushes or invalidates them
     /// (memory §6.7).
     pub io_coherent: bool,
-    /// The CPU's caches are played although the platform is coherent: the device finds what they hold where an entry or an aperture mapping says
-    /// that it snoops, and nowhere else (memory §6.7). Locks have no addresses then, and processes elsewhere cannot be served.
+    /// The host plays the CPU's caches although the platform is coherent: the device sees their content only where an entry or an aperture
+    /// mapping says that it snoops (memory §6.7). Locks have no addresses then, and the host cannot serve processes elsewhere.
     pub plays_caches: bool,
     /// Between kernel and driver.
     pub wrap_miniport: Option<WrapMiniport>,
@@ -206,7 +206,7 @@ impl HostConfig {
 /// System memory of an adapter in virtual time: the same on every computer, so that a run is. No byte of it exists before it is written.
 const VIRTUAL_SYSTEM_BYTES: u64 = 256 << 30;
 
-/// As much system memory as there is for an adapter: in real time what the computer has for this program, in virtual time 256 GiB.
+/// As much system memory as there is for an adapter: in real time the computer's memory for this program, in virtual time 256 GiB.
 pub fn system_bytes(mode: Mode) -> u64 {
     match mode {
         Mode::Real => computer::memory_bytes() / PAGE_BYTES * PAGE_BYTES,

@@ -19,7 +19,7 @@ use crate::host::Host;
 /// The memory of one adapter as clients are lent it.
 pub(crate) struct Lender {
     pub system: Arc<Memory>,
-    /// The device's memory can be lent with what it holds.
+    /// The host can lend the device's memory with its content.
     pub lends_local: bool,
 }
 

@@ -84,7 +84,7 @@ impl MessageRoom<'_> {
     }
 }
 
-/// The kernel sends through this what the client must know.
+/// The kernel sends its messages to the client through this.
 struct Speaker {
     stream: Stream,
     /// The client may omit its own barrier when it rings. The daemon finds out when the client is about to have its first doorbell.
@@ -228,7 +228,7 @@ impl Client {
         }
     }
 
-    /// Which process it is.
+    /// The client's process, as the kernel names it.
     pub fn process(&self) -> ProcessId {
         self.process
     }

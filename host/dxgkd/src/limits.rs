@@ -7,7 +7,7 @@
 //! | processes | `listener` | the connection is refused with the reason |
 //! | lanes | `client` | the lane is refused, and the call that it was for: `NO_MEMORY` |
 //! | bytes of messages | `client`, `lane` | the daemon discards the message unread, and refuses its call: `NO_MEMORY` |
-//! | handles, sync objects, memory, queued, descriptors of what is lent | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
+//! | handles, sync objects, memory, queued packets, lent memory files | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
 //! | time to reap its clients | `departures` | the next client of the same process waits before the daemon accepts it |
 //! | unheard messages, their descriptors, answer time | `stream` | the client is disconnected |
 
@@ -54,7 +54,7 @@ pub struct ProcessLimits {
     pub memory_bytes: u64,
     /// Most packets submitted and not done.
     pub queued: u64,
-    /// Most bytes of video memory that it may have resident before it is asked to trim; [`UNLIMITED`]: what the kernel gives.
+    /// Most bytes of video memory that it may have resident before the kernel asks it to trim; [`UNLIMITED`]: the kernel's own budget.
     pub budget_bytes: u64,
     /// Most bytes of its messages that are in memory, until each is answered; a first packet of 32 KiB comes with each lane and is not
     /// counted.
@@ -72,7 +72,7 @@ pub struct UserLimits {
     pub lanes: u64,
     /// As [`ProcessLimits::unheard`].
     pub unheard: u64,
-    /// As [`ProcessLimits::descriptors`], of what is lent.
+    /// As [`ProcessLimits::descriptors`], for lent memory files.
     pub descriptors: u64,
     /// As [`ProcessLimits::handles`].
     pub handles: u64,

@@ -33,7 +33,7 @@ enum Only {
     Without(u8, u64),
 }
 
-/// A system call, what of it may be made or is refused, and what for.
+/// A system call, the arguments to which the rule applies, and its purpose.
 type Rule = (libc::c_long, Only, &'static str);
 
 /// Every system call that the daemon makes when it serves.

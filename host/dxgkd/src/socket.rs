@@ -60,7 +60,7 @@ impl Socket {
         let address = SocketAddrUnix::new(path).map_err(refused)?;
         let socket = seqpacket().map_err(refused)?;
         let mode = Mode::from_raw_mode(mode);
-        // No other user has access for a moment: the file has this mode from its beginning, less what the process does not give.
+        // No other user has access for a moment: the file has this mode from its beginning, less the bits of the process's umask.
         rustix::fs::fchmod(&socket, mode).map_err(refused)?;
         // Several daemons may find the same stale socket: one at a time checks it and takes over.
         let _turn = turn_in(path);

@@ -57,7 +57,7 @@ struct State {
     /// Files of these.
     waiting_files: u64,
     mappings: Mappings,
-    /// Which page of words the client has, and in which file; one that is not lent any more is not kept for that.
+    /// The pages of words that the client has, and their files; this does not keep a file that is not lent any more.
     pages: BTreeMap<u64, Weak<LentFile>>,
     /// Nothing more is said, for this reason.
     ended: Option<String>,

@@ -1,5 +1,4 @@
-//! One adapter of a host: what it has counted, how it is looked at, switched off and stopped. The host's own methods are those
-//! of its first adapter.
+//! One adapter of a host: its counters and descriptions, its sleep and its stop. The host's own methods are those of its first adapter.
 
 use std::sync::Arc;
 

@@ -27,22 +27,22 @@ impl Host {
         }
     }
 
-    /// It watches no more.
+    /// The conductor watches for this call no more.
     pub(crate) fn unwatch(&self, pending: Pending) {
         self.hold().waiting.unwatch(pending.0);
     }
 
-    /// Names the players whose answers have come since this was asked last.
+    /// Names the players whose answers have come since the last call.
     pub(crate) fn take_watched(&self, come: impl FnMut(usize)) {
         self.hold().waiting.take_come().for_each(come);
     }
 
-    /// Takes the oldest thing that the kernel has told a process by itself.
+    /// Takes a process's oldest notification.
     pub fn take_notification(&self, process: ProcessId) -> Option<Notification> {
         self.hold().notifications.get_mut(&process)?.pop_front()
     }
 
-    /// The same, waiting for one to come: on this thread in real time, by letting virtual time pass otherwise. `None` when
+    /// The same, but waits for one: on this thread in real time, by letting virtual time pass otherwise. `None` when
     /// virtual time stands still, or the kernel has failed.
     pub fn wait_notification(&self, process: ProcessId) -> Option<Notification> {
         let mut state = self.hold();

@@ -18,14 +18,14 @@ impl Host {
     /// and is counted among its quota's memory files), or the operating system has none left. Then the NT handle is the process's still.
     // spec: sync §2.2
     pub fn nt_descriptor(self: &Arc<Self>, process: ProcessId, handle: u64) -> Result<OwnedFd, Refusal> {
-        // Held over both: a descriptor that is there names what the kernel keeps.
+        // This lock covers both steps: every descriptor names an NT handle that the kernel keeps.
         let mut kept = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
         let descriptors = match kept.take() {
             Some(descriptors) => descriptors,
             None => self.new_descriptors().map_err(|error| no_memory(error.to_string()))?,
         };
         let descriptors = kept.insert(descriptors);
-        // Given first, and named when the kernel keeps what it stands for.
+        // The descriptor comes first, and gets its name when the kernel keeps the NT handle.
         let none_left =
             |error| no_memory(format!("the operating system gives no descriptor for an NT handle: {error}"));
         let pair = Descriptors::pair().map_err(none_left)?;

@@ -17,7 +17,7 @@ use super::{Host, inspect, lock};
 /// The kernel, held.
 pub(super) struct Held<'a> {
     mutex: &'a Mutex<State>,
-    /// `None`: let go of for a while, or for good.
+    /// `None`: the lock is released, for a while or for good.
     guard: Option<MutexGuard<'a, State>>,
 }
 
@@ -60,7 +60,7 @@ impl Deref for Held<'_> {
     type Target = State;
 
     fn deref(&self) -> &State {
-        // PANIC: it is let go of within `sleep` and at the end only.
+        // PANIC: only `sleep` and the drop release the lock.
         self.guard.as_ref().expect("it is held")
     }
 }
@@ -78,11 +78,11 @@ impl DerefMut for Held<'_> {
 pub(super) struct Waiting {
     calls: BTreeMap<Token, Thread>,
     listeners: BTreeMap<ProcessId, Vec<Thread>>,
-    /// To be woken when the lock is let go of.
+    /// The threads to wake when the lock is released.
     woken: Vec<Thread>,
-    /// Players whose answers a conductor watches for, by the call's token.
+    /// The players whose answers a conductor watches for, by the call's token.
     watched: BTreeMap<Token, usize>,
-    /// Those whose answer has come, until their conductor hears of it.
+    /// The players whose answer has come, until their conductor takes them.
     come: Vec<usize>,
 }
 
@@ -92,12 +92,12 @@ impl Waiting {
         self.calls.insert(token, std::thread::current());
     }
 
-    /// It waits no more.
+    /// This thread has its answer, and waits no more.
     pub fn answer_taken(&mut self, token: Token) {
         self.calls.remove(&token);
     }
 
-    /// This thread waits for what a process is told.
+    /// This thread waits for a notification of a process.
     pub fn for_notification(&mut self, process: ProcessId) {
         self.listeners.entry(process).or_default().push(std::thread::current());
     }
@@ -107,12 +107,12 @@ impl Waiting {
         self.watched.insert(token, player);
     }
 
-    /// It watches no more.
+    /// The conductor watches for this call no more.
     pub fn unwatch(&mut self, token: Token) {
         self.watched.remove(&token);
     }
 
-    /// The players whose answers have come since this was asked last.
+    /// The players whose answers have come since the last call.
     pub fn take_come(&mut self) -> impl Iterator<Item = usize> + '_ {
         self.come.drain(..)
     }
@@ -123,12 +123,12 @@ impl Waiting {
         self.come.extend(self.watched.remove(&token));
     }
 
-    /// The process is told something.
+    /// The kernel has notified a process.
     pub fn told(&mut self, process: ProcessId) {
         self.woken.extend(self.listeners.remove(&process).into_iter().flatten());
     }
 
-    /// Something has happened after which nothing may come any more: all look for themselves.
+    /// The kernel may have failed or a process gone, so that an answer may never come: wakes all waiting threads, which check for that.
     pub fn wake_all(&mut self) {
         self.woken.extend(std::mem::take(&mut self.calls).into_values());
         self.woken.extend(std::mem::take(&mut self.listeners).into_values().flatten());

@@ -9,16 +9,16 @@ use wddm_types::{Blame, NtStatus};
 use super::{Host, HostAdapter};
 
 impl Host {
-    /// Whether what always holds in the kernel holds now: a debug facility that reads everything and is slow.
+    /// Checks the kernel's invariants: a debug facility that reads everything and is slow.
     ///
     /// # Errors
-    /// The first rule that does not hold: a defect of the kernel, whatever was asked of it.
+    /// The first invariant that does not hold: a defect of the kernel, whatever calls it got.
     pub fn check_invariants(&self) -> Result<(), BrokenInvariant> {
         self.hold().machine.check_invariants()
     }
 
-    /// Whether an assertion of the kernel, or a panic of its driver, has ended it: nothing is asked of it any more, not even
-    /// by what is taken down on the way.
+    /// Whether an assertion of the kernel, or a panic of its driver, has ended it: it takes no call any more, not even from destructors during
+    /// the unwinding.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire) || self.state.is_poisoned()
     }
@@ -28,16 +28,15 @@ impl Host {
         self.adapter(0).unreported_fences()
     }
 
-    /// A digest of the kernel's state. When nothing is under way ([`Host::step`] answers false) a refused call leaves it
-    /// as it was.
+    /// A digest of the kernel's state. When no work is in flight ([`Host::step`] answers false) a refused call leaves it unchanged.
     pub fn state_digest(&self) -> StateDigest {
         self.hold().machine.state_digest()
     }
 }
 
 impl HostAdapter<'_> {
-    /// Has `look` see what is resident on the adapter, page by page, while nothing moves: what [`events::Event::Moved`] has told the tracer
-    /// until now adds up to it.
+    /// Shows `look` the adapter's resident content, page by page, while nothing moves: the moves of all [`events::Event::Moved`] until now add
+    /// up to it.
     pub fn see_residences<T>(&self, look: impl FnOnce(&[Residence]) -> T) -> T {
         let state = self.host.hold();
         look(&state.machine.residences(self.index))

@@ -38,7 +38,7 @@ pub(super) fn luid(index: usize) -> Luid {
 pub(super) struct Measured {
     setup: AdapterSetup,
     driver: KmdConfig,
-    /// Local memory, with page tables and what the driver keeps for itself.
+    /// Local memory, with page tables and the driver's own part.
     local_bytes: u64,
     page_table_bytes: u64,
     directory_bytes: u64,
@@ -96,7 +96,7 @@ impl Measured {
             *second_bytes = second_bytes.saturating_add(second_tables);
         }
         let system_bytes = setup.system_bytes.saturating_add(system_tables).next_multiple_of(PAGE_BYTES);
-        // The driver keeps something for itself in local memory, beside what it reports.
+        // The driver keeps a part of local memory for itself, beside the part that it reports.
         let reported = vram.checked_add(local_tables);
         let local_bytes = reported
             .and_then(|bytes| driver.local_bytes(bytes, profile.aperture_bytes))

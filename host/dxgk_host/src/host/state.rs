@@ -27,7 +27,7 @@ pub(super) struct State {
     pub timer_ns: Option<u64>,
     pub line: Arc<Line>,
     pub views: Views,
-    /// Which threads wait for what.
+    /// The waiting threads.
     pub waiting: Waiting,
     /// The kernel has failed.
     pub failed: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! The adapters that can be asked for by name: one line of `driver` says what each is about.
+//! The adapters that have names: one line of `driver` says what is special about each.
 
 use ddi::{DriverModel, NativeFenceOsCaps, PageTableUpdateMode};
 use dxgkrnl::MemoryPolicy;
