@@ -247,7 +247,7 @@ impl Host {
         began.elapsed()
     }
 
-    /// Gives a process a handle of another one, as the operating system's `OpenProcess` would; whether it may is decided here.
+    /// Gives a process a handle of another one, as the operating system's `OpenProcess` would. The caller decides whether it may.
     ///
     /// # Errors
     /// When there is no such process, or no such right.

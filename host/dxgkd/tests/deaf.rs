@@ -47,7 +47,7 @@ fn serve(answer_ms: u64) -> Served {
     Served { host, daemon: daemon.expect("a socket"), path, _folder: folder }
 }
 
-/// A process's way to the kernel that hears what it is told and says nothing to it. Words it reads where the kernel has them.
+/// A process's link to the kernel that reads the daemon's messages and answers none. It reads words directly in the kernel's memory.
 struct Deaf {
     lane: Mutex<Packets>,
     stream: Packets,
@@ -163,7 +163,7 @@ impl Link for Deaf {
     fn fences_queued(&self, _queue: RawHandle, _queued: &[QueuedFence]) {}
 }
 
-/// A client that does what clients do: its memory moves, is locked, and holds what it wrote.
+/// An ordinary client: its memory moves, it locks the memory, and its writes stay.
 struct Honest {
     stream: Stream,
     surface: Surface,
@@ -219,7 +219,7 @@ fn moves_what_is_locked(deaf: &Deaf, gpu: &Gpu) -> Result<(), Refusal> {
         arrives()?;
         deaf.call(Call::Lock2 { device, allocation, flags: 0 })?;
         gpu.device().evict(vec![allocation], EvictFlags::empty())?;
-        // Behind what moves it out: until then it stays locked.
+        // Waits behind the move out: until then the allocation stays locked.
         arrives()?;
         deaf.call(Call::Unlock2 { device, allocation })?;
         gpu.device().evict(vec![allocation], EvictFlags::empty())?;

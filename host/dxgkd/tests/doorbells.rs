@@ -39,7 +39,7 @@ fn serve(profile: &str) -> Served {
     Served { host, _daemon: daemon, path, _folder: folder }
 }
 
-/// A process with a queue that it feeds itself, and what that fills.
+/// A process with a user-mode queue, and the surface that the queue fills.
 struct Client {
     stream: Stream,
     surface: Surface,

@@ -33,7 +33,7 @@ fn handle(answer: Result<Reply, Refusal>) -> RawHandle {
     }
 }
 
-/// Makes a call on a thread of its own, and says what it is answered within a time.
+/// Makes a call on a thread of its own; the result waits for its status, for a limited time.
 fn answer(link: &Arc<SocketLink>, call: Call) -> impl FnOnce() -> NtStatus {
     let ((says, hears), link) = (channel(), Arc::clone(link));
     std::thread::spawn(move || _ = says.send(link.call(call)));

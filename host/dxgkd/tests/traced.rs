@@ -1,5 +1,5 @@
-//! A tool in the kernel's program that traces, and a process elsewhere: what the process submits on a queue of its own the kernel does not
-//! see, so the process says it, with the times of its recording.
+//! A tool in the kernel's program traces a process elsewhere: the kernel does not see waits and signals that the process submits on a user-mode
+//! queue, so the process reports them, with the times of their recording.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -11,7 +11,7 @@ fn build(folder: &Path, name: &str, link: &[&str]) -> PathBuf {
     build_from("examples", folder, name, link)
 }
 
-/// Builds and runs an example; what it prints.
+/// Builds and runs an example; returns its output.
 fn example(name: &str, environment: &[(&str, &str)]) -> String {
     said_by("examples", name, environment)
 }
@@ -155,7 +155,7 @@ fn a_trim_calls_back() {
     assert_eq!(example("trim", &[]), "asked to trim\n");
 }
 
-/// The static library needs what Rust programs need of the system.
+/// The static library needs the system libraries of Rust programs.
 #[test]
 fn a_program_may_have_the_library_inside() {
     let folder = tempfile::tempdir().expect("a folder");

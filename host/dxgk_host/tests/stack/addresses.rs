@@ -173,7 +173,7 @@ fn wrong_calls_have_their_statuses() {
     assert_eq!(fence.current(), 0, "nothing happened");
 }
 
-/// A COPY reads what its source shows when its turn comes, not when it was asked for.
+/// A COPY reads its source's mapping at its turn, not at the call.
 #[test]
 fn updates_wait_for_their_turn_and_bind_late() {
     // spec: memory §4.8

@@ -95,7 +95,7 @@ impl Player {
         }
     }
 
-    /// Reads what the last work left.
+    /// Checks the content of the last work.
     fn look(&mut self, seed: u64) {
         let (report, places) = (self.report.va(), self.places.clone());
         self.client.run(|commands| {

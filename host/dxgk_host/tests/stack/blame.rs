@@ -126,7 +126,7 @@ fn handles_of_others_are_none_of_ours() {
         let refused = ours.link.call(Call::Lock2 { device, allocation: handle, flags: 0 }).expect_err("no allocation");
         assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "{handle}");
     }
-    // The same number may name something of ours; what it never does is reach theirs.
+    // The same number may name an allocation of ours, but never theirs.
     let foreign = surface.allocation().handle();
     let _ = ours.link.call(destroy(device, foreign));
     theirs.gpu.pin(&surface).expect("it is still theirs");

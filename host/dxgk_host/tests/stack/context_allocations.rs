@@ -111,7 +111,7 @@ fn a_driver_makes_fills_and_changes_what_its_context_needs() {
     let [Heard::Init(allocation), Heard::Update(data)] = &seen[..] else { panic!("{seen:?}") };
     let number = u64::MAX - allocation;
     assert_eq!(data[8..], number.to_le_bytes());
-    // It was synchronous: when the creation has answered, the content is what the driver wrote.
+    // The creation was synchronous: when it has answered, the driver's content is there.
     assert_eq!(behind(&host, *allocation), Some(number));
     let second = gpu.device().create_context(NodeId(1)).unwrap();
     assert_eq!(heard.lock().unwrap().len(), 4, "each context has its own, and each is initialised once");

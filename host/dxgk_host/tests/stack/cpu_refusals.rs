@@ -1,4 +1,4 @@
-//! Calls about locks that are refused, and what is left of the lock of WDDM 1.
+//! Refused calls about locks, and the remains of the lock of WDDM 1.
 
 use d3dkmt::{
     AllocationRequest, CreateAllocationFlags, DestroyFlags, LockFlags, MakeResidentFlags, Resource, ResourceRequest,

@@ -134,7 +134,7 @@ fn opened(gpu: &Gpu, name: &NtHandle) -> Fence {
     opened.expect("it opens")
 }
 
-/// By what something is waited for or signalled.
+/// The means of a wait or a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     /// An engine's own command, or a software packet of a context that has no such commands.
@@ -149,7 +149,7 @@ enum By {
 /// One process on one adapter with the fence.
 struct Side {
     work: Work,
-    /// Says that what stood behind a wait of the GPU has gone on.
+    /// Signals when the work behind a wait of the GPU has gone on.
     done: Fence,
     fence: Fence,
     gpu: Gpu,
@@ -193,7 +193,7 @@ impl Side {
         Side { work, done, fence, gpu, process: link.process() }
     }
 
-    /// Waits for a value; what says that the wait is over is `has_gone_on`.
+    /// Begins a wait for a value; `has_gone_on` tells whether it is over.
     fn wait(&mut self, world: &World, how: By, value: u64) -> Waiting {
         match (how, &mut self.work) {
             (By::Cpu, _) => {

@@ -98,7 +98,7 @@ fn an_adapter_stops_behind_who_was_in_the_way() {
     assert_eq!(host.device_register(softgpu_spec::register::ENGINE_ENABLE), 0, "behind the last one the driver stops");
 }
 
-/// A host whose driver counts what it is asked to build while `off`.
+/// A host whose driver counts the paging operations that it is asked to build while `off`.
 fn watched(off: &Arc<AtomicBool>, built: &Arc<AtomicU64>) -> (Arc<Host>, Arc<Mutex<u64>>) {
     let profile = Profile::named("discrete-4k").expect("a built-in profile");
     let mut config = HostConfig {

@@ -1,4 +1,4 @@
-//! A driver that reports what cannot be: its adapter stops, and the reason names what was reported. What it has to say is heard to the end;
+//! A driver that makes impossible reports: its adapter stops, and the reason names the report. The kernel hears its reports to the end;
 //! no process's work counts as done because of it.
 
 use std::sync::Arc;

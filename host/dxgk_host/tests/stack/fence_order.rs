@@ -1,5 +1,5 @@
 //! Native fences where the CPU and engines meet: no torn values, updates and interrupts one after the other, and the last look at
-//! CurrentValue. What every interleaving of the words does is the models'.
+//! CurrentValue. The models check every interleaving of the words.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ fn is_whole(value: u64) -> bool {
     value >> 32 == value & 0xffff_ffff
 }
 
-/// An engine and the CPU signal in turns, on two processors; both read what the other wrote.
+/// An engine and the CPU signal in turns, on two processors; both read the other's values.
 #[test]
 fn no_half_of_a_value_is_seen() {
     // spec: sync §1.6, sync §3.19 item 4

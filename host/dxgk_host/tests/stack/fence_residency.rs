@@ -20,7 +20,7 @@ const LOCAL: SegmentId = SegmentId(1);
 enum Told {
     /// A fence's words: where CurrentValue is, where MonitoredValue.
     Moved { fence: u64, current: SegmentId, monitored: SegmentId },
-    /// Entries that show words of native fences: in the paging process, valid, and what they name.
+    /// Entries that show words of native fences: whether in the paging process, whether valid, and the segment that they name.
     Entry { paging: bool, valid: bool, names: SegmentId },
 }
 

@@ -153,7 +153,7 @@ fn an_engine_of_one_process_signals_and_the_others_see_it() {
     let name = mine.share(SyncObjectAccess::ALL_ACCESS).unwrap();
     let theirs = b.gpu.device().open_native_fence(by(&name)).unwrap();
     assert_eq!(mine.address(), theirs.address(), "one word");
-    // B's engine waits for what A's signals; the CPU only watches.
+    // B's engine waits for a signal of A's; the CPU only watches.
     let calls = host.counters();
     let mut wait = Commands::new();
     wait.wait(&theirs, 5).signal(&theirs, 6);
@@ -280,7 +280,7 @@ fn shareable_fences_have_pages_of_their_own_and_others_are_packed() {
     assert_eq!(packed.iter().map(|fence| page(fence.current_va())).collect::<std::collections::BTreeSet<_>>().len(), 1);
 }
 
-/// The same by the pages of memory: what addresses lead to, and not the addresses.
+/// The same for the pages of memory behind the addresses.
 #[test]
 fn shareable_words_share_no_page_of_memory() {
     // spec: sync §1.5
@@ -301,7 +301,7 @@ fn shareable_words_share_no_page_of_memory() {
     let first = std::ptr::from_ref(host.system_memory().word(0)) as usize;
     let mut pages = Vec::new();
     for (nth, fence) in (1..).zip(shareable.iter().chain(&packed)) {
-        // Whom a value names is seen by the value: each fence has a waiter for another one.
+        // Each fence has a waiter for a value of its own, so a value tells its fence.
         begin_wait(&host, &of, fence, 100 * nth);
         let lent = std::mem::take(&mut *lent.lock().unwrap());
         let place = lent.iter().find(|(value, _)| *value == 100 * nth - 1).expect("its MonitoredValue is updated").1;

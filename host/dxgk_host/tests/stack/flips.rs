@@ -281,7 +281,7 @@ fn a_deeper_queue_takes_more_flips_and_shows_each_at_a_blank_of_its_own() {
         game.flip(primary, 1).unwrap();
     }
     assert_eq!((handed(), host.device_register(display::DISPLAY_FLIP)), (3, 3));
-    // Neither what has no room, nor what its address would not tell from another, nor what skips a blank.
+    // The kernel does not hand over a flip without room, a flip to an address that is queued already, or a flip that skips a blank.
     for (primary, interval) in [(1, 1), (2, 2)] {
         game.flip(primary, interval).unwrap();
     }
@@ -300,7 +300,7 @@ fn a_monitor_sees_whole_pictures_in_the_order_of_the_flips() {
         let mut game = Game::new(&host, 2);
         let screen = Arc::new(Screen::default());
         host.adapter(0).connect_monitor(0, Arc::clone(&screen) as Arc<dyn Monitor>);
-        // The draw of each frame writes what is shown until the flip before it: it is held until then.
+        // The draw of each frame writes the primary that is shown until the flip before it: the kernel holds the draw until then.
         for frame in 1..=8u32 {
             game.draw(frame as usize % 2, frame, 300);
             game.flip(frame as usize % 2, 1).unwrap();
@@ -314,7 +314,7 @@ fn a_monitor_sees_whole_pictures_in_the_order_of_the_flips() {
     }
 }
 
-/// Without memory of its own a GPU shows what its aperture shows; and two displays are two.
+/// A GPU without memory of its own displays its aperture; two displays are independent.
 #[test]
 fn an_integrated_gpu_shows_system_memory_on_two_displays() {
     // spec: memory §3.4, memory §8.1

@@ -70,7 +70,7 @@ fn an_engine_is_shared_out_by_the_classes_of_processes() {
     let taken_ns = waits_ns(2, 2, MS);
     let due_ns = MS + MS / 10;
     assert!((due_ns..due_ns + 3 * COMMAND_NS).contains(&taken_ns), "{taken_ns}");
-    // Whose quantum is over for long gives way after the grace period.
+    // A process whose quantum is long over is preempted after the grace period.
     let taken_ns = waits_ns(2, 2, 5 * MS);
     assert!((MS / 10..MS / 10 + 3 * COMMAND_NS).contains(&taken_ns), "{taken_ns}");
     // Beside REALTIME no lower class has a share: the command waits for the end. Below NORMAL there is a share, but the work is over sooner.
@@ -80,8 +80,8 @@ fn an_engine_is_shared_out_by_the_classes_of_processes() {
     }
 }
 
-/// Three processes of the classes around NORMAL, with more to do than there is time: what each has had of the engine behind so many
-/// rounds of turns.
+/// Three processes of the classes around NORMAL, with more to do than there is time: each one's share of the engine after so many rounds of
+/// turns.
 #[test]
 fn classes_around_normal_share_an_engine_that_hardware_schedules_by_their_weights() {
     // spec: sync §4.2
@@ -126,8 +126,8 @@ fn a_context_that_ranks_otherwise_does_so_on_the_engine() {
     busy.end(all);
 }
 
-/// Three contexts of a process with queues that the kernel feeds. One waits with high priority for what one with low priority brings
-/// about, and one between them has the engine.
+/// Three contexts of a process with kernel-mode queues. One of high priority waits for a signal of one of low priority, and one between them
+/// has the engine.
 #[test]
 fn a_high_context_lends_its_rank_to_the_context_that_it_waits_for() {
     // spec: sync §4.2

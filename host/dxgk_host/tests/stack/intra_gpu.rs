@@ -111,8 +111,8 @@ fn engines_wait_for_each_other_in_local_memory_without_an_interrupt() {
     host.check_invariants().unwrap();
 }
 
-/// The driver is asked for each kind of word, and each lies where it says: of two memories one has the values and the other what is
-/// monitored, whichever way round.
+/// The kernel asks the driver for each kind of word, and each lies in the driver's segment: of two memories one has the current values and the
+/// other the monitored ones, either way round.
 #[test]
 fn each_kind_of_word_lies_in_the_segment_that_the_driver_names_for_it() {
     // spec: sync §1.5, sync §2.6

@@ -39,7 +39,7 @@ fn holds(surface: &Surface, seed: u64) -> bool {
     (0..surface.bytes()).step_by(8).all(|at| lock.read_word(at) == pattern::word(seed, at))
 }
 
-/// Lets a client do what faults; answers with what became of its device.
+/// Lets a client run commands that fault; returns the state of its device.
 fn lost(client: &mut Client, build: impl FnOnce(&mut Commands)) -> DeviceState {
     let mut commands = Commands::new();
     build(&mut commands);

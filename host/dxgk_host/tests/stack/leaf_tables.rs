@@ -1,5 +1,5 @@
 //! Leaf tables of 64-KB entries through the whole stack, their conversion to 4-KB ones, and hardware that wants an idle
-//! address space for every change: what the driver was asked, between which suspensions (memory §4.2, §4.5).
+//! address space for every change: the requests to the driver, and the suspensions around them (memory §4.2, §4.5).
 
 mod dual;
 mod stillness;
@@ -18,7 +18,7 @@ use crate::stubborn::{Whims, wrapped};
 use crate::world::{Client, MIB, VIRTUAL, client};
 
 const CHUNK: u64 = 65536;
-/// Far from what the client has mapped for itself: leaf tables of its own.
+/// Far from the client's other mappings, so with leaf tables of its own.
 const BASE: GpuVa = GpuVa(1 << 40);
 /// A table of 512 pages.
 const COVERAGE: u64 = 2 * MIB;
@@ -35,7 +35,7 @@ enum Step {
         valid: bool,
         coarse: bool,
     },
-    /// The entry above one: what it names has 64-KB entries.
+    /// The entry above a leaf table; `coarse`: the table has 64-KB entries.
     Link {
         va: u64,
         valid: bool,
@@ -325,7 +325,7 @@ fn a_copy_of_tiles_copies_their_entries_by_the_gpu() {
         assert_eq!(copied, [16, 32], "{steps:?}");
         let written = |step: &Step| matches!(step, Step::Leaf { va, valid: true, .. } if *va >= BASE.0);
         assert!(!steps.iter().any(written), "{steps:?}");
-        // Onto what is read: every entry is read before any is written, so they are written from what is known.
+        // The ranges overlap: every entry must be read before any is written, so the kernel writes the entries that it knows.
         copy(3, 0, CHUNK, 2 * CHUNK);
         let steps = log.take();
         assert!(steps.iter().any(written) && !steps.iter().any(|step| matches!(step, Step::Copied(_))), "{steps:?}");

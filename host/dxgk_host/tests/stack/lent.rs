@@ -41,7 +41,7 @@ impl Apart {
         lent
     }
 
-    /// Which files it was given.
+    /// The files that it was given.
     fn seen(&self) -> BTreeSet<*const ()> {
         self.files.lock().unwrap().iter().map(|lent| Arc::as_ptr(&lent.file).cast()).collect()
     }

@@ -26,7 +26,7 @@ fn host(profile: &str, vram_bytes: u64) -> Arc<Host> {
     Host::start(config).expect("the host starts")
 }
 
-/// Whether this computer lets pages be lent with what they hold; where it does not, what is locked is in system memory.
+/// Whether a host on this computer can lend pages with their content; where it cannot, locked content is in system memory.
 pub fn lends() -> bool {
     StoresWait::here() == StoresWait::InTheOperatingSystem
 }
@@ -250,8 +250,8 @@ fn what_a_process_had_when_it_died_is_no_other_s_before_it_is_taken_back() {
     host.check_invariants().expect("in order");
 }
 
-/// The GPU writes what has just come; the CPU, which has it locked, looks as soon as a word says that it was written. No call is made
-/// meanwhile, which would say more.
+/// The GPU writes content that has just come in; the CPU, which has it locked, looks as soon as a word says that the GPU has written. The test
+/// makes no call meanwhile, which would order more.
 fn look_by_words_alone(gpu: &Gpu) {
     let mut stream = Stream::create(gpu, NodeId(0), StreamConfig::default()).expect("a stream");
     let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, BYTES, false).expect("a surface");

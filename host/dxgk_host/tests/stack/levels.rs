@@ -229,7 +229,7 @@ fn a_root_is_lengthened_and_shortened_under_a_process_that_works() {
             late.wait(&client.gpu, value).expect("under the new root too");
             assert_eq!(out.lock().expect("system memory").read_word(0), 0, "{bits}");
         }
-        // The addresses go, the root becomes shorter; what is left is where it was.
+        // The addresses go, the root becomes shorter; the other mappings stay.
         for base in seen {
             client.gpu.device().free_gpu_va(base, MIB).expect("mapped");
             client.run(|commands| {

@@ -7,7 +7,8 @@ use softgpu_umd::{Commands, SurfaceKind, pattern};
 use crate::cpu_access::{BYTES, lockable};
 use crate::world::{MIB, VIRTUAL, client, host};
 
-/// Paging that was queued before waits for what the device has queued: the device stops behind it, or it would wait for ever.
+/// Paging that was queued before waits for the device's queued work: the kernel quiesces the device behind that work, or both would wait for
+/// ever.
 #[test]
 fn a_lock_stops_no_device_that_earlier_paging_waits_for() {
     // spec: memory §6.3, memory §5.3

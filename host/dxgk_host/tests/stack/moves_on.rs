@@ -32,7 +32,7 @@ struct Locked {
     // Dropped in this order.
     lock: Option<Lock>,
     surface: Surface,
-    /// Locked throughout: what it is told of mappings is of the one that moves.
+    /// Locked throughout: so all messages about mappings concern the one that moves.
     report: (Lock, Surface),
     stream: Stream,
     gpu: Gpu,
@@ -40,7 +40,7 @@ struct Locked {
     host: Arc<Host>,
     /// Works of the ring that are done; devices that are made, quiesced and resumed.
     heard: Heard,
-    /// The driver fills nothing, which clears what is new, while this is set.
+    /// While this is set the driver refuses fills, by which the kernel clears new content.
     refuses: Arc<AtomicBool>,
 }
 
@@ -132,7 +132,7 @@ impl Locked {
         self.lock.as_ref().expect("it is locked")
     }
 
-    /// The CPU sees what it wrote, and so does the GPU where it has that resident.
+    /// The CPU sees its own writes, and so does the GPU where the content is resident.
     fn holds(&mut self, seed: u64) {
         for at in (0..BYTES).step_by(8) {
             assert_eq!(self.lock().read_word(at), pattern::word(seed, at), "at {at:#x}");

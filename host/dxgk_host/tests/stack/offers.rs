@@ -1,4 +1,4 @@
-//! Offer and Reclaim in all forms: by allocation and by whole resource, with a fence and without, and when what comes back
+//! Offer and Reclaim in all forms: by allocation and by whole resource, with a fence and without, and when reclaimed content
 //! does not fit beside others any more.
 
 use d3dkmt::{
@@ -111,7 +111,7 @@ fn a_new_backing_store_shows_no_other_process_s_bytes() {
         let target = client.pinned(SurfaceKind::System, MIB);
         let both = || vec![by_cpu.allocation().handle(), by_gpu.allocation().handle()];
         client.gpu.device().offer(both(), 1, OfferFlags::ALLOW_DECOMMIT).expect("not offered");
-        // All that there is, and what was offered.
+        // The other client takes all free memory, and the offered one.
         let create = || other.gpu.create_surface(SurfaceKind::System, MIB / 2).ok();
         let secrets: Vec<_> = std::iter::from_fn(create).collect();
         for secret in &secrets {

@@ -1,4 +1,4 @@
-//! DEFAULT fences whose MonitoredValue lies in video memory, next to the engines that ask it (sync §1.4, "DEFAULT optimized").
+//! DEFAULT fences whose MonitoredValue lies in video memory, next to the engines that read it (sync §1.4, "DEFAULT optimized").
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ fn host_of(profile: &str, whims: Whims) -> Arc<Host> {
     Host::start(config).expect("the host starts")
 }
 
-/// Notes what the driver is lent: the address of each word, and whether the value was in it.
+/// Notes the words that the driver is lent: the address of each, and whether the value was in it.
 fn notes_lent(lent: &Shared<(usize, bool)>) -> Whims {
     let lent = Arc::clone(lent);
     Whims {
@@ -195,7 +195,8 @@ fn storage_that_the_cpu_does_not_see_is_refused() {
     assert_eq!(host.stopped(), None);
 }
 
-/// The driver hears where the words go; what it is lent is where the hardware has them, at every instant.
+/// Notes the moves of words that the kernel tells the driver; the words that the driver is lent are at every instant those that the hardware
+/// uses.
 fn notes_moves(moves: &Shared<FenceResidency>) -> Whims {
     let moves = Arc::clone(moves);
     Whims {

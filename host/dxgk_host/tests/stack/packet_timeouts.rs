@@ -22,7 +22,7 @@ use crate::world::{MIB, VIRTUAL};
 const MS: u64 = 1_000_000;
 /// As of [`impatient`].
 const DELAY: u64 = 100 * MS;
-/// A delay has so many looks; the first sees what there is.
+/// The watchdog looks eight times in a delay; the first look only takes stock.
 const LOOK: u64 = DELAY / 8;
 
 fn kept(event: &Event) -> bool {
@@ -134,7 +134,7 @@ impl Client {
     }
 }
 
-/// When the first packet of what was heard started, and everything else since then.
+/// The events after the first packet's start, with the time since then.
 fn since_start(heard: &Heard) -> Vec<(u64, Event)> {
     let all = heard.take_timed();
     let first = all.iter().position(|(_, event)| matches!(event, Event::PacketStarted { .. })).expect("it started");

@@ -17,7 +17,7 @@ use wddm_types::{NodeId, NtStatus};
 /// Enough for several turns.
 const ROUNDS: u32 = 4_000;
 
-/// Counts what happened: suspensions, packets, packets that were patched again, packets that came back from the hardware.
+/// Counts suspensions, packets, packets that were patched again, and packets that came back from the hardware.
 #[derive(Clone, Default)]
 struct Counts(Arc<[AtomicU64; 4]>);
 
@@ -115,7 +115,7 @@ fn buffers_follow_their_memory_through_turns() {
     assert!(patched > 0, "some buffer was queued while its memory moved");
 }
 
-/// A turn that was decided is taken back before it has come: what was queued meanwhile comes with the next one.
+/// The kernel takes a decided turn back before it has come: work that was queued meanwhile runs with the next one.
 #[test]
 fn a_turn_that_never_comes_holds_no_process() {
     // spec: memory §8.6, memory §7.4

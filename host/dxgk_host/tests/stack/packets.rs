@@ -26,7 +26,7 @@ use wddm_types::{NodeId, NtStatus};
 
 const COPY: NodeId = NodeId(1);
 
-/// Remembers what happened to packets.
+/// Notes the events of packets.
 #[derive(Clone, Default)]
 struct Packets(Arc<Mutex<Vec<Event>>>);
 
@@ -347,7 +347,7 @@ fn present_carries_its_parameters_in_a_list() {
     drain(&client, &context).unwrap();
     assert_eq!([word(&target, 0), word(&target, 8)], [11, 12]);
     assert_eq!(packets.patched(), [false]);
-    // The list is not a residency list: what it names must be resident already.
+    // The list is not a residency list: the named allocation must be resident already.
     let away = unlisted(&client, SurfaceKind::System, 4096);
     let refused = context.present(&source, &away).unwrap_err();
     assert_eq!(refused.status, NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE);

@@ -1,6 +1,6 @@
 //! The dialogue between the kernel and a driver over paging buffers: drivers that are short of room, that find
-//! allocations busy, that break the rules. What is asked for in it is `forms`, what travels
-//! beside it is `private_data`, what copies by address tell of tables `told`.
+//! allocations busy, that break the rules. `forms` has the operations, `private_data` the private bytes, `told` the tables that
+//! copies by address name.
 
 mod forms;
 mod private_data;

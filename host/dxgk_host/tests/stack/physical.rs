@@ -1,5 +1,5 @@
-//! An adapter without GPU virtual addresses: everything goes as packets with lists, paging too; what needs addresses is
-//! refused by name.
+//! An adapter without GPU virtual addresses: all work, paging too, goes as packets with lists; the kernel refuses calls that need
+//! addresses by name.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::world::{MIB, VIRTUAL};
 
 const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
 
-/// Which packets were handed over.
+/// The packets that were handed over.
 fn host(mode: Mode) -> (Arc<Host>, Heard) {
     heard_on("wddm1-banks", mode, 4 * MIB, |event| {
         matches!(event, Event::PacketStarted { .. } | Event::PagingSubmitted { .. })

@@ -1,4 +1,4 @@
-//! Sleep and waking through the whole stack: memory really loses what its segment does not keep, and no content is lost.
+//! Sleep and waking through the whole stack: memory really loses the content that its segment does not keep, and no allocation loses any.
 
 use std::sync::{Arc, Mutex};
 
@@ -95,7 +95,7 @@ fn content_survives_whatever_its_segment_keeps() {
             let bytes = sleep_and_compare(mode, "discrete-4k", preserved, state);
             assert_eq!(bytes > 0, saved, "{preserved:?} {state:?}: {bytes} bytes were copied out");
             if saved {
-                // The first sleep saves everything; the second what was brought back in between, unless it is clean.
+                // The first sleep saves all content; the second saves content that came back in between, unless it is clean.
                 assert!(bytes >= 4 * MIB, "{bytes}");
             }
         }

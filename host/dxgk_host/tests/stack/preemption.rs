@@ -83,7 +83,7 @@ impl Client {
     }
 }
 
-/// A buffer that changes every word so many times: what runs twice, or not at all, is seen.
+/// A buffer that changes every word so many times: a command that runs twice, or not at all, shows.
 pub fn changes(target: &Allocation, bytes: u64, times: u32) -> ListedCommands {
     let mut commands = ListedCommands::new();
     for _ in 0..times {
@@ -154,7 +154,7 @@ fn a_higher_context_of_a_process_goes_first_and_nothing_runs_twice() {
     ];
     assert_eq!(short(&events, &[(1, 'l'), (2, 'h')]), expected);
     // The request waits for the command under way, which began when the packet did: 50 ns of its branch, then
-    // 50 + 2000 + 41,944 over the bus. The rest takes no time but what the second packet does.
+    // 50 + 2000 + 41,944 over the bus. Of the rest only the second packet takes time.
     let at = |which: &str| {
         let index = expected.iter().position(|known| *known == which).unwrap();
         events[index].0

@@ -77,7 +77,7 @@ fn what_is_above_the_ordinary_needs_the_privilege() {
     assert_eq!((packets.priority(), adapter.priority_class()), (Ok(0), Ok(2)));
 }
 
-/// Whose packet is done first: of an ordinary process that has the node, or of another that comes to it.
+/// The packet that is done first: of an ordinary process that has the node, or of another that comes to it.
 #[test]
 fn a_context_above_the_ordinary_takes_the_node_and_one_below_waits() {
     // spec: sync §4.2, sync §4.3

@@ -1,4 +1,4 @@
-//! Signals of hardware queues that the kernel feeds: of which queues, and how far those must have come.
+//! Signals of kernel-mode hardware queues: the queues that take part, and how far they must have come.
 
 use std::sync::Arc;
 

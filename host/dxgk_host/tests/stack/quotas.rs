@@ -45,7 +45,7 @@ impl Limited {
 
     /// The refusal of something that would be too much; it has changed nothing.
     fn refused<T>(&self, one_more: impl Fn() -> Result<T, Refusal>, parts: &[&str]) {
-        // The first settles what was under way.
+        // The first refusal also settles pending work.
         while self.host.step() {}
         assert!(one_more().is_err(), "one more than {parts:?}");
         let before = self.host.state_digest();
@@ -141,7 +141,7 @@ fn as_many_packets_as_the_quota_says() {
     let context = process.gpu.device().create_context(NodeId(0)).expect("a context");
     let queues = all(2, || context.create_kernel_queue());
     let fence = process.fence().expect("a fence");
-    // The first wait of each is what it waits for; the others are held behind it.
+    // Each queue waits in its first wait; the kernel holds the others behind it.
     queues.iter().for_each(|queue| queue.submit_wait(&fence, 1).expect("a wait"));
     all(3, || queues[0].submit_wait(&fence, 1));
     all(2, || queues[1].submit_wait(&fence, 1));
@@ -177,7 +177,7 @@ fn the_processes_of_an_account_share_its_quota_and_others_have_theirs() {
     let _surface = first.surface(MIB).expect("all of it");
     second.refused(|| second.surface(1), &["limit of committed bytes", "account 1000 have 1048576 of 1048576"]);
     let _surface = other.surface(MIB).expect("another account");
-    // With a process goes what it had.
+    // The amounts of a process go with it.
     drop((fences, _surface));
     drop(its);
     drop(first);

@@ -118,7 +118,7 @@ fn buffers_that_name_what_moves_are_patched_again() {
         let stood = count(|e| matches!(e, Event::DeviceSuspended { .. }));
         let went_on = count(|e| matches!(e, Event::DeviceResumed { .. }));
         assert_eq!((stood, went_on), (1, 1), "{mode:?}: its device was quiesced meanwhile");
-        // And what came into the hole is written without harm.
+        // A write to the content in the hole harms no other content.
         let mut commands = ListedCommands::new();
         commands.fill((&large, 0), 2 * MIB, 99);
         commands.copy((&parts[2], 0), (&out, 0), 4096).copy((&parts[0], LAST_PAGE), (&out, 4096), 4096);

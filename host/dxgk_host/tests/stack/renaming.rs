@@ -40,8 +40,8 @@ fn runtime(mode: Mode, instances_max: usize) -> Runtime {
 }
 
 impl Runtime {
-    /// Maps what the GPU still writes behind the gate: one call blocks, made before the gate opens at `round`, and no other call comes,
-    /// however long it takes.
+    /// Maps a resource that the GPU still writes behind the gate: one call blocks, made before the gate opens at `round`, and the map makes no
+    /// other call, however long it takes.
     fn maps_by_one_blocking_call(&mut self, round: u64, kind: MapKind, what: &str) {
         let (calls, waits) = (self.counting.calls.load(Ordering::SeqCst), self.waits());
         let Runtime { resource, gate, contexts, gpu, counting, .. } = self;

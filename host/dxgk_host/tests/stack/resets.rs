@@ -1,5 +1,5 @@
-//! Hardware that fails and is reset, through the whole stack: what was in its memory is lost, its devices are, and an adapter is left
-//! that works as after its start.
+//! Hardware that fails and is reset, through the whole stack: the content of its memory and its devices are lost, and the adapter works as
+//! after its start.
 
 mod beside;
 mod late;
@@ -324,7 +324,7 @@ fn who_stores_into_content_that_was_on_its_way_goes_on() {
             breakage.next.store(comes_back.is_none(), Ordering::SeqCst);
             worker.gpu.device().evict(vec![surface.allocation().handle()], EvictFlags::empty()).expect("it is listed");
             if comes_back.is_some() {
-                // In virtual time the move out has been built, and what is queued behind it has not.
+                // In virtual time the kernel has built the move out, but no work behind it.
                 breakage.next.store(true, Ordering::SeqCst);
                 for surface in others.iter().chain([&surface]) {
                     let list = vec![surface.allocation().handle()];

@@ -28,7 +28,7 @@ fn bring_in(gpu: &Gpu, surfaces: &[&Surface], flags: MakeResidentFlags) -> Resul
     Ok(())
 }
 
-/// Standard MakeResident: what the list names is resident, counts add up, one Evict too many is refused.
+/// Standard MakeResident: the list's allocations are resident, counts add up, and the kernel refuses one Evict too many.
 #[test]
 fn counts_hold_what_they_name() {
     // spec: memory §5.1, memory §5.2, memory §10.4
@@ -120,7 +120,7 @@ fn an_offer_is_kept_or_discarded_and_the_reclaim_says_which() {
     assert_eq!(content_of(&mut client, &offered), 0, "lost content is cleared, and shows no other process's old bytes");
 }
 
-/// A process over its budget is told, and what it gives back is enough.
+/// The kernel asks a process over its budget to trim, and the evictions of that process are enough.
 #[test]
 fn a_process_over_its_budget_is_asked_to_trim() {
     // spec: memory §5.4, memory §5.5

@@ -1,5 +1,4 @@
-//! How long engines have executed for whom, as the hardware counts it: above all for queues that their processes feed, of whose work no
-//! call and no interrupt tells.
+//! The engine time of each process, as the hardware counts it: above all for user-mode queues, whose work causes no call and no interrupt.
 
 use std::sync::Arc;
 

@@ -108,7 +108,7 @@ fn an_idle_process_gets_its_share_and_no_more() {
     assert!(normal > 99 * idle, "{idle} of {normal}");
 }
 
-/// One waits with high priority for what one with low priority brings about, and one between them has the node.
+/// A context of high priority waits for a signal of one of low priority, and a context between them has the node.
 fn waits_for_a_low_one(promise: impl Fn(&crate::preemption::Client, &Context, &Context)) -> Vec<String> {
     let (host, heard) = host(VIRTUAL);
     let client = client(&host);

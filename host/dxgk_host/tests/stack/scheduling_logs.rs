@@ -1,4 +1,4 @@
-//! Whom engines run, as the hardware that schedules by itself writes it, through the whole stack: in virtual time to the nanosecond, in
+//! The contexts that engines run, as hardware that schedules by itself logs them, through the whole stack: in virtual time to the nanosecond, in
 //! real time whatever holds under every interleaving.
 
 use std::collections::BTreeMap;
@@ -151,7 +151,7 @@ fn the_log_tells_to_the_nanosecond_who_had_the_engine_and_who_waited() {
         let events = heard.take_timed();
         let entries: Vec<_> = told(&events, COMPUTE).into_iter().filter(|(.., at)| *at >= begun_ns).collect();
         let ran = checked(&entries);
-        // Each had the engine as long as its commands take, and what is around them is little.
+        // Each had the engine as long as its commands take, and little more.
         let [first, second] = workers.each_ref().map(Worker::process);
         for process in [first, second] {
             let over = ran[&process] - u64::from(times) * COMMAND_NS;

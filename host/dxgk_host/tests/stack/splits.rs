@@ -79,7 +79,7 @@ fn a_buffer_that_names_more_than_fits_runs_in_portions() {
         assert!(events.iter().any(|event| matches!(event, Event::PacketSplit { portions: 4, .. })));
         let done = events.iter().filter(|event| matches!(event, Event::PacketCompleted { .. })).count();
         assert_eq!(done, 1, "the packet is done with its last portion");
-        // A list says of a whole buffer whether it writes: what its last portion reads has left as written.
+        // A list has one write flag for the whole buffer: so content that the last portion only reads counts as written when it leaves.
         let hows = [Move::Fill, Move::PageOut, Move::PageIn, Move::Discard];
         assert_eq!(hows.map(|how| moved(&events, how) / MIB), [8, 12, 8, 0], "{mode:?}");
         for (seed, surface) in (1..).zip(&surfaces) {
@@ -126,7 +126,7 @@ fn processes_share_memory_by_their_lists() {
     }
 }
 
-/// A list may name what no address of the buffer means: that is not brought in.
+/// A list may name an allocation that no address of the buffer uses: the kernel does not bring it in.
 #[test]
 fn a_buffer_without_addresses_needs_nothing() {
     // spec: memory §7.3

@@ -1,4 +1,4 @@
-//! The figures that processes are told, against what the kernel's events and the processes' own calls say of the same.
+//! The kernel's figures for processes, compared with the kernel's events and the processes' own calls.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn of(figures: &AdapterStatistics, process: ProcessId) -> &d3dkmt::ProcessStatis
     figures.processes.iter().find(|known| known.process == process).expect("it has a device")
 }
 
-/// How long each of two contexts had a node, and what became of its packets.
+/// How long each of two contexts had a node, and the outcome of its packets.
 fn by_events(events: &[(u64, Event)]) -> [NodeWork; 2] {
     let mut sums = [NodeWork::default(); 2];
     let (mut running, mut since): (Vec<(u64, u64)>, _) = (Vec::new(), 0);

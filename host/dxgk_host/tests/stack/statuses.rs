@@ -1,5 +1,5 @@
-//! The rows of memory §9.2 and §9.3: each situation is answered with exactly the status that its row names. What lists of
-//! buffers answer is `packets`, what creation answers `allocations`; the status of more locks than can be counted, which takes
+//! The rows of memory §9.2 and §9.3: the kernel answers each situation with exactly the status that its row names. `packets` has the
+//! statuses of lists of buffers, `allocations` those of creations; the status of more locks than can be counted, which takes
 //! four thousand million calls, is a row in the kernel's own tests.
 
 mod calls;
@@ -201,7 +201,7 @@ fn locks() {
     for (what, call, status) in rows {
         assert_eq!(raw.status(call), status, "{what}");
     }
-    // Pressure takes what is offered: 8 of 1024 pages are others'.
+    // Pressure takes the offered content: the process's other allocations have 8 of 1024 pages.
     let big = raw.create(device, Kind::Local, 1014, false);
     raw.resident(vec![big]);
     assert_eq!(raw.lock(visible), NtStatus::GRAPHICS_ALLOCATION_CONTENT_LOST);

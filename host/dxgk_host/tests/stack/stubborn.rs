@@ -1,6 +1,6 @@
 //! A driver between the kernel and the software GPU's: it may describe allocations and the adapter otherwise, and sees each
-//! paging operation before the real driver does. What it does not change it hands on; facets that are not handed on here
-//! are absent.
+//! paging operation before the real driver does. It hands calls on that it does not change; facets that it does not hand on are
+//! absent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -85,7 +85,7 @@ pub struct Whims {
     pub hear_fence: Box<HearFence>,
     /// Before each call about logs of native fences, and whether it refuses it.
     pub hear_log: Box<HearLog>,
-    /// Opens that it refuses, and what it writes into the private data of others.
+    /// Refuses opens, or writes into their private data.
     pub refuse_fence_open: Box<RefuseOpen>,
     /// Updates that fail in it.
     pub fail_fence_update: Box<fences::FailUpdate>,
@@ -97,7 +97,7 @@ pub struct Whims {
     pub fence_storage: Box<fences::Storage>,
     /// Changes its capabilities of fences.
     pub fence_caps: Box<fences::FenceCaps>,
-    /// Which fences its interrupts name instead of those that it knows; `None`: it says that it does not know.
+    /// The fences that its interrupts name instead of those that it knows; `None`: it reports that it does not know.
     pub name_fences: Box<NameFences>,
     /// Changes its answer about a device that is not the kernel's own.
     pub device: Box<Device>,
@@ -137,7 +137,7 @@ pub struct Whims {
     pub screen: Box<screens::Address>,
     /// Its reset of one engine, if it schedules packets.
     pub reset_engine: Box<ResetNode>,
-    /// Which nodes it says are reset together.
+    /// The nodes that it reports as reset together.
     pub group: Box<Group>,
     /// The differences of its flip queue.
     pub flip_queue: screens::QueueWhims,

@@ -69,7 +69,7 @@ fn memory_that_a_caller_brings_along_has_a_copy_in_local_memory() {
         assert_eq!(target.lock().unwrap().read_word(0), 77, "the GPU saw the caller's bytes");
         assert_eq!(section.bytes().read_word(PAGE_BYTES), 77, "and wrote its copy");
         evict(&client, allocation);
-        // Its lock shows the caller's pages, once what the GPU wrote is there.
+        // Its lock shows the caller's pages, once the GPU's writes are there.
         assert_eq!(allocation.lock().expect("in system memory").read_word(PAGE_BYTES), 5 << 32 | 5);
         assert_eq!(section.bytes().read_word(PAGE_BYTES), 5 << 32 | 5, "{mode:?}");
     }

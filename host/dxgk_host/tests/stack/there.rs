@@ -184,7 +184,7 @@ impl There {
         self.seen.told.lock().unwrap().clone()
     }
 
-    /// It does not do what it is told of this kind, nor anything behind it, until it is not deaf to that any more.
+    /// From now on it holds back messages of this kind, and all behind them, until the next call says otherwise.
     pub fn is_deaf_to(&self, told: Option<Told>) {
         *self.seen.deaf_to.lock().unwrap() = told;
         self.seen.hears.notify_all();

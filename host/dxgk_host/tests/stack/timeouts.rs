@@ -128,7 +128,7 @@ fn only_who_is_hung_loses_its_work() {
     let [(at, Event::EngineReset { .. }), (_, Event::DeviceInError { state: 3, .. })] = resets.as_slice() else {
         panic!("{resets:?}");
     };
-    // A delay in which it stood, and another in which it was asked; what came before is the submission.
+    // A delay without progress, and another after the preemption; the submission comes before.
     let took = at - begins;
     assert!((2 * DELAY..2 * DELAY + DELAY / 4).contains(&took), "{took}");
     assert!(host.now_ns() < begins + 1_000 * MS, "the kernel does not wait for the end of it");

@@ -1,4 +1,4 @@
-//! A driver that does what trim callbacks ask: which bytes its process gives back, and which it keeps.
+//! A driver that trims as callbacks ask: the bytes that its process gives back, and those that it keeps.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Keeper {
         self.kept.honour_trims(&self.gpu, self.lane.progress().current()).expect("the device lives");
     }
 
-    /// Which surfaces the list still has: a second removal tells.
+    /// The surfaces that the list still has: a second removal fails.
     fn listed(&self) -> Vec<usize> {
         let evict = |surface: &Surface| {
             let handle = vec![surface.allocation().handle()];

@@ -122,7 +122,7 @@ fn goes(cause: Cause) {
             let mut commands = Commands::new();
             commands.fill(GpuVa(1 << 40), 8, 1);
             let mut first = first;
-            // Whatever it may signal counts as signalled then, but not what it only waits for.
+            // Fences that the device may signal count as signalled then, but not fences that it only waits for.
             first.stream.submit(&first.gpu, &[], &commands).expect("a submission");
             world.drain();
             assert!(host.take_answer(earlier).is_some(), "its call is over");
@@ -141,7 +141,7 @@ fn goes(cause: Cause) {
         }
     }
     world.drain();
-    // A close ends the waits of all, where nothing else was said; a lost device has what it may signal count as signalled.
+    // A close ends all waits, unless a flag says otherwise; when a device is lost, the fences that it may signal count as signalled.
     let all_over = matches!(cause, Cause::Closed | Cause::DeviceLost);
     let expected = if all_over { NOBODY } else { 8 };
     assert_eq!(world.monitored().last(), Some(&expected), "{cause:?}: the waiters that are left");

@@ -80,7 +80,7 @@ impl Served {
         SocketLink::connect(&self.path).expect("a kernel")
     }
 
-    /// A client that does by itself what the library does.
+    /// A client that speaks the protocol by itself, without the library.
     fn raw(&self) -> Raw {
         let kind = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
         let socket = rustix::net::socket(kind.0, kind.1, None).expect("a socket");

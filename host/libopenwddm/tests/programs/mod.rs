@@ -50,7 +50,7 @@ pub fn run(program: &Path, environment: &[(&str, &str)]) -> Output {
     command.output().expect("the program runs")
 }
 
-/// Builds and runs a program; what it prints.
+/// Builds and runs a program; returns its output.
 pub fn said_by(sources: &str, name: &str, environment: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     said(&run(&build_from(sources, folder.path(), name, &["-lopenwddm"]), environment))

@@ -45,7 +45,7 @@ type Asked = (Standard, bool);
 
 type Data<'a, 'b> = &'a mut StandardAllocationDriverData<'b>;
 
-/// A host whose driver answers about standard allocations by `answer`, and what it was asked and told.
+/// A host whose driver answers about standard allocations by `answer`, the queries that it got, and the kernel's other calls.
 fn answering(
     answer: impl Fn(&mut dyn Miniport, Data<'_, '_>) -> Result<(), DriverStatus> + Send + 'static,
 ) -> (Arc<Host>, Shared<Asked>, Shared<Step>) {
@@ -180,7 +180,7 @@ fn lie(pitch: u32, size_bytes: u64, visible: bool, cached: bool) -> impl Fn(Data
             Some((allocation, _)) => allocation.copy_from_slice(&request.encode()),
         }
         query.pitch_bytes = pitch;
-        // It may write what it likes where it was told what is wanted.
+        // The driver may overwrite the query's own fields, which the kernel ignores.
         query.wanted = Standard::VirtualGpu;
     }
 }

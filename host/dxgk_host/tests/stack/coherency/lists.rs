@@ -1,4 +1,4 @@
-//! The same platform where buffers come with lists: the kernel sees what the GPU uses and what the CPU maps, and maintains
+//! The same platform where buffers come with lists: the kernel sees the GPU's uses and the CPU's mappings, and maintains
 //! the caches by itself. No test here calls InvalidateCache; each would see stale bytes without the kernel's maintenance.
 
 use std::sync::Arc;

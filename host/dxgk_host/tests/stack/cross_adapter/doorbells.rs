@@ -1,5 +1,5 @@
-//! Signals that reach other GPUs by their doorbells (sync §3.18): the scenarios of GPUs with native fences once more, with what the
-//! processor still does, and what it does not.
+//! Signals that reach other GPUs by their doorbells (sync §3.18): the scenarios of GPUs with native fences once more, with the processor's
+//! remaining part.
 
 use ddi::UpdateCurrentFlags;
 use softgpu_spec::register::counter;
@@ -75,7 +75,7 @@ fn cells() -> Vec<(usize, By, By, bool)> {
     cells.flat_map(|(on, wait, signal)| [true, false].map(|first| (on, wait, signal, first))).collect()
 }
 
-/// Two GPUs that wait for each other in turns: what the doorbells save, to the interrupt.
+/// Two GPUs that wait for each other in turns: the interrupts that the doorbells save, exactly.
 #[test]
 fn the_processor_sleeps_through_what_gpus_hand_each_other() {
     // spec: sync §3.18: power saving restored

@@ -113,7 +113,7 @@ fn what_it_is_depends_on_who_opens_it() {
     let again = modern.device().open_sync_object(by(&name)).expect("it opens");
     assert_eq!((again.current_va(), again.monitored_va()), (there.current_va(), GpuVa::NULL));
 
-    // On its own adapter it stays what it was created as.
+    // On its own adapter it keeps the kind that it was created with.
     let own = monitored(modern.device(), FenceFlags::empty());
     let name = named(&own);
     assert_eq!(status(modern.device().open_native_fence(by(&name))), NtStatus::INVALID_PARAMETER);

@@ -318,7 +318,7 @@ fn everybody_goes_on_when_the_value_is_there_and_not_before() {
                 sides[at].signal(how, value);
             } else {
                 let wanted = value + draw(8);
-                // A queue waits in order: what is behind a higher value has to wait for that, too.
+                // A queue waits in order: a wait behind one for a higher value has to wait for that, too.
                 let wanted = if how == By::Cpu { wanted } else { wanted.max(last_of_gpu[at]) };
                 if how != By::Cpu {
                     last_of_gpu[at] = wanted;

@@ -263,7 +263,7 @@ fn an_engine_without_native_fences_writes_the_word_itself() {
     }
 }
 
-/// Interrupts that name queues: what a log says is not needed for others to be told.
+/// Interrupts that name queues: the kernel passes their fences' values on to other adapters without entries in the log.
 #[test]
 fn an_interrupt_that_names_queues_is_news_of_their_fences() {
     // spec: sync §3.12, sync §3.15
@@ -273,7 +273,7 @@ fn an_interrupt_that_names_queues_is_news_of_their_fences() {
     }
 }
 
-/// GPU addresses are a process's: what one of its devices has open the queues of another signal.
+/// GPU addresses are a process's: queues of one of its devices signal fences that another has open.
 #[test]
 fn an_interrupt_that_names_queues_is_news_of_what_other_devices_of_their_process_have() {
     // spec: sync §3.12, sync §3.15

@@ -29,7 +29,7 @@ impl Party {
         self.client.link.call(Call::Queue(QueueCall::NotifyWorkSubmission { doorbell }))
     }
 
-    /// One of its own surfaces is what its stream fills it with.
+    /// Fills one of its own surfaces by its stream.
     fn fills(&mut self, surface: &Surface, number: u32) -> u64 {
         let mut commands = Commands::new();
         commands.fill(surface.va(), 4096, number);

@@ -22,7 +22,7 @@ use crate::world::{Client, client};
 const OVERRUN: u64 = 200;
 const FEW: u64 = 10;
 
-/// How the one interrupt of a submission names what was signalled.
+/// How the one interrupt of a submission names the signalled fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// The profile without the cap: fences, none named.
@@ -86,13 +86,13 @@ fn submit(host: &Host, stream: &mut Stream, gpu: &Gpu, commands: &Commands) {
     while host.step() {}
 }
 
-/// A process that signals what others wait for, and then rings: one interrupt for all of it.
+/// A process that signals fences of other processes' waits, and then its own bell: one interrupt for all of it.
 struct Signaller<'a> {
     client: &'a Client,
     queue: Stream,
     /// It has no waiter.
     noise: Fence,
-    /// It waits for this one itself.
+    /// It waits for this fence itself.
     bell: Fence,
 }
 
@@ -112,7 +112,7 @@ impl Signaller<'_> {
         folds.store(false, Ordering::Relaxed);
     }
 
-    /// Signals what its own process waits for: the interrupt for everything until now.
+    /// Signals the fence that its own process waits for: the interrupt for all signals until now.
     fn rings(&mut self, host: &Host) {
         let value = self.bell.current() + 1;
         let wait = begin_wait(host, &self.client.link, &self.client.gpu, &self.bell, value);
@@ -124,7 +124,7 @@ impl Signaller<'_> {
     }
 }
 
-/// A fence of a process's, and what another process has of it.
+/// A fence of one process, and another process's open of it.
 fn shared(of: &Client, with: &Client, flags: FenceFlags) -> (Fence, Fence) {
     let flags = flags | FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
     let mine =
@@ -231,7 +231,7 @@ fn what_a_tool_has_had_read_before_the_interrupt_wakes_its_waiters() {
     }
 }
 
-/// An interrupt of one process's queue costs what that process has open, however many fences others wait for.
+/// An interrupt of one process's queue makes the kernel look at that process's open fences only, however many fences others wait for.
 #[test]
 fn an_interrupt_of_a_queue_looks_at_fences_of_its_process_alone() {
     // spec: sync §3.15
@@ -265,7 +265,7 @@ fn an_interrupt_of_a_queue_looks_at_fences_of_its_process_alone() {
     }
 }
 
-/// The same; what its driver is told of logs.
+/// The same, with the kernel's calls to its driver about logs.
 fn listened(form: Form) -> (Arc<Host>, Arc<Mutex<Vec<LogStep>>>, Arc<AtomicBool>) {
     let heard: Arc<Mutex<Vec<LogStep>>> = Arc::default();
     let hears = Arc::clone(&heard);
@@ -278,7 +278,7 @@ fn listened(form: Form) -> (Arc<Host>, Arc<Mutex<Vec<LogStep>>>, Arc<AtomicBool>
     (host, heard, folds)
 }
 
-/// The queues whose logs a driver was asked to commit since it was asked last.
+/// The queues whose logs the kernel had the driver commit since the last look.
 fn committed(heard: &Mutex<Vec<LogStep>>) -> Vec<KmdQueue> {
     let steps: Vec<LogStep> = heard.lock().unwrap().drain(..).collect();
     steps.into_iter().flat_map(|step| if let LogStep::Update(queues) = step { queues } else { Vec::new() }).collect()

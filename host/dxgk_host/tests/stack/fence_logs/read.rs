@@ -29,7 +29,7 @@ pub fn of_logs(event: &Event) -> bool {
     )
 }
 
-/// A host of a profile whose driver has these whims, and what is heard of its logs.
+/// A host of a profile whose driver has these whims, and its events of logs.
 pub fn logging_host(profile: &str, whims: Whims) -> (Arc<Host>, Heard) {
     let heard = Heard::of(of_logs);
     let config = HostConfig {
@@ -199,7 +199,7 @@ fn entries_that_lie_are_ignored_and_times_that_go_back_are_told() {
         let value = fence.current() + 2;
         run(&host, &mut stream, &client, |commands| {
             commands.store(base, wild).signal(&fence, value);
-            // The interrupt is raised; what the kernel finds is whatever comes first.
+            // The interrupt is raised; the kernel reads the header before or after this store.
             commands.store(base, wild);
         });
         assert!(host.take_answer(wait).is_some(), "{wild:#x}");
@@ -292,7 +292,7 @@ fn an_overrun_has_the_fences_looked_at_that_no_list_names() {
             _ => None,
         });
         assert_eq!(named, Some((1, 1)), "the bell, and nothing else");
-        // Without an overrun the contract holds: what the driver does not list was not signalled.
+        // Without an overrun the contract holds: a fence that the driver does not list was not signalled.
         assert_eq!(waits.map(|wait| host.take_answer(wait).is_some()), [released, true], "{count} signals");
     }
 }

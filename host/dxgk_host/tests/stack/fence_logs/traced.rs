@@ -130,7 +130,7 @@ fn what_was_recorded_long_before_is_told_with_the_time_of_recording() {
     assert_eq!(told.len(), 2, "{told:?}");
 }
 
-/// A time that is still to come is none: a process says what it likes.
+/// A process can claim any time of recording: the kernel replaces a time that is still to come.
 #[test]
 fn a_time_of_recording_that_is_still_to_come_is_that_of_the_submission() {
     // spec: sync §3.14 (validation)
@@ -267,7 +267,7 @@ fn logs_are_short_again_when_the_tool_has_gone_and_the_long_ones_are_freed() {
     let long = client.stream.logs();
     assert!(long.signal_entries > 5_000);
     host.trace_fences(false);
-    // The first finds its doorbell gone, the second has done what named the long logs.
+    // The first finds its doorbell gone; with the second the work that named the long logs is done.
     for value in 1..=3 {
         client.run(|commands| {
             commands.signal(&fence, value);

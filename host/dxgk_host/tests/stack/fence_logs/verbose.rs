@@ -12,7 +12,7 @@ use crate::heard::Heard;
 use crate::stubborn::{LogStep, Whims, wrapped};
 use crate::world::{MIB, VIRTUAL, client};
 
-/// A host whose driver is listened to, and what begins there.
+/// A host with the kernel's calls to its driver, and its events of begun submissions.
 fn listened() -> (Arc<Host>, Heard, Arc<Mutex<Vec<LogStep>>>) {
     let steps: Arc<Mutex<Vec<LogStep>>> = Arc::default();
     let into = Arc::clone(&steps);

@@ -1,4 +1,4 @@
-//! Fences and their driver: what it is told together, what follows when it fails, and what its capabilities decide.
+//! Fences and their driver: calls for several fences together, failures of the driver, and the effect of its capabilities.
 
 use std::sync::Arc;
 

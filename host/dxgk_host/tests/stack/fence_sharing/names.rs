@@ -1,4 +1,4 @@
-//! Names of shared fences: what they keep, what opening by them gives, what is refused.
+//! Names of shared fences: the objects that they keep, the access that they give, and refusals.
 
 use super::*;
 

@@ -37,7 +37,7 @@ fn a_process_that_dies_leaves_a_black_display_and_nothing_that_waits() {
         let device = game.gpu.device().handle();
         game.gpu.device().set_queued_limit(1).unwrap();
         game.flip(1, 4).unwrap();
-        // One that waits for a picture that is never drawn: it writes what is shown.
+        // This flip waits for a picture that is never drawn, because the draw writes the shown primary.
         game.draw(0, 1, 1);
         let context = game.stream.context().unwrap().handle();
         let primary = game.primaries[0].allocation().handle();

@@ -14,7 +14,7 @@ use crate::stubborn::{QueueWhims, Whims, wrapped};
 /// A primary is 1 MiB, and four of them are all memory.
 const SIDE: u16 = 512;
 
-/// A process that names what it draws into in lists.
+/// A process that names its targets in lists.
 struct Old {
     // The lane goes before the surfaces that it writes, these before the device.
     lane: Lane,
@@ -99,7 +99,7 @@ fn shown_at(host: &Host) -> u64 {
     host.device_register(display::DISPLAY_ADDRESS)
 }
 
-/// Everything else in memory changes twice between two flips, and what is on the screen does not move.
+/// All other content of memory changes twice between two flips, and the shown primary does not move.
 #[test]
 fn a_flip_brings_its_primary_in_and_it_stays_until_it_is_replaced() {
     // spec: memory §5.7, memory §6.1, memory §8.2
@@ -147,7 +147,7 @@ fn a_flip_brings_its_primary_in_and_it_stays_until_it_is_replaced() {
 #[derive(Clone, Default)]
 struct Told {
     lists: Arc<Mutex<Vec<Vec<AllocationListEntry>>>>,
-    /// Where it was to show what.
+    /// The places that it was to show.
     places: Arc<Mutex<Vec<(SegmentId, u64)>>>,
 }
 
@@ -304,7 +304,7 @@ fn a_flip_of_a_device_that_stands_still_is_shown_when_it_has_its_turn() {
     host.check_invariants().unwrap();
 }
 
-/// Nothing else happens when the device goes on: what it needs is brought in at once.
+/// No call follows when the device is resumed: the kernel brings its primary in at once.
 #[test]
 fn a_mode_comes_when_its_device_goes_on_behind_a_sleep() {
     // spec: memory §8.4, memory §8.6

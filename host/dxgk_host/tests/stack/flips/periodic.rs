@@ -50,7 +50,7 @@ fn a_periodic_fence_is_signalled_its_time_before_each_blank() {
     host.check_invariants().unwrap();
 }
 
-/// Blanks alone are not what a wait waits for.
+/// Blanks alone do not keep a wait from the refusal that nothing will end it.
 #[test]
 fn a_wait_that_never_ends_is_told_so_while_a_display_goes_on() {
     let (host, _) = host_of(&profile(), VIRTUAL);

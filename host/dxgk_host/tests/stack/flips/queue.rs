@@ -114,7 +114,7 @@ fn who_waits_hears_of_the_flip_that_matters_and_of_no_other() {
     // spec: sync §4.6, InterruptTargetPresentId
     let (host, heard, mut game) = play(&queued(), FeaturePolicy::default(), &[1; 8]);
     run_to(&host, 1);
-    // A drawing into what is on the screen from the third blank to the fourth.
+    // A draw into the primary that is on the screen from the third blank to the fourth.
     game.draw(3, 9, 1);
     while host.step() {}
     let told = heard.times(|event| matches!(event, Event::DisplayInterrupted { .. }));

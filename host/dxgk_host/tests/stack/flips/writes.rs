@@ -57,7 +57,7 @@ fn the_sixteen_entries_track_written_primaries_and_nothing_else() {
         };
         let [shown, hidden] = [0, 1].map(|nth: usize| game.primaries[nth].allocation().handle());
         let (name, other) = (profile.name, plain.allocation().handle());
-        // Sixteen of whatever fit, and the display goes on: neither what is not shown nor what is no primary is in its way.
+        // A list of sixteen fits: writes to a hidden primary, or to an allocation that is no primary, do not wait.
         submit(vec![hidden; 16]).unwrap();
         submit([vec![other; 15], vec![hidden]].concat()).unwrap();
         assert_eq!(started(&heard), 2, "{name}: nothing that is shown is written");

@@ -33,7 +33,7 @@ impl Tracer for Alone {
     }
 }
 
-/// The kernel knows what the GPU uses: a lock waits for it without looking, or says that it is busy.
+/// The kernel knows the GPU's uses of an allocation: a lock waits for their end, or says that it is busy.
 #[test]
 fn a_lock_waits_for_the_gpu_or_says_that_it_is_busy() {
     // spec: memory §6.5, memory §6.1, memory §6.4, memory §10.2

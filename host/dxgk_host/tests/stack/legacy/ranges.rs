@@ -240,7 +240,7 @@ fn ranges_are_released_until_there_is_one_and_a_moved_view_stops_the_adapter() {
     }
 }
 
-/// A primary that the CPU sees at an address of the driver's choice: what it saw there is what lies outside, in that order.
+/// A primary that the CPU sees at an address of the driver's choice: its evicted content has the order that the CPU saw there.
 #[test]
 fn what_is_seen_at_an_alternate_address_moves_by_special_transfers() {
     // spec: memory §6.5, memory §3.4

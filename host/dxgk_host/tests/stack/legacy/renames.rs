@@ -17,7 +17,7 @@ use crate::heard::heard_on;
 use crate::stubborn::{Whims, wrapped};
 use crate::world::{MIB, VIRTUAL};
 
-/// Each buffer finds what was written before it was rendered, although the CPU never waits.
+/// Each buffer reads the CPU's writes before its Render, although the CPU never waits.
 #[test]
 fn discard_gives_other_memory_while_the_gpu_uses_the_old() {
     // spec: memory §6.5, memory §6.1
@@ -48,7 +48,7 @@ fn discard_gives_other_memory_while_the_gpu_uses_the_old() {
     }
 }
 
-/// Instances come and go under their allocation's number: what was told adds up to what is resident.
+/// Instances come and go under their allocation's number: the reported moves add up to the resident content.
 #[test]
 fn the_moves_of_instances_are_told_under_the_allocations_number() {
     // spec: memory §6.5, memory §8.5

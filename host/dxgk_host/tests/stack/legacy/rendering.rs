@@ -1,4 +1,4 @@
-//! Rendering from what the CPU has locked: not in local memory.
+//! Rendering from an allocation that the CPU has locked: the kernel refuses it in local memory.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sleep of an adapter of the first generation: what lies in its banks, in tiles or not, seen through ranges or not, and
+//! Sleep of an adapter of the first generation: content of its banks, in tiles or not, seen through ranges or not, and
 //! packets that are under way when the computer falls asleep.
 
 use ddi::{AllocationFlags, PowerState, SegmentFlags as F};
@@ -112,7 +112,7 @@ fn a_stop_ends_the_addresses_of_locks_and_gives_the_ranges_back() {
         let surface = &surfaces[seed as usize - 1];
         client.list(surface);
         client.write(surface, RANGE, seed * 10_000);
-        // The engine copies it over itself: what is saved is what it wrote.
+        // The engine copies it over itself: the kernel must save the engine's content.
         client.run(|commands| _ = commands.copy((surface, 0), (surface, 0), BYTES));
         let lock = surface.lock_legacy(Vec::new(), RANGE).expect("a range");
         assert_eq!(lock.read_word(8), seed * 10_000 + 1);

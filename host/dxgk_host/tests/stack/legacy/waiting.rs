@@ -1,4 +1,4 @@
-//! Locks of what a buffer names that waits for its device's turn: it was submitted, so the GPU uses what it names.
+//! Locks of an allocation that a submitted buffer names while it waits for its device's turn: the allocation counts as in use by the GPU.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ struct Crowded {
     render: Pending,
 }
 
-/// `before`: what the client does while it runs.
+/// `before`: the client's work before the kernel quiesces it.
 fn crowded(before: impl FnOnce(&Old)) -> Crowded {
     let host = Host::start(config(VIRTUAL)).expect("the host starts");
     let [humble, proud] = [old(&host), old(&host)];

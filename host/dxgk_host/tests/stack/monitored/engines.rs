@@ -51,7 +51,7 @@ fn an_engine_signals_and_the_cpu_waits() {
             let device = gpu.device();
             let fence = monitored(device);
             let context = VirtualContext::create(device, NODE, Vec::new()).unwrap();
-            // The tables of what is mapped are there.
+            // This creates the tables of the buffers' mappings.
             let _kept = Buffer::new(&gpu, &signal(&gpu, &fence, 1));
             let raised = host.device_register(counter::INTERRUPTS_RAISED);
             for value in 1..=20 {
@@ -146,7 +146,7 @@ fn basic_engines_are_looked_after_process_by_process() {
     assert_eq!(looked, 1);
 }
 
-/// An interrupt record that is lost makes the driver say "any": monitored fences are among what is looked at then.
+/// A lost interrupt record makes the driver report "any": the kernel then looks at monitored fences, too.
 #[test]
 fn signals_whose_records_are_lost_release_their_waiters_all_the_same() {
     // spec: sync §3.10
@@ -169,7 +169,7 @@ fn signals_whose_records_are_lost_release_their_waiters_all_the_same() {
     }
 }
 
-/// Thirty-two bits: the engine wraps around, the kernel counts on; what lies too far is refused.
+/// Thirty-two bits: the engine wraps around, the kernel counts on; the kernel refuses a value that lies too far ahead.
 #[test]
 fn thirty_two_bits_are_read_as_sixty_four() {
     // spec: sync §1.6, sync §3.19

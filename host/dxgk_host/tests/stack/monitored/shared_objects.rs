@@ -32,7 +32,7 @@ fn named(object: &SyncObject) -> NtHandle {
     object.share(A::ALL_ACCESS).expect("a name")
 }
 
-/// Has a context take what it waits for, and tell that it has by `done`.
+/// Has a context wait for an object, and then signal `done`.
 fn takes(gpu: &Gpu, context: &Context, object: &SyncObject, done: &Fence) {
     gpu.device().wait_objects(context.handle(), &[object], 1).unwrap();
     context.signal(done, 1).unwrap();

@@ -1,4 +1,4 @@
-//! Engines that are reset together (sync §4.4, step 6): what they have is lost, unless it makes room within half a second.
+//! Engines that are reset together (sync §4.4, step 6): their work is lost, unless it leaves within half a second after preemption.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -100,7 +100,7 @@ fn who_gives_an_engine_back_in_time_loses_nothing_by_the_reset_of_another() {
     host.check_invariants().unwrap();
 }
 
-/// A context whose packets may take as long as they take is not hung; but an engine that it keeps is reset with the other.
+/// A context with DISABLE_GPU_TIMEOUT never counts as hung; but the kernel resets an engine that it keeps together with the other.
 #[test]
 fn who_keeps_an_engine_for_half_a_second_is_reset_with_the_other_in_the_order_of_the_nodes() {
     // spec: sync §4.4

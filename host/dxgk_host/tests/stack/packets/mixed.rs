@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-/// One device, both engines: what one writes by address the other copies by list.
+/// One device, both engines: one copies by list the content that the other has written by address.
 #[test]
 fn patching_is_decided_for_each_engine_of_one_driver() {
     // spec: memory §5.6, memory §7.1, memory §7.4

@@ -15,7 +15,7 @@ use crate::stubborn::{PacketStep, Shared, Whims, host_in};
 /// A call of the driver's Present: the buffer, the source, the destination; and how far it had got.
 type Asked = (GpuVa, GpuVa, GpuVa, u32);
 
-/// A driver that tells what presents it is asked for and what it is handed.
+/// A driver that notes the calls of its Present and the packets that it is handed.
 fn watched(mode: Mode) -> (Arc<Host>, Shared<Asked>, Shared<PacketStep>) {
     let (asked, steps) = (Shared::<Asked>::default(), Shared::<PacketStep>::default());
     let (said, handed) = (Arc::clone(&asked), Arc::clone(&steps));
@@ -122,7 +122,7 @@ fn queued_presents_keep_what_they_name() {
         shown(&client, &context);
         assert_eq!(word(&target, 0), 6, "{mode:?}");
         host.check_invariants().unwrap();
-        // A context goes with what it has queued.
+        // A context goes with its queued work.
         context.wait(&go, 2).unwrap();
         context.present(&again, &target).unwrap();
         drop(context);

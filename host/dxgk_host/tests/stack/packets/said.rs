@@ -30,7 +30,7 @@ fn started(name: &str, mode: Mode, dma_buffers: DmaBuffers) -> (Arc<Host>, Packe
     (Host::start(config).expect("the host starts"), packets)
 }
 
-/// A context that wishes nothing has what CreateDevice was answered: contiguous memory or apertures, and lists of full size.
+/// A context without wishes uses the answer to CreateDevice: contiguous memory or apertures, and lists of full size.
 #[test]
 fn a_context_that_says_nothing_has_the_buffers_of_its_device() {
     // spec: memory §7.1, memory §5.6

@@ -13,7 +13,7 @@ const ENTRIES: u64 = 512;
 const PAGE: u64 = 4096;
 
 /// The engine reads both entries of each copy to system memory at the addresses that the driver is told, and leaves them in the first
-/// two words of what was copied.
+/// two words of the copied content.
 fn copies_entries(
     driver: &mut dyn Miniport,
     build: &mut BuildPagingBuffer<'_>,

@@ -60,7 +60,7 @@ fn a_packet_that_comes_back_is_patched_again_when_its_memory_has_moved() {
                 commands.touch(&one, MIB, true).touch(&three, MIB, true);
             }
             commands.render(&context).unwrap();
-            // One of the two has to make way, and so has what runs.
+            // One of the two has to make way, so the kernel preempts the running packet, too.
             let large = client.contiguous(2 * MIB);
             let mut overwrite = ListedCommands::new();
             overwrite.fill((&large, 0), 2 * MIB, 99).render(&context).unwrap();

@@ -1,4 +1,4 @@
-//! The same on WDDM 2 adapters whose contexts take packets and whose fences are monitored, and what the driver does when the kernel
+//! The same on WDDM 2 adapters whose contexts take packets and whose fences are monitored, and the driver's response when the kernel
 //! asks for memory.
 
 use d3dkmt::FenceFlags;
@@ -47,7 +47,7 @@ impl Runtime {
     }
 }
 
-/// The driver flushes what is recorded, then it names object and value: what was recorded before does not stand behind the gate.
+/// The driver flushes recorded commands, then it names object and value: earlier commands do not stand behind the gate.
 // spec: sync §3.8
 // seed: C17
 #[test]

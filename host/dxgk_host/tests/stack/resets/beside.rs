@@ -9,7 +9,7 @@ use crate::world::gpu_on;
 
 const CROSS: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARING).union(FenceFlags::CROSS_ADAPTER);
 
-/// A fence of both, which the second signals, and whose loss the first has asked not to be.
+/// A fence of both, which the second signals, and which the first has opened with NoSignalMaxValueOnTdr.
 fn that_stays(first: &Gpu, second: &Gpu) -> [Fence; 2] {
     let device = second.device();
     let created = match second.has_native_fences() {

@@ -68,7 +68,7 @@ impl Bench {
         self.breakage.next.store(true, Ordering::SeqCst);
     }
 
-    /// Locked content whose way out never ends: everything that is queued from here on stands behind it, and is never built.
+    /// Locked content whose way out never ends: all later works of the ring wait behind it, and are never built.
     fn stuck_move(&self, worker: &mut Worker) -> (Surface, Lock) {
         let surface = lockable(worker, 1);
         let lock = surface.lock().expect("the CPU sees it there");
@@ -173,7 +173,7 @@ fn a_ring_that_waited_for_a_lost_device_waits_no_more() {
     bench.break_next();
     let list = vec![broken.allocation().handle()];
     breaker.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect("room");
-    // Its work stands before a gate, and what it uses is to leave behind that work.
+    // Its work waits for a gate, and the eviction of its surface waits for that work.
     let mut commands = Commands::new();
     commands.pattern(surface.va(), MIB, 5);
     let wait = GpuWait { fence: (&gate).into(), value: 1 };

@@ -9,7 +9,7 @@ use crate::stubborn::{Whims, wrapped};
 /// Spoils an answer of the real driver.
 type Spoil = fn(&mut Render<'_>) -> Result<(), RenderStatus>;
 
-/// A host whose driver's answers to Render are spoilt.
+/// A host with a driver whose answers to Render are spoilt.
 fn host_of(mode: Mode, spoil: Spoil) -> Arc<Host> {
     let render = Box::new(move |driver: &mut dyn ddi::PacketScheduling, context, render: &mut Render<'_>| {
         driver.render(context, render)?;

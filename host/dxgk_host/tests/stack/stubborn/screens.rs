@@ -1,4 +1,4 @@
-//! The displays of such a driver: it may refuse to show an address, and make of its flip queue what it likes.
+//! The displays of such a driver: it may refuse to show an address, and break the contract of its flip queue.
 
 use ddi::{
     AllocationListEntry, Display, DriverStatus, FlipCaps, FlipQueue, FlipQueueCaps, FlipRefusal, KmdAllocation,
@@ -81,7 +81,7 @@ impl Stubborn {
 
 impl Display for Stubborn {
     fn vidpn_paths(&self) -> Vec<VidPnPath> {
-        // Asked of a driver that is only looked at: what this one tells is what the profiles have.
+        // The kernel asks this of every driver: the answer equals the profiles'.
         vec![VidPnPath { source: VidPnSourceId(0), target: VidPnTargetId(0), refresh_ns: 16_666_667 }]
     }
     fn flip_caps(&self) -> FlipCaps {

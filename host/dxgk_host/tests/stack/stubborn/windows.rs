@@ -1,4 +1,4 @@
-//! The window of such a driver: what it is asked to show there, and to show no more.
+//! The window of such a driver: the kernel's calls to map pages there, and to unmap them.
 
 use ddi::{DriverStatus, HostAperture, MapCpuHostAperture, UnmapCpuHostAperture};
 

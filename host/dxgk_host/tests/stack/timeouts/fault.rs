@@ -14,7 +14,7 @@ pub struct Fault {
     selected: AtomicU64,
     /// The queue that was enabled last.
     enabled: AtomicU64,
-    /// Which queues stay on their engines, until they are enabled again.
+    /// The queues that stay on their engines, until they are enabled again.
     held: Mutex<Vec<(u64, Hold)>>,
     /// Fence records that get lost.
     pub swallows: AtomicU64,
