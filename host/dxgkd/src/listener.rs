@@ -44,7 +44,7 @@ pub enum ServeError {
         source: Errno,
     },
     /// The service manager has handed over something other than one listening socket.
-    #[error("what was handed over (LISTEN_FDS): {0}")]
+    #[error("the service manager handed over (LISTEN_FDS): {0}")]
     Handed(String),
     /// It gives no thread.
     #[error("no thread: {0}")]

@@ -117,7 +117,7 @@ fn what_a_client_had_goes_with_it() {
     let Ok(Reply::Handle(_)) = client.call(Call::CreateDevice { adapter }) else { panic!("no device") };
     drop(client);
     served.until_clients_are(0);
-    served.host.check_invariants().expect("what always holds");
+    served.host.check_invariants().expect("the kernel's invariants hold");
     let left: Vec<_> = before.differences(&served.host.state_digest());
     assert!(left.iter().all(|part| !part.contains("device")), "{left:?}");
 }
@@ -289,10 +289,10 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
         };
         assert_eq!((refusal.status, refusal.blame), (NtStatus::NO_MEMORY, Blame::Quota));
         assert_eq!(refusal.reason, "limit of lanes: the process has 3 of 3");
-        assert!(first.now_ns() > 0, "what is answered at once needs no lane of its own");
+        assert!(first.now_ns() > 0, "a call that is answered at once needs no lane of its own");
         assert!(waiting.iter().all(|waits| !waits.is_finished()), "nothing else has changed");
         open(&second);
-        served.host.check_invariants().expect("what always holds");
+        served.host.check_invariants().expect("the kernel's invariants hold");
         // No lane is left for a call that sets the event: the end of the daemon ends the waits.
         drop(served.daemon.take());
     });

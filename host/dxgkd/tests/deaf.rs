@@ -83,7 +83,7 @@ impl Deaf {
 
     fn hear_with_files(&self) -> Option<(Push, Vec<OwnedFd>)> {
         let (bytes, files) = self.stream.receive(MESSAGE_MAX, FILES_MAX).ok()?;
-        Some((decode(&bytes).expect("what a kernel says"), files))
+        Some((decode(&bytes).expect("a message of the daemon"), files))
     }
 }
 
@@ -191,7 +191,7 @@ impl Honest {
         self.stream.wait(&self.gpu, value).expect("it completes");
         evict(&self.gpu, &self.surface);
         let lock = self.surface.lock().expect("always");
-        assert_eq!(lock.read_word(BYTES - 8) & 0xffff_ffff, u64::from(number), "what it wrote");
+        assert_eq!(lock.read_word(BYTES - 8) & 0xffff_ffff, u64::from(number), "its own writes");
         drop(lock);
         self.gpu.pin(&self.surface).expect("room for it");
     }
@@ -283,7 +283,7 @@ fn is_ended(what: &str, manner: Manner) -> u32 {
         std::thread::sleep(Duration::from_millis(1));
     }
     (0..10).for_each(|number| honest.round(number));
-    served.host.check_invariants().expect("what always holds");
+    served.host.check_invariants().expect("the kernel's invariants hold");
     asked
 }
 
@@ -347,5 +347,5 @@ fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
         range.end();
         gpu.device().evict(vec![allocation], EvictFlags::empty()).expect("it was resident");
     }
-    served.host.check_invariants().expect("what always holds");
+    served.host.check_invariants().expect("the kernel's invariants hold");
 }

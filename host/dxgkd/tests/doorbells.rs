@@ -112,7 +112,7 @@ fn processes_with_one_doorbell_among_them_lose_nothing() {
         assert_eq!(client.filled(), u64::from(ROUNDS));
     }
     assert!(served.host.counters().doorbells_passed_on > before, "it was taken from one and given to another");
-    served.host.check_invariants().expect("what always holds");
+    served.host.check_invariants().expect("the kernel's invariants hold");
 }
 
 /// A doorbell of a queue that takes this surface for its ring, not connected, and its status.
@@ -173,5 +173,5 @@ fn a_doorbell_that_was_taken_away_leads_nowhere_and_a_stranger_rings_none() {
         assert_eq!(client.gpu.device().state().expect("a state"), DeviceState::Active, "no such ring was heard");
     }
     assert_eq!(served.host.stopped(), None);
-    served.host.check_invariants().expect("what always holds");
+    served.host.check_invariants().expect("the kernel's invariants hold");
 }

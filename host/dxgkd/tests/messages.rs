@@ -124,7 +124,7 @@ fn the_processes_of_a_user_share_the_room_for_messages_and_give_it_back_when_the
         assert!(began.elapsed() < Duration::from_secs(60), "its beginning takes no room");
     };
     no_room(&refusal, "user ");
-    has_room(&link, 3, "what is left is to be had");
+    has_room(&link, 3, "the rest of the room is free");
     drop(begun);
     has_room(&link, 4, "a client that has gone keeps no room");
 }

@@ -204,7 +204,7 @@ fn they_are_shown_with_the_protections_that_their_driver_wants() {
         let refused = VirtualContext::create(gpu.device(), NodeId(0), Vec::new()).err().expect("bit {bit}");
         assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "bit {bit}: {refused}");
         while host.step() {}
-        assert!(heard.lock().unwrap().len() <= 1, "what was decided is taken back");
+        assert!(heard.lock().unwrap().len() <= 1, "the kernel takes its decision back");
         host.check_invariants().unwrap();
     }
 }

@@ -151,7 +151,7 @@ fn what_the_cpu_may_not_see_there_goes_to_system_memory_and_stays_until_the_unlo
             client.run(|commands| _ = commands.pattern(surface.va(), BYTES, 5));
             let lock = surface.lock().expect("it supports an aperture");
             assert!(places(&client, surface).iter().all(|place| *place == CpuPlace::System));
-            assert_eq!(lock.read_word(8), pattern::word(5, 8), "{mode:?}: what the GPU wrote came along");
+            assert_eq!(lock.read_word(8), pattern::word(5, 8), "{mode:?}: the GPU's writes came along");
             lock.fill_words(0, BYTES / 8, |index| pattern::word(6, index * 8));
             // It is on the list still: the GPU reaches it where it is now.
             client.run(|commands| _ = commands.check(surface.va(), BYTES, 6, report.va(), 1));
@@ -194,7 +194,7 @@ fn a_window_shows_local_memory_page_by_page_and_system_memory_is_the_way_out() {
             // The window has room for four.
             let expected = if index < 4 { CpuPlace::HostAperture } else { CpuPlace::System };
             assert!(places(&client, surface).iter().all(|place| *place == expected), "{mode:?}: lock {index}");
-            assert_eq!(lock.read_word(4096), pattern::word(index + 1, 4096), "{mode:?}: what the GPU wrote");
+            assert_eq!(lock.read_word(4096), pattern::word(index + 1, 4096), "{mode:?}: the GPU's writes");
             lock.fill_words(0, BYTES / 8, |word| pattern::word(index + 100, word * 8));
             client.run(|commands| _ = commands.check(surface.va(), BYTES, index + 100, report.va(), index + 1));
             assert_eq!(report.lock().expect("system memory").read_word(pattern::report::TAG * 8), 0, "{mode:?}");

@@ -145,7 +145,7 @@ fn reports_of_what_there_is_not_end_the_adapter() {
         assert!(!armed.load(Ordering::Relaxed), "an interrupt came");
         assert!(
             host.take_answer(wait).is_some_and(|answer| answer.is_ok() || !why.is_empty()),
-            "{why}: what was true is heard"
+            "{why}: the kernel hears the true reports"
         );
         match (why, host.stopped()) {
             ("", None) => {}

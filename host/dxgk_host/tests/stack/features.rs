@@ -235,7 +235,7 @@ fn a_driver_asks_whether_the_feature_is_on_before_it_says_that_it_has_native_fen
         assert!(steps.len() > 1 && steps[1..].iter().all(|step| *step == expected), "{steps:?}");
         let adapter = open(&host);
         assert_eq!(adapter.wddm_3_1_caps().unwrap().is_empty(), fails);
-        assert!(adapter.is_feature_enabled(37).unwrap().enabled, "what the kernel has decided stays");
+        assert!(adapter.is_feature_enabled(37).unwrap().enabled, "the kernel keeps its decision");
         let gpu = softgpu_umd::Gpu::on(adapter).unwrap();
         assert_eq!(gpu.has_user_queues(), !fails);
         let made = gpu.device().create_native_fence(NativeFenceRequest::default());

@@ -66,7 +66,7 @@ fn no_half_of_a_value_is_seen() {
     client.stream.wait(&client.gpu, done).unwrap();
     let lock = target.lock().unwrap();
     let copies: Vec<u64> = (0..NUMBERS).map(|at| lock.read_word(at * 8)).collect();
-    assert!(copies.iter().copied().all(is_whole) && copies.is_sorted(), "what the engine read");
+    assert!(copies.iter().copied().all(is_whole) && copies.is_sorted(), "the engine's reads");
 }
 
 /// An update that finds the value passed interrupts from within the driver's call. What it raised is told behind that, by a routine of its

@@ -82,7 +82,7 @@ impl Link for Apart {
         }
         let lent = runs.iter().flat_map(|run| {
             let lent = self.host.system_memory().lent(run.run.first * PAGE_BYTES, run.run.count.bytes());
-            lent.expect("what is locked is lent")
+            lent.expect("the host lends locked content")
         });
         let lent: Vec<LentPages> = lent.collect();
         let bytes = lent.iter().map(|part| part.bytes).sum();

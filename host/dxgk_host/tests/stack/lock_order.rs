@@ -31,6 +31,6 @@ fn a_lock_stops_no_device_that_earlier_paging_waits_for() {
         assert!(matches!(made, Residency::Pending { .. }), "{mode:?}: behind the last use of what gives way");
         let lock = cached.lock().expect("it supports an aperture");
         assert_eq!(lock.read_word(8), pattern::word(5, 8), "{mode:?}");
-        client.stream.wait(&client.gpu, value).expect("what it had queued has run");
+        client.stream.wait(&client.gpu, value).expect("its queued work has run");
     }
 }

@@ -267,7 +267,7 @@ fn what_moves_on_is_let_go_when_the_adapter_stops_before() {
     locked.refuses.store(true, Ordering::SeqCst);
     ask_for(&locked.gpu, &between);
     locked.make_resident();
-    assert_eq!(locked.host.stopped(), None, "what is between waits for the move out");
+    assert_eq!(locked.host.stopped(), None, "the work between waits for the move out");
     locked.until("it has stopped", || locked.host.stopped().is_some());
     assert_eq!(locked.heard.count(is_done), 1);
     // Stores into it wait no more.

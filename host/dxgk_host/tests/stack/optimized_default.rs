@@ -117,7 +117,7 @@ fn engines_ask_video_memory_and_the_kernel_publishes_there() {
     let system = system_range(&host);
     for (place, stored) in lent.lock().unwrap().drain(..) {
         assert!(!system.contains(&place), "it is the device's memory");
-        assert!(stored, "what is lent is what the engines see");
+        assert!(stored, "the driver is lent the words that the engines see");
     }
     let raised = host.device_register(RAISED);
     signals(&mut one, &fence, 4);

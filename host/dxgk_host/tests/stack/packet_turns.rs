@@ -110,7 +110,7 @@ fn buffers_follow_their_memory_through_turns() {
     });
     assert_eq!(*failed.lock().unwrap(), 0);
     let [suspensions, packets, patched, back] = [0, 1, 2, 3].map(|which| counts.0[which].load(Ordering::Relaxed));
-    assert_eq!(packets - back, 2 * 4 * u64::from(ROUNDS), "what came back starts again, once");
+    assert_eq!(packets - back, 2 * 4 * u64::from(ROUNDS), "a preempted packet starts again, once");
     assert!(suspensions >= 2, "the kernel quiesced both at some time");
     assert!(patched > 0, "some buffer was queued while its memory moved");
 }

@@ -135,7 +135,7 @@ fn a_stopped_adapter_has_emptied_its_memory_and_leaves_its_processes_only_destru
         let other = crate::world::client(&host);
         let unused = client.gpu.create_surface(SurfaceKind::Local, MIB).expect("a surface");
         host.stop_adapter().expect("it stops");
-        assert!(*moves.0.lock().unwrap() >= MIB, "what the GPU wrote was copied out, whatever survives a standby");
+        assert!(*moves.0.lock().unwrap() >= MIB, "the kernel copied the GPU's writes out, whatever survives a standby");
         assert_eq!(client.gpu.device().state().expect("a state"), d3dkmt::DeviceState::Stopped);
         let handles = vec![surface.allocation().handle()];
         let refused = client.gpu.paging().make_resident(handles, MakeResidentFlags::empty());

@@ -55,7 +55,7 @@ impl Limited {
         parts.iter().for_each(|part| assert!(refusal.reason.contains(part), "{part} is missing in {}", refusal.reason));
         let after = self.host.state_digest();
         assert_eq!(before.differences(&after), Vec::<String>::new());
-        self.host.check_invariants().expect("what always holds");
+        self.host.check_invariants().expect("the kernel's invariants hold");
     }
 }
 
@@ -150,7 +150,7 @@ fn as_many_packets_as_the_quota_says() {
         process.refused(|| queue.submit_wait(&fence, 1), &parts);
     }
     process.gpu.device().signal(&fence, 1).expect("a signal");
-    queues[0].submit_wait(&fence, 2).expect("what was queued is over");
+    queues[0].submit_wait(&fence, 2).expect("the queued packets are done");
     all(5, || queues[0].submit_wait(&fence, 2));
     process.refused(|| queues[1].submit_wait(&fence, 2), &parts);
     drop(queues);

@@ -206,7 +206,11 @@ fn discard_renames_and_the_gpu_reads_what_it_was_given() {
             runtime.finish(1);
         }
         assert_eq!(runtime.counting.creations.load(Ordering::SeqCst), creations);
-        assert_eq!(runtime.resource.trim(&runtime.contexts), 3 * BYTES, "what is idle goes when memory is asked for");
+        assert_eq!(
+            runtime.resource.trim(&runtime.contexts),
+            3 * BYTES,
+            "idle instances go when the kernel asks for memory"
+        );
         assert_eq!(runtime.resource.instances(), 1);
     }
 }

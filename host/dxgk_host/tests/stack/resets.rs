@@ -293,7 +293,7 @@ fn an_address_of_a_lock_outlives_a_reset_and_shows_no_other_content() {
                 (0..MIB).step_by(8).filter(|at| lock.read_word(*at) == softgpu_umd::pattern::word(3, *at)).count();
             assert_eq!(shown, 0, "{profile} {mode:?}: {others:#x} of another process");
             lock.write_words(0, &[0xdead]);
-            assert_eq!(lock.read_word(0), 0xdead, "what it writes stays its own");
+            assert_eq!(lock.read_word(0), 0xdead, "its writes stay its own");
             for surface in &surfaces {
                 assert!(fresh.holds(surface, 3), "{profile} {mode:?}");
             }

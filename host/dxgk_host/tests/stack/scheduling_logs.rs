@@ -292,7 +292,7 @@ fn a_log_goes_on_behind_a_sleep_and_behind_a_reset() {
     };
     for state in [PowerState::Standby, PowerState::Hibernate] {
         host.power_transition(state).unwrap();
-        assert_eq!(runs(&heard), 1, "what was written before the sleep is told with it");
+        assert_eq!(runs(&heard), 1, "the kernel reports entries from before the sleep with it");
         host.power_transition(PowerState::On).unwrap();
         one.run(|_| ());
     }

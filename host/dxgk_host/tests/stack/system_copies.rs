@@ -120,7 +120,7 @@ fn what_was_written_under_a_lock_is_uploaded_after_the_unlock() {
         });
         let copied = |how| moves.bytes(how, Cause::SystemCopy) / PAGE_BYTES;
         let lock = allocation.lock().expect("the system copy");
-        assert_eq!(copied(Move::PageOut), PAGES, "{mode:?}: what the GPU may have written");
+        assert_eq!(copied(Move::PageOut), PAGES, "{mode:?}: pages that the GPU may have written");
         let [second, last] = [PAGE_BYTES + 16, (PAGES - 1) * PAGE_BYTES];
         lock.write_words(second, &[4711]);
         lock.write_words(last, &[4712]);

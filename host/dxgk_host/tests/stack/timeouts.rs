@@ -122,7 +122,7 @@ fn only_who_is_hung_loses_its_work() {
     drain(&host);
     host.take_answer(asleep).expect("it is over").expect_err("the device is lost");
     assert_eq!((state(&hung), state(&other)), (DeviceState::Hung, DeviceState::Active));
-    assert_eq!(fence.current(), u64::MAX, "what it might have signalled is signalled for ever");
+    assert_eq!(fence.current(), u64::MAX, "fences that it might have signalled are reached for ever");
     assert!(other.stream.progress().current() >= behind, "the other's work has ended");
     let resets = resets(&heard);
     let [(at, Event::EngineReset { .. }), (_, Event::DeviceInError { state: 3, .. })] = resets.as_slice() else {

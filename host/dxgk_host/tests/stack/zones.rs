@@ -85,7 +85,7 @@ fn overlays_lie_in_the_last_fifth_and_are_never_displaced() {
         assert!(!moved.iter().any(taken), "{mode:?}: no other content takes its place");
         let one_more = make(&client, AllocationFlags::empty(), 2 * MIB);
         let list = vec![one_more.handle()];
-        client.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect_err("what is pinned gives no room");
+        client.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect_err("pinned content gives no room");
         assert_eq!(arrive(&client, &overlay), [], "{mode:?}: it never left");
         let report = client.pinned(SurfaceKind::System, 4096);
         let report_va = report.va();

@@ -114,7 +114,7 @@ impl Served {
             assert!(!late, "{what}: {clients} clients, {now:?} instead of {held:?}, left: {left:?}");
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.host.check_invariants().expect("what always holds");
+        self.host.check_invariants().expect("the kernel's invariants hold");
     }
 }
 

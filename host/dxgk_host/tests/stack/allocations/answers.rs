@@ -130,7 +130,7 @@ fn an_open_without_a_handle_is_none() {
     else {
         panic!("{taken:?}")
     };
-    assert_eq!((&opened[..1], gone), (&closed[..], created), "what has a handle is closed, all is destroyed");
+    assert_eq!((&opened[..1], gone), (&closed[..], created), "allocations with a handle are closed, all are destroyed");
     assert_eq!(status(open()), NtStatus::INVALID_PARAMETER);
     let taken: Vec<Step> = std::mem::take(&mut steps.lock().unwrap());
     assert!(matches!(&taken[..], [Step::Open(..), Step::Close(..)]), "{taken:?}");
@@ -151,6 +151,6 @@ fn nothing_crosses_adapters_whose_driver_cannot() {
         let made = |flags| Resource::create(gpu.device(), vec![request(Kind::System, 4096)], resource(flags)).map(drop);
         let across = made(SHARED | CreateAllocationFlags::CROSS_ADAPTER);
         assert_eq!(across.map_err(|refusal| refusal.status).err(), (!able).then_some(NtStatus::INVALID_PARAMETER));
-        made(SHARED).expect("what is shared on one adapter");
+        made(SHARED).expect("a resource that is shared on one adapter");
     }
 }

@@ -216,7 +216,7 @@ fn a_driver_that_describes_another_surface_is_refused_and_nothing_is_left() {
         steps.lock().unwrap().clear();
         let made = windows.create(wanted);
         let asks = [(wanted, false), (wanted, true)];
-        assert_eq!(*asked.lock().unwrap(), asks, "what the driver writes over the question is not asked");
+        assert_eq!(*asked.lock().unwrap(), asks, "the kernel ignores the driver's changes of the query");
         assert_eq!(made.as_ref().map_err(|refusal| refusal.status).err(), expected, "{wanted:?}: {made:?}");
         if expected.is_some() {
             assert_eq!(before.differences(&host.state_digest()), Vec::<String>::new());

@@ -124,7 +124,7 @@ fn a_name_keeps_its_value_when_no_process_has_it_open() {
         let gpu = world.gpu(adapter);
         let fence = opened(&gpu, &name);
         assert_eq!(fence.current(), 12);
-        assert_eq!(fence.monitored_va().is_null(), adapter == 0, "what it is where is decided once");
+        assert_eq!(fence.monitored_va().is_null(), adapter == 0, "its kind on each adapter stays");
     }
     world.host.check_invariants().unwrap();
 }

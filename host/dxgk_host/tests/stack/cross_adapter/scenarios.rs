@@ -166,7 +166,7 @@ fn signalled_behind_work(wait: By) {
     assert!(world.news.take().iter().all(|event| arrival(event).is_none()), "{wait:?}");
     igpu.gpu.device().signal(&gate, 1).expect("the gate opens");
     world.drain();
-    assert_eq!(mark.lock().unwrap().read_word(0), 77, "{wait:?}: what was before it is done");
+    assert_eq!(mark.lock().unwrap().read_word(0), 77, "{wait:?}: the work before it is done");
     assert_eq!((igpu.fence.current(), dgpu.fence.current()), (10, 10), "{wait:?}");
     assert!(dgpu.has_gone_on(&world, &mut waiting, 10), "{wait:?}");
     assert_eq!(calls(&world.updates(DGPU)), (0, 1), "{wait:?}: told to look, not to write");
@@ -218,7 +218,7 @@ fn an_adapter_that_is_notified_writes_nothing() {
     let told = world.updates(IGPU);
     let Some(FenceStep::Current(values, flags)) = told.first() else { panic!("{told:?}") };
     assert_eq!((values[0].1, *flags), (10, UpdateCurrentFlags::NOTIFICATION_ONLY));
-    assert_eq!([igpu.fence.current(), dgpu.fence.current()], [11; 2], "what was stored last stays");
+    assert_eq!([igpu.fence.current(), dgpu.fence.current()], [11; 2], "the last stored value stays");
     assert!(igpu.has_gone_on(&world, &mut waiting, 10));
 }
 

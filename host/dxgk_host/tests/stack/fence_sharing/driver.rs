@@ -124,7 +124,7 @@ fn a_fence_is_told_to_the_driver_as_user_mode_sees_it() {
     let told = std::mem::take(&mut *opened.lock().unwrap());
     let seen = |fence: &d3dkmt::Fence, last| (fence.current_va(), fence.monitored_va(), last);
     assert_eq!(told, [seen(&mine, 7), seen(&theirs, 20)]);
-    assert_eq!([mine.private_data()[0], theirs.private_data()[0]], [8, 21], "what the driver wrote comes back");
+    assert_eq!([mine.private_data()[0], theirs.private_data()[0]], [8, 21], "the driver's bytes come back");
     assert_eq!([mine.current(), theirs.current()], [41; 2]);
 }
 

@@ -123,7 +123,7 @@ fn a_flip_brings_its_primary_in_and_it_stays_until_it_is_replaced() {
             let drawn = old.draw(primary, picture);
             old.lane.wait(&old.gpu, drawn).unwrap();
             old.crowd(&others);
-            assert_eq!(shown_at(&host), before, "{mode:?}: what is shown stays");
+            assert_eq!(shown_at(&host), before, "{mode:?}: the shown primary stays");
             assert_eq!(old.flip(primary).unwrap(), 1);
             while heard.shown().len() < picture as usize - 1 {
                 old.blank();

@@ -75,7 +75,7 @@ fn an_aperture_shows_a_primary_only_while_it_is_displayed() {
             while heard.shown().len() < picture as usize - 1 {
                 game.blank();
             }
-            assert_eq!(mapped.counts().0, 1, "{name}: what was replaced is not");
+            assert_eq!(mapped.counts().0, 1, "{name}: the replaced primary is not there");
             host.check_invariants().unwrap();
         }
         game.blank();

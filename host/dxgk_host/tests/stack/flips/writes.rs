@@ -26,7 +26,7 @@ fn a_buffer_that_writes_what_is_shown_waits_for_the_flip_that_replaces_it() {
     (0..2).for_each(|_| game.blank());
     let starts = heard.times(|event| matches!(event, Event::PacketStarted { .. }));
     assert_eq!((heard.shown(), starts.first()), (vec![blank_at(&host, 1)], Some(&blank_at(&host, 1))));
-    assert_eq!(starts.len(), 1, "what is shown now is what the second writes");
+    assert_eq!(starts.len(), 1, "the second writes the primary that is shown now");
     host.check_invariants().unwrap();
 }
 

@@ -97,7 +97,7 @@ fn nothing_changes_before_what_runs_has_stopped() {
     let steps = bench.settle();
     assert!(bench.has_reached(value) && steps.iter().any(changes), "{steps:?}");
     assert_eq!(steps.last(), Some(&Step::Resumed), "{steps:?}");
-    assert_eq!(bench.busy.lock().unwrap().read_word(0), 1, "what ran has run once");
+    assert_eq!(bench.busy.lock().unwrap().read_word(0), 1, "the running command has run once");
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn a_surface_in_two_forms_is_locked_in_rows() {
         scope.spawn(|| {
             let lock = forms.lock(&client.context).expect("rows");
             back.store(true, Ordering::SeqCst);
-            assert!((0..BYTES / 8).all(|index| lock.read_word(index * 8) == 9 << 32 | 9), "what the GPU drew");
+            assert!((0..BYTES / 8).all(|index| lock.read_word(index * 8) == 9 << 32 | 9), "the GPU's drawing");
             forms.unlock(&client.context, lock, false).expect("unwritten");
         });
         std::thread::sleep(Duration::from_millis(30));

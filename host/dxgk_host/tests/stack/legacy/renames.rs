@@ -146,14 +146,14 @@ fn without_room_the_caller_flushes_and_any_instance_is_taken() {
             pending.copy((&large, 0), (&target, 0), BYTES);
             let map = resource.map(MapKind::WriteDiscard, false, Some((&client.context, &mut pending)));
             map.expect("any instance").fill_words(0, BYTES / 8, |index| 2 + index);
-            assert!(pending.words.is_empty(), "what was recorded has been submitted");
+            assert!(pending.words.is_empty(), "the recorded commands have been submitted");
             back.store(true, Ordering::SeqCst);
         });
         std::thread::sleep(Duration::from_millis(30));
         assert!(!back.load(Ordering::SeqCst), "the only instance is in use");
         client.gpu.device().signal(&go, 1).expect("the GPU goes on");
     });
-    assert_eq!(client.read(&target, ENTIRE), rows(1), "what was rendered before the map saw what was there before");
+    assert_eq!(client.read(&target, ENTIRE), rows(1), "buffers rendered before the map read the earlier content");
     copy(&client, &large, &target);
     assert_eq!(client.read(&target, ENTIRE), rows(2));
 }

@@ -147,7 +147,7 @@ fn contexts_of_two_processes_take_turns() {
             takes(&gpu, &ours, &here, &mine);
             drain(&host);
             let is_fence = matches!(kind, Kind::Fence { .. });
-            assert_eq!(mine.current(), u64::from(is_fence), "{profile}: {kind:?}: what theirs has, ours waits for");
+            assert_eq!(mine.current(), u64::from(is_fence), "{profile}: {kind:?}: theirs has it, ours waits for it");
             other.device().signal_objects(&[theirs.handle()], &[&there], 1).unwrap();
             drain(&host);
             assert_eq!(mine.current(), 1, "{profile}: {kind:?}");

@@ -158,7 +158,7 @@ fn a_fence_of_32_bits_is_one_for_all() {
     Buffer::new(&other, &commands).run(&context);
     drain(&host);
     assert!(event.take().unwrap(), "past the wrap");
-    assert_eq!(mine.current(), 8, "what the word holds");
+    assert_eq!(mine.current(), 8, "the word's 32 bits");
     let back = gpu.device().signal(&mine, 0xffff_ffff).unwrap_err();
     assert_eq!(back.status, NtStatus::INVALID_PARAMETER, "it is lower than the full value");
 }

@@ -84,7 +84,11 @@ fn a_present_in_an_address_space_moves_real_bytes() {
         assert_eq!(steps.len(), 4);
         for step in steps.iter() {
             assert_eq!((step.flags, step.patch, step.end_offset), (SubmitFlags::PRESENT, false, 32), "one copy");
-            assert_eq!(step.private_data.last_chunk(), Some(&4u32.to_le_bytes()), "what the driver wrote beside it");
+            assert_eq!(
+                step.private_data.last_chunk(),
+                Some(&4u32.to_le_bytes()),
+                "the driver's private bytes beside it"
+            );
         }
         host.check_invariants().unwrap();
     }
@@ -257,7 +261,7 @@ fn a_present_may_ask_for_more_buffers() {
         client.gpu.device().signal(&go, 1).unwrap();
         shown(&client, &addressed);
         assert_eq!(word(&target, 0), 4, "{mode:?}");
-        assert_eq!(*offsets.lock().unwrap(), [0, 1, 2, 0, 1, 2], "what it left, and 0 at first");
+        assert_eq!(*offsets.lock().unwrap(), [0, 1, 2, 0, 1, 2], "the driver's own progress, and 0 at first");
         host.check_invariants().unwrap();
     }
 }

@@ -182,7 +182,7 @@ fn a_driver_hears_of_an_eviction_from_system_memory_range_by_range() {
         arrive(&client, surface).expect("room");
     }
     let once = [(0, 2 * MIB), (2 * MIB, 2 * MIB), (4 * MIB, MIB)];
-    assert_eq!(*said.lock().unwrap(), once, "what leaves a memory segment is not announced");
+    assert_eq!(*said.lock().unwrap(), once, "the kernel does not announce content that leaves a memory segment");
 }
 
 /// An access to aperture pages whose allocation has left them: it sees the dummy page, neither the old pages nor a fault.
@@ -359,6 +359,6 @@ fn hardware_that_is_lost_takes_its_memory_along() {
     let seen = said.lock().unwrap();
     // The stream's own buffers lie in the aperture, too.
     let (lost, unmapped): (Vec<_>, Vec<_>) = seen.iter().partition(|(number, _)| *number == 0);
-    assert_eq!(lost.len(), 1, "what was on its way out has left already: {lost:?}");
+    assert_eq!(lost.len(), 1, "content on its way out has left already: {lost:?}");
     assert!(!unmapped.is_empty() && unmapped.iter().all(|(number, _)| *number == 6), "{unmapped:?}");
 }

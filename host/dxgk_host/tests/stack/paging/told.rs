@@ -68,7 +68,7 @@ fn a_copy_by_address_tells_the_tables_behind_its_ends() {
         leave(&client, &surface, EvictFlags::empty()).unwrap();
         let lock = surface.lock().unwrap();
         let [source, destination, rest] = [0, 8, 16].map(|at| lock.read_word(at));
-        assert_eq!(rest, 7 << 32 | 7, "{mode:?}: what was copied");
+        assert_eq!(rest, 7 << 32 | 7, "{mode:?}: the copied content");
         assert_eq!([source & VALID, destination & VALID], [VALID; 2], "{mode:?}: {source:#x} {destination:#x}");
         assert!(source & !(PAGE - 1) < 8 * MIB + 16 * MIB, "{mode:?}: {source:#x} is in local memory");
         // The destination's entry names the very page in which it stands now.

@@ -168,6 +168,6 @@ fn the_driver_answers_a_trim() {
     assert_eq!(quiet.instances(), 1);
     gpu.device().signal(&gate, 2).expect("a signal");
     let last = contexts.lane(context).last_value();
-    gpu.device().wait(&[(contexts.lane(context).progress(), last)]).expect("what was in use was there");
+    gpu.device().wait(&[(contexts.lane(context).progress(), last)]).expect("instances in use were there");
     host.check_invariants().expect("all rules hold");
 }
