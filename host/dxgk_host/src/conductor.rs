@@ -104,7 +104,7 @@ impl Conductor {
         round
     }
 
-    /// Wakes the thread whose turn it is now, unless this one has it still. The lock is let go of before: the other would wait for it.
+    /// Wakes the thread whose turn it is now, unless this one has it still. This releases the lock before, because the other thread would wait for it.
     fn hand_over(&self, round: MutexGuard<'_, Round>, player: usize) {
         let current = round.current();
         drop(round);

@@ -74,7 +74,7 @@ pub(crate) struct User {
     pub processes: Count,
     pub lanes: Count,
     pub unheard: Count,
-    /// Bytes.
+    /// Bytes of its clients' messages that are in memory.
     pub messages: Count,
 }
 

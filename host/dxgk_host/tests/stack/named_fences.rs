@@ -73,7 +73,7 @@ fn a_destroyed_fence_in_a_list_is_a_bug_check() {
     drop(doomed);
     let behind = world.fence();
     while world.host.step() {}
-    assert!(world.signal(&behind, 1).0, "its waiters are let go, as on a lost device");
+    assert!(world.signal(&behind, 1).0, "its waits end, as on a lost device");
     let reason = world.host.stopped().expect("the adapter has stopped");
     assert!(reason.contains("destroyed") && reason.contains(&name.0.to_string()), "{reason}");
 }

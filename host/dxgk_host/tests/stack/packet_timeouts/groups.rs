@@ -181,7 +181,7 @@ fn nothing_is_handed_to_an_engine_that_is_about_to_be_reset() {
     heard.take();
     hung.works(1, 1000);
     half_a_delay_before_asked(&host);
-    // It keeps its engine for a while from before the question on, and makes room.
+    // It keeps its engine for a while after the preemption, and then leaves it.
     other.works(3, 90);
     until_asked(&host, &heard);
     third.gpu.pin(&surface).expect("room for it");

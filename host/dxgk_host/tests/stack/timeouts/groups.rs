@@ -134,7 +134,7 @@ fn a_queue_that_leaves_late_while_others_are_asked_is_not_reset() {
     let events = since_asked(&heard);
     host.take_answer(asleep).expect("it is over").unwrap_or_else(|_| panic!("{events:?}"));
     let off = events.iter().position(|(_, event)| matches!(event, Event::EngineResetCalledOff { node: 0, .. }));
-    assert!(events[off.expect("it made room")].0 < ROOM, "{events:?}");
+    assert!(events[off.expect("it left its engine")].0 < ROOM, "{events:?}");
     assert!(!events.iter().any(|(_, event)| matches!(event, Event::EngineReset { .. })), "{events:?}");
     assert_eq!((host.stopped(), state(&late)), (None, DeviceState::Active));
     host.check_invariants().unwrap();
