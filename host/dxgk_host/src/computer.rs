@@ -1,13 +1,13 @@
-//! How much memory the computer has for this program: what it is built with, less what a control group leaves it. Asked for when a host is
-//! configured; it reserves nothing.
+//! The memory that the computer has for this program: all of it, or less where a control group limits it. A host's configuration asks for
+//! it; this reserves nothing.
 
 use std::path::{Path, PathBuf};
 
-/// What is taken where the operating system does not say: 4 GiB.
+/// Assumed where the operating system does not say: 4 GiB.
 const UNKNOWN_BYTES: u64 = 4 << 30;
 
-/// Bytes of memory that this program may use at most: those of the computer, or of the tightest control group that it is in. It is what there
-/// is, not what is free: others may use some of it.
+/// Bytes of memory that this program may use at most: those of the computer, or of the tightest control group that it is in. Other programs
+/// may already use some of them.
 pub fn memory_bytes() -> u64 {
     let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -41,7 +41,7 @@ fn limit_files(groups: &str) -> Vec<PathBuf> {
     files
 }
 
-/// What such a file says; `None`: no limit.
+/// The limit in such a file; `None`: no limit.
 fn limit_of(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }

@@ -2,9 +2,9 @@
 //!
 //! Each process is a thread, because a driver of a workload is written like a program. Only the thread whose turn it is
 //! runs; the turn passes when its call must wait, or when it has had its slice of virtual time. When all wait, virtual time
-//! goes on. So what happens is a function of the workloads alone, and a run repeats exactly.
+//! goes on. So the course of a run is a function of the workloads alone, and a run repeats exactly.
 //!
-//! Whose turn is next is `round`'s to say, without threads. The thread that ends its turn asks it, lets virtual time pass where
+//! `round` decides which player is next, without threads. The thread that ends its turn asks it, lets virtual time pass where
 //! all wait, and wakes the one thread that plays next: a process whose answer has not come sleeps on.
 
 mod round;
@@ -22,7 +22,7 @@ use crate::link::ProcessLink;
 /// How much virtual time a process may use before the next one has its turn.
 const SLICE_NS: u64 = 20_000;
 
-/// Whose turn it is.
+/// Gives processes their turns.
 pub struct Conductor {
     host: Arc<Host>,
     round: Mutex<Round>,
@@ -32,7 +32,7 @@ pub struct Conductor {
     woken: AtomicU64,
 }
 
-/// What the turns of a [`Conductor`] have cost.
+/// The cost of the turns of a [`Conductor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turns {
     /// How often the turn went from one thread to another.
@@ -87,7 +87,7 @@ impl Conductor {
         self.hand_over(round, player);
     }
 
-    /// What the turns have cost until now.
+    /// The cost of the turns until now.
     pub fn turns(&self) -> Turns {
         Turns { handed: self.handed.load(Ordering::Relaxed), woken: self.woken.load(Ordering::Relaxed) }
     }
@@ -104,7 +104,7 @@ impl Conductor {
         round
     }
 
-    /// Wakes the thread whose turn it is now, unless this one has it still. The lock is let go of before: the other would wait for it.
+    /// Wakes the thread whose turn it is now, unless this one has it still. This releases the lock before, because the other thread would wait for it.
     fn hand_over(&self, round: MutexGuard<'_, Round>, player: usize) {
         let current = round.current();
         drop(round);
@@ -116,7 +116,7 @@ impl Conductor {
 
     fn call(&self, player: usize, link: &ProcessLink, call: Call) -> Result<Reply, Refusal> {
         let mut round = self.lock();
-        // A thread that cleans up after it has left plays out of turn: nobody else can be running then.
+        // A thread that cleans up after it has left plays out of turn: no other player runs then.
         if round.has_left(player) {
             return match self.host.begin_call(link.process(), call) {
                 Ok(result) => result,

@@ -1,4 +1,4 @@
-//! What a host is built with.
+//! The configuration of a host.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub type WrapPort = Box<dyn FnOnce(Arc<dyn DevicePort>) -> Arc<dyn DevicePort>>;
 
 /// One adapter of a host. Sizes in bytes.
 pub struct AdapterSetup {
-    /// What it is.
+    /// The adapter's hardware and driver.
     pub profile: Profile,
     /// Video memory that allocations can have.
     pub vram_bytes: u64,
@@ -42,16 +42,16 @@ pub struct AdapterSetup {
     pub system_bytes: u64,
     /// The choices of the memory manager.
     pub memory_policy: MemoryPolicy,
-    /// What the configuration says about features.
+    /// The features that the configuration allows or forbids.
     pub features: FeaturePolicy,
-    /// What is done about work that does not end, and how often the adapter is reset before it is given up.
+    /// The kernel's response to work that does not end, and how often it resets the adapter before it gives it up.
     pub recovery: RecoveryPolicy,
-    /// By what the driver's calls are measured, where work is watched; `None`: in real time by the computer's clock, in virtual time,
-    /// in which a driver takes none, by nothing.
+    /// Measures the driver's calls, where the kernel watches work; `None`: the computer's clock does in real time, and nothing in virtual
+    /// time, in which a driver takes none.
     pub driver_clock: Option<Arc<dyn DriverClock>>,
     /// The choices of the scheduler.
     pub scheduling: SchedulingPolicy,
-    /// What is clipped to the device.
+    /// A probe on the device.
     pub probe: Option<Arc<dyn Probe>>,
     /// Between kernel and driver.
     pub wrap_miniport: Option<WrapMiniport>,
@@ -76,7 +76,7 @@ impl AdapterSetup {
             system_bytes,
             memory_policy: profile.memory_policy,
             features: FeaturePolicy { native_fence: profile.fence_caps, ..FeaturePolicy::default() },
-            // A device in software on a computer that has other things to do is slow, not hung: whoever wants to know asks.
+            // A software device on a busy computer is slow, not hung: timeout detection is off unless a caller turns it on.
             recovery: RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() },
             driver_clock: None,
             scheduling: SchedulingPolicy::default(),
@@ -87,7 +87,7 @@ impl AdapterSetup {
     }
 }
 
-/// What a host is built with: its first adapter field by field, and the others. Sizes in bytes.
+/// The configuration of a host: its first adapter field by field, and the others. Sizes in bytes.
 pub struct HostConfig {
     /// The adapter.
     pub profile: Profile,
@@ -100,7 +100,7 @@ pub struct HostConfig {
     /// Memory is made of memory files: locks have addresses that stay while content moves. Off, first touches are cheaper,
     /// and a lock's bytes are reached through its methods only.
     pub memory_files: bool,
-    /// What a process may map is lent to it in memory files of its own, which a program can hand to others
+    /// The host lends a process the pages that it may map in memory files of their own, which a daemon can hand to the process
     /// ([`Host::lent_word`](crate::Host::lent_word)). Off, all memory is one, and clients are in this program.
     pub isolates_processes: bool,
     /// All processors, if this program may run on each: then processes that it isolates ring doorbells without a barrier of their own, and
@@ -108,26 +108,26 @@ pub struct HostConfig {
     pub processors: Option<Processors>,
     /// Time and content.
     pub mode: Mode,
-    /// The choices of the memory manager, those of the profile unless somebody chooses otherwise.
+    /// The choices of the memory manager, at first those of the profile.
     pub memory_policy: MemoryPolicy,
-    /// What the configuration says about features.
+    /// The features that the configuration allows or forbids.
     pub features: FeaturePolicy,
-    /// What is done about work that does not end, and how often the adapter is reset before it is given up.
+    /// The kernel's response to work that does not end, and how often it resets the adapter before it gives it up.
     pub recovery: RecoveryPolicy,
-    /// By what the driver's calls are measured, where work is watched; `None`: in real time by the computer's clock, in virtual time,
-    /// in which a driver takes none, by nothing.
+    /// Measures the driver's calls, where the kernel watches work; `None`: the computer's clock does in real time, and nothing in virtual
+    /// time, in which a driver takes none.
     pub driver_clock: Option<Arc<dyn DriverClock>>,
     /// The choices of the scheduler.
     pub scheduling: SchedulingPolicy,
-    /// Who listens to the kernel's events.
+    /// Receives the kernel's events.
     pub tracer: Box<dyn Tracer + Send>,
-    /// What is clipped to the device.
+    /// A probe on the device.
     pub probe: Option<Arc<dyn Probe>>,
-    /// The device snoops the CPU's caches. Without it their contents differ from memory until somebody maintains them
+    /// The device snoops the CPU's caches. Without it their contents differ from memory until the kernel flushes or invalidates them
     /// (memory §6.7).
     pub io_coherent: bool,
-    /// The CPU's caches are played although the platform is coherent: the device finds what they hold where an entry or an aperture mapping says
-    /// that it snoops, and nowhere else (memory §6.7). Locks have no addresses then, and processes elsewhere cannot be served.
+    /// The host plays the CPU's caches although the platform is coherent: the device sees their content only where an entry or an aperture
+    /// mapping says that it snoops (memory §6.7). Locks have no addresses then, and the host cannot serve processes elsewhere.
     pub plays_caches: bool,
     /// Between kernel and driver.
     pub wrap_miniport: Option<WrapMiniport>,
@@ -206,7 +206,7 @@ impl HostConfig {
 /// System memory of an adapter in virtual time: the same on every computer, so that a run is. No byte of it exists before it is written.
 const VIRTUAL_SYSTEM_BYTES: u64 = 256 << 30;
 
-/// As much system memory as there is for an adapter: in real time what the computer has for this program, in virtual time 256 GiB.
+/// As much system memory as there is for an adapter: in real time the computer's memory for this program, in virtual time 256 GiB.
 pub fn system_bytes(mode: Mode) -> u64 {
     match mode {
         Mode::Real => computer::memory_bytes() / PAGE_BYTES * PAGE_BYTES,

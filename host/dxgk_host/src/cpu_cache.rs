@@ -1,12 +1,12 @@
 //! The caches of a CPU that a GPU does not snoop, for hosts that play such a platform (memory §6.7). The CPU's mappings of
-//! cacheable memory show `lines`; the device reads and writes memory itself. A line differs from memory until somebody
-//! maintains it: the CPU's writes stay in the cache, and what the device wrote is not seen.
+//! cacheable memory show `lines`; the device reads and writes memory itself. A line differs from memory until the kernel flushes or
+//! invalidates it: the CPU's writes stay in the cache, and the CPU does not see the device's writes.
 //!
-//! A host may play a coherent platform with them, too: then devices find what they hold where a page-table entry or an aperture mapping says
-//! that they snoop, and memory elsewhere.
+//! A host may play a coherent platform with them, too: then devices see the caches' content where a page-table entry or an aperture mapping
+//! says that they snoop, and memory elsewhere.
 //!
-//! It is the worst that such hardware may do, and always does it: a mapped page is prefetched whole, and a line leaves the
-//! cache only when told to. So a call that is missing is seen the first time, not once in a while.
+//! These caches always do the worst that such hardware may do: they prefetch a mapped page whole, and a line leaves them only when the kernel
+//! says so. So a test finds a missing call the first time, not once in a while.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,9 +23,9 @@ const LINE_BYTES: u64 = 64;
 #[derive(Debug)]
 pub struct StaleCache {
     memory: Arc<Memory>,
-    /// What the CPU sees of the pages that are present.
+    /// The content that the CPU sees, for pages that are present.
     lines: Arc<Memory>,
-    /// What each line held when it was last equal to memory: a line that differs from it is dirty.
+    /// The content of each line when it was last equal to memory: a line that differs from it is dirty.
     clean: Arc<Memory>,
     present: Mutex<BTreeSet<u64>>,
 }
@@ -45,7 +45,7 @@ impl StaleCache {
         &self.lines
     }
 
-    /// The CPU maps these pages: the cache fetches what it does not have.
+    /// The CPU maps these pages: the cache fetches the lines that it does not have.
     pub fn prefetch(&self, runs: &[PageRun]) {
         let mut present = self.present();
         for page in runs.iter().flat_map(|run| run.first..run.end()) {
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!((word(&memory, first + 8), word(cache.view(), second)), (0, 2));
         cache.invalidate(&runs, 0, 9);
         assert_eq!(word(&memory, first + 8), 1);
-        // A clean line is not written over what the device wrote beside it.
+        // A flush does not write a clean line over the device's writes beside it.
         memory.write(first + 128, &3u64.to_le_bytes());
         cache.invalidate(&runs, 0, 64);
         assert_eq!((word(&memory, first + 128), word(cache.view(), first + 128)), (3, 0), "another line");

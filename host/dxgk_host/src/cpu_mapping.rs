@@ -1,6 +1,5 @@
-//! Performs what the kernel decides about locked allocations: their mappings are made, protected, shown elsewhere, ended
-//! (memory §6.3). It decides nothing. Called by the host for each effect, under the machine's lock. What a process elsewhere sees is
-//! `there`.
+//! Carries out the kernel's decisions about locked allocations: makes, protects, moves and ends their mappings (memory §6.3). This module
+//! decides nothing. The host calls it for each effect, under the machine's lock. `there` has the mappings of processes elsewhere.
 
 mod mover;
 mod there;
@@ -26,15 +25,14 @@ use there::{Outcome, There, files};
 /// How stores into locked memory wait while its content moves (memory §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoresWait {
-    /// In the operating system, which holds whoever stores into a write-protected page (`userfaultfd`): locks have
-    /// addresses of their own.
+    /// The operating system blocks a thread that stores into a write-protected page (`userfaultfd`): locks have addresses of their own.
     InTheOperatingSystem,
-    /// At a gate in each access: no pointer.
+    /// Each access passes a gate: a lock has no pointer.
     AtTheGate,
 }
 
 impl StoresWait {
-    /// What a host with memory files does on this computer; one without has the gate.
+    /// The way of a host with memory files on this computer; a host without them always has the gate.
     pub fn here() -> StoresWait {
         match AddressRange::reserve(PAGE_BYTES) {
             Ok(_) => StoresWait::InTheOperatingSystem,
@@ -75,7 +73,7 @@ impl BusMemory for DeviceBus {
 enum View {
     Here(Arc<CpuMapping>),
     There(There),
-    /// Its process has it no more; the kernel has not done with it.
+    /// The process has unmapped it; the kernel still has changes for it.
     Ended,
 }
 
@@ -83,16 +81,16 @@ enum View {
 pub(crate) struct Views {
     system: Arc<Memory>,
     devices: Vec<Arc<SoftGpu>>,
-    /// What the CPU reads where no device answers, because a driver is wrong about its memory: ones, or what was written there.
+    /// The CPU reads this page where no device answers, because a driver is wrong about its memory: ones, or its own earlier stores.
     nobody: Arc<Memory>,
     /// Only where the device does not snoop.
     cache: Option<Arc<StaleCache>>,
     /// Memory is made of files: views get addresses.
     files: bool,
     views: BTreeMap<MappingId, (ProcessId, View)>,
-    /// Who speaks for processes that are not in this program.
+    /// The speaker of each process that is not in this program.
     elsewhere: BTreeMap<ProcessId, Arc<dyn Elsewhere>>,
-    /// Who lends processes elsewhere what they see of the devices' memory.
+    /// Lends processes elsewhere the pages of the devices' memory that they see.
     mover: Mover,
     /// How a writer in virtual time waits; set when there is a host to let time pass.
     pass_time: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
@@ -100,9 +98,9 @@ pub(crate) struct Views {
 
 impl Views {
     pub fn new(system: Arc<Memory>, devices: Vec<Arc<SoftGpu>>, cache: Option<Arc<StaleCache>>, files: bool) -> Views {
-        // What the caches show is no file.
+        // The played caches show memory that lies in no file.
         let files = files && cache.is_none();
-        // PANIC: a page more or less; whoever is out of addresses ends here anyway.
+        // PANIC: a host without addresses for one page cannot run.
         let nobody = Memory::reserve(PAGE_BYTES).expect("a page of addresses");
         nobody.fill(0, PAGE_BYTES, u32::MAX);
         Views {
@@ -118,12 +116,12 @@ impl Views {
         }
     }
 
-    /// Time is virtual: who waits lets it pass like this.
+    /// Time is virtual: a blocked store lets it pass by this function.
     pub fn pass_time_by(&mut self, pass: Arc<dyn Fn() -> bool + Send + Sync>) {
         self.pass_time = Some(pass);
     }
 
-    /// A thread lends: it carries these out, and says what came of each.
+    /// From now on a thread lends: it carries these orders out, and reports the outcome of each.
     pub fn lend_by_thread(&mut self) -> Orders {
         let (mover, orders) = Mover::thread();
         self.mover = mover;
@@ -143,22 +141,22 @@ impl Views {
         self.elsewhere.insert(process, speaks);
     }
 
-    /// Who speaks for a process.
+    /// The speaker of a process.
     pub fn elsewhere(&self, process: ProcessId) -> Option<&Arc<dyn Elsewhere>> {
         self.elsewhere.get(&process)
     }
 
-    /// Who speaks for the processes that are not in this program.
+    /// The speakers of all processes that are not in this program.
     pub fn all_elsewhere(&self) -> impl Iterator<Item = &Arc<dyn Elsewhere>> {
         self.elsewhere.values()
     }
 
-    /// Nobody speaks for a process any more: it has gone, and its views with it.
+    /// A process has gone, and its views before it: forgets its speaker.
     pub fn process_gone(&mut self, process: ProcessId) {
         self.elsewhere.remove(&process);
     }
 
-    /// This process says that it sees what it was told of a mapping: up to which change. `None`: that is not heard.
+    /// This process has answered for the oldest change of a mapping: returns its number. `None`: no answer was due.
     pub fn hear(&mut self, process: ProcessId, mapping: MappingId) -> Option<u64> {
         match self.views.get_mut(&mapping) {
             Some((owner, View::There(there))) if *owner == process => there.hear(),
@@ -166,8 +164,8 @@ impl Views {
         }
     }
 
-    /// Performs the change of this number. Answers what the kernel is to be told, up to which change. Of what is not done yet it is told when
-    /// [`Views::moved`] says so, or the process.
+    /// Performs the change of this number. Returns what the kernel must hear, up to which change. `None`: [`Views::moved`] or the process
+    /// reports the change later.
     pub fn change(&mut self, mapping: MappingId, number: u64, change: MappingChange) -> Option<(u64, Heard)> {
         match change {
             MappingChange::Made { process, size_bytes, runs } => {
@@ -178,7 +176,7 @@ impl Views {
                 let shows = !runs.is_empty() && matches!(view, View::There(_));
                 self.views.insert(mapping, (process, view));
                 if shows {
-                    // Nobody waits for that.
+                    // The kernel does not wait for the first content of a mapping.
                     self.show(mapping, number, &runs);
                 }
                 None
@@ -197,7 +195,7 @@ impl Views {
                 match self.views.remove(&mapping) {
                     Some((_, View::Here(view))) => view.end(),
                     Some((_, View::There(there))) => {
-                        // Whoever is given the pages next may come at once.
+                        // The kernel may give the pages to another process at once: no order may still move them.
                         self.mover.finish();
                         there.end(mapping);
                     }
@@ -228,10 +226,10 @@ impl Views {
         }
     }
 
-    /// Pages were lent, or taken back. Answers what the kernel is to be told, up to which change.
+    /// Pages were lent, or taken back. Returns what the kernel must hear, up to which change.
     pub fn moved(&mut self, moved: Moved) -> Option<(u64, Heard)> {
         let Moved { mapping, number, outcome } = moved;
-        // What is gone meanwhile nobody waits for.
+        // The kernel does not wait for a mapping that is gone meanwhile.
         let Some((_, View::There(there))) = self.views.get_mut(&mapping) else { return None };
         match outcome {
             Outcome::Shows(shows, old) => Some(there.tell(mapping, number, shows, old)),
@@ -261,13 +259,13 @@ impl Views {
         }
     }
 
-    /// Content of which the outside is told again when it has got to where it stays.
+    /// Shows content at a place through which it passes: another change follows when it has reached the place where it stays.
     fn pass(&mut self, mapping: MappingId, number: u64, runs: &[CpuRun]) -> Option<(u64, Heard)> {
         let pieces = self.pieces(adapter_of_mapping(mapping), runs);
         match &mut self.views.get_mut(&mapping).expect("it was made").1 {
             View::Here(view) => {
                 view.show(pieces);
-                // A store may have got through in between: to where the content is.
+                // A store may have got through between the two calls: it went to the content's present place.
                 view.protect();
                 Some((number, Heard::Seen))
             }
@@ -290,7 +288,7 @@ impl Views {
             (true, false) => Err(NoAddresses::RowsBelowPages),
             (true, true) => AddressRange::reserve(size_bytes)
                 .and_then(|range| {
-                    // A view without pieces is shown some before its process looks.
+                    // The kernel shows an empty view some pieces before its process can look.
                     if !pieces.is_empty() {
                         range.show(parts())?;
                     }
@@ -346,17 +344,17 @@ fn push(pieces: &mut Vec<Piece>, memory: &Arc<Memory>, offset: u64, bytes: u64) 
 
 #[cfg(test)]
 impl Views {
-    /// Orders what was never lent to be taken back, over which whoever carries it out falls if its memory lends no content.
+    /// Orders memory to be taken back that was never lent: the thread that carries this out panics if the memory lends no content.
     pub fn order_to_take_back(&mut self, memory: &Arc<Memory>) {
         assert!(self.mover.give(there::Order::to_take_back(memory)).is_none(), "a thread lends");
     }
 
-    /// Whether the thread has taken all that was ordered.
+    /// Whether the thread has taken every order.
     pub fn orders_are_begun(&self) -> bool {
         self.mover.has_begun()
     }
 
-    /// As whoever ends a mapping.
+    /// Waits as the end of a mapping does.
     pub fn wait_for_orders(&self) {
         self.mover.finish();
     }

@@ -1,6 +1,6 @@
-//! What processes see at the addresses of their doorbells (sync §3.17): made, held, shown as the kernel says, at once. A process of this
-//! program has an address at which pages are shown; one elsewhere has a page of its own ([`there`]). It decides nothing. Called by the
-//! kernel under the machine's lock, by links that look a doorbell up, and by whoever hears that a process elsewhere has rung.
+//! The pages at the addresses of processes' doorbells (sync §3.17). The kernel has them made, held and shown, at once. A process of this
+//! program has an address at which the host shows pages; a process elsewhere has a page of its own ([`there`]). This module decides nothing.
+//! The kernel calls it under the machine's lock, links look doorbells up in it, and the daemon reports rings of processes elsewhere.
 
 mod there;
 
@@ -22,16 +22,16 @@ use crate::host::lock;
 #[derive(Default)]
 pub(crate) struct Doorbells {
     pages: Mutex<BTreeMap<DoorbellAddress, (ProcessId, Page)>>,
-    /// Who speaks for processes that are not in this program.
+    /// The speaker of each process that is not in this program.
     elsewhere: Mutex<BTreeMap<ProcessId, Arc<dyn Elsewhere>>>,
 }
 
-/// What one process has of a doorbell.
+/// The page of one doorbell.
 #[derive(Clone)]
 enum Page {
     Here(Arc<DoorbellPage>),
     There(Arc<PageThere>),
-    /// There was nothing to show to a process elsewhere, which is being ended for that.
+    /// The host could make no page for a process elsewhere, which is being ended for that.
     Nowhere,
 }
 
@@ -61,7 +61,7 @@ impl Doorbells {
         lock(&self.elsewhere).insert(process, speaks);
     }
 
-    /// Nobody speaks for it any more.
+    /// A process has gone: forgets its speaker.
     pub fn process_gone(&self, process: ProcessId) {
         lock(&self.elsewhere).remove(&process);
     }

@@ -1,5 +1,6 @@
-//! Processes elsewhere: what the kernel does to the memory of a process that is not in this program is told to whoever speaks for it.
-//! Called under the machine's lock, so whoever is told notes it and says it later; it answers by [`crate::Host::mapping_holds`].
+//! Processes elsewhere: the host tells the speaker of a process that is not in this program what the kernel does to that process's memory.
+//! The host calls under the machine's lock, so the speaker notes the change and sends it later; it answers by
+//! [`crate::Host::mapping_holds`].
 
 use std::sync::Arc;
 
@@ -19,20 +20,20 @@ pub struct FilePiece {
 
 /// Speaks for a process elsewhere. No method waits for anything.
 pub trait Elsewhere: Send + Sync {
-    /// A locked allocation shows this from now on. If it was there before, the kernel waits to be told that it holds.
+    /// A locked allocation shows this from now on. If the mapping showed something before, the kernel waits for the speaker's answer.
     fn shows(&self, mapping: MappingId, size_bytes: u64, pieces: Vec<FilePiece>);
 
-    /// No store of the process into it gets through until it shows something; the kernel waits to be told that it holds.
+    /// The process must let no store into it through until it shows something; the kernel waits for the speaker's answer.
     fn protected(&self, mapping: MappingId);
 
-    /// It is gone.
+    /// The mapping is gone.
     fn gone(&self, mapping: MappingId);
 
-    /// It has a doorbell, whose page is in this file for the doorbell's life: to be rung there with the barrier of a process that is another
-    /// one than the device's, and [`crate::Host::doorbell_rung`] when it says that its engine sleeps.
+    /// The process has a doorbell, whose page is in this file for the doorbell's life. The process rings with the barrier of a process
+    /// other than the device's, and has [`crate::Host::doorbell_rung`] called when the page says that the engine sleeps.
     fn doorbell(&self, address: DoorbellAddress, page: Arc<LentFile>);
 
-    /// It has it no more.
+    /// The process has lost that doorbell.
     fn doorbell_gone(&self, address: DoorbellAddress);
 
     /// The kernel tells the process something.
@@ -42,6 +43,6 @@ pub trait Elsewhere: Send + Sync {
     /// not any more. At first none does.
     fn traces(&self, on: bool);
 
-    /// The process cannot be told what it would have to know, for this reason: it is to be ended.
+    /// The host cannot serve the process any more, for this reason: the speaker ends it.
     fn lost(&self, reason: &str);
 }

@@ -1,5 +1,5 @@
-//! This program on every processor of the machine, when that is asked for: what it takes so that the rare side's barrier holds for a process
-//! elsewhere ([`shared_words::across`]). Called by the host.
+//! Runs this program once on every processor of the machine, on request: so the rare side's barrier holds for a process elsewhere
+//! ([`shared_words::across`]). The host calls it.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Everywhere {
             let (shared, (says, pinned)) = (Arc::clone(&everywhere.shared), std::sync::mpsc::channel());
             let run = move || {
                 let pinned = Processors::go_to(number);
-                // Who started it waits for it.
+                // The starting thread waits for this.
                 let _ = says.send(pinned);
                 if pinned {
                     shared.run(nth);

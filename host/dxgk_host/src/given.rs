@@ -1,5 +1,5 @@
-//! Files that processes hand over, until the kernel has put them in place of pages ([`dxgkrnl::GivenMemory`]). Each is looked at when it
-//! comes (`shared_words::GivenFile`), and named by a number that is good for the one call that it came with.
+//! Files that processes hand over, until the kernel has put them in place of pages ([`dxgkrnl::GivenMemory`]). The host checks each file when
+//! it comes (`shared_words::GivenFile`), and names it by a number that is valid for the one call that it came with.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -59,7 +59,7 @@ impl GivenMemory for GivenFiles {
 
     fn returns(&self, runs: &[PageRun]) {
         for (offset, bytes) in GivenFiles::runs(runs) {
-            // PANIC: as when lent pages are taken back: going on would show the process what comes there next.
+            // PANIC: as when lent pages are taken back: going on would show the process the content of the pages' next owner.
             self.system.take_back(offset, bytes).expect("a mapping of ours in place of another");
         }
     }
@@ -69,7 +69,7 @@ impl Host {
     /// Creates a section of a process over bytes of a file that it has handed over: `adapter` as of [`SectionCall::Create`].
     ///
     /// # Errors
-    /// A file that could end this program when it is touched, or bytes outside of it; what the kernel refuses a section for.
+    /// The file could end this program when it is touched, or the bytes lie outside it; or the kernel refuses the section.
     // spec: memory §2.7
     pub fn section_over(
         &self,

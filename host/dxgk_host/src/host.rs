@@ -1,6 +1,6 @@
-//! The host itself: the machine under its lock, the devices, and how a call gets its answer. How an adapter is put in is
-//! `mount`, what is asked of one `adapter`; what stands under the lock is `state`, the lock `held`, how answers are waited for `answers`, how time
-//! passes `passage`, what a sleep costs `sleep`.
+//! The host itself: the machine under its lock, the devices, and the path of a call to its answer. `mount` builds an adapter, and `adapter`
+//! has the calls about one; `state` is the state under the lock, `held` the lock, `answers` the waits for answers, `passage` the passing of
+//! time, and `sleep` the loss of memory in a sleep.
 
 mod adapter;
 mod answers;
@@ -48,7 +48,7 @@ use crate::time::{Clock, Stopwatch};
 /// Bytes at the begin of each adapter's share of system memory for the kernel itself: fence words, rings of kernel-mode queues,
 /// paging buffers.
 pub const KERNEL_BYTES: u64 = 64 << 20;
-/// The first adapter: what a host's own methods speak of.
+/// The first adapter, which a host's own methods use.
 const FIRST: AdapterIndex = AdapterIndex(0);
 
 /// Why a host does not start.
@@ -80,8 +80,7 @@ impl HostError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending(Token);
 
-/// A kernel with its adapters in this process. What it is asked of an adapter without naming one, it is asked of the first;
-/// [`Host::adapter`] speaks of the others.
+/// A kernel with its adapters in this process. Methods about an adapter that name none use the first; [`Host::adapter`] gives the others.
 pub struct Host {
     state: Mutex<State>,
     /// The kernel has failed. Its lock may not be poisoned yet.
@@ -89,16 +88,16 @@ pub struct Host {
     line: Arc<Line>,
     devices: Vec<Arc<SoftGpu>>,
     system: Arc<Memory>,
-    /// The same for processes of this program that may look at words and not write them, where it is made of a file.
+    /// System memory again, mapped for reading only, for processes of this program; only where it is made of a file.
     shown: Option<ReadOnlyMemory>,
     doorbells: Arc<Doorbells>,
     mode: Mode,
     call_ns: u64,
     traces_fences: AtomicBool,
     threads: Mutex<Option<Threads>>,
-    /// In real time, where processes elsewhere ring without a barrier of their own.
+    /// A thread on each processor, in real time, where processes elsewhere ring without a barrier of their own.
     everywhere: Option<Everywhere>,
-    /// Those that stand for NT handles, once there is one.
+    /// The descriptors that stand for NT handles, once there is one.
     descriptors: Mutex<Option<Descriptors>>,
     given: Arc<GivenFiles>,
 }
@@ -165,7 +164,7 @@ impl Host {
         if let (Some(caches), true) = (&cpu_cache, config.io_coherent) {
             devices.iter().for_each(|device| device.connect_caches(Arc::clone(caches) as Arc<dyn CpuCaches>));
         }
-        // Every device has a wire to every other's bell; whether anybody rings is the drivers' business.
+        // Every device has a wire to every other's bell; the drivers decide whether a device rings.
         for (from, device) in devices.iter().enumerate() {
             for (to, peer) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
                 let bell = Arc::downgrade(peer) as Weak<dyn PeerBell>;
@@ -224,17 +223,18 @@ impl Host {
         Ok(host)
     }
 
-    /// What processes hand over.
+    /// The files that processes hand over.
     pub(crate) fn given_files(&self) -> &GivenFiles {
         &self.given
     }
 
-    /// A process came.
+    /// Makes a new process known to the kernel.
     pub fn process_created(&self) -> ProcessId {
         self.hold().turn(Machine::process_created)
     }
 
-    /// A process went. Its calls that wait are refused. Says for how long that kept the kernel: the time by which all others had to wait.
+    /// A process has died: the kernel reaps its objects and refuses its pending calls. Returns how long that has kept the kernel busy, which
+    /// is the time that all other calls had to wait.
     pub fn process_died(&self, process: ProcessId) -> Duration {
         let Ok(mut state) = self.hold_sound() else { return Duration::ZERO };
         let began = Instant::now();
@@ -242,12 +242,12 @@ impl Host {
         state.notifications.remove(&process);
         state.views.process_gone(process);
         self.doorbells.process_gone(process);
-        // Its calls that wait are over.
+        // This refuses its pending calls.
         state.waiting.wake_all();
         began.elapsed()
     }
 
-    /// Gives a process a handle of another one, as the operating system's `OpenProcess` would; whether it may is decided here.
+    /// Gives a process a handle of another one, as the operating system's `OpenProcess` would. The caller decides whether it may.
     ///
     /// # Errors
     /// When there is no such process, or no such right.
@@ -271,7 +271,7 @@ impl Host {
         self.hold().turn(|machine, cx| machine.set_process_budget(cx, process, bytes));
     }
 
-    /// A tool begins or ceases to trace what engines wait for and signal on queues that processes feed.
+    /// A tool begins or ceases to trace the waits and signals of user-mode queues.
     pub fn trace_fences(&self, on: bool) {
         let mut state = self.hold();
         state.turn(|machine, cx| machine.trace_fences(cx, on));
@@ -280,7 +280,7 @@ impl Host {
         }
     }
 
-    /// A tool begins or ceases to trace whom engines run where hardware schedules by itself.
+    /// A tool begins or ceases to trace the contexts that engines run where hardware schedules by itself.
     pub fn trace_scheduling(&self, on: bool) {
         self.hold().turn(|machine, cx| machine.trace_scheduling(cx, on));
     }
@@ -295,7 +295,7 @@ impl Host {
         self.traces_fences.load(Ordering::Acquire)
     }
 
-    /// What a process says of what it submits next on a queue that it feeds.
+    /// A process names the waits and signals that it submits next on a user-mode queue.
     pub fn fences_queued(&self, process: ProcessId, queue: RawHandle, queued: &[QueuedFence]) {
         if let Ok(mut state) = self.hold_sound() {
             state.turn(|machine, cx| machine.fences_queued(cx, process, queue, queued));
@@ -305,7 +305,7 @@ impl Host {
     /// Makes a call and waits for its answer: on this thread in real time, by letting virtual time pass otherwise.
     ///
     /// # Errors
-    /// What the kernel answers. In virtual time also when nothing will ever happen any more.
+    /// The kernel's refusal. In virtual time also when no event is left that could end the call.
     pub fn call(&self, process: ProcessId, call: Call) -> Result<Reply, Refusal> {
         match self.begin_call(process, call) {
             Ok(result) => result,
@@ -313,8 +313,7 @@ impl Host {
         }
     }
 
-    /// Makes a call; an answer that comes later is named by [`Pending`]. For programs that run several processes by
-    /// themselves, as a simulator does.
+    /// Makes a call; [`Pending`] names an answer that comes later. For programs that run several processes by themselves, as a simulator does.
     ///
     /// # Errors
     /// The pending call: it is not a failure.
@@ -334,13 +333,13 @@ impl Host {
         }
     }
 
-    /// Virtual time: lets the next thing happen. False when there is none: nothing will ever happen by itself.
+    /// Virtual time: lets the next event happen. False: there is none, and there will be none without a call.
     pub fn step(&self) -> bool {
         self.step_locked(&mut self.hold())
     }
 
-    /// Virtual time: lets the next thing happen if it does so by then; else it is that late, and the answer is false. In real time
-    /// things happen by themselves.
+    /// Virtual time: lets the next event happen if its time is not after `until_ns`; else moves the clock to `until_ns` and returns false. In
+    /// real time events happen by themselves.
     pub fn step_until(&self, until_ns: u64) -> bool {
         self.step_until_locked(&mut self.hold(), until_ns)
     }
@@ -365,24 +364,24 @@ impl Host {
         }
     }
 
-    /// What a lock of a process shows.
+    /// The mapping behind a lock of a process.
     pub fn mapping(&self, process: ProcessId, mapping: MappingId) -> Option<Arc<CpuMapping>> {
         self.hold().views.of(process, mapping)
     }
 
-    /// What a doorbell of a process shows.
+    /// The page of a process's doorbell.
     pub fn doorbell(&self, process: ProcessId, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
         self.doorbells.of(process, address)
     }
 }
 
-/// A thread that panicked under the lock has left the machine between two events of ours, never between two words of
-/// shared memory; the panic itself is reported by that thread. Others go on.
+/// Locks a mutex also when a thread has panicked under it. That thread has left the machine between two events of ours, never between two
+/// words of shared memory, and reports its panic itself; other threads go on.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What NT handles are drawn under: random where programs share a kernel, the same in every run of virtual time.
+/// The key under which the kernel draws NT handles: random where programs share a kernel, the same in every run of virtual time.
 fn handle_key(mode: Mode) -> [u64; 2] {
     match mode {
         // The standard library seeds its hash maps from the operating system.

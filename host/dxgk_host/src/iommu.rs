@@ -1,9 +1,9 @@
 //! The platform's IOMMU: the CPU page tables of processes as devices see them (memory §4.1). The kernel writes them, the
-//! device behind it asks, and neither knows the other. What it holds is what it answers: a piece of a process's addresses
-//! leads to consecutive pages of system memory.
+//! device behind it asks, and neither knows the other. It holds pieces: a piece of a process's addresses leads to consecutive pages of
+//! system memory.
 //!
-//! Lock order: the kernel's lock, or an engine's state, then the tables. The tables' lock is given up before a device is told
-//! to forget, because a device may be asking while it is told.
+//! Lock order: the kernel's lock, or an engine's state, then the tables. The IOMMU releases the tables' lock before it tells a device to
+//! forget translations, because the device may be asking at that moment.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
@@ -35,7 +35,7 @@ impl Iommu {
         Arc::new(Iommu::default())
     }
 
-    /// Puts a device behind it: what that remembers is forgotten when the kernel says so. Once.
+    /// Puts a device behind it, once: the device forgets cached translations when the kernel changes them.
     pub fn attach(&self, device: Weak<dyn TranslationCache>) {
         let second = self.device.set(device).is_err();
         assert!(!second, "one device stands behind it");
@@ -52,7 +52,7 @@ impl Iommu {
     }
 }
 
-/// How many pieces, not what they say: traces of a run are the same for the same calls.
+/// Shows the number of pieces and no address: so traces of a run are the same for the same calls.
 impl std::fmt::Debug for Iommu {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let pieces: usize =
@@ -100,7 +100,7 @@ impl Translator for Iommu {
         }
         let (system_page, writable) = (piece.system_page + within, piece.writable);
         let mut pages = piece.pages - within;
-        // Pieces that go on in one another are one run.
+        // Pieces that continue each other are one run.
         for (&next, piece) in table.range(page + 1..) {
             let goes_on = next == page + pages
                 && piece.system_page == system_page + pages
@@ -115,7 +115,7 @@ impl Translator for Iommu {
     }
 }
 
-/// Takes a range out of a table; what reaches beyond it stays.
+/// Takes a range out of a table; the parts of pieces outside the range stay.
 fn cut_out(table: &mut Table, first: u64, count: u64) {
     let end = first + count;
     let from = table.range(..=first).next_back().map_or(first, |(&at, _)| at);
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// The same as a page-by-page table says, whatever is mapped over what.
+    /// A page-by-page table gives the same translations, however mappings overlap.
     #[test]
     fn every_page_leads_where_it_was_mapped_last() {
         let iommu = Iommu::new();

@@ -1,12 +1,12 @@
-//! Lends memory to clients in processes of their own, page by page as the kernel says (`dxgkrnl::ClientMemory`), and knows what of it is
-//! behind an address that the kernel's answers name. It decides nothing, and it hands nothing out: whoever does (a daemon) knows which
-//! process asks.
+//! Lends memory to clients in processes of their own, page by page as the kernel says (`dxgkrnl::ClientMemory`), and finds the lent pages
+//! behind an address that the kernel's answers name. It decides nothing and hands nothing out: the daemon does, which knows the asking
+//! process.
 //!
 //! # The law of this boundary
-//! - What the kernel has not named is in no file: nobody is ever given a descriptor of anything else.
-//! - Whoever asks for a word or a mapping has to have been named it by the kernel. Nothing here knows processes but the owners of
-//!   mappings.
-//! - Pages that could not be lent are in no file either: the process is refused what it asked for, and everybody else goes on.
+//! - Only pages that the kernel has named lie in files: no client ever gets a descriptor of other memory.
+//! - The daemon asks only for a word or a mapping that the kernel has named to that process. This module knows no processes but the owners
+//!   of mappings.
+//! - Pages that could not be lent lie in no file either: the kernel refuses the process's call, and other processes go on.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::host::Host;
 /// The memory of one adapter as clients are lent it.
 pub(crate) struct Lender {
     pub system: Arc<Memory>,
-    /// The device's memory can be lent with what it holds.
+    /// The host can lend the device's memory with its content.
     pub lends_local: bool,
 }
 
@@ -45,15 +45,14 @@ impl Lender {
 impl ClientMemory for Lender {
     fn begins(&self, place: CpuPlace, runs: &[PageRun], access: ClientAccess) -> bool {
         let (memory, runs) = self.find(place, runs);
-        // What cannot be lent is in no file; a failure leaves nothing of it in an old one.
+        // Pages that cannot be lent lie in no file: a failure leaves none of them in an old one.
         memory.lend(&runs, access).is_ok()
     }
 
     fn ends(&self, place: CpuPlace, run: PageRun) {
         let (memory, runs) = self.find(place, &[run]);
         for (offset, bytes) in runs {
-            // PANIC: without a mapping less than before there is no memory for whoever is given the pages next, and going on
-            // would show the one process what the other has.
+            // PANIC: if the process's pages cannot be replaced here, the pages' next owner would share them with this process.
             memory.take_back(offset, bytes).expect("a mapping of ours in place of another");
         }
     }

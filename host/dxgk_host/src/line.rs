@@ -1,5 +1,5 @@
 //! The interrupt lines between the devices and the dispatcher's thread, with the kernel's timer on them. A line carries one
-//! bit and knows nothing of what it means. Used by `host`.
+//! bit and does not know its meaning. Used by `host`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -36,7 +36,7 @@ impl Line {
         Arc::new(Pin { line: Arc::clone(self), bit: 1 << adapter })
     }
 
-    /// Nobody waits any more.
+    /// Ends all waits, and refuses new ones.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let _guard = lock(&self.sleeping);

@@ -19,7 +19,7 @@ pub struct Profile {
     pub name: &'static str,
     /// One line for people.
     pub description: &'static str,
-    /// How the driver lays the memory out and what it says of it.
+    /// The driver's layout of the memory and its capabilities.
     pub driver: KmdConfig,
     /// Bytes of video memory when nothing else is said.
     pub vram_bytes: u64,
@@ -29,21 +29,21 @@ pub struct Profile {
     pub shape: Shape,
     /// The device snoops the CPU's caches (memory §6.7).
     pub io_coherent: bool,
-    /// The CPU's caches are played all the same: the device sees them where entries and aperture mappings say that it snoops.
+    /// The host plays the CPU's caches all the same: the device sees them where entries and aperture mappings say that it snoops.
     pub plays_caches: bool,
-    /// What the kernel allows of native fences beside the usual.
+    /// The types of native fences that the kernel allows beside the usual.
     pub fence_caps: NativeFenceOsCaps,
     /// Bits that an engine stores in one piece when it signals a monitored fence: 64, or 32 (`No64BitAtomics`, sync §1.6).
     pub signal_bits: u32,
-    /// Doorbells of the device that processes may be given (sync §3.17); fewer than queues that want one: they are passed on.
+    /// Doorbells of the device for processes (sync §3.17); with fewer than queues that want one, the driver passes them on.
     pub doorbells: u32,
     /// Its displays.
     pub displays: DisplayConfig,
     /// A bit for each of its engines that are reset together (sync §4.4); 0: each is by itself.
     pub reset_group: u64,
-    /// What commands cost in virtual time.
+    /// The cost of commands in virtual time.
     pub timing: Timing,
-    /// What a call costs its caller in virtual time, in nanoseconds.
+    /// The cost of a call to its caller in virtual time, in nanoseconds.
     pub call_ns: u64,
     /// The choices that the fact sheet leaves to the memory manager.
     pub memory_policy: MemoryPolicy,
@@ -70,8 +70,8 @@ impl Profile {
         self.driver.driver_model != DriverModel::Wddm1
     }
 
-    /// The same adapter when its engines take packets (sync §4.1): without hardware queues it has no native fences either, nor what
-    /// needs them.
+    /// The same adapter when its engines take packets (sync §4.1): without hardware queues it has neither native fences nor features that
+    /// need them.
     pub fn with_packets(&self) -> Profile {
         let driver = KmdConfig {
             hardware_queues: false,
@@ -88,7 +88,7 @@ impl Profile {
         self.driver.segment_page_bytes
     }
 
-    /// Whether it has memory of its own, and so a local budget: what processes of an integrated adapter use lies in system memory.
+    /// Whether it has memory of its own, and so a local budget: an integrated adapter's allocations lie in system memory.
     pub fn has_memory_segments(&self) -> bool {
         !matches!(self.driver.layout, Layout::Aperture)
     }

@@ -13,7 +13,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// Now.
+    /// The present time in nanoseconds.
     pub fn now_ns(&self) -> u64 {
         match self {
             // CAST: 2^64 nanoseconds are 584 years.

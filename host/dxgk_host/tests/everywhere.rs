@@ -33,7 +33,7 @@ fn a_process_elsewhere_is_in_the_barrier_once_the_other_has_run_everywhere() {
     };
     let host = Host::start(HostConfig { isolates_processes: true, processors, ..sizes }).expect("a kernel");
     let (Some((rare, frequent)), true) = (two_processors(), (0..100).any(|_| host.run_everywhere())) else {
-        println!("one processor, not all of them, or no such barrier: who rings puts its own");
+        println!("one processor, not all of them, or no such barrier: a ringing process keeps its own");
         return;
     };
     let memory = Memory::reserve(BYTES).expect("memory");

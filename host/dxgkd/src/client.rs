@@ -33,7 +33,7 @@ pub(crate) struct Client {
     /// Bytes of its messages that are in memory.
     messages: Count,
     refusals: Refusals,
-    /// Calls that nobody waits for.
+    /// Posted calls: those that get no response.
     pub posts: Posts,
     ended: AtomicBool,
     departures: Arc<Departures>,
@@ -48,13 +48,13 @@ pub(crate) struct Places {
     pub _of_user: Place,
 }
 
-/// What a client has brought with its first message.
+/// The descriptors that a client has brought with its first message.
 pub(crate) struct Brought {
-    /// On which it is told.
+    /// The daemon's messages to the client go here.
     pub stream: Packets,
-    /// By which its stores are held.
+    /// The daemon holds the client's stores through this.
     pub stores: Option<StoresElsewhere>,
-    /// What tells that its process has died.
+    /// Readable when its process has died.
     pub process: Option<OwnedFd>,
 }
 
@@ -88,10 +88,10 @@ impl MessageRoom<'_> {
     }
 }
 
-/// What the kernel speaks to.
+/// The kernel sends its messages to the client through this.
 struct Speaker {
     stream: Stream,
-    /// It need not put a barrier of its own when it rings. It is asked when it is about to have its first doorbell.
+    /// The client may omit its own barrier when it rings. The daemon finds out when the client is about to have its first doorbell.
     rare_pays: OnceLock<bool>,
 }
 
@@ -127,16 +127,16 @@ impl Elsewhere for Speaker {
     }
 
     fn lost(&self, reason: &str) {
-        // Whoever hears for the client finds out, and ends it.
+        // The thread that reads the client's answers sees the closed stream, and ends the client.
         self.stream.end(reason);
     }
 }
 
 impl Client {
-    /// A process that has said who it is: the kernel knows it from now on, and threads serve it until it goes.
+    /// Makes the process known to the kernel, and starts the threads that serve it until it goes.
     ///
     /// # Errors
-    /// When the operating system gives no thread: then it has gone already.
+    /// When the operating system gives no thread: then the client has been ended already.
     pub fn begin(
         host: &Arc<Host>,
         user: Arc<User>,
@@ -196,8 +196,8 @@ impl Client {
         std::thread::Builder::new().name(name).spawn(move || run(&client)).map(drop)
     }
 
-    /// It is about to have a doorbell: where it can be, it need put no barrier of its own when it rings. Not under the kernel's lock, for that
-    /// waits until every processor has had time.
+    /// The client is about to have a doorbell: where the host can run on every processor, the client may omit its own barrier when it rings.
+    /// The caller does not hold the kernel's lock, because the host waits here until it has run on every processor.
     pub fn will_ring(&self) {
         self.speaker.rare_pays.get_or_init(|| self.host.run_everywhere());
     }
@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// Which process it is.
+    /// The client's process, as the kernel names it.
     pub fn process(&self) -> ProcessId {
         self.process
     }
@@ -257,7 +257,7 @@ impl Client {
         self.speaker.stream.pushed()
     }
 
-    /// An answer names words: their pages go ahead of it.
+    /// Sends the pages of the words that an answer names ahead of the answer.
     ///
     /// # Errors
     /// When one lies in no file: descriptors or mappings are used up.
@@ -285,7 +285,7 @@ impl Client {
         }
     }
 
-    /// The client goes, by itself or because of what it did: to the kernel the process has died.
+    /// Ends the client, which has disconnected or is being disconnected: to the kernel its process has died.
     pub fn end(&self, reason: &str) {
         let reason = self.speaker.stream.end(reason);
         self.posts.end();

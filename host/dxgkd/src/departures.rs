@@ -1,9 +1,9 @@
-//! How long a process waits before it is a client again, for what its clients left behind when they went.
+//! How long a process waits before it is a client again, after the kernel has reaped its earlier clients.
 //!
-//! Whoever gives back what it has, call by call, waits for each. Whoever dies waits for nothing, and the kernel clears away all of it, under the
-//! lock that everybody needs. To come again at once and to die again would be the cheapest way to keep the kernel busy; so what is cleared
-//! away for a process takes no more than a part of the time, however often its clients die. Its next client waits for that, and
-//! nobody else does.
+//! A client that destroys its objects call by call waits for each call. A client that dies waits for nothing, and the kernel destroys all
+//! its objects under the lock that every call needs. Connecting and dying again and again would be the cheapest way to keep the kernel
+//! busy. So reaping the clients of one process takes no more than its share of the time, however often they die: the next client of that
+//! process waits, and no other client does.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::peer::Peer;
 
-/// Longest that anybody waits.
+/// Longest time that a process waits.
 const REST_MAX: Duration = Duration::from_secs(5);
 
 /// Until when processes wait.
@@ -21,10 +21,10 @@ pub(crate) struct Departures {
 }
 
 impl Departures {
-    /// To clear away what a client of this process had took so long, and may take so much of its time, in percent.
+    /// Reaping a client of this process `took` so long, and may take `percent` of the time.
     pub fn cleared(&self, peer: Peer, took: Duration, percent: u64, now: Instant) {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever waits no more has nothing to be kept.
+        // A process whose wait is over needs no entry.
         until.retain(|_, until| *until > now);
         let rest = rest(took, percent);
         if !rest.is_zero() {
@@ -40,7 +40,7 @@ impl Departures {
     }
 }
 
-/// What has to pass with something else, where what took so long may take so much of the time.
+/// The pause after reaping that `took` so long, such that reaping is `percent` of reaping and pause together.
 fn rest(took: Duration, percent: u64) -> Duration {
     let others = 100_u64.saturating_sub(percent);
     let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).saturating_mul(others);
@@ -64,11 +64,11 @@ mod tests {
         assert_eq!(departures.rest_of(ONE, now + 4 * MS), 8 * MS, "the second comes behind the first");
         assert_eq!(departures.rest_of(ONE, now + 12 * MS), Duration::ZERO);
         let others = [Peer { pid: 8, ..ONE }, Peer { uid: 1001, ..ONE }];
-        assert!(others.iter().all(|other| departures.rest_of(*other, now).is_zero()), "nobody else waits");
+        assert!(others.iter().all(|other| departures.rest_of(*other, now).is_zero()), "other processes do not wait");
     }
 
     #[test]
-    fn nobody_waits_for_ever_and_who_need_not_wait_is_not_kept() {
+    fn no_process_waits_for_ever_and_one_that_need_not_wait_has_no_entry() {
         let (departures, now) = (Departures::default(), Instant::now());
         for (took, percent) in [(Duration::MAX, 10), (MS, 0), (REST_MAX, 1)] {
             departures.cleared(ONE, took, percent, now);
@@ -76,6 +76,6 @@ mod tests {
         }
         departures.cleared(Peer { pid: 8, ..ONE }, MS, 100, now + REST_MAX);
         departures.cleared(Peer { pid: 9, ..ONE }, MS, u64::MAX, now + REST_MAX);
-        assert!(departures.until.lock().expect("nobody panics").is_empty());
+        assert!(departures.until.lock().expect("no thread panics").is_empty());
     }
 }

@@ -1,10 +1,12 @@
-//! How it is seen that a client has gone, whoever has its connection still.
+//! The daemon detects that a client has gone, even while another process, or the daemon itself, holds the client's end of the connection.
 //!
 //! # The law of this boundary
-//! - A stream ends when nobody has the client's end of it any more. The daemon itself may have it: a client may send it in a message, which is
-//!   looked at when what was asked before is over, and that may wait for the client. So whoever hears a client watches its first
-//!   lane, too. That it may have sent as well: so its process is watched where the operating system tells of it.
-//! - What a client has asked for before it went is done: it is ended after [`LEFT_TO_DO`], or when its lanes have found out.
+//! - A stream ends when the last copy of the client's end is closed. The daemon itself may hold a copy: a client may send its end in a
+//!   message, which the daemon opens when earlier requests are over, and these may wait for the client. So the thread that reads a
+//!   client's answers watches its first lane, too. The client may have sent that as well: so the thread watches the client's process,
+//!   where the operating system gives a descriptor of it.
+//! - The kernel completes the requests that a client made before it went: the daemon ends it after [`LEFT_TO_DO`], or when a lane reports
+//!   a closed connection.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -14,15 +16,15 @@ use kmt_link::socket::Packets;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// How long what a client has asked for may take when it has gone.
+/// How long the pending requests of a client that has gone may still take.
 const LEFT_TO_DO: Duration = Duration::from_secs(1);
 
-/// What tells that a client has gone.
+/// The signs by which the daemon sees that a client has gone.
 pub(crate) struct Going {
     lane: Arc<Packets>,
     /// Readable when it has died.
     process: Option<OwnedFd>,
-    /// It has gone: since when it is known, and by what.
+    /// The client has gone: when the daemon saw it, and by which sign.
     gone: Option<(Instant, &'static str)>,
 }
 
@@ -32,10 +34,10 @@ impl Going {
         Going { lane, process, gone: None }
     }
 
-    /// Waits until there is something to be heard on a client's stream, its end included.
+    /// Waits until a client's stream is readable or has ended.
     ///
     /// # Errors
-    /// Why the client has gone, which is not heard there.
+    /// Why the client has gone, which the stream does not show.
     pub fn or_says(&mut self, stream: BorrowedFd<'_>) -> Result<(), &'static str> {
         loop {
             let mut left = None;
@@ -47,7 +49,7 @@ impl Going {
                 // PANIC: a second can be said.
                 left = Some(Timespec::try_from(rest).expect("a time"));
             }
-            // Where the process is not told of, its lane stands for it.
+            // Without a descriptor of the process, the lane fills its place and reports nothing new.
             let (process, died) = match &self.process {
                 Some(process) => (process.as_fd(), PollFlags::IN),
                 None => (self.lane.as_fd(), PollFlags::empty()),
@@ -57,12 +59,12 @@ impl Going {
                 PollFd::new(&*self.lane, PollFlags::empty()),
                 PollFd::from_borrowed_fd(process, died),
             ];
-            // What has been seen once would be seen at once.
+            // A sign that was seen once would end every further poll at once.
             let watches = if self.gone.is_some() { 1 } else { watched.len() };
             match poll(&mut watched[..watches], left.as_ref()) {
                 Ok(_) => {}
                 Err(Errno::INTR) => continue,
-                // For want of memory: the stream is heard as if nobody watched.
+                // The operating system lacks memory: the caller reads the stream, without this watch.
                 Err(_) => return Ok(()),
             }
             let [says, lane, process] = watched.map(|watched| watched.revents());
@@ -90,7 +92,7 @@ mod tests {
     #[test]
     fn who_has_gone_is_heard_for_a_while_and_no_longer_however_much_is_said() {
         let [(lane, its_lane), (other, _kept), (stream, its_stream), (dies, lives)] = std::array::from_fn(|_| pair());
-        // As a process: readable from its death on. Somebody has that one's lane.
+        // This pair stands for a process: it is readable from the death on. The test keeps the lane of that client open.
         let process = dies.as_fd().try_clone_to_owned().expect("a descriptor");
         let goings = [(Arc::new(lane), None), (Arc::new(other), Some(process))];
         its_stream.send(b"said", &[]).expect("it is heard");
@@ -98,7 +100,7 @@ mod tests {
         drop(its_lane);
         for ((lane, process), why) in goings.into_iter().zip(["it has closed its first lane", "its process has died"]) {
             let (mut going, began) = (Going::new(lane, process), Instant::now());
-            // Nobody reads it: there is something to be heard all the time.
+            // The test never reads the stream, so it stays readable.
             let reason = std::iter::repeat_with(|| going.or_says(stream.as_fd())).find_map(Result::err);
             assert_eq!(reason, Some(why));
             assert!(began.elapsed() >= Duration::from_secs(1), "{why}, after {:?}", began.elapsed());

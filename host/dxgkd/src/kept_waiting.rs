@@ -1,13 +1,13 @@
-//! For how long a client has kept the kernel waiting, with the paging of everybody. Who answers at once may be asked as often as its memory
-//! moves; who takes its time has it once, and gets it back slowly.
+//! For how long a client has kept the kernel, and with it the adapter's paging, waiting. A client that answers at once loses nothing,
+//! however often its memory moves; a client that takes longer uses up its answer time, and gets it back slowly.
 
 use std::time::{Duration, Instant};
 
-/// How long that was.
+/// The answer time that a client has used up.
 #[derive(Default)]
 pub(crate) struct KeptWaiting {
     kept: Duration,
-    /// When that was.
+    /// When `kept` was computed.
     at: Option<Instant>,
 }
 
@@ -17,9 +17,9 @@ const AT_ONCE: Duration = Duration::from_millis(10);
 const GIVEN_BACK: u32 = 20;
 
 impl KeptWaiting {
-    /// It was asked then and has answered now.
+    /// The kernel asked then, and the client has answered now.
     pub fn add(&mut self, asked: Instant, now: Instant) {
-        // Several changes at once are waited for at the same time.
+        // The kernel waits for several changes at the same time: overlapping waits count once.
         let waited = now.duration_since(self.at.map_or(asked, |at| at.max(asked)));
         self.kept = self.until(now) + waited.saturating_sub(AT_ONCE);
         self.at = Some(now);
@@ -30,7 +30,7 @@ impl KeptWaiting {
         self.kept.saturating_sub(passed / GIVEN_BACK)
     }
 
-    /// What is left to it of all that it may take.
+    /// The answer time that the client has left of all that it may take.
     pub fn left(&self, within: Duration, now: Instant) -> Duration {
         within.saturating_sub(self.until(now)).max(AT_ONCE.min(within))
     }

@@ -1,4 +1,4 @@
-//! One lane: a request, its response, and the next. What nobody waits for has no response.
+//! One lane: a request, its response, and the next. A posted call has no response.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use wddm_types::{Blame, NtStatus};
 
 use crate::client::Client;
 
-/// Serves a lane until the client goes, or says what no client says.
+/// Serves a lane until the client goes or sends a malformed message.
 pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
     loop {
         // The room is given back with the answer: until then the call may be as large as its bytes were.
@@ -35,7 +35,7 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
                 }
             };
             if client.has_ended() {
-                // An answer would name what the process was never told of.
+                // The answer may name words and mappings whose messages the ended stream has dropped.
                 return Err(PacketError::Closed);
             }
             let told = Told { pushed: client.pushed(), response };
@@ -53,7 +53,7 @@ pub(crate) fn serve(client: &Arc<Client>, lane: &Packets) {
     }
 }
 
-/// Nobody has looked at the call.
+/// The daemon has discarded the call unread.
 fn no_room(reason: String) -> Refusal {
     Refusal { status: NtStatus::NO_MEMORY, blame: Blame::Quota, reason: reason.into(), bytes_to_trim: 0 }
 }
@@ -73,7 +73,7 @@ fn make(client: &Client, call: Call) -> Result<Result<Reply, Refusal>, PacketErr
     Ok(result)
 }
 
-/// The response, and what goes with it; `None`: nobody waits for one.
+/// The response, and a descriptor that goes with it; `None`: a posted call has no response.
 fn answer(
     client: &Arc<Client>,
     Asked { after, placed, request }: Asked,
@@ -86,7 +86,7 @@ fn answer(
         ));
     }
     client.placed(&placed);
-    // What was asked before on other lanes, and nobody waits for.
+    // Calls that the client posted on other lanes before this request come first.
     if !client.posts.wait_for(after) {
         return Err(PacketError::Closed);
     }

@@ -1,18 +1,21 @@
 //! The daemon: one kernel, and processes elsewhere that do not trust each other or it.
 //!
 //! # The law of this boundary
-//! Whoever connects is a process of its own to the kernel, known by what the operating system says of it, never by what it says
-//! itself. What it sends is decoded once and handed over; what is no message of this version ends that client with a line in the log,
-//! and touches nobody else. A client that does not listen, or does not answer, costs what its limits allow and is ended then: neither
-//! the kernel nor another client ever waits for it. Nothing is handed out but files that hold pages lent to that very process, and
-//! descriptors that stand for NT handles of it; one that comes back is known by its identity, and nothing is read from it.
+//! Each connection is a process of its own to the kernel. The operating system identifies that process; the daemon believes nothing that
+//! the process says of itself. The daemon decodes each message once and hands it to the kernel. A malformed message disconnects and logs
+//! that client and no other. A client that does not read or does not answer costs what its limits allow, and the daemon disconnects it
+//! then: neither the kernel nor another client ever waits for it. The daemon sends a client only files with pages lent to that very
+//! process, and descriptors that stand for NT handles of it. The daemon recognizes a returned descriptor by its identity, and reads
+//! nothing from it.
 //!
-//! What a client leaves behind when it goes is cleared away for it, and its process waits for that before it is a client again ([`ProcessLimits::clearing_percent`]).
+//! The kernel reaps a dead client's objects, and the next client of the same process waits for the time that this has cost
+//! ([`ProcessLimits::clearing_percent`]).
 //!
-//! A kernel that has failed (`Host::has_failed`) ends all clients, whoever waits in a call with them, and nobody becomes one any more.
+//! When a kernel has failed (`Host::has_failed`), the daemon disconnects all clients, also those with a pending call, and refuses new ones.
 //!
-//! Threads: one accepts; each client has one that writes its stream, one that hears what holds, and one for each of its lanes, which
-//! sleeps in the kernel where a call waits. The one that hears looks whether the client has gone, too (`going`, decision 0035).
+//! Threads: one accepts; each client has one that writes its stream, one that reads its answers, and one for each of its lanes, which
+//! sleeps in the kernel while a call is pending. The thread that reads answers also watches whether the client has gone (`going`,
+//! decision 0035).
 
 mod client;
 mod departures;

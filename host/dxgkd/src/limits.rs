@@ -1,14 +1,15 @@
-//! What one client may cost, all clients of one user together, and all together. Whoever is over a limit is refused with a line in the
-//! log that names who, which limit and its number, or ended where there is nobody to refuse; nobody else notices.
+//! The limits of one client, of all clients of one user together, and of all clients together. A request over a limit is refused, and the
+//! log names the client, the limit and its number; a client that exceeds a limit without a request is disconnected. Other clients do not
+//! notice.
 //!
-//! | limit | who keeps it | over it |
+//! | limit | enforced by | over it |
 //! |---|---|---|
 //! | processes | `listener` | the connection is refused with the reason |
 //! | lanes | `client` | the lane is refused, and the call that it was for: `NO_MEMORY` |
-//! | bytes of messages | `client`, `lane` | the message is thrown away unread, and its call refused: `NO_MEMORY` |
-//! | handles, sync objects, memory, queued, descriptors of what is lent | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
-//! | clearing away | `departures` | the next client of the same process waits before it is met |
-//! | unheard, descriptors of what is unheard, answer time | `stream` | the client is ended |
+//! | bytes of messages | `client`, `lane` | the daemon discards the message unread, and refuses its call: `NO_MEMORY` |
+//! | handles, sync objects, memory, queued packets, lent memory files | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
+//! | time to reap its clients | `departures` | the next client of the same process waits before the daemon accepts it |
+//! | unheard messages, their descriptors, answer time | `stream` | the client is disconnected |
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ pub struct Limits {
     pub users: BTreeMap<u32, OfUser>,
 }
 
-/// What one client may have.
+/// The limits of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessLimits {
     /// Most lanes: threads that wait in calls at the same time.
@@ -40,8 +41,8 @@ pub struct ProcessLimits {
     /// How long it may take to say that a change of a mapping holds, in milliseconds. The adapter's paging waits for it, so it is for all
     /// answers together: a twentieth of the time that passes is given back.
     pub answer_ms: u64,
-    /// How much of the time, in percent, may go into clearing away what clients of one process of the operating system left behind
-    /// when they went: its next client waits until that is kept, for five seconds at most. From 100 on it never waits.
+    /// How much of the time, in percent, the kernel may spend on reaping clients of one process of the operating system: the next client
+    /// of that process waits until the percentage is met, for five seconds at most. From 100 on it never waits.
     pub clearing_percent: u64,
     /// Most memory files that it is lent; and most that are named in messages that it has not heard.
     pub descriptors: u64,
@@ -53,16 +54,16 @@ pub struct ProcessLimits {
     pub memory_bytes: u64,
     /// Most packets submitted and not done.
     pub queued: u64,
-    /// Most bytes of video memory that it may have resident before it is asked to trim; [`UNLIMITED`]: what the kernel gives.
+    /// Most bytes of video memory that it may have resident before the kernel asks it to trim; [`UNLIMITED`]: the kernel's own budget.
     pub budget_bytes: u64,
     /// Most bytes of its messages that are in memory, until each is answered; a first packet of 32 KiB comes with each lane and is not
     /// counted.
     pub message_bytes: u64,
-    /// It may ask for priorities above the ordinary ones.
+    /// The client may ask for priorities above the ordinary ones.
     pub raise_priority: bool,
 }
 
-/// What all clients of a user may have together.
+/// The limits of all clients of a user together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserLimits {
     /// Most clients at a time.
@@ -71,7 +72,7 @@ pub struct UserLimits {
     pub lanes: u64,
     /// As [`ProcessLimits::unheard`].
     pub unheard: u64,
-    /// As [`ProcessLimits::descriptors`], of what is lent.
+    /// As [`ProcessLimits::descriptors`], for lent memory files.
     pub descriptors: u64,
     /// As [`ProcessLimits::handles`].
     pub handles: u64,
@@ -136,14 +137,14 @@ impl Default for UserLimits {
 }
 
 impl ProcessLimits {
-    /// What the kernel keeps of it.
+    /// The part that the kernel enforces.
     pub(crate) fn quota(&self) -> Quota {
         let ProcessLimits { handles, sync_objects, memory_bytes, queued, descriptors, .. } = *self;
         Quota { handles, sync_objects, committed_bytes: memory_bytes, memory_files: descriptors, queued }
     }
 
-    /// Most descriptors that one such client can have the daemon hold: what it is lent, what it has not heard of and may be gone
-    /// already, the pages of words of its fences and queues, its lanes and its stream.
+    /// Most descriptors that the daemon holds for one such client: files lent to it, files of messages that it has not heard, whose
+    /// memory may be gone already, the pages of words of its fences and queues, its lanes and its stream.
     fn descriptors_at_most(&self) -> u64 {
         let words = self.sync_objects / WORDS_OF_A_PAGE + PAGES_BESIDE;
         let lent = self.descriptors.saturating_mul(2);
@@ -152,7 +153,7 @@ impl ProcessLimits {
 }
 
 impl UserLimits {
-    /// What the kernel keeps of it.
+    /// The part that the kernel enforces.
     pub(crate) fn quota(&self) -> Quota {
         let UserLimits { handles, sync_objects, memory_bytes, queued, descriptors, .. } = *self;
         Quota { handles, sync_objects, committed_bytes: memory_bytes, memory_files: descriptors, queued }
@@ -163,9 +164,9 @@ impl UserLimits {
 const WORDS_OF_A_PAGE: u64 = 32;
 /// Pages of words that a process has beside those of its fences.
 const PAGES_BESIDE: u64 = 16;
-/// Fewest memory files that a client is left where nobody has said how many.
+/// [`Limits::within`] leaves a client at least so many memory files, unless the configuration names a number.
 const DESCRIPTORS_LEAST: u64 = 1_024;
-/// What the daemon itself needs: its adapters' memory, its socket, its log, connections that have not said who they are.
+/// The daemon itself needs so many: its adapters' memory, its socket, its log, connections without a `Hello`.
 const DESCRIPTORS_BESIDE: u64 = 256;
 
 impl Limits {
@@ -181,8 +182,9 @@ impl Limits {
         self.processes.saturating_mul(each).saturating_add(DESCRIPTORS_BESIDE)
     }
 
-    /// The same out of so many descriptors, so that every client can have all that it may: where nobody has said otherwise, with fewer
-    /// descriptors for each client, but [`DESCRIPTORS_LEAST`], and then with fewer clients. `None`: what somebody has said cannot be met.
+    /// These limits lowered so that `descriptors` suffice when every client has all that it may: first fewer memory files for each client,
+    /// down to [`DESCRIPTORS_LEAST`], then fewer clients. Only limits that still have their defaults are lowered. `None`: the others do
+    /// not fit.
     pub fn within(&self, descriptors: u64) -> Option<Limits> {
         let default = Limits::default();
         let given = descriptors.checked_sub(DESCRIPTORS_BESIDE)?;
@@ -211,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_has_asked_for_is_lowered_until_every_client_has_what_it_may() {
+    fn limits_that_have_their_defaults_are_lowered_until_every_client_has_what_it_may() {
         let limits = Limits { processes: 10, ..Limits::default() };
         let needed = limits.descriptors_at_most();
         assert_eq!(limits.within(needed).as_ref(), Some(&limits), "they fit");

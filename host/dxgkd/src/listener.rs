@@ -1,4 +1,4 @@
-//! The socket: who may connect, and what becomes of whoever does.
+//! The listener accepts connections, checks each against the limits, and makes a client of it or refuses it with a reason.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub enum ServeError {
     Taken {
         /// The socket.
         path: String,
-        /// What stands there.
+        /// The kind of file at that path.
         what: &'static str,
     },
     /// The operating system refuses.
@@ -40,10 +40,10 @@ pub enum ServeError {
     Socket {
         /// The socket.
         path: String,
-        /// What it says.
+        /// The operating system's error.
         source: Errno,
     },
-    /// What a service manager has handed over is no socket to serve at.
+    /// The service manager has handed over something other than one listening socket.
     #[error("the descriptor that the service manager handed over (LISTEN_FDS) cannot be used: {0}")]
     Handed(String),
     /// It gives no thread.
@@ -51,18 +51,18 @@ pub enum ServeError {
     Thread(#[from] std::io::Error),
 }
 
-/// A kernel that is served at a socket. Dropping it ends all clients; they see a kernel that has gone.
+/// A kernel that is served at a socket. Dropping it disconnects all clients, which see a removed device.
 pub struct Daemon {
     socket: Arc<Socket>,
     accepts: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
 }
 
-/// What accepting, meeting and stopping have in common.
+/// The state that the accepting thread, the meeting threads and the drop share.
 struct Shared {
     host: Arc<Host>,
     limits: Limits,
-    /// Places taken, also by those that have not said yet who they are.
+    /// Places taken, also by connections that have not sent a `Hello` yet.
     taken: Count,
     users: Users,
     departures: Arc<Departures>,
@@ -70,13 +70,13 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// How long a client may take to say who it is.
+/// How long a client may take to send its `Hello`.
 const HELLO_WITHIN: Duration = Duration::from_secs(2);
 /// Most bytes of that.
 const HELLO_BYTES_MAX: usize = 64;
-/// How long nobody is accepted when that has failed.
+/// The accepting thread pauses for so long after a failed accept.
 const AFTER_FAILURE: Duration = Duration::from_millis(10);
-/// Whoever waits to be met looks so often whether the daemon stops.
+/// A connection that waits out its rest checks so often whether the daemon stops.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 impl Daemon {
@@ -88,7 +88,7 @@ impl Daemon {
         Daemon::listen(host, Socket::bind(path, mode)?, limits)
     }
 
-    /// Serves a kernel to whoever connects to a socket, which goes with the daemon.
+    /// Serves a kernel to the processes that connect to a socket. The daemon owns the socket.
     ///
     /// # Errors
     /// When the operating system gives no thread.
@@ -110,7 +110,7 @@ impl Daemon {
         Ok(Daemon { socket, accepts: Some(accepts), shared })
     }
 
-    /// How many clients there are, with those that have not said yet who they are.
+    /// How many clients there are, with connections that have not sent a `Hello` yet.
     pub fn clients(&self) -> u64 {
         self.shared.taken.now()
     }
@@ -119,7 +119,7 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        // Whoever waits for a connection is told that none comes.
+        // This wakes the accepting thread, which then sees `stop`.
         let _ = rustix::net::shutdown(&*self.socket, Shutdown::Both);
         if let Some(accepts) = self.accepts.take() {
             // A panic there has been printed by its thread.
@@ -142,8 +142,8 @@ impl Shared {
                 Ok(connection) => Packets::new(connection),
                 Err(_) if self.stop.load(Ordering::Acquire) => return,
                 Err(error) => {
-                    // Out of descriptors, or a peer that has gone again: the next may come to something.
-                    tracing::warn!("nobody was accepted: {error}");
+                    // Out of descriptors, or the peer has gone again: the next accept may succeed.
+                    tracing::warn!("the operating system refused to accept a connection: {error}");
                     std::thread::park_timeout(AFTER_FAILURE);
                     continue;
                 }
@@ -151,7 +151,7 @@ impl Shared {
             let peer = match Peer::of(&connection) {
                 Ok(peer) => peer,
                 Err(error) => {
-                    tracing::warn!("somebody of whom nothing is known: {error}");
+                    tracing::warn!("a connection is dropped: the operating system does not name its process: {error}");
                     continue;
                 }
             };
@@ -163,7 +163,7 @@ impl Shared {
                 }
             };
             let shared = Arc::clone(self);
-            // One that says nothing keeps nobody else from being accepted.
+            // A silent connection blocks its own thread only; this thread accepts the next.
             let meet = move || shared.meet(connection, peer, user, places);
             if let Err(error) = std::thread::Builder::new().name("meet".into()).spawn(meet) {
                 tracing::warn!(
@@ -208,7 +208,7 @@ impl Shared {
         }
     }
 
-    /// Hears who somebody says to be.
+    /// Reads the `Hello` of a connection, and makes a client of it or refuses it.
     fn meet(&self, connection: Packets, peer: Peer, user: Arc<User>, places: Places) {
         match hello(&connection) {
             Ok(_) if self.host.has_failed() => refuse(&connection, peer, "the kernel has failed".to_owned()),
@@ -226,7 +226,8 @@ impl Shared {
                         clients.retain(|client| client.strong_count() > 0);
                         clients.push(Arc::downgrade(&client));
                         drop(clients);
-                        // Whoever stops looks at the list after this, or is seen here; a kernel that fails ends whom it knows by then.
+                        // The dropping thread sees this client in the list, or this thread sees its `stop`. A failing kernel ends the
+                        // processes that it knows by then.
                         if self.stop.load(Ordering::Acquire) {
                             client.end("the daemon stops");
                         } else if self.host.has_failed() {
@@ -241,7 +242,7 @@ impl Shared {
     }
 }
 
-/// The first message, which brings the stream, and perhaps that by which stores are held.
+/// The first message, which brings the stream, and perhaps a descriptor by which the daemon holds the client's stores.
 fn hello(connection: &Packets) -> Result<Brought, String> {
     let first = connection.receive_patiently(HELLO_WITHIN, HELLO_BYTES_MAX, 2);
     let (bytes, files) = first.map_err(|error| error.to_string())?;
@@ -249,7 +250,7 @@ fn hello(connection: &Packets) -> Result<Brought, String> {
         Ok(Hello { magic: Hello::MAGIC, version: VERSION }) => {
             let mut files = files.into_iter();
             let stream = Packets::new(files.next().ok_or("its first message lacks the descriptor of its stream")?);
-            // Where this process may not hold stores its clients are asked to, whatever they bring.
+            // Where this process may not hold stores, it asks its clients to hold them, whether they bring a descriptor or not.
             let stores = files.next().filter(|_| StoresElsewhere::ours().is_some());
             let stores = stores.map(StoresElsewhere::given).transpose();
             let stores = stores.map_err(|reason| format!("its second descriptor: {reason}"))?;

@@ -1,5 +1,5 @@
-//! The mappings of a client: which it has been shown and where it has them, which changes of them it is to answer for, and for how long it
-//! has kept the kernel waiting by that.
+//! The mappings of a client: which ones the kernel has shown it and where it has them, which changes it must still answer for, and for how
+//! long its answers have kept the kernel waiting.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(crate) struct Placement {
 }
 
 impl Mappings {
-    /// The client is shown something by a mapping. True: it is to answer for that, because it was shown something before.
+    /// The kernel shows the client something by a mapping. True: the client must answer, because the mapping showed something before.
     pub fn shows(&mut self, mapping: MappingId, bytes: u64, now: Instant) -> bool {
         let new = Known { bytes, address: None, unanswered: VecDeque::new() };
         let is_known = self.known.contains_key(&mapping);
@@ -43,10 +43,10 @@ impl Mappings {
         is_known
     }
 
-    /// No store of the client gets through any more, for which somebody is to answer: whoever holds its stores, if that can be done here.
-    /// It can where the client has the mapping at an address, and shows there what it was told last.
+    /// No store of the client into a mapping may get through from now on, and an answer is due. `Some`: the daemon itself can hold the
+    /// stores at this place, because the client has the mapping there and has answered for all earlier changes. `None`: the client holds them.
     pub fn protected(&mut self, mapping: MappingId, now: Instant) -> Option<Placement> {
-        // What it was never shown it does not have.
+        // The client does not have a mapping that the kernel never showed it.
         let known = self.known.get_mut(&mapping)?;
         let Known { bytes, address, unanswered } = known;
         let placement = address.filter(|_| unanswered.is_empty()).map(|address| Placement { address, bytes: *bytes });
@@ -54,7 +54,7 @@ impl Mappings {
         placement
     }
 
-    /// The client says where it has a mapping. Of those that it has not it may say what it likes.
+    /// The client says where it has a mapping. A place of an unknown mapping is ignored.
     pub fn placed(&mut self, mapping: MappingId, address: u64) {
         if let Some(known) = self.known.get_mut(&mapping) {
             known.address = Some(address);
@@ -67,13 +67,13 @@ impl Mappings {
         asked.into_iter().for_each(|asked| self.kept_waiting.add(asked, now));
     }
 
-    /// The client has it no more, and need not answer for it.
+    /// The mapping is gone, and the client need not answer for it.
     pub fn gone(&mut self, mapping: MappingId, now: Instant) {
         let known = self.known.remove(&mapping);
         known.into_iter().flat_map(|known| known.unanswered).for_each(|asked| self.kept_waiting.add(asked, now));
     }
 
-    /// Since when it is waited for.
+    /// Since when the oldest unanswered change waits.
     pub fn waited_for_since(&self) -> Option<Instant> {
         self.known.values().flat_map(|known| &known.unanswered).min().copied()
     }

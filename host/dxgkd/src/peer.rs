@@ -1,6 +1,6 @@
-//! Who has connected: what the operating system says of the process at the other end, and nothing that this says of itself.
+//! The peer of a connection: the operating system identifies the process at the other end; nothing here comes from that process.
 //!
-//! Unsafe: for one option of a connection no library has a call.
+//! Unsafe: no library has a call for one option of a connection.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use kmt_link::socket::Packets;
 use rustix::io::Errno;
 
-/// Who a client is, by what the operating system says.
+/// A client's process and user, from the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Peer {
     pub pid: i32,
@@ -17,7 +17,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Who has connected.
+    /// The peer of a connection.
     pub fn of(socket: &Packets) -> Result<Peer, Errno> {
         let credentials = rustix::net::sockopt::socket_peercred(socket)?;
         Ok(Peer { pid: credentials.pid.as_raw_nonzero().get(), uid: credentials.uid.as_raw() })
@@ -30,7 +30,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// What is readable once the process which has connected has died; `None`: this operating system does not tell (Linux before 6.5).
+/// A descriptor that is readable once the connected process has died; `None`: this operating system has none (Linux before 6.5).
 ///
 /// # Errors
 /// It has died already, or there is no descriptor left.
@@ -44,11 +44,11 @@ pub(crate) fn process_of(connection: BorrowedFd<'_>) -> Result<Option<OwnedFd>, 
         // PANIC: a call that fails says why.
         let error = Errno::from_io_error(&std::io::Error::last_os_error()).expect("of the operating system");
         return match error {
-            // It has gone, or nobody gets a descriptor now.
+            // The process has died, or the operating system has no descriptor left.
             Errno::SRCH | Errno::MFILE | Errno::NFILE | Errno::NOMEM => Err(error),
             _ => Ok(None),
         };
     }
-    // SAFETY: it was made by this call, for whoever makes it.
+    // SAFETY: the call above made this descriptor, and gave its ownership to this function.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
 }

@@ -1,5 +1,5 @@
-//! Calls of a process that nobody waits for: how many are over. Each request says how many there were before it, so that it is looked at behind
-//! them, whichever lane they came on.
+//! Posted calls of a process, which get no response: how many are over. Each request says how many calls the client posted before it, and
+//! the daemon makes it behind these, whichever lanes they came on.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +24,7 @@ impl Posts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until so many are over. False: they never will be.
+    /// Waits until so many posted calls are over. False: the client has gone before.
     pub fn wait_for(&self, count: u64) -> bool {
         let mut state = self.state();
         state.waiting += 1;
@@ -34,7 +34,7 @@ impl Posts {
         state.over >= count
     }
 
-    /// One more is.
+    /// One more posted call is over.
     pub fn one_is_over(&self) {
         let mut state = self.state();
         state.over += 1;

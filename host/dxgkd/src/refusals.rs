@@ -1,4 +1,4 @@
-//! Which of a client's refusals are logged: one that asks again and again writes a line a second, which tells of the others.
+//! Which of a client's refusals the daemon logs: at most one line a second, with the number of refusals that it did not log.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

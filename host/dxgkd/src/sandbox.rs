@@ -1,13 +1,13 @@
-//! What the daemon gives up before it hears its first client: files, by Landlock, and system calls, by seccomp. So whoever finds a hole in
-//! what decodes and answers has little to go on with.
+//! The daemon gives up files, by Landlock, and system calls, by seccomp, before it reads from its first client. So an attacker that finds
+//! a hole in the code that decodes and answers messages has little to go on with.
 //!
 //! # The law of this boundary
 //! - Nothing is given up twice, and nothing comes back: threads that are started later have no more than their maker.
 //! - Landlock holds for the thread that asks and for those that it starts, so it is asked for before the adapters start. Where the kernel
 //!   has none, a line in the log says so; opening files is no call of [`CALLS`] either.
 //! - The filter of system calls holds for all threads at once, so it comes when everything has started that needs more than [`CALLS`].
-//! - Whoever makes another call is killed with the whole process (`SECCOMP_RET_KILL_PROCESS`): the kernel's log names the call by its
-//!   number (`type=1326 … syscall=`).
+//! - A thread that makes another call is killed with the whole process (`SECCOMP_RET_KILL_PROCESS`): the kernel's log names the call by
+//!   its number (`type=1326 … syscall=`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,9 +23,9 @@ use seccompiler::{
 /// Most system calls of the filter.
 const CALLS_MAX: usize = 31;
 
-/// What a call's argument must be.
+/// The values that a call's argument may have.
 enum Only {
-    /// Whatever it is.
+    /// Every value.
     Any,
     /// This argument is one of these numbers.
     OneOf(u8, &'static [u64]),
@@ -33,22 +33,26 @@ enum Only {
     Without(u8, u64),
 }
 
-/// A system call, what of it may be made or is refused, and what for.
+/// A system call, the arguments to which the rule applies, and its purpose.
 type Rule = (libc::c_long, Only, &'static str);
 
 /// Every system call that the daemon makes when it serves.
 const CALLS: &[Rule] = &[
     // Clients.
     (libc::SYS_accept4, Only::Any, "clients come"),
-    (libc::SYS_recvmsg, Only::Any, "what they say, with its descriptors"),
-    (libc::SYS_sendmsg, Only::Any, "what they are told"),
-    (libc::SYS_shutdown, Only::Any, "a connection ends for whoever waits at it"),
-    (libc::SYS_getsockopt, Only::OneOf(1, &[libc::SOL_SOCKET as u64]), "who has connected, and whether that has died"),
+    (libc::SYS_recvmsg, Only::Any, "clients' messages, with their descriptors"),
+    (libc::SYS_sendmsg, Only::Any, "messages to clients"),
+    (libc::SYS_shutdown, Only::Any, "the end of a connection, which wakes the threads that wait at it"),
+    (
+        libc::SYS_getsockopt,
+        Only::OneOf(1, &[libc::SOL_SOCKET as u64]),
+        "the process of a connection, and a descriptor of it",
+    ),
     (libc::SYS_socketpair, Only::Any, "a descriptor that is an NT handle"),
     (
         libc::SYS_ppoll,
         Only::Any,
-        "which of those have been closed by all who had them; whether a client hears, or has gone",
+        "which of those descriptors have no other holder; whether a client reads, or has gone",
     ),
     (libc::SYS_close, Only::Any, "descriptors of clients that have gone, and files that are lent no more"),
     // Memory.
@@ -57,7 +61,7 @@ const CALLS: &[Rule] = &[
     (libc::SYS_fcntl, Only::Any, "its seals, a second descriptor of it"),
     (libc::SYS_fstat, Only::Any, "which descriptor a client has sent; the size of a file"),
     (libc::SYS_fallocate, Only::Any, "the pages of a file back"),
-    (libc::SYS_pwrite64, Only::Any, "what pages hold, into the file that takes their place"),
+    (libc::SYS_pwrite64, Only::Any, "the content of pages, into the file that takes their place"),
     (libc::SYS_mmap, Only::Without(2, libc::PROT_EXEC as u64), "lent pages, stacks, the allocator; no code"),
     (libc::SYS_munmap, Only::Any, "the same back"),
     (libc::SYS_mprotect, Only::Without(2, libc::PROT_EXEC as u64), "guard pages, the allocator; no code"),
@@ -71,13 +75,13 @@ const CALLS: &[Rule] = &[
     (libc::SYS_clone3, Only::Any, "a thread of a client"),
     (libc::SYS_rseq, Only::Any, "its start: the C library ends the program without"),
     (libc::SYS_membarrier, Only::Any, "the rare side of the barrier that fences and doorbells have in common"),
-    (libc::SYS_futex, Only::Any, "locks, and who waits for an answer"),
+    (libc::SYS_futex, Only::Any, "locks, and threads that wait for an answer"),
     (libc::SYS_sched_yield, Only::Any, "an engine that looks for work lets others run"),
     (libc::SYS_exit, Only::Any, "its end"),
-    // The end, and what is said.
+    // The end, the log and figures.
     (libc::SYS_rt_sigreturn, Only::Any, "after the signal that says stop"),
-    (libc::SYS_read, Only::Any, "which signal it was; who asks for figures"),
-    (libc::SYS_write, Only::Any, "that signal to whoever waits for it; the log; figures"),
+    (libc::SYS_read, Only::Any, "which signal it was; requests for figures"),
+    (libc::SYS_write, Only::Any, "the signal, to the thread that waits for it; the log; figures"),
     (
         libc::SYS_newfstatat,
         Only::OneOf(3, &[libc::AT_SYMLINK_NOFOLLOW as u64]),
@@ -87,20 +91,20 @@ const CALLS: &[Rule] = &[
     (libc::SYS_exit_group, Only::Any, "the end"),
 ];
 
-/// Calls that the C library makes and that it can do without: they are refused (`ENOSYS`), and nobody is killed for them.
+/// Calls that the C library makes and that it can do without: the filter refuses them (`ENOSYS`), and the daemon lives on.
 const REFUSED: &[Rule] = &[
     (libc::SYS_mremap, Only::Any, "the allocator copies"),
     (libc::SYS_rt_sigprocmask, Only::Any, "threads have the signals of their maker"),
-    (libc::SYS_madvise, Only::Any, "what was used once stays the daemon's to use again"),
+    (libc::SYS_madvise, Only::Any, "the daemon keeps freed memory, and uses it again"),
     (libc::SYS_openat, Only::Any, "the allocator asks otherwise how many processors there are"),
     (libc::SYS_set_robust_list, Only::Any, "a thread starts without"),
-    (libc::SYS_restart_syscall, Only::Any, "whoever waited when the process was stopped looks again"),
+    (libc::SYS_restart_syscall, Only::Any, "a thread that waited when the process was stopped looks again"),
     (
         libc::SYS_sched_getaffinity,
         Only::Any,
         "where the stack of a thread lies is found without, and two heaps are enough",
     ),
-    (libc::SYS_gettid, Only::Any, "what a panic calls its thread"),
+    (libc::SYS_gettid, Only::Any, "a panic names its thread by this"),
     (libc::SYS_prctl, Only::OneOf(0, &[libc::PR_SET_NAME as u64, PR_SET_VMA]), "threads have the name of their maker"),
     (libc::SYS_sigaltstack, Only::Any, "a stack overflow is told by the signal alone"),
 ];
@@ -163,9 +167,10 @@ pub fn give_up_files(removes: Option<&Path>, keeps_network: bool) -> Result<File
 /// # Errors
 /// See [`SandboxError`].
 pub fn give_up_calls() -> Result<(), SandboxError> {
-    // What a client's descriptor is compared with, and what lends memory, is opened once, by a call that is not kept.
+    // The daemon compares a client's second descriptor with its own, and lends memory by it. It opens its own once, by a call that it is
+    // about to give up.
     let _ = shared_words::StoresElsewhere::ours();
-    // Of two filters the stricter answer holds. The one that kills comes last: what installs filters is no call of its own.
+    // The stricter answer of two filters holds. The filter that kills comes last, because it does not allow the call that installs filters.
     for filter in [refusing()?, allowing()?] {
         let filter: BpfProgram = filter.try_into()?;
         seccompiler::apply_filter_all_threads(&filter)?;
@@ -183,7 +188,7 @@ fn refusing() -> Result<SeccompFilter, SandboxError> {
 
 fn allowing() -> Result<SeccompFilter, SandboxError> {
     let mut rules = BTreeMap::new();
-    // What is refused already is let through here.
+    // This filter lets the calls of `REFUSED` through: the other one refuses them.
     for (call, only, _) in CALLS.iter().chain(REFUSED) {
         rules.insert(*call, conditions(only)?);
     }
@@ -191,7 +196,7 @@ fn allowing() -> Result<SeccompFilter, SandboxError> {
     Ok(SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, arch)?)
 }
 
-/// One rule for each way in which a call may be made; none: however.
+/// One rule for each allowed value; no rule allows all.
 fn conditions(only: &Only) -> Result<Vec<SeccompRule>, SandboxError> {
     let rule = |argument, operator, value| {
         let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?;

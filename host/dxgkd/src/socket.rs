@@ -2,11 +2,11 @@
 //!
 //! # The law of this boundary
 //! A file at the path of the socket belongs to its maker. The daemon removes two things and nothing else: when it starts, a socket that no
-//! program has any more; when it ends, the very socket that it has made, known by device and inode. A file, a folder, a link, a pipe, a socket
-//! that a program still has: they are said and stay, and so does what has taken the daemon's place at the path since. A socket that was handed over
-//! is its maker's to remove.
+//! program has any more; when it ends, the very socket that it has made, known by device and inode. The daemon names any other file in
+//! its error and leaves it alone: an ordinary file, a folder, a link, a pipe, a socket that a program still has, and a file that has
+//! replaced the daemon's socket since. A service manager removes the socket that it has handed over.
 //!
-//! Unsafe: a descriptor that was handed over is known by its number alone, and only the environment says that it is ours.
+//! Unsafe: the daemon knows a descriptor that was handed over by its number alone, and only the environment says that the daemon owns it.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -50,7 +50,7 @@ impl Socket {
     /// taken over.
     ///
     /// # Errors
-    /// See [`ServeError`]; what stands there is untouched then.
+    /// See [`ServeError`]; a file that stands at the path is untouched then.
     pub fn bind(path: &Path, mode: u32) -> Result<Socket, ServeError> {
         let refused = |source| ServeError::Socket { path: path.display().to_string(), source };
         if path.as_os_str().is_empty() {
@@ -60,9 +60,9 @@ impl Socket {
         let address = SocketAddrUnix::new(path).map_err(refused)?;
         let socket = seqpacket().map_err(refused)?;
         let mode = Mode::from_raw_mode(mode);
-        // No other user has access for a moment: the file has this mode from its beginning, less what the process does not give.
+        // No other user has access for a moment: the file has this mode from its beginning, less the bits of the process's umask.
         rustix::fs::fchmod(&socket, mode).map_err(refused)?;
-        // Of daemons that find the same remains one at a time looks and takes over.
+        // Several daemons may find the same stale socket: one at a time checks it and takes over.
         let _turn = turn_in(path);
         match rustix::net::bind(&socket, &address) {
             Err(Errno::ADDRINUSE) => {
@@ -98,8 +98,8 @@ impl Socket {
         if count != "1" {
             return Err(ServeError::Handed(format!("there are {count} descriptors; hand over exactly one socket")));
         }
-        // SAFETY: LISTEN_PID says that this process was handed the descriptor, and whoever was handed it owns it. The binary calls this
-        // once, before it opens or closes anything that could have the number.
+        // SAFETY: LISTEN_PID says that the service manager handed the descriptor to this process, which therefore owns it. The binary
+        // calls this once, before it opens or closes anything that could have the number.
         let socket = unsafe { OwnedFd::from_raw_fd(FIRST_HANDED) };
         Socket::over(socket).map(Some)
     }
@@ -165,7 +165,7 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ServeError>
     if !is_socket(&before) {
         return Err(taken(path, &before));
     }
-    // Asked by a datagram: one that takes no datagrams, or does not listen yet, is the wrong kind, and one that no program has refuses.
+    // A datagram socket connects as a probe: PROTOTYPE comes from a socket that a program has, CONNREFUSED from one without a program.
     let asks = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
     match rustix::net::connect(&asks.map_err(refused)?, address) {
         Err(Errno::CONNREFUSED) => {}
@@ -190,7 +190,7 @@ fn turn_in(path: &Path) -> Option<OwnedFd> {
     let folder = rustix::fs::open(folder, flags, Mode::empty()).ok()?;
     for _ in 0..TURN_TRIES {
         match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            // Another program has it, and may be of ill will.
+            // Another program has the lock, and a hostile one may never release it.
             Err(Errno::WOULDBLOCK) => std::thread::sleep(BETWEEN_TRIES),
             done => return done.ok().map(|()| folder),
         }

@@ -1,6 +1,7 @@
-//! What a client is told on its stream, in order. It is told under the kernel's lock, where nobody waits for a client: what its socket takes
-//! at once is sent at once, and the rest is noted, and sent by a thread of the client's own, which also looks whether it answers in time. That
-//! thread holds the client's stores, too, where it need not be asked to do so: changing its memory may take as long as it changes that itself.
+//! The daemon's messages to a client, in order. The kernel pushes a message under its lock, where no thread may wait for a client: a message
+//! that the socket takes at once is sent at once; a thread of the client's own sends the rest, and also checks that the client answers in
+//! time. That thread holds the client's stores, too, where the client has lent the means: the operating system call may take long, while
+//! the client changes its mappings itself.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,7 +20,7 @@ use crate::limits::OfUser;
 use crate::mappings::{Mappings, Placement};
 use crate::user::{Place, User};
 
-/// What the thread that sends has to do, in order.
+/// The sending thread's tasks, in order.
 enum Item {
     Say(Message),
     /// Stores into a mapping are to be held.
@@ -34,13 +35,13 @@ struct Message {
     _place: Place,
 }
 
-/// What is to be said, and what must be answered.
+/// Messages to be sent, and changes that the client must answer for.
 pub(crate) struct Stream {
     packets: Packets,
     state: Mutex<State>,
     said: Condvar,
     user: Arc<User>,
-    /// By which its stores are held, if it has given that.
+    /// The daemon holds the client's stores through this, if the client has brought it.
     stores: Option<StoresElsewhere>,
 }
 
@@ -49,14 +50,14 @@ struct State {
     /// How many messages there have been.
     pushed: u64,
     waiting: VecDeque<Item>,
-    /// The thread that sends is there, and sends nothing: what is said now may be sent at once.
+    /// The sending thread sleeps: the next message may be sent at once.
     idle: bool,
-    /// When it looks by itself whether the client has answered.
+    /// When the sending thread next checks by itself whether the client has answered.
     looks_at: Option<Instant>,
     /// Files of these.
     waiting_files: u64,
     mappings: Mappings,
-    /// Which page of words the client has, and in which file; one that is not lent any more is not kept for that.
+    /// The pages of words that the client has, and their files; this does not keep a file that is not lent any more.
     pages: BTreeMap<u64, Weak<LentFile>>,
     /// Nothing more is said, for this reason.
     ended: Option<String>,
@@ -95,7 +96,7 @@ impl Stream {
             Err(reason) => {
                 state.ended = Some(reason);
                 state.waiting.clear();
-                // Whoever hears for this client finds out, and ends it.
+                // The thread that reads this client's answers sees the closed stream, and ends the client.
                 self.packets.close();
             }
             Ok(place) => {
@@ -156,7 +157,7 @@ impl Stream {
         self.push_locked(&mut state, push, vec![FilePiece { file, offset, bytes: PAGE_BYTES }]);
     }
 
-    /// Notes what a mapping shows, in as many messages as its files need. What it shows instead of something else is to be answered for.
+    /// Notes what a mapping shows, in as many messages as its files need. The client must answer for a mapping that showed something before.
     pub fn push_shows(&self, mapping: MappingId, size_bytes: u64, pieces: Vec<FilePiece>) {
         let mut state = self.state();
         if state.mappings.shows(mapping, size_bytes, Instant::now()) {
@@ -198,14 +199,14 @@ impl Stream {
         }
     }
 
-    /// Notes that a mapping is gone: nobody need answer for it any more.
+    /// Notes that a mapping is gone: the client need not answer for it any more.
     pub fn push_gone(&self, mapping: MappingId) {
         let mut state = self.state();
         state.mappings.gone(mapping, Instant::now());
         self.push_locked(&mut state, Push::Gone(mapping), Vec::new());
     }
 
-    /// Somebody is to answer in time.
+    /// The client must answer in time: wakes the sending thread if that would look too late.
     fn expects(&self, state: &State) {
         let now = Instant::now();
         let by = now + state.mappings.left(answer_within(&self.user), now);
@@ -227,13 +228,13 @@ impl Stream {
         self.state().mappings.answered(mapping, Instant::now());
     }
 
-    /// Holds the client's stores, or says why it is to be ended: nobody could move its memory any more.
+    /// Holds the client's stores, or says why the daemon must end the client: the kernel could not move its memory any more.
     fn hold(&self, Placement { address, bytes }: Placement) -> Result<(), String> {
         let stores = self.stores.as_ref().expect("without them the client is asked");
         let held = stores.hold(address, bytes);
-        // A client whose stream has ended lets all stores go on, once: what is held behind that is let go here.
+        // A client whose stream has ended releases all held stores, once: this releases stores that were held after it.
         if self.has_ended() || self.packets.has_ended() {
-            // Its process may be gone.
+            // The process may have died.
             let _ = stores.release(address, bytes);
         }
         held.map_err(|error| {
@@ -287,7 +288,7 @@ impl Stream {
                 },
             };
             let files: Vec<_> = message.files.iter().map(|piece| piece.file.as_fd()).collect();
-            // One that hears nothing would keep this thread in the middle of a message, where nobody looks whether it has answered.
+            // A client that reads nothing would block this thread in the middle of a message, where the thread cannot check for answers.
             match self.packets.send_within(within, &encode(&message.push, Vec::new()), &files) {
                 Ok(()) => {}
                 Err(PacketError::System(Errno::AGAIN)) => {
@@ -298,11 +299,11 @@ impl Stream {
         }
     }
 
-    /// The next that the client says.
+    /// Reads the next message of the client.
     pub fn hear(&self) -> Result<Said, PacketError> {
         let (bytes, _) = self.packets.receive(ANSWER_BYTES_MAX, 0)?;
         kmt_calls::wire::decode(&bytes)
-            .map_err(|_| PacketError::Malformed("it cannot be decoded; both programs must have one version"))
+            .map_err(|_| PacketError::Malformed("neither `Holds` nor `Rung`, which alone a client sends on its stream"))
     }
 
     /// Says nothing more. Answers why it ended first.

@@ -1,4 +1,4 @@
-//! The users whose clients there are, and what these have together of what the daemon itself counts. What the kernel counts it counts by
+//! The users that have clients, with the amounts that the daemon itself counts for all clients of a user. The kernel counts the rest by
 //! account.
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ pub(crate) struct User {
     pub processes: Count,
     pub lanes: Count,
     pub unheard: Count,
-    /// Bytes.
+    /// Bytes of its clients' messages that are in memory.
     pub messages: Count,
 }
 
@@ -88,7 +88,7 @@ impl Users {
     /// A user, with the limits that are said of it.
     pub fn find(&self, uid: u32, limits: &Limits) -> Arc<User> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever has no client has nothing to be counted.
+        // A user without clients holds no place and no bytes, so its entry goes.
         known.retain(|_, user| Arc::strong_count(user) > 1);
         let user = || {
             let (processes, lanes, unheard, messages) = Default::default();

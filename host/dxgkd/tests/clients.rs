@@ -117,7 +117,7 @@ fn what_a_client_had_goes_with_it() {
     let Ok(Reply::Handle(_)) = client.call(Call::CreateDevice { adapter }) else { panic!("no device") };
     drop(client);
     served.until_clients_are(0);
-    served.host.check_invariants().expect("what always holds");
+    served.host.check_invariants().expect("the kernel's invariants hold");
     let left: Vec<_> = before.differences(&served.host.state_digest());
     assert!(left.iter().all(|part| !part.contains("device")), "{left:?}");
 }
@@ -156,7 +156,7 @@ fn who_waits_to_be_a_client_again_hears_that_the_daemon_stops() {
     let waits = std::thread::spawn(move || SocketLink::connect(&path));
     served.until_clients_are(1);
     drop(served.daemon.take());
-    match waits.join().expect("nobody panics") {
+    match waits.join().expect("no thread panics") {
         Err(ConnectError::Refused(reason)) => assert_eq!(reason, "the daemon stops"),
         came => assert!(died.elapsed() >= Duration::from_secs(5), "it was to wait for five seconds: {came:?}"),
     }
@@ -173,15 +173,15 @@ fn a_call_that_waits_keeps_no_other_thread_of_its_process() {
         for _ in 0..100 {
             open(&client);
         }
-        assert!(!waits.is_finished(), "nobody has set it");
+        assert!(!waits.is_finished(), "no call has set the event");
         assert_eq!(client.call(Call::Event(EventCall::Close { event })), Ok(Reply::Done));
-        // Who waits for an event that is closed goes on.
+        // Closing the event ends the wait.
         let _ = waits.join().expect("no panic");
     });
 }
 
 #[test]
-fn a_client_that_dies_in_a_call_leaves_nobody_waiting() {
+fn a_client_that_dies_in_a_call_leaves_no_thread_waiting() {
     let served = Served::start(Limits::default());
     let connection = served.raw();
     let (_stream, theirs) = Packets::pair().expect("two descriptors");
@@ -244,7 +244,7 @@ fn who_is_no_client_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_client_that_says_what_no_client_says_is_ended_and_nobody_else() {
+fn a_malformed_message_disconnects_its_client_and_no_other() {
     let served = Served::start(Limits::default());
     let honest = served.connect();
     for (message, files) in
@@ -274,7 +274,7 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
     std::thread::scope(|scope| {
         // Two wait, the third lane asks for a fourth.
         let wait = || {
-            // The third lane may be taken for the moment by whoever looks whether it is.
+            // The loop below may occupy the third lane for a moment.
             while let Err(Refusal { blame: Blame::Quota, .. }) =
                 first.call(Call::Event(EventCall::Wait { event, block: true }))
             {}
@@ -284,23 +284,23 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
         let refusal = loop {
             // Until both have come so far there is a lane for this.
             match first.call(Call::EnumAdapters) {
-                Ok(_) => assert!(began.elapsed() < Duration::from_secs(20), "nobody is refused"),
+                Ok(_) => assert!(began.elapsed() < Duration::from_secs(20), "no call is refused"),
                 Err(refusal) => break refusal,
             }
         };
         assert_eq!((refusal.status, refusal.blame), (NtStatus::NO_MEMORY, Blame::Quota));
         assert_eq!(refusal.reason, "limit of lanes: the process has all 3 that it may have (process.lanes)");
-        assert!(first.now_ns() > 0, "what is answered at once needs no lane of its own");
+        assert!(first.now_ns() > 0, "a call that is answered at once needs no lane of its own");
         assert!(waiting.iter().all(|waits| !waits.is_finished()), "nothing else has changed");
         open(&second);
-        served.host.check_invariants().expect("what always holds");
-        // Without a lane nobody can set the event.
+        served.host.check_invariants().expect("the kernel's invariants hold");
+        // No lane is left for a call that sets the event: the end of the daemon ends the waits.
         drop(served.daemon.take());
     });
 }
 
 #[test]
-fn a_socket_that_nobody_listens_at_is_taken_over_and_no_other() {
+fn a_socket_without_a_listener_is_taken_over_and_no_other() {
     let served = Served::start(Limits::default());
     let again = Daemon::serve(Arc::clone(&served.host), &served.path, 0o600, Limits::default());
     assert!(again.is_err_and(|error| error.to_string().contains("another daemon listens there already")));

@@ -1,6 +1,6 @@
-//! A client that has locked memory which is to move, and never says that it holds what it is told of it. The paging of the adapter waits
-//! for such an answer, everybody's; so the client has as long as its limits say, and is ended. Who lets its stores be held, and says where,
-//! is not asked to hold them.
+//! A client has locked memory which the kernel moves, and never says that its stores are held. All paging of the adapter waits for that
+//! answer; so the client has as long as its limits say, and the daemon ends it then. A client that lets the daemon hold its stores, and says
+//! where they are, is not asked to hold them.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,12 +47,12 @@ fn serve(answer_ms: u64) -> Served {
     Served { host, daemon: daemon.expect("a socket"), path, _folder: folder }
 }
 
-/// A process's way to the kernel that hears what it is told and says nothing to it. Words it reads where the kernel has them.
+/// A process's link to the kernel that reads the daemon's messages and answers none. It reads words directly in the kernel's memory.
 struct Deaf {
     lane: Mutex<Packets>,
     stream: Packets,
     host: Arc<Host>,
-    /// What its next request says of where it has mappings.
+    /// The places of mappings that its next request names.
     placed: Mutex<Vec<Placed>>,
 }
 
@@ -61,7 +61,7 @@ impl Deaf {
         Deaf::with(served, None)
     }
 
-    /// One that brings that by which its stores are held.
+    /// A client that brings the descriptor by which the daemon holds its stores.
     fn with(served: &Served, stores: Option<BorrowedFd<'_>>) -> Arc<Deaf> {
         let kind = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
         let socket = rustix::net::socket(kind.0, kind.1, None).expect("a socket");
@@ -76,14 +76,14 @@ impl Deaf {
         Arc::new(Deaf { lane, stream, host, placed: Mutex::default() })
     }
 
-    /// What it is told next; `None`: it was ended.
+    /// The next message of the daemon; `None`: the daemon has ended the client.
     fn hear(&self) -> Option<Push> {
         self.hear_with_files().map(|(push, _)| push)
     }
 
     fn hear_with_files(&self) -> Option<(Push, Vec<OwnedFd>)> {
         let (bytes, files) = self.stream.receive(MESSAGE_MAX, FILES_MAX).ok()?;
-        Some((decode(&bytes).expect("what a kernel says"), files))
+        Some((decode(&bytes).expect("a message of the daemon"), files))
     }
 }
 
@@ -163,7 +163,7 @@ impl Link for Deaf {
     fn fences_queued(&self, _queue: RawHandle, _queued: &[QueuedFence]) {}
 }
 
-/// A client that does what clients do: its memory moves, is locked, and holds what it wrote.
+/// An ordinary client: its memory moves, it locks the memory, and its writes stay.
 struct Honest {
     stream: Stream,
     surface: Surface,
@@ -191,14 +191,14 @@ impl Honest {
         self.stream.wait(&self.gpu, value).expect("it completes");
         evict(&self.gpu, &self.surface);
         let lock = self.surface.lock().expect("always");
-        assert_eq!(lock.read_word(BYTES - 8) & 0xffff_ffff, u64::from(number), "what it wrote");
+        assert_eq!(lock.read_word(BYTES - 8) & 0xffff_ffff, u64::from(number), "its own writes");
         drop(lock);
         self.gpu.pin(&self.surface).expect("room for it");
     }
 }
 
-/// An allocation whose system copy stays and is what a lock shows, while its content is in the segment (memory §2.2): what moves it out
-/// writes what the client sees, who must not write there meanwhile.
+/// An allocation whose system copy stays, and which a lock shows while the content is in the segment (memory §2.2): an eviction writes into
+/// that copy, and the client must not write there meanwhile.
 fn with_a_copy(gpu: &Gpu) -> Arc<Allocation> {
     let (kind, cpu_visible, cached, accessed_physically) = (Kind::LocalThenSystem, true, false, false);
     let request = AllocationRequest { kind, cpu_visible, cached, accessed_physically, size_bytes: BYTES };
@@ -219,25 +219,25 @@ fn moves_what_is_locked(deaf: &Deaf, gpu: &Gpu) -> Result<(), Refusal> {
         arrives()?;
         deaf.call(Call::Lock2 { device, allocation, flags: 0 })?;
         gpu.device().evict(vec![allocation], EvictFlags::empty())?;
-        // Behind what moves it out: until then it stays locked.
+        // Waits behind the move out: until then the allocation stays locked.
         arrives()?;
         deaf.call(Call::Unlock2 { device, allocation })?;
         gpu.device().evict(vec![allocation], EvictFlags::empty())?;
     }
 }
 
-/// What a client does when it is asked for the nth time: it answers after so long, or never.
+/// A client's answer to the nth request: after so long, or never.
 type Manner = fn(u32) -> Option<Duration>;
 
-/// With how often it is asked at the least.
+/// Each with the least number of requests before the client is ended.
 const MANNERS: [(&str, u32, Manner); 3] = [
     ("it never answers", 1, |_| None),
     ("it answers at once, and then not at all", 8, |nth| (nth < 7).then_some(Duration::ZERO)),
-    // What each answer may take, all together may not; how many there are until then is the machine's haste.
+    // A single answer may take so long, all together may not; how many fit depends on the machine's speed.
     ("it answers each time when it nearly has to", 1, |_| Some(Duration::from_millis(ANSWER_MS * 3 / 5))),
 ];
 
-/// A client of this manner is ended, and another beside it sees nothing of it. How often it was asked until then.
+/// The daemon ends a client of this manner, and another client beside it does not notice. Returns how many requests it got until then.
 fn is_ended(what: &str, manner: Manner) -> u32 {
     let served = serve(ANSWER_MS);
     let mut honest = Honest::connect(&served);
@@ -247,7 +247,7 @@ fn is_ended(what: &str, manner: Manner) -> u32 {
             let (mut asked, mut shown) = (0, BTreeSet::new());
             while let Some(push) = deaf.hear() {
                 let mapping = match push {
-                    // What it is shown first is not waited for.
+                    // The kernel does not wait for the first `Shows` of a mapping.
                     Push::Shows { mapping, .. } if shown.insert(mapping) => continue,
                     Push::Protected(mapping) | Push::Shows { mapping, .. } => mapping,
                     _ => continue,
@@ -255,7 +255,7 @@ fn is_ended(what: &str, manner: Manner) -> u32 {
                 asked += 1;
                 if let Some(after) = manner(asked - 1) {
                     std::thread::sleep(after);
-                    // Who was ended meanwhile says it to nobody.
+                    // The daemon may have ended the client meanwhile: then this send fails.
                     let _ = deaf.stream.send(&encode(&Said::Holds(mapping), Vec::new()), &[]);
                 }
             }
@@ -283,15 +283,15 @@ fn is_ended(what: &str, manner: Manner) -> u32 {
         std::thread::sleep(Duration::from_millis(1));
     }
     (0..10).for_each(|number| honest.round(number));
-    served.host.check_invariants().expect("what always holds");
+    served.host.check_invariants().expect("the kernel's invariants hold");
     asked
 }
 
 // spec: memory §6.3, memory §2.2
 #[test]
-fn who_does_not_answer_for_what_it_has_locked_keeps_nobody_waiting_for_long() {
+fn a_client_that_does_not_answer_for_what_it_has_locked_blocks_no_other_for_long() {
     for (what, least, manner) in MANNERS {
-        // It may be the machine that does not let it answer: it is ended in any case, and may try again.
+        // A slow machine may keep the client from answering: the daemon ends it in any case, and it may try again.
         let enough = (0..20).any(|_| is_ended(what, manner) >= least);
         assert!(enough, "{what}: it was never asked {least} times");
     }
@@ -315,7 +315,7 @@ fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
         gpu.device().wait(&[(gpu.paging().fence(), paging_fence_value)]).expect("it comes");
     };
     let range = AddressRange::reserve(BYTES).expect("stores are held here");
-    // Carries out what is said of the mapping; what holds stores is not said.
+    // Carries out the daemon's messages about the mapping. None asks to hold stores.
     let until = |what: &dyn Fn(&Push) -> bool| {
         loop {
             let (push, files) = deaf.hear_with_files().expect("it is not ended");
@@ -347,5 +347,5 @@ fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
         range.end();
         gpu.device().evict(vec![allocation], EvictFlags::empty()).expect("it was resident");
     }
-    served.host.check_invariants().expect("what always holds");
+    served.host.check_invariants().expect("the kernel's invariants hold");
 }

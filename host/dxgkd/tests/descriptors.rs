@@ -131,7 +131,7 @@ fn each_process_has_descriptors_by_its_own_quota() {
     let Ok(Reply::Allocations(theirs)) = second.link.call(share) else { panic!("no resource") };
     let others: Vec<OwnedFd> =
         (0..MOST).map(|_| second.descriptor_of(theirs.resource).expect("within its own")).collect();
-    // What the first closes it may have again; the last of its descriptors still stands for its NT handle.
+    // The first client may replace a descriptor that it closes; the last of its descriptors still stands for its NT handle.
     given.pop();
     in_the_end("one is given back", || first.descriptor_of(ours).is_ok());
     assert!(second.open(second.link.described(given[MOST - 2].as_fd()).unwrap()).is_ok());
@@ -148,15 +148,15 @@ fn a_descriptor_keeps_an_nt_handle_wherever_it_is() {
     let descriptor = first.link.descriptor(token).expect("a descriptor");
     let closed = first.link.call(Call::CloseNtHandle { handle: token }).unwrap_err();
     assert_eq!(closed.status, NtStatus::INVALID_HANDLE, "it is the descriptor's");
-    // Passed on as over any socket.
+    // The client passes the descriptor on over a socket of its own.
     let (ours, theirs) = Packets::pair().expect("two descriptors");
-    ours.send(b"here", &[descriptor.as_fd()]).expect("somebody listens");
+    ours.send(b"here", &[descriptor.as_fd()]).expect("the other end is open");
     let arrived: OwnedFd = Packets::new(theirs).receive(16, 1).expect("a message").1.pop().expect("a descriptor");
     drop(descriptor);
     let told = second.link.described(arrived.as_fd()).expect("it stands for the NT handle");
     assert!(second.open(told).is_ok());
     served.host.check_invariants().unwrap();
-    // Its maker goes; who has it still opens what somebody has open.
+    // The maker goes; the descriptor still opens the resource, which the second client has open.
     drop(first);
     assert!(second.open(second.link.described(arrived.as_fd()).unwrap()).is_ok());
     assert!(second.finds());

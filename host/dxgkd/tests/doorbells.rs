@@ -39,7 +39,7 @@ fn serve(profile: &str) -> Served {
     Served { host, _daemon: daemon, path, _folder: folder }
 }
 
-/// A process with a queue that it feeds itself, and what that fills.
+/// A process with a user-mode queue, and the surface that the queue fills.
 struct Client {
     stream: Stream,
     surface: Surface,
@@ -76,7 +76,7 @@ fn a_process_elsewhere_submits_by_a_store_and_wakes_an_engine_that_sleeps() {
     let mut client = Client::connect(&served);
     for number in 1..=20 {
         if number % 4 == 0 {
-            // Nobody looks at a doorbell for so long.
+            // The engine gives up looking at a doorbell before so long, and sleeps.
             std::thread::sleep(Duration::from_millis(5));
         }
         let value = client.fill(number);
@@ -112,7 +112,7 @@ fn processes_with_one_doorbell_among_them_lose_nothing() {
         assert_eq!(client.filled(), u64::from(ROUNDS));
     }
     assert!(served.host.counters().doorbells_passed_on > before, "it was taken from one and given to another");
-    served.host.check_invariants().expect("what always holds");
+    served.host.check_invariants().expect("the kernel's invariants hold");
 }
 
 /// A doorbell of a queue that takes this surface for its ring, not connected, and its status.
@@ -132,7 +132,7 @@ fn bell(client: &Client, ring: &Surface) -> (kmt_calls::CreatedDoorbell, shared_
 }
 
 #[test]
-fn a_doorbell_that_was_taken_away_leads_nowhere_and_a_stranger_rings_nobodys() {
+fn a_doorbell_that_was_taken_away_leads_nowhere_and_a_stranger_rings_none() {
     // spec: sync §2.9, sync §3.17
     let served = serve("few-doorbells");
     let [first, mut second] = [(); 2].map(|()| Client::connect(&served));
@@ -156,7 +156,7 @@ fn a_doorbell_that_was_taken_away_leads_nowhere_and_a_stranger_rings_nobodys() {
         let value = second.fill(number + 100);
         second.stream.wait(&second.gpu, value).expect("it runs");
     }
-    // Who says that it has rung a doorbell of somebody else's says nothing.
+    // The kernel ignores a client that says that it has rung another client's doorbell.
     let kind = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
     let socket = rustix::net::socket(kind.0, kind.1, None).expect("a socket");
     rustix::net::connect(&socket, &rustix::net::SocketAddrUnix::new(&served.path).expect("a path")).expect("a kernel");
@@ -173,5 +173,5 @@ fn a_doorbell_that_was_taken_away_leads_nowhere_and_a_stranger_rings_nobodys() {
         assert_eq!(client.gpu.device().state().expect("a state"), DeviceState::Active, "no such ring was heard");
     }
     assert_eq!(served.host.stopped(), None);
-    served.host.check_invariants().expect("what always holds");
+    served.host.check_invariants().expect("the kernel's invariants hold");
 }

@@ -1,5 +1,5 @@
-//! A kernel that fails an assertion while it serves: its clients see a removed device, wherever they are, and nobody hangs. Who listens to its
-//! events falls here, as any of its own might.
+//! A kernel that fails an assertion while it serves: its clients see a removed device, wherever they are, and no call hangs. The tracer fails
+//! the assertion here, in place of the kernel's own code.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use kmt_link::Link;
 use kmt_link::socket::{ConnectError, SocketLink};
 use wddm_types::{NtStatus, RawHandle};
 
-/// Whoever is not answered within this is not answered at all.
+/// A call without an answer within this never gets one.
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// Falls over the first device.
@@ -33,7 +33,7 @@ fn handle(answer: Result<Reply, Refusal>) -> RawHandle {
     }
 }
 
-/// Makes a call on a thread of its own, and says what it is answered within a time.
+/// Makes a call on a thread of its own; the result waits for its status, for a limited time.
 fn answer(link: &Arc<SocketLink>, call: Call) -> impl FnOnce() -> NtStatus {
     let ((says, hears), link) = (channel(), Arc::clone(link));
     std::thread::spawn(move || _ = says.send(link.call(call)));
@@ -59,9 +59,9 @@ fn when_the_kernel_fails_every_client_sees_a_removed_device() {
     };
     let adapter = handle(asks.call(Call::OpenAdapterFromLuid { luid: host.luid() }));
     let asked = answer(&asks, Call::CreateDevice { adapter });
-    assert_eq!(asked(), NtStatus::DEVICE_REMOVED, "whose call it was");
-    assert_eq!(waited(), NtStatus::DEVICE_REMOVED, "who waited in a call");
-    assert_eq!(listens.recv_timeout(WITHIN).expect("who listens is told"), None);
+    assert_eq!(asked(), NtStatus::DEVICE_REMOVED, "the call in which the kernel failed");
+    assert_eq!(waited(), NtStatus::DEVICE_REMOVED, "the call that waited");
+    assert_eq!(listens.recv_timeout(WITHIN).expect("the waiting client hears of the end"), None);
     for link in [&waits, &asks, &idles] {
         assert_eq!(answer(link, Call::EnumAdapters)(), NtStatus::DEVICE_REMOVED, "afterwards");
     }

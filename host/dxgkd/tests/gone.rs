@@ -1,5 +1,5 @@
-//! A client that has gone, and whose connection the daemon itself has: it was sent in a message which is not looked at yet. It ends, and leaves
-//! nothing behind, as any that goes.
+//! A client that has gone, while the daemon itself holds the client's end of the connection: the client sent it in a message that the daemon
+//! has not opened yet. The daemon ends the client and leaves nothing behind, as for any client that goes.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn begin(path: &Path) -> (Packets, Packets) {
     (lane, stream)
 }
 
-/// Asks for a lane, behind so many calls that nobody waits for.
+/// Asks for a lane, behind so many posted calls.
 fn ask_for_lane(on: &Packets, after: u64, lane: BorrowedFd<'_>) {
     let asked = Asked { after, placed: Vec::new(), request: Request::Lane };
     on.send(&encode(&asked, Vec::new()), &[lane]).expect("it hears");
@@ -52,21 +52,21 @@ fn all_go(daemon: &Daemon) {
 }
 
 #[test]
-fn a_client_that_has_closed_its_lane_goes_whoever_has_its_stream() {
+fn a_client_that_has_closed_its_lane_goes_even_while_its_stream_is_held() {
     let (daemon, _folder, path) = serve();
     let (lane, stream) = begin(&path);
-    // What it waits for never comes.
+    // The request waits for a posted call that never comes.
     ask_for_lane(&lane, 1, stream.as_fd());
     drop((lane, stream));
     all_go(&daemon);
 }
 
 #[test]
-fn a_client_whose_process_has_died_goes_whoever_has_its_connection() {
+fn a_client_whose_process_has_died_goes_even_while_its_connection_is_held() {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
     let numbers: Vec<u32> = release.split(['.', '-']).map_while(|number| number.parse().ok()).collect();
     if numbers < vec![6, 5] {
-        // Nobody tells that a process has died.
+        // This Linux gives no descriptor of a peer's process, so the daemon cannot see the death.
         return;
     }
     let (daemon, _folder, path) = serve();
@@ -83,7 +83,7 @@ fn the_child() {
     let (second, theirs) = Packets::pair().expect("two descriptors");
     ask_for_lane(&first, 0, theirs.as_fd());
     first.receive(MESSAGE_MAX, 0).expect("it has a lane");
-    // Each is kept by a lane that waits for what never comes.
+    // A lane that waits for a posted call which never comes holds each of them.
     ask_for_lane(&first, 1, stream.as_fd());
     ask_for_lane(&second, 1, first.as_fd());
 }

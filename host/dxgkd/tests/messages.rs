@@ -1,5 +1,5 @@
-//! Messages in memory: who sends longer ones than there is room for is refused and goes on, and has no more room because of another client
-//! of the same user.
+//! Messages in memory: the daemon refuses a message for which there is no room, and its client goes on; the clients of one user share
+//! their room.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rustix::fd::AsFd;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType};
 use wddm_types::{Blame, NtStatus, RawHandle};
 
-/// What goes in one packet.
+/// The bytes of one packet.
 const PACKET_BYTES: u64 = 32 << 10;
 
 struct Served {
@@ -76,10 +76,10 @@ fn a_message_longer_than_there_is_room_for_is_refused_and_the_next_one_is_heard(
         no_room(&refused(&*link, long(100)), "the process would have more than 65536 bytes (process.messages)");
         assert!(matches!(link.call(Call::EnumAdapters), Ok(Reply::Adapters(_))));
     }
-    assert!(ESCAPE_BYTES_MAX as u64 >= 2 * PACKET_BYTES, "what three packets hold is looked at");
+    assert!(ESCAPE_BYTES_MAX as u64 >= 2 * PACKET_BYTES, "a call may be longer than two packets");
 }
 
-/// There is room for a message of so many packets, now or when those who have gone are known to have.
+/// There is room for a message of so many packets, now or when the daemon has seen that other clients have gone.
 fn has_room(link: &SocketLink, packets: usize, what: &str) {
     let began = Instant::now();
     while refused(link, long(packets)).blame == Blame::Quota {
@@ -114,7 +114,7 @@ fn the_processes_of_a_user_share_the_room_for_messages_and_give_it_back_when_the
     assert_eq!(refused(&*link, long(4)).status, NtStatus::INVALID_PARAMETER, "alone it has all");
     let began = Instant::now();
     let (begun, refusal) = loop {
-        // Whether its beginning is heard before the next message has all the room is chance: what finds none is thrown away.
+        // Chance decides which message gets the room first; the daemon discards the other.
         let begun = begin(&served);
         std::thread::sleep(Duration::from_millis(20));
         let refusal = refused(&*link, long(4));
@@ -124,7 +124,7 @@ fn the_processes_of_a_user_share_the_room_for_messages_and_give_it_back_when_the
         assert!(began.elapsed() < Duration::from_secs(60), "its beginning takes no room");
     };
     no_room(&refusal, "user ");
-    has_room(&link, 3, "what is left is to be had");
+    has_room(&link, 3, "the rest of the room is free");
     drop(begun);
-    has_room(&link, 4, "who has gone keeps no room");
+    has_room(&link, 4, "a client that has gone keeps no room");
 }

@@ -1,4 +1,4 @@
-//! What a daemon has given up, in a process of its own that tries it: this program again, told by its environment what to try.
+//! A child process tries the files and calls that a daemon has given up: this program again, and its environment says what to try.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -59,7 +59,7 @@ fn the_child() {
                 drop(older.join());
             });
         }
-        // What the first client brings is looked at, where no adapter has had a use for such a thing before.
+        // The daemon checks the descriptor of its first client, and no adapter has opened such a descriptor before.
         "stores" => after_calls(|| {
             let ours = StoresElsewhere::ours().map(|ours| ours.try_clone_to_owned().expect("a descriptor"));
             let given = ours.map(|ours| StoresElsewhere::given(ours).map(drop));
@@ -70,12 +70,12 @@ fn the_child() {
             give_up_calls().expect("a filter");
             rustix::fs::unlink(folder.join("kept")).expect("the socket goes at the end");
         }
-        other => panic!("nobody tries {other}"),
+        other => panic!("{TRIES} names no test of this program: {other}"),
     }
     println!("it lives");
 }
 
-/// What no daemon does.
+/// A system call that no daemon makes.
 fn forbidden() {
     drop(std::os::unix::net::UnixDatagram::unbound());
 }
@@ -124,14 +124,14 @@ fn serve(folder: &Path) {
     std::process::exit(0);
 }
 
-/// Whether a socket is there cannot be asked any more: its file is not there if it cannot be removed again.
+/// The filter allows no question whether a socket is there: the file is gone if it cannot be removed again.
 fn path_is_there(path: &Path) -> bool {
     rustix::fs::unlink(path).is_ok()
 }
 
-/// Whether somebody listens at this path: between making a socket and listening at it there is a moment in which a connection is refused.
+/// Whether a program listens at this path: the system refuses a connection between the making of a socket and the listening.
 fn listens(path: &Path) -> bool {
-    // PANIC: without procfs nobody knows, and every system that runs this has it.
+    // PANIC: every system that runs this has procfs, and nothing else lists listening sockets.
     let sockets = std::fs::read_to_string("/proc/net/unix").expect("procfs");
     let listens = |line: &str| line.split_whitespace().nth(3) == Some("00010000");
     sockets.lines().any(|line| listens(line) && line.ends_with(&format!(" {}", path.display())))
@@ -150,7 +150,7 @@ fn a_daemon_that_has_given_up_everything_serves() {
         assert!(began.elapsed() < Duration::from_secs(60), "it does not serve");
         std::thread::sleep(Duration::from_millis(2));
     }
-    // Whoever was waiting waits again when the daemon goes on.
+    // The signals interrupt the daemon's waiting threads, which wait again when it goes on.
     let pid = rustix::process::Pid::from_child(&daemon);
     for signal in [rustix::process::Signal::STOP, rustix::process::Signal::CONT] {
         rustix::process::kill_process(pid, signal).expect("it is there");
@@ -169,7 +169,7 @@ fn a_daemon_that_has_given_up_everything_serves() {
     assert!(!path.exists(), "the socket has gone with the daemon");
 }
 
-/// What clients do: memory that does not hold them all, locks, fences, queues, calls that wait, and a death.
+/// A client's work: memory that does not hold all clients, locks, fences, queues, calls that wait, and a death.
 fn work(path: &Path, seed: u32) {
     for _ in 0..2 {
         let link = SocketLink::connect(path).expect("a kernel");
@@ -209,7 +209,7 @@ fn no_file_is_opened_made_or_removed_but_the_socket() {
 }
 
 #[test]
-fn whoever_makes_another_call_is_killed() {
+fn a_process_that_makes_another_call_is_killed() {
     for tries in ["socket", "thread", "older thread"] {
         let (output, text) = child(tries);
         assert_eq!(output.status.signal(), Some(SIGSYS), "{tries}: {text}");

@@ -1,5 +1,5 @@
-//! A tool in the kernel's program that traces, and a process elsewhere: what the process submits on a queue of its own the kernel does not
-//! see, so the process says it, with the times of its recording.
+//! A tool in the kernel's program traces a process elsewhere: the kernel does not see waits and signals that the process submits on a user-mode
+//! queue, so the process reports them, with the times of their recording.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use kmt_link::socket::SocketLink;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig};
 use wddm_types::NodeId;
 
-/// What the kernel tells of waits and signals of queues that processes feed.
+/// The kernel's events about waits and signals of user-mode queues.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<(u64, Event)>>>);
 
@@ -97,7 +97,7 @@ fn a_process_elsewhere_says_what_it_queues_while_a_tool_traces() {
         assert!(before_ns <= all[0].3 && all[0].3 <= recorded_ns && recorded_ns <= recorded_by_ns, "{:?}", &all[..2]);
         assert!(recorded_by_ns <= at, "submitted later: {at}");
         assert!(all.windows(2).all(|pair| pair[0].3 <= pair[1].3), "in the order of their recording");
-        // What stands in the logs is read while there is a queue.
+        // The kernel reads the fence logs while the queue exists.
         host.trace_fences(true);
         let executed = |event: &Event| matches!(event, Event::FenceSignalExecuted { value: 41, .. });
         assert!(told_by_submit.iter().chain(&told.take()).any(|(_, event)| executed(event)), "and its end");
@@ -111,5 +111,5 @@ fn a_process_elsewhere_says_what_it_queues_while_a_tool_traces() {
     told.take();
     let value = stream.submit(&gpu, &[], &Commands::new()).expect("a submission");
     stream.wait(&gpu, value).expect("it completes");
-    assert!(told.take().iter().all(|told| queued(told).is_none()), "the kernel hears of none without a tool");
+    assert!(told.take().iter().all(|told| queued(told).is_none()), "the client reports none without a tool");
 }

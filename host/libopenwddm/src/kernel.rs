@@ -23,7 +23,7 @@ pub fn open() -> Result<Arc<dyn Link>, Refusal> {
     Ok(ProcessLink::new(host))
 }
 
-/// A program that is started wrongly should not have to ask why.
+/// A refusal whose reason this also prints, for a program that was started wrongly.
 fn said(reason: String) -> Refusal {
     eprintln!("openwddm: {reason}");
     refuse(NtStatus::UNSUCCESSFUL, reason)
@@ -47,7 +47,7 @@ fn config(adapters: &str, vram: &str, system: &str) -> Result<HostConfig, String
         setups.push(AdapterSetup::sized(profile, Mode::Real, vram, system));
     }
     let first = setups.remove(0);
-    // Memory files: what is locked has an address, and fence words can be shown for reading only.
+    // Memory files: locks have addresses, and the host can show fence words for reading only.
     Ok(HostConfig { memory_files: true, others: setups, ..HostConfig::of(first, Mode::Real) })
 }
 

@@ -1,10 +1,10 @@
-//! `libopenwddm`: the `D3DKMT` functions for C programs, over a kernel in the same process. What the functions do is `d3dkmt_c`'s;
-//! here is only how the program comes to its kernel, which is why this crate stands in the host's room.
+//! `libopenwddm`: the `D3DKMT` functions for C programs, over a kernel in the same process or a served one. `d3dkmt_c` implements the
+//! functions; this crate only connects the program to its kernel, which is why it stands in the host's room.
 //!
 //! The program says by its environment what it wants, before its first call:
 //! - `OPENWDDM_ADAPTER`: a profile (`openwddm adapters` lists them), several with commas between; `discrete-4k` if nothing is said.
 //! - `OPENWDDM_VRAM`: video memory of each adapter, if not the profile's: bytes, or an amount as `512MiB` or `1.5GB`.
-//! - `OPENWDDM_SYSTEM`: system memory for the allocations of each adapter, if not what the computer has; it is taken as it is used.
+//! - `OPENWDDM_SYSTEM`: system memory for the allocations of each adapter, if not all of the computer's; it is taken as it is used.
 //! - `OPENWDDM_REFUSALS`: if set, each refusal is written to the standard error output with its reason.
 #![allow(unsafe_code)] // The exported functions are called by C programs with pointers.
 
@@ -12,7 +12,7 @@ mod kernel;
 
 use d3dkmt_c::Session;
 
-/// The one process that a program is.
+/// The program is one process of its kernel.
 static SESSION: Session = Session::new(kernel::open);
 
 d3dkmt_c::export!(&SESSION);

@@ -1,6 +1,6 @@
-//! Every exported function is given what no program should give it, by a C program that is written here from the list of functions: a
-//! structure that is NULL, one that is misaligned, one of zeros, one whose bits are all set. Each answers with a documented status, none
-//! with the one that says that the library itself has failed, and the library works behind them all.
+//! A C program, written here from the list of functions, calls every exported function with bad structures: NULL, a misaligned one, one of
+//! zeros, one whose bits are all set. Each function answers with a documented status, none with the status of a failed library, and the
+//! library works behind them all.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -82,7 +82,7 @@ fn program() -> String {
         }
         let (room, whole) = (format!("({of}*)room.bytes"), format!("sizeof({of})"));
         let fill = |byte: u8| format!("memset(room.bytes, {byte}, {whole});");
-        // What looks for a display by its name does not find one without a name.
+        // This function looks for a display by its name, and finds none without a name.
         let finds = name == "D3DKMTOpenAdapterFromGdiDisplayName";
         let of_null = if finds { "STATUS_UNSUCCESSFUL" } else { "STATUS_INVALID_PARAMETER" };
         call("NULL", "", "NULL", &format!("status == {of_null}"));

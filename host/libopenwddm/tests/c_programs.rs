@@ -11,7 +11,7 @@ fn build(folder: &Path, name: &str, link: &[&str]) -> PathBuf {
     build_from("examples", folder, name, link)
 }
 
-/// Builds and runs an example; what it prints.
+/// Builds and runs an example; returns its output.
 fn example(name: &str, environment: &[(&str, &str)]) -> String {
     said_by("examples", name, environment)
 }
@@ -155,7 +155,7 @@ fn a_trim_calls_back() {
     assert_eq!(example("trim", &[]), "asked to trim\n");
 }
 
-/// The static library needs what Rust programs need of the system.
+/// The static library needs the system libraries of Rust programs.
 #[test]
 fn a_program_may_have_the_library_inside() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -187,7 +187,7 @@ fn programs_come_to_a_served_kernel() {
     let there = there.each_ref().map(|(name, value)| (name.as_str(), value.as_str()));
     assert!(example("enumerate", &there).contains("32 MiB of its own"));
     assert_eq!(example("memory", &there), "kept its content\n");
-    // What it locks is in video memory, and may be nowhere else.
+    // This program locks an allocation that may lie in video memory only.
     assert_eq!(example("submit", &there), "hardware queue\n");
     assert!(example("statistics", &there).contains("node 0 ran"));
     assert_eq!(example("events", &there), "set by hand and by a fence\n");

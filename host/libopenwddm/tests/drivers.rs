@@ -1,6 +1,6 @@
-//! What shipped user-mode drivers expect, line by line: each is a C program of `client/d3dkmt_c/tests/drivers`, built with `cc` as its users
-//! would, which says what it expects and ends with a message where that is not so. They run with the kernel in their own process and, where it
-//! matters, as processes of one that is served.
+//! Expectations of shipped user-mode drivers: each is a C program of `client/d3dkmt_c/tests/drivers`, built with `cc` as its users would, which
+//! checks one expectation and ends with a message where it fails. The programs run with the kernel in their own process and, where it matters,
+//! as processes of a served kernel.
 
 mod programs;
 
@@ -12,12 +12,12 @@ fn build(folder: &Path, name: &str, link: &[&str]) -> PathBuf {
     build_from("tests/drivers", folder, name, link)
 }
 
-/// What a program prints in the process of its kernel.
+/// The output of a program in the process of its kernel.
 fn program(name: &str, environment: &[(&str, &str)]) -> String {
     said_by("tests/drivers", name, environment)
 }
 
-/// What it prints there, and what it prints as a process of a kernel that is served.
+/// The output of a program in the process of its kernel, and its output as a process of a served kernel.
 fn both(name: &str) -> [String; 2] {
     let folder = tempfile::tempdir().expect("a folder");
     let built = build(folder.path(), name, &["-lopenwddm"]);

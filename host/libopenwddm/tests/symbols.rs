@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// What every user-mode driver calls.
+/// Functions that every user-mode driver calls.
 const ALL: &str = "CloseAdapter CreateAllocation2 CreateContextVirtual CreateDevice CreateHwQueue CreatePagingQueue \
     CreateSynchronizationObject2 DestroyAllocation2 DestroyContext DestroyDevice DestroyHwQueue DestroyPagingQueue \
     DestroySynchronizationObject Evict FreeGpuVirtualAddress GetDeviceState Lock2 MakeResident MapGpuVirtualAddress \
@@ -11,24 +11,24 @@ const ALL: &str = "CloseAdapter CreateAllocation2 CreateContextVirtual CreateDev
     QueryResourceInfoFromNtHandle ReserveGpuVirtualAddress ShareObjects SignalSynchronizationObjectFromCpu \
     SignalSynchronizationObjectFromGpu SubmitCommand SubmitCommandToHwQueue Unlock2 \
     WaitForSynchronizationObjectFromCpu WaitForSynchronizationObjectFromGpu";
-/// What some call.
+/// Functions that some user-mode drivers call.
 const SOME: &str = "CreateAllocation CreateHwContext CreateNativeFence CreateSynchronizationObject DestroyHwContext \
     EnumAdapters2 EnumAdapters3 EnumProcesses Escape InvalidateCache OpenResource OpenSyncObjectNtHandleFromName \
     QueryClockCalibration QueryResourceInfo QueryStatistics QueryVideoMemoryInfo RegisterTrimNotification \
     UnregisterTrimNotification SetAllocationPriority SetContextSchedulingPriority SignalSynchronizationObject \
     SignalSynchronizationObjectFromGpu2 SubmitSignalSyncObjectsToHwQueue SubmitWaitForSyncObjectsToHwQueue \
     UpdateGpuVirtualAddress WaitForSynchronizationObject";
-/// What programs that share synchronization objects and keyed mutexes call.
+/// Functions that programs call which share synchronization objects and keyed mutexes.
 const SHARING: &str = "AcquireKeyedMutex ReleaseKeyedMutex CreateKeyedMutex CreateKeyedMutex2 OpenKeyedMutex \
     OpenKeyedMutex2 DestroyKeyedMutex DestroyAllocation OpenAdapterFromGdiDisplayName OpenNtHandleFromName \
     OpenResource2 OpenSyncObjectFromNtHandle OpenSynchronizationObject";
-/// What is newer, or older, than those.
+/// Functions that are newer, or older, than those.
 const BESIDE: &str = "CreateContext Render OpenNativeFenceFromNtHandle CreateDoorbell ConnectDoorbell DestroyDoorbell \
     NotifyWorkSubmission OfferAllocations ReclaimAllocations2 Lock Unlock QueryAllocationResidency \
     ChangeVideoMemoryReservation EnumAdapters IsFeatureEnabled AcquireKeyedMutex2 ReleaseKeyedMutex2 \
     OpenKeyedMutexFromNtHandle SetVidPnSourceOwner CheckVidPnExclusiveOwnership CheckOcclusion OpenAdapterFromDeviceName \
     OpenAdapterFromHdc";
-/// What the operating system does on Windows.
+/// Functions that stand for calls of the operating system on Windows.
 const SYSTEM: &str =
     "CreateEvent WaitEvent SetEvent ResetEvent CloseHandle ExportHandle ImportHandle OpenProcess CreateSection";
 
@@ -50,7 +50,7 @@ fn the_library_exports_every_function_and_nothing_else() {
     let program = std::env::current_exe().expect("this test is a file");
     let library = program.with_file_name("libopenwddm.so");
     let output = Command::new("nm").args(["-D", "--defined-only", "--format=posix"]).arg(library).output();
-    let output = output.expect("who has a C compiler has nm");
+    let output = output.expect("a machine with a C compiler has nm");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("names");
     let found = text.lines().filter_map(|line| line.split_whitespace().next());

@@ -1,4 +1,4 @@
-//! Whose turn it is: the rule, without threads, kernel or clock. Used by `conductor`.
+//! The rule of the turns, without threads, kernel or clock. Used by `conductor`.
 //!
 //! The players sit in a circle. The turn goes to the next one; a player whose answer has come takes it and plays on, one whose
 //! answer has not come has looked in vain and passes the turn on. When as many as are there have looked in vain in a row and
@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-/// What the player whose turn it is has to do.
+/// The next act of the player whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Due {
@@ -35,7 +35,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// A circle of so many, who all play; the first has the turn.
+    /// A circle of so many players, which all play; the first has the turn.
     pub fn new(players: usize) -> Round {
         Round {
             current: 0,
@@ -47,7 +47,7 @@ impl Round {
         }
     }
 
-    /// Whose turn it is.
+    /// The player whose turn it is.
     pub fn current(&self) -> usize {
         self.current
     }
@@ -122,7 +122,7 @@ impl Round {
         let ready = self.ready.range(self.current + 1..).next().or_else(|| self.ready.first()).copied();
         let over = ready.map(|player| {
             // PANIC: a player that is ready is present.
-            let at = self.present.binary_search(&player).expect("who is ready has not left");
+            let at = self.present.binary_search(&player).expect("a ready player has not left");
             (player, (at + count - next) % count)
         });
         // So many looks in vain until time takes a step; the one that follows looks even if there were enough before it.

@@ -1,23 +1,23 @@
-//! Who carries out what moves pages between a device and a process ([`Order`]): a thread, one order after the other and in their order; or
-//! whoever holds the machine's lock and needs them done.
+//! Carries out the orders that move pages between a device and a process ([`Order`]): a thread does so, one order after the other; or a
+//! thread that holds the machine's lock and needs the orders done carries out the rest itself.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::there::{Moved, Order};
 
-/// Who carries orders out.
+/// The thread that carries orders out.
 pub(super) enum Mover {
-    /// Whoever gives them, at once.
+    /// The giving thread, at once.
     AtOnce,
-    /// A thread, in their order; or who waits for them.
+    /// A thread of their own, in their order; or a thread that waits for them ([`Mover::finish`]).
     Thread(Given),
 }
 
-/// What that thread has to do.
+/// An item of that thread's queue.
 enum Item {
     CarryOut(Order),
-    /// Who has waited for it has carried it out, and told nobody.
+    /// A waiting thread has carried the order out; the queue's thread reports the outcome.
     Tell(Moved),
 }
 
@@ -48,7 +48,7 @@ impl Queue {
     }
 }
 
-/// The orders of a host, for whoever gives them. Dropped, there will be no more.
+/// The giving end of a host's orders. Dropping it ends the thread.
 pub(super) struct Given(Arc<Queue>);
 
 impl Drop for Given {
@@ -58,7 +58,7 @@ impl Drop for Given {
     }
 }
 
-/// The same for the thread that carries them out. Dropped, it carries none out any more.
+/// The thread's end of a host's orders. Dropping it means that the thread carries out no more.
 pub(crate) struct Orders(Arc<Queue>);
 
 impl Drop for Orders {
@@ -69,7 +69,7 @@ impl Drop for Orders {
 }
 
 impl Orders {
-    /// Carries out the next, if nobody has, and answers what the kernel is to be told. `None`: there will be no more.
+    /// Carries out the next order, unless [`Mover::finish`] has, and returns its outcome for the kernel. `None`: there will be no more.
     pub fn next(&self) -> Option<Moved> {
         let mut state = self.0.wait_while(|state| state.items.is_empty() && !state.over);
         match state.items.pop_front()? {
@@ -87,18 +87,18 @@ impl Orders {
 }
 
 impl Mover {
-    /// One that a thread has to serve.
+    /// A mover whose orders a thread has to carry out.
     pub fn thread() -> (Mover, Orders) {
         let queue = Arc::new(Queue::default());
         (Mover::Thread(Given(Arc::clone(&queue))), Orders(queue))
     }
 
-    /// Gives an order; what came of it, if that is known already.
+    /// Gives an order. Returns its outcome if this call has carried it out.
     pub fn give(&mut self, order: Order) -> Option<Moved> {
         match self {
             Mover::AtOnce => Some(order.carry_out()),
             Mover::Thread(Given(queue)) => {
-                // Without the thread the host is going, or the kernel is about to fail, and nobody is told of anything any more.
+                // The thread is missing only when the host is going or the kernel is about to fail: then no outcome is reported any more.
                 queue.state().items.push_back(Item::CarryOut(order));
                 queue.changed.notify_all();
                 None
@@ -106,17 +106,18 @@ impl Mover {
         }
     }
 
-    /// Sees to it that every order is carried out: what the thread has not begun is carried out here, and it tells the kernel of it as of
-    /// what it has done itself. So the thread may wait for the kernel's lock, and whoever holds that for the thread's order.
+    /// Returns when every order is carried out: this call waits for the order that the thread has begun and carries out the rest; the thread
+    /// reports all outcomes. So the thread may wait for the kernel's lock while a thread that holds the lock waits here.
     ///
     /// # Panics
-    /// When the thread has died of a defect: what it was to take back is still shown, and whoever is given the pages next would be seen.
+    /// When the thread has died of a defect: a process still sees pages that the thread was to take back, and would see the content of the
+    /// pages' next owner.
     pub fn finish(&self) {
         let Mover::Thread(Given(queue)) = self else { return };
         let mut state = queue.wait_while(|state| state.under_way && !state.abandoned);
         let left = state.items.iter().filter(|item| matches!(item, Item::CarryOut(_))).count();
         let died = state.abandoned && (state.under_way || left > 0);
-        assert!(!died, "who lends memory has died, and {left} orders are not begun");
+        assert!(!died, "the thread that lends memory has died, and {left} orders are not begun");
         for item in std::mem::take(&mut state.items) {
             let moved = match item {
                 Item::CarryOut(order) => order.carry_out(),

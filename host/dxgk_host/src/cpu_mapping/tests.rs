@@ -1,4 +1,4 @@
-//! What a run of bus addresses shows where the window leads nowhere.
+//! The CPU's view of bus addresses at which the window leads nowhere.
 
 use softgpu::{Config, DataMode};
 use softgpu_spec::page_table::Shape;

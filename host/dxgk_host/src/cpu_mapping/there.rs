@@ -1,16 +1,17 @@
-//! What a process elsewhere sees of a locked allocation. System pages are its own, in files, as long as the allocation is; pages of a
-//! device's memory are lent to it when the kernel says so, with what they hold, and taken back.
+//! A locked allocation as a process elsewhere sees it. The process has the allocation's system pages in files, for the allocation's life; the
+//! kernel decides when the host lends it pages of a device's memory, with their content, and when the host takes them back.
 //!
 //! # The law of this boundary
-//! - Content is copied, which takes as long as it is large: so it is done by an [`Order`], outside the machine's lock, one after the
-//!   other, and the kernel's ring stands meanwhile. Only who ends a mapping under that lock, and needs what was ordered before, carries out
-//!   himself what is not begun. In virtual time it is done at once.
-//! - What was shown and is shown no longer is taken back without its content, which the ring has moved; what leaves, with it. What the
-//!   process still maps then is nobody else's; it holds what it did until the process has answered, and nothing after. So the ring need not
-//!   wait for that answer, and goes on when an order is carried out. A process whose content moves on at once is not told in between, and
-//!   sees that until it has answered for where its content stays.
-//! - A client answers once for each change that it was told of, in their order; what it says beyond that, or of what it has unlocked, is
-//!   not heard.
+//! - Copying content takes as long as the content is large: so an [`Order`] does it outside the machine's lock, one after the other, and
+//!   the kernel's paging ring waits meanwhile. Only a thread that ends a mapping under that lock carries out the pending orders itself. In
+//!   virtual time each order is carried out at once.
+//! - The host takes pages that a mapping shows no longer back without their content, which the ring has moved; it takes the pages of a
+//!   mapping that leaves back with it. The pages that the process still maps then belong to no other process; they hold the old content
+//!   until the process has answered, and nothing after. So the ring need not wait for that answer, and goes on when the order is carried
+//!   out. A process whose content moves on at once does not hear of the place in between, and sees the old pages until it has answered for
+//!   the place where its content stays.
+//! - A client answers once for each change that it has heard of, in their order; the host ignores further answers, and answers about an
+//!   allocation that the client has unlocked.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,15 +35,15 @@ struct Part {
 pub(super) struct There {
     pub process: Arc<dyn Elsewhere>,
     size_bytes: u64,
-    /// What it shows, or is about to show, of a device's memory.
+    /// The parts of a device's memory that it shows, or is about to show.
     local: Vec<Part>,
-    /// The process has been told what it shows.
+    /// The process has heard of the first content that it shows.
     told: bool,
-    /// Changes that its process was told of and has not answered for, oldest first.
+    /// Changes that the process has heard of and has not answered for, oldest first.
     asked: VecDeque<Asked>,
-    /// What it sees since its content moves on without its being told.
+    /// The pages that the process still sees while its content passes through places that it does not hear of.
     passed: Vec<DetachedPages>,
-    /// It has unlocked it, by this change.
+    /// The process has unlocked it, by this change.
     closed: Option<u64>,
     /// Pages are being lent for it, or taken back.
     moving: bool,
@@ -51,7 +52,7 @@ pub(super) struct There {
 /// A change that a process is to answer for.
 struct Asked {
     number: u64,
-    /// What it sees until then.
+    /// The pages that the process sees until then.
     _old: Vec<DetachedPages>,
 }
 
@@ -61,7 +62,7 @@ impl There {
         There { process, size_bytes, local: Vec::new(), told: false, asked, passed, closed, moving: false }
     }
 
-    /// No store of its process gets through, which it will say; of one that has unlocked it nobody asks.
+    /// Asks the process to let no store through, which it will answer; a process that has unlocked it is not asked.
     pub fn protect(&mut self, mapping: MappingId, number: u64) -> Option<(u64, Heard)> {
         if self.closed.is_some() {
             return Some((number, Heard::Seen));
@@ -71,12 +72,12 @@ impl There {
         None
     }
 
-    /// Its process says that it sees what it was told: which change. `None`: that is not heard.
+    /// The process has answered for the oldest change: returns its number. `None`: no answer was due.
     pub fn hear(&mut self) -> Option<u64> {
         self.asked.pop_front().map(|asked| asked.number)
     }
 
-    /// It shows these; `system`: which memory is lent already. An order: what has to be done first.
+    /// It shows these pieces; `system` is the memory that needs no lending. Returns the order that must be carried out first.
     pub fn show(&mut self, mapping: MappingId, number: u64, pieces: Vec<Piece>, system: &Arc<Memory>) -> Option<Order> {
         let local = local(&pieces, system);
         let old = std::mem::replace(&mut self.local, local);
@@ -88,7 +89,8 @@ impl There {
         Some(Order { mapping, number, what: What::Show { takes, lends, pieces } })
     }
 
-    /// Its content is at these and moves on. An order: what it shows no longer is to be taken back; nothing is lent, and nobody told.
+    /// Its content passes through these pieces and moves on. Returns the order to take back the parts that it shows no longer; the host lends
+    /// nothing, and the process does not hear of it.
     pub fn pass(&mut self, mapping: MappingId, number: u64, pieces: &[Piece], system: &Arc<Memory>) -> Option<Order> {
         let takes = without(&self.local, &local(pieces, system));
         self.local = without(&self.local, &takes);
@@ -96,7 +98,7 @@ impl There {
         self.moving.then_some(Order { mapping, number, what: What::Pass(takes) })
     }
 
-    /// What it showed is taken back, by the change of this number; its process, which sees it, is not told.
+    /// The host has taken back the parts of the change of this number; the process still sees them, and does not hear of it.
     pub fn passed(&mut self, number: u64, old: Vec<DetachedPages>) -> (u64, Heard) {
         self.moving = false;
         match self.closed {
@@ -108,13 +110,13 @@ impl There {
         }
     }
 
-    /// It has left: an order to take back what is lent for it.
+    /// It has left: returns the order to take back the pages that are lent for it.
     pub fn leave(&mut self, mapping: MappingId, number: u64) -> Order {
         self.moving = true;
         Order { mapping, number, what: What::Leave(std::mem::take(&mut self.local)) }
     }
 
-    /// It is gone; nobody moves anything for it.
+    /// It is gone, and no order for it is pending.
     pub fn end(self, mapping: MappingId) {
         for part in self.local {
             drop(detach(&part));
@@ -124,7 +126,7 @@ impl There {
         }
     }
 
-    /// Its process has it no more. That, and all that it has not answered for, holds at once, or when what is on its way is done.
+    /// The process has unmapped it, and owes no answer any more. All changes hold at once, or when the order under way is carried out.
     pub fn close(&mut self, mapping: MappingId, number: u64) -> Option<(u64, Heard)> {
         self.closed = Some(number);
         self.asked.clear();
@@ -133,7 +135,8 @@ impl There {
         (!self.moving).then_some((number, Heard::Seen))
     }
 
-    /// Its process is told what it shows, by the change of this number. The first that it is told it sees with the answer to its call.
+    /// Tells the process what it shows, by the change of this number. The process sees its first content with the answer to its call, and
+    /// owes no answer for that.
     pub fn tell(
         &mut self,
         mapping: MappingId,
@@ -160,7 +163,7 @@ impl There {
     }
 }
 
-/// Something that moves pages between a device and a process.
+/// A task that moves pages between a device and a process.
 pub(crate) struct Order {
     mapping: MappingId,
     /// The change that it carries out.
@@ -174,20 +177,20 @@ enum What {
     Leave(Vec<Part>),
 }
 
-/// What came of an order.
+/// The outcome of an order.
 pub(crate) struct Moved {
     pub mapping: MappingId,
     pub number: u64,
     pub outcome: Outcome,
 }
 
-/// Of each kind.
+/// The outcome by kind of order.
 pub(crate) enum Outcome {
-    /// The files that a process is to be shown, or why there are none; what was shown before.
+    /// The files that the process is to map, or why there are none; the pages that it saw before.
     Shows(Result<Vec<FilePiece>, String>, Vec<DetachedPages>),
-    /// What was shown before, and its process sees on.
+    /// The pages that the process saw before and still sees.
     Passed(Vec<DetachedPages>),
-    /// It has left; or why without its content.
+    /// The pages are back; or why their content is lost.
     Left(Result<(), String>),
 }
 
@@ -240,12 +243,11 @@ fn lend(parts: &[Part]) -> Result<(), String> {
 }
 
 fn detach(part: &Part) -> DetachedPages {
-    // PANIC: without a mapping less than before there is no memory for whoever is given the pages next, and going on would show the one
-    // process what the other has.
+    // PANIC: if the process's pages cannot be replaced here, the pages' next owner would share them with this process.
     part.memory.detach(part.offset, part.bytes).expect("a mapping of ours in place of another")
 }
 
-/// If that cannot be, without what it holds: its process has lost it.
+/// Takes a part back with its content. On failure takes it back without: the process has lost its content.
 fn take_content_back(part: &Part) -> Result<(), String> {
     part.memory.take_content_back(part.offset, part.bytes).map_err(|error| {
         drop(detach(part));

@@ -1,13 +1,13 @@
 //! The doorbell of a process elsewhere. Its page is the process's own for the doorbell's life, and stands in the device's window while the
-//! doorbell is connected: the process stores into one page and never learns where that leads, and whoever takes the doorbell away asks
-//! it for nothing.
+//! doorbell is connected: the process stores into one page and never learns where that leads, and the kernel disconnects the doorbell
+//! without asking the process.
 //!
-//! Its stores cannot be held meanwhile. So what it stored last is looked for behind its status ([`PageThere::settle`]): whoever rings
-//! stores the write pointer and then reads the status, with a barrier between; here the status is stored and then the write pointer is
-//! read, with one between. Either the process reads that its doorbell is gone, or its ring is found.
+//! The kernel cannot hold the process's stores meanwhile. So [`PageThere::settle`] reads the last store after the status has changed: the
+//! process stores the write pointer and then reads the status, with a barrier between; the kernel stores the status and then reads the write
+//! pointer, with a barrier between. Either the process reads that its doorbell is gone, or the kernel finds its ring.
 //!
-//! The device listens all the time, and says in the page whether its engine sleeps. What it says while pages change may stay in the page
-//! that it met; so it is woken behind every change, looks again, and says it again.
+//! The device listens all the time, and stores into the page whether its engine sleeps. While pages change, that store may land in the page
+//! that leaves; so the host wakes the device behind every change, and the device looks and stores again.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,12 +19,12 @@ use softgpu_spec::doorbell;
 use crate::elsewhere::Elsewhere;
 use crate::host::lock;
 
-/// The page.
+/// The doorbell page of one process elsewhere.
 pub(super) struct PageThere {
     page: ClientPage,
     device: Arc<dyn DevicePort>,
     speaks: Arc<dyn Elsewhere>,
-    /// Where in the device's window it stands, or stood when it was cut off.
+    /// The page's offset in the device's window, or its last one before it was cut off.
     place: Mutex<Option<u64>>,
 }
 
@@ -37,12 +37,12 @@ impl PageThere {
         Ok(PageThere { page: ClientPage::new()?, device, speaks, place: Mutex::default() })
     }
 
-    /// The file that its process is given.
+    /// The file that its process maps.
     pub fn file(&self) -> &Arc<LentFile> {
         self.page.file()
     }
 
-    /// Whoever listens where it stands looks there again.
+    /// Wakes the device, which looks at this doorbell again.
     pub fn wake(&self) {
         let number = lock(&self.place).and_then(doorbell::of_page);
         if let Some(number) = number {
@@ -50,15 +50,16 @@ impl PageThere {
         }
     }
 
-    /// Nothing that is stored into it from now on comes to the device's window.
+    /// Takes the page out of the device's window: the process's later stores do not reach the device.
     pub fn cut(&self) {
         let Some(place) = *lock(&self.place) else { return };
         let words = [VALUE_OFFSET, ASLEEP_OFFSET].map(|at| (at, self.page.load(at)));
-        // PANIC: one mapping in place of another. Going on would leave a stranger's page at a doorbell that somebody else gets.
+        // PANIC: this replaces one mapping by another. Going on after a failure would leave this process's page at a doorbell that another
+        // queue gets.
         self.window().show_own(place, &words).expect("the window's own page in place of another");
     }
 
-    /// What was stored into it before is at the doorbell.
+    /// Copies the process's last store before [`PageThere::cut`] to the doorbell.
     // spec: sync §3.9, sync §3.17
     pub fn settle(&self) {
         if let Some(place) = *lock(&self.place) {
@@ -68,7 +69,7 @@ impl PageThere {
         self.wake();
     }
 
-    /// Stands there from now on, with what has been rung so far; `None`: it leads nowhere. False: there is no such place.
+    /// Puts the page at this offset of the window, with the doorbell's present words; `None`: it leads nowhere. False: there is no such offset.
     pub fn show(&self, offset: Option<u64>) -> bool {
         {
             let mut place = lock(&self.place);
@@ -79,7 +80,7 @@ impl PageThere {
             if !self.window().contains(offset, PAGE_BYTES) {
                 return false;
             }
-            // Where it stands already it has what its process has stored.
+            // A page that stands there already has its process's stores.
             if *place != Some(offset) {
                 let words = [VALUE_OFFSET, ASLEEP_OFFSET].map(|at| (at, Word::load(self.window().word(offset + at))));
                 if let Err(error) = self.page.show(self.window(), offset, &words) {

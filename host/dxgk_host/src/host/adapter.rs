@@ -1,5 +1,4 @@
-//! One adapter of a host: what it has counted, how it is looked at, switched off and stopped. The host's own methods are those
-//! of its first adapter.
+//! One adapter of a host: its counters and descriptions, its sleep and its stop. The host's own methods are those of its first adapter.
 
 use std::sync::Arc;
 
@@ -43,7 +42,7 @@ impl Host {
         self.first().device_register(offset)
     }
 
-    /// What the kernel has counted on the first adapter.
+    /// The kernel's counters of the first adapter.
     pub fn counters(&self) -> AdapterCounters {
         self.first().counters()
     }
@@ -91,7 +90,7 @@ impl HostAdapter<'_> {
         self.host.devices[self.index.0 as usize].connect_monitor(display, monitor);
     }
 
-    /// What the kernel has counted.
+    /// The kernel's counters of the adapter.
     pub fn counters(&self) -> AdapterCounters {
         self.host.hold().machine.counters(self.index).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! How what the kernel says is waited for: asleep in real time (`held`), by letting virtual time pass otherwise. Whoever waits looks whether
-//! the kernel has failed each time it is woken: then nothing will come.
+//! Waiting for the kernel's answers and notifications: a thread sleeps in real time (`held`), and lets virtual time pass otherwise. Each time
+//! a waiting thread wakes, it checks whether the kernel has failed: then no answer will come.
 
 use std::collections::VecDeque;
 
@@ -27,22 +27,22 @@ impl Host {
         }
     }
 
-    /// It watches no more.
+    /// The conductor watches for this call no more.
     pub(crate) fn unwatch(&self, pending: Pending) {
         self.hold().waiting.unwatch(pending.0);
     }
 
-    /// Names the players whose answers have come since this was asked last.
+    /// Names the players whose answers have come since the last call.
     pub(crate) fn take_watched(&self, come: impl FnMut(usize)) {
         self.hold().waiting.take_come().for_each(come);
     }
 
-    /// Takes the oldest thing that the kernel has told a process by itself.
+    /// Takes a process's oldest notification.
     pub fn take_notification(&self, process: ProcessId) -> Option<Notification> {
         self.hold().notifications.get_mut(&process)?.pop_front()
     }
 
-    /// The same, waiting for one to come: on this thread in real time, by letting virtual time pass otherwise. `None` when
+    /// The same, but waits for one: on this thread in real time, by letting virtual time pass otherwise. `None` when
     /// virtual time stands still, or the kernel has failed.
     pub fn wait_notification(&self, process: ProcessId) -> Option<Notification> {
         let mut state = self.hold();
@@ -64,7 +64,7 @@ impl Host {
         }
     }
 
-    /// What a pending call is answered when virtual time stands still.
+    /// The refusal of a pending call when virtual time stands still.
     pub(crate) fn stands_still(&self, pending: Pending) -> Refusal {
         self.hold().stands_still(pending.0)
     }
@@ -96,8 +96,8 @@ impl Host {
 }
 
 impl State {
-    /// What a call is answered that virtual time cannot end: the refusal of memory that it lacks, which no destruction gives back any
-    /// more, or that its wait has no end.
+    /// The refusal of a call that virtual time cannot end: either the call lacks memory, which no destruction gives back any more, or its
+    /// wait has no end.
     fn stands_still(&mut self, token: Token) -> Refusal {
         self.machine.give_up_memory(token).unwrap_or_else(|| Refusal {
             status: NtStatus::TIMEOUT,

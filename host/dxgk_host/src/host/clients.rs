@@ -1,4 +1,4 @@
-//! Processes elsewhere: how they come, and what they say of their memory.
+//! Processes elsewhere: their beginning, and their answers about their memory.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
@@ -12,22 +12,24 @@ use crate::cpu_mapping::Moved;
 use crate::elsewhere::Elsewhere;
 use crate::everywhere::Everywhere;
 
-/// Lends processes elsewhere what they see of video memory, one after the other, until the host goes, and tells the kernel of each.
+/// Starts the thread that carries out the orders to lend video memory to processes elsewhere, one after the other, until the host goes, and
+/// reports each to the kernel.
 pub(super) fn spawn_lender(host: &Arc<Host>) {
     let orders = host.hold().views.lend_by_thread();
     spawn("dxgk lender", host, move |host| {
-        // Without whom to tell the host is going.
+        // The host is going when it cannot be upgraded.
         while let (Some(moved), Some(host)) = (orders.next(), host.upgrade()) {
             host.moved(moved);
         }
     });
 }
 
-/// A thread of the kernel's. If it dies of a defect, what is lent is not known any more: the kernel has failed, as by a defect of its own.
+/// A thread of the kernel's. If it dies of a defect, the host does not know any more which memory is lent: the kernel has failed, as by a
+/// defect of its own.
 fn spawn(name: &str, host: &Arc<Host>, run: impl FnOnce(&Weak<Host>) + Send + 'static) {
     let host = Arc::downgrade(host);
     let run = move || {
-        // What it had is gone when this returns: of orders nobody waits any more for those that are not carried out.
+        // This drops the thread's end of the orders: a thread that waits for the rest of them goes on, and panics.
         let Err(defect) = std::panic::catch_unwind(AssertUnwindSafe(|| run(&host))) else { return };
         let Some(host) = host.upgrade() else { return };
         let mut state = host.hold();
@@ -64,7 +66,7 @@ impl Host {
         self.everywhere.as_ref().is_some_and(Everywhere::pass)
     }
 
-    /// A process elsewhere has rung this doorbell of its own and found the engine asleep. Of any other it says nothing.
+    /// A process elsewhere has rung this doorbell of its own and found the engine asleep. The host ignores other processes' doorbells.
     // spec: sync §3.17
     pub fn doorbell_rung(&self, process: ProcessId, address: DoorbellAddress) {
         self.doorbells.rung_there(process, address);
@@ -79,7 +81,7 @@ impl Host {
         }
     }
 
-    /// What the kernel has said of a mapping of a process elsewhere holds there.
+    /// A process elsewhere has carried out the oldest pending change of a mapping.
     pub fn mapping_holds(&self, process: ProcessId, mapping: MappingId) {
         let Ok(mut state) = self.hold_sound() else { return };
         if let Some(number) = state.views.hear(process, mapping) {

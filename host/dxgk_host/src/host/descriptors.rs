@@ -11,21 +11,21 @@ use wddm_types::{Blame, NtStatus, ProcessId};
 use super::Host;
 
 impl Host {
-    /// A descriptor for an NT handle of a process, which is nobody's to close from now on: it goes with the last copy of the descriptor.
+    /// A descriptor for an NT handle of a process. From now on no process can close the handle: it goes with the last copy of the descriptor.
     ///
     /// # Errors
     /// `INVALID_HANDLE` when the process has no such NT handle; `NO_MEMORY` when the process may have no more (each costs this program one,
     /// and is counted among its quota's memory files), or the operating system has none left. Then the NT handle is the process's still.
     // spec: sync §2.2
     pub fn nt_descriptor(self: &Arc<Self>, process: ProcessId, handle: u64) -> Result<OwnedFd, Refusal> {
-        // Held over both: a descriptor that is there names what the kernel keeps.
+        // This lock covers both steps: every descriptor names an NT handle that the kernel keeps.
         let mut kept = self.descriptors.lock().unwrap_or_else(PoisonError::into_inner);
         let descriptors = match kept.take() {
             Some(descriptors) => descriptors,
             None => self.new_descriptors().map_err(|error| no_memory(error.to_string()))?,
         };
         let descriptors = kept.insert(descriptors);
-        // Given first, and named when the kernel keeps what it stands for.
+        // The descriptor comes first, and gets its name when the kernel keeps the NT handle.
         let none_left =
             |error| no_memory(format!("the operating system gives no descriptor for an NT handle: {error}"));
         let pair = Descriptors::pair().map_err(none_left)?;

@@ -1,6 +1,6 @@
-//! The kernel while somebody holds its lock, and who waits for what it says. Threads that wait are woken by whoever lets go of the lock, each only
-//! when it was told something: so no turn of the kernel can answer a call and leave its caller asleep, whoever made that turn and
-//! why, and nobody is woken while the lock is still held.
+//! The kernel while a thread holds its lock, and the threads that wait for its answers. The thread that releases the lock wakes the waiting
+//! threads that have an answer, and no other: so no turn of the kernel can answer a call and leave its caller asleep, and no thread wakes
+//! while the lock is still held.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -17,7 +17,7 @@ use super::{Host, inspect, lock};
 /// The kernel, held.
 pub(super) struct Held<'a> {
     mutex: &'a Mutex<State>,
-    /// `None`: let go of for a while, or for good.
+    /// `None`: the lock is released, for a while or for good.
     guard: Option<MutexGuard<'a, State>>,
 }
 
@@ -27,7 +27,7 @@ impl Host {
         Held { mutex: &self.state, guard: Some(lock(&self.state)) }
     }
 
-    /// The same, if it has not failed. It may have while this thread waited for the lock: so nobody looks before.
+    /// The same, if the kernel has not failed. It may fail while this thread waits for the lock: so this checks under the lock.
     pub(super) fn hold_sound(&self) -> Result<Held<'_>, Refusal> {
         let held = self.hold();
         if self.has_failed() { Err(inspect::kernel_failed()) } else { Ok(held) }
@@ -35,7 +35,7 @@ impl Host {
 }
 
 impl Held<'_> {
-    /// Lets go until this thread is woken, which may be for nothing: it has said before what for ([`Waiting`]).
+    /// Releases the lock until this thread is woken, which may be for nothing. The thread has registered before ([`Waiting`]).
     pub fn sleep(&mut self) {
         self.let_go();
         std::thread::park();
@@ -60,7 +60,7 @@ impl Deref for Held<'_> {
     type Target = State;
 
     fn deref(&self) -> &State {
-        // PANIC: it is let go of within `sleep` and at the end only.
+        // PANIC: only `sleep` and the drop release the lock.
         self.guard.as_ref().expect("it is held")
     }
 }
@@ -72,17 +72,17 @@ impl DerefMut for Held<'_> {
     }
 }
 
-/// Which threads of this program wait, and for what. In virtual time none: whoever waits lets time pass, or
-/// is one of several that a conductor gives turns to.
+/// The waiting threads of this program, and what they wait for. In virtual time none waits here: a thread lets time pass, or is one of
+/// several that a conductor gives turns to.
 #[derive(Default)]
 pub(super) struct Waiting {
     calls: BTreeMap<Token, Thread>,
     listeners: BTreeMap<ProcessId, Vec<Thread>>,
-    /// To be woken when the lock is let go of.
+    /// The threads to wake when the lock is released.
     woken: Vec<Thread>,
-    /// Players whose answers a conductor watches for, by the call's token.
+    /// The players whose answers a conductor watches for, by the call's token.
     watched: BTreeMap<Token, usize>,
-    /// Those whose answer has come, until their conductor hears of it.
+    /// The players whose answer has come, until their conductor takes them.
     come: Vec<usize>,
 }
 
@@ -92,12 +92,12 @@ impl Waiting {
         self.calls.insert(token, std::thread::current());
     }
 
-    /// It waits no more.
+    /// This thread has its answer, and waits no more.
     pub fn answer_taken(&mut self, token: Token) {
         self.calls.remove(&token);
     }
 
-    /// This thread waits for what a process is told.
+    /// This thread waits for a notification of a process.
     pub fn for_notification(&mut self, process: ProcessId) {
         self.listeners.entry(process).or_default().push(std::thread::current());
     }
@@ -107,12 +107,12 @@ impl Waiting {
         self.watched.insert(token, player);
     }
 
-    /// It watches no more.
+    /// The conductor watches for this call no more.
     pub fn unwatch(&mut self, token: Token) {
         self.watched.remove(&token);
     }
 
-    /// The players whose answers have come since this was asked last.
+    /// The players whose answers have come since the last call.
     pub fn take_come(&mut self) -> impl Iterator<Item = usize> + '_ {
         self.come.drain(..)
     }
@@ -123,12 +123,12 @@ impl Waiting {
         self.come.extend(self.watched.remove(&token));
     }
 
-    /// The process is told something.
+    /// The kernel has notified a process.
     pub fn told(&mut self, process: ProcessId) {
         self.woken.extend(self.listeners.remove(&process).into_iter().flatten());
     }
 
-    /// Something has happened after which nothing may come any more: all look for themselves.
+    /// The kernel may have failed or a process gone, so that an answer may never come: wakes all waiting threads, which check for that.
     pub fn wake_all(&mut self) {
         self.woken.extend(std::mem::take(&mut self.calls).into_values());
         self.woken.extend(std::mem::take(&mut self.listeners).into_values().flatten());

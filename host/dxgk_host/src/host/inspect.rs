@@ -9,16 +9,16 @@ use wddm_types::{Blame, NtStatus};
 use super::{Host, HostAdapter};
 
 impl Host {
-    /// Whether what always holds in the kernel holds now: a debug facility that reads everything and is slow.
+    /// Checks the kernel's invariants: a debug facility that reads everything and is slow.
     ///
     /// # Errors
-    /// The first rule that does not hold: a defect of the kernel, whatever was asked of it.
+    /// The first invariant that does not hold: a defect of the kernel, whatever calls it got.
     pub fn check_invariants(&self) -> Result<(), BrokenInvariant> {
         self.hold().machine.check_invariants()
     }
 
-    /// Whether an assertion of the kernel, or a panic of its driver, has ended it: nothing is asked of it any more, not even
-    /// by what is taken down on the way.
+    /// Whether an assertion of the kernel, or a panic of its driver, has ended it: it takes no call any more, not even from destructors during
+    /// the unwinding.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire) || self.state.is_poisoned()
     }
@@ -28,36 +28,35 @@ impl Host {
         self.adapter(0).unreported_fences()
     }
 
-    /// A digest of the kernel's state. When nothing is under way ([`Host::step`] answers false) a refused call leaves it
-    /// as it was.
+    /// A digest of the kernel's state. When no work is in flight ([`Host::step`] answers false) a refused call leaves it unchanged.
     pub fn state_digest(&self) -> StateDigest {
         self.hold().machine.state_digest()
     }
 }
 
 impl HostAdapter<'_> {
-    /// Has `look` see what is resident on the adapter, page by page, while nothing moves: what [`events::Event::Moved`] has told the tracer
-    /// until now adds up to it.
+    /// Shows `look` the adapter's resident content, page by page, while nothing moves: the moves of all [`events::Event::Moved`] until now add
+    /// up to it.
     pub fn see_residences<T>(&self, look: impl FnOnce(&[Residence]) -> T) -> T {
         let state = self.host.hold();
         look(&state.machine.residences(self.index))
     }
 
-    /// Native fences of the adapter that have come to what somebody waits for, with CurrentValue and MonitoredValue, and of which its
-    /// driver has told nothing: asked when nothing is under way ([`Host::step`] answers false), each is a broken promise.
+    /// Native fences of the adapter whose CurrentValue has passed MonitoredValue without a report of the driver, with both values. When no
+    /// work is in flight ([`Host::step`] answers false), each is a defect of the driver.
     // spec: sync §3.10
     pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
         self.host.hold().machine.unreported_fences(self.index)
     }
 }
 
-/// What every call answers afterwards.
+/// The refusal of every call after the kernel has failed.
 pub(crate) fn kernel_failed() -> Refusal {
     let reason = "the kernel failed an assertion, or its driver one".into();
     Refusal { status: NtStatus::DEVICE_REMOVED, blame: Blame::Driver, reason, bytes_to_trim: 0 }
 }
 
-/// What a call answers that waited when its process went.
+/// The refusal of a call that waited when its process went.
 pub(super) fn process_gone() -> Refusal {
     let reason = "the process has gone".into();
     Refusal { status: NtStatus::DEVICE_REMOVED, blame: Blame::Caller, reason, bytes_to_trim: 0 }

@@ -38,7 +38,7 @@ pub(super) fn luid(index: usize) -> Luid {
 pub(super) struct Measured {
     setup: AdapterSetup,
     driver: KmdConfig,
-    /// Local memory, with page tables and what the driver keeps for itself.
+    /// Local memory, with page tables and the driver's own part.
     local_bytes: u64,
     page_table_bytes: u64,
     directory_bytes: u64,
@@ -46,7 +46,7 @@ pub(super) struct Measured {
     system_bytes: u64,
 }
 
-/// What the devices of a host have in common.
+/// The parts of a host that its devices share.
 pub(super) struct Platform<'a> {
     pub system: &'a Arc<Memory>,
     pub doorbells: &'a Arc<Doorbells>,
@@ -96,7 +96,7 @@ impl Measured {
             *second_bytes = second_bytes.saturating_add(second_tables);
         }
         let system_bytes = setup.system_bytes.saturating_add(system_tables).next_multiple_of(PAGE_BYTES);
-        // The driver keeps something for itself in local memory, beside what it reports.
+        // The driver keeps a part of local memory for itself, beside the part that it reports.
         let reported = vram.checked_add(local_tables);
         let local_bytes = reported
             .and_then(|bytes| driver.local_bytes(bytes, profile.aperture_bytes))
@@ -134,7 +134,7 @@ impl Measured {
             displays: profile.displays,
             reset_group: profile.reset_group,
         };
-        // What is lent with what it holds lies in a memory file.
+        // Memory that the host lends with its content lies in a memory file.
         let reserve = if platform.isolates { Memory::reserve_file } else { platform.reserve };
         let (system, local) = (Arc::clone(platform.system), reserve(local_bytes)?);
         let lender = Lender {

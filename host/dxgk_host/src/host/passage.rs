@@ -1,5 +1,5 @@
-//! How time passes for a host: what happens by itself next in virtual time, and the dispatcher thread of real time. In virtual
-//! time no device gets ahead of another: all are told each time at which anything happens, in the order of their numbers.
+//! How time passes for a host: the next event of virtual time, and the dispatcher thread of real time. In virtual time no device gets ahead
+//! of another: the host tells all devices, in the order of their numbers, the time of each event.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -16,15 +16,15 @@ use crate::line::Line;
 
 /// Timers in a row without effect after which virtual time stands still.
 const IDLE_TIMERS_MAX: u32 = 500;
-/// The same of what displays do: some minutes of blanks.
+/// The same for events of displays: some minutes of blanks.
 const IDLE_BLANKS_MAX: u32 = 50_000;
 
-/// What happens next by itself. Of what happens at one time, in this order.
+/// The next event in virtual time. Events of one time happen in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
-    /// An engine does something.
+    /// An engine's next step.
     Engine,
-    /// A display does, as it does for ever.
+    /// A display's next blank; these go on for ever.
     Display,
     /// The kernel's timer.
     Timer,
@@ -44,8 +44,7 @@ impl Host {
         if self.dispatch(state) {
             return true;
         }
-        // The kernel's timer and displays can go on for ever: after so many turns in which no engine had anything to do, nothing
-        // will come of it.
+        // The kernel's timer and displays can go on for ever: after so many turns without an engine's step, virtual time stands still.
         let (mut timers, mut blanks) = (0, 0);
         while timers < IDLE_TIMERS_MAX && blanks < IDLE_BLANKS_MAX {
             let Some((next, what)) = self.next_event(state) else { return false };
@@ -77,7 +76,7 @@ impl Host {
         true
     }
 
-    /// The next thing that happens by itself in virtual time.
+    /// The next event of virtual time.
     fn next_event(&self, state: &State) -> Option<(u64, Next)> {
         let next_of = |device: &Arc<softgpu::SoftGpu>| {
             let what = if device.next_event_recurs() { Next::Display } else { Next::Engine };
@@ -96,8 +95,7 @@ impl Host {
         self.dispatch(state);
     }
 
-    /// It is this late for everybody: what a device is given at this time it begins at this time, not when it last had
-    /// something to do.
+    /// Moves the clock, and tells all devices the time: a device begins work that it gets now at this time, not at the time of its last work.
     fn advance(&self, state: &mut State, to_ns: u64) {
         state.clock.advance_to(to_ns.max(state.clock.now_ns()));
         if matches!(self.mode, Mode::Virtual { .. }) {
@@ -159,7 +157,7 @@ pub(super) fn spawn_dispatcher(host: Weak<Host>, line: Arc<Line>) -> JoinHandle<
         let mut longest = None;
         while line.wait(longest) {
             let Some(host) = host.upgrade() else { return };
-            // A kernel that has failed is asked nothing more.
+            // A kernel that has failed takes no call.
             let Ok(mut state) = host.hold_sound() else { return };
             host.dispatch(&mut state);
             longest = host.run_timer(&mut state);

@@ -1,5 +1,5 @@
-//! Sleep and waking of the computer (memory §1.10), and the stop of its adapter: what memory without power does to its
-//! content. What is saved before is the kernel's business.
+//! Sleep and waking of the computer (memory §1.10), and the stop of its adapter: memory without power loses its content. The kernel saves
+//! content before.
 
 use ddi::PowerState;
 use device_port::DevicePort;
@@ -10,16 +10,16 @@ use wddm_types::PAGE_BYTES;
 use super::Pending;
 use super::adapter::HostAdapter;
 
-/// What memory holds after it was without power.
+/// The content of memory after it was without power.
 const LOST: u32 = 0xA5A5_A5A5;
-/// A segment that is no larger is lost to its last byte. Elsewhere only what is not zero is: what was never written costs no
-/// memory, and a sleep shall not change that.
+/// The host overwrites a segment up to this size to its last byte. In larger ones it overwrites only pages that are not zero: pages that were
+/// never written cost no memory, and a sleep must not change that.
 const LOST_WHOLE_MAX: u64 = 64 << 20;
 
 impl HostAdapter<'_> {
-    /// The adapter sleeps or wakes. At return of a sleep everything is saved and the device is off: what its segments do
-    /// not promise to keep is gone from its memory (memory §1.10). A process that connects a doorbell wakes it (sync §3.17), perhaps
-    /// before this returns.
+    /// The adapter sleeps or wakes. When a sleep returns, the kernel has saved all content and the device is off: content that its segments
+    /// do not promise to keep is gone from its memory (memory §1.10). A process that connects a doorbell wakes the adapter (sync §3.17),
+    /// perhaps before this returns.
     ///
     /// # Errors
     /// It sleeps already, or does not sleep (any more); its driver failed. In virtual time also when queued work never ends.
@@ -37,7 +37,7 @@ impl HostAdapter<'_> {
 
     /// PnP stops the adapter. At return its memory is empty, its devices are in state Stopped, their calls are refused with
     /// `DEVICE_REMOVED`, and addresses of locks are gone (memory §8.4, §8.6). The driver stops its device when the last
-    /// process has destroyed what it has there. It is started again under another host.
+    /// process has destroyed its objects there. Only another host can start the adapter again.
     ///
     /// # Errors
     /// It sleeps, or was stopped before. In virtual time also when queued work never ends.
@@ -49,10 +49,10 @@ impl HostAdapter<'_> {
         }
     }
 
-    /// What memory without power does to its content, except where a segment keeps it.
+    /// Overwrites the content of memory without power, except where a segment keeps it.
     fn lose_memory(&self, state: PowerState) {
         let mut held = self.host.hold();
-        // Who has woken it already has left its memory as it was; nobody wakes it meanwhile.
+        // An adapter that has woken already keeps its memory; the lock keeps it from waking meanwhile.
         if held.machine.has_power(self.index) {
             return;
         }

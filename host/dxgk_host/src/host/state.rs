@@ -1,5 +1,5 @@
-//! What stands under the host's lock: the machine, its time, and what it has said; one turn of the machine with its effects, and what
-//! happens when it does not come to its end.
+//! The state under the host's lock: the machine, its time, and its answers; one turn of the machine with its effects, and the failure of
+//! the kernel when a turn panics.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,15 +21,15 @@ pub(super) struct State {
     pub tracer: Box<dyn Tracer + Send>,
     pub clock: Clock,
     pub answers: BTreeMap<Token, Result<Reply, Refusal>>,
-    /// What processes have been told and not taken yet.
+    /// Notifications that processes have not taken yet.
     pub notifications: BTreeMap<ProcessId, VecDeque<Notification>>,
     /// When the kernel wants its timer.
     pub timer_ns: Option<u64>,
     pub line: Arc<Line>,
     pub views: Views,
-    /// Which threads wait for what.
+    /// The waiting threads.
     pub waiting: Waiting,
-    /// The kernel has failed: what the host says of it.
+    /// The kernel has failed.
     pub failed: Arc<AtomicBool>,
 }
 
@@ -40,9 +40,9 @@ impl State {
         turning.state.perform(turn)
     }
 
-    /// The kernel has failed: whoever holds the lock panics, and there will be no answer any more. Threads of this program that wait for
-    /// one are told that, as soon as they get the lock; processes elsewhere are ended, or one whose stores wait for a move that is never done
-    /// would wait for ever. Whoever hears of it finds that it is so: the lock is poisoned only afterwards.
+    /// The kernel has failed: the thread that holds the lock panics, and no answer will come any more. This wakes the waiting threads of this
+    /// program, which see `failed` as soon as they get the lock, and ends processes elsewhere: else a process whose stores wait for an
+    /// unfinished move would wait for ever. `failed` is set before the lock is poisoned.
     pub fn fail(&mut self) {
         self.failed.store(true, Ordering::Release);
         for process in self.views.all_elsewhere() {
@@ -92,7 +92,7 @@ impl State {
 /// A turn that may not come to its end.
 struct Turning<'a> {
     state: &'a mut State,
-    /// Whoever makes it falls already, by a defect that is not the kernel's: what it takes down on the way is asked of the kernel as ever.
+    /// The thread was unwinding before the turn, by a defect that is not the kernel's: the calls of its destructors do not fail the kernel.
     unwinding: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What a window system asks the kernel for beside its calls: the surfaces of displays and windows (memory §2.7). User mode has
-//! no call for them, so whoever embeds the kernel decides which process is its window system, and asks for it.
+//! The surfaces of displays and windows, which a window system needs beside its calls (memory §2.7). User mode has no call for them, so the
+//! program that embeds the kernel decides which process is its window system, and creates them for it.
 
 use ddi::StandardAllocation;
 use dxgkrnl::CreatedSurface;
@@ -13,8 +13,8 @@ impl Host {
     /// handle.
     ///
     /// # Errors
-    /// The process has no such device; the kernel or the driver knows no such surface; what the driver describes is not what
-    /// was asked for; memory is short. Nothing is left of it then.
+    /// The process has no such device; the kernel or the driver knows no such surface; the driver describes another surface than the
+    /// wanted one; memory is short. The surface does not exist then.
     pub fn create_standard_allocation(
         &self,
         process: ProcessId,

@@ -1,4 +1,4 @@
-//! The adapters that can be asked for by name: one line of `driver` says what each is about.
+//! The adapters that have names: one line of `driver` says what is special about each.
 
 use ddi::{DriverModel, NativeFenceOsCaps, PageTableUpdateMode};
 use dxgkrnl::MemoryPolicy;
@@ -126,13 +126,13 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "leaves-64k",
-        description: "discrete-64k with leaf tables of 64-KB entries, converted where a 4-KB page appears while contexts stand still",
+        description: "discrete-64k with leaf tables of 64-KB entries, converted where a 4-KB page appears while contexts are quiesced",
         driver: KmdConfig { leaf_64kb: true, large_pages: false, ..KmdConfig::DEFAULT },
         ..DISCRETE
     },
     Profile {
         name: "idle-spaces",
-        description: "leaves-64k on hardware that wants a process's contexts to stand still for every change of its page tables",
+        description: "leaves-64k on hardware that wants a process's contexts quiesced for every change of its page tables",
         driver: KmdConfig { leaf_64kb: true, large_pages: false, idle_spaces: true, ..KmdConfig::DEFAULT },
         ..DISCRETE
     },
@@ -298,14 +298,14 @@ pub const PROFILES: &[Profile] = &[
     },
     Profile {
         name: "paired-engines",
-        description: "discrete-4k whose engines are reset together: who has left the one loses nothing when the other hangs",
+        description: "discrete-4k whose engines are reset together: a context that has left the one loses nothing when the other hangs",
         driver: SMALL_PAGES,
         reset_group: 0b11,
         ..DISCRETE
     },
     Profile {
         name: "few-doorbells",
-        description: "discrete-4k with one doorbell for all queues that processes feed: whoever rings takes it over",
+        description: "discrete-4k with one doorbell for all user-mode queues: a queue that rings takes it over",
         driver: SMALL_PAGES,
         doorbells: 1,
         ..DISCRETE

@@ -173,7 +173,7 @@ fn wrong_calls_have_their_statuses() {
     assert_eq!(fence.current(), 0, "nothing happened");
 }
 
-/// A COPY reads what its source shows when its turn comes, not when it was asked for.
+/// A COPY reads its source's mapping at its turn, not at the call.
 #[test]
 fn updates_wait_for_their_turn_and_bind_late() {
     // spec: memory §4.8
@@ -237,7 +237,7 @@ fn packet_contexts_with_addresses_update_tiles() {
         let fence = || device.create_native_fence(Default::default()).expect("a fence");
         let (one, other, never) = (fence(), fence(), fence());
         let none = UpdateGpuVaFlags::empty();
-        // What stands first on one context holds up nobody on the other.
+        // An update that waits on one context does not hold up the other context.
         device
             .update_gpu_va(&packets, (&one, 3), vec![map_tile(pool.allocation(), at(0), 1)], none)
             .expect("an update");
@@ -251,7 +251,7 @@ fn packet_contexts_with_addresses_update_tiles() {
         device.signal(&one, 3).expect("a signal");
         device.wait(&[(&one, 4)]).expect("FenceValue + 1");
         assert_eq!(words(&mut client), [pattern::word(11, 0), pattern::word(10, 0)], "{mode:?}");
-        // What waits on a context goes with it.
+        // An update that waits on a context goes with the context.
         let device = client.gpu.device();
         device
             .update_gpu_va(&packets, (&never, 1), vec![map_tile(pool.allocation(), at(0), 0)], none)
@@ -259,7 +259,7 @@ fn packet_contexts_with_addresses_update_tiles() {
         drop(packets);
         device.signal(&never, 1).expect("a signal");
         assert_eq!(words(&mut client), [pattern::word(11, 0), pattern::word(10, 0)], "{mode:?}");
-        assert_eq!(never.current(), 1, "{mode:?}: nobody signals for it");
+        assert_eq!(never.current(), 1, "{mode:?}: the kernel does not signal for it");
     }
 }
 
@@ -306,7 +306,7 @@ fn what_is_freed_or_destroyed_falls_out_of_waiting_updates() {
     client.gpu.device().update_gpu_va(&context, (&fence, 1), operations, UpdateGpuVaFlags::empty()).expect("an update");
     drop(lost);
     client.gpu.device().free_gpu_va(at(1), TILE).expect("reserved");
-    // Somebody else gets the addresses before the update's turn.
+    // Another reservation gets the addresses before the update's turn.
     let reservation = GpuVaReservation { base: at(1), size_bytes: TILE, zero: true, ..GpuVaReservation::default() };
     client.gpu.device().reserve_gpu_va(reservation).expect("free");
     client.gpu.device().signal(&fence, 1).expect("a signal");
@@ -344,7 +344,7 @@ fn more_than_128_updates_block_their_caller() {
     client.gpu.device().wait(&[(&fence, 130)]).expect("each signals for the next");
 }
 
-/// Three surfaces of two large pages and a bit, in room for two: whoever loses a part of its content loses its large page
+/// Three surfaces of two large pages and a bit, in room for two: a surface that loses a part of its content loses its large page
 /// there, and nothing else.
 #[test]
 fn large_pages_are_walked_taken_apart_and_made_again() {

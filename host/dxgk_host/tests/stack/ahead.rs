@@ -1,5 +1,5 @@
-//! What is done while nothing else is to be done, through the whole stack, by exact bytes: content that moves up, pages
-//! cleared ahead, content written back ahead.
+//! Work of an idle kernel, through the whole stack, by exact bytes: the kernel moves content up, clears pages ahead, and writes content
+//! back ahead.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,14 +17,14 @@ const LAZY: EvictFlags = EvictFlags::EVICT_ONLY_IF_NECESSARY;
 /// How, why, bytes.
 type Moved = (Move, &'static str, u64);
 
-/// What moved.
+/// The moves that the kernel reported.
 #[derive(Clone, Default)]
 pub struct Moves(Arc<Mutex<Vec<Moved>>>);
 
 impl Tracer for Moves {
     fn event(&mut self, _now_ns: u64, event: &Event) {
         if let Event::Moved { how, why, bytes, .. } = event {
-            self.0.lock().expect("nobody panicked").push((*how, why.name(), *bytes));
+            self.0.lock().expect("no thread panicked").push((*how, why.name(), *bytes));
         }
     }
 }
@@ -32,13 +32,13 @@ impl Tracer for Moves {
 impl Moves {
     /// Bytes that moved so, for this reason.
     pub fn bytes(&self, how: Move, why: Cause) -> u64 {
-        let moves = self.0.lock().expect("nobody panicked");
+        let moves = self.0.lock().expect("no thread panicked");
         moves.iter().filter(|moved| (moved.0, moved.1) == (how, why.name())).map(|moved| moved.2).sum()
     }
 
     /// Bytes that moved so, whatever for.
     fn all(&self, how: Move) -> u64 {
-        let moves = self.0.lock().expect("nobody panicked");
+        let moves = self.0.lock().expect("no thread panicked");
         moves.iter().filter(|moved| moved.0 == how).map(|moved| moved.2).sum()
     }
 }
@@ -127,7 +127,7 @@ fn content_moves_up_when_there_is_room_and_its_process_has_nothing_to_run() {
         assert_eq!(usage(&first), 2 * MIB);
         check(&mut first, &report, &surface, pattern::seed(1, 0));
         write(&mut first, &surface, pattern::seed(1, 1));
-        // Somebody who needs the room gets it as ever, and what was written after the move is what comes out.
+        // Another client still gets the room when it needs it, and the content written after the move comes back.
         evict(&first, &surface, LAZY);
         bring_in(&second, &wall);
         bring_in(&first, &surface);
@@ -221,12 +221,12 @@ fn surface(client: &Client) -> Surface {
 fn what_was_written_back_ahead_is_displaced_without_a_copy() {
     // spec: memory §8.3
     let (out, ahead, waited) = displaced_after_idling(false);
-    // The first has 3 MiB of 4, the second wants 3: two MiB of the first leave. Later two MiB of the second, which nobody
-    // wrote and whose device did not say so.
+    // The first has 3 MiB of 4, the second wants 3: two MiB of the first leave. Later two MiB of the second leave: the GPU did not write
+    // them, but the device did not say so.
     assert_eq!((out, ahead), (4 * MIB, 0));
     let (out_after, ahead, waited_after) = displaced_after_idling(true);
     assert_eq!((out_after, ahead), (2 * MIB, 3 * MIB), "the first one's were copied before");
-    // What is saved is the copy of two MiB at the profile's 25,000 bytes in a microsecond.
+    // Writing back ahead saves the copy of two MiB at the profile's 25,000 bytes in a microsecond.
     let copy_ns = 2 * MIB * 1000 / 25_000;
     let saved = waited - waited_after;
     assert!((copy_ns..copy_ns + copy_ns / 10).contains(&saved), "{saved} ns saved, a copy takes {copy_ns}");
@@ -255,7 +255,7 @@ fn a_store_after_the_write_back_is_not_lost() {
         bring_in(&client, &blind);
         check(&mut client, &report, &blind, pattern::seed(3, 1));
         evict(&client, &blind, EvictFlags::empty());
-        // By the CPU: it locks what nobody lists, stores, and unlocks.
+        // By the CPU: it locks a surface that no list holds, stores, and unlocks.
         let before = moves.bytes(Move::PageOut, Cause::Ahead);
         bring_in(&client, &seen);
         write(&mut client, &seen, pattern::seed(4, 0));
@@ -283,7 +283,7 @@ fn a_first_commit_into_pages_cleared_ahead_fills_nothing() {
     }
 }
 
-/// What was cleared ahead is lost in a sleep like anything else in memory that is not kept.
+/// A sleep destroys cleared pages like any content of memory that is not kept.
 #[test]
 fn pages_cleared_before_a_sleep_are_filled_after_it() {
     // spec: memory §1.10, memory §3.3
@@ -330,7 +330,7 @@ fn first_commits_into_cleared_pages(profile: &str) {
         let before = host.now_ns();
         bring_in(&client, &wanted);
         let waited = host.now_ns() - before;
-        assert_eq!(moves.bytes(Move::Fill, Cause::MakeResident), 3 * MIB, "it came, whoever cleared it");
+        assert_eq!(moves.bytes(Move::Fill, Cause::MakeResident), 3 * MIB, "it came, cleared ahead or not");
         assert_eq!(moves.all(Move::PageOut) + moves.all(Move::PageIn), 0);
         let report = client.pinned(SurfaceKind::System, 65536);
         let (from, to) = (wanted.va(), report.va());

@@ -1,5 +1,5 @@
-//! Allocations through the whole stack: what the driver is told and in which order, who may open what, when memory comes
-//! back, what can change later.
+//! Allocations through the whole stack: the driver's calls and their order, the processes that may open a resource, when memory comes
+//! back, and later changes.
 
 mod answers;
 mod kept;
@@ -66,7 +66,7 @@ fn a_driver_creates_opens_closes_and_destroys_in_this_order() {
     steps.lock().unwrap().clear();
     let requests = vec![request(Kind::Local, 4096), request(Kind::System, 8192)];
     let made = Resource::create(gpu.device(), requests, resource(CreateAllocationFlags::CREATE_RESOURCE)).unwrap();
-    // What the driver wrote into the private data at the first open is seen by its user-mode half.
+    // The user-mode driver sees the private data that the kernel-mode driver wrote at the first open.
     assert_eq!(made.private_data(0).map(private_data::granted_alignment), Some(Some(4096)));
     made.destroy(DestroyFlags::SYNCHRONOUS_DESTROY).unwrap();
     let steps = steps.lock().unwrap();
@@ -204,7 +204,7 @@ fn names_of_shared_resources_are_checked() {
     assert_eq!(made.global_share(), ShareName::Global(RawHandle::NONE), "not by global handle");
     let name = made.share().unwrap();
     let opened = Resource::open(theirs.device(), name).unwrap();
-    // Shared for reading: whoever opened it cannot map it for writing.
+    // Shared for reading: a process that opened it cannot map it for writing.
     let map = |write| theirs.paging().map(&opened.allocations()[0], 1, write);
     assert_eq!(status(map(true)), NtStatus::ACCESS_DENIED);
     assert!(map(false).is_ok());

@@ -13,10 +13,10 @@ use crate::world::{Client, MIB, VIRTUAL, client};
 
 /// Bytes that a leaf table translates.
 const LEAF: u64 = 2 * MIB;
-/// What the paging process keeps of the page tables' memory.
+/// The paging process keeps so much of the page tables' memory.
 const PAGING_TABLES: u64 = 256;
 
-/// What page tables did: left, or came; of which process; bytes.
+/// Moves of page tables: whether they came or left; of which process; bytes.
 #[derive(Clone, Default)]
 struct Tables(Arc<Mutex<Vec<(bool, u32, u64)>>>);
 
@@ -24,13 +24,13 @@ impl Tracer for Tables {
     fn event(&mut self, _now_ns: u64, event: &Event) {
         let seen = match event {
             Event::TablesEvicted { process, bytes, for_process, .. } => {
-                assert_ne!(process, for_process, "nobody's tables leave for its own");
+                assert_ne!(process, for_process, "a process's tables leave for its own use");
                 (false, *process, *bytes)
             }
             Event::TablesRestored { process, bytes, .. } => (true, *process, *bytes),
             _ => return,
         };
-        self.0.lock().expect("nobody panicked").push(seen);
+        self.0.lock().expect("no thread panicked").push(seen);
     }
 }
 
@@ -95,7 +95,7 @@ impl Player {
         }
     }
 
-    /// Reads what the last work left.
+    /// Checks the content of the last work.
     fn look(&mut self, seed: u64) {
         let (report, places) = (self.report.va(), self.places.clone());
         self.client.run(|commands| {
@@ -158,7 +158,7 @@ fn the_tables_of_the_idle_leave_and_come_back_and_no_byte_differs() {
         let seen = tables.0.lock().unwrap();
         let bytes_of = |process: u32| seen.iter().filter(move |moved| moved.1 == process).map(|moved| moved.2);
         for process in [1, 2] {
-            // What leaves in turns is all of it, and comes back whole.
+            // With each turn all of a process's tables leave, and come back whole.
             let of_turns: Vec<u64> = bytes_of(process).skip(2).collect();
             assert!(of_turns.len() >= 6, "{mode:?}: process {process} has its turns: {seen:?}");
             assert!(of_turns.iter().all(|bytes| *bytes == of_turns[0] && *bytes > 24 * PAGE_BYTES), "{seen:?}");
@@ -186,7 +186,7 @@ fn no_more_is_promised_than_a_process_can_have_alone() {
     };
     assert_eq!(refusal.status, NtStatus::NO_MEMORY);
     assert_eq!(tables.0.lock().unwrap().len(), 1, "the first one's left, once");
-    // A range that no tables could ever hold is refused at once, and costs nobody anything.
+    // The kernel refuses a range that no tables could ever hold at once, and evicts no tables for it.
     let zeros = GpuVaReservation { size_bytes: 1 << 46, zero: true, ..GpuVaReservation::default() };
     let refusal = second.client.gpu.device().reserve_gpu_va(zeros).unwrap_err();
     assert_eq!(refusal.status, NtStatus::NO_MEMORY);

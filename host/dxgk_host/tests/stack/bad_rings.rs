@@ -1,5 +1,5 @@
-//! Rings and buffers that a process has filled with nonsense, or never says anything of: a fault of its own device alone, or
-//! nothing at all. Whoever shares the engine goes on.
+//! A process fills its ring with nonsense, or never rings: its own device alone faults, or nothing happens. A process that shares the engine
+//! goes on.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Fed {
     }
 }
 
-/// Somebody else's work, on the same engine.
+/// Another process's work completes on the same engine.
 fn goes_on(of: &mut Client) {
     let surface = of.pinned(SurfaceKind::System, 4096);
     of.run(|commands| {
@@ -118,7 +118,7 @@ fn a_buffer_that_is_cut_short_faults_its_own_device() {
     let queue = context.create_kernel_queue().expect("a queue");
     let buffer = kernel_fed.pinned(SurfaceKind::System, 4096);
     buffer.lock().expect("a lock").write_words(0, &fill);
-    queue.submit(buffer.va(), cut * 8, 1).expect("nobody looks into it");
+    queue.submit(buffer.va(), cut * 8, 1).expect("the kernel does not read the buffer");
     while host.step() {}
     assert_eq!(device.state().expect("a state"), DeviceState::ErrorDmaPageFault);
     goes_on(&mut other);
@@ -128,7 +128,7 @@ fn a_buffer_that_is_cut_short_faults_its_own_device() {
 
 /// It queues and says so, and never rings; and one that rings all the time and has nothing.
 #[test]
-fn who_never_rings_and_who_always_does_disturb_nobody() {
+fn a_process_that_never_rings_and_one_that_always_does_disturb_no_other() {
     // spec: sync §3.17, sync §6 D5
     let host = host(VIRTUAL, 4 * MIB);
     let mut other = client(&host);
@@ -139,11 +139,11 @@ fn who_never_rings_and_who_always_does_disturb_nobody() {
         loud.rings(&[], 0);
     }
     goes_on(&mut other);
-    // What it says that it has queued may be anything.
+    // Any last-queued value is harmless.
     Word::store(silent.client.link.system_memory().word(silent.last_queued.0), u64::MAX);
     goes_on(&mut other);
     assert_eq!((silent.state(), loud.state()), (DeviceState::Active, DeviceState::Active));
-    // Its end is waited for by nobody.
+    // The end of a process does not wait for its last-queued value.
     drop((silent, loud));
     goes_on(&mut other);
     assert_eq!(host.stopped(), None);

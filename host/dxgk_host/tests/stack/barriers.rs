@@ -1,6 +1,6 @@
 //! Both races of native fences through client, kernel, driver and device, whose engines and CMP have store buffers here that only their own
-//! barriers empty ([`Probe::buffers_stores`]): without one of these barriers a waiter below sleeps for ever, each time. What each barrier is for
-//! by itself the device's own tests show.
+//! barriers empty ([`Probe::buffers_stores`]): without one of these barriers a waiter below sleeps for ever, each time. The device's own tests
+//! show the purpose of each barrier.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ fn settle(host: &Host, ns: u64) {
     while host.step_until(until) && host.now_ns() < until {}
 }
 
-/// What a copy over the bus of a test takes, and what the test takes at most.
+/// The bytes of a test's copy over the bus, and bounds of the test's time with and without it.
 const LONG_BYTES: u64 = 4 * MIB;
 const SHORT_NS: u64 = 20_000;
 const LONG_NS: u64 = 400_000;
@@ -76,12 +76,12 @@ fn surfaces(client: &Client) -> ([Surface; 2], [GpuVa; 2]) {
     (both, addresses)
 }
 
-/// MonitoredValue in system memory, in local memory, and logs that say what was signalled.
+/// MonitoredValue in system memory, in local memory, and logs that name the signalled fences.
 const PROFILES: [&str; 3] = ["discrete-4k", "local-monitored", "optimized-fences"];
 
 /// The engine looks at MonitoredValue before there is a waiter; a waiter that comes then finds the value, or is interrupted.
 #[test]
-fn a_value_that_nobody_waited_for_is_there_for_who_comes_then() {
+fn a_value_without_a_waiter_is_there_for_a_later_wait() {
     // spec: sync §3.9, sync §3.19 item 1
     // seed: N27, N33
     for profile in PROFILES {
@@ -136,8 +136,8 @@ fn who_waits_already_is_found_by_whichever_engine_signals() {
     }
 }
 
-/// The log has run over, with fences of local memory in it, whose values no CPU reads and no CPU waits for: the values of all others are read,
-/// and are those that the engine has stored before it interrupted, through every buffer on the way.
+/// The log has run over, with fences of local memory in it, whose values no CPU reads and no CPU waits for: the kernel reads the values of
+/// all others, and finds those that the engine has stored before it interrupted, through every buffer on the way.
 #[test]
 fn behind_an_overrun_the_values_that_are_read_are_the_engines() {
     // spec: sync §3.14, sync §3.15

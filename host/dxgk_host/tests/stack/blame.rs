@@ -1,4 +1,4 @@
-//! Whose fault it is, and who pays: wrong arguments, foreign handles, faults of the GPU, dead processes.
+//! Only the process at fault pays: wrong arguments, foreign handles, faults of the GPU, dead processes.
 
 use std::sync::Arc;
 
@@ -126,7 +126,7 @@ fn handles_of_others_are_none_of_ours() {
         let refused = ours.link.call(Call::Lock2 { device, allocation: handle, flags: 0 }).expect_err("no allocation");
         assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "{handle}");
     }
-    // The same number may name something of ours; what it never does is reach theirs.
+    // The same number may name an allocation of ours, but never theirs.
     let foreign = surface.allocation().handle();
     let _ = ours.link.call(destroy(device, foreign));
     theirs.gpu.pin(&surface).expect("it is still theirs");
@@ -172,7 +172,7 @@ fn a_process_dies_in_the_middle() {
             for _ in 0..round {
                 commands.pattern(surface.va(), MIB, round);
             }
-            // Waits that nobody will ever satisfy must not hold the kernel back either.
+            // A wait that no signal will ever satisfy must not hold the kernel back either.
             commands.wait(victim.stream.progress(), u64::MAX);
             victim.stream.submit(&victim.gpu, &[], &commands).unwrap();
             let link = Arc::clone(&victim.link);

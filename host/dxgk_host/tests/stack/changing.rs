@@ -1,5 +1,4 @@
-//! A driver that says something else later than before: what it has said at start holds, and of a creation that failed
-//! nothing is kept.
+//! A driver changes its answers later: its answers at start hold, and the kernel keeps nothing of a creation that failed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +14,7 @@ use wddm_types::{NodeId, NtStatus};
 use crate::stubborn::{Whims, host_with};
 use crate::world::{MIB, client};
 
-/// What is added to a resource's handle each time.
+/// The driver adds this to a resource's handle each time.
 const WHIM: u64 = 1 << 32;
 
 #[test]
@@ -42,7 +41,8 @@ fn capabilities_are_those_of_the_start() {
     assert!(refused.reason.contains("MapAperture2Supported"), "{refused}");
 }
 
-/// What turns up later is not there; what it takes away has failed, as any driver may, and takes nobody along.
+/// The kernel never uses a facet that turns up later. A call of a facet that the driver takes away fails, as any driver's call may, and no
+/// other call with it.
 #[test]
 fn facets_are_those_of_the_start() {
     // spec: memory §1.13, sync §3.1

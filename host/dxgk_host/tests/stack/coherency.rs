@@ -1,5 +1,5 @@
-//! A platform whose GPU does not snoop the CPU's caches: each of the specification's sequences with its maintenance, and
-//! what is seen without it.
+//! A platform whose GPU does not snoop the CPU's caches: each of the specification's sequences with its maintenance, and the stale content
+//! without it.
 
 mod lists;
 mod renamed;
@@ -150,14 +150,14 @@ fn hardware_that_snoops_and_memory_that_is_not_cached_need_none() {
         assert_eq!(stage.gpu_reads(), 8, "coherent {io_coherent}, cached {cached}");
         stage.gpu_writes(BYTES, 9);
         assert_eq!(stage.cpu_reads(), 9, "coherent {io_coherent}, cached {cached}");
-        // A no-op: what it would do is not seen.
+        // The maintenance has no visible effect here.
         stage.maintain();
         assert_eq!((stage.cpu_reads(), stage.gpu_reads()), (9, 9));
         assert_eq!(stage.client.gpu.adapter().info().unwrap().io_coherent, io_coherent);
     }
 }
 
-/// A range is maintained in both directions, by lines of 64 bytes, and what lies beside it is left as it is.
+/// InvalidateCache maintains a range in both directions, by lines of 64 bytes, and leaves the lines beside it alone.
 #[test]
 fn maintenance_of_a_range_leaves_the_rest_alone() {
     // spec: memory §6.7
@@ -180,7 +180,7 @@ fn maintenance_of_a_range_leaves_the_rest_alone() {
     assert_eq!(words(&mut stage), [0, 2, 3, 0], "a line that the range touches belongs to it");
     stage.maintain();
     assert_eq!(words(&mut stage), [1, 2, 3, 4]);
-    // The other way: what the GPU wrote is seen in the range, and the old lines beside it.
+    // The other way: the CPU sees the GPU's writes in the range, and the old lines beside it.
     stage.gpu_writes(BYTES, 9);
     stage.allocation.invalidate_cache(far, 64).unwrap();
     let seen = |stage: &Stage| [0, far - 64, far, far + 64].map(|at| stage.cpu().read_word(at));

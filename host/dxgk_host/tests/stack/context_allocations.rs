@@ -90,7 +90,7 @@ fn start_refusing(
     (Host::start(config).expect("the host starts"), heard)
 }
 
-/// What stands behind this word where it is the second of a system page; commands hold it elsewhere.
+/// The word behind this one where this is the second word of a system page; commands hold it elsewhere.
 fn behind(host: &Host, word: u64) -> Option<u64> {
     let memory = host.system_memory();
     let count = memory.bytes() / 8;
@@ -111,7 +111,7 @@ fn a_driver_makes_fills_and_changes_what_its_context_needs() {
     let [Heard::Init(allocation), Heard::Update(data)] = &seen[..] else { panic!("{seen:?}") };
     let number = u64::MAX - allocation;
     assert_eq!(data[8..], number.to_le_bytes());
-    // It was synchronous: when the creation has answered, the content is what the driver wrote.
+    // The creation was synchronous: when it has answered, the driver's content is there.
     assert_eq!(behind(&host, *allocation), Some(number));
     let second = gpu.device().create_context(NodeId(1)).unwrap();
     assert_eq!(heard.lock().unwrap().len(), 4, "each context has its own, and each is initialised once");
@@ -139,7 +139,8 @@ fn a_device_that_stands_still_gets_contexts_whose_content_comes_with_its_turn() 
     host.set_process_priority(runs.link.process(), 4);
     let theirs = runs.pinned(SurfaceKind::Local, 5 * MIB);
     let before = heard.lock().unwrap().len();
-    let context = stands.gpu.device().create_context(NodeId(1)).expect("whoever runs has nothing to do with it");
+    let context =
+        stands.gpu.device().create_context(NodeId(1)).expect("the kernel creates a context for a quiesced device");
     while host.step() {}
     assert_eq!(heard.lock().unwrap().len(), before, "it has no room for its list now");
     drop((theirs, runs));
@@ -203,7 +204,7 @@ fn they_are_shown_with_the_protections_that_their_driver_wants() {
         let refused = VirtualContext::create(gpu.device(), NodeId(0), Vec::new()).err().expect("bit {bit}");
         assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "bit {bit}: {refused}");
         while host.step() {}
-        assert!(heard.lock().unwrap().len() <= 1, "what was decided is taken back");
+        assert!(heard.lock().unwrap().len() <= 1, "the kernel takes its decision back");
         host.check_invariants().unwrap();
     }
 }
@@ -216,7 +217,8 @@ fn with_areas(name: &str, area: u64) -> Profile {
     Profile { driver: KmdConfig { device_save_bytes: area, ..base.driver }, ..*base }
 }
 
-/// What a driver makes while a device is created is the device's: there before anybody uses it, and gone with it.
+/// An allocation that a driver makes while a device is created belongs to the device: it is there before the first context, and goes with
+/// the device.
 #[test]
 fn a_driver_makes_what_all_contexts_of_a_device_need() {
     // spec: memory §7.5, memory §5.1

@@ -7,7 +7,7 @@ use dxgk_host::{Host, ProcessLink};
 use kmt_calls::{Call, SyncCall};
 use kmt_link::{Link, heard};
 
-/// What a process has called.
+/// Counts a process's calls.
 #[derive(Default)]
 pub struct Counting {
     pub calls: AtomicU64,

@@ -151,7 +151,7 @@ fn what_the_cpu_may_not_see_there_goes_to_system_memory_and_stays_until_the_unlo
             client.run(|commands| _ = commands.pattern(surface.va(), BYTES, 5));
             let lock = surface.lock().expect("it supports an aperture");
             assert!(places(&client, surface).iter().all(|place| *place == CpuPlace::System));
-            assert_eq!(lock.read_word(8), pattern::word(5, 8), "{mode:?}: what the GPU wrote came along");
+            assert_eq!(lock.read_word(8), pattern::word(5, 8), "{mode:?}: the GPU's writes came along");
             lock.fill_words(0, BYTES / 8, |index| pattern::word(6, index * 8));
             // It is on the list still: the GPU reaches it where it is now.
             client.run(|commands| _ = commands.check(surface.va(), BYTES, 6, report.va(), 1));
@@ -194,7 +194,7 @@ fn a_window_shows_local_memory_page_by_page_and_system_memory_is_the_way_out() {
             // The window has room for four.
             let expected = if index < 4 { CpuPlace::HostAperture } else { CpuPlace::System };
             assert!(places(&client, surface).iter().all(|place| *place == expected), "{mode:?}: lock {index}");
-            assert_eq!(lock.read_word(4096), pattern::word(index + 1, 4096), "{mode:?}: what the GPU wrote");
+            assert_eq!(lock.read_word(4096), pattern::word(index + 1, 4096), "{mode:?}: the GPU's writes");
             lock.fill_words(0, BYTES / 8, |word| pattern::word(index + 100, word * 8));
             client.run(|commands| _ = commands.check(surface.va(), BYTES, index + 100, report.va(), index + 1));
             assert_eq!(report.lock().expect("system memory").read_word(pattern::report::TAG * 8), 0, "{mode:?}");
@@ -208,7 +208,7 @@ fn a_window_shows_local_memory_page_by_page_and_system_memory_is_the_way_out() {
         let next = lockable(&client, SurfaceKind::LocalThenSystem, false);
         let _lock = next.lock().expect("a page is free");
         assert!(places(&client, &next).iter().all(|place| *place == CpuPlace::HostAperture), "{mode:?}");
-        // What is unlocked is kept, and goes when somebody needs the page.
+        // An unlocked view keeps its pages of the window until another lock needs them.
         locks.remove(0);
         let last = lockable(&client, SurfaceKind::LocalThenSystem, false);
         let _lock = last.lock().expect("a kept page goes");
@@ -249,7 +249,7 @@ fn what_may_not_be_committed_while_it_is_locked_waits_for_the_unlock() {
         lock.fill_words(0, BYTES / 8, |index| pattern::word(4, index * 8));
         let first = paging.make_resident(vec![handle], MakeResidentFlags::empty()).expect("pending");
         let Residency::Pending { paging_fence_value } = first else { panic!("{mode:?}: it may not be resident yet") };
-        // What comes after it on the queue keeps its place: it is not there before.
+        // A later request on the queue completes behind this one.
         let second = paging.make_resident(vec![other.allocation().handle()], MakeResidentFlags::empty()).expect("room");
         let Residency::Pending { paging_fence_value: later } = second else { panic!("{mode:?}: the queue waits") };
         assert!(later >= paging_fence_value && paging.fence().current() < paging_fence_value);
@@ -376,5 +376,5 @@ fn the_locks_of_the_dead_are_gone() {
     let ours = surface.lock().expect("always");
     ours.write_words(0, &[1]);
     lock.write_words(0, &[2]);
-    assert_eq!((ours.read_word(0), lock.read_word(0)), (1, 2), "the dead writes to nobody's memory");
+    assert_eq!((ours.read_word(0), lock.read_word(0)), (1, 2), "a dead process's lock writes into no other memory");
 }

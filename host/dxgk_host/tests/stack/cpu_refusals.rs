@@ -1,4 +1,4 @@
-//! Calls about locks that are refused, and what is left of the lock of WDDM 1.
+//! Refused calls about locks, and the remains of the lock of WDDM 1.
 
 use d3dkmt::{
     AllocationRequest, CreateAllocationFlags, DestroyFlags, LockFlags, MakeResidentFlags, Resource, ResourceRequest,
@@ -91,7 +91,7 @@ fn the_legacy_lock_of_a_wddm_2_driver() {
         let refused = surface.allocation().lock_legacy(pages, flags).err().expect("refused");
         assert_eq!(refused.status, NtStatus::INVALID_PARAMETER);
     }
-    // What would have to move does not with DonotEvict.
+    // A lock with DonotEvict is refused where the content would have to move.
     let cached = lockable(&client, SurfaceKind::LocalThenSystem, true);
     let refused = cached.allocation().lock_legacy(Vec::new(), F::LOCK_ENTIRE | F::DONOT_EVICT).err().expect("refused");
     assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY);
@@ -133,7 +133,7 @@ fn a_list_of_unlocks_is_refused_whole_when_two_handles_name_one_lock() {
 
 // spec: memory §10.1 row 27, memory §2.7
 #[test]
-fn the_locks_of_whoever_destroys_what_others_still_have_are_over() {
+fn the_locks_of_a_process_that_destroys_what_others_still_have_are_over() {
     let host = host(VIRTUAL, 4 * MIB);
     let (ours, theirs) = (client(&host), client(&host));
     let data = private_data::AllocationRequest {
@@ -153,8 +153,8 @@ fn the_locks_of_whoever_destroys_what_others_still_have_are_over() {
     let (device, allocation) = (ours.gpu.device().handle(), made.allocations()[0].handle());
     ours.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect("its creator locks it");
     made.destroy(DestroyFlags::empty()).expect("it is its own");
-    // It was thought to be locked, and moving it wanted a mapping that was gone.
-    host.power_transition(PowerState::Hibernate).expect("what nobody has locked moves");
+    // A kernel that counted the destroyed lock would want a mapping that is gone when it moves the content.
+    host.power_transition(PowerState::Hibernate).expect("unlocked content moves");
     host.power_transition(PowerState::On).expect("it wakes");
     host.check_invariants().expect("in order");
 }

@@ -101,7 +101,7 @@ impl World {
         gpu_on(&self.host, &ProcessLink::new(Arc::clone(&self.host)), adapter)
     }
 
-    /// What a driver was told to do with CurrentValues, and forgets it.
+    /// A driver's calls about CurrentValues and MonitoredValues since the last look.
     fn updates(&self, adapter: usize) -> Vec<FenceStep> {
         let steps = std::mem::take(&mut *self.told[adapter].lock().unwrap());
         steps.into_iter().filter(|step| matches!(step, FenceStep::Current(..) | FenceStep::Monitored(_))).collect()
@@ -134,7 +134,7 @@ fn opened(gpu: &Gpu, name: &NtHandle) -> Fence {
     opened.expect("it opens")
 }
 
-/// By what something is waited for or signalled.
+/// The means of a wait or a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     /// An engine's own command, or a software packet of a context that has no such commands.
@@ -149,7 +149,7 @@ enum By {
 /// One process on one adapter with the fence.
 struct Side {
     work: Work,
-    /// Says that what stood behind a wait of the GPU has gone on.
+    /// Signals when the work behind a wait of the GPU has gone on.
     done: Fence,
     fence: Fence,
     gpu: Gpu,
@@ -161,7 +161,7 @@ enum Work {
     Queues {
         stream: Box<Stream>,
         kernel: Box<KernelQueue>,
-        /// What the stream signals behind its waits: such a queue takes native fences.
+        /// The stream signals this behind its waits: such a queue takes native fences.
         passed: Fence,
         _context: HwContext,
     },
@@ -193,7 +193,7 @@ impl Side {
         Side { work, done, fence, gpu, process: link.process() }
     }
 
-    /// Waits for a value; what says that the wait is over is `has_gone_on`.
+    /// Begins a wait for a value; `has_gone_on` tells whether it is over.
     fn wait(&mut self, world: &World, how: By, value: u64) -> Waiting {
         match (how, &mut self.work) {
             (By::Cpu, _) => {
@@ -222,12 +222,12 @@ impl Side {
                 context.wait(&self.fence, value).unwrap();
                 context.signal(&self.done, value).unwrap();
             }
-            (By::KernelQueue | By::Command, _) => panic!("nobody waits like that here"),
+            (By::KernelQueue | By::Command, _) => panic!("no test waits for a monitored fence like that"),
         }
         Waiting::Gpu
     }
 
-    /// What the GPU has come to behind its waits.
+    /// The value that the GPU has signalled behind its waits.
     fn done_value(&self) -> u64 {
         let by_stream = if let Work::Queues { passed, .. } = &self.work { passed.current() } else { 0 };
         self.done.current().max(by_stream)
@@ -264,7 +264,7 @@ impl Side {
                 };
                 Buffer::new(&self.gpu, &commands).run(context);
             }
-            (By::KernelQueue | By::Command, _) => panic!("nobody signals like that here"),
+            (By::KernelQueue | By::Command, _) => panic!("no test signals a monitored fence like that"),
         }
     }
 }

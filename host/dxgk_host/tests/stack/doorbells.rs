@@ -1,4 +1,4 @@
-//! What a process finds in the status words of its doorbells when its device is lost, whatever takes it (sync §3.17).
+//! The status words of a process's doorbells when its device is lost, in every way to lose it (sync §3.17).
 
 mod asleep;
 mod passed_on;
@@ -97,7 +97,7 @@ pub fn made_by_hand(client: &Client, ring: &Surface) -> CreatedDoorbell {
 }
 
 #[test]
-fn a_fault_takes_the_doorbells_of_its_device_and_nobody_else_s() {
+fn a_fault_takes_the_doorbells_of_its_device_and_no_other_s() {
     // spec: sync §3.16, sync §3.17
     let host = crate::world::host(VIRTUAL, 4 * MIB);
     let (mut guilty, innocent) = (Party::new(&host), Party::new(&host));
@@ -147,7 +147,7 @@ fn an_adapter_reset_takes_every_doorbell() {
     let (host, hung, other) = hang(Hold::Sticks);
     hung.has_lost_them(DeviceState::Reset);
     other.has_lost_them(DeviceState::Reset);
-    // Whoever comes now connects as after a start.
+    // A new client connects as after a start.
     Party::new(&host);
     host.check_invariants().unwrap();
 }

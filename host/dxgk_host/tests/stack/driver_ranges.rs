@@ -1,5 +1,5 @@
-//! Addresses that a driver reserves while a process is created (memory §4.6): nobody else gets them, what breaks a rule is
-//! refused with the driver's creation, and then nothing is left of the process.
+//! Addresses that a driver reserves while a process is created (memory §4.6): the process cannot use them; the kernel refuses a range that
+//! breaks a rule and, with the driver's refusal, the process, of which nothing is left then.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,13 +14,13 @@ use wddm_types::{Blame, GpuVa, NodeId, NtStatus};
 use crate::stubborn::{Whims, host_with, wrapped};
 use crate::world::{Client, MIB, VIRTUAL, client};
 
-/// What a leaf table of the device covers.
+/// The bytes that a leaf table of the device covers.
 const LEAF: u64 = 2 * MIB;
 
-/// What a driver asks for, of a range that would do and the end of all addresses.
+/// A driver's requests, made from a range that would do and the end of all addresses.
 type Ask = fn(ReserveGpuVaRange, u64) -> Vec<ReserveGpuVaRange>;
 type Answer = Result<GpuVa, DriverStatus>;
-/// What the kernel answered, process by process.
+/// The kernel's answers, process by process.
 type Answers = Arc<Mutex<Vec<Answer>>>;
 
 fn whole(create: &CreateProcess<'_>) -> ReserveGpuVaRange {
@@ -61,7 +61,7 @@ fn map(client: &Client, base: GpuVa) -> Result<(), Refusal> {
     let surface = client.pinned(SurfaceKind::Local, 4096);
     let mapping = GpuVaMapping { base, size_in_pages: 1, ..GpuVaMapping::default() };
     let mapped = client.gpu.paging().map_gpu_va(Some(surface.allocation()), mapping).map(drop);
-    // What was mapped by hand goes by hand.
+    // The test frees the range that it has mapped itself.
     if mapped.is_ok() {
         client.gpu.device().free_gpu_va(base, 4096)?;
     }
@@ -69,7 +69,7 @@ fn map(client: &Client, base: GpuVa) -> Result<(), Refusal> {
 }
 
 #[test]
-fn what_a_driver_keeps_is_nobody_elses_in_each_process() {
+fn what_a_driver_keeps_is_its_own_in_each_process() {
     // spec: memory §4.6
     let flags = ReserveGpuVaRangeFlags::ALLOW_USER_MODE_MAPPING;
     let ask = move |create: &CreateProcess<'_>| vec![whole(create), ReserveGpuVaRange { flags, ..whole(create) }];

@@ -99,7 +99,7 @@ fn an_engine_without_work_gets_less_power_and_all_of_it_for_the_next_submission(
     let slept = power(&heard);
     let [(at, COMPUTE, true)] = slept[..] else { panic!("it sleeps again: {slept:?}") };
     assert!(at.abs_diff(known) <= IDLE_NS && at + 2_000 >= known + IDLE_NS, "{at} {known}");
-    assert_eq!(host.counters().interrupts - raised, 2, "one for who waited, one for less power");
+    assert_eq!(host.counters().interrupts - raised, 2, "one for the waiter, one for less power");
     // Nothing happens in an engine that sleeps.
     assert!(!host.step());
     assert_eq!(host.counters().interrupts - raised, 2);
@@ -155,7 +155,7 @@ fn an_engine_with_work_keeps_its_power() {
     copies.wait(&other.gpu, done).expect("its interrupt brings the other one");
     assert!(saying.lock().unwrap().is_none(), "it was said");
     assert_eq!(power(&heard), [], "work is under way");
-    // Who comes next finds its doorbell gone, and connects it.
+    // The next submission finds its doorbell gone, and connects it.
     let next = works(&mut one, &surface, 1);
     assert_eq!(next, value + 1);
     one.stream.wait(&one.gpu, next).expect("both ran");
@@ -166,7 +166,7 @@ fn an_engine_with_work_keeps_its_power() {
     host.check_invariants().unwrap();
 }
 
-/// The hardware's watchdog, and a driver that knows of a hang: who runs there is asked at once. Whoever makes room goes on.
+/// The hardware's watchdog, or a driver, reports a hang: the kernel preempts the running context at once. A context that leaves goes on.
 #[test]
 fn work_that_hangs_by_the_hardwares_word_is_asked_at_once() {
     // spec: sync §2.8, sync §4.4
@@ -202,7 +202,7 @@ fn work_that_hangs_by_the_hardwares_word_is_asked_at_once() {
         }
         let expected = if hangs { DeviceState::Hung } else { DeviceState::Active };
         assert_eq!(one.gpu.device().state().unwrap(), expected);
-        let answer = host.take_answer(pending).expect("who waits is let go in any case");
+        let answer = host.take_answer(pending).expect("the wait ends in any case");
         assert_eq!(answer.is_ok(), !hangs);
         assert_eq!(other.gpu.device().state().unwrap(), DeviceState::Active, "the other did not notice");
         host.check_invariants().unwrap();
@@ -210,7 +210,7 @@ fn work_that_hangs_by_the_hardwares_word_is_asked_at_once() {
 }
 
 #[test]
-fn a_hang_is_nobodys_where_timeouts_are_off_and_an_engine_that_there_is_not_stops_the_adapter() {
+fn a_hang_costs_no_device_where_timeouts_are_off_and_an_engine_that_there_is_not_stops_the_adapter() {
     // spec: sync §4.4, sync §2.8
     let off = RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() };
     let lies = |said: Interrupt<'static>| {
@@ -238,7 +238,7 @@ fn a_hang_is_nobodys_where_timeouts_are_off_and_an_engine_that_there_is_not_stop
     }
 }
 
-/// In real time engines lose their power between any two steps of whoever submits: everything runs all the same.
+/// In real time engines lose their power between any two steps of a submission: all work runs all the same.
 #[test]
 fn nothing_that_is_rung_is_lost_between_sleep_and_work() {
     // spec: sync §3.17

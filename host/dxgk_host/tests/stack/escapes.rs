@@ -1,5 +1,5 @@
-//! A driver and its private calls: what it gets is a copy, what it leaves in it goes back if it succeeds, and one that fails costs its caller
-//! a status and nobody anything else.
+//! A driver's private calls: the driver gets a copy, the kernel returns the copy's content if the call succeeds, and a call that fails costs
+//! its caller a status and has no other effect.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -63,7 +63,7 @@ fn a_driver_that_fails_costs_its_caller_a_status_and_nothing_else() {
     let gpu = client(&host).gpu;
     let ask = || gpu.adapter().escape(Some(gpu.device()), RawHandle::NONE, EscapeFlags::empty(), vec![1; 16]);
     while host.step() {}
-    // What the creation of the device has left is looked after with the first call.
+    // The first call also completes the work that the creation of the device has left.
     assert_eq!(ask().expect_err("the driver refuses").status, NtStatus::INVALID_PARAMETER);
     let before = host.state_digest();
     for wanted in expected.skip(1) {

@@ -1,5 +1,5 @@
-//! What becomes of others when a thread falls: by a defect of the kernel, which has ended it for all before anybody hears of it; or by one of
-//! its own, which ends nobody else.
+//! A thread panics: by a defect of the kernel, which has failed for all processes before any of them hears of it; or by a defect of its own,
+//! which ends no other process.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +13,7 @@ use wddm_types::{NtStatus, ProcessId};
 use crate::there::There;
 use crate::world::MIB;
 
-/// Whoever is not answered within this is not answered at all.
+/// A call without an answer within this never gets one.
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// Falls over the first device, when it is told to.
@@ -49,7 +49,7 @@ fn start() -> (Arc<Host>, Arc<There>, Receiver<()>, Sender<()>) {
 }
 
 #[test]
-fn a_kernel_has_failed_before_anybody_hears_of_it_and_answers_nobody_who_waited_for_its_lock() {
+fn a_kernel_has_failed_before_any_thread_hears_of_it_and_refuses_calls_that_waited_for_its_lock() {
     let (host, there, falls, tells) = start();
     let [process, other] = [(); 2].map(|()| host.process_created());
     let opened = host.call(process, Call::OpenAdapterFromLuid { luid: host.luid() });
@@ -64,12 +64,12 @@ fn a_kernel_has_failed_before_anybody_hears_of_it_and_answers_nobody_who_waited_
         std::thread::spawn(move || _ = says.send(host.call(other, Call::EnumAdapters)));
         hears
     };
-    // Whether it waits by now is its own affair: it is to be refused in either case.
+    // The call may or may not wait by now: the kernel must refuse it in either case.
     std::thread::sleep(Duration::from_millis(20));
     tells.send(()).expect("it waits for this");
     let refusal = waits.recv_timeout(WITHIN).expect("an answer").expect_err("the kernel has failed");
     assert_eq!(refusal.status, NtStatus::DEVICE_REMOVED);
-    holds.join().expect_err("whose call it was");
+    holds.join().expect_err("the thread whose call failed panics");
     assert_eq!(there.lost(), [("the kernel has failed".to_owned(), true)]);
 }
 
@@ -84,7 +84,7 @@ impl Drop for TakesDown {
 }
 
 #[test]
-fn who_falls_by_a_defect_of_its_own_ends_nobody_else() {
+fn a_thread_that_panics_by_a_defect_of_its_own_ends_no_process() {
     let (host, there, ..) = start();
     let falls = {
         let takes_down = TakesDown(Arc::clone(&host), host.process_created());

@@ -17,7 +17,7 @@ use crate::world::{Client, MIB, VIRTUAL, client, host};
 
 const STATES: [PowerState; 2] = [PowerState::Standby, PowerState::Hibernate];
 
-/// Work that waits for what nobody signals, on memory that its process has destroyed behind it.
+/// Work that waits for a value that no signal brings, on memory that its process has destroyed behind it.
 pub fn wait_for_ever(client: &Client, target: Surface) {
     let device = client.gpu.device().handle();
     let made =
@@ -98,7 +98,7 @@ fn an_adapter_stops_behind_who_was_in_the_way() {
     assert_eq!(host.device_register(softgpu_spec::register::ENGINE_ENABLE), 0, "behind the last one the driver stops");
 }
 
-/// A host whose driver counts what it is asked to build while `off`.
+/// A host whose driver counts the paging operations that it is asked to build while `off`.
 fn watched(off: &Arc<AtomicBool>, built: &Arc<AtomicU64>) -> (Arc<Host>, Arc<Mutex<u64>>) {
     let profile = Profile::named("discrete-4k").expect("a built-in profile");
     let mut config = HostConfig {
@@ -120,7 +120,7 @@ fn watched(off: &Arc<AtomicBool>, built: &Arc<AtomicU64>) -> (Arc<Host>, Arc<Mut
 }
 
 #[test]
-fn a_driver_that_fails_while_its_adapter_falls_asleep_leaves_nobody_waiting() {
+fn a_driver_that_fails_while_its_adapter_falls_asleep_leaves_no_call_waiting() {
     // spec: memory §1.10, memory §8.4, memory §8.6, sync §3.5
     for stops in [false, true] {
         let broken = Arc::new(AtomicBool::new(false));
@@ -213,14 +213,14 @@ fn what_ends_during_a_sleep_ends_at_once_and_its_memory_comes_free_with_the_wake
         leaves.link.call(Call::DestroyDevice { device }).expect("it goes, asleep or not");
         while host.step() {}
         host.check_invariants().expect("in order");
-        assert!(*destroyed.lock().expect("a test") > before + 2, "nobody waits for the wake");
+        assert!(*destroyed.lock().expect("a test") > before + 2, "the destructions do not wait for the wake");
         assert_eq!(built.load(Ordering::Relaxed), 0, "a device without power is given nothing");
         off.store(false, Ordering::Relaxed);
         host.power_transition(PowerState::On).expect("it wakes");
         while host.step() {}
         host.check_invariants().expect("in order");
         assert_kept(&mut stays, &kept);
-        // What was theirs is to be had again.
+        // The memory of the destroyed allocations is free again.
         let all = stays.pinned(SurfaceKind::Local, 2 * MIB + MIB / 2);
         drop((all, leaves));
     }

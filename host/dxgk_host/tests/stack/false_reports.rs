@@ -1,4 +1,4 @@
-//! A driver that reports what cannot be: its adapter stops, and the reason names what was reported. What it has to say is heard to the end;
+//! A driver that makes impossible reports: its adapter stops, and the reason names the report. The kernel hears its reports to the end;
 //! no process's work counts as done because of it.
 
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::fence_interrupts::begin_wait;
 use crate::stubborn::{Whims, host_with, wrapped};
 use crate::world::{MIB, VIRTUAL, client};
 
-/// What a driver says of a packet that is done.
+/// A driver's report about a completed packet.
 type Lie = fn(NodeId, u32, &mut dyn Notify);
-/// What it says beside, of nothing.
+/// A driver's report without an event.
 type Tale = fn(&mut dyn Notify);
 
 fn done(node: NodeId, fence_id: u32, notify: &mut dyn Notify) {
@@ -145,7 +145,7 @@ fn reports_of_what_there_is_not_end_the_adapter() {
         assert!(!armed.load(Ordering::Relaxed), "an interrupt came");
         assert!(
             host.take_answer(wait).is_some_and(|answer| answer.is_ok() || !why.is_empty()),
-            "{why}: what was true is heard"
+            "{why}: the kernel hears the true reports"
         );
         match (why, host.stopped()) {
             ("", None) => {}

@@ -92,7 +92,7 @@ fn an_adapter_of_the_first_generation_says_that_it_has_none() {
     assert!(adapter.wddm_3_1_caps().unwrap().is_empty());
 }
 
-/// The configuration narrows versions: what is left does not meet the driver's, and the driver notices.
+/// The configuration narrows versions: the rest does not meet the driver's, and the driver notices.
 #[test]
 fn the_configuration_narrows_and_the_reason_is_told() {
     // spec: sync §3.1 step 4
@@ -130,7 +130,7 @@ fn an_experimental_implementation_counts_where_it_is_allowed() {
     }
 }
 
-/// What a driver is told of its native fences and their logs, call by call.
+/// The kernel's calls to a driver about native fences and their logs.
 fn counted() -> (Whims, Arc<Mutex<Vec<String>>>) {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let [fences, logs, storage] = [(); 3].map(|()| Arc::clone(&told));
@@ -195,7 +195,7 @@ fn an_adapter_runs_with_the_feature_off_and_no_entry_point_of_it_is_called() {
         with.device().wait(&[(&native, 3)]).unwrap();
         host.set_verbose_logs(false);
         host.trace_fences(false);
-        // The device is lost: what it was to signal counts as reached for ever.
+        // The device is lost: fences that it may signal count as reached for ever.
         let nowhere = GpuVa(1 << 40);
         Buffer::new(&without, Commands::new().fill(nowhere, 8, 1)).run(&context);
         drain();
@@ -209,7 +209,7 @@ fn an_adapter_runs_with_the_feature_off_and_no_entry_point_of_it_is_called() {
     }
 }
 
-/// Its own question comes first, and only what is answered then makes the capability.
+/// The driver's own question comes first, and only the answer to it decides the capability.
 #[test]
 fn a_driver_asks_whether_the_feature_is_on_before_it_says_that_it_has_native_fences() {
     // spec: sync §3.1 steps 5 to 7
@@ -235,7 +235,7 @@ fn a_driver_asks_whether_the_feature_is_on_before_it_says_that_it_has_native_fen
         assert!(steps.len() > 1 && steps[1..].iter().all(|step| *step == expected), "{steps:?}");
         let adapter = open(&host);
         assert_eq!(adapter.wddm_3_1_caps().unwrap().is_empty(), fails);
-        assert!(adapter.is_feature_enabled(37).unwrap().enabled, "what the kernel has decided stays");
+        assert!(adapter.is_feature_enabled(37).unwrap().enabled, "the kernel keeps its decision");
         let gpu = softgpu_umd::Gpu::on(adapter).unwrap();
         assert_eq!(gpu.has_user_queues(), !fails);
         let made = gpu.device().create_native_fence(NativeFenceRequest::default());

@@ -1,5 +1,5 @@
-//! What the kernel makes of native-fence interrupts: exact lists, none, those that say less than was; and where the words of a fence may
-//! be written. Folded ones and names that are wrong are `named_fences`.
+//! The kernel's response to native-fence interrupts: with exact lists, without one, and with incomplete ones; and the access to the words of a
+//! fence. `named_fences` has folded interrupts and wrong names.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ pub fn begin_wait(host: &Arc<Host>, of: &Client, fence: &Fence, value: u64) -> P
     host.begin_call(of.link.process(), call).expect_err("the value has not come")
 }
 
-/// Two fences that somebody waits for, signalled by one submission; which waits were released.
+/// One submission signals two fences, each with a waiter; returns which waits were released.
 fn signal_two(host: &Arc<Host>) -> [bool; 2] {
     let mut client = client(host);
     let fences: Vec<_> =
@@ -70,7 +70,8 @@ fn an_exact_list_and_no_list_release_the_same_waiters() {
     assert_eq!(signal_two(&host_naming(|_| Some(Vec::new()))), [true; 2], "an empty list says the same");
 }
 
-/// Listed, not known, or neither: the third breaks the contract, and whoever asks when all is at rest is told which fence it was.
+/// The driver lists the fence, reports none by name, or omits it: the third breaks the contract, and `unreported_fences` names the fence when
+/// no work is in flight.
 #[test]
 fn a_signal_of_which_the_driver_tells_nothing_is_found() {
     // spec: sync §3.10
@@ -169,7 +170,7 @@ fn with_evaluate_legacy_monitored_fences_it_looks_at_all() {
     assert_eq!(looks, 2, "one for each signal");
 }
 
-/// The engine writes CurrentValue; MonitoredValue it only reads: who writes it could suppress or forge interrupts.
+/// The engine writes CurrentValue and only reads MonitoredValue: a process that wrote MonitoredValue could suppress or forge interrupts.
 #[test]
 fn the_gpu_writes_the_current_value_and_not_the_monitored_one() {
     // spec: sync §1.4, sync §6 A1
@@ -189,7 +190,7 @@ fn the_gpu_writes_the_current_value_and_not_the_monitored_one() {
     bad.stream.submit(&bad.gpu, &[], &commands).unwrap();
     while host.step() {}
     assert_eq!(bad.gpu.device().state().unwrap(), DeviceState::ErrorDmaPageFault);
-    assert_eq!(good.gpu.device().state().unwrap(), DeviceState::Active, "and nobody else notices");
+    assert_eq!(good.gpu.device().state().unwrap(), DeviceState::Active, "and no other device notices");
 }
 
 #[test]

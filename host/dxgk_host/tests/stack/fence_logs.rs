@@ -1,4 +1,4 @@
-//! Logs of native fences: which queues have them, who writes them, and what stands there.
+//! Logs of native fences: the queues that have them, the engines that write them, and their entries.
 
 mod optimized;
 mod reach;

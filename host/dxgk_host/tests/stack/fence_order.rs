@@ -1,5 +1,5 @@
 //! Native fences where the CPU and engines meet: no torn values, updates and interrupts one after the other, and the last look at
-//! CurrentValue. What every interleaving of the words does is the models'.
+//! CurrentValue. The models check every interleaving of the words.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ fn wait(of: &Client, fence: &d3dkmt::Fence, value: u64) -> Call {
     })
 }
 
-/// Values whose halves are equal: whoever sees two halves of different ones has seen a torn one.
+/// A value with equal halves: a reader that sees unequal halves has seen a torn value.
 fn twin(number: u64) -> u64 {
     number << 32 | number
 }
@@ -34,7 +34,7 @@ fn is_whole(value: u64) -> bool {
     value >> 32 == value & 0xffff_ffff
 }
 
-/// An engine and the CPU signal in turns, on two processors; both read what the other wrote.
+/// An engine and the CPU signal in turns, on two processors; both read the other's values.
 #[test]
 fn no_half_of_a_value_is_seen() {
     // spec: sync §1.6, sync §3.19 item 4
@@ -66,7 +66,7 @@ fn no_half_of_a_value_is_seen() {
     client.stream.wait(&client.gpu, done).unwrap();
     let lock = target.lock().unwrap();
     let copies: Vec<u64> = (0..NUMBERS).map(|at| lock.read_word(at * 8)).collect();
-    assert!(copies.iter().copied().all(is_whole) && copies.is_sorted(), "what the engine read");
+    assert!(copies.iter().copied().all(is_whole) && copies.is_sorted(), "the engine's reads");
 }
 
 /// An update that finds the value passed interrupts from within the driver's call. What it raised is told behind that, by a routine of its

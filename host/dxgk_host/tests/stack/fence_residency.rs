@@ -1,4 +1,4 @@
-//! Words of INTRA_GPU fences make room and come back: what the driver is told, and that nobody finds them gone.
+//! The kernel evicts words of INTRA_GPU fences and brings them back: the calls to the driver, and no waiter or engine finds the words gone.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -15,12 +15,12 @@ use crate::world::{Client, MIB, VIRTUAL, client, unnamed};
 
 const LOCAL: SegmentId = SegmentId(1);
 
-/// What the driver was told.
+/// The kernel's calls to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     /// A fence's words: where CurrentValue is, where MonitoredValue.
     Moved { fence: u64, current: SegmentId, monitored: SegmentId },
-    /// Entries that show words of native fences: in the paging process, valid, and what they name.
+    /// Entries that show words of native fences: whether in the paging process, whether valid, and the segment that they name.
     Entry { paging: bool, valid: bool, names: SegmentId },
 }
 
@@ -88,7 +88,7 @@ fn intra_gpu(of: &Client) -> Fence {
     of.gpu.device().create_native_fence(request).expect("an INTRA_GPU fence")
 }
 
-/// What an engine reads at an address.
+/// The word at an address, as an engine reads it.
 fn read_by_gpu(of: &mut Client, report: &Surface, va: GpuVa) -> u64 {
     of.run(|commands| {
         commands.checksum(va, 8, report.va());
@@ -116,7 +116,7 @@ fn demand_everything(other: &Client) -> Vec<Surface> {
     all
 }
 
-/// What the driver is told when both pages of one fence's words go to a segment: entries of the process invalid, then the place
+/// The kernel's calls to the driver when both pages of one fence's words go to a segment: entries of the process invalid, then the place
 /// of each page, then entries of the paging process, which are valid all along, and of the process.
 fn both_pages(fence: u64, from: SegmentId, to: SegmentId) -> Vec<Told> {
     let valid = |paging| Told::Entry { paging, valid: true, names: to };

@@ -71,7 +71,7 @@ fn begin_wait(host: &Arc<Host>, of: &Client, fence: &Fence, value: u64) -> Pendi
     host.begin_call(of.link.process(), call).expect_err("the value has not come")
 }
 
-/// What of the steps is about creating, opening, closing, destroying.
+/// The steps that create, open, close or destroy.
 fn lives(heard: &Shared<FenceStep>) -> Vec<FenceStep> {
     let steps = std::mem::take(&mut *heard.lock().unwrap());
     let about = |step: &FenceStep| !matches!(step, FenceStep::Monitored(_) | FenceStep::Current(..));
@@ -79,7 +79,7 @@ fn lives(heard: &Shared<FenceStep>) -> Vec<FenceStep> {
 }
 
 #[test]
-fn the_last_close_comes_before_the_one_destroy_whoever_goes_first() {
+fn the_last_close_comes_before_the_one_destroy_in_every_order() {
     // spec: sync §3.2, sync §3.3, sync §3.4
     // seed: N45, N46, N47, N48, N50, N51
     for creator_first in [true, false] {
@@ -130,7 +130,7 @@ fn a_failed_open_leaves_nothing_behind() {
     let differences = before.differences(&host.state_digest());
     let told = |line: &&String| ["fence", "handles", "device"].iter().any(|object| line.contains(object));
     assert_eq!(differences.iter().filter(told).count(), 0, "{differences:?}");
-    // Another's open that fails does not touch the fence of those who have it.
+    // A failed open of one process does not touch the fence of the processes that have it.
     let fence = shared(a.device(), FenceFlags::empty());
     let name = fence.share(SyncObjectAccess::ALL_ACCESS).unwrap();
     lives(&heard);
@@ -153,7 +153,7 @@ fn an_engine_of_one_process_signals_and_the_others_see_it() {
     let name = mine.share(SyncObjectAccess::ALL_ACCESS).unwrap();
     let theirs = b.gpu.device().open_native_fence(by(&name)).unwrap();
     assert_eq!(mine.address(), theirs.address(), "one word");
-    // B's engine waits for what A's signals; the CPU only watches.
+    // B's engine waits for a signal of A's; the CPU only watches.
     let calls = host.counters();
     let mut wait = Commands::new();
     wait.wait(&theirs, 5).signal(&theirs, 6);
@@ -203,7 +203,7 @@ fn waiters_of_all_processes_decide_about_one_monitored_value() {
     });
     while host.step() {}
     host.take_answer(of_a).expect("released").expect("well");
-    assert!(published().contains(&u64::MAX), "nobody waits any more");
+    assert!(published().contains(&u64::MAX), "no waiter is left");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn closing_one_open_lets_cpu_waiters_go_on_unless_told_otherwise() {
         assert_eq!(
             host.take_answer(last),
             Some(Ok(Reply::Done)),
-            "nobody outlives the last open, also with a name left"
+            "no wait outlives the last open, also with a name left"
         );
         drop(name);
         host.check_invariants().unwrap();
@@ -280,7 +280,7 @@ fn shareable_fences_have_pages_of_their_own_and_others_are_packed() {
     assert_eq!(packed.iter().map(|fence| page(fence.current_va())).collect::<std::collections::BTreeSet<_>>().len(), 1);
 }
 
-/// The same by the pages of memory: what addresses lead to, and not the addresses.
+/// The same for the pages of memory behind the addresses.
 #[test]
 fn shareable_words_share_no_page_of_memory() {
     // spec: sync §1.5
@@ -301,7 +301,7 @@ fn shareable_words_share_no_page_of_memory() {
     let first = std::ptr::from_ref(host.system_memory().word(0)) as usize;
     let mut pages = Vec::new();
     for (nth, fence) in (1..).zip(shareable.iter().chain(&packed)) {
-        // Whom a value names is seen by the value: each fence has a waiter for another one.
+        // Each fence has a waiter for a value of its own, so a value tells its fence.
         begin_wait(&host, &of, fence, 100 * nth);
         let lent = std::mem::take(&mut *lent.lock().unwrap());
         let place = lent.iter().find(|(value, _)| *value == 100 * nth - 1).expect("its MonitoredValue is updated").1;
@@ -344,7 +344,7 @@ fn a_dead_process_leaves_the_fence_to_the_others() {
     drop((mine, name, a));
 }
 
-/// After a device of those who may signal is lost, every wait passes and the value is the largest; it stays so.
+/// When a device that may signal is lost, every wait passes and the value is the largest; it stays so.
 #[test]
 fn a_lost_device_satisfies_what_it_might_have_signalled_and_nothing_else() {
     // spec: sync §3.16, sync §6 B13
@@ -362,7 +362,7 @@ fn a_lost_device_satisfies_what_it_might_have_signalled_and_nothing_else() {
         let of_a = begin_wait(&host, &a, &mine, 10);
         let of_b = begin_wait(&host, &b, &theirs, 11);
         heard.lock().unwrap().clear();
-        // An address that is nobody's: B's device is lost.
+        // An address without a reservation: B's device is lost.
         let mut wild = Commands::new();
         wild.signal(unnamed(GpuVa(0x7fff_0000_0000), GpuVa(0x7fff_0000_0008)), 1);
         b.stream.submit(&b.gpu, &[], &wild).unwrap();

@@ -1,5 +1,5 @@
-//! Fences of an adapter that sleeps: the device has no power and its page tables are away, so it is told when it wakes who
-//! waits no more, and whose every wait passes.
+//! Fences of an adapter that sleeps: the device has no power and its page tables are away, so the kernel tells it at the wake which waits
+//! are over, and which fences satisfy every wait.
 
 use d3dkmt::{FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess};
 use ddi::PowerState;
@@ -38,7 +38,7 @@ fn a_device_that_slept_is_told_who_waits_no_more_and_what_is_always_signalled() 
         let waits = host.begin_call(client.link.process(), wait).expect_err("the values have not come");
         while host.step() {}
         host.power_transition(state).expect("it falls asleep");
-        // The wait ends with one of its fences: nobody waits for the other any more.
+        // The wait ends with one of its fences: the other has no waiter any more.
         drop(gone);
         host.take_answer(waits).expect("the wait is over").expect("and well");
         // With the queue its progress fence is satisfied for ever.
@@ -51,7 +51,11 @@ fn a_device_that_slept_is_told_who_waits_no_more_and_what_is_always_signalled() 
         client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
         while host.step() {}
         assert_eq!(stays.current(), 1);
-        assert_eq!(host.device_register(INTERRUPTS_RAISED), raised, "the device knows that nobody waits");
+        assert_eq!(
+            host.device_register(INTERRUPTS_RAISED),
+            raised,
+            "the device knows that no CPU waiter is registered"
+        );
     }
 }
 
@@ -70,7 +74,7 @@ fn a_fence_that_was_always_signalled_before_the_sleep_is_destroyed_in_it_or_stay
             (fence, lost.gpu.device().open_native_fence(request).expect("the other process has it, too"))
         };
         let ((gone, of_lost), (stays, too)) = (new(), new());
-        // An address that is nobody's: the device that might have signalled both is lost.
+        // An address without a reservation: the device that might have signalled both is lost.
         let mut wild = Commands::new();
         wild.signal(unnamed(GpuVa(0x7fff_0000_0000), GpuVa(0x7fff_0000_0008)), 1);
         lost.stream.submit(&lost.gpu, &[], &wild).expect("a submission");

@@ -34,7 +34,7 @@ fn drain(host: &Arc<Host>) {
 
 /// Ten million of them.
 #[test]
-fn signals_that_nobody_waits_for_interrupt_nobody() {
+fn signals_without_a_waiter_raise_no_interrupt() {
     // spec: sync §1.3, sync §3.19
     // seed: N07, N15, N17
     let host = host(VIRTUAL, 4 * MIB);
@@ -86,7 +86,7 @@ fn one_interrupt_for_each_satisfied_set() {
     assert_eq!(after.interrupt_dispatches - dispatches.interrupt_dispatches, 50);
 }
 
-/// The same in real time: exactly one dispatch that releases somebody per satisfied set.
+/// The same in real time: exactly one dispatch releases a waiter per satisfied set.
 #[test]
 fn one_releasing_dispatch_for_each_satisfied_set_in_real_time() {
     // spec: sync §3.9

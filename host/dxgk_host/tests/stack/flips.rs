@@ -1,5 +1,5 @@
-//! Flips on the whole stack: behind rendering, at vertical blanks, in both kinds of time; who owns a display and what turns it
-//! black; what a monitor sees.
+//! Flips on the whole stack: behind rendering, at vertical blanks, in both kinds of time; the owner of a display, the events that turn it
+//! black, and a monitor's view.
 
 mod chance;
 mod ends;
@@ -29,7 +29,7 @@ const PERIOD: u64 = 16_666_667;
 const WIDTH: u16 = 64;
 const HEIGHT: u16 = 16;
 
-/// What happened to flips and packets, with the kernel's time.
+/// Events of flips and packets, with the kernel's time.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<(u64, Event)>>>);
 
@@ -259,10 +259,10 @@ fn a_present_returns_when_no_more_flips_are_queued_than_the_limit() {
 }
 
 #[test]
-fn blanks_interrupt_only_while_somebody_needs_them() {
+fn blanks_interrupt_only_while_they_are_needed() {
     let (host, _) = host_of(&profile(), VIRTUAL);
     let game = Game::new(&host, 2);
-    assert!(!host.step(), "nobody does: virtual time stands still");
+    assert!(!host.step(), "nothing waits for a blank: virtual time stands still");
     game.flip(1, 1).unwrap();
     while host.step() {}
     assert_eq!(blanks(&host), 5, "the flip's, and four that the next one may count");
@@ -281,7 +281,7 @@ fn a_deeper_queue_takes_more_flips_and_shows_each_at_a_blank_of_its_own() {
         game.flip(primary, 1).unwrap();
     }
     assert_eq!((handed(), host.device_register(display::DISPLAY_FLIP)), (3, 3));
-    // Neither what has no room, nor what its address would not tell from another, nor what skips a blank.
+    // The kernel does not hand over a flip without room, a flip to an address that is queued already, or a flip that skips a blank.
     for (primary, interval) in [(1, 1), (2, 2)] {
         game.flip(primary, interval).unwrap();
     }
@@ -300,7 +300,7 @@ fn a_monitor_sees_whole_pictures_in_the_order_of_the_flips() {
         let mut game = Game::new(&host, 2);
         let screen = Arc::new(Screen::default());
         host.adapter(0).connect_monitor(0, Arc::clone(&screen) as Arc<dyn Monitor>);
-        // The draw of each frame writes what is shown until the flip before it: it is held until then.
+        // The draw of each frame writes the primary that is shown until the flip before it: the kernel holds the draw until then.
         for frame in 1..=8u32 {
             game.draw(frame as usize % 2, frame, 300);
             game.flip(frame as usize % 2, 1).unwrap();
@@ -314,7 +314,7 @@ fn a_monitor_sees_whole_pictures_in_the_order_of_the_flips() {
     }
 }
 
-/// Without memory of its own a GPU shows what its aperture shows; and two displays are two.
+/// A GPU without memory of its own displays its aperture; two displays are independent.
 #[test]
 fn an_integrated_gpu_shows_system_memory_on_two_displays() {
     // spec: memory §3.4, memory §8.1
@@ -342,7 +342,7 @@ fn an_integrated_gpu_shows_system_memory_on_two_displays() {
     host.check_invariants().unwrap();
 }
 
-/// The same with threads: no figure, but what holds whoever runs when.
+/// The same with threads: no exact times, but the properties that hold in every order of the threads.
 #[test]
 fn in_real_time_too_pictures_are_whole() {
     let mut fast = profile();

@@ -1,5 +1,5 @@
-//! Priorities of contexts with hardware queues, down to the engine: who waits for whom, in virtual time. The queues are the process's own,
-//! so the kernel sees nothing of what runs when.
+//! Priorities of contexts with hardware queues, down to the engine: the waits of each context for others, in virtual time. The processes use
+//! user-mode submission, so the kernel does not see which work runs when.
 
 use softgpu_umd::{Commands, SurfaceKind};
 
@@ -61,7 +61,7 @@ fn waits_ns(busy_class: u32, class: u32, begun_ns: u64) -> u64 {
 #[test]
 fn an_engine_is_shared_out_by_the_classes_of_processes() {
     // spec: sync §2.5, sync §4.2
-    // Who ranks higher waits for the command under way.
+    // A context of higher rank waits for the command under way.
     for (busy, class) in [(2, 4), (0, 2), (4, 5)] {
         let taken_ns = waits_ns(busy, class, MS);
         assert!((COMMAND_NS..3 * COMMAND_NS).contains(&taken_ns), "{class} beside {busy}: {taken_ns}");
@@ -70,18 +70,18 @@ fn an_engine_is_shared_out_by_the_classes_of_processes() {
     let taken_ns = waits_ns(2, 2, MS);
     let due_ns = MS + MS / 10;
     assert!((due_ns..due_ns + 3 * COMMAND_NS).contains(&taken_ns), "{taken_ns}");
-    // Whose quantum is over for long gives way after the grace period.
+    // A process whose quantum is long over is preempted after the grace period.
     let taken_ns = waits_ns(2, 2, 5 * MS);
     assert!((MS / 10..MS / 10 + 3 * COMMAND_NS).contains(&taken_ns), "{taken_ns}");
-    // Below REALTIME nobody has a share: it waits for the end. Below NORMAL there is one, but the work is over sooner.
+    // Beside REALTIME no lower class has a share: the command waits for the end. Below NORMAL there is a share, but the work is over sooner.
     for (busy, class) in [(5, 4), (2, 0)] {
         let taken_ns = waits_ns(busy, class, MS);
         assert!(taken_ns > 199 * COMMAND_NS - MS, "{class} beside {busy}: {taken_ns}");
     }
 }
 
-/// Three processes of the classes around NORMAL, with more to do than there is time: what each has had of the engine behind so many
-/// rounds of turns.
+/// Three processes of the classes around NORMAL, with more to do than there is time: each one's share of the engine after so many rounds of
+/// turns.
 #[test]
 fn classes_around_normal_share_an_engine_that_hardware_schedules_by_their_weights() {
     // spec: sync §4.2
@@ -90,7 +90,7 @@ fn classes_around_normal_share_an_engine_that_hardware_schedules_by_their_weight
     let values = workers.each_mut().map(|worker| worker.begin(1));
     workers.iter_mut().zip(values).for_each(|(worker, value)| worker.end(value));
     let start_ns = host.now_ns();
-    // More than anybody comes to: they die in the middle of it.
+    // More work than any of them completes: they die in the middle of it.
     for worker in &mut workers {
         worker.begin(1_000);
     }
@@ -118,7 +118,7 @@ fn a_context_that_ranks_otherwise_does_so_on_the_engine() {
     let (start_ns, all, one) = (host.now_ns(), busy.begin(200), comes.begin(1));
     while host.now_ns() < start_ns + MS && host.step() {}
     assert_eq!(comes.client.stream.progress().current(), values[1], "it waits");
-    // The process of the busy one falls behind: whoever waits goes at once.
+    // The busy process loses rank: the waiting one runs at once.
     host.set_process_priority(busy.client.link.process(), 1);
     host.set_process_priority(comes.client.link.process(), 4);
     comes.end(one);
@@ -126,10 +126,10 @@ fn a_context_that_ranks_otherwise_does_so_on_the_engine() {
     busy.end(all);
 }
 
-/// Three contexts of a process with queues that the kernel feeds. One waits with high priority for what one with low priority brings
-/// about, and one between them has the engine.
+/// Three contexts of a process with kernel-mode queues. One of high priority waits for a signal of one of low priority, and one between them
+/// has the engine.
 #[test]
-fn a_high_context_lends_its_rank_to_whoever_it_waits_for() {
+fn a_high_context_lends_its_rank_to_the_context_that_it_waits_for() {
     // spec: sync §4.2
     for waits in [true, false] {
         let host = host(VIRTUAL, 8 * MIB);
@@ -166,11 +166,14 @@ fn a_high_context_lends_its_rank_to_whoever_it_waits_for() {
         if waits {
             assert!(taken_ns < 8 * COMMAND_NS, "one command of another, five of its own: {taken_ns}");
             device.wait(&[(high.progress(), 1)]).unwrap();
-            // What it has brought about it has its rank no more for.
+            // After its signal the low context has lost the lent rank.
             device.wait(&[(between.progress(), 1)]).unwrap();
             assert!(low.progress().current() < 2, "the rest of the low one comes last");
         } else {
-            assert!(taken_ns > 199 * COMMAND_NS - MS, "nobody waits for it: it waits for the others, {taken_ns}");
+            assert!(
+                taken_ns > 199 * COMMAND_NS - MS,
+                "no high context waits for it: it waits for the others, {taken_ns}"
+            );
             device.wait(&[(between.progress(), 1)]).unwrap();
         }
         device.wait(&[(low.progress(), 2)]).unwrap();

@@ -1,4 +1,4 @@
-//! What the kernel tells of itself, for tests that look at it afterwards.
+//! The kernel's events, for tests that look at them afterwards.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ impl Heard {
         Heard { kept, events: Arc::default() }
     }
 
-    /// What was remembered since the last call, with virtual nanoseconds.
+    /// The events since the last call, with virtual nanoseconds.
     pub fn take_timed(&self) -> Vec<(u64, Event)> {
         std::mem::take(&mut self.events.lock().unwrap())
     }
@@ -30,7 +30,7 @@ impl Heard {
         self.take_timed().into_iter().map(|(_, event)| event).collect()
     }
 
-    /// How many of what is remembered are such; all stay.
+    /// How many of the events are such; all stay.
     pub fn count(&self, which: impl Fn(&Event) -> bool) -> usize {
         self.events.lock().unwrap().iter().filter(|(_, event)| which(event)).count()
     }
@@ -44,7 +44,7 @@ impl Tracer for Heard {
     }
 }
 
-/// A host of a profile with this much video memory, and what is heard of it.
+/// A host of a profile with this much video memory, and its events.
 pub fn heard_on(profile: &str, mode: Mode, vram_bytes: u64, kept: fn(&Event) -> bool) -> (Arc<Host>, Heard) {
     let heard = Heard::of(kept);
     let config = HostConfig {

@@ -45,7 +45,7 @@ fn local_usage(of: &Client) -> u64 {
     of.gpu.adapter().video_memory_info(true).unwrap().current_usage_bytes
 }
 
-/// What an engine reads at an address.
+/// The word at an address, as an engine reads it.
 fn read_by_gpu(of: &mut Client, va: wddm_types::GpuVa) -> u64 {
     let report = of.pinned(SurfaceKind::System, 4096);
     of.run(|commands| {
@@ -73,7 +73,7 @@ fn without_system_memory_for_its_storage_a_fence_is_refused_for_memory() {
 }
 
 #[test]
-fn engines_wait_for_each_other_in_local_memory_and_nobody_is_interrupted() {
+fn engines_wait_for_each_other_in_local_memory_without_an_interrupt() {
     // spec: sync §1.4, sync §1.5, sync §6 A6
     // seed: N08, N22, N25
     let host = host_of("intra-gpu-fences");
@@ -87,7 +87,7 @@ fn engines_wait_for_each_other_in_local_memory_and_nobody_is_interrupted() {
     assert_eq!(places.len(), 6, "each word has its place");
     assert!(fences.iter().all(|fence| !fence.is_mapped()), "no address for the CPU");
     let fence = &fences[1];
-    // The initial value is a GPU write; MonitoredValue lets nobody be interrupted.
+    // The initial value is a GPU write; MonitoredValue lets no signal interrupt.
     assert_eq!(read_by_gpu(&mut compute, fence.monitored_va()), u64::MAX);
     compute.run(|commands| {
         commands.signal(fence, 40);
@@ -111,8 +111,8 @@ fn engines_wait_for_each_other_in_local_memory_and_nobody_is_interrupted() {
     host.check_invariants().unwrap();
 }
 
-/// The driver is asked for each kind of word, and each lies where it says: of two memories one has the values and the other what is
-/// monitored, whichever way round.
+/// The kernel asks the driver for each kind of word, and each lies in the driver's segment: of two memories one has the current values and the
+/// other the monitored ones, either way round.
 #[test]
 fn each_kind_of_word_lies_in_the_segment_that_the_driver_names_for_it() {
     // spec: sync §1.5, sync §2.6
@@ -310,7 +310,7 @@ fn the_words_outlive_sleep() {
     host.check_invariants().unwrap();
 }
 
-/// A lost device leaves nobody parked, also where the CPU cannot write the word.
+/// A lost device leaves no queue parked, also where the CPU cannot write the word.
 #[test]
 fn a_lost_device_satisfies_them_by_the_hardware() {
     // spec: sync §3.16
@@ -327,10 +327,10 @@ fn a_lost_device_satisfies_them_by_the_hardware() {
     host.check_invariants().unwrap();
 }
 
-/// A device that is lost while the storage of its new fence is still somebody else's content: the word is sealed where it will be,
-/// and when it is there.
+/// A device is lost while the storage of its new fence still holds another process's content: the kernel seals the word only when it is in
+/// place.
 #[test]
-fn a_device_lost_before_its_words_are_there_writes_into_nobodys_content() {
+fn a_device_lost_before_its_words_are_there_writes_into_no_other_content() {
     // spec: sync §1.5, sync §3.16
     const SEED: u64 = 29;
     for steps in 0..12 {
@@ -348,7 +348,7 @@ fn a_device_lost_before_its_words_are_there_writes_into_nobodys_content() {
                 all.push(surface);
             }
         }
-        // Nobody needs it any more, and it stays where it is until somebody else needs the room.
+        // The surfaces leave their list, and stay where they are until another allocation needs the room.
         let handles = all.iter().map(|surface| surface.allocation().handle()).collect();
         other.gpu.device().evict(handles, EvictFlags::empty()).expect("an eviction");
         let call = SyncCall::CreateNativeFence { device: one.gpu.device().handle(), request: INTRA_GPU };
@@ -367,7 +367,7 @@ fn a_device_lost_before_its_words_are_there_writes_into_nobodys_content() {
         for surface in &all {
             let lock = surface.lock().expect("a lock");
             let good = |word: u64| lock.read_word(word * 8) == pattern::word(SEED, word * 8);
-            assert!((0..surface.bytes() / 8).all(good), "a word of somebody else's content after {steps} steps");
+            assert!((0..surface.bytes() / 8).all(good), "a word of another process's content after {steps} steps");
         }
         assert_eq!(host.stopped(), None);
         host.check_invariants().unwrap();

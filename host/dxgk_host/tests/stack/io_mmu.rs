@@ -39,7 +39,7 @@ fn holds(surface: &Surface, seed: u64) -> bool {
     (0..surface.bytes()).step_by(8).all(|at| lock.read_word(at) == pattern::word(seed, at))
 }
 
-/// Lets a client do what faults; answers with what became of its device.
+/// Lets a client run commands that fault; returns the state of its device.
 fn lost(client: &mut Client, build: impl FnOnce(&mut Commands)) -> DeviceState {
     let mut commands = Commands::new();
     build(&mut commands);
@@ -325,11 +325,11 @@ fn offers_budgets_and_the_end_of_a_process_work_as_on_every_adapter() {
     client.gpu.device().evict(handle.clone(), EvictFlags::empty()).unwrap();
     client.gpu.device().offer(handle.clone(), 1, OfferFlags::empty()).unwrap();
     let (results, _) = client.gpu.paging().reclaim(handle).unwrap();
-    assert_eq!(results, [ReclaimResult::Ok], "nobody needed it");
+    assert_eq!(results, [ReclaimResult::Ok], "the kernel needed no room");
     client.gpu.pin(&surface).unwrap();
     assert!(holds(&surface, 9));
     drop(more);
-    // Processes come and go, and numbers with them: what the next one has is its own.
+    // Processes come and go, and PASIDs with them: each new process sees its own content.
     for seed in 20..30 {
         let mut guest = crate::world::client(&host);
         let surface = guest.pinned(SurfaceKind::System, MIB);

@@ -110,11 +110,11 @@ fn a_mutex_goes_from_key_to_key() {
     let (mine, global) = ours.create();
     let their = theirs.open(global);
     assert_eq!(theirs.acquire(their, 0), Err(TIMEOUT), "it begins with key 3");
-    assert_eq!(ours.release(mine, 1, 1), Err(INVALID), "nobody has it");
+    assert_eq!(ours.release(mine, 1, 1), Err(INVALID), "no process has it");
     assert_eq!(ours.acquire(mine, 3), Ok(0), "no fence value yet");
-    assert_eq!(ours.acquire(mine, 3), Err(TIMEOUT), "its owner waits like everybody else");
+    assert_eq!(ours.acquire(mine, 3), Err(TIMEOUT), "its owner waits like every other process");
     assert_eq!(theirs.release(their, 1, 1), Err(INVALID), "it is another handle's");
-    // Who waits longest for the key goes on; who waits for another does not.
+    // The longest wait for the key ends; a wait for another key does not.
     let [first, second] = [theirs.wait(their, 5, None), theirs.wait(their, 5, None)];
     let other = theirs.wait(their, 6, None);
     ours.release(mine, 5, 41).unwrap();
@@ -124,7 +124,7 @@ fn a_mutex_goes_from_key_to_key() {
     assert_eq!((theirs.waited(other), theirs.waited(second)), (Some(Ok(42)), None));
     theirs.release(their, 5, 43).unwrap();
     assert_eq!(theirs.waited(second), Some(Ok(43)));
-    // Any number is a key and a fence value; what nobody waits for waits for whoever comes.
+    // Any number is a key and a fence value; a key without a waiter waits for the next acquire.
     theirs.release(their, u64::MAX, u64::MAX).unwrap();
     host.check_invariants().unwrap();
     assert_eq!((ours.acquire(mine, 0), ours.acquire(mine, u64::MAX)), (Err(TIMEOUT), Ok(u64::MAX)));
@@ -148,7 +148,7 @@ fn a_wait_ends_at_its_time_and_takes_nothing() {
     assert_eq!(ours.waited(later), Some(Err(TIMEOUT)));
     let took = host.now_ns() - began;
     assert!((4_000_000..4_100_000).contains(&took), "{took} ns of 4 ms");
-    // What ended so is not given the key that comes then.
+    // A wait that has timed out does not get the key that comes then.
     ours.release(mine, 9, 5).unwrap();
     assert_eq!(ours.waited(long), Some(Ok(5)));
     assert_eq!(ours.release(mine, 9, 6), Ok(Reply::Done));
@@ -219,7 +219,7 @@ fn who_only_waits_or_has_released_abandons_nothing() {
     while host.step() {}
     assert_eq!(ours.acquire(mine, 4), Ok(1));
     assert_eq!(ours.release(mine, 8, 2), Ok(Reply::Done));
-    assert_eq!(ours.acquire(mine, 8), Ok(2), "nobody is left who waits for it");
+    assert_eq!(ours.acquire(mine, 8), Ok(2), "no wait for it is left");
     host.check_invariants().unwrap();
 }
 
@@ -234,7 +234,7 @@ fn a_global_handle_goes_with_the_last_open() {
     for wrong in [mine, RawHandle::NONE, RawHandle(global.0 ^ 0x40), RawHandle(global.0 ^ 1 << 31)] {
         assert_eq!(theirs.open_with(wrong, b""), Err(INVALID), "{wrong}");
     }
-    assert_eq!(theirs.destroy(global), Err(INVALID), "nobody's own");
+    assert_eq!(theirs.destroy(global), Err(INVALID), "no process's local handle");
     let shared = Call::Sync(SyncCall::OpenSynchronizationObject { shared: global });
     assert_eq!(theirs.link.call(shared).unwrap_err().status, INVALID, "another kind of object");
     ours.destroy(mine).unwrap();
@@ -269,7 +269,7 @@ fn the_runtimes_data_keep_their_size() {
     assert_eq!(ours.release(bare, 3, 0), Ok(Reply::Done));
     ours.open_with(empty, b"first").unwrap();
     ours.open_with(empty, b"other").unwrap();
-    assert_eq!(ours.data_in(bare, 3, 5).unwrap(), b"first", "of the first who brings some");
+    assert_eq!(ours.data_in(bare, 3, 5).unwrap(), b"first", "of the first open that brings some");
     // A release may bring others, as many as there were; the next is told them.
     let release = |runtime_data: &[u8], key| {
         let runtime_data = runtime_data.to_vec();

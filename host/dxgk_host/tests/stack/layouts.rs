@@ -1,5 +1,5 @@
 //! Adapters of every layout through the whole stack: content moves where there is pressure and is never lost, whatever
-//! segments the driver reports; and what a driver hides stays hidden.
+//! segments the driver reports; and a segment that a driver hides stays hidden.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn a_client_learns_what_the_segments_are() {
             assert_eq!((told.flags, told.commit_limit_bytes, told.local, told.size_bytes), all, "{}", profile.name);
             assert!(told.aperture == known.aperture && told.flags != 0);
         }
-        // Nobody else is here: the whole group is this process's budget.
+        // No other process is here: the whole group is this process's budget.
         for (local, bytes) in [true, false].into_iter().zip(known.budget_bytes) {
             let budget = gpu.adapter().video_memory_info(local).expect("the adapter is there").budget_bytes;
             assert_eq!(budget, bytes, "{}, local {local}", profile.name);
@@ -97,10 +97,10 @@ fn the_paging_process_has_as_many_addresses_as_its_driver_wants() {
     };
     let size = |megabytes| start(megabytes, 4 * MIB).expect("it starts").describe().reported.paging_space_bytes;
     assert_eq!([size(Some(64)), size(Some(0)), size(None)], [64 * MIB, 4096 * MIB, 4096 * MIB]);
-    // Words of fences are shown there, and eight megabytes do not even hold what the kernel starts with.
+    // The kernel maps words of fences there, and eight megabytes do not even hold its mappings at the start.
     let host = start(Some(40), 4 * MIB).expect("it starts");
     let gpu = Gpu::open(ProcessLink::new(Arc::clone(&host)) as Arc<dyn Link>).expect("the adapter opens");
-    // A shareable one takes two pages of them; what the kernel starts with leaves 40 MiB a tenth.
+    // A shareable fence takes two pages there; the kernel's mappings at the start leave a tenth of 40 MiB.
     let shareable = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
     let request = NativeFenceRequest { flags: shareable, ..NativeFenceRequest::default() };
     let mut fences = Vec::new();

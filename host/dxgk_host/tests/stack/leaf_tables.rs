@@ -1,5 +1,5 @@
 //! Leaf tables of 64-KB entries through the whole stack, their conversion to 4-KB ones, and hardware that wants an idle
-//! address space for every change: what the driver was asked, between which suspensions (memory §4.2, §4.5).
+//! address space for every change: the requests to the driver, and the suspensions around them (memory §4.2, §4.5).
 
 mod dual;
 mod stillness;
@@ -18,12 +18,12 @@ use crate::stubborn::{Whims, wrapped};
 use crate::world::{Client, MIB, VIRTUAL, client};
 
 const CHUNK: u64 = 65536;
-/// Far from what the client has mapped for itself: leaf tables of its own.
+/// Far from the client's other mappings, so with leaf tables of its own.
 const BASE: GpuVa = GpuVa(1 << 40);
 /// A table of 512 pages.
 const COVERAGE: u64 = 2 * MIB;
 
-/// What happened, in order.
+/// The kernel's steps, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Suspended,
@@ -35,7 +35,7 @@ enum Step {
         valid: bool,
         coarse: bool,
     },
-    /// The entry above one: what it names has 64-KB entries.
+    /// The entry above a leaf table; `coarse`: the table has 64-KB entries.
     Link {
         va: u64,
         valid: bool,
@@ -52,7 +52,7 @@ enum Step {
         va: u64,
         why: Conversion,
     },
-    /// A process stands still, for this.
+    /// The kernel quiesces a process, for this.
     Still(Stillness),
     Done,
 }
@@ -72,7 +72,7 @@ impl Log {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// What the driver is asked that concerns the addresses of processes.
+    /// Notes a request to the driver that concerns the addresses of processes.
     fn operation(&self, operation: &PagingOp<'_>, immediate: bool) {
         match *operation {
             _ if immediate => {}
@@ -165,7 +165,7 @@ fn word_at(client: &mut Client, out: &Surface, va: GpuVa) -> u64 {
     out.lock().expect("system memory").read_word(0)
 }
 
-/// What concerns one leaf table of the reservation, flushes and suspensions included.
+/// The steps that concern one leaf table of the reservation, flushes and suspensions included.
 fn about(steps: &[Step]) -> Vec<Step> {
     let here = |va: u64| (BASE.0..BASE.0 + COVERAGE).contains(&va);
     let keep = |step: &&Step| match step {
@@ -212,7 +212,7 @@ fn a_4_kb_page_converts_a_table_of_64_kb_entries_while_its_contexts_stand_still(
         map(&client, Some(&small), BASE.offset(4 * CHUNK), 1, write);
         let (start, end) = (BASE.0, BASE.0 + COVERAGE - 1);
         let page = Step::Leaf { va: BASE.0 + 4 * CHUNK, count: 1, valid: true, coarse: false };
-        // What runs now does so after the contexts have gone on.
+        // These commands run after the contexts have resumed.
         for (va, word) in [(BASE, (5, 0)), (BASE.offset(3 * CHUNK), (5, 3 * CHUNK)), (BASE.offset(4 * CHUNK), (9, 0))] {
             assert_eq!(word_at(&mut client, &out, va), pattern::word(word.0, word.1));
         }
@@ -239,7 +239,7 @@ fn a_4_kb_page_converts_a_table_of_64_kb_entries_while_its_contexts_stand_still(
         assert!(converted.contains(&why) && converted.contains(&still), "{converted:?}");
         let from = converted.iter().position(|step| *step == Step::Suspended).expect("a suspension");
         assert_eq!(converted[from..], expected[..]);
-        // Never back, although nothing but whole pages is left; and nothing stands still for that.
+        // The table never converts back, although only whole pages are left; and the kernel quiesces nothing for that.
         log.take();
         map(&client, None, BASE.offset(4 * CHUNK), 1, GpuVaProtection::NO_ACCESS);
         map(&client, Some(&local), BASE.offset(8 * CHUNK), 16, write);
@@ -259,7 +259,7 @@ fn nothing_runs_in_a_space_that_must_be_idle_while_it_changes() {
         let (host, log) = traced(mode, |driver| KmdConfig { idle_spaces: true, leaf_64kb: true, ..driver });
         let mut client = client(&host);
         let out = client.pinned(SurfaceKind::System, PAGE_BYTES);
-        // What has run has seen the process go on.
+        // The process has resumed when these commands have run.
         let out_va = out.va();
         client.run(|commands| {
             commands.fill(out_va, PAGE_BYTES, 0);
@@ -325,7 +325,7 @@ fn a_copy_of_tiles_copies_their_entries_by_the_gpu() {
         assert_eq!(copied, [16, 32], "{steps:?}");
         let written = |step: &Step| matches!(step, Step::Leaf { va, valid: true, .. } if *va >= BASE.0);
         assert!(!steps.iter().any(written), "{steps:?}");
-        // Onto what is read: every entry is read before any is written, so they are written from what is known.
+        // The ranges overlap: every entry must be read before any is written, so the kernel writes the entries that it knows.
         copy(3, 0, CHUNK, 2 * CHUNK);
         let steps = log.take();
         assert!(steps.iter().any(written) && !steps.iter().any(|step| matches!(step, Step::Copied(_))), "{steps:?}");

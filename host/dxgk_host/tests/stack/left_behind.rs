@@ -1,5 +1,5 @@
-//! What a process leaves behind that dies at once, with work of its own still on the way: nothing is lent that was not before, as soon as the
-//! hardware is at rest. Nobody else has to ask the kernel for anything.
+//! A process dies with work of its own in flight: as soon as the hardware is idle, the kernel lends no page that it did not lend before, and no
+//! other process has to make a call for that.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn lent(host: &Host) -> usize {
     (0..system.bytes()).step_by(PAGE_BYTES as usize).filter(|page| system.lent_at(*page).is_some()).count()
 }
 
-/// What a process is doing when it dies; nothing of it is ever destroyed.
+/// A process's last act before it dies; the process never destroys the objects that this makes.
 type Last = fn(&Gpu) -> Box<dyn std::any::Any>;
 
 fn fences(gpu: &Gpu, flags: FenceFlags, count: usize) -> Vec<d3dkmt::Fence> {

@@ -1,5 +1,5 @@
 //! The lock of WDDM 1 on the whole stack: ranges over tiled surfaces, evictions that make them linear, waits for the GPU, the two
-//! forms of a surface, and what is refused.
+//! forms of a surface, and refusals.
 
 mod apertures;
 mod banks;
@@ -153,7 +153,7 @@ fn private_data(pitch: u32, flags: u32) -> Vec<u8> {
     request.encode_with(&details).to_vec()
 }
 
-/// Rows in order: what a seed writes.
+/// The rows that a seed writes, in order.
 fn rows(seed: u64) -> Vec<u64> {
     (0..BYTES / 8).map(|index| seed + index).collect()
 }

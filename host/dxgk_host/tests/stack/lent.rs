@@ -1,4 +1,4 @@
-//! Processes that reach nothing but what the host lends them: words and allocations, in files that hold nothing of anybody else.
+//! Processes that reach only the memory that the host lends them: words and allocations, in files that hold nothing of other processes.
 
 mod first_use;
 
@@ -23,7 +23,7 @@ struct Apart {
     inner: Arc<ProcessLink>,
     host: Arc<Host>,
     files: Mutex<Vec<LentPages>>,
-    /// What its locks show.
+    /// The pages that its locks show.
     shown: Mutex<BTreeMap<MappingId, Vec<CpuRun>>>,
 }
 
@@ -41,7 +41,7 @@ impl Apart {
         lent
     }
 
-    /// Which files it was given.
+    /// The files that it was given.
     fn seen(&self) -> BTreeSet<*const ()> {
         self.files.lock().unwrap().iter().map(|lent| Arc::as_ptr(&lent.file).cast()).collect()
     }
@@ -82,7 +82,7 @@ impl Link for Apart {
         }
         let lent = runs.iter().flat_map(|run| {
             let lent = self.host.system_memory().lent(run.run.first * PAGE_BYTES, run.run.count.bytes());
-            lent.expect("what is locked is lent")
+            lent.expect("the host lends locked content")
         });
         let lent: Vec<LentPages> = lent.collect();
         let bytes = lent.iter().map(|part| part.bytes).sum();
@@ -211,7 +211,7 @@ fn values_that_are_waited_for_are_in_no_file() {
     let shareable = FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
     let make = |flags| gpu.device().create_native_fence(NativeFenceRequest { flags, ..Default::default() }).unwrap();
     let fences = [FenceFlags::empty(), shareable, FenceFlags::empty()].map(make);
-    // A MonitoredValue that nobody waits for is the largest there is; no other word of these is.
+    // A MonitoredValue without a waiter is the largest value; no other word here is.
     let (mut monitored, mut lent) = (0, 0);
     for page in (0..dxgk_host::KERNEL_BYTES).step_by(4096).map(WordAddress) {
         let words = host.system_memory().words(page.0, 512);
@@ -257,7 +257,7 @@ fn pages_of_a_process_that_has_gone_are_no_client_s() {
         let still = host.lent_word(WordAddress(lent.offset));
         assert!(still.is_none(), "{lent:?} is still lent");
     }
-    // Whoever comes next gets the same pages, and what the first left in its files is nothing of theirs.
+    // The next process gets the same pages, but none of the first one's files.
     let second = Apart::new(&host);
     let gpu = gpu(&second);
     work(&gpu);
@@ -354,7 +354,10 @@ fn pages_that_come_to_another_process_show_neither_of_the_two_the_other() {
     lock.fill_words(at, 512, |_| 0x5ec2_e75e_c2e7);
     kept.fill(0, BYTES, 0x6666_6666);
     let theirs = |at| host.system_memory().word(pages.offset + at).load(Ordering::Relaxed);
-    assert!((0..PAGE_BYTES).step_by(8).all(|at| theirs(at) == 0x5ec2_e75e_c2e7), "what is kept reaches nobody");
+    assert!(
+        (0..PAGE_BYTES).step_by(8).all(|at| theirs(at) == 0x5ec2_e75e_c2e7),
+        "a kept file reaches no other process"
+    );
     assert_eq!(kept.scan_words(0, BYTES / 8, |_, word| word == 0x6666_6666_6666_6666), None);
     assert!(a.seen().is_disjoint(&b.seen()));
 }
@@ -369,7 +372,7 @@ fn content_that_was_given_up_comes_back_in_pages_that_are_lent() {
     offered.lock().expect("always").write_words(0, &[1]);
     let before = a.files.lock().unwrap().last().unwrap().clone();
     let list = |surface: &softgpu_umd::Surface| vec![surface.allocation().handle()];
-    first.device().offer(list(&offered), 1, OfferFlags::ALLOW_DECOMMIT).expect("nobody uses it");
+    first.device().offer(list(&offered), 1, OfferFlags::ALLOW_DECOMMIT).expect("no work uses it");
     let large = second.create_surface(SurfaceKind::System, 40 * MIB).expect("others give theirs up");
     large.lock().expect("always").write_words(0, &[2]);
     drop((large, second));
@@ -384,7 +387,7 @@ fn content_that_was_given_up_comes_back_in_pages_that_are_lent() {
     let lock = offered.lock().expect("always");
     let now = a.files.lock().unwrap().last().unwrap().clone();
     assert!(!Arc::ptr_eq(&now.file, &before.file), "the pages are others");
-    assert_eq!(lock.read_word(0), 0, "nothing of anybody is there");
+    assert_eq!(lock.read_word(0), 0, "no process's content is there");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Processes elsewhere that lock content in video memory: they are lent its pages, with what they hold, and nothing of anybody else is ever
-//! in a file that they were given, however long they keep it.
+//! Processes elsewhere lock content in video memory: the host lends them its pages with their content, and a file that a process was given
+//! never shows content of another process, however long the process keeps it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ fn host(profile: &str, vram_bytes: u64) -> Arc<Host> {
     Host::start(config).expect("the host starts")
 }
 
-/// Whether this computer lets pages be lent with what they hold; where it does not, what is locked is in system memory.
+/// Whether a host on this computer can lend pages with their content; where it cannot, locked content is in system memory.
 pub fn lends() -> bool {
     StoresWait::here() == StoresWait::InTheOperatingSystem
 }
@@ -172,7 +172,7 @@ fn what_a_process_keeps_of_video_memory_never_shows_another_s_content() {
     let foreign = |of: usize| move |word: u64| word >> 32 == SECRETS[1 - of] >> 32;
     let mut found = None;
     for round in 0..30_u64 {
-        // Four of a quarter each, of both, in one memory: whoever comes pushes the other out.
+        // Four surfaces of a quarter each, of both processes, in one memory: each new surface evicts earlier ones.
         let surfaces: Vec<(usize, Surface)> = (0..8)
             .map(|number| {
                 let of = (number + round as usize) % 2;
@@ -182,7 +182,7 @@ fn what_a_process_keeps_of_video_memory_never_shows_another_s_content() {
             .collect();
         let mut locks = Vec::new();
         for (number, (of, surface)) in surfaces.iter().enumerate() {
-            // Nobody waits: what was there is still on its way out when this is locked.
+            // The client does not wait: the earlier content is still on its way out when this is locked.
             gpus[*of].paging().make_resident(list(surface), MakeResidentFlags::empty()).expect("the others are lazy");
             let lock = surface.lock().expect("always");
             let zero_or_own = |word: u64| word == 0 || word >> 32 == SECRETS[*of] >> 32;
@@ -204,10 +204,10 @@ fn what_a_process_keeps_of_video_memory_never_shows_another_s_content() {
 }
 
 #[test]
-fn what_a_process_had_when_it_died_is_nobody_else_s_before_it_is_taken_back() {
+fn what_a_process_had_when_it_died_is_no_other_s_before_it_is_taken_back() {
     const FOREIGN: u32 = 0x5ec2_e700;
     const LARGE: u64 = 16 * MIB;
-    // What its death takes long for, so that the ring comes to the end of its lock while the kernel is at it still.
+    // So many allocations that reaping takes long, and the ring ends the lock while the kernel is still reaping.
     const SMALL: usize = 200;
     if !lends() {
         return;
@@ -250,8 +250,8 @@ fn what_a_process_had_when_it_died_is_nobody_else_s_before_it_is_taken_back() {
     host.check_invariants().expect("in order");
 }
 
-/// The GPU writes what has just come; the CPU, which has it locked, looks as soon as a word says that it was written. No call is made
-/// meanwhile, which would say more.
+/// The GPU writes content that has just come in; the CPU, which has it locked, looks as soon as a word says that the GPU has written. The test
+/// makes no call meanwhile, which would order more.
 fn look_by_words_alone(gpu: &Gpu) {
     let mut stream = Stream::create(gpu, NodeId(0), StreamConfig::default()).expect("a stream");
     let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, BYTES, false).expect("a surface");

@@ -54,7 +54,7 @@ fn addresses_use_every_bit_of_every_shape() {
             // The last addresses below the kernel's own pages, and the same pages at those that VidMm chose.
             let top = GpuVa((1 << bits) - KERNELS - 4 * MIB);
             let reservation = GpuVaReservation { base: top, size_bytes: 4 * MIB, ..GpuVaReservation::default() };
-            assert_eq!(client.gpu.device().reserve_gpu_va(reservation).expect("nobody has them"), top);
+            assert_eq!(client.gpu.device().reserve_gpu_va(reservation).expect("the addresses are free"), top);
             let mapping = GpuVaMapping {
                 base: top,
                 size_in_pages: 1024,
@@ -90,7 +90,7 @@ fn every_shape_has_addresses_from_64_kib_to_its_bits() {
             let reservation = GpuVaReservation { base, size_bytes: TILE, ..GpuVaReservation::default() };
             client.gpu.device().reserve_gpu_va(reservation).map_err(|refusal| refusal.status)
         };
-        // What the first entry of the root leads to is the process's, too, but for its first pages.
+        // The process also has the addresses of the root's first entry, except its first pages.
         assert_eq!(reserve(GpuVa(first.0 - TILE)), Ok(GpuVa(first.0 - TILE)), "{name}");
         let surface = client.pinned(SurfaceKind::System, 4096);
         let map = |base| {
@@ -167,7 +167,7 @@ fn tables_are_written_by_whom_the_driver_names() {
 }
 
 #[test]
-fn tables_come_back_after_a_sleep_whoever_writes_them() {
+fn tables_come_back_after_a_sleep_by_every_way_to_write_them() {
     // spec: memory §4.7, memory §8.4
     for name in ["tables-by-cpu", "tables-by-address", "levels-3", "levels-apart", "dual-entries"] {
         let host = host_of(name, VIRTUAL);
@@ -229,7 +229,7 @@ fn a_root_is_lengthened_and_shortened_under_a_process_that_works() {
             late.wait(&client.gpu, value).expect("under the new root too");
             assert_eq!(out.lock().expect("system memory").read_word(0), 0, "{bits}");
         }
-        // The addresses go, the root becomes shorter; what is left is where it was.
+        // The addresses go, the root becomes shorter; the other mappings stay.
         for base in seen {
             client.gpu.device().free_gpu_va(base, MIB).expect("mapped");
             client.run(|commands| {

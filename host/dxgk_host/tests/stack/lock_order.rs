@@ -1,4 +1,4 @@
-//! A lock that needs devices to stand still, behind paging that needs their work to go on.
+//! A lock that needs quiesced devices, behind paging that needs their work to go on.
 
 use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
 use dxgk_host::Mode;
@@ -7,9 +7,10 @@ use softgpu_umd::{Commands, SurfaceKind, pattern};
 use crate::cpu_access::{BYTES, lockable};
 use crate::world::{MIB, VIRTUAL, client, host};
 
-/// Paging that was queued before waits for what the device has queued: the device stops behind it, or it would wait for ever.
+/// Paging that was queued before waits for the device's queued work: the kernel quiesces the device behind that work, or both would wait for
+/// ever.
 #[test]
-fn a_lock_stops_nobody_whom_earlier_paging_waits_for() {
+fn a_lock_stops_no_device_that_earlier_paging_waits_for() {
     // spec: memory §6.3, memory §5.3
     for mode in [VIRTUAL, Mode::Real] {
         let host = host(mode, 4 * MIB);
@@ -30,6 +31,6 @@ fn a_lock_stops_nobody_whom_earlier_paging_waits_for() {
         assert!(matches!(made, Residency::Pending { .. }), "{mode:?}: behind the last use of what gives way");
         let lock = cached.lock().expect("it supports an aperture");
         assert_eq!(lock.read_word(8), pattern::word(5, 8), "{mode:?}");
-        client.stream.wait(&client.gpu, value).expect("what it had queued has run");
+        client.stream.wait(&client.gpu, value).expect("its queued work has run");
     }
 }

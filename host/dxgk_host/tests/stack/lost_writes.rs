@@ -46,7 +46,7 @@ fn count(lock: &Lock, writer: u64, stop: &AtomicBool) -> u64 {
 fn push_around(client: &Client, surfaces: &[Surface]) {
     for round in 0..ROUNDS {
         for surface in surfaces {
-            // Six of one mebibyte in four: what was made resident before is taken, whole or in part.
+            // Six of one mebibyte in four: each evicts an earlier one, whole or in part.
             client.gpu.pin(surface).expect("the others are lazy");
             let how = if round % 3 == 0 { EvictFlags::empty() } else { EvictFlags::EVICT_ONLY_IF_NECESSARY };
             client.gpu.device().evict(vec![surface.allocation().handle()], how).expect("it was listed");

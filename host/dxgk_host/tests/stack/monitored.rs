@@ -206,7 +206,7 @@ fn a_process_sets_its_events() {
         assert!(by_hand.take().unwrap(), "until it is reset");
         by_hand.reset().unwrap();
         assert!(!by_hand.take().unwrap());
-        // What an asynchronous wait sets may be set by hand meanwhile: each is heard.
+        // A call may set the event of a pending asynchronous wait: the process sees both settings.
         let fence = monitored(gpu.device());
         gpu.device().wait_async(&[(&fence, 1)], &event, WaitFlags::empty()).unwrap();
         event.set().unwrap();
@@ -252,7 +252,7 @@ fn an_asynchronous_wait_answers_at_once_and_sets_its_event_once() {
         device.signal(&fence, 9).unwrap();
         assert!(!event.take().unwrap(), "{mode:?}: once");
         assert_eq!(heard.count(|e| matches!(e, events::Event::EventSet { .. })), 2, "{mode:?}");
-        // Closed before its time: nobody is told, and nobody minds.
+        // An event that is closed before the wait ends is not set.
         device.wait_async(&[(&fence, 10)], &event, WaitFlags::empty()).unwrap();
         drop(event);
         device.signal(&fence, 10).unwrap();
@@ -279,7 +279,7 @@ fn a_blocking_wait_ends_with_the_signal() {
 }
 
 #[test]
-fn a_rewind_has_to_be_allowed_and_brings_nobody_back() {
+fn a_rewind_has_to_be_allowed_and_brings_no_wait_back() {
     // spec: sync §1.6, sync §2.4, sync §6 B4
     for profile in ADAPTERS {
         let (_host, gpu) = world(profile, VIRTUAL);

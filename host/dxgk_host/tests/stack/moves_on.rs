@@ -32,15 +32,15 @@ struct Locked {
     // Dropped in this order.
     lock: Option<Lock>,
     surface: Surface,
-    /// Locked throughout: what it is told of mappings is of the one that moves.
+    /// Locked throughout: so all messages about mappings concern the one that moves.
     report: (Lock, Surface),
     stream: Stream,
     gpu: Gpu,
     there: Arc<There>,
     host: Arc<Host>,
-    /// Works of the ring that are done; devices that are made, stand still and go on.
+    /// Works of the ring that are done; devices that are made, quiesced and resumed.
     heard: Heard,
-    /// The driver fills nothing, which clears what is new, while this is set.
+    /// While this is set the driver refuses fills, by which the kernel clears new content.
     refuses: Arc<AtomicBool>,
 }
 
@@ -119,7 +119,7 @@ impl Locked {
         while !is_so() {
             self.host.step();
             assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
-            // Others, who answer, are to come to the lock.
+            // Threads that answer need the lock.
             std::thread::sleep(Duration::from_micros(50));
         }
     }
@@ -132,7 +132,7 @@ impl Locked {
         self.lock.as_ref().expect("it is locked")
     }
 
-    /// The CPU sees what it wrote, and so does the GPU where it has that resident.
+    /// The CPU sees its own writes, and so does the GPU where the content is resident.
     fn holds(&mut self, seed: u64) {
         for at in (0..BYTES).step_by(8) {
             assert_eq!(self.lock().read_word(at), pattern::word(seed, at), "at {at:#x}");
@@ -232,7 +232,7 @@ fn who_unlocks_what_moves_on_is_not_told_where_it_gets_to() {
 fn who_stands_still_is_shown_where_content_is_that_moves_on() {
     // spec: memory §6.3, memory §8.6
     let Some(mut locked) = Locked::new() else { return };
-    // Another device of the process stands still, for somebody whose memory is not resident beside its own.
+    // The kernel quiesces another device of the process, for a process whose memory does not fit beside it.
     locked.heard.take();
     let (own, others) = (locked.there.gpu(), There::new(&locked.host));
     let [Event::DeviceCreated { device, .. }] = locked.heard.take()[..] else { panic!("it was created") };
@@ -251,7 +251,7 @@ fn who_stands_still_is_shown_where_content_is_that_moves_on() {
     locked.evict();
     let value = locked.make_resident();
     locked.until_step("it is back", || locked.reached(value));
-    assert_eq!(locked.heard.count(is_of_devices), 0, "it stands still until then");
+    assert_eq!(locked.heard.count(is_of_devices), 0, "it is quiesced until then");
     assert_eq!(locked.there.told()[before..], [Told::Protected, Told::Shows].repeat(2));
     locked.holds(1);
 }
@@ -267,10 +267,10 @@ fn what_moves_on_is_let_go_when_the_adapter_stops_before() {
     locked.refuses.store(true, Ordering::SeqCst);
     ask_for(&locked.gpu, &between);
     locked.make_resident();
-    assert_eq!(locked.host.stopped(), None, "what is between waits for the move out");
+    assert_eq!(locked.host.stopped(), None, "the work between waits for the move out");
     locked.until("it has stopped", || locked.host.stopped().is_some());
     assert_eq!(locked.heard.count(is_done), 1);
-    // Whoever stores into it waits for nothing any more.
+    // Stores into it wait no more.
     locked.until("it has heard", || locked.there.told().len() == before + 2);
     assert_eq!(locked.there.told()[before..], [Told::Protected, Told::Gone]);
     locked.lock().fill_words(0, 1, |_| 4711);

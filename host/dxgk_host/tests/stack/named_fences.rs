@@ -1,5 +1,5 @@
-//! Which fences an interrupt names: one that is destroyed, one that no process has open any more, several at once, none because too much was
-//! signalled to be told one by one.
+//! The fences that an interrupt names: a destroyed one, one that no process has open any more, several at once, or none because too many
+//! signals came to be reported one by one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::heard::Heard;
 use crate::stubborn::{Shared, Whims};
 use crate::world::{Client, client};
 
-/// A host whose driver names a fence beside those that it knows, once it is told which; what it has named itself.
+/// A host whose driver names the fence `beside`, too, once the test sets it; `named` are the fences that it has named.
 struct Naming {
     host: Arc<Host>,
     client: Client,
@@ -73,12 +73,12 @@ fn a_destroyed_fence_in_a_list_is_a_bug_check() {
     drop(doomed);
     let behind = world.fence();
     while world.host.step() {}
-    assert!(world.signal(&behind, 1).0, "its waiters are let go, as on a lost device");
+    assert!(world.signal(&behind, 1).0, "its waits end, as on a lost device");
     let reason = world.host.stopped().expect("the adapter has stopped");
     assert!(reason.contains("destroyed") && reason.contains(&name.0.to_string()), "{reason}");
 }
 
-/// A name keeps the object, and not what its driver had of it: with the last open that is destroyed.
+/// A name keeps the object, but not the driver's object, which the kernel destroys with the last open.
 #[test]
 fn a_fence_that_only_a_name_keeps_is_destroyed_for_its_driver() {
     // spec: sync §3.4, sync §3.10, sync §6 B18
@@ -108,7 +108,7 @@ fn a_fence_that_only_a_name_keeps_is_destroyed_for_its_driver() {
     }
 }
 
-/// A host whose driver takes no record while it is told to; what the kernel makes of its interrupts then.
+/// A host whose driver ignores interrupt records while `now` is set.
 fn deaf(name_fences: impl Fn(Option<Vec<OsGlobalFence>>) -> Option<Vec<OsGlobalFence>> + Send + 'static) -> Deaf {
     let now: Arc<AtomicBool> = Arc::default();
     let whims = Whims { deaf: Arc::clone(&now), name_fences: Box::new(name_fences), ..Whims::default() };

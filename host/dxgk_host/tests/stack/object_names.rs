@@ -105,7 +105,7 @@ fn a_fence_is_found_by_its_name_as_long_as_an_nt_handle_has_it() {
         assert_eq!(ours.share(object, A::ALL_ACCESS, "fence of OURS"), Err(COLLISION));
         assert_eq!(before.differences(&host.state_digest()), Vec::<String>::new());
     }
-    // One handle keeps the name, whoever has it.
+    // A handle of either process keeps the name.
     ours.close(token);
     ours.destroy(fence);
     host.check_invariants().unwrap();
@@ -145,7 +145,7 @@ fn a_name_gives_what_is_asked_for_and_no_more_than_it_has() {
         ("waits", read.bits(), Ok(denied)),
         ("waits", (read | A::SIGNAL).bits(), Err(denied)),
         ("waits", A::ALL_ACCESS.bits(), Err(denied)),
-        ("nobody", 0, Err(NOT_FOUND)),
+        ("none", 0, Err(NOT_FOUND)),
     ] {
         let before = host.state_digest();
         match (theirs.open(name, asked), signal) {
@@ -161,7 +161,7 @@ fn a_name_gives_what_is_asked_for_and_no_more_than_it_has() {
         }
     }
     let token = theirs.open("all", A::WAIT.bits()).unwrap();
-    assert_eq!(theirs.open_fence(token), Err(denied), "without STANDARD_RIGHTS_READ nobody opens it");
+    assert_eq!(theirs.open_fence(token), Err(denied), "no process opens it without STANDARD_RIGHTS_READ");
     host.check_invariants().unwrap();
 }
 

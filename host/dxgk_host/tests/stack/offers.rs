@@ -1,4 +1,4 @@
-//! Offer and Reclaim in all forms: by allocation and by whole resource, with a fence and without, and when what comes back
+//! Offer and Reclaim in all forms: by allocation and by whole resource, with a fence and without, and when reclaimed content
 //! does not fit beside others any more.
 
 use d3dkmt::{
@@ -58,7 +58,7 @@ fn resources_are_offered_and_reclaimed_whole() {
     for refused in [twice, wrong, OfferList::Resources(Vec::new()), OfferList::Allocations(Vec::new())] {
         assert_eq!(status(offer(refused.clone())), NtStatus::INVALID_PARAMETER, "{refused:?}");
     }
-    offer(named()).expect("nobody has offered them");
+    offer(named()).expect("they are not offered");
     assert_eq!(status(offer(members.clone().into())), NtStatus::INVALID_PARAMETER, "each of them is offered");
     assert_eq!(paging.reclaim(named()).expect("both").0, [ReclaimResult::Ok; 2], "one answer for each resource");
     offer(named()).expect("they were taken back");
@@ -89,19 +89,19 @@ fn the_form_without_a_fence_answers_when_the_gpu_may_use_them() {
         list(&client, vec![room.allocation().handle()]);
         client.gpu.device().evict(vec![room.allocation().handle()], EvictFlags::empty()).expect("counted");
         assert_eq!(client.gpu.device().reclaim(both(), true), Ok(vec![false, true]), "{mode:?}: the lowest went");
-        // Nobody waits for a fence.
+        // The client need not wait for a fence.
         client.run(|commands| _ = commands.check(kept.va(), MIB, 7, report.va(), 1));
         assert_eq!(report.lock().expect("system memory").read_word(pattern::report::TAG * 8), 0, "{mode:?}");
         client.gpu.device().offer(both(), 2, OfferFlags::empty()).expect("not offered");
-        assert_eq!(client.gpu.device().reclaim(both(), false), Ok(Vec::new()), "{mode:?}: nobody asked");
+        assert_eq!(client.gpu.device().reclaim(both(), false), Ok(Vec::new()), "{mode:?}: the call did not ask");
         assert_eq!(status(client.gpu.device().reclaim(both(), true)), NtStatus::INVALID_PARAMETER);
     }
 }
 
-/// The pages of a backing store that was given up are another's in between: whoever takes the offer back reads none of his
-/// bytes, wherever he looks.
+/// Another process has the pages of a discarded backing store in between: the process that takes the offer back reads none of that process's
+/// bytes, by CPU or by GPU.
 #[test]
-fn a_new_backing_store_shows_nobody_elses_bytes() {
+fn a_new_backing_store_shows_no_other_process_s_bytes() {
     // spec: memory §5.9
     for kind in [SurfaceKind::System, SurfaceKind::LocalThenSystem] {
         let host = host(VIRTUAL, 4 * MIB);
@@ -111,7 +111,7 @@ fn a_new_backing_store_shows_nobody_elses_bytes() {
         let target = client.pinned(SurfaceKind::System, MIB);
         let both = || vec![by_cpu.allocation().handle(), by_gpu.allocation().handle()];
         client.gpu.device().offer(both(), 1, OfferFlags::ALLOW_DECOMMIT).expect("not offered");
-        // All that there is, and what was offered.
+        // The other client takes all free memory, and the offered one.
         let create = || other.gpu.create_surface(SurfaceKind::System, MIB / 2).ok();
         let secrets: Vec<_> = std::iter::from_fn(create).collect();
         for secret in &secrets {

@@ -1,4 +1,4 @@
-//! DEFAULT fences whose MonitoredValue lies in video memory, next to the engines that ask it (sync §1.4, "DEFAULT optimized").
+//! DEFAULT fences whose MonitoredValue lies in video memory, next to the engines that read it (sync §1.4, "DEFAULT optimized").
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ fn host_of(profile: &str, whims: Whims) -> Arc<Host> {
     Host::start(config).expect("the host starts")
 }
 
-/// Notes what the driver is lent: the address of each word, and whether the value was in it.
+/// Notes the words that the driver is lent: the address of each, and whether the value was in it.
 fn notes_lent(lent: &Shared<(usize, bool)>) -> Whims {
     let lent = Arc::clone(lent);
     Whims {
@@ -78,7 +78,7 @@ fn drain(host: &Host) {
     while host.step() {}
 }
 
-/// What an engine reads at an address.
+/// The word at an address, as an engine reads it.
 fn read_by_gpu(of: &mut Client, va: wddm_types::GpuVa) -> u64 {
     let report = of.pinned(SurfaceKind::System, PAGE_BYTES);
     of.run(|commands| {
@@ -117,20 +117,20 @@ fn engines_ask_video_memory_and_the_kernel_publishes_there() {
     let system = system_range(&host);
     for (place, stored) in lent.lock().unwrap().drain(..) {
         assert!(!system.contains(&place), "it is the device's memory");
-        assert!(stored, "what is lent is what the engines see");
+        assert!(stored, "the driver is lent the words that the engines see");
     }
     let raised = host.device_register(RAISED);
     signals(&mut one, &fence, 4);
     drain(&host);
-    assert_eq!(host.device_register(RAISED), raised, "4 is waited for by nobody");
+    assert_eq!(host.device_register(RAISED), raised, "no wait is for 4");
     signals(&mut one, &fence, 5);
     drain(&host);
     host.take_answer(asleep).expect("it is over").expect("and well");
     assert_eq!(host.device_register(RAISED), raised + 1);
     signals(&mut one, &fence, 6);
     drain(&host);
-    assert_eq!(host.device_register(RAISED), raised + 1, "and nobody waits any more");
-    // What one fence leaves in its word is not the next one's.
+    assert_eq!(host.device_register(RAISED), raised + 1, "no wait is left");
+    // The next fence does not find the old content of its word.
     let asleep = sleeps(&host, &one, &fence, 9);
     drop(fence);
     host.take_answer(asleep).expect("it is over").expect("and well");
@@ -195,7 +195,8 @@ fn storage_that_the_cpu_does_not_see_is_refused() {
     assert_eq!(host.stopped(), None);
 }
 
-/// The driver hears where the words go; what it is lent is where the hardware has them, at every instant.
+/// Notes the moves of words that the kernel tells the driver; the words that the driver is lent are at every instant those that the hardware
+/// uses.
 fn notes_moves(moves: &Shared<FenceResidency>) -> Whims {
     let moves = Arc::clone(moves);
     Whims {
@@ -283,13 +284,13 @@ fn they_outlive_sleep_with_their_waiters() {
         let raised = host.device_register(RAISED);
         signals(&mut one, &fence, 4);
         drain(&host);
-        assert_eq!(host.device_register(RAISED), raised, "nobody waits");
+        assert_eq!(host.device_register(RAISED), raised, "no wait is left");
         host.check_invariants().unwrap();
         assert_eq!(host.stopped(), None);
     }
 }
 
-/// A reset takes the words; who waited by them is released, and new fences have new ones.
+/// A reset destroys the words; their waits end, and new fences have new words.
 #[test]
 fn a_reset_releases_who_waited_by_them() {
     // spec: sync §3.16, sync §4.4
@@ -330,7 +331,10 @@ fn a_reset_releases_who_waited_by_them() {
     drop((fence, one, unlucky));
     assert!(over.swap(false, Ordering::SeqCst));
     let system = system_range(&host);
-    assert!(places.lock().unwrap().iter().all(|place| system.contains(place)), "their place is anybody's");
+    assert!(
+        places.lock().unwrap().iter().all(|place| system.contains(place)),
+        "the words lay in system memory, which other allocations may use"
+    );
     let mut new = client(&host);
     let fence = fence_of(&new);
     let asleep = sleeps(&host, &new, &fence, 1);

@@ -81,7 +81,7 @@ fn a_handle_of_a_process_is_its_holders_alone() {
     };
     assert_eq!(status(&stranger, held.token()), Some(NtStatus::INVALID_HANDLE), "being told a handle is not having it");
     assert_eq!(status(&holder, 12345), Some(NtStatus::INVALID_HANDLE));
-    // What it names is no object to be opened, and an object is no process.
+    // A process handle opens as no object, and an object's handle names no process.
     let refused = |request| holder.gpu.device().open_native_fence(request).err().expect("no fence").status;
     let request = OpenSyncObjectRequest { handle: held.token(), ..OpenSyncObjectRequest::default() };
     assert_eq!(refused(request), NtStatus::INVALID_PARAMETER);

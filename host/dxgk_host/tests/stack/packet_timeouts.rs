@@ -1,5 +1,5 @@
-//! Packets that do not end, and who makes room late (sync §4.4): the node is asked for what it has, and who does not give it back in
-//! time is reset with what it was in. Virtual time makes it exact; a millisecond of compute work is a thousand bytes here.
+//! Packets that do not end, and packets that are preempted late (sync §4.4): the kernel preempts the node, and resets an engine that does not
+//! give its packet back in time. Virtual time makes it exact; a millisecond of compute work is a thousand bytes here.
 
 mod groups;
 
@@ -22,7 +22,7 @@ use crate::world::{MIB, VIRTUAL};
 const MS: u64 = 1_000_000;
 /// As of [`impatient`].
 const DELAY: u64 = 100 * MS;
-/// A delay has so many looks; the first sees what there is.
+/// The watchdog looks eight times in a delay; the first look only takes stock.
 const LOOK: u64 = DELAY / 8;
 
 fn kept(event: &Event) -> bool {
@@ -134,7 +134,7 @@ impl Client {
     }
 }
 
-/// When the first packet of what was heard started, and everything else since then.
+/// The events after the first packet's start, with the time since then.
 fn since_start(heard: &Heard) -> Vec<(u64, Event)> {
     let all = heard.take_timed();
     let first = all.iter().position(|(_, event)| matches!(event, Event::PacketStarted { .. })).expect("it started");
@@ -142,7 +142,7 @@ fn since_start(heard: &Heard) -> Vec<(u64, Event)> {
     all[first + 1..].iter().map(|(at, event)| (at - began, event.clone())).collect()
 }
 
-/// Of the same context nothing is left; whoever waits for the node goes on.
+/// The context of the hung packet loses all its work; a context that waits for the node goes on.
 #[test]
 fn only_whose_packet_is_not_given_back_loses_it() {
     // spec: sync §4.3, sync §4.4, sync §3.16
@@ -169,7 +169,7 @@ fn only_whose_packet_is_not_given_back_loses_it() {
     assert!(asked.iter().any(|(_, event)| matches!(event, Event::PreemptionRequested { .. })), "{events:?}");
     assert_eq!((guilty, others), (device, context));
     assert_ne!(others, behind);
-    // Another that wants the node has it asked for earlier than a look does; who stands is asked in vain for a delay.
+    // The kernel preempts the node for the other context earlier than the watchdog would; the hung packet ignores that for a delay.
     assert!((2 * DELAY..=2 * DELAY + 2 * LOOK).contains(reset), "{events:?}");
     assert!((30 * MS..31 * MS).contains(&(done - reset)), "{events:?}");
     assert_eq!((hung.state(), other.state()), (DeviceState::Hung, DeviceState::Active));
@@ -223,7 +223,7 @@ fn a_node_that_cannot_be_reset_costs_the_adapter_a_reset() {
     assert!(lost.iter().all(|(_, event)| matches!(event, Event::DeviceInError { state: 2, .. })), "{lost:?}");
     assert_eq!((hung.state(), other.state()), (DeviceState::Reset, DeviceState::Reset));
     drop((hung, other));
-    // Whoever comes now finds a node that works.
+    // A new client finds a node that works.
     let new = Client::new(&host, ContextFlags::empty());
     heard.take();
     new.works(1, 10);
@@ -339,7 +339,7 @@ fn a_long_packet_that_makes_room_goes_on() {
 
 /// Each call lets a packet be asked anew, and none is asked before it has had the node for the delay again.
 #[test]
-fn a_process_that_calls_all_the_time_disturbs_nobody_more_often() {
+fn a_process_that_calls_all_the_time_disturbs_others_no_more_often() {
     // spec: sync §4.4
     let (host, heard) = host();
     let long = Client::new(&host, ContextFlags::empty());

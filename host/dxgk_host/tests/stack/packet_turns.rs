@@ -17,7 +17,7 @@ use wddm_types::{NodeId, NtStatus};
 /// Enough for several turns.
 const ROUNDS: u32 = 4_000;
 
-/// Counts what happened: suspensions, packets, packets that were patched again, packets that came back from the hardware.
+/// Counts suspensions, packets, packets that were patched again, and packets that came back from the hardware.
 #[derive(Clone, Default)]
 struct Counts(Arc<[AtomicU64; 4]>);
 
@@ -110,14 +110,14 @@ fn buffers_follow_their_memory_through_turns() {
     });
     assert_eq!(*failed.lock().unwrap(), 0);
     let [suspensions, packets, patched, back] = [0, 1, 2, 3].map(|which| counts.0[which].load(Ordering::Relaxed));
-    assert_eq!(packets - back, 2 * 4 * u64::from(ROUNDS), "what came back starts again, once");
-    assert!(suspensions >= 2, "both stood still at some time");
+    assert_eq!(packets - back, 2 * 4 * u64::from(ROUNDS), "a preempted packet starts again, once");
+    assert!(suspensions >= 2, "the kernel quiesced both at some time");
     assert!(patched > 0, "some buffer was queued while its memory moved");
 }
 
-/// A turn that was decided is taken back before it has come: what was queued meanwhile comes with the next one.
+/// The kernel takes a decided turn back before it has come: work that was queued meanwhile runs with the next one.
 #[test]
-fn a_turn_that_never_comes_holds_nobody() {
+fn a_turn_that_never_comes_holds_no_process() {
     // spec: memory §8.6, memory §7.4
     let heard = Heard::default();
     let config = HostConfig {
@@ -142,7 +142,7 @@ fn a_turn_that_never_comes_holds_nobody() {
     };
     fill(1);
     humble.device().wait(&[(&done, 1)]).unwrap();
-    // Whoever ranks higher takes the room, and what is queued waits for it.
+    // The process of higher rank takes the room, and the other's queued work waits for it.
     let other = physical(&proud, SurfaceKind::Local, 3 * MIB);
     fill(2);
     // For longer than a quantum: then content that was taken may come back.

@@ -1,5 +1,5 @@
-//! Packet contexts on the whole stack: buffers with lists that are patched, buffers in GPU address spaces, what is refused and
-//! who pays for it.
+//! Packet contexts on the whole stack: buffers with lists that are patched, buffers in GPU address spaces, refusals and the processes that
+//! pay for them.
 
 mod data;
 mod destroys;
@@ -26,7 +26,7 @@ use wddm_types::{NodeId, NtStatus};
 
 const COPY: NodeId = NodeId(1);
 
-/// Remembers what happened to packets.
+/// Notes the events of packets.
 #[derive(Clone, Default)]
 struct Packets(Arc<Mutex<Vec<Event>>>);
 
@@ -125,7 +125,7 @@ fn a_buffer_with_lists_moves_real_bytes() {
                 physical(&client, SurfaceKind::System, 8192),
             );
             from.lock().unwrap().write_words(0, &(0..1024).map(|n| n * 3).collect::<Vec<u64>>());
-            // Nobody waits for the paging fence: the kernel does not let an address be used before it holds.
+            // The client does not wait for the paging fence: the kernel runs no packet before its addresses hold.
             let mut commands = ListedCommands::new();
             commands.copy((&from, 0), (&local, 4096), 8192).fill((&local, 4096 + 8), 8, 7);
             commands.copy((&local, 4096), (&to, 0), 8192);
@@ -256,12 +256,12 @@ fn memory_off_the_list_rejects_the_buffer_and_loses_the_device() {
         commands.fill((&target, 0), 4096, 5);
         commands.render(&innocent_context).unwrap();
         drain(&innocent, &innocent_context).unwrap();
-        assert_eq!(word(&target, 0), 5 << 32 | 5, "{mode:?}: nobody else noticed");
+        assert_eq!(word(&target, 0), 5 << 32 | 5, "{mode:?}: no other process noticed");
         assert_eq!(innocent.gpu.device().state().unwrap(), DeviceState::Active);
     }
 }
 
-/// What is queued when its memory is evicted, or destroyed, still runs on it.
+/// A packet that is queued when its memory is evicted, or destroyed, still runs on it.
 #[test]
 fn queued_buffers_keep_what_leaves_the_list() {
     // spec: memory §5.3, memory §10.1, memory §6.2
@@ -347,7 +347,7 @@ fn present_carries_its_parameters_in_a_list() {
     drain(&client, &context).unwrap();
     assert_eq!([word(&target, 0), word(&target, 8)], [11, 12]);
     assert_eq!(packets.patched(), [false]);
-    // The list is not a residency list: what it names must be resident already.
+    // The list is not a residency list: the named allocation must be resident already.
     let away = unlisted(&client, SurfaceKind::System, 4096);
     let refused = context.present(&source, &away).unwrap_err();
     assert_eq!(refused.status, NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE);

@@ -166,7 +166,7 @@ fn packets_run_at_the_cpu_s_addresses() {
         // The unmapping stands in the paging ring: a later work of the same queue marks its end.
         let behind = worker.gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
         worker.gpu.pin(&behind).expect("room");
-        // What is not resident is not reached: the packet faults, and its device is lost.
+        // A packet that uses an allocation which is not resident faults, and its device is lost.
         worker.lane.pattern(&surfaces[0], 9);
         // With threads it may be lost before the value behind the packet is submitted: then the submission says it, else the wait.
         let submitted = worker.lane.submit(&worker.gpu, None);

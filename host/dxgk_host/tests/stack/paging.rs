@@ -1,6 +1,6 @@
 //! The dialogue between the kernel and a driver over paging buffers: drivers that are short of room, that find
-//! allocations busy, that break the rules. What is asked for in it is `forms`, what travels
-//! beside it is `private_data`, what copies by address tell of tables `told`.
+//! allocations busy, that break the rules. `forms` has the operations, `private_data` the private bytes, `told` the tables that
+//! copies by address name.
 
 mod forms;
 mod private_data;
@@ -96,7 +96,7 @@ fn a_driver_that_is_short_of_room_is_asked_again_with_its_own_offset() {
     let offsets = Arc::clone(&said);
     let mut expected = 0;
     let host = whimsical(2 * MIB, move |driver, build| {
-        // The driver owns the offset; from one call to the next nobody else touches it.
+        // The driver owns the offset: the kernel does not change it between two calls.
         assert_eq!(build.multipass_offset, expected);
         if build.immediate || build.buffer.len() < 12 {
             let result = driver.build_paging_buffer(build);
@@ -179,6 +179,6 @@ fn any_other_failure_stops_the_adapter_and_nothing_else() {
         _ => driver.build_paging_buffer(build),
     });
     assert_stopped(exercise(&host, SurfaceKind::Local, MIB), "out of ideas");
-    // Whoever still waits or calls is answered.
+    // Pending and later calls still get an answer.
     assert_stopped(exercise(&host, SurfaceKind::Local, MIB), "out of ideas");
 }

@@ -1,5 +1,5 @@
-//! An adapter without GPU virtual addresses: everything goes as packets with lists, paging too; what needs addresses is
-//! refused by name.
+//! An adapter without GPU virtual addresses: all work, paging too, goes as packets with lists; the kernel refuses calls that need
+//! addresses by name.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::world::{MIB, VIRTUAL};
 
 const NODES: [NodeId; 2] = [NodeId(0), NodeId(1)];
 
-/// Which packets were handed over.
+/// The packets that were handed over.
 fn host(mode: Mode) -> (Arc<Host>, Heard) {
     heard_on("wddm1-banks", mode, 4 * MIB, |event| {
         matches!(event, Event::PacketStarted { .. } | Event::PagingSubmitted { .. })
@@ -56,7 +56,7 @@ fn what_needs_addresses_is_refused_by_name() {
     assert_eq!(device.state().unwrap(), DeviceState::Active);
 }
 
-/// Paging buffers and buffers of clients share the paging node: paging comes first, nobody starves, order is kept.
+/// Paging buffers and buffers of clients share the paging node: paging comes first, no buffer starves, order is kept.
 #[test]
 fn paging_packets_and_packets_of_clients_share_a_node() {
     // spec: memory §1.11, memory §7.4
@@ -70,7 +70,7 @@ fn paging_packets_and_packets_of_clients_share_a_node() {
         let surfaces: Vec<_> = (0..8).map(|_| gpu.create_surface(SurfaceKind::Local, MIB).unwrap()).collect();
         for round in 0..20u64 {
             for (index, surface) in surfaces.iter().enumerate() {
-                // Nobody waits for the paging fence.
+                // The client does not wait for the paging fence.
                 let handles = vec![surface.allocation().handle()];
                 gpu.paging().make_resident(handles.clone(), MakeResidentFlags::empty()).expect("room");
                 let stream = &mut streams[index % 2];

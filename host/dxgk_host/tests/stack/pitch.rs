@@ -143,7 +143,7 @@ fn what_has_no_rows_has_no_place_there_and_nothing_reaches_behind_the_last() {
     let scattered = AllocationRequest { accessed_physically: false, ..base };
     let refused = client.gpu.device().create_allocation(scattered.encode_with(&rows()).to_vec());
     assert_eq!(refused.map(drop).expect_err("one piece").status, NtStatus::INVALID_PARAMETER);
-    // What may also lie where rows are packed is reached as far as it reaches there.
+    // An allocation that may also lie where rows are packed is accessible only up to its packed size.
     let either = Details { supported_segments: 1 | 1 << (PITCHED - 1), ..rows() };
     let either = client.gpu.device().create_allocation(base.encode_with(&either).to_vec()).expect("two places");
     let only = client.gpu.device().create_allocation(base.encode_with(&rows()).to_vec()).expect("one place");

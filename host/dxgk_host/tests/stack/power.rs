@@ -1,4 +1,4 @@
-//! Sleep and waking through the whole stack: memory really loses what its segment does not keep, and no content is lost.
+//! Sleep and waking through the whole stack: memory really loses the content that its segment does not keep, and no allocation loses any.
 
 use std::sync::{Arc, Mutex};
 
@@ -95,7 +95,7 @@ fn content_survives_whatever_its_segment_keeps() {
             let bytes = sleep_and_compare(mode, "discrete-4k", preserved, state);
             assert_eq!(bytes > 0, saved, "{preserved:?} {state:?}: {bytes} bytes were copied out");
             if saved {
-                // The first sleep saves everything; the second what was brought back in between, unless it is clean.
+                // The first sleep saves all content; the second saves content that came back in between, unless it is clean.
                 assert!(bytes >= 4 * MIB, "{bytes}");
             }
         }
@@ -135,7 +135,7 @@ fn a_stopped_adapter_has_emptied_its_memory_and_leaves_its_processes_only_destru
         let other = crate::world::client(&host);
         let unused = client.gpu.create_surface(SurfaceKind::Local, MIB).expect("a surface");
         host.stop_adapter().expect("it stops");
-        assert!(*moves.0.lock().unwrap() >= MIB, "what the GPU wrote was copied out, whatever survives a standby");
+        assert!(*moves.0.lock().unwrap() >= MIB, "the kernel copied the GPU's writes out, whatever survives a standby");
         assert_eq!(client.gpu.device().state().expect("a state"), d3dkmt::DeviceState::Stopped);
         let handles = vec![surface.allocation().handle()];
         let refused = client.gpu.paging().make_resident(handles, MakeResidentFlags::empty());
@@ -148,7 +148,7 @@ fn a_stopped_adapter_has_emptied_its_memory_and_leaves_its_processes_only_destru
         drop(surface);
         drop(client);
         let engines = || host.device_register(softgpu_spec::register::ENGINE_ENABLE);
-        assert_ne!(engines(), 0, "somebody has something there");
+        assert_ne!(engines(), 0, "a process still has objects there");
         drop(other);
         assert_eq!(engines(), 0, "behind the last one the driver stops");
         // The same computer starts another.

@@ -1,5 +1,5 @@
-//! Preemption on the whole stack: who ranks higher gets the node, paging gets it before everybody, and what came back runs once,
-//! in its order, with its memory where it is by then.
+//! Preemption on the whole stack: the context of higher rank gets the node, paging gets it before every context, and a preempted packet runs
+//! once, in its order, with its memory at the present place.
 
 mod moving;
 
@@ -21,7 +21,7 @@ use crate::world::{MIB, VIRTUAL};
 pub const COMPUTE: NodeId = NodeId(0);
 const COPY: NodeId = NodeId(1);
 
-/// What happens to packets.
+/// Events of packets.
 fn of_packets(event: &Event) -> bool {
     matches!(
         event,
@@ -83,7 +83,7 @@ impl Client {
     }
 }
 
-/// A buffer that changes every word so many times: what runs twice, or not at all, is seen.
+/// A buffer that changes every word so many times: a command that runs twice, or not at all, shows.
 pub fn changes(target: &Allocation, bytes: u64, times: u32) -> ListedCommands {
     let mut commands = ListedCommands::new();
     for _ in 0..times {
@@ -92,7 +92,7 @@ pub fn changes(target: &Allocation, bytes: u64, times: u32) -> ListedCommands {
     commands
 }
 
-/// What happened, in short: `l1=4` context low's first packet was started as 4, `l1.` it is done, `l1<` it came back,
+/// The events in short: `l1=4` context low's first packet was started as 4, `l1.` it is done, `l1<` it came back,
 /// `p3=4` the paging ring's third as 4, `?h` a request for high, `!3` an answer with 3 as last completed.
 pub fn short(events: &[(u64, Event)], names: &[(u64, char)]) -> Vec<String> {
     let name = |context: u64| names.iter().find(|(number, _)| *number == context).map_or('p', |(_, name)| *name);
@@ -154,14 +154,14 @@ fn a_higher_context_of_a_process_goes_first_and_nothing_runs_twice() {
     ];
     assert_eq!(short(&events, &[(1, 'l'), (2, 'h')]), expected);
     // The request waits for the command under way, which began when the packet did: 50 ns of its branch, then
-    // 50 + 2000 + 41,944 over the bus. The rest takes no time but what the second packet does.
+    // 50 + 2000 + 41,944 over the bus. Of the rest only the second packet takes time.
     let at = |which: &str| {
         let index = expected.iter().position(|known| *known == which).unwrap();
         events[index].0
     };
     assert_eq!(at("!0") - at("l1=1"), 50 + 50 + 2_000 + 41_944);
     assert_eq!(at("h1=4"), at("!0"));
-    // What is left of the first: a branch, one command, a completion.
+    // The rest of the first: a branch, one command, a completion.
     assert_eq!(at("l1.") - at("l1=5"), 50 + 43_994 + 150);
     assert_eq!([&one, &other].map(|memory| memory.lock().unwrap().read_word(8)), [6, 1], "once each");
 }
@@ -197,7 +197,7 @@ fn paging_buffers_come_again_first_with_their_ids() {
 }
 
 #[test]
-fn paging_takes_the_node_from_whoever_has_it() {
+fn paging_takes_the_node_from_the_context_that_has_it() {
     // spec: memory §7.4, sync §4.3
     for mode in [VIRTUAL, Mode::Real] {
         let (host, heard) = host(mode);
@@ -212,7 +212,7 @@ fn paging_takes_the_node_from_whoever_has_it() {
             let more: Vec<_> = (0..8u64)
                 .map(|round| {
                     changes(&one, MIB, 8).render(&context).unwrap();
-                    // Nobody waits for it; it is paged in between two commands of what runs.
+                    // The client does not wait for it; the kernel pages it in between two commands of the running packet.
                     let local = client.unlisted(SurfaceKind::Local, 65536);
                     local.lock().unwrap().write_words(0, &[round]);
                     client.list(&local);
@@ -281,7 +281,7 @@ fn priorities_have_bounds() {
     }
 }
 
-/// What a driver may say of a preemption instead of the truth, and what is said of it.
+/// A driver's false report of a preemption.
 #[derive(Clone, Copy, Debug)]
 enum Lie {
     Fence,

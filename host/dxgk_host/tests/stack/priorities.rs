@@ -1,4 +1,4 @@
-//! Priorities as processes set them: what there is, who may, and what it does on a node.
+//! Priorities as processes set them: the values, the rights to them, and their effect on a node.
 
 use d3dkmt::{Context, PRIORITY_ABSOLUTE};
 use kmt_calls::Refusal;
@@ -67,7 +67,7 @@ fn what_is_above_the_ordinary_needs_the_privilege() {
             }
         }
         assert_eq!(status(adapter.set_priority_class(6)), NtStatus::INVALID_PARAMETER);
-        // What it had asked for while it might, it keeps.
+        // A process keeps priorities that it set while it had the right.
         let kept = if allowed { PRIORITY_ABSOLUTE | 31 } else { hardware.priority().unwrap() };
         assert_eq!((packets.priority(), hardware.priority()), (Ok(kept), Ok(kept)));
     }
@@ -77,7 +77,7 @@ fn what_is_above_the_ordinary_needs_the_privilege() {
     assert_eq!((packets.priority(), adapter.priority_class()), (Ok(0), Ok(2)));
 }
 
-/// Whose packet is done first: of an ordinary process that has the node, or of another that comes to it.
+/// The packet that is done first: of an ordinary process that has the node, or of another that comes to it.
 #[test]
 fn a_context_above_the_ordinary_takes_the_node_and_one_below_waits() {
     // spec: sync §4.2, sync §4.3
@@ -106,7 +106,7 @@ fn a_context_above_the_ordinary_takes_the_node_and_one_below_waits() {
     let realtime = |level| PRIORITY_ABSOLUTE | level;
     #[rustfmt::skip]
     let table = [
-        // who has it          who comes            who is done first
+        // running first       coming second        done first
         (2, 0,                 2, 0,                "l1."),
         (2, 0,                 3, 0,                "l1."),
         (2, 0,                 2, 1,                "l1."),

@@ -1,4 +1,4 @@
-//! Signals of hardware queues that the kernel feeds: of which queues, and how far those must have come.
+//! Signals of kernel-mode hardware queues: the queues that take part, and how far they must have come.
 
 use std::sync::Arc;
 
@@ -98,12 +98,12 @@ fn a_queue_that_takes_no_part_in_broadcasts_holds_none_up() {
     assert_eq!(reached(), [1, 1, 0]);
     queues.open(2);
     assert_eq!(reached(), [1, 1, 1]);
-    let nobody = queues.signal(&[2, 3], &[(&alone, 2)], SignalFlags::empty()).expect_err("nobody takes part");
+    let nobody = queues.signal(&[2, 3], &[(&alone, 2)], SignalFlags::empty()).expect_err("no queue takes part");
     assert_eq!((nobody.status, alone.current()), (NtStatus::INVALID_PARAMETER, 1));
     queues.host.check_invariants().unwrap();
 }
 
-/// What is before has been handed over, and is not done.
+/// The earlier work of the queues is on the engine, and is not done.
 #[test]
 fn a_fence_at_the_top_of_the_pipeline_waits_for_no_completion() {
     // spec: sync §2.3, sync §2.4

@@ -1,5 +1,5 @@
-//! What a process may have at most, and the processes of an account together: each limit is reached exactly, one more is refused and
-//! changes nothing, what is freed may be had again, and nobody else notices.
+//! The quota of a process, and of the processes of an account together: a process reaches each limit exactly, the kernel refuses one more
+//! without any change, freed objects count no more, and no other process notices.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Limited {
 
     /// The refusal of something that would be too much; it has changed nothing.
     fn refused<T>(&self, one_more: impl Fn() -> Result<T, Refusal>, parts: &[&str]) {
-        // The first settles what was under way.
+        // The first refusal also settles pending work.
         while self.host.step() {}
         assert!(one_more().is_err(), "one more than {parts:?}");
         let before = self.host.state_digest();
@@ -55,7 +55,7 @@ impl Limited {
         parts.iter().for_each(|part| assert!(refusal.reason.contains(part), "{part} is missing in {}", refusal.reason));
         let after = self.host.state_digest();
         assert_eq!(before.differences(&after), Vec::<String>::new());
-        self.host.check_invariants().expect("what always holds");
+        self.host.check_invariants().expect("the kernel's invariants hold");
     }
 }
 
@@ -141,7 +141,7 @@ fn as_many_packets_as_the_quota_says() {
     let context = process.gpu.device().create_context(NodeId(0)).expect("a context");
     let queues = all(2, || context.create_kernel_queue());
     let fence = process.fence().expect("a fence");
-    // The first wait of each is what it waits for; the others are held behind it.
+    // Each queue waits in its first wait; the kernel holds the others behind it.
     queues.iter().for_each(|queue| queue.submit_wait(&fence, 1).expect("a wait"));
     all(3, || queues[0].submit_wait(&fence, 1));
     all(2, || queues[1].submit_wait(&fence, 1));
@@ -150,7 +150,7 @@ fn as_many_packets_as_the_quota_says() {
         process.refused(|| queue.submit_wait(&fence, 1), &parts);
     }
     process.gpu.device().signal(&fence, 1).expect("a signal");
-    queues[0].submit_wait(&fence, 2).expect("what was queued is over");
+    queues[0].submit_wait(&fence, 2).expect("the queued packets are done");
     all(5, || queues[0].submit_wait(&fence, 2));
     process.refused(|| queues[1].submit_wait(&fence, 2), &parts);
     drop(queues);
@@ -177,7 +177,7 @@ fn the_processes_of_an_account_share_its_quota_and_others_have_theirs() {
     let _surface = first.surface(MIB).expect("all of it");
     second.refused(|| second.surface(1), &["limit of committed bytes", "account 1000 have 1048576 of 1048576"]);
     let _surface = other.surface(MIB).expect("another account");
-    // With a process goes what it had.
+    // The amounts of a process go with it.
     drop((fences, _surface));
     drop(its);
     drop(first);

@@ -1,5 +1,5 @@
-//! Where a Rust client sees the words of fences, in the program of its kernel: pages that take no store. What a store does there the tests of
-//! `shared_words` and the C programs show.
+//! A Rust client sees the words of fences in the program of its kernel through pages that take no store. The tests of `shared_words` and the
+//! C programs show the effect of a store.
 
 use std::sync::Arc;
 

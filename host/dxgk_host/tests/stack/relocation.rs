@@ -1,5 +1,5 @@
-//! Contiguous requests for which pages enough are free and no hole is: content moves within its segment, through the whole
-//! stack, and nobody notices but the clock.
+//! Contiguous requests for which enough pages are free, but no hole: the kernel moves content within its segment, through the whole stack,
+//! and processes notice only the time.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const COPY: NodeId = NodeId(1);
 /// Of a megabyte.
 const LAST_PAGE: u32 = (1 << 20) - 4096;
 
-/// What moved and why, in bytes.
+/// The moves and their reasons, in bytes.
 fn moved(events: &[Event]) -> Vec<(Move, &'static str, u64)> {
     let step = |event: &Event| match event {
         Event::Moved { how, why, bytes, .. } => Some((*how, why.name(), *bytes)),
@@ -25,7 +25,7 @@ fn moved(events: &[Event]) -> Vec<(Move, &'static str, u64)> {
     events.iter().filter_map(step).collect()
 }
 
-/// What moved, what was patched and who stood still.
+/// A host, and its events of moves, packets and quiesced devices.
 fn traced(mode: Mode, profile: &str, vram_bytes: u64) -> (Arc<Host>, Heard) {
     heard_on(profile, mode, vram_bytes, |event| {
         matches!(
@@ -103,7 +103,7 @@ fn buffers_that_name_what_moves_are_patched_again() {
         bring_in(&client, &large).unwrap();
         let events = heard.take();
         let expected = [(Move::Relocate, "compaction", MIB), (Move::Fill, "make resident", 2 * MIB)];
-        assert_eq!(moved(&events), expected, "{mode:?}: one moves, nobody leaves");
+        assert_eq!(moved(&events), expected, "{mode:?}: one moves, none leaves");
         client.gpu.device().signal(&go, 1).unwrap();
         drain(&client, &context);
         let seen = [0, 4096].map(|at| out.lock().unwrap().read_word(at));
@@ -117,8 +117,8 @@ fn buffers_that_name_what_moves_are_patched_again() {
         );
         let stood = count(|e| matches!(e, Event::DeviceSuspended { .. }));
         let went_on = count(|e| matches!(e, Event::DeviceResumed { .. }));
-        assert_eq!((stood, went_on), (1, 1), "{mode:?}: its device stood still meanwhile");
-        // And what came into the hole is written without harm.
+        assert_eq!((stood, went_on), (1, 1), "{mode:?}: its device was quiesced meanwhile");
+        // A write to the content in the hole harms no other content.
         let mut commands = ListedCommands::new();
         commands.fill((&large, 0), 2 * MIB, 99);
         commands.copy((&parts[2], 0), (&out, 0), 4096).copy((&parts[0], LAST_PAGE), (&out, 4096), 4096);
@@ -153,7 +153,7 @@ fn addresses_lead_to_where_content_moved() {
         let steps = moved(&heard.take());
         let relocated: Vec<_> = steps.iter().filter(|step| step.0 == Move::Relocate).collect();
         assert_eq!(relocated, [&(Move::Relocate, "compaction", MIB)], "{profile}");
-        assert!(steps.iter().all(|step| step.0 != Move::PageOut), "{profile}: nobody leaves");
+        assert!(steps.iter().all(|step| step.0 != Move::PageOut), "{profile}: none leaves");
         // Everything is where its address says, and can be written there.
         let copy = client.pinned(SurfaceKind::System, 16384);
         let (out, from) = (copy.va(), [one.va(), three.va()]);

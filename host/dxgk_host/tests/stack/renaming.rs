@@ -1,4 +1,4 @@
-//! The CPU at memory that the GPU uses: who waits, how, and how often the kernel hears of it.
+//! The CPU uses memory that the GPU uses: which maps wait, how, and with how many calls to the kernel.
 
 mod packets;
 
@@ -40,8 +40,8 @@ fn runtime(mode: Mode, instances_max: usize) -> Runtime {
 }
 
 impl Runtime {
-    /// Maps what the GPU still writes behind the gate: one call blocks, made before the gate opens at `round`, and no other call comes,
-    /// however long it takes.
+    /// Maps a resource that the GPU still writes behind the gate: one call blocks, made before the gate opens at `round`, and the map makes no
+    /// other call, however long it takes.
     fn maps_by_one_blocking_call(&mut self, round: u64, kind: MapKind, what: &str) {
         let (calls, waits) = (self.counting.calls.load(Ordering::SeqCst), self.waits());
         let Runtime { resource, gate, contexts, gpu, counting, .. } = self;
@@ -119,7 +119,7 @@ fn busy_and_do_not_wait_is_answered_at_once_and_still_flushes() {
         assert_eq!(runtime.contexts.lane(runtime.context).last_value(), 1, "{mode:?}: the attempt submitted it");
         drawing(runtime.map(MapKind::Write, true));
         drawing(runtime.map(MapKind::ReadWrite, true));
-        assert_eq!(runtime.waits(), waits, "nobody waited");
+        assert_eq!(runtime.waits(), waits, "no map waited");
         assert!(runtime.resource.unmap().is_err(), "nothing was mapped");
         runtime.finish(1);
         let lock = runtime.map(MapKind::Read, true).expect("a later attempt succeeds");
@@ -148,7 +148,7 @@ fn reading_waits_for_writes_only_and_writing_for_both() {
 // seed: M49
 // seed: U07
 #[test]
-fn whoever_waits_makes_one_blocking_call() {
+fn a_wait_is_one_blocking_call() {
     let mut runtime = runtime(Mode::Real, 8);
     for (round, kind) in (1u64..).zip([MapKind::Read, MapKind::Write, MapKind::ReadWrite]) {
         runtime.write_behind_gate(round, round);
@@ -206,7 +206,11 @@ fn discard_renames_and_the_gpu_reads_what_it_was_given() {
             runtime.finish(1);
         }
         assert_eq!(runtime.counting.creations.load(Ordering::SeqCst), creations);
-        assert_eq!(runtime.resource.trim(&runtime.contexts), 3 * BYTES, "what is idle goes when memory is asked for");
+        assert_eq!(
+            runtime.resource.trim(&runtime.contexts),
+            3 * BYTES,
+            "idle instances go when the kernel asks for memory"
+        );
         assert_eq!(runtime.resource.instances(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! Hardware that fails and is reset, through the whole stack: what was in its memory is lost, its devices are, and an adapter is left
-//! that works as after its start.
+//! Hardware that fails and is reset, through the whole stack: the content of its memory and its devices are lost, and the adapter works as
+//! after its start.
 
 mod beside;
 mod late;
@@ -26,12 +26,12 @@ use crate::world::{MIB, VIRTUAL};
 /// addresses, on the first generation.
 const REAL: [&str; 5] = ["discrete-4k", "by-address", "wddm2-packets", "packets-by-address", "wddm1-banks"];
 
-/// What the tests do to the hardware, and see of the driver.
+/// The tests break the hardware and watch the driver by this.
 #[derive(Clone, Default)]
 pub struct Breakage {
     /// The next paging buffer is none.
     next: Arc<AtomicBool>,
-    /// What the driver was told while its hardware was off: transfers of nothing, unmaps.
+    /// The calls to the driver while its hardware was off: transfers of nothing, unmaps.
     lost: Arc<AtomicU32>,
     off: Arc<AtomicBool>,
     local: Arc<OnceLock<Arc<Memory>>>,
@@ -79,7 +79,7 @@ impl Breakage {
         }
     }
 
-    /// What a reset does to memory: whatever anybody knows of it is wrong.
+    /// Overwrites memory as a reset may: none of its content stays.
     fn scramble(&self) {
         let local = self.local.get().expect("the host has started");
         for first in (0..local.bytes()).step_by(PAGE_BYTES as usize) {
@@ -228,8 +228,8 @@ fn a_reset_takes_memory_and_devices_and_leaves_an_adapter_that_works() {
         assert_eq!(resets, 1, "{profile} {mode:?}: {events:?}");
         assert!(!events.iter().any(|event| matches!(event, Event::AdapterStopped { .. })), "{profile}: {events:?}");
         let lost = events.iter().filter(|event| matches!(event, Event::DeviceInError { state: 2, .. })).count();
-        assert_eq!(lost, 2, "{profile}: everybody's device, {events:?}");
-        // What lies in system memory is not.
+        assert_eq!(lost, 2, "{profile}: the device of each process, {events:?}");
+        // Content in system memory is not lost.
         let (lost, local) = (breakage.lost.load(Ordering::SeqCst), first.kind == SurfaceKind::Local);
         assert!(lost >= 2 || !local, "{profile}: the driver hears what is lost");
         for worker in [&mut first, &mut second] {
@@ -242,7 +242,7 @@ fn a_reset_takes_memory_and_devices_and_leaves_an_adapter_that_works() {
         }
         assert_eq!(host.stopped(), None);
         host.check_invariants().unwrap_or_else(|broken| panic!("{profile}: {broken:?}"));
-        // Whoever comes now finds an adapter as after its start, also beside those that have not let go yet.
+        // A new process finds an adapter as after its start, also beside processes that have not destroyed their objects yet.
         for round in 0..2 {
             let mut fresh = Worker::new(&host);
             let surfaces: Vec<Surface> = (0..6).map(|_| fresh.local(MIB)).collect();
@@ -267,7 +267,7 @@ fn a_reset_takes_memory_and_devices_and_leaves_an_adapter_that_works() {
 }
 
 #[test]
-fn an_address_of_a_lock_outlives_a_reset_and_shows_nobody_else_s_content() {
+fn an_address_of_a_lock_outlives_a_reset_and_shows_no_other_content() {
     // spec: memory §6.3, memory §8.4
     for profile in ["discrete-4k", "small-bar", "two-memories"] {
         for mode in [VIRTUAL, Mode::Real] {
@@ -291,9 +291,9 @@ fn an_address_of_a_lock_outlives_a_reset_and_shows_nobody_else_s_content() {
             let others = softgpu_umd::pattern::word(3, 0);
             let shown =
                 (0..MIB).step_by(8).filter(|at| lock.read_word(*at) == softgpu_umd::pattern::word(3, *at)).count();
-            assert_eq!(shown, 0, "{profile} {mode:?}: {others:#x} of somebody else");
+            assert_eq!(shown, 0, "{profile} {mode:?}: {others:#x} of another process");
             lock.write_words(0, &[0xdead]);
-            assert_eq!(lock.read_word(0), 0xdead, "what it writes stays its own");
+            assert_eq!(lock.read_word(0), 0xdead, "its writes stay its own");
             for surface in &surfaces {
                 assert!(fresh.holds(surface, 3), "{profile} {mode:?}");
             }
@@ -324,7 +324,7 @@ fn who_stores_into_content_that_was_on_its_way_goes_on() {
             breakage.next.store(comes_back.is_none(), Ordering::SeqCst);
             worker.gpu.device().evict(vec![surface.allocation().handle()], EvictFlags::empty()).expect("it is listed");
             if comes_back.is_some() {
-                // In virtual time the move out has been built, and what is queued behind it has not.
+                // In virtual time the kernel has built the move out, but no work behind it.
                 breakage.next.store(true, Ordering::SeqCst);
                 for surface in others.iter().chain([&surface]) {
                     let list = vec![surface.allocation().handle()];

@@ -1,5 +1,5 @@
-//! What must be resident, for one process and for several that want more than there is: the behaviour that the residency
-//! tests of the Windows hardware lab kit look for, and what other systems get wrong.
+//! Residency of one process, and of several that want more than there is: the behaviour that the residency tests of the Windows hardware lab
+//! kit look for, and cases that other systems get wrong.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -28,7 +28,7 @@ fn bring_in(gpu: &Gpu, surfaces: &[&Surface], flags: MakeResidentFlags) -> Resul
     Ok(())
 }
 
-/// Standard MakeResident: what the list names is resident, counts add up, one Evict too many is refused.
+/// Standard MakeResident: the list's allocations are resident, counts add up, and the kernel refuses one Evict too many.
 #[test]
 fn counts_hold_what_they_name() {
     // spec: memory §5.1, memory §5.2, memory §10.4
@@ -85,7 +85,7 @@ fn content_of(client: &mut Client, surface: &Surface) -> u64 {
     copy.lock().unwrap().read_word(0)
 }
 
-/// Offered content goes first, uncopied; what nobody took comes back as it was.
+/// Offered content goes first, uncopied; offered content that the kernel did not take comes back as it was.
 #[test]
 fn an_offer_is_kept_or_discarded_and_the_reclaim_says_which() {
     // spec: memory §5.9, memory §10.4
@@ -117,10 +117,10 @@ fn an_offer_is_kept_or_discarded_and_the_reclaim_says_which() {
     let (results, value) = client.gpu.paging().reclaim(handles()).unwrap();
     assert_eq!(results, [ReclaimResult::Discarded]);
     client.gpu.device().wait(&[(client.gpu.paging().fence(), value)]).unwrap();
-    assert_eq!(content_of(&mut client, &offered), 0, "lost content is cleared, not somebody's old bytes");
+    assert_eq!(content_of(&mut client, &offered), 0, "lost content is cleared, and shows no other process's old bytes");
 }
 
-/// A process over its budget is told, and what it gives back is enough.
+/// The kernel asks a process over its budget to trim, and the evictions of that process are enough.
 #[test]
 fn a_process_over_its_budget_is_asked_to_trim() {
     // spec: memory §5.4, memory §5.5
@@ -202,7 +202,7 @@ fn greedy(link: Arc<dyn Link>, rounds: u64, together: Option<&Barrier>) {
     assert_eq!(report.lock().unwrap().read_word(0), 0, "content is as it was after each turn");
 }
 
-/// Two lists that do not fit beside each other: both go on, in turns, and nobody's bytes are lost.
+/// Two lists that do not fit beside each other: both go on, in turns, and no bytes are lost.
 #[test]
 fn devices_that_do_not_fit_together_take_turns() {
     // spec: memory §8.2, memory §8.6, memory §5.1
@@ -216,7 +216,7 @@ fn devices_that_do_not_fit_together_take_turns() {
             for (player, link) in links.into_iter().enumerate() {
                 let conductor = Arc::clone(&conductor);
                 scope.spawn(move || match mode {
-                    // Each has had its turn before the second round, so both have stood still.
+                    // Each has had its turn before the second round, so the kernel has quiesced both.
                     Mode::Real => greedy(link as Arc<dyn Link>, rounds, Some(together)),
                     Mode::Virtual { .. } => {
                         let _seat = conductor.enter(player);
@@ -225,11 +225,11 @@ fn devices_that_do_not_fit_together_take_turns() {
                 });
             }
         });
-        assert!(suspensions.0.load(Ordering::Relaxed) >= 2, "{mode:?}: both stood still at some time");
+        assert!(suspensions.0.load(Ordering::Relaxed) >= 2, "{mode:?}: the kernel quiesced both at some time");
     }
 }
 
-/// One process more arrives and everybody goes on: no cascade, no endless eviction.
+/// Four processes crowd the memory and all of them go on: no cascade, no endless eviction.
 #[test]
 fn one_process_more_does_not_stop_the_others() {
     // spec: memory §8.2

@@ -1,5 +1,4 @@
-//! How long engines have executed for whom, as the hardware counts it: above all for queues that their processes feed, of whose work no
-//! call and no interrupt tells.
+//! The engine time of each process, as the hardware counts it: above all for user-mode queues, whose work causes no call and no interrupt.
 
 use std::sync::Arc;
 
@@ -56,7 +55,7 @@ fn seen_by(watcher: &ProcessLink, host: &Host) -> AdapterStatistics {
     query_statistics(watcher, host.luid()).expect("the adapter is there")
 }
 
-/// What a process has had of node 0.
+/// A process's share of node 0.
 fn of(figures: &AdapterStatistics, process: ProcessId) -> NodeWork {
     figures.processes.iter().find(|known| known.process == process).expect("it has a device").nodes[0]
 }
@@ -79,14 +78,14 @@ fn a_queue_that_its_process_feeds_has_the_time_of_its_commands_to_the_nanosecond
         let (after, busy_after) = (figures(&host), busy(&host));
         let ran = workers.each_ref().map(|worker| {
             let (was, is) = (of(&before, worker.process()), of(&after, worker.process()));
-            assert_eq!((is.submitted, is.completed), (0, 0), "nobody counts what no kernel has seen");
+            assert_eq!((is.submitted, is.completed), (0, 0), "the kernel counts no buffer of user-mode submission");
             is.running_ns - was.running_ns
         });
         let all = after.nodes[0].work.running_ns - before.nodes[0].work.running_ns;
         assert_eq!((all, busy_after - busy_before), (ran.iter().sum(), all), "the engine has done nothing else");
         assert!(all < after.now_ns - before.now_ns);
         let idle = figures(&host);
-        assert_eq!(idle.nodes[0].work, after.nodes[0].work, "who has nothing to do has no time");
+        assert_eq!(idle.nodes[0].work, after.nodes[0].work, "a process without work gets no time");
         ran
     };
     // Around the kernels of a submission are a branch to them and a signal behind them.
@@ -96,7 +95,7 @@ fn a_queue_that_its_process_feeds_has_the_time_of_its_commands_to_the_nanosecond
 }
 
 #[test]
-fn the_same_work_has_the_same_time_whoever_hands_it_over() {
+fn the_same_work_has_the_same_time_by_every_way_to_submit_it() {
     // spec: sync §3.11, sync §3.17
     let [user, hardware] = [Stage::User, Stage::Hardware].map(|stage| {
         let host = host(VIRTUAL, 8 * MIB);
@@ -110,7 +109,7 @@ fn the_same_work_has_the_same_time_whoever_hands_it_over() {
 }
 
 #[test]
-fn looking_is_seen_by_nobody_and_tells_of_what_is_under_way() {
+fn looking_has_no_effect_and_tells_of_what_is_under_way() {
     // spec: sync §3.17, sync §4.1
     let run = |looks: bool| {
         let (host, heard) = heard_on("discrete-4k", VIRTUAL, 8 * MIB, |_| true);

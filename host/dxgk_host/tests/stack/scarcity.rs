@@ -145,14 +145,14 @@ fn memory_that_no_destruction_gives_back_is_refused_at_once() {
     let free = held.free_bytes();
     let refuse =
         || held.begin(held.creation(free + 4 * MIB + 4096)).expect("one page too much").expect_err("a refusal");
-    // The first settles what was under way.
+    // The first refusal also settles pending work.
     refuse();
     let before = host.state_digest();
     let refused = refuse();
     assert_eq!((refused.status, refused.blame), (NtStatus::NO_MEMORY, Blame::Scarcity));
     assert!(refused.reason.contains(&format!("{}", free + 4 * MIB + 4096)), "{}", refused.reason);
     assert_eq!(before.differences(&host.state_digest()), Vec::<String>::new());
-    // One page less is what there will be.
+    // With one page less the pending destructions will free enough.
     let pending = held.waits(free + 4 * MIB);
     held.open(1);
     one_allocation(answer(&host, pending));
@@ -186,7 +186,7 @@ fn waiting_creations_are_tried_oldest_first_and_end_with_their_process() {
     let rest = held.filler(held.free_bytes());
     let gone = other.waits(5 * MIB);
     let [first, second] = [(); 2].map(|()| held.waits(3 * MIB));
-    // It dies before any memory has come back: what it waited for is another's.
+    // The process dies before any memory has come back: the memory goes to the next waiting creation.
     host.process_died(other.client.link.process());
     held.open(1);
     while host.step() {}

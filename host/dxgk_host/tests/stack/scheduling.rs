@@ -1,4 +1,4 @@
-//! Who gets a node's time, on the whole stack in virtual time: quanta, shares, and who goes first because others wait for it.
+//! The division of a node's time, on the whole stack in virtual time: quanta, shares, and the rank that a waiting context lends.
 
 use d3dkmt::{Allocation, Context};
 use events::Event;
@@ -108,7 +108,7 @@ fn an_idle_process_gets_its_share_and_no_more() {
     assert!(normal > 99 * idle, "{idle} of {normal}");
 }
 
-/// One waits with high priority for what one with low priority brings about, and one between them has the node.
+/// A context of high priority waits for a signal of one of low priority, and a context between them has the node.
 fn waits_for_a_low_one(promise: impl Fn(&crate::preemption::Client, &Context, &Context)) -> Vec<String> {
     let (host, heard) = host(VIRTUAL);
     let client = client(&host);
@@ -129,7 +129,7 @@ fn waits_for_a_low_one(promise: impl Fn(&crate::preemption::Client, &Context, &C
 }
 
 #[test]
-fn a_high_context_lends_its_rank_to_whoever_it_waits_for() {
+fn a_high_context_lends_its_rank_to_the_context_that_it_waits_for() {
     // spec: sync §4.2
     let expected = ["m1=1", "?l", "!0", "m1<", "l1=2", "l1.", "h1=3", "h1.", "m1=4", "m1."];
     let by_fence = waits_for_a_low_one(|client, low, high| {
@@ -148,7 +148,7 @@ fn a_high_context_lends_its_rank_to_whoever_it_waits_for() {
         std::mem::forget(semaphore);
     });
     assert_eq!(by_object, expected);
-    // Nobody waits for it: it waits for the others.
+    // No high context waits for the low one: the low one waits for the others.
     let by_itself = waits_for_a_low_one(|_, _, _| {});
     assert_eq!(by_itself[..4], ["m1=1", "?h", "!0", "m1<"]);
 }

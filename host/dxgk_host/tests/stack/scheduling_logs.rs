@@ -1,4 +1,4 @@
-//! Whom engines run, as the hardware that schedules by itself writes it, through the whole stack: in virtual time to the nanosecond, in
+//! The contexts that engines run, as hardware that schedules by itself logs them, through the whole stack: in virtual time to the nanosecond, in
 //! real time whatever holds under every interleaving.
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ fn of_logs(event: &Event) -> bool {
     )
 }
 
-/// What a node's log has told: process, queue, state, time by the host's clock.
+/// The entries of a node's log: process, queue, state, time by the host's clock.
 fn told(events: &[(u64, Event)], of: u16) -> Vec<(u32, u64, ContextSchedule, u64)> {
     let set = events.iter().find_map(|(at, event)| match event {
         Event::GpuClockCalibrated { node, counter, .. } if *node == of => Some((*at, *counter)),
@@ -48,7 +48,7 @@ fn told(events: &[(u64, Event)], of: u16) -> Vec<(u32, u64, ContextSchedule, u64
     events.iter().filter_map(entry).collect()
 }
 
-/// What holds of any log: one context runs at a time, states change, times do not go back. How long each process ran.
+/// Checks that in the log one context runs at a time, states change, and times do not go back. Returns how long each process ran.
 fn checked(entries: &[(u32, u64, ContextSchedule, u64)]) -> BTreeMap<u32, u64> {
     let mut states = BTreeMap::new();
     let mut ran: BTreeMap<u32, u64> = BTreeMap::new();
@@ -66,7 +66,7 @@ fn checked(entries: &[(u32, u64, ContextSchedule, u64)]) -> BTreeMap<u32, u64> {
     ran
 }
 
-/// Who hands work to the engine.
+/// The source of the engine's work.
 enum Feed {
     /// The process.
     Own,
@@ -151,7 +151,7 @@ fn the_log_tells_to_the_nanosecond_who_had_the_engine_and_who_waited() {
         let events = heard.take_timed();
         let entries: Vec<_> = told(&events, COMPUTE).into_iter().filter(|(.., at)| *at >= begun_ns).collect();
         let ran = checked(&entries);
-        // Each had the engine as long as its commands take, and what is around them is little.
+        // Each had the engine as long as its commands take, and little more.
         let [first, second] = workers.each_ref().map(Worker::process);
         for process in [first, second] {
             let over = ran[&process] - u64::from(times) * COMMAND_NS;
@@ -164,7 +164,7 @@ fn the_log_tells_to_the_nanosecond_who_had_the_engine_and_who_waited() {
             let turn_ns = pair[1].3 - pair[0].3;
             assert!((2 * MS + MS / 10..3 * MS).contains(&turn_ns), "{turn_ns}");
         }
-        // Whoever has not the engine is ready, and the engine changes hands in no time.
+        // A context that does not have the engine is ready, and the engine changes contexts in no time.
         for pair in entries.windows(2) {
             if let [(one, _, Ready, left), (other, _, Running, taken)] = pair
                 && one != other
@@ -215,7 +215,7 @@ fn a_context_that_has_gone_was_read_before_and_without_a_tool_nothing_is_written
     let mut one = Worker::new(&host, true, 3);
     one.begin(3);
     one.end();
-    assert_eq!(heard.take(), [], "nobody asked");
+    assert_eq!(heard.take(), [], "no tool has asked for them");
     host.trace_scheduling(true);
     let mut other = Worker::new(&host, true, 3);
     let process = other.process();
@@ -292,7 +292,7 @@ fn a_log_goes_on_behind_a_sleep_and_behind_a_reset() {
     };
     for state in [PowerState::Standby, PowerState::Hibernate] {
         host.power_transition(state).unwrap();
-        assert_eq!(runs(&heard), 1, "what was written before the sleep is told with it");
+        assert_eq!(runs(&heard), 1, "the kernel reports entries from before the sleep with it");
         host.power_transition(PowerState::On).unwrap();
         one.run(|_| ());
     }

@@ -1,4 +1,4 @@
-//! Who stands for a process's address space in calls about addresses: a device, a paging queue of it, or the adapter.
+//! A device, one of its paging queues, or the adapter names a process's address space in calls about addresses.
 
 use kmt_calls::{Call, Refusal, Reply};
 use kmt_link::Link;
@@ -33,7 +33,7 @@ fn free(link: &dyn Link, owner: RawHandle, base: GpuVa) -> Result<Reply, Refusal
 }
 
 #[test]
-fn addresses_are_a_process_s_whoever_is_named() {
+fn addresses_are_a_process_s_by_every_name() {
     // spec: memory §4.8
     let host = host(VIRTUAL, 4 * MIB);
     let client = client(&host);
@@ -43,7 +43,7 @@ fn addresses_are_a_process_s_whoever_is_named() {
             let base = reserve(link, owner).expect("room");
             (owner, base)
         });
-    // What one has reserved another frees: it is one space.
+    // A call by one of them frees a range that another has reserved: it is one space.
     for (index, (_, base)) in owners.iter().enumerate() {
         free(link, owners[(index + 1) % owners.len()].0, *base).expect("it is reserved");
         assert_eq!(free(link, owners[index].0, *base).unwrap_err().status, NtStatus::INVALID_PARAMETER);

@@ -45,7 +45,7 @@ fn moved(events: &[Event], wanted: Move) -> u64 {
     events.iter().map(bytes).sum()
 }
 
-/// Twice as much as there is in one buffer: nobody says what is to be resident, every byte is checked.
+/// One buffer names twice as much as there is: no residency list has any of it, and the test checks every byte.
 #[test]
 fn a_buffer_that_names_more_than_fits_runs_in_portions() {
     // spec: memory §6.1, memory §7.3, memory §7.4, memory §8.1
@@ -79,7 +79,7 @@ fn a_buffer_that_names_more_than_fits_runs_in_portions() {
         assert!(events.iter().any(|event| matches!(event, Event::PacketSplit { portions: 4, .. })));
         let done = events.iter().filter(|event| matches!(event, Event::PacketCompleted { .. })).count();
         assert_eq!(done, 1, "the packet is done with its last portion");
-        // A list says of a whole buffer whether it writes: what its last portion reads has left as written.
+        // A list has one write flag for the whole buffer: so content that the last portion only reads counts as written when it leaves.
         let hows = [Move::Fill, Move::PageOut, Move::PageIn, Move::Discard];
         assert_eq!(hows.map(|how| moved(&events, how) / MIB), [8, 12, 8, 0], "{mode:?}");
         for (seed, surface) in (1..).zip(&surfaces) {
@@ -126,7 +126,7 @@ fn processes_share_memory_by_their_lists() {
     }
 }
 
-/// A list may name what no address of the buffer means: that is not brought in.
+/// A list may name an allocation that no address of the buffer uses: the kernel does not bring it in.
 #[test]
 fn a_buffer_without_addresses_needs_nothing() {
     // spec: memory §7.3
@@ -171,7 +171,7 @@ fn what_one_command_needs_must_fit_at_once() {
     stream.wait(&gpu, value).unwrap();
 }
 
-/// What a residency list holds stays beside the portions, and a device that waits for its turn has its calls wait.
+/// The content of a residency list stays beside the portions, and calls of a device that waits for its turn wait, too.
 #[test]
 fn residency_lists_and_lists_of_buffers_go_together() {
     // spec: memory §6.1, memory §8.6

@@ -1,4 +1,4 @@
-//! The figures that processes are told, against what the kernel's events and the processes' own calls say of the same.
+//! The kernel's figures for processes, compared with the kernel's events and the processes' own calls.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn of(figures: &AdapterStatistics, process: ProcessId) -> &d3dkmt::ProcessStatis
     figures.processes.iter().find(|known| known.process == process).expect("it has a device")
 }
 
-/// How long each of two contexts had a node, and what became of its packets.
+/// How long each of two contexts had a node, and the outcome of its packets.
 fn by_events(events: &[(u64, Event)]) -> [NodeWork; 2] {
     let mut sums = [NodeWork::default(); 2];
     let (mut running, mut since): (Vec<(u64, u64)>, _) = (Vec::new(), 0);
@@ -126,11 +126,11 @@ fn a_hardware_queue_has_an_engine_from_its_buffer_until_that_is_done() {
     let ((was, all_before), (is, all)) = (work(&before), work(&after));
     assert_eq!((is.submitted - was.submitted, is.completed - was.completed), (1, 1));
     let (ran, passed) = (is.running_ns - was.running_ns, after.now_ns - before.now_ns);
-    // Who waits hears of it a little later than the kernel.
+    // The waiting client hears of the end a little later than the kernel.
     assert!(ran <= passed && passed - ran < 1_000, "it was all that went on: {ran} of {passed} ns");
     assert_eq!(all.running_ns - all_before.running_ns, ran);
     let idle = figures(&host, &worker.link);
-    assert_eq!(idle.nodes[0].work, all, "who has nothing to do has no time");
+    assert_eq!(idle.nodes[0].work, all, "a process without work gets no time");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn processes_are_told_from_their_first_device_to_their_last() {
     let luid = host.adapter(0).luid();
     let watcher = ProcessLink::new(Arc::clone(&host));
     let known = || d3dkmt::enum_processes(watcher.as_ref(), luid).expect("the adapter is there");
-    assert_eq!(known(), [], "who only looks has no device");
+    assert_eq!(known(), [], "a process that only looks has no device");
     let worker = Worker::new(&host, Stage::Hardware);
     assert_eq!(known(), [worker.link.process()]);
     let ids = |figures: AdapterStatistics| figures.processes.iter().map(|one| one.process).collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! The rows of memory §9.2 and §9.3: each situation is answered with exactly the status that its row names. What lists of
-//! buffers answer is `packets`, what creation answers `allocations`; the status of more locks than can be counted, which takes
+//! The rows of memory §9.2 and §9.3: the kernel answers each situation with exactly the status that its row names. `packets` has the
+//! statuses of lists of buffers, `allocations` those of creations; the status of more locks than can be counted, which takes
 //! four thousand million calls, is a row in the kernel's own tests.
 
 mod calls;
@@ -150,7 +150,7 @@ fn any_call_on_a_lost_device() {
     assert_eq!((raw.status(call), raw.state()), (NtStatus::NO_MEMORY, DeviceState::ErrorOutOfMemory));
     let on_it = calls::with_allocation(raw.device, raw.paging, mine);
     for call in on_it.into_iter().chain(calls::on_device(raw.device)) {
-        // What gives things back is allowed, so that a process can clean up.
+        // Calls that give memory back are allowed, so that a process can clean up.
         let gives_back = matches!(call, Call::DestroyAllocation { .. } | Call::Unlock2 { .. } | Call::Unlock { .. });
         if !gives_back {
             assert_eq!(raw.status(call.clone()), NtStatus::DEVICE_REMOVED, "{call:?}");
@@ -201,7 +201,7 @@ fn locks() {
     for (what, call, status) in rows {
         assert_eq!(raw.status(call), status, "{what}");
     }
-    // Pressure takes what is offered: 8 of 1024 pages are others'.
+    // Pressure takes the offered content: the process's other allocations have 8 of 1024 pages.
     let big = raw.create(device, Kind::Local, 1014, false);
     raw.resident(vec![big]);
     assert_eq!(raw.lock(visible), NtStatus::GRAPHICS_ALLOCATION_CONTENT_LOST);

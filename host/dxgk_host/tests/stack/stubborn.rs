@@ -1,6 +1,6 @@
 //! A driver between the kernel and the software GPU's: it may describe allocations and the adapter otherwise, and sees each
-//! paging operation before the real driver does. What it does not change it hands on; facets that are not handed on here
-//! are absent.
+//! paging operation before the real driver does. It hands calls on that it does not change; facets that it does not hand on are
+//! absent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,7 +52,7 @@ type HearBacking = dyn Fn(KmdAllocation, &[PageRun]) -> Result<(), DriverStatus>
 type Process = dyn Fn(&mut dyn ddi::Host, &CreateProcess<'_>) -> Result<(), DriverStatus> + Send;
 type Translate = dyn FnMut(&mut dyn PacketScheduling, KmdContext, &mut Render<'_>) -> Result<(), RenderStatus> + Send;
 
-/// What the driver was told about allocations, with the handles of each call together.
+/// A call to the driver about allocations, with its handles together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Create(Vec<KmdAllocation>, KmdResource),
@@ -61,13 +61,13 @@ pub enum Step {
     Destroy(Vec<KmdAllocation>, DestroyAllocationFlags),
 }
 
-/// What is different about the driver.
+/// The differences from the real driver.
 pub struct Whims {
     pub build: Box<Build>,
     pub describe: Box<Describe>,
     pub caps: Box<Caps>,
     pub hear: Box<Hear>,
-    /// What it makes of a resource's handle when allocations are created in it: its upper half.
+    /// Changes the upper half of a resource's handle when allocations are created in it.
     pub resource: Box<Rename>,
     pub acquire: Box<Acquire>,
     pub release: Box<Release>,
@@ -75,9 +75,9 @@ pub struct Whims {
     pub hear_window: Box<HearWindow>,
     /// While this is set its interrupt routine says that no interrupt is its device's, and takes no record.
     pub deaf: Arc<AtomicBool>,
-    /// What it says of each of its interrupts.
+    /// Its report of each interrupt.
     pub say: Box<Say>,
-    /// What it is told when it asks for a feature.
+    /// The answer when it asks for a feature.
     pub ask: Box<lent::Ask>,
     /// Its answer about a feature, when experimental ones are allowed or not; `None`: the real driver's.
     pub feature: Box<Feature>,
@@ -85,31 +85,31 @@ pub struct Whims {
     pub hear_fence: Box<HearFence>,
     /// Before each call about logs of native fences, and whether it refuses it.
     pub hear_log: Box<HearLog>,
-    /// Opens that it refuses, and what it writes into the private data of others.
+    /// Refuses opens, or writes into their private data.
     pub refuse_fence_open: Box<RefuseOpen>,
     /// Updates that fail in it.
     pub fail_fence_update: Box<fences::FailUpdate>,
-    /// What it was lent to update MonitoredValues, when it has.
+    /// The updates of MonitoredValues that it was lent, after it has made them.
     pub lent: Box<fences::Lent>,
-    /// What it does with the log that it is lent.
+    /// Uses the log that it is lent.
     pub lent_log: Box<fences::LentLog>,
-    /// What it says of storage of fences otherwise.
+    /// Changes its answer about storage of fences.
     pub fence_storage: Box<fences::Storage>,
-    /// What it says of its fences otherwise.
+    /// Changes its capabilities of fences.
     pub fence_caps: Box<fences::FenceCaps>,
-    /// Which fences its interrupts name instead of those that it knows; `None`: it says that it does not know.
+    /// The fences that its interrupts name instead of those that it knows; `None`: it reports that it does not know.
     pub name_fences: Box<NameFences>,
-    /// What it says of a device that is not the kernel's own.
+    /// Changes its answer about a device that is not the kernel's own.
     pub device: Box<Device>,
-    /// What it says of a packet context.
+    /// Changes its answer about a packet context.
     pub context: Box<Context>,
-    /// What it wants of the address of a context allocation of a packet context.
+    /// Its wish for the address of a context allocation of a packet context.
     pub map_context: Box<dyn Fn(&mut MapContextAllocation) + Send>,
     /// It schedules packets, if the real driver does.
     pub packets: bool,
-    /// What it makes of a command buffer, if it does.
+    /// Its Render of a command buffer, if it schedules packets.
     pub render: Box<Translate>,
-    /// What it makes of a present, if it schedules packets.
+    /// Its Present, if it schedules packets.
     pub present: Box<ToScreen>,
     /// While this is set it shows the facets that it has not, and none that it has.
     pub turned: Arc<AtomicBool>,
@@ -117,19 +117,19 @@ pub struct Whims {
     pub hand_over: Box<HandOver>,
     /// Private bytes of a paging buffer that it wants beside the real driver's.
     pub paging_data_bytes: u32,
-    /// What it says of allocations that the kernel describes.
+    /// Its answer about allocations that the kernel describes.
     pub standard: Box<Standard>,
-    /// What it makes of a private call.
+    /// Its answer to a private call.
     pub escape: Box<PrivateCall>,
     /// The resource's private data at each "create" and "open".
     pub hear_blob: Box<HearBlob>,
     /// Whether it refuses a "create", an "open", a "context"; a "device", when it has made everything for that.
     pub refuse: Box<Refuse>,
-    /// What it answers to an open instead.
+    /// Its own answer to an open.
     pub opens: Box<Opens>,
-    /// What it answers when it is shown a backing store.
+    /// Its answer when the kernel shows it a backing store.
     pub backing: Box<HearBacking>,
-    /// What it asks for while a process is created, and whether it refuses it then.
+    /// Its requests while a process is created, and whether it refuses the process then.
     pub process: Box<Process>,
     /// How large it wants the paging process's address space.
     pub paging_space_mb: Option<u32>,
@@ -137,9 +137,9 @@ pub struct Whims {
     pub screen: Box<screens::Address>,
     /// Its reset of one engine, if it schedules packets.
     pub reset_engine: Box<ResetNode>,
-    /// Which nodes it says are reset together.
+    /// The nodes that it reports as reset together.
     pub group: Box<Group>,
-    /// What its flip queue does otherwise.
+    /// The differences of its flip queue.
     pub flip_queue: screens::QueueWhims,
     /// Its reset (`true`) and its restart.
     pub reset: Box<Reset>,

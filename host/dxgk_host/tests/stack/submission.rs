@@ -248,7 +248,7 @@ fn a_signal_at_submission_does_not_wait_for_the_buffer_before_it() {
     let device = pair.client.gpu.device();
     let started = device.create_native_fence(Default::default()).unwrap();
     device.signal(&pair.gates[0], 1).unwrap();
-    // The buffer waits on the GPU for what its own signal at submission says: behind it, it would never come.
+    // The buffer waits on the GPU for the value of the signal at submission: a signal behind the buffer would never come.
     let mut commands = Commands::new();
     commands.wait(&started, 1);
     let own = pair.client.pinned(SurfaceKind::System, 4096);
@@ -282,7 +282,7 @@ fn a_signal_of_queues_that_is_refused_or_lost_changes_nothing() {
     assert_eq!((full, status(pair.signal(&points, SignalFlags::empty()))), (NtStatus::NO_MEMORY, NtStatus::NO_MEMORY));
     pair.open(0);
     pair.open(1);
-    assert_eq!((pair.queues[1].progress().current(), pair.done.current()), (value - 1, 0), "all ran, nobody signalled");
+    assert_eq!((pair.queues[1].progress().current(), pair.done.current()), (value - 1, 0), "all ran, none signalled");
     // A queue that goes takes its half with it, and the other goes on.
     let pair = Pair::new();
     pair.signal(&[(&pair.done, 5)], SignalFlags::empty()).unwrap();

@@ -63,7 +63,7 @@ fn overtakes(flags: u32) -> bool {
 }
 
 #[test]
-fn nobodys_buffer_overtakes_paging_that_is_synchronous() {
+fn no_buffer_overtakes_paging_that_is_synchronous() {
     // spec: memory §2.2
     assert!(overtakes(0), "a buffer that names other memory does not wait");
     // 1 << 11: SynchronousPaging.

@@ -69,7 +69,7 @@ fn memory_that_a_caller_brings_along_has_a_copy_in_local_memory() {
         assert_eq!(target.lock().unwrap().read_word(0), 77, "the GPU saw the caller's bytes");
         assert_eq!(section.bytes().read_word(PAGE_BYTES), 77, "and wrote its copy");
         evict(&client, allocation);
-        // Its lock shows the caller's pages, once what the GPU wrote is there.
+        // Its lock shows the caller's pages, once the GPU's writes are there.
         assert_eq!(allocation.lock().expect("in system memory").read_word(PAGE_BYTES), 5 << 32 | 5);
         assert_eq!(section.bytes().read_word(PAGE_BYTES), 5 << 32 | 5, "{mode:?}");
     }
@@ -103,7 +103,7 @@ fn a_lock_of_a_permanent_copy_shows_it_and_an_unlock_brings_it_back() {
     }
 }
 
-/// Nobody calls anything about it after the unlock: what the CPU wrote is brought to where the content was.
+/// The unlock alone brings the CPU's writes to the content's place: no further call is needed.
 #[test]
 fn what_was_written_under_a_lock_is_uploaded_after_the_unlock() {
     // spec: memory §2.2
@@ -120,7 +120,7 @@ fn what_was_written_under_a_lock_is_uploaded_after_the_unlock() {
         });
         let copied = |how| moves.bytes(how, Cause::SystemCopy) / PAGE_BYTES;
         let lock = allocation.lock().expect("the system copy");
-        assert_eq!(copied(Move::PageOut), PAGES, "{mode:?}: what the GPU may have written");
+        assert_eq!(copied(Move::PageOut), PAGES, "{mode:?}: pages that the GPU may have written");
         let [second, last] = [PAGE_BYTES + 16, (PAGES - 1) * PAGE_BYTES];
         lock.write_words(second, &[4711]);
         lock.write_words(last, &[4712]);

@@ -14,7 +14,7 @@ use shared_words::{LentFile, Memory, ReadOnlyMemory, ReadOnlyWord};
 use softgpu_umd::Gpu;
 use wddm_types::{ProcessId, RawHandle, WordAddress};
 
-/// What the kernel says of a mapping.
+/// A message of the kernel about a mapping.
 enum Said {
     Shows(MappingId, u64, Vec<FilePiece>),
     Protected(MappingId),
@@ -36,12 +36,12 @@ struct Seen {
     doorbells: Mutex<BTreeMap<DoorbellAddress, Arc<DoorbellPage>>>,
     lost: Mutex<Vec<(String, bool)>>,
     told: Mutex<Vec<Told>>,
-    /// What is told of this kind it hears later.
+    /// Messages of this kind are held back.
     deaf_to: Mutex<Option<Told>>,
     hears: Condvar,
 }
 
-/// What it was told of a mapping.
+/// The kinds of messages about a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     Shows,
@@ -49,7 +49,7 @@ pub enum Told {
     Gone,
 }
 
-/// A file, so that its address is nobody else's, and what it holds.
+/// A file, kept so that no other file gets its address, and its content.
 type Kept = (Arc<LentFile>, Arc<Memory>);
 
 struct Speaker {
@@ -111,7 +111,7 @@ impl Seen {
             Said::Protected(_) => Told::Protected,
             Said::Gone(_) => Told::Gone,
         };
-        // Who sees what it was told and makes it deaf then makes it deaf to what comes later.
+        // The lock covers both: a test that sees a message and then makes the process deaf affects later messages only.
         let deaf_to = self.deaf_to.lock().unwrap();
         self.told.lock().unwrap().push(told);
         drop(self.hears.wait_while(deaf_to, |deaf_to| *deaf_to == Some(told)).unwrap());
@@ -184,7 +184,7 @@ impl There {
         self.seen.told.lock().unwrap().clone()
     }
 
-    /// It does not do what it is told of this kind, nor anything behind it, until it is not deaf to that any more.
+    /// From now on it holds back messages of this kind, and all behind them, until the next call says otherwise.
     pub fn is_deaf_to(&self, told: Option<Told>) {
         *self.seen.deaf_to.lock().unwrap() = told;
         self.seen.hears.notify_all();

@@ -1,5 +1,5 @@
-//! Work that does not end, and hardware that does not answer: who is asked to make room, who is given up, and that nobody else notices
-//! (sync §4.4). Virtual time makes all of it exact: on this device a millisecond of compute work is a kilobyte.
+//! Work that does not end, and hardware that does not answer: the kernel preempts the context, gives its device up, and no other process
+//! notices (sync §4.4). Virtual time makes all of it exact: on this device a millisecond of compute work is a kilobyte.
 
 mod fault;
 mod groups;
@@ -79,7 +79,7 @@ pub fn works(of: &mut Client, on: &Surface, ms: u64) -> u64 {
     of.stream.submit(&of.gpu, &[], &commands).expect("a submission")
 }
 
-/// Somebody waits for it: a process that feeds its queue without the kernel is looked at when somebody calls.
+/// Begins a CPU wait: the kernel watches user-mode submission only while a call is pending.
 pub fn awaits(host: &Host, of: &Client, fence: &Fence, value: u64) -> Pending {
     let (device, points) = (of.gpu.device().handle(), vec![(fence.handle(), value)]);
     let (async_event, flags) = (RawHandle::NONE, WaitFlags::empty());
@@ -122,16 +122,16 @@ fn only_who_is_hung_loses_its_work() {
     drain(&host);
     host.take_answer(asleep).expect("it is over").expect_err("the device is lost");
     assert_eq!((state(&hung), state(&other)), (DeviceState::Hung, DeviceState::Active));
-    assert_eq!(fence.current(), u64::MAX, "what it might have signalled is signalled for ever");
+    assert_eq!(fence.current(), u64::MAX, "fences that it might have signalled are reached for ever");
     assert!(other.stream.progress().current() >= behind, "the other's work has ended");
     let resets = resets(&heard);
     let [(at, Event::EngineReset { .. }), (_, Event::DeviceInError { state: 3, .. })] = resets.as_slice() else {
         panic!("{resets:?}");
     };
-    // A delay in which it stood, and another in which it was asked; what came before is the submission.
+    // A delay without progress, and another after the preemption; the submission comes before.
     let took = at - begins;
     assert!((2 * DELAY..2 * DELAY + DELAY / 4).contains(&took), "{took}");
-    assert!(host.now_ns() < begins + 1_000 * MS, "nobody waits for the end of it");
+    assert!(host.now_ns() < begins + 1_000 * MS, "the kernel does not wait for the end of it");
     drop((large, hung));
     let mut new = client(&host);
     let surface = new.pinned(SurfaceKind::Local, MIB);
@@ -182,8 +182,8 @@ fn who_makes_room_late_goes_on() {
     host.check_invariants().unwrap();
 }
 
-/// However late the answer comes, also between the last look for it and the reset: it is in time or too late, and nobody else is
-/// reset for it.
+/// However late the answer comes, also between the last look for it and the reset: it is in time or too late, and the kernel resets no
+/// other device for it.
 #[test]
 fn an_answer_at_any_moment_is_in_time_or_too_late() {
     // spec: sync §4.4
@@ -221,7 +221,7 @@ fn who_waits_is_never_hung_and_time_comes_to_an_end() {
     let asleep = awaits(&host, &waits, waits.stream.progress(), done);
     let before = host.now_ns();
     drain(&host);
-    assert!(host.now_ns() > before + DELAY, "somebody looked");
+    assert!(host.now_ns() > before + DELAY, "the watchdog looked");
     for _ in 0..5 {
         assert_eq!(state(&waits), DeviceState::Active);
         drain(&host);
@@ -267,7 +267,7 @@ fn a_queue_without_timeout_takes_its_time_and_so_does_an_adapter_without_detecti
     call(Call::Queue(submit)).expect("a submission");
     drain(&host);
     assert!(host.now_ns() > begins + 1_000 * MS);
-    assert_eq!(heard.take(), [], "nobody asked");
+    assert_eq!(heard.take(), [], "the kernel did not preempt it");
     let (host, heard, _) = self::host(RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() });
     let mut long = self::client(&host);
     let surface = long.pinned(SurfaceKind::Local, MIB);

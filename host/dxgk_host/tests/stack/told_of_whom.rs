@@ -1,4 +1,4 @@
-//! Which adapter an event is about: numbers of queues and allocations are an adapter's own, so who listens to several needs it.
+//! The adapter of an event: numbers of queues and allocations are an adapter's own, so a tracer of several adapters needs it.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::world::{MIB, VIRTUAL, gpu_on};
 /// The name of an event, and the adapter that it is about.
 type Named = (Option<AdapterIndex>, &'static str);
 
-/// What was told.
+/// The events so far.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<Named>>>);
 

@@ -1,4 +1,4 @@
-//! A driver that does what trim callbacks ask: which bytes its process gives back, and which it keeps.
+//! A driver that trims as callbacks ask: the bytes that its process gives back, and those that it keeps.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Keeper {
         self.kept.honour_trims(&self.gpu, self.lane.progress().current()).expect("the device lives");
     }
 
-    /// Which surfaces the list still has: a second removal tells.
+    /// The surfaces that the list still has: a second removal fails.
     fn listed(&self) -> Vec<usize> {
         let evict = |surface: &Surface| {
             let handle = vec![surface.allocation().handle()];
@@ -75,7 +75,7 @@ fn who_is_over_budget_gives_back_what_is_asked_for_and_the_longest_unused_first(
     keeper.work_on(0);
     let before = keeper.used_bytes();
     host.set_process_budget(keeper.link.process(), Some(before - 2 * MIB));
-    // While it is over its budget it is asked again and again: time never stands still.
+    // The kernel asks a process over its budget again and again: virtual time goes on.
     for _ in 0..100 {
         assert!(host.step());
         keeper.honour();
@@ -85,15 +85,15 @@ fn who_is_over_budget_gives_back_what_is_asked_for_and_the_longest_unused_first(
     }
     assert_eq!((keeper.kept.trimmed_bytes(), keeper.kept.len()), (2 * MIB, 3));
     assert_eq!(keeper.used_bytes(), before - 2 * MIB, "to the byte, and no byte more");
-    // It is within its budget, so nobody asks again.
+    // It is within its budget, so the kernel asks no more.
     while host.step() {}
     keeper.honour();
     assert_eq!(keeper.kept.trimmed_bytes(), 2 * MIB);
     assert_eq!(keeper.listed(), [0, 3, 4], "the first was used again");
-    assert_eq!(beside.listed(), [0, 1], "nobody else is asked");
+    assert_eq!(beside.listed(), [0, 1], "the kernel asks no other process");
 }
 
-/// Somebody needs room, and the keeper does what it is then asked for.
+/// Another process needs room, and the keeper trims as the kernel asks.
 fn press(host: &Arc<Host>, keeper: &mut Keeper) {
     // Three megabytes are brought in and left twice, where there is room for one of them.
     let mut other = Keeper::new(host, 0);
@@ -128,9 +128,9 @@ fn who_stood_still_notes_the_time_and_keeps_what_it_could_not_use() {
     let before = keeper.used_bytes();
     press(&host, &mut keeper);
     assert_eq!((keeper.kept.trimmed_bytes(), keeper.used_bytes()), (0, before), "there was none before: it is noted");
-    // Somebody insists on more than is left; the keeper's content comes back for its next work.
+    // Another process insists on more than is left; the keeper's content comes back for its next work.
     Keeper::new(&host, 0).take_and_leave(6 * MIB);
-    assert_eq!(keeper.kept.len(), 4, "it was not asked, it stands still");
+    assert_eq!(keeper.kept.len(), 4, "the kernel does not ask a quiesced process");
     keeper.work_on(2);
     press(&host, &mut keeper);
     assert_eq!((keeper.kept.trimmed_bytes(), keeper.used_bytes()), (0, before), "only one had a chance to be used");

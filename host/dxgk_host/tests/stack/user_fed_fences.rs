@@ -1,5 +1,5 @@
-//! Which fences a queue takes that its process feeds itself: native ones. Its user-mode driver refuses others, for it alone sees what the
-//! commands name; the kernel refuses them where it sees them, in what such a queue logs and in what its process says for a tool.
+//! A user-mode queue takes native fences only. Its user-mode driver refuses others, for it alone sees the commands' names; the kernel refuses
+//! them where it sees them: in such a queue's logs, and in its process's reports for a tool.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::world::{MIB, VIRTUAL, client, gpu_on, host, host_of_several};
 /// Adds a command that names a fence.
 type Way = fn(&mut Commands, &Fence);
 
-/// Every way in which a submission names a fence, with what it says of a monitored one; the same with a native one goes through.
+/// The user-mode driver refuses a monitored fence in every way in which a submission can name one; the same with a native fence goes through.
 #[test]
 fn a_queue_that_its_process_feeds_takes_no_monitored_fence() {
     // spec: sync §1.2, sync §5
@@ -171,7 +171,7 @@ fn a_program_whose_queues_become_its_own_moves_to_native_cross_adapter_fences() 
     };
     let old = gpus[0].device().create_monitored_fence(CROSS, 0).unwrap();
     let (request, _name) = by(&old);
-    // What the other adapter has of it is native there; on its own it stays what it is.
+    // The fence is native on the other adapter; on its own adapter it stays a monitored fence.
     let monitored = [old, gpus[1].device().open_native_fence(request).unwrap()];
     let new = gpus[0].device().create_native_fence(NativeFenceRequest { flags: CROSS, ..Default::default() }).unwrap();
     let (request, _other) = by(&new);

@@ -1,11 +1,11 @@
-//! Virtual time is one time for everybody.
+//! All devices share one virtual time.
 
 use d3dkmt::{MakeResidentFlags, Residency};
 use softgpu_umd::SurfaceKind;
 
 use crate::world::{MIB, VIRTUAL, client, host};
 
-/// What a device is given takes its time from then on, however long ago it had something to do.
+/// A device begins new work at the time that it gets it, however long it was idle before.
 #[test]
 fn work_behind_an_idle_time_takes_as_long_as_any() {
     let host = host(VIRTUAL, 8 * MIB);

@@ -1,5 +1,5 @@
 //! A thread that waits and is not there any more, while the fence lives on for others: by its process's death, by its device's end or loss,
-//! by a close, by another fence that its wait was for as well. MonitoredValue follows those who are left.
+//! by a close, by another fence that its wait was for as well. MonitoredValue follows the remaining waiters.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ use crate::heard::Heard;
 use crate::stubborn::{FenceStep, Shared, Whims};
 use crate::world::{Client, client};
 
-/// Who may go.
+/// The event that ends the first wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     Death,
@@ -38,7 +38,7 @@ struct World {
 }
 
 impl World {
-    /// What the driver was told of the fence's MonitoredValue since this was asked last.
+    /// The fence's MonitoredValues that the kernel told the driver since the last call.
     fn monitored(&self) -> Vec<u64> {
         let steps = std::mem::take(&mut *self.told.lock().unwrap());
         let of_fence = |step: FenceStep| match step {
@@ -107,7 +107,7 @@ fn goes(cause: Cause) {
     match cause {
         Cause::Death => {
             host.process_died(first.link.process());
-            // What it had has gone with it.
+            // The kernel has reaped these objects with the process.
             std::mem::forget((mine, other, first));
         }
         Cause::DeviceDestroyed => {
@@ -122,7 +122,7 @@ fn goes(cause: Cause) {
             let mut commands = Commands::new();
             commands.fill(GpuVa(1 << 40), 8, 1);
             let mut first = first;
-            // Whatever it may signal counts as signalled then, but not what it only waits for.
+            // Fences that the device may signal count as signalled then, but not fences that it only waits for.
             first.stream.submit(&first.gpu, &[], &commands).expect("a submission");
             world.drain();
             assert!(host.take_answer(earlier).is_some(), "its call is over");
@@ -141,7 +141,7 @@ fn goes(cause: Cause) {
         }
     }
     world.drain();
-    // A close ends the waits of all, where nothing else was said; a lost device has what it may signal count as signalled.
+    // A close ends all waits, unless a flag says otherwise; when a device is lost, the fences that it may signal count as signalled.
     let all_over = matches!(cause, Cause::Closed | Cause::DeviceLost);
     let expected = if all_over { NOBODY } else { 8 };
     assert_eq!(world.monitored().last(), Some(&expected), "{cause:?}: the waiters that are left");

@@ -50,7 +50,7 @@ pub fn gpu_on(host: &Arc<Host>, link: &Arc<ProcessLink>, adapter: usize) -> Gpu 
     Gpu::on(adapter).expect("a device")
 }
 
-/// Words that no handle names, as whoever writes commands by himself names them.
+/// Words that no handle names, as a hand-written command names them.
 pub fn unnamed(current: GpuVa, monitored: GpuVa) -> FenceName {
     FenceName { handle: RawHandle::NONE, current, monitored }
 }

@@ -82,10 +82,10 @@ fn overlays_lie_in_the_last_fifth_and_are_never_displaced() {
         let others: Vec<_> = (0..8).map(|_| make(&client, AllocationFlags::empty(), MIB)).collect();
         let moved: Vec<_> = others.iter().flat_map(|other| arrive(&client, other)).collect();
         let taken = |run: &PageRun| place.iter().any(|own| own.first < run.end() && run.first < own.end());
-        assert!(!moved.iter().any(taken), "{mode:?}: nobody takes its place");
+        assert!(!moved.iter().any(taken), "{mode:?}: no other content takes its place");
         let one_more = make(&client, AllocationFlags::empty(), 2 * MIB);
         let list = vec![one_more.handle()];
-        client.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect_err("what is pinned gives no room");
+        client.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect_err("pinned content gives no room");
         assert_eq!(arrive(&client, &overlay), [], "{mode:?}: it never left");
         let report = client.pinned(SurfaceKind::System, 4096);
         let report_va = report.va();
@@ -166,7 +166,7 @@ fn content_is_reached_through_the_aperture_that_it_was_mapped_in() {
         assert_eq!(word(&all[0], 8), pattern(1, 8), "{mode:?}");
         assert_eq!([word(&all[1], 8), word(&all[1], 72)], [pattern(2, 8), pattern(1, 8)], "{mode:?}");
         assert_eq!(word(&all[2], half - 8), pattern(3, half - 8), "{mode:?}");
-        // What comes to the second and leaves it does not touch the first.
+        // Content that comes to the second and leaves it does not touch the first.
         let fourth = make(0b100);
         let mut commands = ListedCommands::new();
         commands.pattern(&fourth, half, 4);

@@ -1,4 +1,4 @@
-//! What a client is told, when it is ended, and how its stores are held without its being asked.
+//! The daemon's messages to a client, the reasons to end a client, and stores that the daemon holds without asking the client.
 
 use std::sync::mpsc::channel;
 
@@ -10,7 +10,7 @@ use crate::limits::{Limits, ProcessLimits, UNLIMITED, UserLimits};
 use crate::user::Users;
 
 const SHORT: Duration = Duration::from_millis(20);
-/// What has not happened within this never does.
+/// An event that has not happened within this never does.
 const LONG: Duration = Duration::from_secs(60);
 
 fn user(unheard: u64, together: u64) -> Arc<User> {
@@ -65,15 +65,15 @@ fn who_answers_is_not() {
 }
 
 #[test]
-fn whoever_hears_slowly_hears_all_in_order() {
-    // It hears slowly and not too slowly, whatever the machine does.
+fn a_client_that_reads_slowly_reads_all_in_order() {
+    // The limit is so long that a slow machine does not end the client.
     let process = ProcessLimits { unheard: UNLIMITED, answer_ms: 60_000, ..ProcessLimits::default() };
     let user = UserLimits { unheard: UNLIMITED, ..UserLimits::default() };
     let user = Users::default().find(1000, &Limits { process, user, ..Limits::default() });
     let (stream, client) = stream_of(&user);
     std::thread::scope(|scope| {
         let sends = scope.spawn(|| stream.send_all(&|_| {}));
-        // Some are sent at once; of the others there are more than any socket takes.
+        // The stream sends some messages at once; the others are more than any socket takes.
         for part in 0..4 {
             let mappings = part * 5_000..(part + 1) * 5_000;
             mappings.clone().for_each(|mapping| stream.push(Push::Gone(MappingId(mapping)), Vec::new()));
@@ -122,12 +122,12 @@ fn the_clients_of_a_user_share_what_they_may_leave_unheard() {
     assert!(!first.has_ended() && !second.has_ended());
     second.push(Push::Gone(MappingId(2)), Vec::new());
     assert!(second.send_all(&|_| {}).contains("the processes of its user leave all 5 unheard"));
-    // What it had is the other's.
+    // The ended stream's share is free for the other.
     (0..2).for_each(|mapping| first.push(Push::Gone(MappingId(mapping)), Vec::new()));
     assert!(!first.has_ended());
 }
 
-/// A client that has a page of a file at addresses of its own, and lets its stores be held.
+/// A client that has a page of a file at addresses of its own, and lets the daemon hold its stores.
 struct Lends {
     user: Arc<User>,
     range: AddressRange,
@@ -150,13 +150,13 @@ impl Lends {
         (Stream::new(ours, Arc::clone(&self.user), Some(stores)), Packets::new(theirs))
     }
 
-    /// It is shown a mapping, and says where it has it.
+    /// The stream shows the client a mapping, and the client says where it has it.
     fn has(&self, stream: &Stream, mapping: MappingId) {
         stream.push_shows(mapping, PAGE_BYTES, Vec::new());
         stream.placed(&[Placed { mapping, address: self.range.base().as_ptr() as u64 }]);
     }
 
-    /// Whether a store is over within this time; who waits is let go by the end.
+    /// Whether a store completes within this time; the end releases a store that waits.
     fn stores_within(&self, time: Duration) -> bool {
         let (says, hears) = channel();
         std::thread::scope(|scope| {
@@ -184,9 +184,9 @@ fn stores_of_a_client_are_held_without_asking_it() {
     std::thread::scope(|scope| {
         scope.spawn(|| stream.send_all(&|mapping| says.send(mapping).expect("it is heard")));
         assert_eq!(holds.recv_timeout(LONG), Ok(mapping));
-        assert!(!client.stores_within(10 * SHORT), "what is moved is written by nobody");
+        assert!(!client.stores_within(10 * SHORT), "the client stores into memory that moves");
         stream.push_gone(mapping);
-        // It is told what it is shown, and that it is gone; of what came in between it knows nothing.
+        // The client hears that the mapping shows something and that it is gone; the daemon did not ask it to hold its stores between.
         let told = [(); 2].map(|()| hears.receive(1 << 12, 0).expect("a message").0);
         assert!(matches!(kmt_calls::wire::decode(&told[0]), Ok(Push::Shows { .. })));
         assert!(matches!(kmt_calls::wire::decode(&told[1]), Ok(Push::Gone(_))));

@@ -1,4 +1,4 @@
-//! Files that clients hand over: those that could end the daemon are refused, and what becomes of a good one ends nothing.
+//! Files that clients hand over: the daemon refuses files that could end it, and a client's later changes to a good file do not end it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Clients that end badly, over a connection of their own: whatever one leaves behind, the daemon soon holds exactly what it held before,
-//! with nobody else asking for anything; memory that was its shows nothing of it, and others go on.
+//! Clients that end badly, over a connection of their own: the daemon soon holds exactly what it held before, without a call of another
+//! client; freed memory shows nothing of the dead client's content, and other clients go on.
 
 mod given;
 
@@ -32,14 +32,14 @@ struct Served {
     _alone: MutexGuard<'static, ()>,
 }
 
-/// What this program has of the operating system, the daemon's among it.
+/// The resources of the operating system that this program holds, the daemon's among them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
-    /// What each is open on.
+    /// The file of each descriptor.
     descriptors: Vec<PathBuf>,
-    /// Those of which some page is mapped.
+    /// Memory files with a mapped page.
     memory_files: usize,
-    /// That serve clients.
+    /// Threads that serve clients.
     threads: usize,
 }
 
@@ -70,7 +70,7 @@ impl Served {
         config.isolates_processes = true;
         let host = Host::start(config).expect("a kernel");
         let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits).expect("a socket");
-        // Opened once by whoever comes first: from here on each that is left is a client's.
+        // The first use opens these descriptors for good: each one that is left over from here on belongs to a client.
         let _ = shared_words::StoresElsewhere::ours();
         let before = (Held::now(), host.state_digest());
         Served { host, daemon, path, before, _folder: folder, _alone: alone }
@@ -80,7 +80,7 @@ impl Served {
         SocketLink::connect(&self.path).expect("a kernel")
     }
 
-    /// A client that does by itself what the library does.
+    /// A client that speaks the protocol by itself, without the library.
     fn raw(&self) -> Raw {
         let kind = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
         let socket = rustix::net::socket(kind.0, kind.1, None).expect("a socket");
@@ -92,7 +92,7 @@ impl Served {
         Raw { lane, _stream: stream }
     }
 
-    /// Nobody is there any more, and nothing of anybody.
+    /// Waits until there is no client any more, and nothing of one.
     fn until_as_before(&self, what: &str) {
         self.until_left(what, &[]);
     }
@@ -102,10 +102,10 @@ impl Served {
         let (held, state) = &self.before;
         let began = Instant::now();
         loop {
-            // The one after the other, so that what is told of is of one moment.
+            // The clients first: without them the rest cannot change again, so all values are of one moment.
             let clients = self.daemon.clients();
             let (now, mut left) = (Held::now(), state.differences(&self.host.state_digest()));
-            // These two count works, which nobody takes back.
+            // These two parts count works, and a count never falls.
             left.retain(|part| !["adapter ", "works "].iter().chain(own).any(|own| part.starts_with(own)));
             if clients == 0 && now == *held && left.is_empty() {
                 break;
@@ -114,7 +114,7 @@ impl Served {
             assert!(!late, "{what}: {clients} clients, {now:?} instead of {held:?}, left: {left:?}");
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.host.check_invariants().expect("what always holds");
+        self.host.check_invariants().expect("the kernel's invariants hold");
     }
 }
 
@@ -154,7 +154,7 @@ fn handle(reply: Option<Reply>) -> RawHandle {
     }
 }
 
-/// What a client does one after the other, up to the call that it waits in for ever.
+/// A client's calls one after the other, up to the call that it waits in for ever.
 fn step(client: &Raw, nth: usize, made: &[RawHandle]) -> Option<Call> {
     if nth == 0 {
         let Reply::Adapters(adapters) = client.ask(Call::EnumAdapters)? else { return None };
@@ -211,7 +211,7 @@ fn a_client_that_dies_at_any_step_leaves_nothing_behind() {
 }
 
 #[test]
-fn floods_of_descriptors_and_of_what_nobody_hears_end_whoever_floods() {
+fn floods_of_descriptors_and_of_unheard_messages_end_the_client_that_floods() {
     let process = ProcessLimits { unheard: 64, answer_ms: 300, ..ProcessLimits::default() };
     let served = Served::start(Limits { process, ..Limits::default() });
     let others = served.connect();
@@ -222,7 +222,7 @@ fn floods_of_descriptors_and_of_what_nobody_hears_end_whoever_floods() {
         client.lane.send(&encode(&Asked::only(Request::Now), Vec::new()), &files).expect("it listens");
         assert_eq!(client.hear(), None, "{descriptors} descriptors");
     }
-    // Each fence is told of on the stream, which nobody hears.
+    // The daemon sends a message for each fence on the stream, which this client never reads.
     let client = served.raw();
     assert_eq!(client.hear(), Some(Response::Done));
     let adapter = handle(client.ask(step(&client, 0, &[]).expect("a call")));
@@ -230,7 +230,7 @@ fn floods_of_descriptors_and_of_what_nobody_hears_end_whoever_floods() {
     let create = || Call::Sync(SyncCall::CreateNativeFence { device, request: NativeFenceRequest::default() });
     let began = Instant::now();
     while client.ask(create()).is_some() {
-        assert!(began.elapsed() < Duration::from_secs(60), "nobody ends it");
+        assert!(began.elapsed() < Duration::from_secs(60), "the daemon does not end it");
     }
     assert!(others.call(Call::EnumAdapters).is_ok(), "others go on");
     drop((client, others));
@@ -307,7 +307,7 @@ fn what_one_client_wrote_no_other_sees() {
             for surface in &surfaces {
                 let lock = surface.lock().expect("it can be locked");
                 let foreign = (0..MIB / 8).filter(|word| lock.read_word(word * 8) != 0).count();
-                assert_eq!(foreign, 0, "{kind:?}, round {round}: words of somebody else");
+                assert_eq!(foreign, 0, "{kind:?}, round {round}: words of another process");
                 drop(lock);
                 gpu.pin(surface).expect("room for it");
                 let mut commands = Commands::new();
@@ -318,7 +318,7 @@ fn what_one_client_wrote_no_other_sees() {
             let wrote = surfaces[0].lock().expect("it can be locked").read_word(0);
             assert_eq!(wrote, 0xa5a5_a5a5_a5a5_a5a5, "the pattern is there");
             drop((surfaces, stream, gpu));
-            // When somebody is to stand still for the first time, the kernel makes a fence for that, and keeps it.
+            // When the kernel quiesces a device for the first time, it makes a fence for that, and keeps it.
             let own = ["fence ", "open of a fence ", "process 0"];
             served.until_left("a client with all the memory", if round == 0 { &own } else { &[] });
             served.before.1 = served.host.state_digest();

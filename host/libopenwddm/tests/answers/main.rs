@@ -1,4 +1,4 @@
-//! Answers that programs for Windows expect, each as a C program of `client/d3dkmt_c/tests/answers` that says what it checks: with a kernel in the
+//! Answers that programs for Windows expect, each in a C program of `client/d3dkmt_c/tests/answers` that checks one: with a kernel in the
 //! program, on adapters of several kinds, and with one that is served.
 
 #[path = "../programs/mod.rs"]

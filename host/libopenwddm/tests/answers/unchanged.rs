@@ -1,6 +1,6 @@
-//! What a refused call leaves of its structure: every member as it was. A table of calls, failures and members, written from the list of
-//! functions and the declarations of their structures as one C program: each function that writes is called with wrong arguments of several kinds,
-//! and each member is compared. What a function tells with a refusal stands in [`TOLD`].
+//! A refused call leaves every member of its structure as it was. This test writes one C program from the list of functions and the
+//! declarations of their structures: the program calls each function that writes with wrong arguments of several kinds, and compares each
+//! member. [`TOLD`] lists the members that a refusal does write.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ const TOLD: [(&str, &str, u32); 2] =
 /// Calls that would sleep for ever if their arguments were right by chance.
 const SLEEPS: [&str; 2] = ["D3DKMTAcquireKeyedMutex", "D3DKMTAcquireKeyedMutex2"];
 
-/// What the bytes of a structure are, and whether its handles are those of objects that there are.
+/// The bytes of a structure, and whether its handles name existing objects.
 const FAILURES: [(&str, u8, bool); 6] = [
     ("zeros", 0, false),
     ("ones", 0xff, false),

@@ -50,13 +50,13 @@ pub fn run(program: &Path, environment: &[(&str, &str)]) -> Output {
     command.output().expect("the program runs")
 }
 
-/// Builds and runs a program; what it prints.
+/// Builds and runs a program; returns its output.
 pub fn said_by(sources: &str, name: &str, environment: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     said(&run(&build_from(sources, folder.path(), name, &["-lopenwddm"]), environment))
 }
 
-/// What a program has printed, which has ended well.
+/// The output of a program, which must have ended well.
 pub fn said(output: &Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !errors.contains("panicked"), "{}: {errors}", output.status);

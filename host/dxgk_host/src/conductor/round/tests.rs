@@ -14,7 +14,7 @@ struct World {
     left: Vec<u32>,
     /// After how many steps the answer of each comes; `None`: no call waits.
     due: Vec<Option<u64>>,
-    /// The answer comes with the next call of anybody.
+    /// The answer comes with the next call of any player.
     with_call: Vec<bool>,
     heard: Vec<(&'static str, usize, u64)>,
 }

@@ -1,5 +1,5 @@
-//! What becomes of a host whose lender dies, and that it waits for nobody who waits for it. In the crate, because nothing outside can
-//! have it die.
+//! A host fails when its lending thread dies, and the lending thread and the holder of the lock never wait for each other. In the crate,
+//! because nothing outside can make the thread die.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -14,10 +14,10 @@ use super::*;
 use crate::elsewhere::FilePiece;
 use crate::{HostConfig, Mode, Profile};
 
-/// Whoever is not answered within this is not answered at all.
+/// A call without an answer within this never gets one.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// A process elsewhere of which nothing is known but that it was given up.
+/// A process elsewhere that records only why it was ended.
 #[derive(Default)]
 struct Speaker(Mutex<Vec<String>>);
 
@@ -53,7 +53,7 @@ fn waits(host: &Arc<Host>, speaks: Arc<Speaker>) -> (ProcessId, Receiver<Result<
     let Ok(Reply::Handle(event)) = created else { panic!("no event: {created:?}") };
     let ((says, hears), host) = (channel(), Arc::clone(host));
     std::thread::spawn(move || _ = says.send(host.call(process, wait(event))));
-    // Whether it sleeps by now is its own affair: it is to be answered in either case.
+    // The call may or may not sleep by now: the kernel must answer it in either case.
     std::thread::sleep(Duration::from_millis(20));
     (process, hears)
 }
@@ -62,16 +62,16 @@ fn wait(event: RawHandle) -> Call {
     Call::Event(EventCall::Wait { event, block: true })
 }
 
-/// Memory that is no file lends no content: who is to take some back from it falls over that.
+/// Memory that is no file lends no content: the lending thread panics when it takes some back.
 fn unlendable() -> Arc<Memory> {
     Memory::reserve(PAGE_BYTES).expect("a page")
 }
 
 #[test]
-fn who_lends_dies_of_a_defect_and_nobody_waits_for_ever() {
+fn a_lending_thread_that_dies_of_a_defect_leaves_no_thread_waiting_for_ever() {
     let (host, speaks) = (start(), Arc::<Speaker>::default());
     let (process, answer) = waits(&host, Arc::clone(&speaks));
-    // A call of this program waits, too, and somebody listens.
+    // A call of a process elsewhere waits, and a thread of this program waits for a notification.
     let here = host.process_created();
     let listens = {
         let ((says, hears), host) = (channel(), Arc::clone(&host));
@@ -81,7 +81,7 @@ fn who_lends_dies_of_a_defect_and_nobody_waits_for_ever() {
     let holds = {
         let ((says, hears), host) = (channel::<()>(), Arc::clone(&host));
         std::thread::spawn(move || {
-            // Whoever ends a mapping holds the lock until everything is carried out that was ordered before.
+            // A thread that ends a mapping holds the lock until all earlier orders are carried out.
             let mut state = host.hold();
             state.views.order_to_take_back(&unlendable());
             while !state.views.orders_are_begun() {
@@ -92,12 +92,12 @@ fn who_lends_dies_of_a_defect_and_nobody_waits_for_ever() {
         });
         hears
     };
-    // It falls as well: what is lent still was not taken back, and the pages are somebody else's next.
+    // The thread that waits panics as well: the pages are still lent, and belong to another process next.
     assert_eq!(holds.recv_timeout(WITHIN), Err(RecvTimeoutError::Disconnected));
     let refusal =
         answer.recv_timeout(WITHIN).expect("the call that waits is answered").expect_err("the kernel is gone");
     assert_eq!(refusal.status, NtStatus::DEVICE_REMOVED);
-    assert_eq!(listens.recv_timeout(WITHIN).expect("who listens is told"), None);
+    assert_eq!(listens.recv_timeout(WITHIN).expect("the thread that listens hears of the end"), None);
     assert!(host.has_failed());
     let began = Instant::now();
     while speaks.0.lock().unwrap().is_empty() {
@@ -105,14 +105,17 @@ fn who_lends_dies_of_a_defect_and_nobody_waits_for_ever() {
         std::thread::yield_now();
     }
     for call in [Call::EnumAdapters, wait(RawHandle(0))] {
-        assert_eq!(host.call(process, call).expect_err("nothing is asked of it").status, NtStatus::DEVICE_REMOVED);
+        assert_eq!(
+            host.call(process, call).expect_err("a failed kernel takes no call").status,
+            NtStatus::DEVICE_REMOVED
+        );
     }
-    // Neither does who says anything of it now.
+    // Answers and deaths of processes elsewhere return as well.
     host.mapping_holds(process, MappingId(0));
     host.process_died(process);
 }
 
-/// Nobody holds the lock, and nobody has a reason to look.
+/// No thread holds the lock, and no thread has a reason to take it.
 #[test]
 fn who_lends_dies_while_everybody_waits() {
     let (host, speaks) = (start(), Arc::<Speaker>::default());
@@ -125,13 +128,13 @@ fn who_lends_dies_while_everybody_waits() {
 }
 
 #[test]
-fn who_lends_does_not_wait_for_whoever_waits_for_it() {
+fn the_lending_thread_does_not_wait_for_the_thread_that_waits_for_it() {
     let (host, lendable) = (start(), Memory::reserve_file(PAGE_BYTES).expect("a page"));
     let waits = {
         let ((says, hears), host) = (channel(), Arc::clone(&host));
         std::thread::spawn(move || {
             let mut state = host.hold();
-            // When the second is ordered, the kernel is yet to be told of the first, for which its lock is waited for.
+            // At the second order, the lending thread still waits for the lock, to report the first.
             for _ in 0..2 {
                 state.views.order_to_take_back(&lendable);
                 state.views.wait_for_orders();
@@ -144,9 +147,9 @@ fn who_lends_does_not_wait_for_whoever_waits_for_it() {
     assert!(!host.has_failed());
 }
 
-/// What a process elsewhere says of its memory can be all that somebody else's call waits for; so it is with every other turn.
+/// Another process's call may wait for an answer of a process elsewhere; every other turn may complete a call, too.
 #[test]
-fn whoever_has_the_kernel_answer_wakes_who_waits() {
+fn a_turn_that_answers_a_call_wakes_the_waiting_thread() {
     let host = start();
     let process = host.process_created();
     let created = host.call(process, Call::Event(EventCall::Create { manual_reset: false }));

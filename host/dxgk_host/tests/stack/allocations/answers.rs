@@ -1,4 +1,4 @@
-//! What a driver answers when allocations are described, opened, refused.
+//! A driver's answers when it describes, opens or refuses allocations.
 
 use std::sync::Mutex;
 
@@ -8,7 +8,7 @@ use wddm_types::NodeId;
 
 use super::*;
 
-/// What the driver wants to find in the resource's private data.
+/// The driver wants to find this in the resource's private data.
 const BLOB: &[u8] = b"of the resource";
 
 /// A driver with private data for the resource of an allocation that the kernel describes.
@@ -51,9 +51,10 @@ fn the_resource_of_a_standard_allocation_has_the_private_data_that_the_driver_wr
     };
     heard.lock().unwrap().clear();
     assert_eq!(status(create(vec![1])), NtStatus::INVALID_PARAMETER, "the caller has none: it describes nothing");
-    assert!(heard.lock().unwrap().is_empty(), "nobody was asked");
+    assert!(heard.lock().unwrap().is_empty(), "the kernel asks no driver");
     let made = create(Vec::new()).unwrap();
-    Resource::open(other.device(), made.global_share()).expect("whoever opens it gets them too");
+    Resource::open(other.device(), made.global_share())
+        .expect("another device opens it, and its driver gets the data too");
     let heard = heard.lock().unwrap();
     let expected = ["create", "open", "open"].map(|what| (what, BLOB.to_vec()));
     assert_eq!(*heard, expected);
@@ -129,7 +130,7 @@ fn an_open_without_a_handle_is_none() {
     else {
         panic!("{taken:?}")
     };
-    assert_eq!((&opened[..1], gone), (&closed[..], created), "what has a handle is closed, all is destroyed");
+    assert_eq!((&opened[..1], gone), (&closed[..], created), "allocations with a handle are closed, all are destroyed");
     assert_eq!(status(open()), NtStatus::INVALID_PARAMETER);
     let taken: Vec<Step> = std::mem::take(&mut steps.lock().unwrap());
     assert!(matches!(&taken[..], [Step::Open(..), Step::Close(..)]), "{taken:?}");
@@ -150,6 +151,6 @@ fn nothing_crosses_adapters_whose_driver_cannot() {
         let made = |flags| Resource::create(gpu.device(), vec![request(Kind::System, 4096)], resource(flags)).map(drop);
         let across = made(SHARED | CreateAllocationFlags::CROSS_ADAPTER);
         assert_eq!(across.map_err(|refusal| refusal.status).err(), (!able).then_some(NtStatus::INVALID_PARAMETER));
-        made(SHARED).expect("what is shared on one adapter");
+        made(SHARED).expect("a resource that is shared on one adapter");
     }
 }

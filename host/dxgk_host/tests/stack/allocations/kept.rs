@@ -1,5 +1,5 @@
-//! What NT handles alone keep of a resource: the driver's objects, content under pressure, what its maker has committed; and what becomes of it
-//! while queued work may still use it.
+//! A resource that only NT handles keep: its driver's objects, its content under pressure, its maker's committed memory, and its end while
+//! queued work may still use it.
 
 use dxgk_host::{AccountId, Admission, Quota};
 
@@ -39,7 +39,7 @@ fn the_last_name_ends_what_no_device_has() {
     let (first, second) = (made.share().unwrap(), made.share().unwrap());
     made.destroy(DestroyFlags::SYNCHRONOUS_DESTROY).unwrap();
     host.check_invariants().unwrap();
-    // Others need the memory: what a name keeps gives way like all that no device lists.
+    // Others need the memory: the kernel evicts content that only a name keeps, like all content that no device lists.
     let all = other.pinned(SurfaceKind::Local, 7 * MIB);
     host.check_invariants().unwrap();
     drop(all);
@@ -105,7 +105,7 @@ fn a_name_that_goes_while_work_is_queued_leaves_the_rest_to_that() {
     }
 }
 
-/// A process that has destroyed what a handle of its own keeps has not given back what it committed.
+/// A process that destroys a resource which a handle of its own still keeps has not freed the committed memory.
 // spec: memory §9.2, sync §2.2
 #[test]
 fn what_a_name_keeps_is_committed_still() {

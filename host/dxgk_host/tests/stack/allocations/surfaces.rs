@@ -40,12 +40,12 @@ impl WindowSystem {
     }
 }
 
-/// What a query asked: for what, and whether with buffers.
+/// A query of the driver: the surface it is for, and whether it has buffers.
 type Asked = (Standard, bool);
 
 type Data<'a, 'b> = &'a mut StandardAllocationDriverData<'b>;
 
-/// A host whose driver answers about standard allocations by `answer`, and what it was asked and told.
+/// A host whose driver answers about standard allocations by `answer`, the queries that it got, and the kernel's other calls.
 fn answering(
     answer: impl Fn(&mut dyn Miniport, Data<'_, '_>) -> Result<(), DriverStatus> + Send + 'static,
 ) -> (Arc<Host>, Shared<Asked>, Shared<Step>) {
@@ -94,7 +94,7 @@ fn the_window_system_gets_every_surface_and_others_open_it() {
 }
 
 #[test]
-fn what_the_cpu_draws_into_a_shadow_is_there_for_whoever_opens_it() {
+fn what_the_cpu_draws_into_a_shadow_is_there_for_a_process_that_opens_it() {
     // spec: memory §2.7
     let host = host(VIRTUAL, 8 * MIB);
     let windows = WindowSystem::new(&host);
@@ -144,7 +144,7 @@ fn what_is_no_surface_is_refused_before_the_driver_is_asked() {
     }
     let vgpu = windows.create(Standard::VirtualGpu).unwrap_err();
     assert!(vgpu.reason.contains("VGPU"), "it is refused by its name: {vgpu}");
-    assert!(asked.lock().unwrap().is_empty() && steps.lock().unwrap().is_empty(), "nobody was asked");
+    assert!(asked.lock().unwrap().is_empty() && steps.lock().unwrap().is_empty(), "the kernel asks no driver");
     windows.create(shown(hertz, 15)).expect("the last source");
 }
 
@@ -170,7 +170,7 @@ fn a_surface_is_for_a_device_of_the_process_that_is_named() {
     assert_eq!(host.check_invariants(), Ok(()));
 }
 
-/// What a driver writes on the second call, of a surface of `SURFACE`: a pitch, and an allocation.
+/// A driver's answer to the second call, for a surface of `SURFACE`: a pitch, and an allocation.
 fn lie(pitch: u32, size_bytes: u64, visible: bool, cached: bool) -> impl Fn(Data<'_, '_>) {
     move |query| {
         let request =
@@ -180,7 +180,7 @@ fn lie(pitch: u32, size_bytes: u64, visible: bool, cached: bool) -> impl Fn(Data
             Some((allocation, _)) => allocation.copy_from_slice(&request.encode()),
         }
         query.pitch_bytes = pitch;
-        // It may write what it likes where it was told what is wanted.
+        // The driver may overwrite the query's own fields, which the kernel ignores.
         query.wanted = Standard::VirtualGpu;
     }
 }
@@ -216,7 +216,7 @@ fn a_driver_that_describes_another_surface_is_refused_and_nothing_is_left() {
         steps.lock().unwrap().clear();
         let made = windows.create(wanted);
         let asks = [(wanted, false), (wanted, true)];
-        assert_eq!(*asked.lock().unwrap(), asks, "what the driver writes over the question is not asked");
+        assert_eq!(*asked.lock().unwrap(), asks, "the kernel ignores the driver's changes of the query");
         assert_eq!(made.as_ref().map_err(|refusal| refusal.status).err(), expected, "{wanted:?}: {made:?}");
         if expected.is_some() {
             assert_eq!(before.differences(&host.state_digest()), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! The same platform where buffers come with lists: the kernel sees what the GPU uses and what the CPU maps, and maintains
+//! The same platform where buffers come with lists: the kernel sees the GPU's uses and the CPU's mappings, and maintains
 //! the caches by itself. No test here calls InvalidateCache; each would see stale bytes without the kernel's maintenance.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::world::{MIB, VIRTUAL};
 
 const BYTES: u64 = 8192;
 
-/// A cacheable allocation, one that nobody caches, and a context that names both.
+/// A cacheable allocation, an uncached one, and a context that names both.
 struct Lists {
     // The context goes before the memory, the memory before the device.
     context: Context,
@@ -65,7 +65,7 @@ impl Lists {
         self.run(&commands);
     }
 
-    /// What the GPU sees in the first and the last word.
+    /// The first and the last word, as the GPU reads them.
     fn gpu_reads(&mut self) -> [u32; 2] {
         let mut commands = ListedCommands::new();
         commands.copy((&self.cached, 0), (&self.plain, 0), BYTES);
@@ -133,8 +133,7 @@ fn no_line_of_the_cpu_goes_over_what_a_list_wrote() {
     }
 }
 
-/// The kernel believes a ReadOnly: what is written under it stays in the cache until somebody asks. A lock that may write
-/// besides it counts.
+/// The kernel believes a ReadOnly lock: stores under it stay in the cache until a call flushes it. Another lock that may write counts.
 #[test]
 fn a_lock_that_only_reads_costs_the_gpu_no_maintenance() {
     // spec: memory §6.7, fourth row of the table; memory §6.5
@@ -145,9 +144,9 @@ fn a_lock_that_only_reads_costs_the_gpu_no_maintenance() {
         assert_eq!(lists.gpu_reads()[0], 0, "{profile}: against its word");
         let writer = lists.cached.lock_legacy(Vec::new(), LockFlags::LOCK_ENTIRE).unwrap();
         writer.write_words(BYTES - 8, &[word(9)]);
-        assert_eq!(lists.gpu_reads(), [8, 9], "{profile}: somebody may write");
+        assert_eq!(lists.gpu_reads(), [8, 9], "{profile}: one lock may write");
         drop((reader, writer));
-        // What the GPU wrote is seen by whoever only reads.
+        // A lock that only reads sees the GPU's writes.
         lists.gpu_writes(10);
         let reader = lists.cached.lock_legacy(Vec::new(), read_only).unwrap();
         assert_eq!(reader.read_word(8), word(10), "{profile}: at the lock");

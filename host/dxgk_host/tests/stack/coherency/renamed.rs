@@ -1,4 +1,4 @@
-//! The same platform under WDDM 2, where the user-mode driver knows who uses what: its dynamic resources maintain the caches by
+//! The same platform under WDDM 2, where the user-mode driver knows the users of each resource: its dynamic resources maintain the caches by
 //! themselves, and the program that maps them sees every byte.
 
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Program {
         self.contexts.commands(self.context).fill(va, BYTES, value);
     }
 
-    /// What the GPU sees.
+    /// The word at an offset, as the GPU reads it.
     fn gpu_copies(&mut self, offset: u64) -> u64 {
         let va = self.resource.record_read(&mut self.contexts, self.context);
         self.contexts.commands(self.context).copy(va, self.plain.va(), BYTES);
@@ -79,7 +79,7 @@ fn a_mapped_resource_is_coherent_because_its_driver_sees_to_it() {
         assert_eq!(program.gpu_copies(0), 1, "coherent {io_coherent}: written, then read by the GPU");
         program.gpu_fills(2);
         assert_eq!(program.read(8), 2 << 32 | 2, "coherent {io_coherent}: written by the GPU, then read");
-        // Many times, each side over what the other wrote.
+        // Many times, each side over the other's writes.
         for round in 3..20u32 {
             let (word, filled) = (u64::from(round), u64::from(round) << 32 | u64::from(round));
             program.write(MapKind::Write, 16, word);

@@ -1,4 +1,4 @@
-//! A coherent platform whose CPU caches are played: the GPU finds what they hold where an entry of its page tables, or a mapping in its
+//! A coherent platform whose CPU caches are played: the GPU sees their content where an entry of its page tables, or a mapping in its
 //! aperture, says that accesses snoop, and stale memory everywhere else. Programs maintain nothing.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::world::{MIB, VIRTUAL};
 
 const BYTES: u64 = 8192;
 
-/// A host of this profile with the caches played, whose driver drops what says that accesses snoop, or does not.
+/// A host of this profile with the caches played. Its driver drops the flags that make accesses snoop, if `drops`.
 fn host(profile: &str, mode: Mode, drops: bool) -> Arc<Host> {
     let dropping = Arc::new(AtomicBool::new(drops));
     let build = move |driver: &mut dyn ddi::Miniport, build: &mut ddi::BuildPagingBuffer<'_>| {
@@ -56,7 +56,7 @@ fn open(host: Arc<Host>) -> Gpu {
     gpu
 }
 
-/// What the GPU reads of the CPU's 5 and the CPU of the GPU's 6, through an entry of a page table, at either end of the allocation.
+/// The GPU's view of the CPU's 5 and the CPU's view of the GPU's 6, through an entry of a page table, at either end of the allocation.
 fn through_entries(profile: &str, mode: Mode, cached: bool, drops: bool) -> ([u32; 2], [u32; 2]) {
     let gpu = open(host(profile, mode, drops));
     let staging = allocation(&gpu, cached, false);

@@ -1,5 +1,5 @@
-//! Signals that reach other GPUs by their doorbells (sync §3.18): the scenarios of GPUs with native fences once more, with what the
-//! processor still does, and what it does not.
+//! Signals that reach other GPUs by their doorbells (sync §3.18): the scenarios of GPUs with native fences once more, with the processor's
+//! remaining part.
 
 use ddi::UpdateCurrentFlags;
 use softgpu_spec::register::counter;
@@ -57,7 +57,7 @@ fn every_wait_and_signal_of_two_native_gpus_ends_by_doorbells() {
             world.drain();
             assert!(sides[waits_on].has_gone_on(&world, &mut waiting, 10), "{what}");
             world.host.check_invariants().expect(&what);
-            // The processor is interrupted for those who wait on it, and for nobody else; it tells a driver only what it has
+            // An engine's signal interrupts the processor only for a waiter there; the kernel tells a driver only values that it has
             // stored itself.
             let by_engine = signal == By::Gpu;
             let for_somebody = by_engine && wait_first && wait != By::Gpu;
@@ -75,7 +75,7 @@ fn cells() -> Vec<(usize, By, By, bool)> {
     cells.flat_map(|(on, wait, signal)| [true, false].map(|first| (on, wait, signal, first))).collect()
 }
 
-/// Two GPUs that wait for each other in turns: what the doorbells save, to the interrupt.
+/// Two GPUs that wait for each other in turns: the interrupts that the doorbells save, exactly.
 #[test]
 fn the_processor_sleeps_through_what_gpus_hand_each_other() {
     // spec: sync §3.18: power saving restored
@@ -137,13 +137,13 @@ fn a_ring_names_the_fence_and_only_its_queues_are_looked_at() {
     let [mut other_here, other_there] = sides(&world);
     let [mut waits, mut other_waits] = [&mut here, &mut other_here].map(|side| side.wait(&world, By::Gpu, 7));
     world.drain();
-    // Behind everybody's back.
+    // The test stores the value without a signal.
     let word = world.host.system_memory().word(other_there.fence.address().0);
     shared_words::Word::store(word, 7);
     there.signal(By::Gpu, 7);
     world.drain();
     assert!(here.has_gone_on(&world, &mut waits, 7));
-    assert!(!other_here.has_gone_on(&world, &mut other_waits, 7), "nobody rang for it");
+    assert!(!other_here.has_gone_on(&world, &mut other_waits, 7), "no doorbell was rung for it");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn one_storage_holds_both_words_for_all() {
         let world = World::ringing(VIRTUAL, &GPUS, |_| form);
         let mut sides = sides(&world);
         world.drain();
-        // What lies behind CurrentValue is its creator's MonitoredValue at least.
+        // The word behind CurrentValue is the creator's MonitoredValue at least.
         let behind = world.host.system_memory().word(sides[1].fence.address().0 + 4096);
         for value in [u64::MAX, 1 << 40] {
             shared_words::Word::store(behind, value);

@@ -44,7 +44,7 @@ impl Player {
         self.lane.submit_synced(&self.gpu, None, waits, signals).expect("a submission");
     }
 
-    /// Waits until everything is done; says what differed first.
+    /// Waits until everything is done; returns the first difference.
     fn outcome(&mut self) -> u64 {
         let last = self.lane.last_value();
         self.lane.wait(&self.gpu, last).expect("it completes");

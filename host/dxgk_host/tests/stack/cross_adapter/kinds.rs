@@ -1,4 +1,4 @@
-//! What a cross-adapter fence is on which adapter (sync §3.13), where its words are, and what a signal costs.
+//! The kind of a cross-adapter fence on each adapter (sync §3.13), the place of its words, and the cost of a signal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ fn monitored(device: &Device, flags: FenceFlags) -> Fence {
     device.create_monitored_fence(CROSS | flags, 3).expect("a cross-adapter fence")
 }
 
-/// What an engine reads at an address.
+/// The word at an address, as an engine reads it.
 pub(super) fn read_by_engine(side: &mut Side, va: GpuVa) -> u64 {
     let surface = side.gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
     side.gpu.pin(&surface).expect("room for it");
@@ -49,7 +49,7 @@ fn one_current_value_for_all_and_a_monitored_value_of_0_for_each() {
         sides[at].signal(By::Gpu, value);
         world.drain();
         let interrupts = world.news.take().iter().filter(|event| matches!(event, Event::FenceInterrupt { .. })).count();
-        assert_eq!(interrupts, 1, "nobody waits, and yet the signal interrupts");
+        assert_eq!(interrupts, 1, "the signal interrupts without a waiter");
         for side in &mut sides {
             let [current, monitored] = [side.fence.current_va(), side.fence.monitored_va()];
             assert_eq!([current, monitored].map(|va| read_by_engine(side, va)), [value, 0]);
@@ -113,7 +113,7 @@ fn what_it_is_depends_on_who_opens_it() {
     let again = modern.device().open_sync_object(by(&name)).expect("it opens");
     assert_eq!((again.current_va(), again.monitored_va()), (there.current_va(), GpuVa::NULL));
 
-    // On its own adapter it stays what it was created as.
+    // On its own adapter it keeps the kind that it was created with.
     let own = monitored(modern.device(), FenceFlags::empty());
     let name = named(&own);
     assert_eq!(status(modern.device().open_native_fence(by(&name))), NtStatus::INVALID_PARAMETER);
@@ -159,7 +159,7 @@ fn only_default_fences_created_for_it_cross_adapters() {
         assert_eq!(status(other.device().open_native_fence(by(&name))), NtStatus::INVALID_PARAMETER);
         assert_eq!(status(other.device().open_sync_object(by(&name))), NtStatus::INVALID_PARAMETER);
     }
-    // One that nobody can name is of this adapter alone, and a fence all the same.
+    // A fence that is not shared works on this adapter alone.
     let unshared = NativeFenceRequest { flags: FenceFlags::CROSS_ADAPTER, ..NativeFenceRequest::default() };
     let unshared = one.device().create_native_fence(unshared).unwrap();
     one.device().signal(&unshared, 4).unwrap();
@@ -169,7 +169,7 @@ fn only_default_fences_created_for_it_cross_adapters() {
 }
 
 #[test]
-fn whoever_opens_it_elsewhere_may_what_the_name_and_his_flags_allow() {
+fn an_open_elsewhere_may_what_the_name_and_its_flags_allow() {
     // spec: sync §2.2, sync §2.3, sync §3.3, sync §5
     let world = World::new(VIRTUAL, &["discrete-4k", "wddm2-packets", "integrated"]);
     let creator = world.gpu(0);
@@ -205,8 +205,7 @@ fn words_with(memory: &shared_words::Memory, value: u64) -> usize {
     words.filter(|at| shared_words::Word::load(memory.word(*at)) == value).count()
 }
 
-/// Where the values follow who waits they can be told from each other: each adapter has a word of its own with it, but where all adapters
-/// have one in common.
+/// Where MonitoredValue follows the waiters, each adapter has a word of its own for it, unless all adapters share one.
 #[test]
 fn each_adapter_has_a_monitored_value_of_its_own() {
     // spec: sync §1.5, sync §3.12, sync §3.18

@@ -1,4 +1,4 @@
-//! The life of a cross-adapter fence: opens and names on several adapters, who goes first, what is lost with whom.
+//! The life of a cross-adapter fence: opens and names on several adapters, every order of closing, and the losses with each.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +11,7 @@ use crate::world::VIRTUAL;
 
 const TWO: [&str; 2] = ["integrated", "discrete-4k"];
 
-/// What of the steps is about creating, opening, closing, destroying.
+/// The steps that create, open, close or destroy.
 fn lives(world: &World, adapter: usize) -> Vec<FenceStep> {
     let steps = std::mem::take(&mut *world.told[adapter].lock().unwrap());
     steps.into_iter().filter(|step| !matches!(step, FenceStep::Monitored(_) | FenceStep::Current(..))).collect()
@@ -91,7 +91,7 @@ fn each_driver_creates_it_at_the_first_open_and_destroys_it_behind_the_last() {
             world.drain();
             world.host.check_invariants().unwrap();
         }
-        // What the paging ring has got past is given back by the next turn of each adapter.
+        // The next turn of each adapter frees the objects that the paging ring has got past.
         for gpu in [&a, &b] {
             drop(gpu.device().create_monitored_fence(FenceFlags::empty(), 0).unwrap());
         }
@@ -102,7 +102,7 @@ fn each_driver_creates_it_at_the_first_open_and_destroys_it_behind_the_last() {
 }
 
 #[test]
-fn a_name_keeps_its_value_when_nobody_has_it_open() {
+fn a_name_keeps_its_value_when_no_process_has_it_open() {
     // spec: sync §3.4, sync §3.13
     let world = World::new(VIRTUAL, &["wddm2-packets", "discrete-4k"]);
     let keeper = world.gpu(0);
@@ -114,7 +114,7 @@ fn a_name_keeps_its_value_when_nobody_has_it_open() {
         let theirs = keeper.device().open_sync_object(by(&name)).unwrap();
         let again = named(&theirs);
         drop((fence, theirs));
-        // Its maker goes with the name that it made; the other one is somebody else's.
+        // The maker goes with the name that it made; the keeper made the other name.
         drop(name);
         again
     };
@@ -124,7 +124,7 @@ fn a_name_keeps_its_value_when_nobody_has_it_open() {
         let gpu = world.gpu(adapter);
         let fence = opened(&gpu, &name);
         assert_eq!(fence.current(), 12);
-        assert_eq!(fence.monitored_va().is_null(), adapter == 0, "what it is where is decided once");
+        assert_eq!(fence.monitored_va().is_null(), adapter == 0, "its kind on each adapter stays");
     }
     world.host.check_invariants().unwrap();
 }
@@ -156,7 +156,7 @@ fn fail(side: &mut Side) {
 }
 
 #[test]
-fn whoever_waits_on_another_adapter_is_not_stuck_when_the_signaller_is_lost() {
+fn a_wait_on_another_adapter_is_not_stuck_when_the_signaller_is_lost() {
     // spec: sync §3.12 derived cases, sync §3.16
     for profiles in [TWO, ["wddm2-packets", "discrete-4k"]] {
         for how in [By::Gpu, By::Cpu] {
@@ -172,7 +172,7 @@ fn whoever_waits_on_another_adapter_is_not_stuck_when_the_signaller_is_lost() {
             assert!(waiter.has_gone_on(&world, &mut waiting, 40), "{profiles:?} {how:?}");
             assert_eq!(waiter.gpu.device().state().unwrap(), DeviceState::Active, "it has done nothing wrong");
             assert_eq!(waiter.fence.current(), u64::MAX);
-            // For good, and for whoever comes later, also on an adapter that had nothing to do with it.
+            // The fence stays so for good, and for every later open.
             let later = Side::new(&world, 0, |gpu| opened(gpu, &name));
             later.gpu.device().wait(&[(&later.fence, 50)]).unwrap();
             world.host.check_invariants().unwrap();
@@ -181,7 +181,7 @@ fn whoever_waits_on_another_adapter_is_not_stuck_when_the_signaller_is_lost() {
 }
 
 #[test]
-fn a_device_that_may_not_signal_it_loses_nobody_elsewhere_anything() {
+fn a_device_that_may_not_signal_it_costs_no_device_elsewhere_anything() {
     // spec: sync §3.16, sync §2.3
     let world = World::new(VIRTUAL, &TWO);
     let mut waiter = Side::new(&world, 0, |gpu| native(gpu.device(), FenceFlags::empty()));
@@ -200,7 +200,7 @@ fn a_device_that_may_not_signal_it_loses_nobody_elsewhere_anything() {
 }
 
 #[test]
-fn an_adapter_that_its_driver_stops_leaves_nobody_elsewhere_waiting() {
+fn an_adapter_that_its_driver_stops_leaves_no_wait_elsewhere() {
     // spec: sync §3.10, sync §3.12 derived cases
     let world = World::with(VIRTUAL, &TWO, |index, whims| {
         let broken = index == 1;
@@ -217,7 +217,7 @@ fn an_adapter_that_its_driver_stops_leaves_nobody_elsewhere_waiting() {
     assert!(world.host.adapter(1).stopped().is_some_and(|reason| reason.contains("0x13")));
     assert_eq!(world.host.adapter(0).stopped(), None);
     assert!(waiter.has_gone_on(&world, &mut waiting, 9));
-    // The word is a page of the adapter that was stopped, and stays until nobody has it.
+    // The word lies in a page of the stopped adapter, and stays until the last open is closed.
     waiter.gpu.device().wait(&[(&waiter.fence, 10)]).unwrap();
     world.host.check_invariants().unwrap();
     drop((lost, waiter, name));
@@ -274,7 +274,7 @@ fn two_gpus_hand_each_other_the_turn() {
     for (side, first) in [(&mut one, 0), (&mut other, 1)] {
         let fence = &side.fence;
         let Work::Queues { stream, .. } = &mut side.work else { panic!("it has queues") };
-        // In one submission: who waits for room in a ring would wait for what is not submitted yet.
+        // In one submission: a submission that waits for room in the ring would wait for one that is not submitted yet.
         let mut commands = Commands::new();
         for turn in (first..TURNS).step_by(2) {
             commands.wait(fence, turn).signal(fence, turn + 1);
@@ -285,8 +285,7 @@ fn two_gpus_hand_each_other_the_turn() {
     assert_eq!(other.fence.current(), TURNS);
 }
 
-/// Waits and signals of any kind on three adapters, in any order: whoever waits for no more than the value has gone on, and
-/// nobody else.
+/// Waits and signals of any kind on three adapters, in any order: a wait for at most the value is over, and no other.
 #[test]
 fn everybody_goes_on_when_the_value_is_there_and_not_before() {
     // spec: sync §3.19 property 7
@@ -314,12 +313,12 @@ fn everybody_goes_on_when_the_value_is_there_and_not_before() {
             };
             if draw(2) == 0 {
                 value += draw(3) + 1;
-                // What stands behind a wait of its own queue would never be signalled.
+                // A queue would never reach a signal behind its own wait.
                 let how = if how == By::Gpu || how == By::KernelQueue { By::Cpu } else { how };
                 sides[at].signal(how, value);
             } else {
                 let wanted = value + draw(8);
-                // A queue waits in order: what is behind a higher value has to wait for that, too.
+                // A queue waits in order: a wait behind one for a higher value has to wait for that, too.
                 let wanted = if how == By::Cpu { wanted } else { wanted.max(last_of_gpu[at]) };
                 if how != By::Cpu {
                     last_of_gpu[at] = wanted;

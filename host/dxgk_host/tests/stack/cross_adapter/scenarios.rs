@@ -20,7 +20,7 @@ fn sides(world: &World) -> (Side, Side) {
     (igpu, dgpu)
 }
 
-/// What `UpdateCurrentValuesFromCpu` was called for: with a value, or to notify only.
+/// The calls of `UpdateCurrentValuesFromCpu`: with a value, and to notify only.
 fn calls(steps: &[FenceStep]) -> (usize, usize) {
     let of = |flags| steps.iter().filter(|step| matches!(step, FenceStep::Current(_, with) if *with == flags)).count();
     assert!(
@@ -30,8 +30,7 @@ fn calls(steps: &[FenceStep]) -> (usize, usize) {
     (of(UpdateCurrentFlags::empty()), of(UpdateCurrentFlags::NOTIFICATION_ONLY))
 }
 
-/// One cell: somebody waits on one adapter for what is signalled on the other. `writes`: how often the signaller's driver is told to
-/// write; `native`: whether the waiter's has run lists to walk.
+/// One cell: a wait on one adapter for a signal on the other. `writes`: how often the kernel tells the signaller's driver to write.
 fn cell(profiles: [&str; 2], waits_on: usize, wait: By, signal: By, writes: usize) {
     let what = format!("{profiles:?}: adapter {waits_on} waits by {wait:?}, the other signals by {signal:?}");
     let world = World::new(crate::world::VIRTUAL, &profiles);
@@ -167,7 +166,7 @@ fn signalled_behind_work(wait: By) {
     assert!(world.news.take().iter().all(|event| arrival(event).is_none()), "{wait:?}");
     igpu.gpu.device().signal(&gate, 1).expect("the gate opens");
     world.drain();
-    assert_eq!(mark.lock().unwrap().read_word(0), 77, "{wait:?}: what was before it is done");
+    assert_eq!(mark.lock().unwrap().read_word(0), 77, "{wait:?}: the work before it is done");
     assert_eq!((igpu.fence.current(), dgpu.fence.current()), (10, 10), "{wait:?}");
     assert!(dgpu.has_gone_on(&world, &mut waiting, 10), "{wait:?}");
     assert_eq!(calls(&world.updates(DGPU)), (0, 1), "{wait:?}: told to look, not to write");
@@ -188,8 +187,7 @@ fn a_packet_behind_other_work_signals_a_thread_when_it_reaches_the_head() {
     signalled_behind_work(By::Cpu);
 }
 
-/// The value is there already. What an engine stores while an adapter is being notified is not written over with what the notification was
-/// about.
+/// The value is there already. The notification of an adapter does not overwrite a value that an engine stores meanwhile.
 #[test]
 fn an_adapter_that_is_notified_writes_nothing() {
     // spec: sync §2.6, sync §3.12
@@ -220,7 +218,7 @@ fn an_adapter_that_is_notified_writes_nothing() {
     let told = world.updates(IGPU);
     let Some(FenceStep::Current(values, flags)) = told.first() else { panic!("{told:?}") };
     assert_eq!((values[0].1, *flags), (10, UpdateCurrentFlags::NOTIFICATION_ONLY));
-    assert_eq!([igpu.fence.current(), dgpu.fence.current()], [11; 2], "what was stored last stays");
+    assert_eq!([igpu.fence.current(), dgpu.fence.current()], [11; 2], "the last stored value stays");
     assert!(igpu.has_gone_on(&world, &mut waiting, 10));
 }
 
@@ -265,7 +263,7 @@ fn an_engine_without_native_fences_writes_the_word_itself() {
     }
 }
 
-/// Interrupts that name queues: what a log says is not needed for others to be told.
+/// Interrupts that name queues: the kernel passes their fences' values on to other adapters without entries in the log.
 #[test]
 fn an_interrupt_that_names_queues_is_news_of_their_fences() {
     // spec: sync §3.12, sync §3.15
@@ -275,7 +273,7 @@ fn an_interrupt_that_names_queues_is_news_of_their_fences() {
     }
 }
 
-/// GPU addresses are a process's: what one of its devices has open the queues of another signal.
+/// GPU addresses are a process's: queues of one of its devices signal fences that another has open.
 #[test]
 fn an_interrupt_that_names_queues_is_news_of_what_other_devices_of_their_process_have() {
     // spec: sync §3.12, sync §3.15

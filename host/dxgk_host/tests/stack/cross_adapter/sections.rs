@@ -51,7 +51,7 @@ impl Pair {
     /// Free system pages of the first adapter's share, as the state tells of them: equal when as many are free.
     fn pages_at_rest(&self) -> dxgk_host::StateDigest {
         self.world.drain();
-        // What the paging ring has got past is given back by the next turn of each adapter.
+        // The next turn of each adapter frees the objects that the paging ring has got past.
         for gpu in &self.gpus {
             let _ = gpu.device().create_monitored_fence(FenceFlags::empty(), 0);
         }
@@ -235,7 +235,7 @@ fn a_process_that_dies_leaves_it_on_every_adapter_and_others_keep_it() {
             run(&pair.gpus[1], |commands| {
                 commands.copy(va, own.va(), 64);
             });
-            assert_eq!(own.lock().unwrap().read_word(8), 77, "the content outlives who made it");
+            assert_eq!(own.lock().unwrap().read_word(8), 77, "the content outlives its maker");
         }
         assert!(pair.as_before(&before));
     }
@@ -301,7 +301,7 @@ fn the_caches_forget_pages_that_the_last_adapter_leaves() {
 }
 
 #[test]
-fn nobody_gets_pages_that_the_hardware_of_a_lost_adapter_still_writes() {
+fn no_process_gets_pages_that_the_hardware_of_a_lost_adapter_still_writes() {
     // spec: memory §6.2, memory §8.6, sync §3.10
     for queue_goes_first in [false, true] {
         let pair = Pair::of(World::with(VIRTUAL, &["discrete-4k", "integrated"], |index, whims| {

@@ -29,7 +29,7 @@ impl Party {
         self.client.link.call(Call::Queue(QueueCall::NotifyWorkSubmission { doorbell }))
     }
 
-    /// One of its own surfaces is what its stream fills it with.
+    /// Fills one of its own surfaces by its stream.
     fn fills(&mut self, surface: &Surface, number: u32) -> u64 {
         let mut commands = Commands::new();
         commands.fill(surface.va(), 4096, number);
@@ -62,7 +62,7 @@ fn a_sleep_takes_every_doorbell_and_connecting_one_ends_it() {
         let digest = host.state_digest();
         assert_eq!(party.notify(0).expect_err("it sleeps").status, NtStatus::RETRY);
         assert_eq!(host.state_digest(), digest);
-        // What is stored there now reaches nobody.
+        // A store to the disconnected doorbell reaches no engine.
         party.client.link.doorbell(party.bells[0].address).expect("its own").ring(1 << 40);
         other.connect(0).expect("that wakes it");
         let coming = heard.take();
@@ -73,7 +73,7 @@ fn a_sleep_takes_every_doorbell_and_connecting_one_ends_it() {
         assert_eq!([party.statuses(), other.statuses()], [[RETRY; 2], [CONNECTED, RETRY]], "one, and no other");
         let awake = host.power_transition(PowerState::On).expect_err("it does not sleep any more");
         assert_eq!(awake.status, NtStatus::INVALID_PARAMETER);
-        // Whoever rings next connects by itself, and finds its memory as it was.
+        // The next ring connects its doorbell by itself, and the memory is as it was.
         let report = party.client.pinned(SurfaceKind::System, 4096);
         let mut commands = Commands::new();
         commands.copy(surface.va(), report.va(), 4096);
@@ -100,10 +100,10 @@ fn what_was_rung_before_a_sleep_runs_after_it() {
         host.power_transition(state).expect("it falls asleep");
         assert!(party.client.stream.progress().current() < value, "it was interrupted");
         host.power_transition(PowerState::On).expect("it wakes");
-        assert_eq!(party.statuses(), [RETRY; 2], "nobody has connected");
+        assert_eq!(party.statuses(), [RETRY; 2], "no process has connected");
         let asleep = awaits(&host, &party.client, party.client.stream.progress(), value);
         drain(&host);
-        host.take_answer(asleep).expect("it is over").expect("nobody has to ring again");
+        host.take_answer(asleep).expect("it is over").expect("the work ends without another ring");
         host.check_invariants().unwrap();
     }
 }
@@ -137,7 +137,7 @@ fn who_connects_while_content_is_saved_is_answered_after_the_wake_that_it_causes
         let wakes = host.power_transition(PowerState::On);
         if destroyed {
             assert_eq!(answer.expect_err("what for?").status, NtStatus::INVALID_PARAMETER);
-            wakes.expect("nobody else had work");
+            wakes.expect("no other work had woken the adapter");
         } else {
             assert!(matches!(answer, Ok(Reply::DoorbellConnected { .. })), "{answer:?}");
             assert_eq!(wakes.expect_err("it is awake").status, NtStatus::INVALID_PARAMETER);
@@ -148,7 +148,8 @@ fn who_connects_while_content_is_saved_is_answered_after_the_wake_that_it_causes
     }
 }
 
-/// Work that the ring waits for is in the way of a sleep: until it has ended nobody stands still, and whoever needs its doorbell has it.
+/// The paging ring waits for work that is in the way of a sleep: until that work has ended the kernel quiesces no context, and a queue that
+/// needs its doorbell has it.
 #[test]
 fn who_connects_before_anybody_stands_still_is_connected_at_once() {
     // spec: sync §3.17, memory §8.4
@@ -162,12 +163,12 @@ fn who_connects_before_anybody_stands_still_is_connected_at_once() {
     drop(hostile);
     drain(&host);
     assert_eq!(party.statuses(), [RETRY; 2], "now it sleeps");
-    host.power_transition(PowerState::On).expect("and nobody has woken it");
+    host.power_transition(PowerState::On).expect("no process has woken it");
     host.check_invariants().unwrap();
 }
 
 #[test]
-fn a_doorbell_that_is_lost_wakes_nobody() {
+fn a_doorbell_that_is_lost_wakes_no_adapter() {
     // spec: sync §3.17, sync §5
     let host = crate::world::host(VIRTUAL, 4 * MIB);
     let mut guilty = Party::new(&host);
@@ -180,7 +181,7 @@ fn a_doorbell_that_is_lost_wakes_nobody() {
     host.power_transition(PowerState::On).expect("it slept on");
 }
 
-/// Rings, sleeps and wakes at once: whoever finds its doorbell gone wakes the adapter and rings again, and nothing is lost.
+/// Rings, sleeps and wakes at once: a process that finds its doorbell gone wakes the adapter and rings again, and no ring is lost.
 #[test]
 fn rings_in_the_middle_of_a_sleep_lose_nothing() {
     // spec: sync §3.17, sync §3.19
@@ -224,7 +225,7 @@ fn rings_in_the_middle_of_a_sleep_lose_nothing() {
             if let Err(refusal) = host.power_transition(PowerState::On) {
                 assert_eq!(refusal.status, NtStatus::INVALID_PARAMETER, "woken already: {refusal}");
             }
-            // Who only sleeps and wakes gets nothing done.
+            // Sleeps and wakes without a pause would let no round complete.
             let known = rounds.load(Ordering::SeqCst);
             while known < all && rounds.load(Ordering::SeqCst) == known {
                 std::thread::yield_now();

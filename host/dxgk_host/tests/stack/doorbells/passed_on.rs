@@ -1,4 +1,4 @@
-//! Fewer doorbells than queues: they are taken away from one process and given to another, whose address for them stays what it was
+//! Fewer doorbells than queues: the driver takes them from one process and gives them to another, whose address for them stays the same
 //! (sync §2.9, §3.17).
 
 use dxgk_host::Mode;
@@ -10,7 +10,7 @@ use crate::heard::{Heard, heard_on};
 use crate::timeouts::drain;
 use crate::world::VIRTUAL;
 
-/// A host with one doorbell for all, and what it tells of doorbells.
+/// A host with one doorbell for all, and its events of doorbells.
 fn host(mode: Mode) -> (Arc<Host>, Heard) {
     let doorbells =
         |event: &Event| matches!(event, Event::DoorbellConnected { .. } | Event::DoorbellDisconnected { .. });
@@ -65,7 +65,7 @@ fn the_address_stays_and_leads_nowhere_while_another_queue_has_the_doorbell() {
         DeviceState::Active,
         "no ring of the other one was heard"
     );
-    // Nobody else has them, and when they are destroyed nobody has.
+    // No other process has these doorbells, and after their destruction none has.
     let stranger = crate::world::client(&host);
     assert!(stranger.link.doorbell(party.bells[0].address).is_none());
     let held = page(0);

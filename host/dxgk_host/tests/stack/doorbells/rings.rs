@@ -60,7 +60,7 @@ fn the_ring_of_a_doorbell_that_lives_is_not_taken_away() {
         }
         assert!(before.differences(&host.state_digest()).is_empty(), "and nothing is changed");
     }
-    // What was counted twice stays on the list by the other count.
+    // An allocation that was counted twice stays on the list by the other count.
     let handle = vec![ring.allocation().handle()];
     client.gpu.paging().make_resident(handle.clone(), MakeResidentFlags::empty()).expect("it is resident");
     let evict = || client.gpu.device().evict(handle.clone(), EvictFlags::empty());
@@ -95,7 +95,7 @@ fn a_doorbell_that_is_lost_with_its_device_keeps_no_ring() {
     let value = client.stream.submit(&client.gpu, &[], &wild).expect("a submission");
     client.stream.wait(&client.gpu, value).expect_err("the device is lost");
     let [.., (_, destroy)] = takes_away(&client, &ring, &other);
-    client.link.call(destroy).expect("what is left can be cleared away");
+    client.link.call(destroy).expect("the remaining objects can be destroyed");
     std::mem::forget((ring, other));
     host.check_invariants().unwrap();
 }
@@ -189,7 +189,7 @@ fn no_update_maps_something_else_over_the_ring_of_a_doorbell_that_lives() {
     assert!(before.differences(&host.state_digest()).is_empty(), "and nothing is changed");
     update(6, map(beside, 4096)).expect("beside it");
     let from_ring = UpdateGpuVaOperation::Copy { source: HIGH, size_bytes: 4096, destination: beside };
-    update(7, from_ring).expect("what the ring shows may be shown elsewhere, too");
+    update(7, from_ring).expect("the ring's memory may be mapped elsewhere, too");
     call(Call::Queue(QueueCall::DestroyDoorbell { doorbell: made.doorbell })).expect("it goes");
     update(8, unmap(HIGH)).expect("it is no ring any more");
     drain(&host);

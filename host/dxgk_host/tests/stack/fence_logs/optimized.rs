@@ -1,4 +1,4 @@
-//! The optimized interrupt: it names queues, and their logs say what was signalled.
+//! The optimized interrupt: it names queues, and their logs name the signalled fences.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,7 @@ fn the_entries_of_one_queue_release_the_waiters_of_all_fences_in_it() {
             commands.signal(fence, value);
         });
     }
-    // What F1 has come to stands nowhere but in the log.
+    // Only the log still has F1's value.
     run(&host, &mut a, &client, |commands| {
         commands.store(f1.current_va(), 0).signal(&f2, 3);
     });
@@ -157,7 +157,7 @@ fn what_is_signalled_without_an_entry_is_looked_at() {
     assert_eq!(waits.map(|wait| host.take_answer(wait).is_some()), [true; 2]);
 }
 
-/// An interrupt names a queue whose header says that nothing has come to its log.
+/// An interrupt names a queue whose log's header shows no new entry.
 #[test]
 fn a_queue_that_is_named_and_says_nothing_has_its_fences_looked_at() {
     // spec: sync §3.15, sync §3.10
@@ -212,7 +212,7 @@ fn a_queue_that_is_connected_again_logs_behind_its_last_entry() {
     }
 }
 
-/// A process's log is its own word: nobody else's waits end by it.
+/// A process can write anything into its log: the log ends no other process's waits.
 #[test]
 fn a_fence_that_others_share_is_looked_at_whatever_a_log_says() {
     // spec: sync §3.15, sync §6 C10
@@ -258,7 +258,7 @@ fn a_queue_that_goes_takes_no_waiter_with_it() {
     assert!(host.take_answer(wait).is_some());
 }
 
-/// How a driver says what was signalled.
+/// How a driver names the signalled fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Plain,
@@ -267,7 +267,7 @@ enum Form {
     NoQueue,
 }
 
-/// Which waits are over after each of many steps of one random history.
+/// The waits that are over after each of many steps of one random history.
 fn history(form: Form, mut seed: u64) -> Vec<Vec<bool>> {
     let mut random = move |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,5 +1,5 @@
-//! What a queue's interrupt says of fences that the queue's log does not name, or that another device or another process has: GPU
-//! addresses and names are a process's, so its queues signal whatever it has open anywhere, and a shared fence wakes others.
+//! A queue's interrupt covers fences that the queue's log does not name, or that another device or another process has: GPU addresses and
+//! names belong to a process, so its queues signal every fence that it has open anywhere, and a shared fence wakes waiters of other processes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use crate::world::{Client, client};
 const OVERRUN: u64 = 200;
 const FEW: u64 = 10;
 
-/// How the one interrupt of a submission names what was signalled.
+/// How the one interrupt of a submission names the signalled fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// The profile without the cap: fences, none named.
@@ -86,13 +86,13 @@ fn submit(host: &Host, stream: &mut Stream, gpu: &Gpu, commands: &Commands) {
     while host.step() {}
 }
 
-/// A process that signals what others wait for, and then rings: one interrupt for all of it.
+/// A process that signals fences of other processes' waits, and then its own bell: one interrupt for all of it.
 struct Signaller<'a> {
     client: &'a Client,
     queue: Stream,
     /// It has no waiter.
     noise: Fence,
-    /// It waits for this one itself.
+    /// It waits for this fence itself.
     bell: Fence,
 }
 
@@ -112,7 +112,7 @@ impl Signaller<'_> {
         folds.store(false, Ordering::Relaxed);
     }
 
-    /// Signals what its own process waits for: the interrupt for everything until now.
+    /// Signals the fence that its own process waits for: the interrupt for all signals until now.
     fn rings(&mut self, host: &Host) {
         let value = self.bell.current() + 1;
         let wait = begin_wait(host, &self.client.link, &self.client.gpu, &self.bell, value);
@@ -124,7 +124,7 @@ impl Signaller<'_> {
     }
 }
 
-/// A fence of a process's, and what another process has of it.
+/// A fence of one process, and another process's open of it.
 fn shared(of: &Client, with: &Client, flags: FenceFlags) -> (Fence, Fence) {
     let flags = flags | FenceFlags::SHARED | FenceFlags::NT_SECURITY_SHARING;
     let mine =
@@ -135,7 +135,7 @@ fn shared(of: &Client, with: &Client, flags: FenceFlags) -> (Fence, Fence) {
     (mine, theirs)
 }
 
-/// What was signalled first is what the log loses when it is overrun.
+/// An overrun log loses the first signal.
 #[test]
 fn a_fence_that_another_device_of_the_process_has_wakes_its_waiter() {
     // spec: sync §3.14 (overrun), sync §3.15, sync §3.19 item 8, sync §3.19 item 9
@@ -231,7 +231,7 @@ fn what_a_tool_has_had_read_before_the_interrupt_wakes_its_waiters() {
     }
 }
 
-/// An interrupt of one process's queue costs what that process has open, however many fences others wait for.
+/// An interrupt of one process's queue makes the kernel look at that process's open fences only, however many fences others wait for.
 #[test]
 fn an_interrupt_of_a_queue_looks_at_fences_of_its_process_alone() {
     // spec: sync §3.15
@@ -265,7 +265,7 @@ fn an_interrupt_of_a_queue_looks_at_fences_of_its_process_alone() {
     }
 }
 
-/// The same; what its driver is told of logs.
+/// The same, with the kernel's calls to its driver about logs.
 fn listened(form: Form) -> (Arc<Host>, Arc<Mutex<Vec<LogStep>>>, Arc<AtomicBool>) {
     let heard: Arc<Mutex<Vec<LogStep>>> = Arc::default();
     let hears = Arc::clone(&heard);
@@ -278,7 +278,7 @@ fn listened(form: Form) -> (Arc<Host>, Arc<Mutex<Vec<LogStep>>>, Arc<AtomicBool>
     (host, heard, folds)
 }
 
-/// The queues whose logs a driver was asked to commit since it was asked last.
+/// The queues whose logs the kernel had the driver commit since the last look.
 fn committed(heard: &Mutex<Vec<LogStep>>) -> Vec<KmdQueue> {
     let steps: Vec<LogStep> = heard.lock().unwrap().drain(..).collect();
     steps.into_iter().flat_map(|step| if let LogStep::Update(queues) = step { queues } else { Vec::new() }).collect()
@@ -291,8 +291,8 @@ fn made_last(heard: &Mutex<Vec<LogStep>>) -> KmdQueue {
     *queue
 }
 
-/// Three queues with news: of the fence's device, of another device of its process, of another process. Who signalled is looked for with
-/// the first.
+/// Three queues have signalled: of the fence's device, of another device of its process, of another process. The kernel looks for the
+/// signaller in the log of the first alone.
 #[test]
 fn the_signaller_is_looked_for_in_the_logs_of_the_fence_s_device_alone() {
     // spec: sync §3.10
@@ -314,8 +314,8 @@ fn the_signaller_is_looked_for_in_the_logs_of_the_fence_s_device_alone() {
     assert_eq!(committed(&heard), [of_device]);
 }
 
-/// What fences have come to stands in the logs of the named engine's queues: those are read, the ones of another engine are not, and
-/// neither are the fences.
+/// The logs of the named engine's queues have the fences' values: the kernel reads these logs, but neither the logs of another engine nor
+/// the fences.
 #[test]
 fn an_interrupt_without_a_queue_has_the_logs_of_its_engine_read() {
     // spec: sync §3.15
@@ -331,7 +331,7 @@ fn an_interrupt_without_a_queue_has_the_logs_of_its_engine_read() {
     while host.step() {}
     folds.store(true, Ordering::Relaxed);
     submit(&host, &mut elsewhere, &client.gpu, Commands::new().signal(&unread, 1));
-    // What the first has come to stands nowhere but in the log.
+    // Only the log still has the first fence's value.
     let gone_again = fence.current_va();
     signaller.signals_silently((&host, &folds), Commands::new().signal(&fence, 1).store(gone_again, 0), FEW);
     committed(&heard);

@@ -1,4 +1,4 @@
-//! What the kernel reads in logs, when, and what it makes of entries that lie.
+//! When the kernel reads logs, the entries that it takes from them, and false entries.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ pub fn of_logs(event: &Event) -> bool {
     )
 }
 
-/// A host of a profile whose driver has these whims, and what is heard of its logs.
+/// A host of a profile whose driver has these whims, and its events of logs.
 pub fn logging_host(profile: &str, whims: Whims) -> (Arc<Host>, Heard) {
     let heard = Heard::of(of_logs);
     let config = HostConfig {
@@ -146,7 +146,7 @@ fn a_driver_without_a_barrier_loses_its_adapter() {
     run(&host, &mut stream, &client, |commands| {
         commands.signal(&fence, 5);
     });
-    assert!(host.take_answer(wait).is_some(), "whoever waits was let go before");
+    assert!(host.take_answer(wait).is_some(), "the wait was over before");
     assert!(host.stopped().expect("it stops").contains("UpdateNativeFenceLogs"));
 }
 
@@ -199,7 +199,7 @@ fn entries_that_lie_are_ignored_and_times_that_go_back_are_told() {
         let value = fence.current() + 2;
         run(&host, &mut stream, &client, |commands| {
             commands.store(base, wild).signal(&fence, value);
-            // The interrupt is raised; what the kernel finds is whatever comes first.
+            // The interrupt is raised; the kernel reads the header before or after this store.
             commands.store(base, wild);
         });
         assert!(host.take_answer(wait).is_some(), "{wild:#x}");
@@ -208,7 +208,7 @@ fn entries_that_lie_are_ignored_and_times_that_go_back_are_told() {
     host.check_invariants().unwrap();
 }
 
-/// More entries than a log holds while nobody reads: the waiters of all fences are found all the same.
+/// A log overruns before the kernel reads it: the kernel wakes the waiters of all fences all the same.
 #[test]
 fn an_overrun_loses_entries_and_no_waiter() {
     // spec: sync §3.14 (overrun), sync §3.19 item 8
@@ -292,7 +292,7 @@ fn an_overrun_has_the_fences_looked_at_that_no_list_names() {
             _ => None,
         });
         assert_eq!(named, Some((1, 1)), "the bell, and nothing else");
-        // Without an overrun the contract holds: what the driver does not list was not signalled.
+        // Without an overrun the contract holds: a fence that the driver does not list was not signalled.
         assert_eq!(waits.map(|wait| host.take_answer(wait).is_some()), [released, true], "{count} signals");
     }
 }

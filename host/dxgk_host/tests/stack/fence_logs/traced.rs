@@ -1,4 +1,4 @@
-//! What a tool that traces is told: what was submitted, by the processor's clock, and what became of it, by the device's.
+//! Events for a tool that traces: each submitted wait and signal, by the processor's clock, and its completion, by the device's clock.
 
 use std::sync::{Arc, Mutex};
 
@@ -130,7 +130,7 @@ fn what_was_recorded_long_before_is_told_with_the_time_of_recording() {
     assert_eq!(told.len(), 2, "{told:?}");
 }
 
-/// A time that is still to come is none: a process says what it likes.
+/// A process can claim any time of recording: the kernel replaces a time that is still to come.
 #[test]
 fn a_time_of_recording_that_is_still_to_come_is_that_of_the_submission() {
     // spec: sync §3.14 (validation)
@@ -157,7 +157,7 @@ fn a_time_of_recording_that_is_still_to_come_is_that_of_the_submission() {
     assert_eq!(times, [0, now]);
 }
 
-/// What the kernel feeds has no logs, and needs none: the kernel knows when each wait and each signal was submitted and when it was over.
+/// Kernel-mode submission has no logs, and needs none: the kernel knows when each wait and each signal was submitted and when it was over.
 #[test]
 fn waits_and_signals_of_what_the_kernel_feeds_are_told_by_the_kernel_itself() {
     // spec: sync §3.14
@@ -211,7 +211,7 @@ fn waits_and_signals_of_what_the_kernel_feeds_are_told_by_the_kernel_itself() {
         let what: Vec<_> = done.iter().map(|told| (told.1, told.2, told.3, told.4)).collect();
         assert_eq!(what, [("done", packets, value, false), ("done", packets, value + 1, true)]);
         assert!(done.iter().all(|told| opened_ns <= told.0), "not before the gate opened: {done:?}");
-        // What holds already is over at once.
+        // A wait for a value that is there is over at once.
         if packets { context.wait(&gate, value) } else { queue.submit_wait(&gate, value) }.unwrap();
         drain();
         let what: Vec<_> = told().iter().map(|told| (told.1, told.2, told.3, told.4)).collect();
@@ -229,7 +229,7 @@ fn the_logs_of_a_traced_queue_are_long_and_read_in_time() {
     heard.take();
     let (rounds, each) = (40, 250);
     for round in 0..rounds {
-        // Nobody waits for the fence: no interrupt makes the kernel look.
+        // No CPU waiter needs the fence: no interrupt makes the kernel look.
         client.run(|commands| {
             for value in 1..=each {
                 commands.signal(&fence, round * each + value).wait(&fence, 1);
@@ -246,7 +246,7 @@ fn the_logs_of_a_traced_queue_are_long_and_read_in_time() {
 }
 
 #[test]
-fn without_a_tool_nobody_is_told_what_was_submitted() {
+fn without_a_tool_no_event_tells_what_was_submitted() {
     // spec: sync §3.14
     let (host, heard, mut client) = traced();
     host.trace_fences(false);
@@ -260,14 +260,14 @@ fn without_a_tool_nobody_is_told_what_was_submitted() {
 }
 
 #[test]
-fn logs_are_short_again_when_the_tool_has_gone_and_the_long_ones_are_nobodys() {
+fn logs_are_short_again_when_the_tool_has_gone_and_the_long_ones_are_freed() {
     // spec: sync §3.14 (resize, re-creation)
     let (host, heard, mut client) = traced();
     let fence = new_fence(&client);
     let long = client.stream.logs();
     assert!(long.signal_entries > 5_000);
     host.trace_fences(false);
-    // The first finds its doorbell gone, the second has done what named the long logs.
+    // The first finds its doorbell gone; with the second the work that named the long logs is done.
     for value in 1..=3 {
         client.run(|commands| {
             commands.signal(&fence, value);
@@ -294,7 +294,7 @@ fn logs_are_short_again_when_the_tool_has_gone_and_the_long_ones_are_nobodys() {
     assert_eq!(client.gpu.device().state().unwrap(), DeviceState::ErrorDmaPageFault);
 }
 
-/// A queue that is there when tracing begins, with work that nobody has executed yet and that names its old logs.
+/// A queue exists when tracing begins, with pending work that names its old logs.
 #[test]
 fn a_queue_gets_longer_logs_while_work_is_queued() {
     // spec: sync §3.14 (resize), sync §3.17, sync §6 C3, sync §6 D3
@@ -320,7 +320,7 @@ fn a_queue_gets_longer_logs_while_work_is_queued() {
     while host.step() {}
     sets.lock().unwrap().clear();
     host.trace_fences(true);
-    assert_eq!(client.stream.logs(), short, "nobody has told the process");
+    assert_eq!(client.stream.logs(), short, "the process has not heard of the change");
     // This one is written before the process finds out, and is executed once.
     submit(&mut client, 2);
     let long = client.stream.logs();

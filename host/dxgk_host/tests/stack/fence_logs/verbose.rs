@@ -12,7 +12,7 @@ use crate::heard::Heard;
 use crate::stubborn::{LogStep, Whims, wrapped};
 use crate::world::{MIB, VIRTUAL, client};
 
-/// A host whose driver is listened to, and what begins there.
+/// A host with the kernel's calls to its driver, and its events of begun submissions.
 fn listened() -> (Arc<Host>, Heard, Arc<Mutex<Vec<LogStep>>>) {
     let steps: Arc<Mutex<Vec<LogStep>>> = Arc::default();
     let into = Arc::clone(&steps);
@@ -80,7 +80,7 @@ fn both_drivers_are_told_of_further_logs_and_have_them_only_while_a_tool_wants_t
     let told = std::mem::take(&mut *steps.lock().unwrap());
     assert_eq!(told.last(), Some(&LogStep::Verbose(false)), "{told:?}");
     assert_eq!(types(&told), [log::WAITS, log::SIGNALS].map(u64::from));
-    // What names the old logs is still read; then nothing names one.
+    // The kernel still reads the old logs that pending work names; after that no work names one.
     client.run(|_| ());
     assert_eq!(client.stream.logs().submission_base, GpuVa::NULL);
     client.run(|_| ());

@@ -1,4 +1,4 @@
-//! Fences and their driver: what it is told together, what follows when it fails, and what its capabilities decide.
+//! Fences and their driver: calls for several fences together, failures of the driver, and the effect of its capabilities.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn a_call_about_several_fences_is_one_call_of_the_driver() {
     assert!(values.len() == 3 && flags.is_empty() && values.iter().all(|(_, value)| *value == 5));
     assert!(monitored.len() == 3 && monitored.iter().all(|(_, value)| *value == u64::MAX));
     assert_eq!(host.take_answer(waiting), Some(Ok(Reply::Done)));
-    // What changes nothing is not told; a value below is refused, and with it the whole call.
+    // The kernel does not tell the driver of an unchanged value; it refuses a call with a lower value as a whole.
     let mut mixed = points(5);
     mixed[2].1 = 4;
     let call = signal(device.handle(), points(5));
@@ -89,7 +89,7 @@ fn a_driver_whose_update_fails_is_a_bug_check() {
     }
 }
 
-/// What goes to the driver with a fence and what comes back: its type's words, where they are seen, 64 bytes both ways.
+/// The kernel tells the driver a fence's type, the addresses of its words, and 64 bytes of private data, which the driver may change.
 #[test]
 fn a_fence_is_told_to_the_driver_as_user_mode_sees_it() {
     // spec: sync §2.1, sync §2.6
@@ -124,7 +124,7 @@ fn a_fence_is_told_to_the_driver_as_user_mode_sees_it() {
     let told = std::mem::take(&mut *opened.lock().unwrap());
     let seen = |fence: &d3dkmt::Fence, last| (fence.current_va(), fence.monitored_va(), last);
     assert_eq!(told, [seen(&mine, 7), seen(&theirs, 20)]);
-    assert_eq!([mine.private_data()[0], theirs.private_data()[0]], [8, 21], "what the driver wrote comes back");
+    assert_eq!([mine.private_data()[0], theirs.private_data()[0]], [8, 21], "the driver's bytes come back");
     assert_eq!([mine.current(), theirs.current()], [41; 2]);
 }
 

@@ -1,9 +1,9 @@
-//! Names of shared fences: what they keep, what opening by them gives, what is refused.
+//! Names of shared fences: the objects that they keep, the access that they give, and refusals.
 
 use super::*;
 
 #[test]
-fn a_name_keeps_the_value_while_nobody_has_the_fence_open() {
+fn a_name_keeps_the_value_while_no_process_has_the_fence_open() {
     // spec: sync §3.3, sync §3.4
     let (host, heard) = listened();
     let (a, b) = (gpu(&host), gpu(&host));
@@ -56,7 +56,7 @@ fn a_name_gives_what_it_was_made_with_and_a_device_what_it_asked_for() {
         );
         let waited = b.device().wait(&[(&theirs, 0)]);
         assert_eq!(waited.as_ref().err().map(|refusal| refusal.status), (!may_wait).then_some(denied), "{access:?}");
-        // Nobody passes on more than they have.
+        // A process cannot share more access than it has.
         assert_eq!(theirs.share(SyncObjectAccess::ALL_ACCESS).is_ok(), access == SyncObjectAccess::ALL_ACCESS);
         assert!(theirs.share(access).is_ok());
         // The creator's own is as it was.

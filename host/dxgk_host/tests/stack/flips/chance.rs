@@ -1,5 +1,5 @@
-//! Anything in any order: two processes, one display, calls by chance. The kernel's invariants hold after each, nothing that is
-//! displayed is written by whoever says what he writes, and in the end nothing is left.
+//! Anything in any order: two processes, one display, calls by chance. The kernel's invariants hold after each, no submission that names the
+//! allocations it writes writes into what is displayed, and in the end nothing is left.
 
 use ddi::PowerState;
 use kmt_calls::{Call, DisplayCall, EvictFlags, OfferFlags};
@@ -24,11 +24,11 @@ fn act(host: &Arc<Host>, game: &mut Game, process: wddm_types::ProcessId, dice: 
         0 => drop(device.own_sources(&[SOURCE])),
         1 if dice.below(8) == 0 => drop(device.own_sources(&[])),
         2 if dice.below(2) == 0 => drop(device.set_display_mode(game.primaries[primary].allocation())),
-        // What draws into what is shown holds what is behind it until the mode changes.
+        // A submission that draws into the shown primary holds the work behind it until the mode changes.
         3 if dice.below(4) == 0 => {
             let mut commands = Commands::new();
             commands.fill(game.primaries[primary].va(), game.primaries[primary].bytes(), dice.0 as u32);
-            // A stream that is full waits: nobody knows for how long.
+            // A full stream would wait without a bound.
             if game.stream.last_value() < game.stream.progress().current().saturating_add(8) {
                 drop(game.stream.submit_writing(&game.gpu, None, &commands, &[handle]));
             }
@@ -77,7 +77,7 @@ fn whatever_is_done_with_displays_the_kernel_stays_whole() {
         games[0].gpu.device().set_display_mode(games[0].primaries[0].allocation()).unwrap();
         for step in 0..200 {
             let who = dice.below(2);
-            // What a list does not hold any more costs its device its life.
+            // A device faults when it uses an allocation that has left its list.
             if games[who].gpu.device().state().is_ok_and(|state| state != d3dkmt::DeviceState::Active) {
                 games[who] = Game::on(&links[who], 3);
             }

@@ -1,5 +1,5 @@
-//! What turns a display black, and what becomes of those who wait: its owner gives it up, goes or is lost; what it shows is
-//! destroyed; the adapter sleeps or is reset.
+//! Events that turn a display black, and end its waits: its owner gives it up, goes or is lost; the shown primary is destroyed; the adapter
+//! sleeps or is reset.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,7 +37,7 @@ fn a_process_that_dies_leaves_a_black_display_and_nothing_that_waits() {
         let device = game.gpu.device().handle();
         game.gpu.device().set_queued_limit(1).unwrap();
         game.flip(1, 4).unwrap();
-        // One that waits for a picture that is never drawn: it writes what is shown.
+        // This flip waits for a picture that is never drawn, because the draw writes the shown primary.
         game.draw(0, 1, 1);
         let context = game.stream.context().unwrap().handle();
         let primary = game.primaries[0].allocation().handle();
@@ -129,7 +129,7 @@ fn a_sleep_is_dark_and_a_mode_brings_the_picture_back() {
         let screen = Arc::new(Screen::default());
         host.adapter(0).connect_monitor(0, Arc::clone(&screen) as Arc<dyn Monitor>);
         let mode = || game.gpu.device().set_display_mode(game.primaries[1].allocation());
-        // What lay in system memory has never left it.
+        // A primary in system memory does not move for a sleep.
         if profile.name != "maps-displayed" {
             assert_eq!(mode().unwrap_err().status, NtStatus::RETRY, "it is on its way");
         }

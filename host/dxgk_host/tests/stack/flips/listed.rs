@@ -14,9 +14,9 @@ use crate::stubborn::{QueueWhims, Whims, wrapped};
 /// A primary is 1 MiB, and four of them are all memory.
 const SIDE: u16 = 512;
 
-/// A process that names what it draws into in lists.
+/// A process that names its targets in lists.
 struct Old {
-    // What draws goes before what it writes, that before the device.
+    // The lane goes before the surfaces that it writes, these before the device.
     lane: Lane,
     primaries: Vec<Surface>,
     gpu: Gpu,
@@ -91,7 +91,7 @@ impl Old {
     fn begin_mode(&self, host: &Host, primary: usize) -> Pending {
         let primary = self.primaries[primary].allocation().handle();
         let call = DisplayCall::SetDisplayMode { device: self.gpu.device().handle(), primary };
-        self.begin(host, call).expect_err("its device stands still")
+        self.begin(host, call).expect_err("its device is quiesced")
     }
 }
 
@@ -99,7 +99,7 @@ fn shown_at(host: &Host) -> u64 {
     host.device_register(display::DISPLAY_ADDRESS)
 }
 
-/// Everything else in memory changes twice between two flips, and what is on the screen does not move.
+/// All other content of memory changes twice between two flips, and the shown primary does not move.
 #[test]
 fn a_flip_brings_its_primary_in_and_it_stays_until_it_is_replaced() {
     // spec: memory §5.7, memory §6.1, memory §8.2
@@ -123,7 +123,7 @@ fn a_flip_brings_its_primary_in_and_it_stays_until_it_is_replaced() {
             let drawn = old.draw(primary, picture);
             old.lane.wait(&old.gpu, drawn).unwrap();
             old.crowd(&others);
-            assert_eq!(shown_at(&host), before, "{mode:?}: what is shown stays");
+            assert_eq!(shown_at(&host), before, "{mode:?}: the shown primary stays");
             assert_eq!(old.flip(primary).unwrap(), 1);
             while heard.shown().len() < picture as usize - 1 {
                 old.blank();
@@ -143,11 +143,11 @@ fn a_flip_brings_its_primary_in_and_it_stays_until_it_is_replaced() {
     }
 }
 
-/// What a driver heard of flips.
+/// The kernel's calls to a driver about flips.
 #[derive(Clone, Default)]
 struct Told {
     lists: Arc<Mutex<Vec<Vec<AllocationListEntry>>>>,
-    /// Where it was to show what.
+    /// The places that it was to show.
     places: Arc<Mutex<Vec<(SegmentId, u64)>>>,
 }
 
@@ -233,7 +233,7 @@ fn what_finds_no_memory_is_refused_and_nothing_has_changed() {
     host.check_invariants().unwrap();
 }
 
-/// A process that stands still, because one that ranks higher lists nearly everything, and that one's list.
+/// A quiesced process, because a process of higher rank lists nearly everything, and that list.
 fn standing_still(before: impl FnOnce(&Old)) -> (Arc<Host>, Heard, Old, Old, Surface) {
     let (config, heard) = config(VIRTUAL);
     let host = Host::start(config).unwrap();
@@ -277,7 +277,7 @@ fn a_mode_waits_for_its_device_s_turn() {
 }
 
 #[test]
-fn whoever_gives_its_source_up_or_goes_waits_for_no_mode() {
+fn a_process_that_gives_its_source_up_or_goes_waits_for_no_mode() {
     let (host, _, humble, proud, taker) = standing_still(|_| ());
     let mode = humble.begin_mode(&host, 0);
     humble.gpu.device().own_sources(&[]).unwrap();
@@ -295,7 +295,7 @@ fn whoever_gives_its_source_up_or_goes_waits_for_no_mode() {
 fn a_flip_of_a_device_that_stands_still_is_shown_when_it_has_its_turn() {
     // spec: memory §8.6
     let (host, heard, humble, proud, taker) = standing_still(|humble| humble.show(0).unwrap());
-    assert_eq!(humble.flip(1).unwrap(), 1, "nobody waits for the turn");
+    assert_eq!(humble.flip(1).unwrap(), 1, "the call does not wait for the turn");
     (0..3).for_each(|_| proud.blank());
     assert_eq!((heard.shown().len(), heard.dropped()), (0, 0));
     proud.gives_way(&taker);
@@ -304,7 +304,7 @@ fn a_flip_of_a_device_that_stands_still_is_shown_when_it_has_its_turn() {
     host.check_invariants().unwrap();
 }
 
-/// Nothing else happens when the device goes on: what it needs is brought in at once.
+/// No call follows when the device is resumed: the kernel brings its primary in at once.
 #[test]
 fn a_mode_comes_when_its_device_goes_on_behind_a_sleep() {
     // spec: memory §8.4, memory §8.6

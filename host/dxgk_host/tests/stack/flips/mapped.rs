@@ -69,13 +69,13 @@ fn an_aperture_shows_a_primary_only_while_it_is_displayed() {
             let primary = (picture as usize - 1) % 2;
             let drawn = game.draw(primary, picture, 1);
             game.stream.wait(&game.gpu, drawn).unwrap();
-            assert_eq!(mapped.counts(), (1, picture as usize - 1), "{name}: who draws does not need it there");
+            assert_eq!(mapped.counts(), (1, picture as usize - 1), "{name}: drawing does not need it there");
             game.flip(primary, 1).unwrap();
             assert_eq!(mapped.counts(), (2, picture as usize), "{name}: it is there before it is displayed");
             while heard.shown().len() < picture as usize - 1 {
                 game.blank();
             }
-            assert_eq!(mapped.counts().0, 1, "{name}: what was replaced is not");
+            assert_eq!(mapped.counts().0, 1, "{name}: the replaced primary is not there");
             host.check_invariants().unwrap();
         }
         game.blank();

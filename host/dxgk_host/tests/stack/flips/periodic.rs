@@ -1,5 +1,5 @@
-//! Periodic monitored fences on the whole stack: each time before a vertical blank, for whoever waits by whatever means; who may
-//! do what with them; what ends them.
+//! Periodic monitored fences on the whole stack: the display signals them each time before a vertical blank, for waits of every kind; the
+//! rights to them, and their ends.
 
 use d3dkmt::{DeviceState, Fence, FenceFlags, VirtualContext};
 use ddi::Interrupt;
@@ -35,7 +35,7 @@ fn a_periodic_fence_is_signalled_its_time_before_each_blank() {
         game.gpu.device().wait(&[(&at_blank, number)]).unwrap();
         assert_eq!(host.now_ns(), blank_at(&host, number));
     }
-    // It goes on while nobody waits, and stands while the display is off.
+    // It rises without a waiter, and does not rise while the display is off.
     (0..3).for_each(|_| game.blank());
     assert_eq!(at_blank.current(), blanks(&host));
     game.gpu.device().own_sources(&[]).unwrap();
@@ -50,7 +50,7 @@ fn a_periodic_fence_is_signalled_its_time_before_each_blank() {
     host.check_invariants().unwrap();
 }
 
-/// Blanks alone are not what a wait waits for.
+/// Blanks alone do not keep a wait from the refusal that nothing will end it.
 #[test]
 fn a_wait_that_never_ends_is_told_so_while_a_display_goes_on() {
     let (host, _) = host_of(&profile(), VIRTUAL);
@@ -90,7 +90,7 @@ fn engines_and_contexts_wait_for_it_and_cannot_write_it() {
     let value = game.stream.submit(&game.gpu, None, &commands).unwrap();
     assert!(game.stream.wait(&game.gpu, value).is_err());
     assert_eq!(game.gpu.device().state().unwrap(), DeviceState::ErrorDmaPageFault);
-    assert!(fence.current() < 77, "nobody has signalled it, and no lost device does");
+    assert!(fence.current() < 77, "no call has signalled it, and no lost device does");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn only_the_display_signals_it() {
     for flags in [FenceFlags::NO_WAIT, FenceFlags::TOP_OF_PIPELINE, FenceFlags::NO_GPU_ACCESS, FenceFlags::SHARED] {
         assert_eq!(create(flags, TARGET, 5), Some(NtStatus::INVALID_PARAMETER), "{flags:?}");
     }
-    // The display has eight alarms; whoever wants the same time shares one.
+    // The display has eight alarms; fences with the same time share one.
     let many: Vec<Fence> = (0..7).map(|at| periodic(&game, 100 + at)).collect();
     assert_eq!(create(none, TARGET, 900), Some(NtStatus::NO_MEMORY));
     let same = periodic(&game, 100);
@@ -150,7 +150,7 @@ fn another_process_opens_it_and_it_outlives_its_creator() {
 }
 
 #[test]
-fn a_notification_that_nobody_asked_for_stops_the_adapter() {
+fn a_notification_without_a_request_stops_the_adapter() {
     // spec: sync §2.8
     let say = Box::new(|interrupt: Interrupt<'_>, notify: &mut dyn ddi::Notify| {
         notify.interrupt(interrupt);
@@ -193,7 +193,7 @@ fn another_adapter_follows_the_blanks_of_a_display() {
         }
         elsewhere.device().wait(&[(&done, 1)]).unwrap();
         assert_eq!((theirs.current(), host.now_ns()), (3, blank_at(&host, 3) - 2_000_000), "{profiles:?}");
-        // Nobody there signals it: neither calls nor engines.
+        // Neither a call nor an engine of that adapter may signal it.
         assert_eq!(status(elsewhere.device().signal(&theirs, 99)), Some(NtStatus::ACCESS_DENIED), "{profiles:?}");
         assert_eq!(status(context.signal(&theirs, 99)), Some(NtStatus::ACCESS_DENIED), "{profiles:?}");
         let mut writes = KernelFedStream::packets(&elsewhere, NodeId(0), StreamConfig::default()).unwrap();
@@ -208,7 +208,7 @@ fn another_adapter_follows_the_blanks_of_a_display() {
 }
 
 #[test]
-fn a_periodic_fence_of_several_adapters_is_kept_for_whoever_has_it() {
+fn a_periodic_fence_of_several_adapters_is_kept_for_every_open() {
     // spec: sync §3.4, sync §3.12
     for profiles in PAIRS {
         let host = host_of_several(VIRTUAL, &profiles, |_, _| {});
@@ -242,7 +242,7 @@ fn a_periodic_fence_of_several_adapters_is_kept_for_whoever_has_it() {
     }
 }
 
-/// The display's adapter is stopped: nobody will ever signal the fence, so whoever waits elsewhere goes on.
+/// The display's adapter is stopped: no display will ever signal the fence, so waits on other adapters end.
 #[test]
 fn who_waits_for_a_display_of_a_stopped_adapter_goes_on() {
     // spec: sync §3.12 derived cases, sync §3.16

@@ -1,5 +1,5 @@
-//! The flip queue of the hardware: flips ahead with their times, the log, who is told of which, what is taken back; and drivers that
-//! break its contract.
+//! The flip queue of the hardware: flips ahead with their times, the log, the interrupts that waiters need, flips that the kernel takes back;
+//! and drivers that break its contract.
 
 use d3dkmt::{DestroyFlags, DeviceState};
 use ddi::{DrainNeeded, DriverStatus, FeatureId, FlipRefusal, Interrupt, PlaneVsync};
@@ -69,7 +69,7 @@ fn flips_are_handed_over_ahead_and_each_is_shown_in_its_time() {
     // spec: sync §4.6, interval mapping
     let intervals = [1, 2, 3, 1, 1, 4, 1, 1, 1, 1];
     let (host, heard, game) = play(&queued(), FeaturePolicy::default(), &intervals);
-    assert_eq!(handed(&heard), 1, "nobody knows yet when the blanks are");
+    assert_eq!(handed(&heard), 1, "the kernel does not know yet when the blanks are");
     run_to(&host, 1);
     assert_eq!((handed(&heard), heard.shown().len()), (10, 1));
     while host.step() {}
@@ -114,14 +114,14 @@ fn who_waits_hears_of_the_flip_that_matters_and_of_no_other() {
     // spec: sync §4.6, InterruptTargetPresentId
     let (host, heard, mut game) = play(&queued(), FeaturePolicy::default(), &[1; 8]);
     run_to(&host, 1);
-    // A drawing into what is on the screen from the third blank to the fourth.
+    // A draw into the primary that is on the screen from the third blank to the fourth.
     game.draw(3, 9, 1);
     while host.step() {}
     let told = heard.times(|event| matches!(event, Event::DisplayInterrupted { .. }));
     assert_eq!(told, blanks_at(&host, &[1, 4, 8]), "the first, the one that frees the surface, the last");
     let started = heard.times(|event| matches!(event, Event::PacketStarted { .. }));
     assert_eq!(started, blanks_at(&host, &[4]));
-    // What is over and was told to nobody is found when it matters.
+    // The kernel finds a flip that completed without an interrupt when a call needs it.
     for primary in [1, 2, 3] {
         game.flip(primary, 1).unwrap();
     }
@@ -221,7 +221,7 @@ fn what_is_destroyed_is_taken_back_and_the_others_are_shown() {
 }
 
 #[test]
-fn whoever_looks_at_a_screen_sees_every_flip_of_the_queue_whole() {
+fn a_monitor_sees_every_flip_of_the_queue_whole() {
     // spec: memory §5.6, memory §10.1, sync §4.6
     let (host, heard, mut game) = play(&queued(), FeaturePolicy::default(), &[]);
     let screen = Arc::new(Screen::default());
@@ -242,7 +242,7 @@ fn whoever_looks_at_a_screen_sees_every_flip_of_the_queue_whole() {
     screen.has_seen_each(20);
 }
 
-/// A host whose driver makes of its flip queue what it likes, and who plays on it.
+/// A host whose driver breaks the contract of its flip queue, and a maker of games on it.
 fn stubborn(flip_queue: QueueWhims, change: impl FnOnce(&mut Whims)) -> (Arc<Host>, Heard, impl Fn(usize) -> Game) {
     let heard = Heard::default();
     let mut whims = Whims { packets: true, flip_queue, ..Whims::default() };
@@ -259,7 +259,7 @@ fn stubborn(flip_queue: QueueWhims, change: impl FnOnce(&mut Whims)) -> (Arc<Hos
     (host, heard, move |primaries| Game::new(&on, primaries))
 }
 
-/// The reason why the adapter stopped when somebody flips.
+/// The reason why the adapter stopped when a process flipped.
 fn stopped(flip_queue: QueueWhims, change: impl FnOnce(&mut Whims)) -> String {
     let (host, _, game) = stubborn(flip_queue, change);
     let game = game(3);

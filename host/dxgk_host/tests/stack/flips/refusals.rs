@@ -1,4 +1,4 @@
-//! What is refused, with its status, and nothing has changed; and drivers that break the contract of displays.
+//! Calls that the kernel refuses, each with its status and without any change; and drivers that break the contract of displays.
 
 use d3dkmt::{DeviceState, EvictFlags};
 use ddi::{DriverStatus, Interrupt, InterruptFlags};
@@ -20,7 +20,7 @@ fn a_display_has_one_owner_who_alone_changes_it() {
     assert_eq!(status(other.gpu.device().set_display_mode(other.primaries[0].allocation())), NtStatus::ACCESS_DENIED);
     assert_eq!(status(other.flip(1, 1)), NtStatus::ACCESS_DENIED);
     assert_eq!(status(game.gpu.device().own_sources(&[SOURCE, VidPnSourceId(1)])), NtStatus::INVALID_PARAMETER);
-    // Whoever has a device of the adapter sees its blanks.
+    // Every process with a device of the adapter may wait for its blanks.
     other.blank();
     game.gpu.device().own_sources(&[]).unwrap();
     assert_eq!(status(game.flip(1, 1)), NtStatus::ACCESS_DENIED);

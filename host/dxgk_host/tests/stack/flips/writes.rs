@@ -1,4 +1,4 @@
-//! Who writes what is shown, or about to be, waits: packets in address spaces, packets with lists, hardware queues.
+//! Work that writes a primary which is shown, or about to be, waits: packets in address spaces, packets with lists, hardware queues.
 
 use d3dkmt::{Context, VirtualContext};
 use softgpu_spec::private_data::{AllocationRequest, Details, Kind};
@@ -26,7 +26,7 @@ fn a_buffer_that_writes_what_is_shown_waits_for_the_flip_that_replaces_it() {
     (0..2).for_each(|_| game.blank());
     let starts = heard.times(|event| matches!(event, Event::PacketStarted { .. }));
     assert_eq!((heard.shown(), starts.first()), (vec![blank_at(&host, 1)], Some(&blank_at(&host, 1))));
-    assert_eq!(starts.len(), 1, "what is shown now is what the second writes");
+    assert_eq!(starts.len(), 1, "the second writes the primary that is shown now");
     host.check_invariants().unwrap();
 }
 
@@ -57,7 +57,7 @@ fn the_sixteen_entries_track_written_primaries_and_nothing_else() {
         };
         let [shown, hidden] = [0, 1].map(|nth: usize| game.primaries[nth].allocation().handle());
         let (name, other) = (profile.name, plain.allocation().handle());
-        // Sixteen of whatever fit, and the display goes on: neither what is not shown nor what is no primary is in its way.
+        // A list of sixteen fits: writes to a hidden primary, or to an allocation that is no primary, do not wait.
         submit(vec![hidden; 16]).unwrap();
         submit([vec![other; 15], vec![hidden]].concat()).unwrap();
         assert_eq!(started(&heard), 2, "{name}: nothing that is shown is written");
@@ -106,7 +106,7 @@ fn lists_of_patched_buffers_say_what_they_write() {
     game.flip(0, 1).unwrap();
     game.blank();
     assert_eq!((heard.shown().len(), started(&heard)), (2, 1));
-    // Who only reads it does not wait.
+    // A packet that only reads it does not wait.
     context.flip(&physical, 1).unwrap();
     game.blank();
     let mut reads = ListedCommands::new();
@@ -134,7 +134,7 @@ fn a_hardware_queue_flips_behind_what_was_submitted_on_it() {
         let times = 5 * PERIOD / 2 / (game.primaries[1].bytes() * 1000 / 400_000 + 1_050);
         let last = (0..8).map(|_| game.draw(1, 7, times as usize / 8)).last();
         assert_eq!(game.flip(1, 1).unwrap(), 1, "it is queued, and its caller goes on");
-        // What is behind the flip writes what is shown until then.
+        // The work behind the flip writes the primary that is shown until then.
         let behind = game.draw(0, 8, 1);
         let mut drawn = None;
         for blank in 1..6 {

@@ -51,7 +51,7 @@ fn an_open_that_the_driver_refuses_takes_back_the_addresses_that_it_gave_and_no_
     refuses.store(false, Ordering::SeqCst);
     assert_eq!(lowest(&theirs), at, "nothing stands at the address that it would have had");
     host.check_invariants().expect("all rules hold");
-    // What the process had already it keeps.
+    // The process keeps its earlier allocations.
     let opened = open(&theirs).unwrap();
     let there = opened.allocations()[0].address().for_gpu();
     assert_eq!(there, at);

@@ -1,4 +1,4 @@
-//! The set in which a keyed mutex goes round with its resource, and what counts against whom.
+//! The set in which a keyed mutex goes round with its resource, and the quota that each part counts against.
 
 use std::sync::Arc;
 

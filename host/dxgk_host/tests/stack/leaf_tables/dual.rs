@@ -51,7 +51,7 @@ fn with_dual_entries_64_kb_go_to_4_kb_and_back_while_contexts_run() {
             assert_eq!(out.lock().expect("system memory").read_word(0), 0, "all of it is as it was");
             log.take();
         }
-        // A page within them: what is left of its 64 KB keeps its content while the process stands still.
+        // A page within them: the rest of its 64 KB keeps its content while the process is quiesced.
         map(&client, Some(&small), BASE.offset(CHUNK + PAGE_BYTES), 1, write);
         for (at, word) in [(CHUNK, (5, CHUNK)), (CHUNK + PAGE_BYTES, (9, 0)), (2 * CHUNK - 8192, (5, 2 * CHUNK - 8192))]
         {

@@ -1,4 +1,4 @@
-//! Who stands still while page tables change, and until when.
+//! The devices that the kernel quiesces while page tables change, and for how long.
 
 use d3dkmt::{Device, VirtualContext};
 use kmt_calls::{Call, ContextFlags, PacketCall, QueueCall, QueueFlags, Reply};
@@ -17,7 +17,7 @@ struct Bench {
     log: Log,
     client: Client,
     context: VirtualContext,
-    /// What packets run.
+    /// The commands of packets.
     buffer: Surface,
     local: Surface,
     busy: Surface,
@@ -34,7 +34,7 @@ impl Bench {
             [4 * MIB, 2 * PAGE_BYTES, PAGE_BYTES].map(|bytes| client.pinned(SurfaceKind::System, bytes));
         let reservation = GpuVaReservation { base: BASE, size_bytes: COVERAGE, ..GpuVaReservation::default() };
         client.gpu.device().reserve_gpu_va(reservation).expect("room");
-        // What has run has seen the process go on.
+        // The process has resumed when these commands have run.
         let out_va = out.va();
         client.run(|commands| {
             commands.fill(out_va, PAGE_BYTES, 0);
@@ -49,7 +49,7 @@ impl Bench {
         (self.buffer.va().offset(at), commands.words().len() as u32 * 8)
     }
 
-    /// A command is under way that takes long, and gives way to nobody before its end.
+    /// Starts a command that takes long, and that no preemption ends early.
     fn keep_busy(&self) {
         let mut commands = Commands::new();
         commands.touch(self.busy.va(), 4 * MIB, true);
@@ -97,7 +97,7 @@ fn nothing_changes_before_what_runs_has_stopped() {
     let steps = bench.settle();
     assert!(bench.has_reached(value) && steps.iter().any(changes), "{steps:?}");
     assert_eq!(steps.last(), Some(&Step::Resumed), "{steps:?}");
-    assert_eq!(bench.busy.lock().unwrap().read_word(0), 1, "what ran has run once");
+    assert_eq!(bench.busy.lock().unwrap().read_word(0), 1, "the running command has run once");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_process_goes_on_when_nothing_needs_it_still_any_more() {
     assert_eq!(order, [&still, &Step::Suspended, &still, &Step::Done, &Step::Done, &Step::Resumed], "once for both");
 }
 
-/// A device's handle before anybody is told it: the same calls have the same handles.
+/// A device's handle before the kernel returns it: the same calls have the same handles.
 fn next_device() -> RawHandle {
     let bench = Bench::new();
     bench.keep_busy();

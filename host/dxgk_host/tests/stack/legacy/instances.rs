@@ -1,5 +1,5 @@
-//! Instances under their names: what is recorded and not submitted keeps the one that it names, until a list has a later one; what
-//! no list names any more is the first to go.
+//! Instances under their names: recorded commands that are not submitted keep the instance that they name, until a list has a later one; an
+//! instance that no list names any more is the first to go.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::world::{MIB, VIRTUAL};
 
 const FLUSHED: LockFlags = DISCARD.union(LockFlags::NO_EXISTING_REFERENCE);
 
-/// One buffer draws from a resource that the CPU writes anew before each draw, and nobody flushes or waits.
+/// One buffer draws from a resource that the CPU writes anew before each draw, without a flush or a wait.
 #[test]
 fn what_is_recorded_keeps_the_instance_that_it_names() {
     // spec: memory §6.5, memory §6.4
@@ -72,7 +72,7 @@ fn an_instance_is_retired_by_a_list_with_a_later_one_unless_the_list_keeps_it() 
     kept.allocations[at].flags |= AllocationListFlags::DO_NOT_RETIRE_INSTANCE;
     kept.render(&client.context).expect("a buffer");
     client.run(|commands| _ = commands.fill((&first, 0), BYTES, 0));
-    // The same for the other context: what was kept is there still, and is not kept any more.
+    // The same for the other context: the kept instance is there still, and is not kept any more.
     both.render(&other).expect("it is named once more");
     client.run(|commands| _ = commands.fill((&second, 0), 8, 0));
     let done = client.fence();
@@ -117,7 +117,7 @@ fn a_discard_is_refused_when_only_a_flush_can_help() {
     host.check_invariants().expect("in order");
 }
 
-/// Whoever opens what is shared finds what its creator has, whenever that is.
+/// The kernel does not rename a shared resource: a process that opens it at any time finds its creator's content.
 #[test]
 fn what_is_shared_is_not_renamed() {
     // spec: memory §6.5
@@ -133,7 +133,7 @@ fn what_is_shared_is_not_renamed() {
     client.write(&shared, DISCARD, 1);
     copy(&client, &shared, &target);
     client.write(&shared, DISCARD, 2);
-    assert_eq!(shared.handle(), own, "nobody has it open yet, and it is shared");
+    assert_eq!(shared.handle(), own, "no process has opened it yet, and it is shared");
     let second = old(&host);
     let opened = Resource::open(second.gpu.device(), resource.global_share()).expect("it opens");
     drop((shared, resource));
@@ -144,7 +144,7 @@ fn what_is_shared_is_not_renamed() {
     host.check_invariants().expect("in order");
 }
 
-/// A lock that is refused has renamed nothing: what no instance could be locked for is asked before.
+/// A refused lock has renamed nothing: the kernel checks before that the CPU may lock an instance at all.
 #[test]
 fn a_refused_lock_leaves_the_instances_alone() {
     // spec: memory §6.5
@@ -164,7 +164,7 @@ fn a_refused_lock_leaves_the_instances_alone() {
     assert_eq!(host.state_digest(), before);
 }
 
-/// What was retired goes before what is needed, out of its segment without a copy, and then its backing store.
+/// Retired instances go before needed content, out of their segment without a copy, and then their backing stores.
 #[test]
 fn pressure_trims_the_list() {
     // spec: memory §6.5, memory §5.9
@@ -199,9 +199,9 @@ fn pressure_trims_the_list() {
     let moves = heard.take();
     let went =
         |what: Move| moves.iter().filter(|event| matches!(event, Event::Moved { how, .. } if *how == what)).count();
-    assert_eq!(went(Move::PageOut), 0, "nobody wants what the retired ones hold: {moves:?}");
+    assert_eq!(went(Move::PageOut), 0, "the kernel copied the content of a retired instance: {moves:?}");
     assert!(went(Move::Discard) > 0, "they went");
-    // Their backing stores make room for new ones: 24 MiB of system memory, less tables, buffers and what lives.
+    // Their backing stores make room for new ones: 24 MiB of system memory, less tables, buffers and living allocations.
     let mut more = Vec::new();
     let made = loop {
         match make() {
@@ -219,7 +219,7 @@ fn pressure_trims_the_list() {
     while let Ok(allocation) = make() {
         all.push(allocation);
     }
-    // With the allocation its current instance comes free, and what pressure could not take because it was resident.
+    // With the allocation its current instance comes free, and the instances that pressure could not take because they were resident.
     assert!(all.len() <= made + 3, "{made} beside the retired ones, {} without", all.len());
     host.check_invariants().expect("in order");
 }

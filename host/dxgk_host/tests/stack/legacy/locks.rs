@@ -33,7 +33,7 @@ impl Tracer for Alone {
     }
 }
 
-/// The kernel knows what the GPU uses: a lock waits for it without looking, or says that it is busy.
+/// The kernel knows the GPU's uses of an allocation: a lock waits for their end, or says that it is busy.
 #[test]
 fn a_lock_waits_for_the_gpu_or_says_that_it_is_busy() {
     // spec: memory §6.5, memory §6.1, memory §6.4, memory §10.2
@@ -118,13 +118,13 @@ fn a_surface_in_two_forms_is_locked_in_rows() {
     let mut commands = ListedCommands::new();
     commands.fill((forms.swizzled(), 0), BYTES, 9).render(&client.context).expect("a buffer");
     let refused = client.places(forms.swizzled(), ENTIRE | LockFlags::DONOT_WAIT).expect_err("never for the CPU");
-    assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY, "nobody waits to be refused: {refused}");
+    assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY, "the refusal does not wait: {refused}");
     let back = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let lock = forms.lock(&client.context).expect("rows");
             back.store(true, Ordering::SeqCst);
-            assert!((0..BYTES / 8).all(|index| lock.read_word(index * 8) == 9 << 32 | 9), "what the GPU drew");
+            assert!((0..BYTES / 8).all(|index| lock.read_word(index * 8) == 9 << 32 | 9), "the GPU's drawing");
             forms.unlock(&client.context, lock, false).expect("unwritten");
         });
         std::thread::sleep(Duration::from_millis(30));
@@ -163,7 +163,7 @@ fn flags_have_rules_of_their_own() {
     assert_eq!(pages(vec![0, 3]), Ok(()));
     let beyond = (BYTES / 4096) as u32;
     assert_eq!(pages(vec![beyond]), Err(NtStatus::INVALID_PARAMETER), "a page that it does not have");
-    // What was locked without a range is not locked again with one.
+    // The kernel refuses a lock with a range beside one without.
     let raw = plain.lock_legacy(Vec::new(), ENTIRE).expect("as it lies");
     assert_eq!(client.places(&plain, RANGE).expect_err("locked without").status, NtStatus::INVALID_PARAMETER);
     drop(raw);
@@ -171,7 +171,7 @@ fn flags_have_rules_of_their_own() {
     let no_overwrite = LegacyResource { allocation: surface.clone(), swizzled: true, aperture: true };
     let refused = no_overwrite.map(MapKind::WriteNoOverwrite, false, None).map(drop);
     assert!(matches!(refused, Err(MapError::InvalidArgument)));
-    // Gone while somebody waits for it: the wait ends.
+    // Outside its segment it needs no range.
     client.unlist(&plain, EvictFlags::empty());
     assert_eq!(client.places(&plain, RANGE).expect("outside"), [CpuPlace::System]);
 }

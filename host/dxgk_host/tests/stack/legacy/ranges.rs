@@ -43,7 +43,7 @@ fn a_range_shows_rows_of_what_lies_in_tiles() {
     }
 }
 
-/// The same bytes in the same order through the window and after eviction, swizzled or not, also for who keeps them locked.
+/// The same bytes in the same order through the window and after eviction, swizzled or not, also through a lock that stays.
 #[test]
 fn eviction_keeps_the_order_that_the_cpu_saw() {
     // spec: memory §6.5, memory §3.4, memory §6.3
@@ -63,7 +63,11 @@ fn eviction_keeps_the_order_that_the_cpu_saw() {
             assert_eq!(kept.read_word(BYTES - 8), 5 + BYTES / 8 - 1, "{how}: the address stays");
             kept.fill_words(0, BYTES / 8, |index| 9 + index);
             drop(kept);
-            assert_eq!(client.places(&surface, RANGE).expect("as it is"), [CpuPlace::System], "{how}: nobody is asked");
+            assert_eq!(
+                client.places(&surface, RANGE).expect("as it is"),
+                [CpuPlace::System],
+                "{how}: without the driver"
+            );
             assert_eq!(client.read(&surface, ENTIRE), rows(9), "{how}: outside");
             client.list(&surface);
             assert_eq!(client.places(&surface, RANGE).expect("a range"), [CpuPlace::Bar], "{how}: inside again");
@@ -149,7 +153,7 @@ fn without_a_range_the_cpu_works_on_system_memory() {
         assert_eq!(client.places(fifth, RANGE).expect("outside"), [CpuPlace::System], "{mode:?}");
         assert_eq!(client.read(fifth, RANGE), rows(40_000), "{mode:?}");
         drop(locks);
-        // A range that is only kept goes to whoever asks, and takes nothing from its last user but that.
+        // A lock takes a range that no lock holds, and the range's last user loses nothing else.
         assert_eq!(client.places(&surfaces[5], RANGE).expect("a range"), [CpuPlace::Bar]);
         for (seed, surface) in (0u64..).zip(&surfaces) {
             assert_eq!(client.read(surface, RANGE), rows(seed * 10_000), "{mode:?} {seed}");
@@ -160,7 +164,7 @@ fn without_a_range_the_cpu_works_on_system_memory() {
     }
 }
 
-/// What a driver that has none to give, or a moved one, is answered with.
+/// The kernel's response to a driver that has no range to give, or moves one.
 #[test]
 fn ranges_are_released_until_there_is_one_and_a_moved_view_stops_the_adapter() {
     // spec: memory §6.5
@@ -183,7 +187,7 @@ fn ranges_are_released_until_there_is_one_and_a_moved_view_stops_the_adapter() {
             packets: true,
             ..Whims::default()
         };
-        // What was evicted for a lock stays where it went, so that its form can be seen.
+        // A surface that was evicted for a lock stays outside, so that the test can see its form.
         let memory_policy = MemoryPolicy { promote: false, ..MemoryPolicy::default() };
         let config = HostConfig { wrap_miniport: Some(wrapped(whims)), memory_policy, ..config(VIRTUAL) };
         Host::start(config).expect("the host starts")
@@ -236,7 +240,7 @@ fn ranges_are_released_until_there_is_one_and_a_moved_view_stops_the_adapter() {
     }
 }
 
-/// A primary that the CPU sees at an address of the driver's choice: what it saw there is what lies outside, in that order.
+/// A primary that the CPU sees at an address of the driver's choice: its evicted content has the order that the CPU saw there.
 #[test]
 fn what_is_seen_at_an_alternate_address_moves_by_special_transfers() {
     // spec: memory §6.5, memory §3.4
@@ -286,5 +290,5 @@ fn what_is_seen_at_an_alternate_address_moves_by_special_transfers() {
     moves.lock().unwrap().clear();
     client.unlist(&primary, EvictFlags::empty());
     client.list(&primary);
-    assert_eq!(*moves.lock().unwrap(), [(0, None), (0, None)], "nobody looks: ordinary transfers");
+    assert_eq!(*moves.lock().unwrap(), [(0, None), (0, None)], "without a lock: ordinary transfers");
 }

@@ -1,4 +1,4 @@
-//! Renaming by the kernel: a lock with Discard waits for nobody while there is other memory.
+//! Renaming by the kernel: a lock with Discard does not wait while there is other memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::heard::heard_on;
 use crate::stubborn::{Whims, wrapped};
 use crate::world::{MIB, VIRTUAL};
 
-/// Each buffer finds what was written before it was rendered, although the CPU never waits.
+/// Each buffer reads the CPU's writes before its Render, although the CPU never waits.
 #[test]
 fn discard_gives_other_memory_while_the_gpu_uses_the_old() {
     // spec: memory §6.5, memory §6.1
@@ -48,7 +48,7 @@ fn discard_gives_other_memory_while_the_gpu_uses_the_old() {
     }
 }
 
-/// Instances come and go under their allocation's number: what was told adds up to what is resident.
+/// Instances come and go under their allocation's number: the reported moves add up to the resident content.
 #[test]
 fn the_moves_of_instances_are_told_under_the_allocations_number() {
     // spec: memory §6.5, memory §8.5
@@ -146,14 +146,14 @@ fn without_room_the_caller_flushes_and_any_instance_is_taken() {
             pending.copy((&large, 0), (&target, 0), BYTES);
             let map = resource.map(MapKind::WriteDiscard, false, Some((&client.context, &mut pending)));
             map.expect("any instance").fill_words(0, BYTES / 8, |index| 2 + index);
-            assert!(pending.words.is_empty(), "what was recorded has been submitted");
+            assert!(pending.words.is_empty(), "the recorded commands have been submitted");
             back.store(true, Ordering::SeqCst);
         });
         std::thread::sleep(Duration::from_millis(30));
         assert!(!back.load(Ordering::SeqCst), "the only instance is in use");
         client.gpu.device().signal(&go, 1).expect("the GPU goes on");
     });
-    assert_eq!(client.read(&target, ENTIRE), rows(1), "what was rendered before the map saw what was there before");
+    assert_eq!(client.read(&target, ENTIRE), rows(1), "buffers rendered before the map read the earlier content");
     copy(&client, &large, &target);
     assert_eq!(client.read(&target, ENTIRE), rows(2));
 }

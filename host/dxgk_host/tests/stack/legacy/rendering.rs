@@ -1,4 +1,4 @@
-//! Rendering from what the CPU has locked: not in local memory.
+//! Rendering from an allocation that the CPU has locked: the kernel refuses it in local memory.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ fn what_is_locked_and_may_be_nowhere_else_is_not_rendered_from() {
         commands.fill((&surface, 0), 8, 5);
         let refusal = commands.render(&client.context).map(drop).expect_err("it is locked in local memory");
         assert_eq!(refusal.status, NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION, "{refusal}");
-        assert_eq!(client.gpu.device().state().expect("a state"), DeviceState::Active, "nobody dies of it");
+        assert_eq!(client.gpu.device().state().expect("a state"), DeviceState::Active, "the device is not lost");
         assert_eq!(lock.read_word(0), 3 << 32 | 3, "nothing has happened");
         drop(lock);
         commands.render(&client.context).expect("nothing against it");
@@ -128,10 +128,10 @@ fn what_is_locked_and_may_be_nowhere_else_is_not_rendered_from() {
     }
 }
 
-/// A device that stands still, and whose list holds what its own process has locked, has no turn before the unlock: a call that
-/// waited for it would wait for ever.
+/// A quiesced device whose list holds an allocation that its own process has locked gets no turn before the unlock: a call that waited for
+/// the turn would wait for ever.
 #[test]
-fn nobody_waits_for_a_turn_that_his_own_lock_keeps_away() {
+fn no_call_waits_for_a_turn_that_its_own_lock_keeps_away() {
     // spec: memory §6.5, memory §10.1 row 23
     let host = Host::start(config(VIRTUAL)).expect("the host starts");
     let [client, other] = [old(&host), old(&host)];
@@ -146,8 +146,8 @@ fn nobody_waits_for_a_turn_that_his_own_lock_keeps_away() {
     commands.fill((&small, 0), 4096, 7);
     let refusal = commands.render(&client.context).map(drop).expect_err("it has no turn");
     assert_eq!(refusal.status, NtStatus::GRAPHICS_CANT_RENDER_LOCKED_ALLOCATION, "{refusal}");
-    assert_eq!(client.gpu.device().state().expect("a state"), DeviceState::Active, "nobody dies of it");
-    assert_eq!(lock.read_word(0), 4711, "it shows what was written, wherever that is");
+    assert_eq!(client.gpu.device().state().expect("a state"), DeviceState::Active, "the device is not lost");
+    assert_eq!(lock.read_word(0), 4711, "the lock shows the stored word at any place of the content");
     drop(lock);
     commands.render(&client.context).expect("its turn comes now");
     assert_eq!(first_word(&client, &small), 7 << 32 | 7);

@@ -29,7 +29,7 @@ fn a_reset_takes_the_ranges_back_and_leaves_the_locks_their_addresses() {
         for lock in &locks {
             lock.fill_words(8, 1, |_| 7);
         }
-        // All ranges that there are, for somebody else.
+        // Another client takes all ranges.
         let fresh = old(&host);
         let others: Vec<Arc<_>> = (0..softgpu_spec::tile::RANGE_COUNT).map(|_| fresh.surface(PITCH, 0)).collect();
         for (other, seed) in others.iter().zip(20_000..) {
@@ -39,7 +39,7 @@ fn a_reset_takes_the_ranges_back_and_leaves_the_locks_their_addresses() {
         for (other, seed) in others.iter().zip(20_000..) {
             assert_eq!(fresh.read(other, RANGE), rows(seed), "{mode:?}");
         }
-        assert!(locks.iter().all(|lock| lock.read_word(8) == 7), "{mode:?}: what is written there stays its own");
+        assert!(locks.iter().all(|lock| lock.read_word(8) == 7), "{mode:?}: writes there stay its own");
         drop((locks, surfaces, client));
         assert_eq!(host.stopped(), None, "{mode:?}");
         host.check_invariants().expect("in order");

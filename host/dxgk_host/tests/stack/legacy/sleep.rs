@@ -1,4 +1,4 @@
-//! Sleep of an adapter of the first generation: what lies in its banks, in tiles or not, seen through ranges or not, and
+//! Sleep of an adapter of the first generation: content of its banks, in tiles or not, seen through ranges or not, and
 //! packets that are under way when the computer falls asleep.
 
 use ddi::{AllocationFlags, PowerState, SegmentFlags as F};
@@ -68,7 +68,7 @@ fn content_in_banks_survives_in_the_order_that_the_cpu_saw() {
     }
 }
 
-/// A packet that waits for the CPU is nobody's who sleeps: it waits on, and its memory is back before it runs.
+/// A packet that waits for the CPU's signal does not keep the adapter awake: it waits on, and its memory is back before it runs.
 #[test]
 fn a_packet_that_waits_outlives_a_sleep() {
     // spec: memory §8.4, memory §8.6
@@ -94,8 +94,8 @@ fn a_packet_that_waits_outlives_a_sleep() {
     }
 }
 
-/// A stop keeps no address valid, unlike a sleep: what the locks showed is saved, then they show nobody's memory, and the
-/// driver has all its ranges back.
+/// A stop keeps no address valid, unlike a sleep: the kernel saves the content that the locks showed, then the locks show memory of no
+/// allocation, and the driver has all its ranges back.
 #[test]
 fn a_stop_ends_the_addresses_of_locks_and_gives_the_ranges_back() {
     // spec: memory §6.5, memory §8.4
@@ -112,7 +112,7 @@ fn a_stop_ends_the_addresses_of_locks_and_gives_the_ranges_back() {
         let surface = &surfaces[seed as usize - 1];
         client.list(surface);
         client.write(surface, RANGE, seed * 10_000);
-        // The engine copies it over itself: what is saved is what it wrote.
+        // The engine copies it over itself: the kernel must save the engine's content.
         client.run(|commands| _ = commands.copy((surface, 0), (surface, 0), BYTES));
         let lock = surface.lock_legacy(Vec::new(), RANGE).expect("a range");
         assert_eq!(lock.read_word(8), seed * 10_000 + 1);
@@ -126,7 +126,7 @@ fn a_stop_ends_the_addresses_of_locks_and_gives_the_ranges_back() {
     let saved = at_stop.iter().filter(|event| matches!(event, Event::Moved { how: Move::PageOut, .. })).count();
     assert!(saved >= 3, "each was copied out");
     for lock in &locks {
-        assert_eq!(lock.read_word(8), 0, "nobody's memory");
+        assert_eq!(lock.read_word(8), 0, "memory of no allocation");
         lock.fill_words(8, 1, |_| 7);
     }
     drop(locks);

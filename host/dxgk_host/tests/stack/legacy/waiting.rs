@@ -1,4 +1,4 @@
-//! Locks of what a buffer names that waits for its device's turn: it was submitted, so the GPU uses what it names.
+//! Locks of an allocation that a submitted buffer names while it waits for its device's turn: the allocation counts as in use by the GPU.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::world::{MIB, VIRTUAL};
 
 const AT_ONCE: LockFlags = LockFlags::LOCK_ENTIRE.union(LockFlags::DONOT_WAIT);
 
-/// A client that stands still, with a buffer that waits: it copies from `source` to `target`.
+/// A quiesced client, with a pending buffer that copies from `source` to `target`.
 struct Crowded {
     host: Arc<Host>,
     humble: Old,
@@ -27,7 +27,7 @@ struct Crowded {
     render: Pending,
 }
 
-/// `before`: what the client does while it runs.
+/// `before`: the client's work before the kernel quiesces it.
 fn crowded(before: impl FnOnce(&Old)) -> Crowded {
     let host = Host::start(config(VIRTUAL)).expect("the host starts");
     let [humble, proud] = [old(&host), old(&host)];
@@ -47,7 +47,7 @@ fn crowded(before: impl FnOnce(&Old)) -> Crowded {
         patch_location_list: commands.places,
         private_data: Vec::new(),
     };
-    let render = begin(&host, &humble, Call::Packet(call)).expect_err("its device stands still");
+    let render = begin(&host, &humble, Call::Packet(call)).expect_err("its device is quiesced");
     Crowded { host, humble, proud, listed, taker, source, target, render }
 }
 
@@ -129,11 +129,12 @@ fn discard_leaves_what_waits_for_its_turn_the_memory_that_it_names() {
 }
 
 #[test]
-fn nobody_waits_for_a_buffer_that_waits_for_his_own_unlock() {
+fn no_lock_waits_for_a_buffer_that_waits_for_its_own_unlock() {
     // spec: memory §6.5, memory §10.1 row 23
     let crowded = crowded(|_| {});
     let held = crowded.listed.lock_legacy(Vec::new(), ENTIRE).expect("a lock");
-    let refusal = crowded.lock(&crowded.target).expect("it does not wait").expect_err("nobody would unlock");
+    let refusal =
+        crowded.lock(&crowded.target).expect("it does not wait").expect_err("the wait would be for its own unlock");
     assert_eq!(refusal.status, NtStatus::GRAPHICS_ALLOCATION_BUSY, "{refusal}");
     drop(held);
     crowded.give_turn();

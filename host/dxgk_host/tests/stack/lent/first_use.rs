@@ -36,7 +36,7 @@ fn what_is_never_moved_out_or_locked_is_in_no_file() {
 
     let lock = locked.lock().expect("always");
     assert_eq!(lent(&host), 2 * BYTES / PAGE_BYTES, "the CPU sees it");
-    assert!((0..BYTES).step_by(8).all(|at| lock.read_word(at) == 0), "and nothing of anybody is there");
+    assert!((0..BYTES).step_by(8).all(|at| lock.read_word(at) == 0), "no process's content is there");
     lock.fill_words(0, BYTES / 8, |index| pattern::word(9, index * 8));
     drop(lock);
     client.gpu.pin(locked).expect("room for it");
@@ -47,5 +47,5 @@ fn what_is_never_moved_out_or_locked_is_in_no_file() {
 
     drop(surfaces);
     while host.step() {}
-    assert_eq!(lent(&host), 0, "nobody's pages are in no file");
+    assert_eq!(lent(&host), 0, "free pages lie in no file");
 }

@@ -28,7 +28,7 @@ impl Mark {
     }
 }
 
-/// The dependency is recorded, the call returns, more is queued behind; what came before the wait runs.
+/// The kernel records the dependency, the call returns, and more work queues behind; work before the wait runs.
 #[test]
 fn a_context_is_held_from_the_wait_on() {
     // spec: sync §3.8, sync §1.2
@@ -84,7 +84,7 @@ fn one_engine_waits_for_another() {
     }
 }
 
-/// Engines that cannot write a fence: a software packet does, when what is before has completed.
+/// Engines that cannot write a fence: a software packet does, when the work before it has completed.
 #[test]
 fn a_software_packet_signals_when_its_turn_comes() {
     // spec: sync §3.7

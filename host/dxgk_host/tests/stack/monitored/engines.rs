@@ -10,7 +10,7 @@ use wddm_types::NtStatus;
 use super::{ADAPTERS, ADDRESSED, Buffer, NODE, drain, event, monitored, open, traced, world};
 use crate::world::{VIRTUAL, client};
 
-/// What a user-mode driver of the node puts into its stream.
+/// The commands by which a user-mode driver of the node signals.
 fn signal(gpu: &softgpu_umd::Gpu, fence: &d3dkmt::Fence, value: u64) -> Commands {
     let mut commands = Commands::new();
     match gpu.monitored_fence_signal(NODE) {
@@ -51,7 +51,7 @@ fn an_engine_signals_and_the_cpu_waits() {
             let device = gpu.device();
             let fence = monitored(device);
             let context = VirtualContext::create(device, NODE, Vec::new()).unwrap();
-            // The tables of what is mapped are there.
+            // This creates the tables of the buffers' mappings.
             let _kept = Buffer::new(&gpu, &signal(&gpu, &fence, 1));
             let raised = host.device_register(counter::INTERRUPTS_RAISED);
             for value in 1..=20 {
@@ -78,9 +78,9 @@ fn an_engine_signals_and_the_cpu_waits() {
     }
 }
 
-/// Unlike a native fence, whose signals interrupt only those who wait.
+/// Unlike a native fence, whose signals interrupt only for a waiter.
 #[test]
-fn an_advanced_engine_interrupts_also_when_nobody_waits() {
+fn an_advanced_engine_interrupts_also_without_a_waiter() {
     // spec: sync §1.2, sync §3.7
     // seed: C15, N04
     let (host, heard) = traced("discrete-4k", VIRTUAL);
@@ -146,7 +146,7 @@ fn basic_engines_are_looked_after_process_by_process() {
     assert_eq!(looked, 1);
 }
 
-/// An interrupt record that is lost makes the driver say "any": monitored fences are among what is looked at then.
+/// A lost interrupt record makes the driver report "any": the kernel then looks at monitored fences, too.
 #[test]
 fn signals_whose_records_are_lost_release_their_waiters_all_the_same() {
     // spec: sync §3.10
@@ -169,7 +169,7 @@ fn signals_whose_records_are_lost_release_their_waiters_all_the_same() {
     }
 }
 
-/// Thirty-two bits: the engine wraps around, the kernel counts on; what lies too far is refused.
+/// Thirty-two bits: the engine wraps around, the kernel counts on; the kernel refuses a value that lies too far ahead.
 #[test]
 fn thirty_two_bits_are_read_as_sixty_four() {
     // spec: sync §1.6, sync §3.19
@@ -209,9 +209,9 @@ fn thirty_two_bits_are_read_as_sixty_four() {
     }
 }
 
-/// Nobody waits, and the engine goes further than 32 bits tell apart: the kernel looks on the way.
+/// No waiter is registered, and the engine goes further than 32 bits can tell apart: the kernel looks on the way.
 #[test]
-fn a_fence_that_nobody_waits_for_is_followed_too() {
+fn a_fence_without_a_waiter_is_followed_too() {
     // spec: sync §1.6
     // seed: C11
     let (host, gpu) = world("atomics-32", VIRTUAL);

@@ -133,7 +133,7 @@ fn a_cpu_notification_sets_its_event() {
         drain(&host);
         assert!(event.take().unwrap() && !event.take().unwrap(), "{profile}: once");
         let refused = device.wait_objects(context.handle(), &[&notification], 0).unwrap_err();
-        assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "{profile}: nobody waits for it");
+        assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "{profile}: no context can wait for it");
         let none = SyncObjectKind::CpuNotification { event: RawHandle::NONE };
         let refused = device.create_sync_object(none, FenceFlags::empty()).err().unwrap();
         assert_eq!(refused.status, NtStatus::INVALID_HANDLE, "{profile}: without an event");
@@ -142,7 +142,7 @@ fn a_cpu_notification_sets_its_event() {
     }
 }
 
-/// Who waits for an object that is destroyed goes on; a context that is destroyed while it waits takes nothing.
+/// A wait for a destroyed object ends; a context that is destroyed while it waits takes nothing.
 #[test]
 fn objects_and_contexts_that_go() {
     // spec: sync §6 B8

@@ -32,7 +32,7 @@ fn named(object: &SyncObject) -> NtHandle {
     object.share(A::ALL_ACCESS).expect("a name")
 }
 
-/// Has a context take what it waits for, and tell that it has by `done`.
+/// Has a context wait for an object, and then signal `done`.
 fn takes(gpu: &Gpu, context: &Context, object: &SyncObject, done: &Fence) {
     gpu.device().wait_objects(context.handle(), &[object], 1).unwrap();
     context.signal(done, 1).unwrap();
@@ -55,7 +55,7 @@ fn a_global_handle_goes_with_the_last_open() {
             assert_ne!(theirs.handle(), again.handle());
             drop(mine);
             drop(again);
-            let third = SyncObject::open(&link, global).expect("somebody has it open");
+            let third = SyncObject::open(&link, global).expect("one open is left");
             drop((theirs, third));
             assert_eq!(status(SyncObject::open(&link, global)), INVALID, "{kind:?}");
             host.check_invariants().unwrap();
@@ -100,7 +100,11 @@ fn an_nt_handle_keeps_an_object_and_gives_its_access() {
             assert_eq!(waited.map_err(|refusal| refusal.status), if may_wait { Ok(()) } else { Err(denied) });
             let signalled = other.device().signal_objects(&[theirs.handle()], &[object], 7);
             assert_eq!(signalled.map_err(|refusal| refusal.status), if may_signal { Ok(()) } else { Err(denied) });
-            assert_eq!(object.share(A::ALL_ACCESS).is_ok(), access == A::ALL_ACCESS, "nobody gives more than it has");
+            assert_eq!(
+                object.share(A::ALL_ACCESS).is_ok(),
+                access == A::ALL_ACCESS,
+                "a process cannot share more access than it has"
+            );
         }
     }
     // The name alone keeps it, with its value.
@@ -143,12 +147,12 @@ fn contexts_of_two_processes_take_turns() {
             takes(&gpu, &ours, &here, &mine);
             drain(&host);
             let is_fence = matches!(kind, Kind::Fence { .. });
-            assert_eq!(mine.current(), u64::from(is_fence), "{profile}: {kind:?}: what theirs has, ours waits for");
+            assert_eq!(mine.current(), u64::from(is_fence), "{profile}: {kind:?}: theirs has it, ours waits for it");
             other.device().signal_objects(&[theirs.handle()], &[&there], 1).unwrap();
             drain(&host);
             assert_eq!(mine.current(), 1, "{profile}: {kind:?}");
         }
-        // A notification sets the event of whoever created it, whoever signals.
+        // A notification sets its creator's event, also when another process signals.
         let event = event(&gpu);
         let kind = Kind::CpuNotification { event: event.handle() };
         let here = gpu.device().create_sync_object(kind, F::SHARED).unwrap();
@@ -160,7 +164,8 @@ fn contexts_of_two_processes_take_turns() {
     }
 }
 
-/// Who has a mutex and dies gives it up; what else it had stays with the others, and its own waits take nothing any more.
+/// A process that dies releases its mutexes; its other objects stay with the processes that have them open, and its own waits take nothing any
+/// more.
 #[test]
 fn a_process_that_dies_holds_nothing() {
     // spec: sync §3.4 (process exit)
@@ -192,7 +197,7 @@ fn a_process_that_dies_holds_nothing() {
         host.process_died(link.process());
         drain(&host);
         assert_eq!((first.current(), second.current()), (1, 1), "{profile}");
-        assert!(SyncObject::open(&own_link, at_made).is_ok(), "{profile}: who is left has it");
+        assert!(SyncObject::open(&own_link, at_made).is_ok(), "{profile}: the other process still has it");
         let third = monitored(gpu.device());
         let more = context(&gpu);
         takes(&gpu, &more, &ours_of_semaphore, &third);

@@ -131,7 +131,7 @@ fn it_lives_as_long_as_anybody_has_it_or_a_name_of_it() {
         assert_eq!(waits.take().unwrap(), !only_on_destroy, "by default a waiter goes on with any of its opens");
         other.device().signal(&theirs, 4).unwrap();
         drop(theirs);
-        assert!(only_on_destroy == waits.take().unwrap(), "nobody outlives the last open");
+        assert!(only_on_destroy == waits.take().unwrap(), "no wait outlives the last open");
         host.check_invariants().unwrap();
         let again = other.device().open_sync_object(by(&name)).expect("the name has kept it");
         assert_eq!(again.current(), 4, "with its value");
@@ -158,7 +158,7 @@ fn a_fence_of_32_bits_is_one_for_all() {
     Buffer::new(&other, &commands).run(&context);
     drain(&host);
     assert!(event.take().unwrap(), "past the wrap");
-    assert_eq!(mine.current(), 8, "what the word holds");
+    assert_eq!(mine.current(), 8, "the word's 32 bits");
     let back = gpu.device().signal(&mine, 0xffff_ffff).unwrap_err();
-    assert_eq!(back.status, NtStatus::INVALID_PARAMETER, "it is behind for everybody");
+    assert_eq!(back.status, NtStatus::INVALID_PARAMETER, "it is lower than the full value");
 }

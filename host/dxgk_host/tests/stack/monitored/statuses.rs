@@ -1,4 +1,4 @@
-//! What these calls refuse, and with which status (sync §5). Nothing has changed after any of them.
+//! The refusals of these calls, and their statuses (sync §5). No refused call changes anything.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Raw {
         handle(&self.link, self.create(monitored(0), flags))
     }
 
-    /// Its place may be another one's by now; its handle names nobody.
+    /// A handle of a closed fence, which names no object.
     fn closed_fence(&self) -> RawHandle {
         let fence = self.fence(FenceFlags::empty());
         self.link.call(Call::Sync(SyncCall::DestroySynchronizationObject { fence })).expect("it is closed");
@@ -163,7 +163,7 @@ fn what_the_cpu_may_not() {
             ("no object", wait(&[], event, 0), INVALID),
             ("33 objects", wait(&[(fence, 0); 33], event, 0), INVALID),
             ("a flag that is none", wait(&[(fence, 1)], event, 2), INVALID),
-            ("somebody else's fence", wait(&[(foreign, 1)], event, 0), INVALID),
+            ("another process's fence", wait(&[(foreign, 1)], event, 0), INVALID),
             ("a fence that was closed", wait(&[(closed, 1)], event, 0), INVALID),
             ("a closed one among others", wait(&[(fence, 0), (closed, 0)], event, 1), INVALID),
             ("a device as a fence", wait(&[(device, 1)], event, 0), INVALID),
@@ -178,7 +178,7 @@ fn what_the_cpu_may_not() {
             ("EnqueueCpuEvent from the CPU", signal(&[(fence, 1)], 2), INVALID),
             ("a flag that is none", signal(&[(fence, 1)], 1 << 31), INVALID),
             ("a mutex", signal(&[(mutex, 0)], 0), INVALID),
-            ("somebody else's fence", signal(&[(foreign, 1)], 0), INVALID),
+            ("another process's fence", signal(&[(foreign, 1)], 0), INVALID),
             ("a fence that was closed", signal(&[(closed, 1)], 0), INVALID),
             ("a device as a fence", signal(&[(device, 1)], 0), INVALID),
             ("NoSignal", signal(&[(mute, 1)], 0), NtStatus::ACCESS_DENIED),
@@ -250,9 +250,9 @@ fn what_contexts_may_not() {
             ("no object", wait(&[]), INVALID),
             ("33 objects", wait(&[(fence, 0); 33]), INVALID),
             ("NoWait", wait(&[(deaf, 1)]), NtStatus::ACCESS_DENIED),
-            ("somebody else's fence", wait(&[(theirs, 1)]), INVALID),
+            ("another process's fence", wait(&[(theirs, 1)]), INVALID),
             ("a fence that was closed", wait(&[(closed, 1)]), INVALID),
-            ("somebody else's fence", signal(&[context], &[(theirs, 1)], NONE, 0), INVALID),
+            ("another process's fence", signal(&[context], &[(theirs, 1)], NONE, 0), INVALID),
             ("a fence that was closed", signal(&[context], &[(closed, 1)], NONE, 0), INVALID),
             ("a context as an object", signal(&[context], &[(context, 1)], NONE, 0), INVALID),
             ("two values for packet fences", wait(&[(packet, 1), (mutex, 2)]), INVALID),
@@ -260,7 +260,7 @@ fn what_contexts_may_not() {
             ("no context", signal(&[], one, NONE, 0), INVALID),
             ("65 contexts", signal(&[context; 65], one, NONE, 0), INVALID),
             ("a context twice", signal(&[context, context], one, NONE, 0), INVALID),
-            ("somebody else's context", signal(&[context, foreign], one, NONE, 0), INVALID),
+            ("another process's context", signal(&[context, foreign], one, NONE, 0), INVALID),
             ("no object", signal(&[context], &[], NONE, 0), INVALID),
             ("NoSignal", signal(&[context], &[(mute, 1)], NONE, 0), NtStatus::ACCESS_DENIED),
             ("reserved flags", signal(&[context], one, NONE, 8), INVALID),

@@ -1,4 +1,4 @@
-//! Engines that are reset together (sync §4.4, step 6): what they have is lost, unless it makes room within half a second.
+//! Engines that are reset together (sync §4.4, step 6): their work is lost, unless it leaves within half a second after preemption.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -56,13 +56,13 @@ fn until_asked(host: &Host, heard: &Heard) {
     }
 }
 
-/// Whoever begins now was not asked for room before.
+/// Work that begins after this has not been preempted before.
 fn half_a_delay_before_asked(host: &Host) {
     let until = host.now_ns() + DELAY + DELAY / 2;
     while host.step_until(until) {}
 }
 
-/// What was heard from the first question on, with the time since then.
+/// The events from the first preemption of the group on, with the time since then.
 fn since_asked(heard: &Heard) -> Vec<(u64, Event)> {
     let all = heard.take_timed();
     let first = all.iter().position(|(_, event)| is_asked(event)).expect("it was asked");
@@ -100,7 +100,7 @@ fn who_gives_an_engine_back_in_time_loses_nothing_by_the_reset_of_another() {
     host.check_invariants().unwrap();
 }
 
-/// A context whose packets may take as long as they take is not hung; but an engine that it keeps is reset with the other.
+/// A context with DISABLE_GPU_TIMEOUT never counts as hung; but the kernel resets an engine that it keeps together with the other.
 #[test]
 fn who_keeps_an_engine_for_half_a_second_is_reset_with_the_other_in_the_order_of_the_nodes() {
     // spec: sync §4.4
@@ -181,7 +181,7 @@ fn nothing_is_handed_to_an_engine_that_is_about_to_be_reset() {
     heard.take();
     hung.works(1, 1000);
     half_a_delay_before_asked(&host);
-    // It keeps its engine for a while from before the question on, and makes room.
+    // It keeps its engine for a while after the preemption, and then leaves it.
     other.works(3, 90);
     until_asked(&host, &heard);
     third.gpu.pin(&surface).expect("room for it");
@@ -198,7 +198,7 @@ fn nothing_is_handed_to_an_engine_that_is_about_to_be_reset() {
     host.check_invariants().unwrap();
 }
 
-/// The copy engine does not give a paging buffer back: what is lost with it nobody can say.
+/// The copy engine does not give a paging buffer back: the kernel cannot know which content is lost with it.
 #[test]
 fn paging_that_is_reset_with_another_engine_costs_the_adapter_a_reset() {
     // spec: sync §4.4
@@ -278,7 +278,7 @@ fn a_driver_that_comes_back_late_while_a_reset_is_prepared_is_the_end_of_the_ada
     }
 }
 
-/// Hardware does not ask who is told: what the driver keeps to itself costs somebody who did nothing wrong.
+/// The hardware resets the engines together also when the driver does not name the group: another process then loses its work.
 #[test]
 fn a_driver_that_says_nothing_of_the_other_engine_loses_what_that_has() {
     // spec: sync §4.4

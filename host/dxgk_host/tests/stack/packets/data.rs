@@ -1,5 +1,5 @@
-//! Private data that a user-mode driver hands along with a submission: they come to the kernel-mode driver as they are, as many as it says
-//! it takes (memory §7.1, §7.4).
+//! Private data that a user-mode driver hands along with a submission: they come to the kernel-mode driver unchanged, as many bytes as it
+//! takes (memory §7.1, §7.4).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use wddm_types::{GpuVa, NtStatus};
 use super::*;
 use crate::stubborn::{PacketStep, Shared, Whims, host_in};
 
-/// A driver that tells what it is handed: at each Render, and at each submission.
+/// A driver that notes the private data of each Render, and of each submission.
 fn watched() -> (Arc<Host>, Shared<Vec<u8>>, Shared<Vec<u8>>) {
     let (rendered, submitted) = (Shared::<Vec<u8>>::default(), Shared::<Vec<u8>>::default());
     let (at_render, at_submission) = (Arc::clone(&rendered), Arc::clone(&submitted));

@@ -15,7 +15,7 @@ use crate::world::{MIB, VIRTUAL};
 
 const COMPUTE: NodeId = NodeId(0);
 
-/// What the driver was handed with Patch or SubmitCommand, and the entries of each list that came to Render.
+/// The lengths of the lists that came to the driver with Render, and with Patch.
 #[derive(Clone, Default)]
 struct Lists {
     rendered: Arc<Mutex<Vec<usize>>>,
@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-/// One device, both engines: what one writes by address the other copies by list.
+/// One device, both engines: one copies by list the content that the other has written by address.
 #[test]
 fn patching_is_decided_for_each_engine_of_one_driver() {
     // spec: memory §5.6, memory §7.1, memory §7.4
@@ -167,7 +167,7 @@ fn lists_of_an_engine_without_addresses_control_no_residency() {
     }
 }
 
-/// What moves between queueing and scheduling is patched again there, with whole lists.
+/// The kernel patches a buffer again, with its whole list, when its content moves between queueing and scheduling.
 #[test]
 fn buffers_of_that_engine_are_patched_again_when_content_moves() {
     // spec: memory §7.4

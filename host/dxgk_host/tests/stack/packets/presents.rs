@@ -12,10 +12,10 @@ use wddm_types::{GpuVa, NtStatus, PAGE_BYTES, SegmentId, SegmentSet};
 use super::*;
 use crate::stubborn::{PacketStep, Shared, Whims, host_in};
 
-/// What the driver was asked at: the buffer, the source, the destination; and how far it had got.
+/// A call of the driver's Present: the buffer, the source, the destination; and how far it had got.
 type Asked = (GpuVa, GpuVa, GpuVa, u32);
 
-/// A driver that tells what presents it is asked for and what it is handed.
+/// A driver that notes the calls of its Present and the packets that it is handed.
 fn watched(mode: Mode) -> (Arc<Host>, Shared<Asked>, Shared<PacketStep>) {
     let (asked, steps) = (Shared::<Asked>::default(), Shared::<PacketStep>::default());
     let (said, handed) = (Arc::clone(&asked), Arc::clone(&steps));
@@ -63,7 +63,7 @@ fn a_present_in_an_address_space_moves_real_bytes() {
         let client = client(&host);
         let context = presents(&client);
         let (source, target) = (filled(&client, 8192, 11), physical(&client, SurfaceKind::System, 4096));
-        // Nobody waits for the paging fence: the packet does.
+        // The packet waits for the paging fence, not the client.
         let middle = physical(&client, SurfaceKind::Local, 8192);
         context.present(&source, &middle).unwrap();
         context.present(&middle, &target).unwrap();
@@ -84,13 +84,17 @@ fn a_present_in_an_address_space_moves_real_bytes() {
         assert_eq!(steps.len(), 4);
         for step in steps.iter() {
             assert_eq!((step.flags, step.patch, step.end_offset), (SubmitFlags::PRESENT, false, 32), "one copy");
-            assert_eq!(step.private_data.last_chunk(), Some(&4u32.to_le_bytes()), "what the driver wrote beside it");
+            assert_eq!(
+                step.private_data.last_chunk(),
+                Some(&4u32.to_le_bytes()),
+                "the driver's private bytes beside it"
+            );
         }
         host.check_invariants().unwrap();
     }
 }
 
-/// What a present needs stays where it is until it has run, whatever the process does meanwhile.
+/// The memory of a queued present stays in place until the present has run, whatever the process does meanwhile.
 #[test]
 fn queued_presents_keep_what_they_name() {
     // spec: memory §5.3, memory §5.7, memory §6.2
@@ -122,7 +126,7 @@ fn queued_presents_keep_what_they_name() {
         shown(&client, &context);
         assert_eq!(word(&target, 0), 6, "{mode:?}");
         host.check_invariants().unwrap();
-        // A context goes with what it has queued.
+        // A context goes with its queued work.
         context.wait(&go, 2).unwrap();
         context.present(&again, &target).unwrap();
         drop(context);
@@ -199,7 +203,7 @@ fn hardware_queues_present_nothing() {
     assert_eq!(device.state().unwrap(), DeviceState::Active);
 }
 
-/// What a driver says of the DMA buffers of a context with addresses, and what comes of it.
+/// A driver's answers about the DMA buffers of a context with addresses: none at all is allowed, a broken one refuses the context.
 #[test]
 fn a_driver_may_do_without_presents_and_not_with_half_of_them() {
     // spec: memory §5.7, memory §7.1, memory §1.13
@@ -263,7 +267,7 @@ fn a_present_may_ask_for_more_buffers() {
         client.gpu.device().signal(&go, 1).unwrap();
         shown(&client, &addressed);
         assert_eq!(word(&target, 0), 4, "{mode:?}");
-        assert_eq!(*offsets.lock().unwrap(), [0, 1, 2, 0, 1, 2], "what it left, and 0 at first");
+        assert_eq!(*offsets.lock().unwrap(), [0, 1, 2, 0, 1, 2], "the driver's own progress, and 0 at first");
         host.check_invariants().unwrap();
     }
 }

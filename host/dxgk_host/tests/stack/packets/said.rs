@@ -1,4 +1,4 @@
-//! What a driver says of a device's DMA buffers and of a context's lists: it counts, and a lie costs the call.
+//! A driver's answers about a device's DMA buffers and a context's lists: the kernel uses them, and refuses the call for a false one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ fn started(name: &str, mode: Mode, dma_buffers: DmaBuffers) -> (Arc<Host>, Packe
     (Host::start(config).expect("the host starts"), packets)
 }
 
-/// A context that wishes nothing has what CreateDevice was answered: contiguous memory or apertures, and lists of full size.
+/// A context without wishes uses the answer to CreateDevice: contiguous memory or apertures, and lists of full size.
 #[test]
 fn a_context_that_says_nothing_has_the_buffers_of_its_device() {
     // spec: memory §7.1, memory §5.6
@@ -55,7 +55,7 @@ fn a_context_that_says_nothing_has_the_buffers_of_its_device() {
                 packets.count(|event| matches!(event, Event::DmaBufferCreated { segment, .. } if *segment == which))
             };
             assert_eq!((of(segment), of(2 - segment)), (1, 0), "{name} {of_device:?}");
-            // What a context says for itself counts for it.
+            // A context's own answer comes before the device's.
             let other = if of_device == DmaBuffers::Contiguous { DmaBuffers::Aperture } else { DmaBuffers::Contiguous };
             let own = Context::create(gpu.device(), COPY, context_data(other).to_vec()).expect("a context");
             own.render(vec![0x100], vec![], vec![]).expect("a buffer that names nothing");

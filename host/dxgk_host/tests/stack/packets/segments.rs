@@ -1,4 +1,4 @@
-//! What a driver says of a context: where its DMA buffers are, and which node does its paging.
+//! A driver's answers about a context: the segment of its DMA buffers, and the node that does its paging.
 
 use d3dkmt::VirtualContext;
 use wddm_types::{Blame, SegmentSet};
@@ -45,7 +45,7 @@ fn a_buffer_of_many_pages_is_read_to_its_end() {
     for mode in [VIRTUAL, Mode::Real] {
         let host = host(mode, 4 * MIB);
         let client = client(&host);
-        // One page in two belongs to somebody, so that pages that lie together are no matter of course.
+        // The client keeps every second page, so that consecutive free pages are rare.
         let holes: Vec<_> = (0..64).map(|_| unlisted(&client, SurfaceKind::System, 4096)).collect();
         let kept: Vec<_> = holes.into_iter().step_by(2).collect();
         for buffers in [DmaBuffers::Contiguous, DmaBuffers::Aperture] {

@@ -1,4 +1,4 @@
-//! Buffers that name what a lock still keeps out of local memory: they wait for the unlock, and cost nobody his device.
+//! Buffers that name an allocation which a lock still keeps out of local memory: they wait for the unlock, and no device is lost.
 
 use super::*;
 use crate::heard::heard_on;
@@ -31,7 +31,7 @@ fn a_buffer_waits_for_what_waits_for_an_unlock() {
         assert_eq!(
             packets.count(|e| matches!(e, Event::DeviceSuspended { .. })),
             1,
-            "{mode:?}: it stood still for that"
+            "{mode:?}: the kernel quiesced it for that"
         );
     }
 }

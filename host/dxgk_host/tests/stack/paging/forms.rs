@@ -1,5 +1,5 @@
-//! What a driver is asked for, operation by operation: the forms of moves and maps, the notices, and what becomes of memory
-//! that is no longer one's own.
+//! The kernel's paging operations one by one: the forms of moves and maps, the notices, and stray accesses to memory that has another owner
+//! by now.
 
 use super::*;
 
@@ -182,7 +182,7 @@ fn a_driver_hears_of_an_eviction_from_system_memory_range_by_range() {
         arrive(&client, surface).expect("room");
     }
     let once = [(0, 2 * MIB), (2 * MIB, 2 * MIB), (4 * MIB, MIB)];
-    assert_eq!(*said.lock().unwrap(), once, "what leaves a memory segment is not announced");
+    assert_eq!(*said.lock().unwrap(), once, "the kernel does not announce content that leaves a memory segment");
 }
 
 /// An access to aperture pages whose allocation has left them: it sees the dummy page, neither the old pages nor a fault.
@@ -197,7 +197,7 @@ fn a_stray_access_to_the_aperture_sees_the_dummy_page() {
         }
         driver.build_paging_buffer(build)?;
         if let PagingOp::UnmapApertureSegment { allocation: Some(_), offset_in_pages, .. } = build.operation {
-            // The engine goes on using the old aperture page, and writes what it sees where everybody sees it.
+            // The engine goes on using the old aperture page, and copies its content to where the test can read it.
             let stray = Command::CopyPhysical {
                 source_bus: bus::APERTURE_BASE + offset_in_pages * bus::PAGE_BYTES,
                 target_bus: bus::SYSTEM_BASE + page * bus::PAGE_BYTES,
@@ -234,7 +234,7 @@ fn a_stray_access_to_the_aperture_sees_the_dummy_page() {
 
 /// Whatever one process wrote, another one never reads, wherever its memory comes from.
 #[test]
-fn nobody_sees_what_another_process_wrote() {
+fn no_process_sees_what_another_wrote() {
     // spec: memory §3.3, memory §8.3
     let host = crate::world::host(crate::world::VIRTUAL, 4 * MIB);
     for round in 0..3 {
@@ -313,7 +313,7 @@ fn content_moves_in_a_paging_buffer_and_in_the_aperture_not_at_all() {
     }
 }
 
-/// Hardware that breaks takes its memory along: the driver is told of each allocation, and everybody else is answered.
+/// Hardware that breaks loses its memory: the kernel tells the driver of each allocation, and answers all other calls.
 #[test]
 fn hardware_that_is_lost_takes_its_memory_along() {
     // spec: memory §3.5, memory §8.4
@@ -359,6 +359,6 @@ fn hardware_that_is_lost_takes_its_memory_along() {
     let seen = said.lock().unwrap();
     // The stream's own buffers lie in the aperture, too.
     let (lost, unmapped): (Vec<_>, Vec<_>) = seen.iter().partition(|(number, _)| *number == 0);
-    assert_eq!(lost.len(), 1, "what was on its way out has left already: {lost:?}");
+    assert_eq!(lost.len(), 1, "content on its way out has left already: {lost:?}");
     assert!(!unmapped.is_empty() && unmapped.iter().all(|(number, _)| *number == 6), "{unmapped:?}");
 }

@@ -1,4 +1,4 @@
-//! What travels beside the commands of a paging buffer: private bytes, and the Patch that comes before each submission.
+//! Beside the commands of a paging buffer: its private bytes, and the Patch that comes before each submission.
 
 use std::sync::Mutex;
 
@@ -95,7 +95,7 @@ fn each_buffer_has_private_bytes_of_its_own_and_is_patched_before_it_runs() {
     for group in groups.iter() {
         assert!(submitted.any(|data| data.starts_with(group)), "the bytes come back with their buffer");
     }
-    // Nobody else touches them: the tail of a buffer that was used before is what it was.
+    // The kernel does not touch them: the tail of a buffer that was used before is unchanged.
     assert!(pairs.iter().any(|[_, submit]| submit.end_offset > 0 && submit.private_data[EXTRA - 1] != 0));
 }
 

@@ -13,7 +13,7 @@ const ENTRIES: u64 = 512;
 const PAGE: u64 = 4096;
 
 /// The engine reads both entries of each copy to system memory at the addresses that the driver is told, and leaves them in the first
-/// two words of what was copied.
+/// two words of the copied content.
 fn copies_entries(
     driver: &mut dyn Miniport,
     build: &mut BuildPagingBuffer<'_>,
@@ -68,7 +68,7 @@ fn a_copy_by_address_tells_the_tables_behind_its_ends() {
         leave(&client, &surface, EvictFlags::empty()).unwrap();
         let lock = surface.lock().unwrap();
         let [source, destination, rest] = [0, 8, 16].map(|at| lock.read_word(at));
-        assert_eq!(rest, 7 << 32 | 7, "{mode:?}: what was copied");
+        assert_eq!(rest, 7 << 32 | 7, "{mode:?}: the copied content");
         assert_eq!([source & VALID, destination & VALID], [VALID; 2], "{mode:?}: {source:#x} {destination:#x}");
         assert!(source & !(PAGE - 1) < 8 * MIB + 16 * MIB, "{mode:?}: {source:#x} is in local memory");
         // The destination's entry names the very page in which it stands now.
@@ -83,7 +83,7 @@ fn a_copy_by_address_tells_the_tables_behind_its_ends() {
 }
 
 #[test]
-fn they_are_told_to_nobody_who_does_not_ask() {
+fn they_are_told_only_to_a_tool_that_asks() {
     // spec: memory §3.4
     let (host, seen) = start(VIRTUAL, false);
     exercise(&host, SurfaceKind::Local, 4 * MIB).unwrap();

@@ -1,4 +1,4 @@
-//! What a packet names moves while the packet is back in its queue.
+//! The kernel moves an allocation of a packet while the preempted packet is back in its queue.
 
 use d3dkmt::Residency;
 use events::Move;
@@ -9,7 +9,7 @@ use super::*;
 /// How often the buffer changes each word.
 const TIMES: u32 = 4;
 
-/// What happens to packets, and what moves.
+/// Events of packets and of moves.
 fn of_moves(event: &Event) -> bool {
     matches!(event, Event::Moved { how: Move::Relocate, .. }) || of_packets(event)
 }
@@ -60,7 +60,7 @@ fn a_packet_that_comes_back_is_patched_again_when_its_memory_has_moved() {
                 commands.touch(&one, MIB, true).touch(&three, MIB, true);
             }
             commands.render(&context).unwrap();
-            // One of the two has to make way, and so has what runs.
+            // One of the two has to make way, so the kernel preempts the running packet, too.
             let large = client.contiguous(2 * MIB);
             let mut overwrite = ListedCommands::new();
             overwrite.fill((&large, 0), 2 * MIB, 99).render(&context).unwrap();

@@ -1,4 +1,4 @@
-//! The same on WDDM 2 adapters whose contexts take packets and whose fences are monitored, and what the driver does when the kernel
+//! The same on WDDM 2 adapters whose contexts take packets and whose fences are monitored, and the driver's response when the kernel
 //! asks for memory.
 
 use d3dkmt::FenceFlags;
@@ -36,7 +36,7 @@ impl Runtime {
         target
     }
 
-    /// What is recorded behind this runs when the gate has a value.
+    /// Commands recorded behind this run when the gate has a value.
     fn wait_for_gate(&mut self, value: u64) {
         self.contexts.wait_on_gpu(&self.gpu, self.context, &self.gate, value).expect("a wait");
     }
@@ -47,7 +47,7 @@ impl Runtime {
     }
 }
 
-/// The driver flushes what is recorded, then it names object and value: what was recorded before does not stand behind the gate.
+/// The driver flushes recorded commands, then it names object and value: earlier commands do not stand behind the gate.
 // spec: sync §3.8
 // seed: C17
 #[test]
@@ -107,7 +107,7 @@ fn maps_discard_append_and_answer_at_once_over_monitored_fences() {
 // seed: M49
 // seed: U07
 #[test]
-fn whoever_waits_for_a_monitored_fence_makes_one_blocking_call() {
+fn a_wait_for_a_monitored_fence_is_one_blocking_call() {
     for profile in PACKETS {
         let mut runtime = on(profile, Mode::Real);
         for (round, kind) in (1u64..).zip([MapKind::Read, MapKind::Write, MapKind::ReadWrite]) {
@@ -168,6 +168,6 @@ fn the_driver_answers_a_trim() {
     assert_eq!(quiet.instances(), 1);
     gpu.device().signal(&gate, 2).expect("a signal");
     let last = contexts.lane(context).last_value();
-    gpu.device().wait(&[(contexts.lane(context).progress(), last)]).expect("what was in use was there");
+    gpu.device().wait(&[(contexts.lane(context).progress(), last)]).expect("instances in use were there");
     host.check_invariants().expect("all rules hold");
 }

@@ -1,5 +1,5 @@
-//! One of two adapters is reset while both share content and fences: the other keeps what it sees, its own work does not notice, and
-//! what the lost one was to signal holds nobody up.
+//! One of two adapters is reset while both share content and fences: the other keeps its content, its own work does not notice, and no wait
+//! hangs on a signal of the lost one.
 
 use d3dkmt::{Fence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, SyncObjectAccess};
 use softgpu_umd::{CrossFence, CrossMemory, Stage};
@@ -9,7 +9,7 @@ use crate::world::gpu_on;
 
 const CROSS: FenceFlags = FenceFlags::SHARED.union(FenceFlags::NT_SECURITY_SHARING).union(FenceFlags::CROSS_ADAPTER);
 
-/// A fence of both, which the second signals, and whose loss the first has asked not to be.
+/// A fence of both, which the second signals, and which the first has opened with NoSignalMaxValueOnTdr.
 fn that_stays(first: &Gpu, second: &Gpu) -> [Fence; 2] {
     let device = second.device();
     let created = match second.has_native_fences() {
@@ -77,7 +77,8 @@ fn an_adapter_keeps_what_it_shares_with_one_that_is_reset() {
         let [_theirs, own] = that_stays(gpus[0], gpus[1]);
         gives(&mut first, memory.on(0), 1, (turn.on(0), 1));
         assert!(finds(&mut second, memory.on(1), 1, (turn.on(1), 1)), "{breaks} {stays} {stage:?}");
-        // It waits for what the other will never do, a second process for nobody, and a value of its own stands.
+        // It waits for a signal that the other will never make, a second process waits for nothing, and the second adapter's own fence has a
+        // value.
         second.lane.check(memory.on(1), 1, &second.report, 1);
         let held = second.lane.submit_synced(&second.gpu, None, &[(turn.on(1), 9)], &[]).expect("a submission");
         second.gpu.device().signal(&own, 3).expect("it may");
@@ -85,12 +86,12 @@ fn an_adapter_keeps_what_it_shares_with_one_that_is_reset() {
         break_hardware(&breakage, &mut first);
         let resets = heard.take().iter().filter(|event| matches!(event, Event::AdapterReset { .. })).count();
         assert_eq!((resets, first.state()), (1, DeviceState::Reset), "{breaks} {stays} {stage:?}");
-        // Whoever waits for it goes on, on the GPU and on the CPU, and finds the content as it was.
-        second.lane.wait(&second.gpu, held).expect("it is held up by nobody");
+        // Waits for it end, on the GPU and on the CPU, and the content is as it was.
+        second.lane.wait(&second.gpu, held).expect("the reset ends the wait");
         assert_eq!(second.report.lock().expect("system memory").read_word(0), 0, "{breaks} {stays}: the pages stay");
         second.gpu.device().wait(&[(turn.on(1), 1 << 40)]).expect("for ever reached");
         assert_eq!(turn.on(1).current(), u64::MAX, "{breaks} {stays} {stage:?}");
-        // What asked to be left out is as it was, and goes on.
+        // A fence with NoSignalMaxValueOnTdr keeps its value, and works on.
         assert_eq!(own.current(), 3, "{breaks} {stays} {stage:?}");
         gives(&mut second, memory.on(1), 2, (&own, 4));
         assert!(finds(&mut second, memory.on(1), 2, (&own, 4)), "{breaks} {stays} {stage:?}");
@@ -100,7 +101,7 @@ fn an_adapter_keeps_what_it_shares_with_one_that_is_reset() {
         assert!(stranger.holds(&alone, 7), "{breaks} {stays} {stage:?}");
         assert_eq!([&second, &stranger].map(Worker::state), [DeviceState::Active; 2], "{breaks} {stays} {stage:?}");
         host.check_invariants().unwrap_or_else(|broken| panic!("{breaks} {stays}: {broken:?}"));
-        // Who comes back shares anew, beside what is left of the old.
+        // The lost process shares anew, beside its old objects.
         let mut again = on(&host, &process, 0, Stage::Packet);
         let fresh = CrossMemory::create(&[&again.gpu, &second.gpu], MIB).expect("common memory");
         let next = CrossFence::create(&[&again.gpu, &second.gpu]).expect("a fence");

@@ -1,4 +1,4 @@
-//! A fault of paging work that nobody told the kernel of: it hears of it when the driver refuses the next paging buffer.
+//! The driver does not report a fault of paging work: the kernel finds out when the driver refuses the next paging buffer.
 
 use d3dkmt::MakeResidentFlags;
 use ddi::{Interrupt, Notify};
@@ -19,7 +19,7 @@ fn paging_that_is_refused_resets_the_adapter() {
             other => notify.interrupt(other),
         };
         let whims = Whims { say: Box::new(deaf), ..breakage.whims() };
-        // Nobody looks for hangs.
+        // Timeout detection is off.
         let policy = RecoveryPolicy { delay_ns: None, ..RecoveryPolicy::default() };
         let (host, heard) = breakage.host_with(profile, VIRTUAL, policy, whims);
         let worker = Worker::new(&host);

@@ -1,5 +1,5 @@
-//! Works of the paging ring that a reset finds half done, or not begun: what they were to do beside the hardware's part is done, and
-//! nobody waits for them.
+//! Works of the paging ring that a reset finds half done, or not begun: the kernel completes their part without the hardware, and no call
+//! waits for them any more.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -63,12 +63,12 @@ impl Bench {
         Bench { breakage, late, bystander, host }
     }
 
-    /// What the ring is given next breaks the hardware.
+    /// The ring's next work breaks the hardware.
     fn break_next(&self) {
         self.breakage.next.store(true, Ordering::SeqCst);
     }
 
-    /// Locked content whose way out never ends: everything that is queued from here on stands behind it, and is never built.
+    /// Locked content whose way out never ends: all later works of the ring wait behind it, and are never built.
     fn stuck_move(&self, worker: &mut Worker) -> (Surface, Lock) {
         let surface = lockable(worker, 1);
         let lock = surface.lock().expect("the CPU sees it there");
@@ -77,7 +77,7 @@ impl Bench {
         (surface, lock)
     }
 
-    /// The kernel hears of the fault with the next interrupt. Whoever comes after the reset finds everything in order.
+    /// The kernel hears of the fault with the next interrupt. After the reset a new process's work runs.
     fn reset(&mut self) {
         self.late.told.store(true, Ordering::SeqCst);
         // It may still end before the reset, or be lost in it.
@@ -157,7 +157,7 @@ fn values_of_paging_fences_are_reached_though_their_works_never_ran() {
         let reached = || worker.gpu.paging().fence().current();
         assert!(reached() < promised[0], "{profile}");
         bench.reset();
-        assert_eq!(reached(), promised[1], "{profile}: whoever waits for it goes on");
+        assert_eq!(reached(), promised[1], "{profile}: a wait for it ends");
     }
 }
 
@@ -173,7 +173,7 @@ fn a_ring_that_waited_for_a_lost_device_waits_no_more() {
     bench.break_next();
     let list = vec![broken.allocation().handle()];
     breaker.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect("room");
-    // Its work stands before a gate, and what it uses is to leave behind that work.
+    // Its work waits for a gate, and the eviction of its surface waits for that work.
     let mut commands = Commands::new();
     commands.pattern(surface.va(), MIB, 5);
     let wait = GpuWait { fence: (&gate).into(), value: 1 };
@@ -235,8 +235,8 @@ fn the_window_shows_nothing_that_is_lost() {
     bench.break_next();
     evict(&worker, &surfaces[2]);
     bench.reset();
-    assert_eq!(more(), 0, "nobody sees lost memory");
-    // All of the window is there for whoever comes.
+    assert_eq!(more(), 0, "the window shows no lost memory");
+    // A new process can use all of the window.
     drop((locked, leaving, surfaces, worker));
     let mut fresh = Worker::new(&bench.host);
     let all: Vec<Surface> = (0..7).map(|seed| lockable(&mut fresh, seed)).collect();

@@ -1,5 +1,4 @@
-//! A driver that answers Render against the contract: the adapter stops and says which rule was broken, and whoever calls
-//! next hears it.
+//! A driver that answers Render against the contract: the adapter stops, its reason names the broken rule, and the kernel refuses later calls.
 
 use ddi::{Render, RenderStatus};
 use dxgk_host::{HostConfig, Profile};
@@ -7,10 +6,10 @@ use dxgk_host::{HostConfig, Profile};
 use super::*;
 use crate::stubborn::{Whims, wrapped};
 
-/// What is wrong with an answer of the real driver's.
+/// Spoils an answer of the real driver.
 type Spoil = fn(&mut Render<'_>) -> Result<(), RenderStatus>;
 
-/// A host whose driver's answers to Render are spoilt.
+/// A host with a driver whose answers to Render are spoilt.
 fn host_of(mode: Mode, spoil: Spoil) -> Arc<Host> {
     let render = Box::new(move |driver: &mut dyn ddi::PacketScheduling, context, render: &mut Render<'_>| {
         driver.render(context, render)?;
@@ -104,7 +103,8 @@ fn an_answer_that_breaks_a_rule_stops_the_adapter_with_its_name() {
             assert_eq!(refused.status, NtStatus::DEVICE_REMOVED, "{refused}");
             assert!(refused.reason.contains(rule), "{mode:?}: {refused} instead of {rule}");
             assert_eq!(host.stopped().as_deref(), Some(rule), "{mode:?}");
-            let refused = other.device().create_allocation(Vec::new()).map(drop).expect_err("nobody goes on");
+            let refused =
+                other.device().create_allocation(Vec::new()).map(drop).expect_err("a stopped adapter takes no call");
             assert_eq!(refused.status, NtStatus::DEVICE_REMOVED, "{refused}");
         }
     }
@@ -113,7 +113,7 @@ fn an_answer_that_breaks_a_rule_stops_the_adapter_with_its_name() {
 #[test]
 fn an_answer_that_keeps_the_rules_runs() {
     // spec: memory §7.3
-    // What it says of splits may be coarser than each command: the buffer then runs as far as it says.
+    // The driver's split offsets may be coarser than each command: the kernel then splits the buffer only there.
     let host = host_of(VIRTUAL, |render| {
         let listed = render.patch_locations_out.written;
         render.patch_locations_out.list[..listed].iter_mut().for_each(|place| place.split_offset = 0);

@@ -1,4 +1,4 @@
-//! What it says of native fences, and what it hears of them.
+//! The stubborn driver's answers about native fences, and the kernel's calls about them.
 
 use ddi::*;
 use shared_words::{Word, log};
@@ -12,7 +12,7 @@ pub type Storage = dyn Fn(&mut FenceStorageSurface) + Send;
 pub type FenceCaps = dyn Fn(&mut NativeFenceCaps) + Send;
 pub type FailUpdate = dyn Fn(&FenceStep) -> bool + Send;
 
-/// What the driver was told about native fences.
+/// A call to the driver about native fences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FenceStep {
     Create(KmdGlobalFence),
@@ -25,7 +25,7 @@ pub enum FenceStep {
     Current(Vec<(KmdGlobalFence, u64)>, UpdateCurrentFlags),
 }
 
-/// What the driver was told about logs of native fences.
+/// A call to the driver about logs of native fences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogStep {
     /// A log with its type, its entries, and its place in its process and in the paging process.

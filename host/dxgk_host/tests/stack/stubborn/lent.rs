@@ -1,16 +1,16 @@
-//! What a driver is lent, with other wishes for the addresses of its context allocations, and other answers about features.
+//! The host that a driver is lent, with other wishes for the addresses of its context allocations, and other answers about features.
 
 use ddi::*;
 use wddm_types::{GpuVa, PageRun};
 
-/// The kernel's, and what becomes of a map.
+/// The kernel's host, and changes of a map.
 pub struct Lent<'a> {
     pub host: &'a mut dyn Host,
     pub map: &'a (dyn Fn(&mut MapContextAllocation) + Send),
     pub ask: &'a Ask,
 }
 
-/// What the driver is told when it asks whether a feature is on, in place of the kernel's answer.
+/// The answer to the driver's question whether a feature is on, in place of the kernel's.
 pub type Ask = dyn Fn(FeatureId, Result<FeatureState, DriverStatus>) -> Result<FeatureState, DriverStatus> + Send;
 
 impl Host for Lent<'_> {

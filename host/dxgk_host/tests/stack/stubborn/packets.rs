@@ -1,4 +1,4 @@
-//! What it says of packet contexts, and what it is handed of their buffers.
+//! The stubborn driver's answers about packet contexts, and the kernel's calls about their buffers.
 
 use ddi::*;
 

@@ -1,4 +1,4 @@
-//! Swizzling ranges: what the driver says of them, and who asks for one.
+//! Swizzling ranges: the stubborn driver's answers about them, and the kernel's requests for one.
 
 use ddi::*;
 

@@ -1,4 +1,4 @@
-//! The displays of such a driver: it may refuse to show an address, and make of its flip queue what it likes.
+//! The displays of such a driver: it may refuse to show an address, and break the contract of its flip queue.
 
 use ddi::{
     AllocationListEntry, Display, DriverStatus, FlipCaps, FlipQueue, FlipQueueCaps, FlipRefusal, KmdAllocation,
@@ -9,25 +9,25 @@ use wddm_types::{VidPnSourceId, VidPnTargetId};
 
 use super::Stubborn;
 
-/// What it says of an address.
+/// The driver's answer to an address.
 pub type Address = dyn FnMut(SetVidPnSourceAddress) -> Result<(), DriverStatus> + Send;
 
 type Listed = dyn FnMut(&[AllocationListEntry]) -> Result<(), RenderStatus> + Send;
 type Queue = dyn FnMut(&mut dyn FlipQueue, QueueFlip) -> Result<(), FlipRefusal> + Send;
 
-/// What is different about its flip queue.
+/// The differences of its flip queue.
 pub struct QueueWhims {
     /// It has no entry points for it.
     pub absent: bool,
-    /// What it makes of a flip.
+    /// Its answer to a flip.
     pub queue: Box<Queue>,
-    /// What it answers to a log, and to none.
+    /// Its answer to a log, and to none.
     pub log_buffer: Box<dyn FnMut(bool) -> Result<(), DriverStatus> + Send>,
     /// Where it says that its log ends.
     pub log_end: Box<dyn FnMut(u32) -> u32 + Send>,
-    /// What it says that it took back.
+    /// The flip up to which it reports that it took flips back.
     pub cancelled: Box<dyn FnMut(u64) -> u64 + Send>,
-    /// What it says of a flip that it is told of with a list.
+    /// Its answer to a flip that comes with a list.
     pub listed: Box<Listed>,
 }
 
@@ -81,7 +81,7 @@ impl Stubborn {
 
 impl Display for Stubborn {
     fn vidpn_paths(&self) -> Vec<VidPnPath> {
-        // Asked of a driver that is only looked at: what this one tells is what the profiles have.
+        // The kernel asks this of every driver: the answer equals the profiles'.
         vec![VidPnPath { source: VidPnSourceId(0), target: VidPnTargetId(0), refresh_ns: 16_666_667 }]
     }
     fn flip_caps(&self) -> FlipCaps {

@@ -1,10 +1,10 @@
-//! The window of such a driver: what it is asked to show there, and to show no more.
+//! The window of such a driver: the kernel's calls to map pages there, and to unmap them.
 
 use ddi::{DriverStatus, HostAperture, MapCpuHostAperture, UnmapCpuHostAperture};
 
 use super::Stubborn;
 
-/// Who hears of it.
+/// Hears each call about the window.
 pub type HearWindow = dyn FnMut(WindowStep<'_>) + Send;
 
 /// One call, with the pages of the window.

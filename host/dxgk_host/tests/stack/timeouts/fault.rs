@@ -1,4 +1,4 @@
-//! What stands between driver and device: one queue that does not leave its engine, records that get lost.
+//! A port between driver and device that breaks the hardware: a queue does not leave its engine, records get lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,17 +8,17 @@ use shared_words::Memory;
 use softgpu_spec::register;
 use softgpu_spec::register::queue_control::{DISABLE, ENABLE, SUSPEND};
 
-/// What is between driver and device, and what it does with one queue.
+/// The faults of the port between driver and device.
 #[derive(Default)]
 pub struct Fault {
     selected: AtomicU64,
     /// The queue that was enabled last.
     enabled: AtomicU64,
-    /// Which queues stay on their engines, until they are enabled again.
+    /// The queues that stay on their engines, until they are enabled again.
     held: Mutex<Vec<(u64, Hold)>>,
     /// Fence records that get lost.
     pub swallows: AtomicU64,
-    /// What happens when a queue that stays on its engine is to be disabled all the same.
+    /// Runs when the driver disables a queue that stays on its engine.
     pub disabled: Mutex<Option<Box<dyn Fn() + Send>>>,
     /// Records of faults that get lost.
     pub swallows_faults: AtomicU64,

@@ -28,7 +28,7 @@ fn until_asked(host: &Host, heard: &Heard) {
     }
 }
 
-/// What was heard from the first question on, with the time since then.
+/// The events from the first preemption of the group on, with the time since then.
 fn since_asked(heard: &Heard) -> Vec<(u64, Event)> {
     let all = heard.take_timed();
     let asked = |(_, event): &(u64, Event)| matches!(event, Event::EngineGroupAsked { .. });
@@ -97,7 +97,7 @@ fn a_queue_that_does_not_leave_its_engine_for_half_a_second_is_reset_with_the_ot
     let events = since_asked(&heard);
     let [
         (0, Event::EngineGroupAsked { node: 0, .. }),
-        // The driver names everybody who was on one of the engines, and the ring is among them.
+        // The driver names every queue that was on one of the engines, and the paging queue is among them.
         (ROOM, Event::EngineReset { node: 0, .. }),
         (ROOM, Event::AdapterReset { reason, .. }),
         (ROOM, Event::DeviceInError { state: 2, .. }),
@@ -134,7 +134,7 @@ fn a_queue_that_leaves_late_while_others_are_asked_is_not_reset() {
     let events = since_asked(&heard);
     host.take_answer(asleep).expect("it is over").unwrap_or_else(|_| panic!("{events:?}"));
     let off = events.iter().position(|(_, event)| matches!(event, Event::EngineResetCalledOff { node: 0, .. }));
-    assert!(events[off.expect("it made room")].0 < ROOM, "{events:?}");
+    assert!(events[off.expect("it left its engine")].0 < ROOM, "{events:?}");
     assert!(!events.iter().any(|(_, event)| matches!(event, Event::EngineReset { .. })), "{events:?}");
     assert_eq!((host.stopped(), state(&late)), (None, DeviceState::Active));
     host.check_invariants().unwrap();

@@ -139,7 +139,7 @@ fn a_call_that_comes_back_late_while_nothing_is_reset_is_told_and_no_more() {
         let policy = RecoveryPolicy { delay_ns, ..impatient() };
         let (host, heard, _) = two(policy, &hand, Whims { build, ..Whims::default() });
         goes_on(&host, 0);
-        assert_eq!(heard.take().len(), told, "where nobody looks for hangs nobody measures");
+        assert_eq!(heard.take().len(), told, "without timeout detection the kernel measures no calls");
         assert_eq!(host.stopped(), None);
     }
 }

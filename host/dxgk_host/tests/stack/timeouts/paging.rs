@@ -1,4 +1,4 @@
-//! Paging work that does not end: nobody but the kernel waits for it, and the kernel looks. A megabyte is filled in a second here.
+//! Paging work that does not end: only the kernel waits for it, and the kernel watches it. A fill of a megabyte takes a second here.
 
 use std::sync::atomic::Ordering;
 
@@ -36,7 +36,7 @@ fn paging_that_makes_room_takes_its_time() {
     host.check_invariants().unwrap();
 }
 
-/// What the engine was doing for the kernel is lost, and nobody can say for whom that was.
+/// The engine loses the kernel's paging work, and the kernel cannot tell whose content that was.
 #[test]
 fn a_paging_queue_that_does_not_leave_its_engine_costs_the_adapter_a_reset() {
     // spec: sync §4.4
@@ -67,9 +67,9 @@ fn a_paging_queue_that_does_not_leave_its_engine_costs_the_adapter_a_reset() {
     }
 }
 
-/// The record of the fault is lost. The queue makes room, as whoever does nothing can, and its driver sees why it does nothing.
+/// The record of the fault is lost. The idle queue leaves its engine when it is preempted, and its driver then sees the fault.
 #[test]
-fn a_fault_that_nobody_heard_of_is_found() {
+fn a_fault_without_a_record_is_found() {
     // spec: sync §4.4, memory §5.8
     let (host, heard, fault) = host_with(impatient(), |config| {
         let mut broken = 0;

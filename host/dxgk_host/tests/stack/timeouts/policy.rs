@@ -1,4 +1,4 @@
-//! What a host chooses about hangs: that one is the end of its adapter, and how many a process is allowed.
+//! A host's policy for hangs: whether one stops its adapter, and how many a process may cause.
 
 use std::sync::Arc;
 
