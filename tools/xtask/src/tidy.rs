@@ -24,6 +24,10 @@ use crate::tree::House;
 
 /// The longest that a room's README may be.
 const ROOM_README_LINES_MAX: usize = 10;
+/// The page that a stranger sees first, how many lines it may have, and how many characters each of them.
+const FRONT_PAGE: &str = "README.md";
+const FRONT_PAGE_LINES_MAX: usize = 90;
+const FRONT_PAGE_LINE_MAX: usize = 200;
 
 /// Checks every file of the house.
 pub fn run(house: &House) -> Result<Report, String> {
@@ -52,6 +56,9 @@ pub fn run(house: &House) -> Result<Report, String> {
 fn check(path: &str, text: &str, report: &mut Report) {
     report.faults.extend(words::check(path, text));
     report.faults.extend(names::check_path(path));
+    if path == FRONT_PAGE {
+        report.faults.extend(front_page(text));
+    }
     if path == "Cargo.toml" {
         report.faults.extend(manifest::check(path, text));
     }
@@ -69,6 +76,23 @@ fn check(path: &str, text: &str, report: &mut Report) {
 /// The rooms: the first folders of the members.
 fn rooms<'a>(members: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     members.iter().filter_map(|member| member.split_once('/')).map(|(room, _)| room).collect()
+}
+
+/// The front page stays one page: states in full go to `docs/status.md`, options to `docs/run.md`.
+fn front_page(text: &str) -> Vec<Finding> {
+    let lines = text.lines().count();
+    let mut faults = Vec::new();
+    if lines > FRONT_PAGE_LINES_MAX {
+        faults.push(Finding::new(FRONT_PAGE, lines, format!("the page has at most {FRONT_PAGE_LINES_MAX} lines")));
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        let length = line.chars().count();
+        if length > FRONT_PAGE_LINE_MAX {
+            let text = format!("the line has {length} characters, at most {FRONT_PAGE_LINE_MAX} are read at a glance");
+            faults.push(Finding::new(FRONT_PAGE, number, text));
+        }
+    }
+    faults
 }
 
 fn room_readme(path: &str, text: Option<&str>) -> Option<Finding> {

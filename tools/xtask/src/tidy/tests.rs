@@ -149,6 +149,15 @@ fn dependencies_from_outside_have_a_reason() {
 }
 
 #[test]
+fn the_front_page_is_one_page() {
+    let page = |lines: usize, length: usize| format!("{}\n", "x".repeat(length)).repeat(lines);
+    assert_eq!(faults(FRONT_PAGE, &page(90, 200)), Vec::<String>::new());
+    assert_only(FRONT_PAGE, &page(91, 200), "91: the page has at most 90 lines");
+    assert_only(FRONT_PAGE, &format!("{}{}\n", page(2, 200), "é".repeat(201)), "3: the line has 201 characters");
+    assert_eq!(faults("docs/status.md", &page(91, 201)), Vec::<String>::new(), "other pages may be long");
+}
+
+#[test]
 fn rooms_have_short_readmes() {
     let members = plan::members("members = [\n  \"kernel/a\", \"kernel/b\",\n \"contract/c\"\n]\n[x]\ny=[\"z/z\"]");
     let rooms: Vec<&str> = rooms(&members).into_iter().collect();
