@@ -82,16 +82,16 @@ fn what_resolves_counts() {
     assert_eq!(
         listed,
         [
-            "memory: 2 of 4 sections cited by nobody",
+            "memory: no source cites 2 of 4 sections",
             "  §0 Conventions",
             "  §5.1 Lists",
-            "sync: 3 of 5 sections cited by nobody",
+            "sync: no source cites 3 of 5 sections",
             "  §3 Protocols",
             "  §3.9 The race",
             "  §6 A Objects",
-            "seeds N: 1 of 2 rows have a test",
+            "rows N: 1 of 2 have a test",
             "  without: N02",
-            "seeds M: 1 of 1 rows have a test",
+            "rows M: 1 of 1 have a test",
         ]
     );
 }
