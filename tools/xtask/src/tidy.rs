@@ -7,6 +7,7 @@ mod barrier;
 mod manifest;
 mod names;
 mod plan;
+mod prose;
 mod receiver;
 mod rust_file;
 mod size;
@@ -42,7 +43,9 @@ pub fn run(house: &House) -> Result<Report, String> {
     report.faults.extend(size::excepted_nothing(|path| house.has(path)));
     let root = house.read("Cargo.toml")?;
     let members = plan::members(&root);
-    report.faults.extend(plan::check(&house.read(plan::PAGE).unwrap_or_default(), &members));
+    let page = house.read(plan::PAGE).unwrap_or_default();
+    report.faults.extend(plan::check(&page, &members));
+    report.faults.extend(plan::check_unsafe(&page, &unsafe_modules(&texts)));
     for room in rooms(&members) {
         let readme = format!("{room}/README.md");
         report.faults.extend(room_readme(&readme, house.read(&readme).ok().as_deref()));
@@ -55,6 +58,7 @@ pub fn run(house: &House) -> Result<Report, String> {
 /// Checks one file by its path and text.
 fn check(path: &str, text: &str, report: &mut Report) {
     report.faults.extend(words::check(path, text));
+    report.faults.extend(prose::check(path, text));
     report.faults.extend(names::check_path(path));
     if path == FRONT_PAGE {
         report.faults.extend(front_page(text));
@@ -71,6 +75,24 @@ fn check(path: &str, text: &str, report: &mut Report) {
         report.faults.extend(streams::check(path, &lines));
         report.faults.extend(barrier::check(path, &lines));
     }
+}
+
+/// The modules of the product that allow unsafe code, as crate and path below `src`.
+fn unsafe_modules(texts: &[(String, String)]) -> BTreeSet<(&str, &str)> {
+    let mut modules = BTreeSet::new();
+    for (path, text) in texts {
+        let Some((_, rest)) = path.split_once('/').filter(|(room, _)| !["verify", "tools"].contains(room)) else {
+            continue;
+        };
+        let Some((name, file)) = rest.split_once("/src/") else { continue };
+        let module = file.strip_suffix(".rs").filter(|module| !module.ends_with("tests"));
+        if let Some(module) = module
+            && rust_text::split(text).iter().any(|line| rust_file::allows_unsafe(&line.code))
+        {
+            modules.insert((name, module));
+        }
+    }
+    modules
 }
 
 /// The rooms: the first folders of the members.
