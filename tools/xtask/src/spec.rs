@@ -121,7 +121,7 @@ impl Books {
             if !proves {
                 faults.push(Finding::new(path, number, format!("{row} is proved by a test, and this file has none")));
             } else if !self.seeds.test(row) {
-                faults.push(Finding::new(path, number, format!("the seeds have no row {row}")));
+                faults.push(Finding::new(path, number, format!("seeds.md has no row {row}")));
             }
         }
     }
@@ -160,7 +160,7 @@ impl Books {
         }
         let groups = self.seeds.groups();
         for group in &groups {
-            report.listing.push(format!("seeds {}: {} of {} rows have a test", group.letter, group.tested, group.rows));
+            report.listing.push(format!("rows {}: {} of {} have a test", group.letter, group.tested, group.rows));
             if !options.quiet && !group.open.is_empty() {
                 report.listing.push(format!("  without: {}", group.open.join(" ")));
             }

@@ -7,6 +7,7 @@ mod barrier;
 mod manifest;
 mod names;
 mod plan;
+mod prose;
 mod receiver;
 mod rust_file;
 mod size;
@@ -24,6 +25,10 @@ use crate::tree::House;
 
 /// The longest that a room's README may be.
 const ROOM_README_LINES_MAX: usize = 10;
+/// The page that a stranger sees first, how many lines it may have, and how many characters each of them.
+const FRONT_PAGE: &str = "README.md";
+const FRONT_PAGE_LINES_MAX: usize = 90;
+const FRONT_PAGE_LINE_MAX: usize = 200;
 
 /// Checks every file of the house.
 pub fn run(house: &House) -> Result<Report, String> {
@@ -38,7 +43,9 @@ pub fn run(house: &House) -> Result<Report, String> {
     report.faults.extend(size::excepted_nothing(|path| house.has(path)));
     let root = house.read("Cargo.toml")?;
     let members = plan::members(&root);
-    report.faults.extend(plan::check(&house.read(plan::PAGE).unwrap_or_default(), &members));
+    let page = house.read(plan::PAGE).unwrap_or_default();
+    report.faults.extend(plan::check(&page, &members));
+    report.faults.extend(plan::check_unsafe(&page, &unsafe_modules(&texts)));
     for room in rooms(&members) {
         let readme = format!("{room}/README.md");
         report.faults.extend(room_readme(&readme, house.read(&readme).ok().as_deref()));
@@ -51,7 +58,11 @@ pub fn run(house: &House) -> Result<Report, String> {
 /// Checks one file by its path and text.
 fn check(path: &str, text: &str, report: &mut Report) {
     report.faults.extend(words::check(path, text));
+    report.faults.extend(prose::check(path, text));
     report.faults.extend(names::check_path(path));
+    if path == FRONT_PAGE {
+        report.faults.extend(front_page(text));
+    }
     if path == "Cargo.toml" {
         report.faults.extend(manifest::check(path, text));
     }
@@ -66,9 +77,44 @@ fn check(path: &str, text: &str, report: &mut Report) {
     }
 }
 
+/// The modules of the product that allow unsafe code, as crate and path below `src`.
+fn unsafe_modules(texts: &[(String, String)]) -> BTreeSet<(&str, &str)> {
+    let mut modules = BTreeSet::new();
+    for (path, text) in texts {
+        let Some((_, rest)) = path.split_once('/').filter(|(room, _)| !["verify", "tools"].contains(room)) else {
+            continue;
+        };
+        let Some((name, file)) = rest.split_once("/src/") else { continue };
+        let module = file.strip_suffix(".rs").filter(|module| !module.ends_with("tests"));
+        if let Some(module) = module
+            && rust_text::split(text).iter().any(|line| rust_file::allows_unsafe(&line.code))
+        {
+            modules.insert((name, module));
+        }
+    }
+    modules
+}
+
 /// The rooms: the first folders of the members.
 fn rooms<'a>(members: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     members.iter().filter_map(|member| member.split_once('/')).map(|(room, _)| room).collect()
+}
+
+/// The front page stays one page: states in full go to `docs/status.md`, options to `docs/run.md`.
+fn front_page(text: &str) -> Vec<Finding> {
+    let lines = text.lines().count();
+    let mut faults = Vec::new();
+    if lines > FRONT_PAGE_LINES_MAX {
+        faults.push(Finding::new(FRONT_PAGE, lines, format!("the page has at most {FRONT_PAGE_LINES_MAX} lines")));
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        let length = line.chars().count();
+        if length > FRONT_PAGE_LINE_MAX {
+            let text = format!("the line has {length} characters, at most {FRONT_PAGE_LINE_MAX} are read at a glance");
+            faults.push(Finding::new(FRONT_PAGE, number, text));
+        }
+    }
+    faults
 }
 
 fn room_readme(path: &str, text: Option<&str>) -> Option<Finding> {

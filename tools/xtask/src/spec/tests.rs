@@ -89,9 +89,9 @@ fn what_resolves_counts() {
             "  §3 Protocols",
             "  §3.9 The race",
             "  §6 A Objects",
-            "seeds N: 1 of 2 rows have a test",
+            "rows N: 1 of 2 have a test",
             "  without: N02",
-            "seeds M: 1 of 1 rows have a test",
+            "rows M: 1 of 1 have a test",
         ]
     );
 }

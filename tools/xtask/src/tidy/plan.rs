@@ -1,5 +1,5 @@
 //! The plan of the house is true: every crate stands in the table of ARCHITECTURE.md, every row of it is a crate, and
-//! links between pages lead somewhere.
+//! links between pages lead somewhere. Its list of modules with unsafe code names each of them and no other.
 
 use std::collections::BTreeSet;
 
@@ -29,6 +29,26 @@ pub fn check(page: &str, members: &BTreeSet<&str>) -> Vec<Finding> {
     let missing = members.difference(&listed);
     faults.extend(missing.map(|name| Finding::new(PAGE, 0, format!("{name} is missing in the table of crates"))));
     faults
+}
+
+/// The heading over the list of modules with unsafe code: rows of crate, modules in backticks, and their purpose.
+const UNSAFE: &str = "## Unsafe code\n";
+
+/// Judges that list against the modules that allow unsafe code, as crate and path below `src`.
+pub fn check_unsafe(page: &str, found: &BTreeSet<(&str, &str)>) -> Vec<Finding> {
+    let section = page.split_once(UNSAFE).map_or("", |(_, rest)| rest.split("\n## ").next().unwrap_or(""));
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let listed: BTreeSet<(&str, &str)> = rows
+        .flat_map(|(name, rest)| {
+            let cell = rest.split(" | ").next().unwrap_or("");
+            cell.split('`').skip(1).step_by(2).map(move |module| (name, module))
+        })
+        .collect();
+    let missing =
+        found.difference(&listed).map(|(name, module)| format!("{name}: {module} has unsafe code and is not listed"));
+    let gone =
+        listed.difference(found).map(|(name, module)| format!("{name}: {module} is listed and has no unsafe code"));
+    missing.chain(gone).map(|text| Finding::new(PAGE, 0, text)).collect()
 }
 
 /// Judges the relative links of a page.

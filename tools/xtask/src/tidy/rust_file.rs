@@ -28,7 +28,7 @@ pub fn check(path: &str, text: &str, lines: &[Line]) -> Vec<Finding> {
     if !text.starts_with("//!") {
         faults.push(Finding::new(path, 1, "a file begins with //!: what it is, what it is not, and its callers"));
     }
-    let may_be_unsafe = lines.iter().any(|line| squeezed(&line.code).contains("[allow(unsafe_code"));
+    let may_be_unsafe = lines.iter().any(|line| allows_unsafe(&line.code));
     for (index, line) in lines.iter().enumerate() {
         let mut fault = |text: String| faults.push(Finding::new(path, index + 1, text));
         if let Some(mark) = unfinished(&squeezed(&line.code)) {
@@ -53,6 +53,11 @@ pub fn check(path: &str, text: &str, lines: &[Line]) -> Vec<Finding> {
         faults.extend(impure(path, lines));
     }
     faults
+}
+
+/// Whether this line lets its file, or what follows it, have unsafe code.
+pub fn allows_unsafe(code: &str) -> bool {
+    squeezed(code).contains("[allow(unsafe_code")
 }
 
 fn squeezed(code: &str) -> String {

@@ -149,6 +149,51 @@ fn dependencies_from_outside_have_a_reason() {
 }
 
 #[test]
+fn the_front_page_is_one_page() {
+    let page = |lines: usize, length: usize| format!("{}\n", "x".repeat(length)).repeat(lines);
+    assert_eq!(faults(FRONT_PAGE, &page(90, 200)), Vec::<String>::new());
+    assert_only(FRONT_PAGE, &page(91, 200), "91: the page has at most 90 lines");
+    assert_only(FRONT_PAGE, &format!("{}{}\n", page(2, 200), "é".repeat(201)), "3: the line has 201 characters");
+    assert_eq!(faults("docs/status.md", &page(91, 201)), Vec::<String>::new(), "other pages may be long");
+}
+
+#[test]
+fn pages_name_who_acts() {
+    let bad = [
+        concat!("The ring waits for no", "body."),
+        concat!("Who", "ever rings, stores."),
+        concat!("- some", "body waits"),
+    ];
+    for line in bad {
+        assert_only("docs/page.md", &format!("first\n{line}\n"), "2: ");
+        assert_eq!(faults("docs/page.md", &format!("```\n{line}\n```\n")), Vec::<String>::new(), "shown, not said");
+        assert_eq!(faults("kernel/vidmm/src/x.toml", line), Vec::<String>::new(), "no page");
+    }
+    assert_eq!(faults("docs/page.md", concat!("the test `who", "ever_waits`, No", "bodyist\n")), Vec::<String>::new());
+}
+
+#[test]
+fn the_plan_lists_the_modules_with_unsafe_code() {
+    let page = "## Unsafe code\n| crate | modules | for |\n|---|---|---|\n| a | `x`, `x/y` | z |\n\n## Next\n| b | `w` | v |\n";
+    let text = |code: &str| format!("//! A\n{code}\nfn f() {{}}\n");
+    let file = |path: &str, code: &str| (path.to_string(), text(code));
+    let allow = "#![allow(unsafe_code)]";
+    let both = [file("room/a/src/x.rs", allow), file("room/a/src/x/y.rs", allow)];
+    let judged = |texts: &[(String, String)]| {
+        plan::check_unsafe(page, &unsafe_modules(texts)).into_iter().map(|fault| fault.text).collect::<Vec<_>>()
+    };
+    let others = [
+        file("room/a/src/x/tests.rs", allow),
+        file("verify/c/src/x.rs", allow),
+        file("room/b/src/w.rs", "// #![allow(unsafe_code)]"),
+    ];
+    assert_eq!(judged(&[&both[..], &others[..]].concat()), Vec::<String>::new());
+    assert_eq!(judged(&both[..1]), ["a: x/y is listed and has no unsafe code"]);
+    let more = [&both[..], &[file("room/b/src/w.rs", allow)]].concat();
+    assert_eq!(judged(&more), ["b: w has unsafe code and is not listed"], "the next section is another list");
+}
+
+#[test]
 fn rooms_have_short_readmes() {
     let members = plan::members("members = [\n  \"kernel/a\", \"kernel/b\",\n \"contract/c\"\n]\n[x]\ny=[\"z/z\"]");
     let rooms: Vec<&str> = rooms(&members).into_iter().collect();
