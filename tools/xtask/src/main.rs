@@ -37,7 +37,7 @@ usage: cargo xtask <command>
   mutants [CRATE…] [--again] [--shard K/N] [--minutes N] [--page]
                               break the crates in every small way, and list the breaks that no test sees
   install --prefix DIR        build libopenwddm for release, and put it, its header and openwddm.pc below DIR
-  ci                          all of it, then clippy, tests and the longer runs";
+  ci [--fast]                 all of it, then clippy, tests and the longer runs; --fast: the inner loop, unit tests alone";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -59,7 +59,8 @@ fn command(arguments: &[String]) -> Result<bool, String> {
         ("arrows", []) => Ok(arrows::run(&house)?.print()),
         ("tidy", []) => Ok(tidy::run(&house)?.print()),
         ("spec", options) => Ok(spec::run(&house, spec::Options::parse(options)?)?.print()),
-        ("ci", []) => Ok(ci::run(&house)),
+        ("ci", []) => Ok(ci::run(&house, false)),
+        ("ci", [fast]) if fast == "--fast" => Ok(ci::run(&house, true)),
         ("fuzz", options) => long::fuzz(&house, options),
         ("install", options) => install::run(&house, options),
         ("mutants", options) => mutants::run(&house, options),
