@@ -30,7 +30,7 @@ enum Action {
 const STEPS: &[Step] = &[
     Step { name: "layout", action: Action::Cargo(&["fmt", "--all", "--check"]), needs: "" },
     Step { name: "arrows", action: Action::House(arrows::run), needs: "" },
-    Step { name: "tidy", action: Action::House(tidy::run), needs: "" },
+    Step { name: "tidy", action: Action::House(tidy_as_it_is), needs: "" },
     Step { name: "spec", action: Action::House(spec_quiet), needs: "" },
     Step {
         name: "clippy",
@@ -116,6 +116,10 @@ const STEPS: &[Step] = &[
         needs: "tools/openwddm/src/run.rs",
     },
 ];
+
+fn tidy_as_it_is(house: &House) -> Result<Report, String> {
+    tidy::run(house, tidy::Options::Check)
+}
 
 fn spec_quiet(house: &House) -> Result<Report, String> {
     spec::run(house, spec::Options { strict: false, quiet: true })
