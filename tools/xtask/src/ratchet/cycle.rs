@@ -58,8 +58,7 @@ struct Names<'a> {
 
 impl<'a> Names<'a> {
     fn of(lib: &'a str) -> Names<'a> {
-        let for_tests = |at: usize| lib[..at].trim_end().ends_with("#[cfg(test)]");
-        let declared = words(lib, "mod").filter(|at| !for_tests(*at)).map(|at| identifier(lib[at + 3..].trim_start()));
+        let declared = words(lib, "mod").map(|at| identifier(lib[at + 3..].trim_start()));
         let modules: BTreeSet<&str> = declared.collect();
         let mut exported = BTreeMap::new();
         for at in words(lib, "use") {

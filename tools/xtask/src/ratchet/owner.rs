@@ -18,14 +18,13 @@ pub fn files_of_methods(sources: &Sources<'_>, folder: &str, owner: &str) -> Mea
     Ok(Measure::of(places))
 }
 
-/// Whether what stands behind `impl` is the type, with or without parameters, and no trait for it.
+/// Whether what stands behind `impl` is the type, with or without parameters; a trait for it begins with the trait's name.
 fn is_of(code: &str, owner: &str) -> bool {
     let named = match code.strip_prefix('<') {
         Some(generics) => end_of(generics, 0, &['>']).map_or("", |end| &generics[end + 1..]),
         None => code,
     };
-    let head = named.split('{').next().unwrap_or(named);
-    identifier(named.trim_start()) == owner && words(head, "for").next().is_none()
+    identifier(named.trim_start()) == owner
 }
 
 /// The fields of a type that code outside its module may touch, `pub(crate)` ones too.
