@@ -14,21 +14,19 @@ mod sleep;
 mod state;
 mod surface;
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use device_port::{CpuCaches, PeerBell};
 use dxgkrnl::{Answer, CpuCache, DriverClock, Machine, StartError, Token};
 use kmt_calls::{Call, DoorbellAddress, MappingId, ProcessAccess, QueuedFence, Refusal, Reply};
 use kmt_link::{CpuMapping, Descriptors, DoorbellPage};
 use shared_words::{Memory, MemoryError, ReadOnlyMemory, ReadOnlyWord};
 use softgpu::{DataMode, Running, SoftGpu};
-use wddm_types::{AdapterIndex, PAGE_BYTES, ProcessId, RawHandle, WordAddress};
+use wddm_types::{AdapterIndex, ProcessId, RawHandle, WordAddress};
 
 pub use self::adapter::HostAdapter;
 pub(crate) use self::inspect::kernel_failed;
@@ -38,8 +36,7 @@ use crate::cpu_mapping::Views;
 use crate::doorbells::Doorbells;
 use crate::everywhere::Everywhere;
 use crate::given::GivenFiles;
-use crate::host::held::Waiting;
-use crate::host::mount::{Measured, Mounted, Platform};
+use crate::host::mount::{Mounted, Platform};
 use crate::host::passage::spawn_dispatcher;
 use crate::host::state::State;
 use crate::line::{LINES_MAX, Line};
@@ -71,7 +68,7 @@ pub enum HostError {
 }
 
 impl HostError {
-    fn too_large() -> HostError {
+    pub(crate) fn too_large() -> HostError {
         HostError::Size("the memory sizes together exceed 64 bits".into())
     }
 }
@@ -123,10 +120,7 @@ impl Host {
             return Err(HostError::Caches);
         }
         let call_ns = config.profile.call_ns;
-        let measured = setups.into_iter().map(Measured::new).collect::<Result<Vec<_>, _>>()?;
-        let mut shares = measured.iter().map(Measured::share_bytes);
-        let system_total =
-            shares.try_fold(0u64, |sum, share| sum.checked_add(share?)).ok_or_else(HostError::too_large)?;
+        let (measured, system_total) = mount::measure(setups)?;
         let reserve = if config.memory_files { Memory::reserve_file } else { Memory::reserve };
         let system = reserve(system_total)?;
         let cpu_cache = plays_caches.then(|| StaleCache::new(&system)).transpose()?;
@@ -136,13 +130,8 @@ impl Host {
             Mode::Virtual { stored: false } => (Clock::Virtual(0), DataMode::Modelled),
         };
         let line = Arc::new(Line::default());
-        let caches = cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>);
         let doorbells = Arc::new(Doorbells::default());
         let given = Arc::new(GivenFiles::new(Arc::clone(&system)));
-        let driver_clock = match config.mode {
-            Mode::Real => Some(Arc::new(Stopwatch::start()) as Arc<dyn DriverClock>),
-            Mode::Virtual { .. } => None,
-        };
         let platform = Platform {
             system: &system,
             doorbells: &doorbells,
@@ -150,43 +139,20 @@ impl Host {
             data,
             isolates,
             given: &given,
-            cpu_cache: caches,
+            cpu_cache: cpu_cache.clone().map(|cache| cache as Arc<dyn CpuCache>),
             snoops: config.io_coherent,
-            driver_clock,
+            driver_clock: matches!(config.mode, Mode::Real)
+                .then(|| Arc::new(Stopwatch::start()) as Arc<dyn DriverClock>),
         };
-        let (mut mounted, mut first_page) = (Vec::with_capacity(measured.len()), 0);
-        for (index, adapter) in measured.into_iter().enumerate() {
-            let pages = adapter.share_bytes().expect("summed before") / PAGE_BYTES;
-            mounted.push(adapter.mount(&platform, index, first_page, line.pin(index))?);
-            first_page += pages;
-        }
+        let mounted = mount::all(measured, &platform, &line)?;
         let devices: Vec<Arc<SoftGpu>> = mounted.iter().map(|adapter| Arc::clone(&adapter.device)).collect();
-        if let (Some(caches), true) = (&cpu_cache, config.io_coherent) {
-            devices.iter().for_each(|device| device.connect_caches(Arc::clone(caches) as Arc<dyn CpuCaches>));
-        }
-        // Every device has a wire to every other's bell; the drivers decide whether a device rings.
-        for (from, device) in devices.iter().enumerate() {
-            for (to, peer) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
-                let bell = Arc::downgrade(peer) as Weak<dyn PeerBell>;
-                // CAST: a host has at most 64 adapters.
-                device.connect_peer(to as u32, bell);
-            }
-        }
+        mount::connect(&devices, cpu_cache.as_ref().filter(|_| config.io_coherent));
         // The engines run before the drivers start: real hardware does not wait for its driver either.
         let run_all = || devices.iter().map(SoftGpu::run_threads).collect::<Vec<_>>();
         let running = matches!(config.mode, Mode::Real).then(run_all);
-        let mut state = State {
-            machine: Machine::new(Arc::clone(&system), handle_key(config.mode)),
-            tracer: config.tracer,
-            clock,
-            answers: BTreeMap::new(),
-            notifications: BTreeMap::new(),
-            timer_ns: None,
-            line: Arc::clone(&line),
-            views: Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files),
-            waiting: Waiting::default(),
-            failed: Arc::default(),
-        };
+        let machine = Machine::new(Arc::clone(&system), handle_key(config.mode));
+        let views = Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files);
+        let mut state = State::new(machine, config.tracer, clock, Arc::clone(&line), views);
         for Mounted { miniport, adapter, .. } in mounted {
             state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
         }
@@ -208,19 +174,24 @@ impl Host {
             descriptors: Mutex::new(None),
             given,
         });
-        if matches!(host.mode, Mode::Virtual { .. }) {
-            let weak = Arc::downgrade(&host);
+        host.set_going(running, isolates);
+        Ok(host)
+    }
+
+    /// Has time pass: the dispatcher carries on what the engines' threads report; in virtual time a view that waits takes the next step.
+    fn set_going(self: &Arc<Self>, running: Option<Vec<Running>>, isolates: bool) {
+        if matches!(self.mode, Mode::Virtual { .. }) {
+            let weak = Arc::downgrade(self);
             let pass = move || weak.upgrade().is_some_and(|host| host.step());
-            host.hold().views.pass_time_by(Arc::new(pass));
+            self.hold().views.pass_time_by(Arc::new(pass));
         }
         if let Some(running) = running {
             if isolates {
-                clients::spawn_lender(&host);
+                clients::spawn_lender(self);
             }
-            let dispatcher = spawn_dispatcher(Arc::downgrade(&host), Arc::clone(&host.line));
-            *lock(&host.threads) = Some(Threads { running, dispatcher });
+            let dispatcher = spawn_dispatcher(Arc::downgrade(self), Arc::clone(&self.line));
+            *lock(&self.threads) = Some(Threads { running, dispatcher });
         }
-        Ok(host)
     }
 
     /// The files that processes hand over.

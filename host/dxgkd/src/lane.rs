@@ -105,20 +105,7 @@ fn answer(
             client.posts.one_is_over();
             return made.map(|_| None);
         }
-        Request::Lane => {
-            let lane = Packets::new(files.pop().expect("just counted"));
-            let lane = match client.add_lane(lane) {
-                Ok(lane) => lane,
-                Err(reason) => {
-                    client.log_refusal("lane", &reason);
-                    return Ok(Some((Response::Refused(reason), None)));
-                }
-            };
-            let begun = client.spawn("lane", move |client| serve(client, &lane));
-            begun
-                .map_err(|_| PacketError::Malformed("the operating system gives the daemon no thread for the lane"))?;
-            Response::Done
-        }
+        Request::Lane => open_lane(client, Packets::new(files.pop().expect("just counted")))?,
         Request::Now => Response::Now(host.now_ns()),
         Request::FencesQueued { queued, .. } if queued.len() > QUEUED_MAX => {
             return Err(PacketError::Malformed("the request has more waits and signals than it may"));
@@ -147,4 +134,18 @@ fn answer(
         }
     };
     Ok(Some((response, None)))
+}
+
+/// Serves one lane more, on a thread of its own.
+fn open_lane(client: &Arc<Client>, lane: Packets) -> Result<Response, PacketError> {
+    let lane = match client.add_lane(lane) {
+        Ok(lane) => lane,
+        Err(reason) => {
+            client.log_refusal("lane", &reason);
+            return Ok(Response::Refused(reason));
+        }
+    };
+    let begun = client.spawn("lane", move |client| serve(client, &lane));
+    begun.map_err(|_| PacketError::Malformed("no thread is left for a lane"))?;
+    Ok(Response::Done)
 }

@@ -106,11 +106,8 @@ impl Adapter {
         };
         let process = self.devices[device].process;
         let ids: Vec<AllocationId> = placed.iter().map(|(id, _)| *id).collect();
-        if let Err(refusal) = self.give_addresses(cx, process, &ids, true) {
-            self.unplace(&mut placed);
-            return Err(undo(self, refusal.into()));
-        }
-        if let Err(refusal) = self.share_backing(&ids) {
+        let given = self.give_addresses(cx, process, &ids, true);
+        if let Err(refusal) = given.and_then(|_| self.share_backing(&ids)) {
             self.unplace(&mut placed);
             return Err(undo(self, refusal.into()));
         }
@@ -127,19 +124,9 @@ impl Adapter {
         let mut allocations = Vec::with_capacity(placed.len());
         let placed = placed.into_iter().zip(requests);
         for ((((id, section), request), open), (blob, before)) in placed.zip(opens).zip(blobs.into_iter().zip(before)) {
-            let kmd = self.vidmm.kmd_handle(id);
-            let number = self.allocations.insert(Allocation {
-                device,
-                vidmm: id,
-                renaming: Renaming::default(),
-                kmd,
-                open,
-                resource,
-            });
             // The caller's data of a standard allocation are not the driver's: openers see the caller's.
             let own = is_standard && !request.private_data.is_empty();
             let changed = (blob != before || is_standard && !own).then(|| blob.clone());
-            self.allocation_numbers.insert(id, number);
             let body = Body {
                 bindings: 1,
                 living: 1,
@@ -154,31 +141,36 @@ impl Adapter {
                     .then_some(VidPnSourceId(request.video_source)),
                 pending: Vec::new(),
             };
-            if body.section.is_none() {
-                self.commitments.charge(body.creator, self.vidmm.allocation_bytes(id));
-            }
-            self.bodies.insert(id, body);
-            self.devices[device].allocations.insert(number);
-            self.living.insert((self.allocations[number].vidmm, number));
-            if let Some(resource) = resource {
-                self.resources[resource].allocations.push(number);
-                let body = self.resources[resource].body;
-                self.resource_bodies[body].members.push(id);
-            }
-            cx.emit(
-                self.index,
-                Event::AllocationCreated { device, allocation: number, size_bytes: self.vidmm.allocation_bytes(id) },
-            );
+            let (kmd, renaming) = (self.vidmm.kmd_handle(id), Renaming::default());
+            let number = self.enter(cx, Allocation { device, vidmm: id, renaming, kmd, open, resource }, body);
             self.announce_address(cx, process, id, number);
             allocations.push((number, changed));
         }
         // The kernel clears all memory before a process sees it, whether or not the caller asks for that.
-        let zeroed = if requests.iter().any(|request| request.existing.is_some()) {
-            CreateAllocationFlags::empty()
-        } else {
-            CreateAllocationFlags::ZEROED
-        };
+        let existing = requests.iter().any(|request| request.existing.is_some());
+        let zeroed = if existing { CreateAllocationFlags::empty() } else { CreateAllocationFlags::ZEROED };
         Ok(Created { allocations, resource, flags: call.flags | zeroed })
+    }
+
+    /// Enters an allocation that the driver has opened, and its body, in all lists that name it; its number.
+    fn enter(&mut self, cx: &mut Cx<'_>, allocation: Allocation, body: Body) -> u64 {
+        let Allocation { device, vidmm: id, resource, .. } = allocation;
+        let number = self.allocations.insert(allocation);
+        self.allocation_numbers.insert(id, number);
+        if body.section.is_none() {
+            self.commitments.charge(body.creator, self.vidmm.allocation_bytes(id));
+        }
+        self.bodies.insert(id, body);
+        self.devices[device].allocations.insert(number);
+        self.living.insert((id, number));
+        if let Some(resource) = resource {
+            self.resources[resource].allocations.push(number);
+            let body = self.resources[resource].body;
+            self.resource_bodies[body].members.push(id);
+        }
+        let size_bytes = self.vidmm.allocation_bytes(id);
+        cx.emit(self.index, Event::AllocationCreated { device, allocation: number, size_bytes });
+        number
     }
 
     fn check_create(

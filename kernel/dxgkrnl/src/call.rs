@@ -52,18 +52,17 @@ use crate::section::Sections;
 /// Carries out one call.
 pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: Token, call: Call) -> Answer {
     let name = call.name();
-    match in_turn(machine, cx, (from, token), (name, quota::needs(&call)), |turn, cx| turn.perform(cx, call)) {
-        Ok(answer) => answer,
-        Err(Undone::Waits) => Answer::Later(token),
-        Err(Undone::Refused(refusal)) => Answer::Done(Err(refusal)),
+    match in_turn(machine, cx, (from, token), quota::needs(&call), |turn, cx| turn.perform(cx, call)) {
+        Err(refusal) => Answer::Done(Err(refusal)),
+        // Settling may have ended destructions already.
+        Ok(Turned { result: Err(refusal), lacking: Some(lacking), memory_changed, .. })
+            if memory_changed || machine.is_coming(from, &lacking) =>
+        {
+            machine.wait_for_memory(from, token, lacking, refusal);
+            Answer::Later(token)
+        }
+        Ok(turned) => turned.told(machine, cx, (from, name)).unwrap_or_else(|refusal| Answer::Done(Err(refusal))),
     }
-}
-
-/// Why a turn did nothing.
-enum Undone {
-    Refused(Refusal),
-    /// The call lacks memory that is coming, and is tried again.
-    Waits,
 }
 
 /// Creates what no call asks for, as an object of the process `from`.
@@ -76,29 +75,60 @@ pub fn create_standard(
     wanted: StandardAllocation,
 ) -> Result<CreatedSurface, Refusal> {
     let needs = &[Kind::Handles, Kind::CommittedBytes, Kind::MemoryFiles];
-    let surface = in_turn(machine, cx, (from, token), ("CreateStandardAllocation", needs), |turn, cx| {
+    let turned = in_turn(machine, cx, (from, token), needs, |turn, cx| {
         let mut touched = None;
         let result = turn.create_surface(cx, device, wanted, &mut touched);
         (touched, result)
-    });
-    surface.map_err(|undone| match undone {
-        Undone::Refused(refusal) => refusal,
-        Undone::Waits => unreachable!("only calls lack what they may wait for"),
-    })
+    })?;
+    turned.told(machine, cx, (from, "CreateStandardAllocation"))
 }
 
-/// Runs a turn for a process: settles the adapter that it touched and reports a refusal.
+/// How a turn ended; the adapter that it touched has settled.
+struct Turned<T> {
+    touched: Option<u32>,
+    result: Result<T, Refusal>,
+    /// The call is refused for want of this, and may wait for it.
+    lacking: Option<Lacking>,
+    /// Settling changed the memory of the adapter that lacks it.
+    memory_changed: bool,
+}
+
+impl<T> Turned<T> {
+    /// The result; a refusal is counted, and traced under the call's name.
+    fn told(self, machine: &mut Machine, cx: &mut Cx<'_>, (from, name): (ProcessId, &str)) -> Result<T, Refusal> {
+        if let Err(refusal) = &self.result {
+            let refused = Event::CallRefused {
+                process: from.0,
+                call: name.to_owned(),
+                status: refusal.status.0,
+                reason: refusal.reason.to_string(),
+            };
+            match self.touched {
+                Some(adapter) => {
+                    machine.adapters[adapter as usize].counters.calls_refused += 1;
+                    cx.emit(AdapterIndex(adapter), refused);
+                }
+                None => cx.emit_of_all(refused),
+            }
+        }
+        self.result
+    }
+}
+
+/// Does something for a process, and settles the adapter that it touched.
+///
+/// # Errors
+/// The kernel does not know the process.
 fn in_turn<T>(
     machine: &mut Machine,
     cx: &mut Cx<'_>,
     (from, token): (ProcessId, Token),
-    (name, needs): (&str, &[Kind]),
+    needs: &[Kind],
     act: impl FnOnce(&mut Turn<'_>, &mut Cx<'_>) -> (Option<u32>, Result<T, Refusal>),
-) -> Result<T, Undone> {
+) -> Result<Turned<T>, Refusal> {
     let room = machine.room_of(from, needs);
-    let Some(process) = machine.processes.get_mut(&from) else {
-        return Err(Undone::Refused(invalid("the process is not known to the kernel")));
-    };
+    let process = machine.processes.get_mut(&from);
+    let process = process.ok_or_else(|| invalid("the process is not known to the kernel"))?;
     process.handles.allow_more(room.left(Kind::Handles));
     machine.adapters.iter_mut().for_each(|adapter| adapter.room = room);
     let Machine { adapters, nt_handles, globals, cross_fences, sections, keyed_mutexes, .. } = machine;
@@ -119,37 +149,14 @@ fn in_turn<T>(
     let lacking = turn.lacking;
     // Deferred work belongs to no call, so no quota limits it.
     machine.adapters.iter_mut().for_each(|adapter| adapter.room = Room::default());
-    let stood = lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter as usize].memory_stamp());
+    let stamp =
+        |machine: &Machine| lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter as usize].memory_stamp());
+    let before = stamp(machine);
     if let Some(adapter) = touched {
         machine.adapters[adapter as usize].settle(cx);
     }
-    let result = match (result, lacking) {
-        // Settling may have ended destructions already.
-        (Err(refusal), Some(lacking))
-            if stood != Some(machine.adapters[lacking.adapter as usize].memory_stamp())
-                || machine.is_coming(from, &lacking) =>
-        {
-            machine.wait_for_memory(from, token, lacking, refusal);
-            return Err(Undone::Waits);
-        }
-        (result, _) => result,
-    };
-    if let Err(refusal) = &result {
-        if let Some(adapter) = touched {
-            machine.adapters[adapter as usize].counters.calls_refused += 1;
-        }
-        let refused = Event::CallRefused {
-            process: from.0,
-            call: name.to_owned(),
-            status: refusal.status.0,
-            reason: refusal.reason.to_string(),
-        };
-        match touched {
-            Some(adapter) => cx.emit(AdapterIndex(adapter), refused),
-            None => cx.emit_of_all(refused),
-        }
-    }
-    result.map_err(Undone::Refused)
+    let memory_changed = before != stamp(machine);
+    Ok(Turned { touched, result, lacking, memory_changed })
 }
 
 struct Turn<'a> {
@@ -180,41 +187,37 @@ impl Turn<'_> {
         if let Err(refusal) = room.and_then(|()| self.room.take(Kind::Queued, quota::packets(&call))) {
             return (None, Err(refusal));
         }
-        let result = self.on_kernel(cx, &call).unwrap_or_else(|| self.on_adapter(cx, call, &mut touched));
+        let result = self.on_kernel(cx, call, &mut touched);
         (touched, result)
     }
 
     /// Calls that need no adapter.
-    fn on_kernel(&mut self, cx: &mut Cx<'_>, call: &Call) -> Option<Result<Answer, Refusal>> {
+    fn on_kernel(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
         match call {
             Call::EnumAdapters => {
-                let adapters =
-                    self.adapters.iter().map(|adapter| (adapter.luid, adapter.config.name.clone())).collect();
-                Some(done(Reply::Adapters(adapters)))
+                let named = |adapter: &Adapter| (adapter.luid, adapter.config.name.clone());
+                done(Reply::Adapters(self.adapters.iter().map(named).collect()))
             }
             // spec: sync §2.10: hAdapter is 0 for global features
             Call::IsFeatureEnabled { adapter: RawHandle::NONE, feature } => {
-                let state = features::global(ddi::FeatureId(*feature));
-                let asked = state.ok_or_else(|| invalid(format!("feature {feature:#x} is an adapter's, or unknown")));
-                Some(asked.and_then(|state| done(Reply::Feature(result_of(state)))))
+                let state = features::global(ddi::FeatureId(feature));
+                let state =
+                    state.ok_or_else(|| invalid(format!("feature {feature:#x} is an adapter's, or unknown")))?;
+                done(Reply::Feature(result_of(state)))
             }
             Call::OpenAdapterFromLuid { luid } => {
-                let found = self.adapters.iter().find(|adapter| adapter.luid == *luid).map(|adapter| adapter.index.0);
-                let opened = found.ok_or_else(|| invalid(format!("no adapter has LUID {:#x}", luid.0)));
-                Some(
-                    opened
-                        .and_then(|adapter| self.name(Object::Adapter(adapter)))
-                        .and_then(|handle| done(Reply::Handle(handle))),
-                )
+                let found = self.adapters.iter().find(|adapter| adapter.luid == luid).map(|adapter| adapter.index.0);
+                let adapter = found.ok_or_else(|| invalid(format!("no adapter has LUID {:#x}", luid.0)))?;
+                done(Reply::Handle(self.name(Object::Adapter(adapter))?))
             }
-            Call::Statistics(call) => Some(self.on_statistics(cx, call)),
-            call => self.on_event(cx, call),
+            Call::Statistics(call) => self.on_statistics(cx, &call),
+            Call::Event(call) => self.on_event(cx, call),
+            call => self.on_adapter(cx, call, touched),
         }
     }
 
     fn on_adapter(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
         match call {
-            Call::EnumAdapters | Call::OpenAdapterFromLuid { .. } => unreachable!("handled before"),
             Call::CloseAdapter { adapter } => {
                 let index = self.adapter(adapter)?;
                 let devices = self.adapters[index as usize].devices_by_handle(self.from, adapter);

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use ddi::CreateDevice;
+use ddi::{CreateDevice, DeviceInfo, KmdDevice};
 use events::Event;
 use kmt_calls::{DeviceFault, DeviceState, Refusal};
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
+use crate::context_allocation::ContextAllocation;
 use crate::driver_host::{Creating, DriverHost};
 use crate::machine::Cx;
 use crate::object::{Device, Object, Terms};
@@ -30,31 +31,8 @@ impl Adapter {
         let on_adapter = &self.processes[&process];
         let (space, kmd_process) = (on_adapter.space, on_adapter.kmd);
         let create = CreateDevice { process: kmd_process, system: false, pasid: self.pasids.of(space) };
-        // spec: memory §7.5: what its driver makes for it has it as owner
         let vidmm = self.vidmm.create_device(space);
-        let (mut asked, features, pages, miniport) = self.context_host(vidmm, process);
-        let created = miniport
-            .create_device(&mut DriverHost { features, pages, creating: Creating::Context(&mut asked) }, create);
-        let (made, works) = (asked.made, asked.works);
-        // The kernel carries out decided work in any case: a refusal takes it back behind it.
-        self.queue_context_works(cx, process, works);
-        // spec: memory §7.1
-        let checked = created.map_err(from_driver).and_then(|(kmd, info)| {
-            let sound = check_device_info(self.vidmm.segments(), &info);
-            sound.map(|()| (kmd, info)).map_err(|rule| {
-                self.miniport.destroy_device(kmd);
-                refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, rule)
-            })
-        });
-        let (kmd, info) = match checked {
-            Ok(created) => created,
-            Err(refusal) => {
-                self.destroy_context_allocations(cx, process, made);
-                self.vidmm.destroy_device(vidmm, &[]);
-                self.drop_process_if_empty(cx, process);
-                return Err(refusal);
-            }
-        };
+        let (made, kmd, info) = self.create_device_in_driver(cx, (vidmm, process), create)?;
         let device = self.devices.insert(Device {
             process,
             adapter,
@@ -90,6 +68,39 @@ impl Adapter {
             cx.emit(self.index, Event::DeviceSuspended { device, reasons: reasons.bits() });
         }
         Ok(device)
+    }
+
+    /// Asks the driver for a device. Of one that it refuses, or describes wrongly, nothing is left.
+    // spec: memory §7.5: what its driver makes for it has it as owner
+    fn create_device_in_driver(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (vidmm, process): (vidmm::DeviceId, ProcessId),
+        create: CreateDevice,
+    ) -> Result<(Vec<ContextAllocation>, KmdDevice, DeviceInfo), Refusal> {
+        let (mut asked, features, pages, miniport) = self.context_host(vidmm, process);
+        let created = miniport
+            .create_device(&mut DriverHost { features, pages, creating: Creating::Context(&mut asked) }, create);
+        let (made, works) = (asked.made, asked.works);
+        // What was decided is carried out in any case: a refusal takes it back behind it.
+        self.queue_context_works(cx, process, works);
+        // spec: memory §7.1
+        let checked = created.map_err(from_driver).and_then(|(kmd, info)| {
+            let sound = check_device_info(self.vidmm.segments(), &info);
+            sound.map(|()| (kmd, info)).map_err(|rule| {
+                self.miniport.destroy_device(kmd);
+                refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, rule)
+            })
+        });
+        match checked {
+            Ok((kmd, info)) => Ok((made, kmd, info)),
+            Err(refusal) => {
+                self.destroy_context_allocations(cx, process, made);
+                self.vidmm.destroy_device(vidmm, &[]);
+                self.drop_process_if_empty(cx, process);
+                Err(refusal)
+            }
+        }
     }
 
     /// `D3DKMTDestroyDevice`: queues first, so that the hardware touches nothing of it any more; then everything else.

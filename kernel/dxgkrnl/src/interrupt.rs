@@ -100,16 +100,9 @@ impl Adapter {
         if self.stopped.is_some() {
             return;
         }
-        let mut reported = Reported::default();
-        let mut calls = 0;
-        while self.miniport.interrupt_routine(&mut reported) {
-            calls += 1;
-            if calls == ROUTINE_CALLS_MAX {
-                self.stop(cx, "the interrupt routine never comes to an end".into());
-                return;
-            }
-        }
-        self.counters.interrupts += u64::from(calls != 0);
+        let Some(reported) = self.run_routine() else {
+            return self.stop(cx, "the interrupt routine never comes to an end".into());
+        };
         // Before anything ends what stands there.
         for (node, engine) in reported.logs {
             if self.has_engine(cx, node, engine, 15) {
@@ -166,6 +159,20 @@ impl Adapter {
                 self.engine_state_changed(cx, node, state);
             }
         }
+    }
+
+    /// Runs the driver's routine until it finds nothing more; `None` when it always finds more.
+    fn run_routine(&mut self) -> Option<Reported> {
+        let mut reported = Reported::default();
+        let mut calls = 0;
+        while self.miniport.interrupt_routine(&mut reported) {
+            calls += 1;
+            if calls == ROUTINE_CALLS_MAX {
+                return None;
+            }
+        }
+        self.counters.interrupts += u64::from(calls != 0);
+        Some(reported)
     }
 
     /// Whether an interrupt is about an engine that there is; one about another ends the adapter. The engines of a node are

@@ -8,18 +8,20 @@ pub use doorbell::NewDoorbell;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use ddi::{CreateHwQueue, FeatureId, HwQueueFlags, OsQueue, ProgressFence, SubmitCommandToHwQueue};
+use ddi::{
+    CreateHwQueue, DriverStatus, FeatureId, HwQueueFlags, KmdQueue, OsQueue, ProgressFence, SubmitCommandToHwQueue,
+};
 use events::Event;
 use gpu_fence::WaitMode;
 use kmt_calls::{DeviceState, QueueFlags, Refusal};
 use vidsch::{Packet, QueueKind, Step, SubmitError};
-use wddm_types::GpuVa;
+use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::driver_host::DriverHost;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
-use crate::object::Queue;
+use crate::object::{Context, Queue};
 use crate::packet::check_private_data;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::statistics::Fate;
@@ -44,40 +46,22 @@ impl Adapter {
         flags: QueueFlags,
         private_data: &mut [u8],
     ) -> Result<u64, Refusal> {
-        let broadcasts = QueueFlags::NO_BROADCAST_SIGNAL | QueueFlags::NO_BROADCAST_WAIT;
-        let known = QueueFlags::DISABLE_GPU_TIMEOUT | QueueFlags::USER_MODE_SUBMISSION | broadcasts;
-        if !known.contains(flags) {
-            return Err(invalid(format!(
-                "queue flags {:#x} are reserved or set by the kernel",
-                flags.difference(known).bits()
-            )));
-        }
-        let (device, node, kmd_context) =
-            (self.contexts[context].device, self.contexts[context].node, self.contexts[context].kmd);
-        let user_mode = flags.contains(QueueFlags::USER_MODE_SUBMISSION);
-        let metadata = &self.nodes[usize::from(node.0)];
-        if user_mode && !(metadata.user_mode_submission && self.features.enabled(FeatureId::USER_MODE_SUBMISSION)) {
-            return Err(not_supported("user-mode submission is not enabled on this node"));
-        }
-        let in_flight_max = u32::from(metadata.max_in_flight_buffers);
+        let Context { device, node, kmd: kmd_context, .. } = self.contexts[context];
+        let user_mode = self.is_fed_in_user_mode(node, flags)?;
         let process = self.devices[device].process;
         let progress = self.create_progress_fence(cx, device, process)?;
         self.forbid_signals(progress);
         let slot = self.fences[progress].slot;
         let fence = self.fences[progress].kmd.expect("hardware queues go with native fences");
         let number = self.queues.next_number();
-        let kmd_flags = HwQueueFlags::from_bits_truncate(flags.bits()) | HwQueueFlags::NATIVE_PROGRESS_FENCE;
         let create = CreateHwQueue {
             context: kmd_context,
             queue: OsQueue(number),
-            flags: kmd_flags,
+            flags: HwQueueFlags::from_bits_truncate(flags.bits()) | HwQueueFlags::NATIVE_PROGRESS_FENCE,
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
             private_data,
         };
-        let mut host = DriverHost::new(&self.features, &mut self.pages);
-        let created =
-            self.miniport.hardware_queues().expect("checked at adapter start").create_hw_queue(&mut host, create);
-        let kmd = match created {
+        let kmd = match self.create_queue_in_driver(create) {
             Ok(kmd) => kmd,
             Err(status) => {
                 self.destroy_fence(cx, progress);
@@ -88,15 +72,14 @@ impl Adapter {
         let logs = match user_mode.then(|| self.make_logs(cx, process, kmd)).transpose() {
             Ok(logs) => logs,
             Err(refusal) => {
-                let mut host = DriverHost::new(&self.features, &mut self.pages);
-                self.miniport.hardware_queues().expect("it made this queue").destroy_hw_queue(&mut host, kmd);
+                self.destroy_queue_in_driver(kmd);
                 self.destroy_fence(cx, progress);
                 return Err(refusal);
             }
         };
         let kind = if user_mode { QueueKind::User } else { QueueKind::Kernel };
-        let vidsch = self.vidsch.create_queue(node, kind, in_flight_max);
-        self.vidsch.count_for(vidsch, process.0);
+        let in_flight_max = self.nodes[usize::from(node.0)].max_in_flight_buffers;
+        let vidsch = self.open_scheduled(process, node, kind, in_flight_max.into());
         let queue = Queue {
             context,
             device,
@@ -121,11 +104,51 @@ impl Adapter {
         if !self.devices[device].suspended.is_empty() {
             self.vidsch.suspend(vidsch);
         }
-        cx.emit(
-            self.index,
-            Event::QueueCreated { queue: number, node: node.0, user_mode, process: process.0, fence: progress },
-        );
+        let created =
+            Event::QueueCreated { queue: number, node: node.0, user_mode, process: process.0, fence: progress };
+        cx.emit(self.index, created);
         Ok(number)
+    }
+
+    /// A queue of the scheduler whose engine time counts as the process's.
+    pub fn open_scheduled(
+        &mut self,
+        process: ProcessId,
+        node: NodeId,
+        kind: QueueKind,
+        in_flight_max: u32,
+    ) -> vidsch::QueueId {
+        let queue = self.vidsch.create_queue(node, kind, in_flight_max);
+        self.vidsch.count_for(queue, process.0);
+        queue
+    }
+
+    fn create_queue_in_driver(&mut self, create: CreateHwQueue<'_>) -> Result<KmdQueue, DriverStatus> {
+        let mut host = DriverHost::new(&self.features, &mut self.pages);
+        self.miniport.hardware_queues().expect("checked at adapter start").create_hw_queue(&mut host, create)
+    }
+
+    fn destroy_queue_in_driver(&mut self, queue: KmdQueue) {
+        let mut host = DriverHost::new(&self.features, &mut self.pages);
+        self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue);
+    }
+
+    /// Whether the process itself feeds a queue with these flags, by its doorbell.
+    fn is_fed_in_user_mode(&self, node: NodeId, flags: QueueFlags) -> Result<bool, Refusal> {
+        let broadcasts = QueueFlags::NO_BROADCAST_SIGNAL | QueueFlags::NO_BROADCAST_WAIT;
+        let known = QueueFlags::DISABLE_GPU_TIMEOUT | QueueFlags::USER_MODE_SUBMISSION | broadcasts;
+        if !known.contains(flags) {
+            return Err(invalid(format!(
+                "queue flags {:#x} are reserved or set by the kernel",
+                flags.difference(known).bits()
+            )));
+        }
+        let user_mode = flags.contains(QueueFlags::USER_MODE_SUBMISSION);
+        let offered = self.nodes[usize::from(node.0)].user_mode_submission;
+        if user_mode && !(offered && self.features.enabled(FeatureId::USER_MODE_SUBMISSION)) {
+            return Err(not_supported("user-mode submission is not enabled on this node"));
+        }
+        Ok(user_mode)
     }
 
     /// `D3DKMTDestroyHwQueue`: when the driver returns, the hardware executes nothing for it any more.
@@ -135,8 +158,7 @@ impl Adapter {
         }
         self.charge_queue(number);
         let queue = self.queues.remove(number).expect("a queue is destroyed once");
-        let mut host = DriverHost::new(&self.features, &mut self.pages);
-        self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue.kmd);
+        self.destroy_queue_in_driver(queue.kmd);
         // The driver names it in no interrupt any more: the kernel looks for the signals of its end.
         if self.caps.optimized_native_fence_interrupt {
             self.look_at_processes(cx, &BTreeSet::from([self.devices[queue.device].process]));

@@ -293,7 +293,16 @@ impl KmdConfig {
     /// # Errors
     /// `InvalidParameter` with the rule.
     pub(crate) fn check(&self) -> Result<(), DriverStatus> {
-        let rules = [
+        let mut rules = self.size_rules().into_iter().chain(self.feature_rules());
+        match rules.find(|(kept, _)| !kept) {
+            Some((_, rule)) => Err(DriverStatus::InvalidParameter(rule)),
+            None => Ok(()),
+        }
+    }
+
+    /// Of sizes, windows and banks: whether each rule is kept.
+    fn size_rules(&self) -> [(bool, &'static str); 7] {
+        [
             (matches!(self.segment_page_bytes, 4096 | 65536), "a segment's page is 4096 or 65536 bytes"),
             (
                 self.ring_bytes.is_power_of_two() && self.ring_bytes >= PAGE_BYTES,
@@ -313,6 +322,12 @@ impl KmdConfig {
             ),
             (self.banks == 0 || self.driver_model == DriverModel::Wddm1, "only the first generation has banks"),
             (self.banks <= 127, "a segment has 127 banks at most"),
+        ]
+    }
+
+    /// Of features that need, or exclude, each other.
+    fn feature_rules(&self) -> [(bool, &'static str); 13] {
+        [
             (
                 self.fence_interrupt || !self.hardware_queues || !self.translates(),
                 "hardware queues need engines that interrupt when they signal a fence",
@@ -361,10 +376,6 @@ impl KmdConfig {
                 SUBMISSION_BYTES * (u64::from(self.max_in_flight) + 1) <= self.ring_bytes,
                 "the ring holds the buffers in flight",
             ),
-        ];
-        match rules.iter().find(|(kept, _)| !kept) {
-            Some((_, rule)) => Err(DriverStatus::InvalidParameter(rule)),
-            None => Ok(()),
-        }
+        ]
     }
 }

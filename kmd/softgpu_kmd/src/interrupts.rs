@@ -51,6 +51,23 @@ pub(crate) struct Gathered {
     periodic: Vec<(VidPnTargetId, NotificationId)>,
 }
 
+impl Gathered {
+    /// Whether the device told nothing.
+    fn is_empty(&self) -> bool {
+        self.signals.is_empty()
+            && self.monitored.is_empty()
+            && self.faults.is_empty()
+            && self.suspended.is_empty()
+            && self.completed.is_empty()
+            && self.preempted.is_empty()
+            && self.dma_faults.is_empty()
+            && self.shown.is_empty()
+            && self.periodic.is_empty()
+            && self.idle.is_empty()
+            && self.logs.is_empty()
+    }
+}
+
 /// The surface that a display shows, as a record names it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
@@ -152,17 +169,7 @@ impl SoftGpuKmd {
     pub(crate) fn report_interrupts(&mut self, notify: &mut dyn Notify) -> bool {
         self.gather();
         let gathered = std::mem::take(&mut self.gathered);
-        let ours = !gathered.signals.is_empty()
-            || !gathered.monitored.is_empty()
-            || !gathered.faults.is_empty()
-            || !gathered.suspended.is_empty()
-            || !gathered.completed.is_empty()
-            || !gathered.preempted.is_empty()
-            || !gathered.dma_faults.is_empty()
-            || !gathered.shown.is_empty()
-            || !gathered.periodic.is_empty()
-            || !gathered.idle.is_empty()
-            || !gathered.logs.is_empty();
+        let ours = !gathered.is_empty();
         for (node, signals) in &gathered.signals {
             if signals.fences.is_empty() && signals.queues.is_empty() && !signals.any {
                 continue; // all of them were destroyed meanwhile

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use d3dkmt::{Adapter, enum_adapters};
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
-use replay::{ContentMode, DriveError, DriveOptions, Driven, Observer, drive};
+use replay::{ContentMode, DriveError, DriveOptions, Driven, Observer, Workload, drive};
 use softgpu_umd::UmdError;
 use wddm_types::NtStatus;
 
@@ -95,12 +95,17 @@ pub fn run(
         failed_there(error, socket)
     })?;
     progress.finish();
+    Ok((outcomes(&workloads, &driven, options.verify), exit_code(&driven)))
+}
+
+/// A line for each workload, and below it what its import left out.
+fn outcomes(workloads: &[(Workload, Terms)], driven: &[Driven], verify: bool) -> String {
     let mut text = String::new();
-    for ((workload, _), driven) in workloads.iter().zip(&driven) {
+    for ((workload, _), driven) in workloads.iter().zip(driven) {
         let verdict = match (&driven.mismatch, driven.lost) {
             (Some(mismatch), _) => mismatch.to_string(),
             (None, Some(state)) => format!("the device was lost: {state:?}"),
-            (None, None) if options.verify => "every byte as it was written".to_owned(),
+            (None, None) if verify => "every byte as it was written".to_owned(),
             (None, None) => "not checked".to_owned(),
         };
         let (ops, steps, time) = (driven.ops, driven.steps, units::duration(driven.elapsed_ns));
@@ -114,12 +119,16 @@ pub fn run(
             let _ = writeln!(text, "  {}", printable::line(&said));
         }
     }
-    let code = match () {
+    text
+}
+
+/// 1 after wrong bytes or a lost device; else the code of an interrupted run, if one was interrupted.
+fn exit_code(driven: &[Driven]) -> u8 {
+    match () {
         () if driven.iter().any(|driven| driven.mismatch.is_some() || driven.lost.is_some()) => 1,
         () if driven.iter().any(|driven| driven.interrupted) => INTERRUPTED,
         () => 0,
-    };
-    Ok((text, code))
+    }
 }
 
 /// The process has the priority class of its workload from now on, for all that it will make.

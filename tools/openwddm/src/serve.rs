@@ -113,18 +113,7 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     let sandboxed = config.sandbox.unwrap_or(true) && !arguments.no_sandbox;
     if sandboxed {
         // Threads of the adapters, too, have no files.
-        let folder = socket.path().map(|path| path.parent().filter(|folder| *folder != "").unwrap_or(Path::new(".")));
-        match give_up_files(folder, arguments.metrics.is_some()).map_err(not_given_up)? {
-            Files::GivenUp => {}
-            Files::InPart => {
-                tracing::warn!(
-                    "the operating system's Landlock is an older one: the daemon gives up only a part of its access to files"
-                )
-            }
-            Files::Kept => {
-                tracing::warn!("the operating system has no Landlock: the daemon gives up system calls only")
-            }
-        }
+        keep_only_socket(&socket, arguments.metrics.is_some())?;
     }
     // From here on a signal ends it as it should end, and its socket with it.
     let (stop, stopped) = mpsc::channel();
@@ -155,6 +144,19 @@ pub fn serve(arguments: &ServeArguments, out: &mut Out) -> Result<u8, RunError> 
     tracing::info!("stops, with {} processes", daemon.clients());
     drop(daemon);
     ended.map(|()| 0)
+}
+
+/// Gives up the daemon's access to files, but for taking its socket away at the end; it logs what the operating system lets it keep.
+fn keep_only_socket(socket: &Socket, keeps_network: bool) -> Result<(), RunError> {
+    let folder = socket.path().map(|path| path.parent().filter(|folder| *folder != "").unwrap_or(Path::new(".")));
+    match give_up_files(folder, keeps_network).map_err(not_given_up)? {
+        Files::GivenUp => {}
+        Files::InPart => tracing::warn!(
+            "the operating system's Landlock is an older one: the daemon gives up only a part of its access to files"
+        ),
+        Files::Kept => tracing::warn!("the operating system has no Landlock: the daemon gives up system calls only"),
+    }
+    Ok(())
 }
 
 /// Waits until a signal stops the daemon.

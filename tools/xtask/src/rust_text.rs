@@ -37,6 +37,19 @@ pub fn blanked(source: &str) -> String {
     Splitter::of(source).blanked
 }
 
+/// The lines that are product: none of a test's file, and of any other those before the tests, which come last, in a module that is only
+/// built for them.
+pub fn product<'a>(path: &str, lines: &'a [Line]) -> &'a [Line] {
+    let is_test = |part: &str| matches!(part, "tests" | "tests.rs" | "benches");
+    if path.split('/').any(is_test) {
+        return &[];
+    }
+    let starts = |pair: &[Line]| {
+        pair[0].code.trim_end() == "#[cfg(test)]" && pair[1].code.starts_with("mod ") && pair[1].code.contains('{')
+    };
+    &lines[..lines.windows(2).position(starts).unwrap_or(lines.len())]
+}
+
 struct Splitter {
     chars: Vec<char>,
     at: usize,
@@ -233,6 +246,21 @@ mod tests {
         let source = "fn a() { /* { */ \"§}\" } // }\n'\\'' r#\"x\ny\"#";
         let expected = "fn a() {         \"  \" }     \n'  ' r#\" \n \"#";
         assert_eq!(blanked(source), expected);
+    }
+
+    #[test]
+    fn tests_are_no_product() {
+        let lines = split("fn f() {}\n#[cfg(test)]\nmod tests;\nfn g() {}\n#[cfg(test)]\nmod tests {\n}\n");
+        let table = [
+            ("a/src/b.rs", 4),
+            ("a/src/b/tests.rs", 0),
+            ("a/tests/b.rs", 0),
+            ("a/benches/b.rs", 0),
+            ("a/src/contests.rs", 4),
+        ];
+        for (path, expected) in table {
+            assert_eq!(product(path, &lines).len(), expected, "{path}");
+        }
     }
 
     #[test]

@@ -20,8 +20,8 @@ mod tests;
 use std::collections::BTreeSet;
 
 use crate::report::{Finding, Report};
-use crate::rust_text;
 use crate::tree::House;
+use crate::{ratchet, rust_text};
 
 /// The longest that a room's README may be.
 const ROOM_README_LINES_MAX: usize = 10;
@@ -30,10 +30,43 @@ const FRONT_PAGE: &str = "README.md";
 const FRONT_PAGE_LINES_MAX: usize = 90;
 const FRONT_PAGE_LINE_MAX: usize = 200;
 
+/// What is asked.
+pub enum Options {
+    /// Whether everything is in order.
+    Check,
+    /// The same, after the ceilings of ratchets have come down to what is measured.
+    Lower,
+    /// The places that a ratchet counts.
+    Places(String),
+}
+
+impl Options {
+    /// Reads the words behind `tidy`.
+    pub fn parse(words: &[String]) -> Result<Options, String> {
+        match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [] => Ok(Options::Check),
+            ["--lower"] => Ok(Options::Lower),
+            ["--places", ratchet] => Ok(Options::Places(ratchet.to_string())),
+            _ => Err(format!("tidy takes --lower, --places RATCHET or nothing, not {:?}", words.join(" "))),
+        }
+    }
+}
+
 /// Checks every file of the house.
-pub fn run(house: &House) -> Result<Report, String> {
+pub fn run(house: &House, options: Options) -> Result<Report, String> {
     let texts = house.texts()?;
     let mut report = Report::default();
+    let lower = match options {
+        Options::Check => false,
+        Options::Lower => true,
+        Options::Places(name) => {
+            let places = ratchet::places(&texts, &name)?;
+            report.summary = format!("{name}: {} places", places.len());
+            report.listing = places.iter().map(ToString::to_string).collect();
+            return Ok(report);
+        }
+    };
+    ratchet::check(house, &texts, lower, &mut report)?;
     for (path, text) in &texts {
         check(path, text, &mut report);
         if path.ends_with(".md") {

@@ -72,27 +72,10 @@ impl Generator<'_> {
                 private_data: Vec::new(),
             });
         }
-        if self.dice.chance(6) {
-            let (node, engine_affinity) = (NodeId(0), 1);
-            let (flags, private_data) = (kmt_calls::ContextFlags::empty(), Vec::new());
-            if self.known.here(Kind::OwnFence) < 2 {
-                let flags = self.fence_sharing();
-                let request = NativeFenceRequest { flags, ..NativeFenceRequest::default() };
-                let native = Call::Sync(SyncCall::CreateNativeFence { device, request });
-                return if self.queues { native } else { self.create_fence() };
-            }
-            if !self.old && self.known.here(Kind::VirtualContext) == 0 {
-                return Call::Packet(PacketCall::CreateContextVirtual {
-                    device,
-                    node,
-                    engine_affinity,
-                    flags,
-                    private_data,
-                });
-            }
-            if self.known.here(Kind::ListContext) == 0 {
-                return self.create_list_context();
-            }
+        if self.dice.chance(6)
+            && let Some(call) = self.create_fence_or_context(device)
+        {
+            return call;
         }
         if self.shows && self.dice.chance(20) {
             return self.display_call();
@@ -114,6 +97,23 @@ impl Generator<'_> {
             72..94 => self.packet_call(),
             _ => self.fence_call(),
         }
+    }
+
+    /// A fence of the process's own, as long as it has few, then a packet context of the kind that it lacks.
+    fn create_fence_or_context(&mut self, device: RawHandle) -> Option<Call> {
+        let (node, engine_affinity) = (NodeId(0), 1);
+        let (flags, private_data) = (kmt_calls::ContextFlags::empty(), Vec::new());
+        if self.known.here(Kind::OwnFence) < 2 {
+            let flags = self.fence_sharing();
+            let request = NativeFenceRequest { flags, ..NativeFenceRequest::default() };
+            let native = Call::Sync(SyncCall::CreateNativeFence { device, request });
+            return Some(if self.queues { native } else { self.create_fence() });
+        }
+        if !self.old && self.known.here(Kind::VirtualContext) == 0 {
+            let create = PacketCall::CreateContextVirtual { device, node, engine_affinity, flags, private_data };
+            return Some(Call::Packet(create));
+        }
+        (self.known.here(Kind::ListContext) == 0).then(|| self.create_list_context())
     }
 
     fn create_list_context(&mut self) -> Call {

@@ -118,9 +118,8 @@ impl Hearing {
         let mut heard = self.heard();
         match push {
             Push::Page { page, file_bytes, offset, writable } => {
-                let Ok([file]) = <[OwnedFd; 1]>::try_from(files) else {
-                    return Err(PacketError::Malformed("a page of words without exactly one descriptor, its file"));
-                };
+                let file = only(files)
+                    .ok_or(PacketError::Malformed("a page of words without exactly one descriptor, its file"))?;
                 let page_of = match writable {
                     true => Page::Writable(Memory::from_file(file, file_bytes)?, offset),
                     false => Page::ReadOnly(ReadOnlyMemory::from_file(file, file_bytes)?, offset),
@@ -129,18 +128,7 @@ impl Hearing {
                 Ok(None)
             }
             Push::Shows { mapping, size_bytes, files: sizes, pieces, complete } => {
-                if sizes.len() != files.len() {
-                    return Err(PacketError::Malformed("a mapping with more or fewer descriptors than sizes of files"));
-                }
-                let received = files.into_iter().zip(sizes).map(|(file, bytes)| Memory::from_file(file, bytes));
-                let memories = received.collect::<Result<Vec<_>, _>>()?;
-                for PieceOf { file, offset, bytes } in pieces {
-                    let memory = memories.get(file as usize).filter(|memory| memory.contains(offset, bytes));
-                    let memory = memory.ok_or(PacketError::Malformed(
-                        "a piece of a mapping names a file or a range that did not come with it",
-                    ))?;
-                    heard.parts.push(Piece { memory: Arc::clone(memory), offset, bytes });
-                }
+                heard.parts.extend(parts_of(files, &sizes, pieces)?);
                 if !complete {
                     return Ok(None);
                 }
@@ -148,18 +136,7 @@ impl Hearing {
                 if pieces.iter().map(|piece| piece.bytes).sum::<u64>() != size_bytes {
                     return Err(PacketError::Malformed("the pieces of a mapping do not add up to its size"));
                 }
-                if let Some(known) = heard.mappings.get(&mapping).cloned() {
-                    heard.held.remove(&mapping);
-                    drop(heard);
-                    known.show(pieces);
-                    return Ok(Some(mapping));
-                }
-                let shown = shown(size_bytes, pieces);
-                if let Ok(range) = shown.range() {
-                    heard.placed.push(Placed { mapping, address: range.base().as_ptr() as u64 });
-                }
-                heard.mappings.insert(mapping, Arc::new(shown));
-                Ok(None)
+                Ok(show(heard, mapping, size_bytes, pieces))
             }
             Push::Protected(mapping) => {
                 let known = heard.mappings.get(&mapping).cloned();
@@ -178,16 +155,10 @@ impl Hearing {
                 Ok(None)
             }
             Push::Doorbell { address, rare_pays } => {
-                let Ok([file]) = <[OwnedFd; 1]>::try_from(files) else {
-                    return Err(PacketError::Malformed("a doorbell without exactly one descriptor, its page"));
-                };
-                let stream = Arc::clone(stream);
-                let wake = move |_| {
-                    // A kernel that has gone has no engine to wake.
-                    let _ = stream.send(&encode(&Said::Rung(address), Vec::new()), &[]);
-                };
-                let page = Memory::from_file(file, PAGE_BYTES)?;
-                heard.doorbells.insert(address, Arc::new(DoorbellPage::received(page, rare_pays, Box::new(wake))));
+                let file =
+                    only(files).ok_or(PacketError::Malformed("a doorbell without exactly one descriptor, its page"))?;
+                let doorbell = received_doorbell(file, address, rare_pays, stream)?;
+                heard.doorbells.insert(address, Arc::new(doorbell));
                 Ok(None)
             }
             Push::DoorbellGone(address) => {
@@ -241,6 +212,62 @@ pub(super) fn listen(stream: &Arc<Packets>, hearing: &Weak<Hearing>) {
         hearing.heard().messages += 1;
         hearing.changed.notify_all();
     }
+}
+
+/// Has a mapping show these pieces; its name, if it was there before: the kernel waits to know that the change holds.
+fn show(
+    mut heard: MutexGuard<'_, Heard>,
+    mapping: MappingId,
+    size_bytes: u64,
+    pieces: Vec<Piece>,
+) -> Option<MappingId> {
+    if let Some(known) = heard.mappings.get(&mapping).cloned() {
+        heard.held.remove(&mapping);
+        drop(heard);
+        known.show(pieces);
+        return Some(mapping);
+    }
+    let shown = shown(size_bytes, pieces);
+    if let Ok(range) = shown.range() {
+        heard.placed.push(Placed { mapping, address: range.base().as_ptr() as u64 });
+    }
+    heard.mappings.insert(mapping, Arc::new(shown));
+    None
+}
+
+/// The one file that came with a message.
+fn only(files: Vec<OwnedFd>) -> Option<OwnedFd> {
+    <[OwnedFd; 1]>::try_from(files).ok().map(|[file]| file)
+}
+
+/// The parts that a message shows, each of one of the files that came with it.
+fn parts_of(files: Vec<OwnedFd>, sizes: &[u64], pieces: Vec<PieceOf>) -> Result<Vec<Piece>, PacketError> {
+    if sizes.len() != files.len() {
+        return Err(PacketError::Malformed("files without sizes"));
+    }
+    let received = files.into_iter().zip(sizes).map(|(file, bytes)| Memory::from_file(file, *bytes));
+    let memories = received.collect::<Result<Vec<_>, _>>()?;
+    let part = |PieceOf { file, offset, bytes }| {
+        let memory = memories.get(file as usize).filter(|memory| memory.contains(offset, bytes));
+        let memory = memory.ok_or(PacketError::Malformed("a part of no file"))?;
+        Ok(Piece { memory: Arc::clone(memory), offset, bytes })
+    };
+    pieces.into_iter().map(part).collect()
+}
+
+/// A doorbell's page, whose rings are said to the kernel where its engine sleeps.
+fn received_doorbell(
+    file: OwnedFd,
+    address: DoorbellAddress,
+    rare_pays: bool,
+    stream: &Arc<Packets>,
+) -> Result<DoorbellPage, PacketError> {
+    let stream = Arc::clone(stream);
+    let wake = move |_| {
+        // A kernel that has gone has no engine to wake.
+        let _ = stream.send(&encode(&Said::Rung(address), Vec::new()), &[]);
+    };
+    Ok(DoorbellPage::received(Memory::from_file(file, PAGE_BYTES)?, rare_pays, Box::new(wake)))
 }
 
 /// A lock's bytes: at addresses of their own where the operating system holds stores while content moves.

@@ -67,11 +67,6 @@ impl<'a> Command<'a> {
     pub fn encode(&self, out: &mut Vec<u64>) {
         let words = self.words();
         let head = |opcode: u8, operand: u32| u64::from(opcode) | (words as u64) << 8 | u64::from(operand) << 32;
-        let put_log = |log: &Option<LogSlot>, out: &mut Vec<u64>| {
-            if let Some(slot) = log {
-                out.extend([slot.entry_va, slot.header_va, u64::from(slot.handle)]);
-            }
-        };
         match *self {
             Command::Nop => out.push(head(op::NOP, 0)),
             Command::Wait { va, value, log } => {
@@ -340,5 +335,12 @@ impl<'a> Command<'a> {
                 | Command::MapAperture { .. }
                 | Command::FlushTlb { .. }
         )
+    }
+}
+
+/// Appends where a log entry goes, if one is written.
+fn put_log(log: &Option<LogSlot>, out: &mut Vec<u64>) {
+    if let Some(slot) = log {
+        out.extend([slot.entry_va, slot.header_va, u64::from(slot.handle)]);
     }
 }

@@ -2,10 +2,10 @@
 //! has several behind one system memory: each has a piece of it for its kernel side and for its backing stores, and every device
 //! reaches all of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ddi::Miniport;
-use device_port::{DevicePort, InterruptPin};
+use device_port::{CpuCaches, DevicePort, InterruptPin, PeerBell};
 use dxgkrnl::{AdapterConfig, ClientMemory, CpuCache, DriverClock, GivenMemory, IoMmu};
 use shared_words::Memory;
 use softgpu::{Config as DeviceConfig, DataMode, SoftGpu};
@@ -14,11 +14,14 @@ use wddm_types::{Luid, PAGE_BYTES, PageRun, Pages};
 
 use super::{HostError, KERNEL_BYTES};
 use crate::config::{AdapterSetup, directory_table_bytes};
+use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::DeviceBus;
 use crate::doorbells::{AdapterDoorbells, Doorbells};
 use crate::given::GivenFiles;
 use crate::iommu::Iommu;
 use crate::lent::Lender;
+use crate::line::Line;
+use crate::profile::Profile;
 
 /// Bytes of a paging buffer.
 const PAGING_BUFFER_BYTES: u32 = 64 << 10;
@@ -122,18 +125,7 @@ impl Measured {
     ) -> Result<Mounted, HostError> {
         let Measured { setup, driver, local_bytes, page_table_bytes, directory_bytes, system_bytes } = self;
         let profile = &setup.profile;
-        let config = DeviceConfig {
-            local_bytes,
-            aperture_bytes: profile.aperture_bytes,
-            shape: profile.shape,
-            data: platform.data,
-            signal_bits: profile.signal_bits,
-            timing: profile.timing,
-            poll_spins: POLL_SPINS,
-            doorbells: profile.doorbells,
-            displays: profile.displays,
-            reset_group: profile.reset_group,
-        };
+        let config = device_config(profile, local_bytes, platform.data);
         // Memory that the host lends with its content lies in a memory file.
         let reserve = if platform.isolates { Memory::reserve_file } else { platform.reserve };
         let (system, local) = (Arc::clone(platform.system), reserve(local_bytes)?);
@@ -187,5 +179,60 @@ impl Measured {
             scheduling: setup.scheduling,
         };
         Ok(Mounted { device, miniport, adapter })
+    }
+}
+
+/// The device of a profile, with so much memory of its own.
+fn device_config(profile: &Profile, local_bytes: u64, data: DataMode) -> DeviceConfig {
+    DeviceConfig {
+        local_bytes,
+        aperture_bytes: profile.aperture_bytes,
+        shape: profile.shape,
+        data,
+        signal_bits: profile.signal_bits,
+        timing: profile.timing,
+        poll_spins: POLL_SPINS,
+        doorbells: profile.doorbells,
+        displays: profile.displays,
+        reset_group: profile.reset_group,
+    }
+}
+
+/// What each adapter needs, and the bytes of system memory that all need together.
+///
+/// # Errors
+/// One cannot be measured, or all together need more memory than there are addresses.
+pub fn measure(setups: Vec<AdapterSetup>) -> Result<(Vec<Measured>, u64), HostError> {
+    let measured = setups.into_iter().map(Measured::new).collect::<Result<Vec<_>, _>>()?;
+    let mut shares = measured.iter().map(Measured::share_bytes);
+    let total = shares.try_fold(0u64, |sum, share| sum.checked_add(share?)).ok_or_else(HostError::too_large)?;
+    Ok((measured, total))
+}
+
+/// Builds all devices and drivers; their shares of system memory lie one behind the other.
+///
+/// # Errors
+/// As [`Measured::mount`].
+pub fn all(measured: Vec<Measured>, platform: &Platform<'_>, line: &Arc<Line>) -> Result<Vec<Mounted>, HostError> {
+    let (mut mounted, mut first_page) = (Vec::with_capacity(measured.len()), 0);
+    for (index, adapter) in measured.into_iter().enumerate() {
+        let pages = adapter.share_bytes().expect("summed before") / PAGE_BYTES;
+        mounted.push(adapter.mount(platform, index, first_page, line.pin(index))?);
+        first_page += pages;
+    }
+    Ok(mounted)
+}
+
+/// Connects devices to the CPU's caches, where they snoop some, and each to every other's bell; their drivers decide who rings.
+pub fn connect(devices: &[Arc<SoftGpu>], snooped: Option<&Arc<StaleCache>>) {
+    if let Some(caches) = snooped {
+        devices.iter().for_each(|device| device.connect_caches(Arc::clone(caches) as Arc<dyn CpuCaches>));
+    }
+    for (from, device) in devices.iter().enumerate() {
+        for (to, peer) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
+            let bell = Arc::downgrade(peer) as Weak<dyn PeerBell>;
+            // CAST: a host has at most 64 adapters.
+            device.connect_peer(to as u32, bell);
+        }
     }
 }

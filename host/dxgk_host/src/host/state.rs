@@ -34,6 +34,22 @@ pub(super) struct State {
 }
 
 impl State {
+    /// A machine that has said nothing yet.
+    pub fn new(machine: Machine, tracer: Box<dyn Tracer + Send>, clock: Clock, line: Arc<Line>, views: Views) -> State {
+        State {
+            machine,
+            tracer,
+            clock,
+            answers: BTreeMap::new(),
+            notifications: BTreeMap::new(),
+            timer_ns: None,
+            line,
+            views,
+            waiting: Waiting::default(),
+            failed: Arc::default(),
+        }
+    }
+
     /// One turn of the machine: lends it time, tracer and effects, then performs the effects.
     pub fn turn<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
         let turning = Turning { state: self, unwinding: std::thread::panicking() };

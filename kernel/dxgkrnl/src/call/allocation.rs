@@ -11,6 +11,7 @@ use kmt_calls::{
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::allocation::Created;
+use crate::call::keyed_mutex::Companions;
 use crate::call::share::SharedResource;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
@@ -239,7 +240,7 @@ impl Turn<'_> {
         let mut objects = vec![Object::Resource(index, opened.resource)];
         objects.extend(opened.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)));
         let companions = self.open_companions(cx, (index, device), with, keyed_mutex_data);
-        objects.extend(&companions);
+        objects.extend(companions.into_iter().flat_map(Companions::objects));
         match self.names(&objects) {
             Ok(mut handles) => {
                 let mut others = handles.split_off(1 + opened.allocations.len()).into_iter();
@@ -257,7 +258,9 @@ impl Turn<'_> {
                 if opened.shown_later { Ok(adapter.after_ring(cx, self.token, reply)) } else { done(reply) }
             }
             Err(refusal) => {
-                companions.into_iter().for_each(|companion| self.close_companion(cx, companion));
+                if let Some(companions) = companions {
+                    self.close_companions(cx, companions);
+                }
                 self.adapters[index as usize].destroy_resource(cx, opened.resource, &[]);
                 Err(refusal)
             }

@@ -1,6 +1,6 @@
 //! The operating system's calls on events of the process (sync §2.4).
 
-use kmt_calls::{Call, EventCall, Refusal, Reply};
+use kmt_calls::{EventCall, Refusal, Reply};
 
 use crate::call::{Turn, done};
 use crate::event::Event;
@@ -8,38 +8,39 @@ use crate::machine::{Answer, Cx};
 use crate::object::Object;
 
 impl Turn<'_> {
-    pub(super) fn on_event(&mut self, cx: &mut Cx<'_>, call: &Call) -> Option<Result<Answer, Refusal>> {
-        Some(match *call {
-            Call::Event(EventCall::Create { manual_reset }) => {
+    pub(super) fn on_event(&mut self, cx: &mut Cx<'_>, call: EventCall) -> Result<Answer, Refusal> {
+        match call {
+            EventCall::Create { manual_reset } => {
                 let number = self.process.events.insert(Event::new(manual_reset));
-                self.name(Object::Event(number)).and_then(|handle| done(Reply::Handle(handle)))
+                done(Reply::Handle(self.name(Object::Event(number))?))
             }
-            Call::Event(EventCall::CreateTold) => {
+            EventCall::CreateTold => {
                 let number = self.process.events.insert(Event::new(false));
-                self.name(Object::Event(number)).and_then(|handle| {
-                    self.process.events[number].tell(self.from, handle);
-                    done(Reply::Handle(handle))
-                })
+                let handle = self.name(Object::Event(number))?;
+                self.process.events[number].tell(self.from, handle);
+                done(Reply::Handle(handle))
             }
-            Call::Event(EventCall::Wait { event, block }) => {
-                let token = self.token;
-                self.process.event(event).and_then(|number| self.process.events[number].wait(token, block))
+            EventCall::Wait { event, block } => {
+                let number = self.process.event(event)?;
+                self.process.events[number].wait(self.token, block)
             }
-            Call::Event(EventCall::Set { event }) => self.process.event(event).and_then(|number| {
+            EventCall::Set { event } => {
+                let number = self.process.event(event)?;
                 cx.emit_of_all(events::Event::EventSet { process: self.from.0, event: number });
                 self.process.events[number].set(cx);
                 done(Reply::Done)
-            }),
-            Call::Event(EventCall::Reset { event }) => self.process.event(event).and_then(|number| {
+            }
+            EventCall::Reset { event } => {
+                let number = self.process.event(event)?;
                 self.process.events[number].reset();
                 done(Reply::Done)
-            }),
-            Call::Event(EventCall::Close { event }) => self.process.event(event).and_then(|number| {
+            }
+            EventCall::Close { event } => {
+                let number = self.process.event(event)?;
                 self.process.system_handles.remove(event);
                 self.process.events.remove(number).expect("it was named").close(cx);
                 done(Reply::Done)
-            }),
-            _ => return None,
-        })
+            }
+        }
     }
 }

@@ -63,22 +63,7 @@ impl Turn<'_> {
                 self.adapters[index as usize].reserve_gpu_va(cx, self.token, device, reserve)
             }
             Call::UpdateGpuVirtualAddress { device, context, fence, fence_value, operations, flags } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let context = self.update_context(index, device, context)?;
-                let handle = fence;
-                let fence = self.usable_fence(index, handle, PointUse::GpuSignal)?;
-                if !flags.contains(UpdateGpuVaFlags::DO_NOT_WAIT) {
-                    self.usable_fence(index, handle, PointUse::GpuWait)?;
-                }
-                let mut allocations = Vec::new();
-                for operation in &operations {
-                    if let UpdateGpuVaOperation::Map { allocation, .. } = operation {
-                        allocations.push(self.allocation_of(index, device, *allocation)?);
-                    }
-                }
-                let request =
-                    UpdateRequest { device, context, fence, fence_value, operations: &operations, allocations, flags };
-                self.adapters[index as usize].update_gpu_va(cx, self.token, request)
+                self.update_gpu_va(cx, (device, context), (fence, fence_value), (&operations, flags), touched)
             }
             Call::FreeGpuVirtualAddress { device, base, size_bytes } => {
                 let (index, device) = self.space_owner(device, touched)?;
@@ -87,6 +72,31 @@ impl Turn<'_> {
             }
             call => self.on_lock(cx, call, touched),
         }
+    }
+
+    fn update_gpu_va(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (device, context): (RawHandle, RawHandle),
+        (fence, fence_value): (RawHandle, u64),
+        (operations, flags): (&[UpdateGpuVaOperation], UpdateGpuVaFlags),
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, device) = self.live_device(device, touched)?;
+        let context = self.update_context(index, device, context)?;
+        let handle = fence;
+        let fence = self.usable_fence(index, handle, PointUse::GpuSignal)?;
+        if !flags.contains(UpdateGpuVaFlags::DO_NOT_WAIT) {
+            self.usable_fence(index, handle, PointUse::GpuWait)?;
+        }
+        let mut allocations = Vec::new();
+        for operation in operations {
+            if let UpdateGpuVaOperation::Map { allocation, .. } = operation {
+                allocations.push(self.allocation_of(index, device, *allocation)?);
+            }
+        }
+        let request = UpdateRequest { device, context, fence, fence_value, operations, allocations, flags };
+        self.adapters[index as usize].update_gpu_va(cx, self.token, request)
     }
 
     /// Finds the device that stands for the process's address space on an adapter: a named device; the device of a named paging queue

@@ -10,6 +10,22 @@ use crate::machine::{Answer, Cx};
 use crate::object::Object;
 use crate::refusal::{invalid, refuse};
 
+/// What was opened with a shared resource and goes with it.
+#[derive(Clone, Copy)]
+pub(super) struct Companions {
+    /// The open of the keyed mutex.
+    mutex: u64,
+    /// Adapter and number of the synchronization object's open.
+    sync_object: (u32, u64),
+}
+
+impl Companions {
+    /// Both, to be named.
+    pub(super) fn objects(self) -> [Object; 2] {
+        [Object::KeyedMutex(self.mutex), Object::Legacy(self.sync_object.0, self.sync_object.1)]
+    }
+}
+
 impl Turn<'_> {
     pub(super) fn on_keyed_mutex(&mut self, cx: &mut Cx<'_>, call: KeyedMutexCall) -> Result<Answer, Refusal> {
         match call {
@@ -71,24 +87,22 @@ impl Turn<'_> {
         (index, device): (u32, u64),
         with: Option<(u64, u64)>,
         keyed_mutex_data: Vec<u8>,
-    ) -> Vec<Object> {
-        let Some((mutex, sync_object)) = with else { return Vec::new() };
+    ) -> Option<Companions> {
+        let (mutex, sync_object) = with?;
         let opened = self.keyed_mutexes.open(cx, self.from, Some((index, device)), (mutex, keyed_mutex_data));
         let open = opened.expect("the data were checked");
         let all = (sync_object, SyncObjectAccess::ALL_ACCESS);
         let adapter = &mut self.adapters[index as usize];
         let sync = adapter.open_named_sync_object(cx, (self.from, Some(device)), all, OpenSyncObjectRequest::default());
         let sync = sync.expect("the set gives every access");
-        vec![Object::KeyedMutex(open), Object::Legacy(index, sync)]
+        Some(Companions { mutex: open, sync_object: (index, sync) })
     }
 
-    /// Takes back what has no handle.
-    pub(super) fn close_companion(&mut self, cx: &mut Cx<'_>, companion: Object) {
-        match companion {
-            Object::KeyedMutex(open) => self.close_keyed_mutex(cx, open),
-            Object::Legacy(index, open) => self.adapters[index as usize].close_sync_object(cx, open),
-            other => unreachable!("{other:?} goes with no resource"),
-        }
+    /// Takes back companions that got no handle.
+    pub(super) fn close_companions(&mut self, cx: &mut Cx<'_>, Companions { mutex, sync_object }: Companions) {
+        self.close_keyed_mutex(cx, mutex);
+        let (index, open) = sync_object;
+        self.adapters[index as usize].close_sync_object(cx, open);
     }
 
     /// A device goes: closes the keyed mutexes that it has opened with a resource. An open that owns its mutex abandons it.

@@ -1,7 +1,8 @@
 //! Calls about content that its process can do without, and its return (memory §5.9): the allocations that they name, and the
 //! result for each.
 
-use kmt_calls::{Call, OfferList, ReclaimResult, Refusal, Reply};
+use kmt_calls::{OfferFlags, OfferList, ReclaimResult, Refusal, Reply};
+use wddm_types::RawHandle;
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
@@ -14,40 +15,54 @@ struct Offerable {
 }
 
 impl Turn<'_> {
+    /// `D3DKMTOfferAllocations`.
     // spec: memory §5.9
-    pub(super) fn on_offer(
+    pub(super) fn offer_allocations(
         &mut self,
         cx: &mut Cx<'_>,
-        call: Call,
+        (device, list): (RawHandle, &OfferList),
+        (priority, flags): (u32, OfferFlags),
         touched: &mut Option<u32>,
     ) -> Result<Answer, Refusal> {
-        match call {
-            Call::OfferAllocations { device, list, priority, flags } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let offered = self.offerable(index, device, &list)?;
-                self.adapters[index as usize].offer(cx, device, &offered.numbers, priority, flags)?;
-                done(Reply::Done)
-            }
-            Call::ReclaimAllocations { device, list, asks } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let offered = self.offerable(index, device, &list)?;
-                let adapter = &mut self.adapters[index as usize];
-                let results = adapter.reclaim(cx, device, &offered.numbers, asks)?;
-                let lost = offered.of_each(&results).into_iter().map(|result| result != ReclaimResult::Ok);
-                let lost = if asks { lost.collect() } else { Vec::new() };
-                Ok(adapter.after_ring(cx, self.token, Reply::Discarded(lost)))
-            }
-            Call::ReclaimAllocations2 { paging_queue, list } => {
-                let (index, queue) = self.paging_queue(paging_queue)?;
-                let device = self.adapters[index as usize].paging_queues[queue].device;
-                self.alive(index, device, touched)?;
-                let offered = self.offerable(index, device, &list)?;
-                let adapter = &mut self.adapters[index as usize];
-                let (results, paging_fence_value) = adapter.reclaim2(cx, queue, &offered.numbers)?;
-                done(Reply::Reclaimed { results: offered.of_each(&results), paging_fence_value })
-            }
-            call => unreachable!("{} is answered elsewhere", call.name()),
-        }
+        let (index, device) = self.live_device(device, touched)?;
+        let offered = self.offerable(index, device, list)?;
+        self.adapters[index as usize].offer(cx, device, &offered.numbers, priority, flags)?;
+        done(Reply::Done)
+    }
+
+    /// `D3DKMTReclaimAllocations`; `asks`: its caller has room for the results.
+    // spec: memory §5.9
+    pub(super) fn reclaim_allocations(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (device, list): (RawHandle, &OfferList),
+        asks: bool,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, device) = self.live_device(device, touched)?;
+        let offered = self.offerable(index, device, list)?;
+        let adapter = &mut self.adapters[index as usize];
+        let results = adapter.reclaim(cx, device, &offered.numbers, asks)?;
+        let lost = offered.of_each(&results).into_iter().map(|result| result != ReclaimResult::Ok);
+        let lost = if asks { lost.collect() } else { Vec::new() };
+        Ok(adapter.after_ring(cx, self.token, Reply::Discarded(lost)))
+    }
+
+    /// `D3DKMTReclaimAllocations2`, whose paging queue says when the content is there.
+    // spec: memory §5.9
+    pub(super) fn reclaim_by_queue(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (paging_queue, list): (RawHandle, &OfferList),
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, queue) = self.paging_queue(paging_queue)?;
+        let device = self.adapters[index as usize].paging_queues[queue].device;
+        self.alive(index, device, touched)?;
+        let offered = self.offerable(index, device, list)?;
+        let adapter = &mut self.adapters[index as usize];
+        let (results, paging_fence_value) = adapter.reclaim2(cx, queue, &offered.numbers)?;
+        done(Reply::Reclaimed { results: offered.of_each(&results), paging_fence_value })
     }
 
     fn offerable(&self, index: u32, device: u64, list: &OfferList) -> Result<Offerable, Refusal> {

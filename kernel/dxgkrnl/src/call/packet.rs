@@ -53,17 +53,8 @@ impl Turn<'_> {
                 done(Reply::Done)
             }
             PacketCall::Render { context, command, allocation_list, patch_location_list, private_data } => {
-                let (index, number, device) = self.live_packet_context(context, touched)?;
-                if self.adapters[index as usize].packet_contexts[number].null_rendering {
-                    return done(Reply::Queued(self.adapters[index as usize].submit_null(cx, number)?));
-                }
-                let room = self.adapters[index as usize].packet_contexts[number].info.allocation_list_entries;
-                if allocation_list.len() > room as usize {
-                    return Err(invalid(format!("an allocation list of {}; at most {room}", allocation_list.len())));
-                }
-                let entries = self.list_entries(index, device, &allocation_list)?;
                 let what = Submission::Render { command, places: patch_location_list, private_data };
-                self.adapters[index as usize].submit_listed(cx, self.token, number, entries, what)
+                self.render(cx, context, &allocation_list, what, touched)
             }
             PacketCall::SubmitNull { context, written_primaries } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
@@ -71,20 +62,7 @@ impl Turn<'_> {
                 done(Reply::Queued(self.adapters[index as usize].submit_null(cx, number)?))
             }
             PacketCall::Present { context, source, destination } => {
-                // spec: sync §3.17, presentation stays on packets that the kernel submits
-                if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
-                    return Err(not_supported("presents on hardware queues (DxgkDdiPresentToHwQueue)"));
-                }
-                let (index, number, device) = self.live_packet_context(context, touched)?;
-                let source = self.listed_allocation(index, device, source)?;
-                let destination = self.listed_allocation(index, device, destination)?;
-                self.adapters[index as usize].may_write(destination.number)?;
-                let entries = vec![
-                    ListEntry::default(),
-                    ListEntry { allocation: Some(source), ..ListEntry::default() },
-                    ListEntry { allocation: Some(destination), write: true, ..ListEntry::default() },
-                ];
-                self.adapters[index as usize].submit_listed(cx, self.token, number, entries, Submission::Present)
+                self.present(cx, context, (source, destination), touched)
             }
             PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries, private_data } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
@@ -102,6 +80,51 @@ impl Turn<'_> {
                 )?))
             }
         }
+    }
+
+    /// Submits a buffer with its allocation list, which has at most as many entries as the driver asked for.
+    fn render(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: RawHandle,
+        allocation_list: &[AllocationListItem],
+        what: Submission,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, number, device) = self.live_packet_context(context, touched)?;
+        if self.adapters[index as usize].packet_contexts[number].null_rendering {
+            return done(Reply::Queued(self.adapters[index as usize].submit_null(cx, number)?));
+        }
+        let room = self.adapters[index as usize].packet_contexts[number].info.allocation_list_entries;
+        if allocation_list.len() > room as usize {
+            return Err(invalid(format!("an allocation list of {}; at most {room}", allocation_list.len())));
+        }
+        let entries = self.list_entries(index, device, allocation_list)?;
+        self.adapters[index as usize].submit_listed(cx, self.token, number, entries, what)
+    }
+
+    /// Copies a picture to another allocation.
+    fn present(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: RawHandle,
+        (source, destination): (RawHandle, RawHandle),
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        // spec: sync §3.17, presentation stays on packets that the kernel submits
+        if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
+            return Err(not_supported("presents on hardware queues (DxgkDdiPresentToHwQueue)"));
+        }
+        let (index, number, device) = self.live_packet_context(context, touched)?;
+        let source = self.listed_allocation(index, device, source)?;
+        let destination = self.listed_allocation(index, device, destination)?;
+        self.adapters[index as usize].may_write(destination.number)?;
+        let entries = vec![
+            ListEntry::default(),
+            ListEntry { allocation: Some(source), ..ListEntry::default() },
+            ListEntry { allocation: Some(destination), write: true, ..ListEntry::default() },
+        ];
+        self.adapters[index as usize].submit_listed(cx, self.token, number, entries, Submission::Present)
     }
 
     /// The written primaries of a submission, to a packet context or to a hardware queue.

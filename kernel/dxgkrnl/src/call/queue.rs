@@ -1,7 +1,7 @@
 //! Calls on hardware contexts, their queues and doorbells (sync §3).
 
 use kmt_calls::{CreatedDoorbell, CreatedHwQueue, QueueCall, QueueFlags, Refusal, Reply};
-use wddm_types::RawHandle;
+use wddm_types::{GpuVa, NodeId, RawHandle};
 
 use crate::call::sync::broadcast;
 use crate::call::{Turn, done};
@@ -20,62 +20,15 @@ impl Turn<'_> {
     ) -> Result<Answer, Refusal> {
         match call {
             QueueCall::CreateHwContext { device, node, private_data } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let number = self.adapters[index as usize].create_context(cx, device, node, &private_data)?;
-                let handle = self.name(Object::Context(index, number))?;
-                let adapter = &mut self.adapters[index as usize];
-                // The driver's allocations for the context are there before the caller uses it.
-                if adapter.contexts[number].allocations.is_empty() {
-                    done(Reply::Handle(handle))
-                } else {
-                    Ok(adapter.after_ring(cx, self.token, Reply::Handle(handle)))
-                }
+                self.create_hw_context(cx, device, (node, &private_data), touched)
             }
-            QueueCall::DestroyHwContext { context } => {
-                let (index, number) = self.context(context)?;
-                *touched = Some(index);
-                let named = self.adapters[index as usize].named_of_context(number);
-                self.adapters[index as usize].destroy_context(cx, number);
-                self.forget_all(named);
-                done(Reply::Done)
+            QueueCall::DestroyHwContext { context } => self.destroy_hw_context(cx, context, touched),
+            QueueCall::CreateHwQueue { context, flags, private_data } => {
+                self.create_hw_queue(cx, context, (flags, private_data), touched)
             }
-            QueueCall::CreateHwQueue { context, flags, mut private_data } => {
-                let (index, number) = self.context(context)?;
-                self.alive(index, self.adapters[index as usize].contexts[number].device, touched)?;
-                let queue = self.adapters[index as usize].create_queue(cx, number, flags, &mut private_data)?;
-                let adapter = &self.adapters[index as usize];
-                let open = adapter.only_open(adapter.queues[queue].progress);
-                let logs = adapter.queues[queue].logs.as_ref().map(QueueLogs::detail);
-                let (queue, fence_handle) =
-                    (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
-                let progress = self.adapters[index as usize].created_fence(open, fence_handle, Default::default());
-                let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
-                let made = CreatedHwQueue { queue, flags, progress, logs, private_data };
-                self.when_mapped(cx, index, Reply::HwQueue(made))
-            }
-            QueueCall::DestroyHwQueue { queue } => {
-                let (index, number) = self.queue(queue)?;
-                *touched = Some(index);
-                let named = self.adapters[index as usize].named_of_queue(number);
-                self.adapters[index as usize].destroy_queue(cx, number);
-                self.forget_all(named);
-                done(Reply::Done)
-            }
+            QueueCall::DestroyHwQueue { queue } => self.destroy_hw_queue(cx, queue, touched),
             QueueCall::CreateDoorbell { queue, ring, ring_va, private_data } => {
-                let (index, number) = self.queue(queue)?;
-                self.alive(index, self.adapters[index as usize].queues[number].device, touched)?;
-                let ring = self.allocation(index, ring)?;
-                let new = NewDoorbell { queue: number, ring, ring_va, private_data };
-                let (doorbell, private_data) = self.adapters[index as usize].create_doorbell(cx, new)?;
-                let handle = self.name(Object::Doorbell(index, doorbell))?;
-                let made = &self.adapters[index as usize].doorbells[doorbell];
-                done(Reply::Doorbell(CreatedDoorbell {
-                    doorbell: handle,
-                    address: made.address,
-                    last_queued: made.last_queued,
-                    status: made.status,
-                    private_data,
-                }))
+                self.create_doorbell(cx, queue, (ring, ring_va, private_data), touched)
             }
             QueueCall::ConnectDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
@@ -104,14 +57,8 @@ impl Turn<'_> {
                 written_primaries,
                 private_data,
             } => {
-                let (index, number) = self.live_queue(queue, touched)?;
-                // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
-                let device = self.adapters[index as usize].queues[number].device;
-                let primaries = self.primaries(index, device, &written_primaries)?;
-                let adapter = &mut self.adapters[index as usize];
                 let command = Command { progress_value, buffer, buffer_bytes, private_data };
-                adapter.submit_command(cx, number, command, primaries)?;
-                done(Reply::Done)
+                self.submit_command(cx, queue, command, &written_primaries, touched)
             }
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
                 let (index, number) = self.live_queue(queue, touched)?;
@@ -126,6 +73,115 @@ impl Turn<'_> {
                 done(Reply::Done)
             }
         }
+    }
+
+    fn create_hw_context(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: RawHandle,
+        (node, private_data): (NodeId, &[u8]),
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, device) = self.live_device(device, touched)?;
+        let number = self.adapters[index as usize].create_context(cx, device, node, private_data)?;
+        let handle = self.name(Object::Context(index, number))?;
+        let adapter = &mut self.adapters[index as usize];
+        // The allocations that the driver made for the context are there before the process uses it.
+        if adapter.contexts[number].allocations.is_empty() {
+            done(Reply::Handle(handle))
+        } else {
+            Ok(adapter.after_ring(cx, self.token, Reply::Handle(handle)))
+        }
+    }
+
+    /// Destroys a context with its queues, and forgets the handles of all that goes with it.
+    fn destroy_hw_context(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: RawHandle,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, number) = self.context(context)?;
+        *touched = Some(index);
+        let named = self.adapters[index as usize].named_of_context(number);
+        self.adapters[index as usize].destroy_context(cx, number);
+        self.forget_all(named);
+        done(Reply::Done)
+    }
+
+    /// A queue with its progress fence, which has a handle of its own.
+    fn create_hw_queue(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: RawHandle,
+        (flags, mut private_data): (QueueFlags, Vec<u8>),
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, number) = self.context(context)?;
+        self.alive(index, self.adapters[index as usize].contexts[number].device, touched)?;
+        let queue = self.adapters[index as usize].create_queue(cx, number, flags, &mut private_data)?;
+        let adapter = &self.adapters[index as usize];
+        let open = adapter.only_open(adapter.queues[queue].progress);
+        let logs = adapter.queues[queue].logs.as_ref().map(QueueLogs::detail);
+        let (queue, fence_handle) = (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
+        let progress = self.adapters[index as usize].created_fence(open, fence_handle, Default::default());
+        let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
+        let made = CreatedHwQueue { queue, flags, progress, logs, private_data };
+        self.when_mapped(cx, index, Reply::HwQueue(made))
+    }
+
+    /// Destroys a queue with its doorbell and its progress fence, and forgets their handles.
+    fn destroy_hw_queue(
+        &mut self,
+        cx: &mut Cx<'_>,
+        queue: RawHandle,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, number) = self.queue(queue)?;
+        *touched = Some(index);
+        let named = self.adapters[index as usize].named_of_queue(number);
+        self.adapters[index as usize].destroy_queue(cx, number);
+        self.forget_all(named);
+        done(Reply::Done)
+    }
+
+    fn create_doorbell(
+        &mut self,
+        cx: &mut Cx<'_>,
+        queue: RawHandle,
+        (ring, ring_va, private_data): (RawHandle, GpuVa, Vec<u8>),
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, number) = self.queue(queue)?;
+        self.alive(index, self.adapters[index as usize].queues[number].device, touched)?;
+        let ring = self.allocation(index, ring)?;
+        let new = NewDoorbell { queue: number, ring, ring_va, private_data };
+        let (doorbell, private_data) = self.adapters[index as usize].create_doorbell(cx, new)?;
+        let handle = self.name(Object::Doorbell(index, doorbell))?;
+        let made = &self.adapters[index as usize].doorbells[doorbell];
+        done(Reply::Doorbell(CreatedDoorbell {
+            doorbell: handle,
+            address: made.address,
+            last_queued: made.last_queued,
+            status: made.status,
+            private_data,
+        }))
+    }
+
+    fn submit_command(
+        &mut self,
+        cx: &mut Cx<'_>,
+        queue: RawHandle,
+        command: Command,
+        written_primaries: &[RawHandle],
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, number) = self.live_queue(queue, touched)?;
+        // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
+        let device = self.adapters[index as usize].queues[number].device;
+        let primaries = self.primaries(index, device, written_primaries)?;
+        self.adapters[index as usize].submit_command(cx, number, command, primaries)?;
+        done(Reply::Done)
     }
 
     /// The queues of a signal, all of one adapter, none twice.

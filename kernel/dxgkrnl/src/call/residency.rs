@@ -48,9 +48,15 @@ impl Turn<'_> {
                 self.process.handles.remove(registration);
                 done(Reply::Done)
             }
-            call @ (Call::OfferAllocations { .. }
-            | Call::ReclaimAllocations { .. }
-            | Call::ReclaimAllocations2 { .. }) => self.on_offer(cx, call, touched),
+            Call::OfferAllocations { device, list, priority, flags } => {
+                self.offer_allocations(cx, (device, &list), (priority, flags), touched)
+            }
+            Call::ReclaimAllocations { device, list, asks } => {
+                self.reclaim_allocations(cx, (device, &list), asks, touched)
+            }
+            Call::ReclaimAllocations2 { paging_queue, list } => {
+                self.reclaim_by_queue(cx, (paging_queue, &list), touched)
+            }
             Call::ChangeVideoMemoryReservation { process, adapter, local, reservation_bytes } => {
                 let index = self.adapter(adapter)?;
                 let process = self.nt_handles.process(self.from, process, ProcessAccess::SET_INFORMATION)?;

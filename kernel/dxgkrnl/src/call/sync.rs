@@ -3,7 +3,8 @@
 
 use gpu_fence::LegacyKind;
 use kmt_calls::{
-    FenceFlags, FencePrivateData, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest,
+    FenceFlags, FencePrivateData, NativeFenceRequest, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind,
+    SyncObjectRequest, WaitFlags,
 };
 use wddm_types::{NtStatus, RawHandle, VidPnTargetId};
 
@@ -38,51 +39,14 @@ impl Turn<'_> {
         touched: &mut Option<u32>,
     ) -> Result<Answer, Refusal> {
         match call {
-            SyncCall::CreateNativeFence { device, request } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let (open, private_data) = match request.flags.contains(FenceFlags::CROSS_ADAPTER) {
-                    false => self.adapters[index as usize].create_native_fence(cx, device, request, None)?,
-                    true => {
-                        let what = (true, request.flags);
-                        self.cross_fences.create(self.adapters, index, what, |adapter, word| {
-                            adapter.create_native_fence(cx, device, request, Some(word))
-                        })?
-                    }
-                };
-                let handle = self.name(Object::Fence(index, open))?;
-                let created = self.adapters[index as usize].created_fence(open, handle, private_data);
-                self.when_mapped(cx, index, Reply::Fence(created))
-            }
+            SyncCall::CreateNativeFence { device, request } => self.create_native_fence(cx, device, request, touched),
             SyncCall::CreateSynchronizationObject2 { device, request } => {
                 let (index, device) = self.live_device(device, touched)?;
                 self.create_sync_object(cx, index, device, request)
             }
-            SyncCall::DestroySynchronizationObject { fence } => {
-                if let Some(&Object::Legacy(index, open)) = self.process.handles.get(fence) {
-                    *touched = Some(index);
-                    self.adapters[index as usize].close_sync_object(cx, open);
-                    self.process.handles.remove(fence);
-                    return done(Reply::Done);
-                }
-                let (index, open) = self.fence(fence)?;
-                *touched = Some(index);
-                let adapter = &mut self.adapters[index as usize];
-                let device = adapter.fence_opens[open].device;
-                if !device.is_some_and(|device| adapter.devices[device].fences.contains(&open)) {
-                    return Err(invalid("the fence belongs to a queue and goes with it"));
-                }
-                adapter.close_fence(cx, open);
-                self.process.handles.remove(fence);
-                done(Reply::Done)
-            }
+            SyncCall::DestroySynchronizationObject { fence } => self.destroy_sync_object(cx, fence, touched),
             SyncCall::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let points = match self.points(index, &points, PointUse::CpuWait) {
-                    Ok(points) => points,
-                    Err(refusal) => return Err(self.refused_wait(index, async_event, refusal)),
-                };
-                let event = self.some_event(async_event)?;
-                self.adapters[index as usize].wait_from_cpu(cx, self.token, device, &points, event, flags)
+                self.wait_from_cpu(cx, device, (&points, flags), async_event, touched)
             }
             SyncCall::SignalSynchronizationObjectFromCpu { device, points, flags } => {
                 let (index, _) = self.live_device(device, touched)?;
@@ -137,6 +101,71 @@ impl Turn<'_> {
                 self.signal(cx, index, &contexts, listed, event, flags)
             }
         }
+    }
+
+    fn create_native_fence(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: RawHandle,
+        request: NativeFenceRequest,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, device) = self.live_device(device, touched)?;
+        let (open, private_data) = match request.flags.contains(FenceFlags::CROSS_ADAPTER) {
+            false => self.adapters[index as usize].create_native_fence(cx, device, request, None)?,
+            true => {
+                let what = (true, request.flags);
+                self.cross_fences.create(self.adapters, index, what, |adapter, word| {
+                    adapter.create_native_fence(cx, device, request, Some(word))
+                })?
+            }
+        };
+        let handle = self.name(Object::Fence(index, open))?;
+        let created = self.adapters[index as usize].created_fence(open, handle, private_data);
+        self.when_mapped(cx, index, Reply::Fence(created))
+    }
+
+    /// Closes what a process opened or made by itself: a legacy object or a fence.
+    fn destroy_sync_object(
+        &mut self,
+        cx: &mut Cx<'_>,
+        named: RawHandle,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        if let Some(&Object::Legacy(index, open)) = self.process.handles.get(named) {
+            *touched = Some(index);
+            self.adapters[index as usize].close_sync_object(cx, open);
+            self.process.handles.remove(named);
+            return done(Reply::Done);
+        }
+        let (index, open) = self.fence(named)?;
+        *touched = Some(index);
+        let adapter = &mut self.adapters[index as usize];
+        let device = adapter.fence_opens[open].device;
+        if !device.is_some_and(|device| adapter.devices[device].fences.contains(&open)) {
+            return Err(invalid("the fence belongs to a queue and goes with it"));
+        }
+        adapter.close_fence(cx, open);
+        self.process.handles.remove(named);
+        done(Reply::Done)
+    }
+
+    /// Has the calling thread, or an event of its process, wait for fences.
+    fn wait_from_cpu(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: RawHandle,
+        (points, flags): (&[(RawHandle, u64)], WaitFlags),
+        async_event: RawHandle,
+        touched: &mut Option<u32>,
+    ) -> Result<Answer, Refusal> {
+        let (index, device) = self.live_device(device, touched)?;
+        let points = match self.points(index, points, PointUse::CpuWait) {
+            Ok(points) => points,
+            Err(refusal) => return Err(self.refused_wait(index, async_event, refusal)),
+        };
+        let event = self.some_event(async_event)?;
+        self.adapters[index as usize].wait_from_cpu(cx, self.token, device, &points, event, flags)
     }
 
     fn create_sync_object(
@@ -201,12 +230,8 @@ impl Turn<'_> {
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));
             }
             // spec: sync §6 A10
-            SyncObjectKind::Other(7) => {
-                return Err(invalid("a native fence is created by CreateNativeFence"));
-            }
-            SyncObjectKind::Other(number) => {
-                return Err(invalid(format!("synchronization object type {number}")));
-            }
+            SyncObjectKind::Other(7) => return Err(invalid("a native fence is created by CreateNativeFence")),
+            SyncObjectKind::Other(number) => return Err(invalid(format!("synchronization object type {number}"))),
         };
         done(Reply::SyncObject(self.name_sync_object(index, open, flags)?))
     }

@@ -32,12 +32,7 @@ impl Adapter {
         };
         let kmd = self.allocations[number].kmd;
         let source = self.owned_source(device, primary)?;
-        if interval > INTERVAL_MAX {
-            return Err(invalid(format!("an interval of {interval}; at most {INTERVAL_MAX}")));
-        }
-        if interval == 0 && !self.displays.caps.flip_immediate {
-            return Err(invalid("an interval of 0, and the display flips at vertical blanks only"));
-        }
+        self.check_interval(interval)?;
         let mode = self.displays.sources[source].mode.ok_or_else(|| invalid("the source has no mode"))?;
         if self.display()?.describe_allocation(kmd) != Some(mode) {
             return Err(invalid("a primary that has not the mode of its source"));
@@ -90,6 +85,17 @@ impl Adapter {
             }
             of => Ok(Answer::Done(Ok(Reply::Queued(of.map_or(0, |of| of.queued))))),
         }
+    }
+
+    /// Vertical blanks between a flip and the one before: as many as the display can count, and none only where it flips at once.
+    fn check_interval(&self, interval: u32) -> Result<(), Refusal> {
+        if interval > INTERVAL_MAX {
+            return Err(invalid(format!("an interval of {interval}; at most {INTERVAL_MAX}")));
+        }
+        if interval == 0 && !self.displays.caps.flip_immediate {
+            return Err(invalid("an interval of 0, and the display flips at vertical blanks only"));
+        }
+        Ok(())
     }
 
     /// Everything before a flip on its context has completed.

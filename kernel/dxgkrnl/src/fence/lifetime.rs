@@ -141,20 +141,7 @@ impl Adapter {
     pub fn make_fence(&mut self, cx: &mut Cx<'_>, new: NewFence) -> Result<(u64, u64, FencePrivateData), Refusal> {
         let periodic = new.monitored.and_then(|monitored| monitored.periodic);
         let shared = new.flags.contains(FenceFlags::SHARED) || new.common.is_some() || periodic.is_some();
-        let slot = match (shared, new.fence_type, new.device, new.monitored) {
-            // spec: sync §1.5, §6 A5: shared ones lie in system memory, whatever their type
-            (true, _, _, None) => self.take_shared_slot(cx, new.owner, new.common)?,
-            (true, _, _, Some(NewMonitored { mapped, .. })) => {
-                self.take_shared_monitored_slot(new.owner, mapped, new.common)?
-            }
-            (false, FenceType::IntraGpu, Some(device), _) => self.take_local_slot(cx, device)?,
-            (false, _, Some(device), None) if new.by_engines && self.has_native_fences() => {
-                self.take_optimized_slot(cx, new.owner, device)?
-            }
-            (false, _, _, None) => self.take_fence_slot(cx, new.owner)?,
-            (false, _, _, Some(NewMonitored { mapped: true, .. })) => self.take_monitored_slot(cx, new.owner)?,
-            (false, _, _, Some(NewMonitored { mapped: false, .. })) => self.take_unmapped_slot(new.owner)?,
-        };
+        let slot = self.take_slot(cx, &new, shared)?;
         let number = self.fences.next_number();
         let kind = match (new.monitored.is_none() && self.has_native_fences(), new.common) {
             (false, _) => FenceKind::Monitored,
@@ -219,6 +206,24 @@ impl Adapter {
                 self.forget_fence(number);
                 Err(refusal)
             }
+        }
+    }
+
+    /// Words for a new fence, in the memory that its kind asks for.
+    fn take_slot(&mut self, cx: &mut Cx<'_>, new: &NewFence, shared: bool) -> Result<FenceSlot, Refusal> {
+        match (shared, new.fence_type, new.device, new.monitored) {
+            // spec: sync §1.5, §6 A5: shared ones lie in system memory, whatever their type
+            (true, _, _, None) => self.take_shared_slot(cx, new.owner, new.common),
+            (true, _, _, Some(NewMonitored { mapped, .. })) => {
+                self.take_shared_monitored_slot(new.owner, mapped, new.common)
+            }
+            (false, FenceType::IntraGpu, Some(device), _) => self.take_local_slot(cx, device),
+            (false, _, Some(device), None) if new.by_engines && self.has_native_fences() => {
+                self.take_optimized_slot(cx, new.owner, device)
+            }
+            (false, _, _, None) => self.take_fence_slot(cx, new.owner),
+            (false, _, _, Some(NewMonitored { mapped: true, .. })) => self.take_monitored_slot(cx, new.owner),
+            (false, _, _, Some(NewMonitored { mapped: false, .. })) => self.take_unmapped_slot(new.owner),
         }
     }
 

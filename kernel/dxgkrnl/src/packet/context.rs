@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ddi::{CreateContext, CreateContextFlags, KmdContext, OsContext};
+use ddi::{ContextInfo, CreateContext, CreateContextFlags, KmdContext, OsContext};
 use events::Event;
 use kmt_calls::{ContextFlags, Refusal};
 use vidsch::QueueKind;
@@ -10,9 +10,11 @@ use wddm_types::{NodeId, ProcessId};
 
 use super::PacketContext;
 use crate::adapter::Adapter;
+use crate::context_allocation::ContextAllocation;
 use crate::driver_host::{Creating, DriverHost};
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
+use crate::object::Device;
 use crate::refusal::{from_driver, invalid, not_supported};
 
 /// The bit of the only engine of a node, as drivers are told it.
@@ -35,62 +37,38 @@ impl Adapter {
     ) -> Result<u64, Refusal> {
         self.check_context(node, engine_affinity, flags, addresses)?;
         let number = self.packet_contexts.next_number();
-        let mut kmd_flags = CreateContextFlags::empty();
-        kmd_flags.set(CreateContextFlags::VIRTUAL_ADDRESSING, addresses);
+        let Device { process, kmd: kmd_device, vidmm, .. } = self.devices[device];
         let create = CreateContext {
-            device: self.devices[device].kmd,
+            device: kmd_device,
             context: OsContext(number),
             node,
             engine_affinity: ENGINE_0,
-            flags: kmd_flags,
+            flags: if addresses { CreateContextFlags::VIRTUAL_ADDRESSING } else { CreateContextFlags::empty() },
             private_data,
         };
-        // spec: memory §7.5
-        let (mut asked, features, pages, miniport) =
-            self.context_host(self.devices[device].vidmm, self.devices[device].process);
-        let mut host = DriverHost { features, pages, creating: Creating::Context(&mut asked) };
-        let packets = miniport.packet_scheduling().expect("just checked");
-        let created = packets.create_context(&mut host, create);
-        let (allocations, works) = (asked.made, asked.works);
-        // The kernel carries out decided work in any case: a refusal takes it back behind it.
-        self.queue_context_works(cx, self.devices[device].process, works);
-        let (kmd, info) = match created {
-            Ok(created) => created,
-            Err(status) => {
-                self.destroy_context_allocations(cx, self.devices[device].process, allocations);
-                return Err(from_driver(status));
-            }
-        };
+        let (allocations, kmd, info) = self.create_context_in_driver(cx, (vidmm, process), create)?;
         let info = self.info_of_context(device, info, addresses);
         let made = self.check_info(&info, addresses).and_then(|()| self.create_fence(cx, None, ProcessId::SYSTEM, 0));
         let progress = match made {
             Ok(progress) => progress,
             Err(refusal) => {
-                self.destroy_in_packet_driver(kmd);
-                self.destroy_context_allocations(cx, self.devices[device].process, allocations);
+                self.take_back_context(cx, process, kmd, allocations);
                 return Err(refusal);
             }
         };
-        let portions = if addresses || !self.lists_are_residency() {
-            0
-        } else {
-            match self.create_fence(cx, None, ProcessId::SYSTEM, 0) {
-                Ok(portions) => portions,
-                Err(refusal) => {
-                    self.destroy_in_packet_driver(kmd);
-                    self.destroy_context_allocations(cx, self.devices[device].process, allocations);
-                    self.defer_fence(progress);
-                    return Err(refusal);
-                }
+        let in_portions = !addresses && self.lists_are_residency();
+        let portions = match in_portions.then(|| self.create_fence(cx, None, ProcessId::SYSTEM, 0)).transpose() {
+            Ok(portions) => portions.unwrap_or(0),
+            Err(refusal) => {
+                self.take_back_context(cx, process, kmd, allocations);
+                self.defer_fence(progress);
+                return Err(refusal);
             }
         };
         if addresses {
-            let process = self.devices[device].process;
             self.tell_root(kmd, process);
         }
-        let vidsch = self.vidsch.create_queue(node, QueueKind::Kernel, 0);
-        self.vidsch.count_for(vidsch, self.devices[device].process.0);
-        let allocations = self.keep_context_allocations(device, allocations);
+        let vidsch = self.open_scheduled(process, node, QueueKind::Kernel, 0);
         let context = PacketContext {
             device,
             kmd,
@@ -109,13 +87,49 @@ impl Adapter {
             queued: VecDeque::new(),
             uses: VecDeque::new(),
             buffers: Vec::new(),
-            allocations,
+            allocations: self.keep_context_allocations(device, allocations),
         };
         assert_eq!(self.packet_contexts.insert(context), number);
         self.packets.by_queue.insert(vidsch, number);
         self.devices[device].packet_contexts.insert(number);
         cx.emit(self.index, Event::PacketContextCreated { context: number, device, node: node.0, patched: !addresses });
         Ok(number)
+    }
+
+    /// Asks the driver for a context of a device. What it made for a context that it then refuses is destroyed.
+    // spec: memory §7.5
+    fn create_context_in_driver(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (device, process): (vidmm::DeviceId, ProcessId),
+        create: CreateContext<'_>,
+    ) -> Result<(Vec<ContextAllocation>, KmdContext, ContextInfo), Refusal> {
+        let (mut asked, features, pages, miniport) = self.context_host(device, process);
+        let mut host = DriverHost { features, pages, creating: Creating::Context(&mut asked) };
+        let packets = miniport.packet_scheduling().expect("just checked");
+        let created = packets.create_context(&mut host, create);
+        let (allocations, works) = (asked.made, asked.works);
+        // What was decided is carried out in any case: a refusal takes it back behind it.
+        self.queue_context_works(cx, process, works);
+        match created {
+            Ok((kmd, info)) => Ok((allocations, kmd, info)),
+            Err(status) => {
+                self.destroy_context_allocations(cx, process, allocations);
+                Err(from_driver(status))
+            }
+        }
+    }
+
+    /// Destroys a context that the driver has made and the kernel cannot use.
+    fn take_back_context(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        context: KmdContext,
+        allocations: Vec<ContextAllocation>,
+    ) {
+        self.destroy_in_packet_driver(context);
+        self.destroy_context_allocations(cx, process, allocations);
     }
 
     fn check_context(

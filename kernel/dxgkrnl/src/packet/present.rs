@@ -38,7 +38,7 @@ impl Adapter {
             }
             uses.push((allocation, write));
         }
-        self.check_views(device, entries)?;
+        self.check_views(self.processes[&self.devices[device].process].space, entries)?;
         let list = entries.iter().map(|entry| self.listed_by_address(cx, device, entry));
         let list = list.collect::<Result<Vec<_>, _>>()?;
         let built = self.write_dma_buffers(cx, context, &list, &Source::Present)?;
@@ -82,8 +82,7 @@ impl Adapter {
 
     /// Looks at all entries before the first is mapped: a refused call maps none.
     // spec: memory §4.11
-    fn check_views(&self, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
-        let space = self.processes[&self.devices[device].process].space;
+    fn check_views(&self, space: vidmm::SpaceId, entries: &[ListEntry]) -> Result<(), Refusal> {
         let listed = entries.iter().filter_map(|entry| Some((entry.allocation?.instance, entry.write)));
         for (allocation, write) in listed {
             self.vidmm.check_whole_view(space, allocation, write).map_err(|error| from_map(&error))?;

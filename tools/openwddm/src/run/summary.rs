@@ -22,34 +22,10 @@ pub(super) fn summary(
     numbers: Vec<Numbers>,
     recorders: &Recorders,
 ) -> Summary {
-    let verdict = |played: &Played| match (&played.driven.mismatch, options.verify) {
-        (Some(mismatch), _) => mismatch.to_string(),
-        (None, true) => "ok".to_owned(),
-        (None, false) => "off".to_owned(),
-    };
-    let lost = |played: &Played| played.driven.lost.map(device_state);
     let wrong = played.iter().find(|played| played.driven.mismatch.is_some());
     let started_ns = played.iter().map(|played| played.driven.started_ns).min().unwrap_or(0);
     let ended_ns = played.iter().map(|played| played.driven.started_ns + played.driven.elapsed_ns).max().unwrap_or(0);
-    let process = |((workload, terms), played): (&(replay::Workload, Terms), &Played)| {
-        let peak_bytes = workload.peak_bytes(options.steps);
-        let bytes = |how| recorders.moved_bytes(played.process.0, how);
-        ProcessSummary {
-            process: played.process.0,
-            workload: workload.name().to_owned(),
-            priority: terms.priority.name(),
-            budget_bytes: terms.budget.map(|budget| budget.bytes(peak_bytes)),
-            ops: played.driven.ops,
-            steps: u64::from(played.driven.steps),
-            peak_bytes,
-            paged_in_bytes: bytes(Move::PageIn),
-            paged_out_bytes: bytes(Move::PageOut),
-            discarded_bytes: bytes(Move::Discard),
-            elapsed_ns: played.driven.elapsed_ns,
-            verify: verdict(played),
-            lost: lost(played),
-        }
-    };
+    let process = |(workload, played)| process_summary(options, workload, played, recorders);
     let processes = match played {
         [_] => Vec::new(),
         _ => workloads.iter().zip(played).map(process).collect(),
@@ -72,7 +48,7 @@ pub(super) fn summary(
         steps: played.iter().map(|played| u64::from(played.driven.steps)).max().unwrap_or(0),
         peak_bytes: setup.peak_bytes,
         vram_bytes: setup.vram_bytes(),
-        verify: verdict(wrong.unwrap_or(&played[0])),
+        verify: verdict(wrong.unwrap_or(&played[0]), options),
         lost: played.iter().find_map(lost),
         time: if options.virtual_time { "virtual" } else { "real" }.to_owned(),
         policy: match options.policy {
@@ -95,6 +71,46 @@ pub(super) fn summary(
         adapters,
         ..counted
     }
+}
+
+/// One of several processes.
+fn process_summary(
+    options: &RunOptions,
+    (workload, terms): &(replay::Workload, Terms),
+    played: &Played,
+    recorders: &Recorders,
+) -> ProcessSummary {
+    let peak_bytes = workload.peak_bytes(options.steps);
+    let bytes = |how| recorders.moved_bytes(played.process.0, how);
+    ProcessSummary {
+        process: played.process.0,
+        workload: workload.name().to_owned(),
+        priority: terms.priority.name(),
+        budget_bytes: terms.budget.map(|budget| budget.bytes(peak_bytes)),
+        ops: played.driven.ops,
+        steps: u64::from(played.driven.steps),
+        peak_bytes,
+        paged_in_bytes: bytes(Move::PageIn),
+        paged_out_bytes: bytes(Move::PageOut),
+        discarded_bytes: bytes(Move::Discard),
+        elapsed_ns: played.driven.elapsed_ns,
+        verify: verdict(played, options),
+        lost: lost(played),
+    }
+}
+
+/// Whether the bytes were as they should be, if the run looked at them.
+fn verdict(played: &Played, options: &RunOptions) -> String {
+    match (&played.driven.mismatch, options.verify) {
+        (Some(mismatch), _) => mismatch.to_string(),
+        (None, true) => "ok".to_owned(),
+        (None, false) => "off".to_owned(),
+    }
+}
+
+/// The state of a device that a process has lost.
+fn lost(played: &Played) -> Option<&'static str> {
+    played.driven.lost.map(device_state)
 }
 
 /// Sums of the maps of all processes.

@@ -2,7 +2,7 @@
 //! nothing that makes two runs differ.
 
 use crate::report::Finding;
-use crate::rust_text::Line;
+use crate::rust_text::{self, Line};
 
 /// Names that would make the kernel anything but a pure machine, each with what it is.
 const IMPURE: [(&str, &str); 14] = [
@@ -106,23 +106,12 @@ fn has_safety(lines: &[Line], index: usize) -> bool {
 
 /// The kernel's own code; its tests may do as they like.
 fn impure(path: &str, lines: &[Line]) -> Vec<Finding> {
-    if path.ends_with("/tests.rs") || path.contains("/tests/") {
-        return Vec::new();
-    }
     let mut faults = Vec::new();
-    for (number, line) in (1..).zip(&lines[..own_lines(lines)]) {
+    for (number, line) in (1..).zip(rust_text::product(path, lines)) {
         if let Some((word, what)) = IMPURE.iter().find(|(word, _)| line.has_word(word)) {
             let text = format!("{word}: {what}; the kernel's room is a pure machine and takes it as an argument");
             faults.push(Finding::new(path, number, text));
         }
     }
     faults
-}
-
-/// How many lines there are before the tests: tests come last, in a module that is only built for them.
-fn own_lines(lines: &[Line]) -> usize {
-    let starts = |pair: &[Line]| {
-        pair[0].code.trim_end() == "#[cfg(test)]" && pair[1].code.starts_with("mod ") && pair[1].code.contains('{')
-    };
-    lines.windows(2).position(starts).unwrap_or(lines.len())
 }

@@ -1,7 +1,7 @@
 //! Learns from the answers to a hostile process.
 
 use super::*;
-use kmt_calls::{NotificationCall, SectionCall};
+use kmt_calls::{AllocationRequest, CreatedAllocations, NotificationCall, OpenedResource, SectionCall};
 
 impl Known {
     /// Takes an answer in.
@@ -17,33 +17,18 @@ impl Known {
                 self.learn(Kind::VirtualContext, *handle, on)
             }
             (Call::Event(_), Reply::Handle(handle)) => self.learn(Kind::Event, *handle, on),
-            (_, Reply::SyncObject(made)) => {
-                self.learn(Kind::SyncObject, made.object, on);
-                self.learn(Kind::GlobalShare, made.global_share, on);
-            }
+            (_, Reply::SyncObject(made)) => self.learn_shared(Kind::SyncObject, made.object, made.global_share, on),
             (Call::KeyedMutex(_), Reply::Handle(handle)) => self.learn(Kind::KeyedMutex, *handle, on),
             (Call::Sync(_), Reply::Handle(handle)) => self.learn(Kind::SyncObject, *handle, on),
             (_, Reply::Handle(handle)) => self.learn(Kind::Registration, *handle, on),
             (_, Reply::Context(made)) => self.learn(Kind::ListContext, made.context, on),
             (Call::CreateAllocation { allocations, .. }, Reply::Allocations(made)) => {
-                for (request, made) in allocations.iter().zip(&made.allocations) {
-                    self.asked.extend(Asked::of(request).map(|asked| (made.handle, asked)));
-                }
-                made.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
-                made.allocations.iter().for_each(|made| self.learn_own_address(made));
-                self.learn(Kind::Resource, made.resource, on);
-                self.learn(Kind::GlobalShare, made.global_share, on);
+                self.created(allocations, made, on);
             }
             (_, Reply::OpenedResource(opened)) => {
-                opened.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
-                self.learn(Kind::Resource, opened.resource, on);
-                self.learn(Kind::KeyedMutex, opened.keyed_mutex, on);
-                self.learn(Kind::SyncObject, opened.sync_object, on);
+                self.opened(opened, on);
             }
-            (_, Reply::KeyedMutex(made)) => {
-                self.learn(Kind::KeyedMutex, made.mutex, on);
-                self.learn(Kind::GlobalShare, made.global_share, on);
-            }
+            (_, Reply::KeyedMutex(made)) => self.learn_shared(Kind::KeyedMutex, made.mutex, made.global_share, on),
             (_, Reply::Section(made)) => self.learn(Kind::Section, made.section, on),
             (_, Reply::NtHandle(handle)) => self.nt_handles.push(*handle),
             (_, Reply::PagingQueue(made)) => {
@@ -68,10 +53,7 @@ impl Known {
                 self.learn_mapping(*allocation, *va, size_in_pages * PAGE_BYTES);
             }
             (Call::ReserveGpuVirtualAddress { size_bytes, .. }, Reply::MappedVa { va, .. }) => {
-                self.learn_address(*va, *size_bytes);
-                self.reserved.push((*va, *size_bytes));
-                let most = self.reserved.len().saturating_sub(MEMORY);
-                self.reserved.drain(..most);
+                self.learn_reserved(*va, *size_bytes);
             }
             (Call::MakeResident { allocations, .. }, Reply::Residency(_)) => {
                 allocations.iter().for_each(|handle| self.learn(Kind::Listed, *handle, on));
@@ -88,6 +70,39 @@ impl Known {
             (call, Reply::Done) => self.done(call, on),
             _ => {}
         }
+    }
+
+    /// Allocations of its own, what they were asked to be, and the names of their resource.
+    fn created(&mut self, requests: &[AllocationRequest], made: &CreatedAllocations, on: RawHandle) {
+        for (request, made) in requests.iter().zip(&made.allocations) {
+            self.asked.extend(Asked::of(request).map(|asked| (made.handle, asked)));
+        }
+        made.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
+        made.allocations.iter().for_each(|made| self.learn_own_address(made));
+        self.learn(Kind::Resource, made.resource, on);
+        self.learn(Kind::GlobalShare, made.global_share, on);
+    }
+
+    /// An object and its global handle.
+    fn learn_shared(&mut self, kind: Kind, object: RawHandle, global_share: RawHandle, on: RawHandle) {
+        self.learn(kind, object, on);
+        self.learn(Kind::GlobalShare, global_share, on);
+    }
+
+    /// A resource of another process, and what was shared with it.
+    fn opened(&mut self, opened: &OpenedResource, on: RawHandle) {
+        opened.allocations.iter().for_each(|made| self.learn(Kind::Allocation, made.handle, on));
+        self.learn(Kind::Resource, opened.resource, on);
+        self.learn(Kind::KeyedMutex, opened.keyed_mutex, on);
+        self.learn(Kind::SyncObject, opened.sync_object, on);
+    }
+
+    /// Reserved addresses, to be mapped later; the process forgets the oldest beyond [`MEMORY`].
+    fn learn_reserved(&mut self, va: GpuVa, size_bytes: u64) {
+        self.learn_address(va, size_bytes);
+        self.reserved.push((va, size_bytes));
+        let most = self.reserved.len().saturating_sub(MEMORY);
+        self.reserved.drain(..most);
     }
 
     fn done(&mut self, call: &Call, on: RawHandle) {

@@ -160,6 +160,16 @@ impl Ledger {
         *self.seen.entry(what.to_owned()).or_insert(0) += 1;
     }
 
+    /// So many bytes of a segment are resident now.
+    fn resides(&mut self, segment: u8, bytes: u64) -> Result<(), String> {
+        let capacity = self.capacity.get(&segment).copied().unwrap_or(0);
+        self.resident.insert(segment, bytes);
+        match bytes <= capacity {
+            true => Ok(()),
+            false => Err(format!("{bytes} bytes resident in {capacity} of segment {segment}")),
+        }
+    }
+
     fn note(&mut self, event: &Event) {
         let kind = match event {
             Event::Moved { how, why, .. } => format!("Moved: {} for {}", how.name(), why.name()),
@@ -172,13 +182,7 @@ impl Ledger {
                 self.capacity.insert(*segment, *capacity_bytes);
             }
             Event::ResidentBytes { segment, bytes } => {
-                let capacity = self.capacity.get(segment).copied().unwrap_or(0);
-                self.resident.insert(*segment, *bytes);
-                let fits = if *bytes <= capacity {
-                    Ok(())
-                } else {
-                    Err(format!("{bytes} bytes resident in {capacity} of segment {segment}"))
-                };
+                let fits = self.resides(*segment, *bytes);
                 self.check("frames", fits);
             }
             Event::DeviceCreated { process, device } => {

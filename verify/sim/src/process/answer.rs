@@ -143,24 +143,7 @@ impl Process {
                 let [made] = &created.allocations[..] else {
                     return Err(format!("{} handles for one allocation", created.allocations.len()));
                 };
-                let handle = made.handle;
-                let (va, second, lock) = (None, None, None);
-                let uses = [0; QUEUES_MAX];
-                let content = Content::Zero;
-                let surface = Surface {
-                    handle,
-                    wish,
-                    va,
-                    second,
-                    count: 0,
-                    resident_at: 0,
-                    written: false,
-                    content,
-                    uses,
-                    lock,
-                    pinned,
-                };
-                self.surfaces[slot] = Some(surface);
+                self.surfaces[slot] = Some(Surface { pinned, ..Surface::fresh(made.handle, wish) });
             }
             (Op::Map { slot, second }, Reply::MappedVa { va, paging_fence_value }) => {
                 let mapping = Some(Mapping { va, at: paging_fence_value, uses: [0; QUEUES_MAX] });

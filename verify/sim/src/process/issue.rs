@@ -189,21 +189,7 @@ impl Process {
             Op::PagingQueue => Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
             Op::DestroyPagingQueue => Call::DestroyPagingQueue { queue: self.paging_handle() },
             Op::Create { wish, .. } => create(device, *wish),
-            Op::Map { slot, .. } => {
-                let minimum = self.place(*slot);
-                let surface = self.surface(*slot);
-                Call::MapGpuVirtualAddress {
-                    paging_queue: self.paging_handle(),
-                    allocation: surface.handle,
-                    base: GpuVa::NULL,
-                    minimum,
-                    maximum: GpuVa::NULL,
-                    offset_in_pages: 0,
-                    size_in_pages: Pages::holding(surface.wish.bytes).0,
-                    protection: GpuVaProtection::WRITE,
-                    driver_protection: 0,
-                }
-            }
+            Op::Map { slot, .. } => self.map(*slot),
             Op::FreeSecond { slot } => {
                 let surface = self.surface_mut(*slot);
                 let Some(mapping) = surface.second.take() else { return Ok(Issue::Done) };
@@ -219,13 +205,7 @@ impl Process {
             }
             Op::Reserve | Op::TileFence | Op::Tiles { .. } | Op::AwaitTiles => return Ok(self.tile_call(op)),
             Op::AwaitPaging { slots } => return Ok(self.await_paging(slots)),
-            Op::Evict { slots, lazily } => {
-                let mut flags = EvictFlags::empty();
-                flags.set(EvictFlags::EVICT_ONLY_IF_NECESSARY, *lazily);
-                let untouched = slots.iter().all(|slot| !self.surface(*slot).written);
-                flags.set(EvictFlags::NOT_WRITTEN_TO, untouched);
-                Call::Evict { device, allocations: self.handles(slots), flags }
-            }
+            Op::Evict { slots, lazily } => self.evict(slots, *lazily),
             Op::Lock { slot } => Call::Lock2 { device, allocation: self.surface(*slot).handle, flags: 0 },
             Op::CpuWork { slot } => return self.cpu_work(*slot).map(|()| Issue::Done),
             Op::Unlock { slot } => {
@@ -267,6 +247,32 @@ impl Process {
             queue_op => self.queue_call(queue_op),
         };
         Ok(Issue::Call(call))
+    }
+
+    /// Maps an allocation for writing, at or above the place that its process has chosen.
+    fn map(&mut self, slot: usize) -> Call {
+        let minimum = self.place(slot);
+        let surface = self.surface(slot);
+        Call::MapGpuVirtualAddress {
+            paging_queue: self.paging_handle(),
+            allocation: surface.handle,
+            base: GpuVa::NULL,
+            minimum,
+            maximum: GpuVa::NULL,
+            offset_in_pages: 0,
+            size_in_pages: Pages::holding(surface.wish.bytes).0,
+            protection: GpuVaProtection::WRITE,
+            driver_protection: 0,
+        }
+    }
+
+    /// Evicts allocations, and says so where none of them was written since it came.
+    fn evict(&self, slots: &[usize], lazily: bool) -> Call {
+        let mut flags = EvictFlags::empty();
+        flags.set(EvictFlags::EVICT_ONLY_IF_NECESSARY, lazily);
+        let untouched = slots.iter().all(|slot| !self.surface(*slot).written);
+        flags.set(EvictFlags::NOT_WRITTEN_TO, untouched);
+        Call::Evict { device: self.device, allocations: self.handles(slots), flags }
     }
 
     fn handles(&self, slots: &[usize]) -> Vec<RawHandle> {

@@ -68,6 +68,25 @@ pub struct Surface {
     pub pinned: bool,
 }
 
+impl Surface {
+    /// One that was just created: zeros, without an address.
+    pub fn fresh(handle: RawHandle, wish: Wish) -> Surface {
+        Surface {
+            handle,
+            wish,
+            va: None,
+            second: None,
+            count: 0,
+            resident_at: 0,
+            written: false,
+            content: Content::Zero,
+            uses: [0; QUEUES_MAX],
+            lock: None,
+            pinned: false,
+        }
+    }
+}
+
 /// An address of a surface.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {

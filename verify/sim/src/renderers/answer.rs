@@ -75,12 +75,10 @@ impl Client {
             (Op::Progress { at }, Reply::MonitoredFence(made)) => self.contexts[at].progress = Some(made),
             (Op::Create { slot, kind, bytes, home, pinned }, Reply::Allocations(created)) => {
                 let [made] = &created.allocations[..] else { return Err("one handle for one allocation".into()) };
-                let handle = made.handle;
-                let (va, lock, content) = (made.address.for_gpu(), None, Content::ZERO);
-                let (ready_at, count, last_use) = (0, 0, 0);
-                let surface =
-                    Surface { handle, kind, bytes, home, content, va, ready_at, count, last_use, lock, pinned };
-                self.surfaces[slot] = Some(surface);
+                self.surfaces[slot] = Some(Surface {
+                    pinned,
+                    ..Surface::fresh(made.handle, (kind, bytes, home), made.address.for_gpu())
+                });
             }
             (Op::Map { slot }, Reply::MappedVa { va, paging_fence_value }) => {
                 let surface = self.surface_mut(slot);

@@ -82,6 +82,25 @@ pub struct Surface {
     pub pinned: bool,
 }
 
+impl Surface {
+    /// One that was just created, for a context that works on it.
+    pub fn fresh(handle: RawHandle, (kind, bytes, home): (Kind, u64, usize), va: GpuVa) -> Surface {
+        Surface {
+            handle,
+            kind,
+            bytes,
+            home,
+            content: Content::ZERO,
+            va,
+            ready_at: 0,
+            count: 0,
+            last_use: 0,
+            lock: None,
+            pinned: false,
+        }
+    }
+}
+
 /// The paging queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Paging {

@@ -10,18 +10,10 @@ impl Process {
         let paging_queue = self.paging_handle();
         let paging_fence = self.paging.expect("set up").fence.made.fence;
         let queue = self.random.index(self.queues.len());
-        let (handle, context) = (self.queues[queue].handle, self.queues[queue].context);
+        let context = self.queues[queue].context;
         let progress = self.queues[queue].progress.map_or(paging_fence, |progress| progress.made.fence);
         let surface = self.surface(0).handle;
         let stale = self.dead_handles.last().copied().unwrap_or(RawHandle(0xffff_fff0));
-        let wait = |points| {
-            Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
-                device,
-                points,
-                async_event: RawHandle::NONE,
-                flags: WaitFlags::empty(),
-            })
-        };
         match self.random.below(15) {
             0 => (Call::Lock2 { device, allocation: surface, flags: 4 }, "reserved flags of a lock"),
             1 => {
@@ -55,15 +47,9 @@ impl Process {
             ),
             9 => (Call::Sync(SyncCall::DestroySynchronizationObject { fence: progress }), "the fence of a queue"),
             10 => {
-                let points = vec![(progress, u64::MAX)];
-                (
-                    Call::Sync(SyncCall::SignalSynchronizationObjectFromCpu {
-                        device,
-                        points,
-                        flags: SignalFlags::empty(),
-                    }),
-                    "a signal of a progress fence",
-                )
+                let (points, flags) = (vec![(progress, u64::MAX)], SignalFlags::empty());
+                let signal = SyncCall::SignalSynchronizationObjectFromCpu { device, points, flags };
+                (Call::Sync(signal), "a signal of a progress fence")
             }
             11 => {
                 let allocations =
@@ -73,23 +59,35 @@ impl Process {
                     "private data that no driver knows",
                 )
             }
-            12 => (wait(vec![(paging_fence, 1); 33]), "a wait for 33 objects"),
-            13 => (wait(vec![(stale, 1)]), "a wait for a stale handle"),
-            _ => {
-                let (buffer_bytes, why) = match self.queues[queue].user {
-                    true => (8, "kernel-mode submission on a queue that forbids it"),
-                    false => (7, "a buffer of 7 bytes"),
-                };
-                let call = Call::Queue(QueueCall::SubmitCommandToHwQueue {
-                    queue: handle,
-                    progress_value: u64::MAX,
-                    buffer: GpuVa(4096),
-                    buffer_bytes,
-                    written_primaries: Vec::new(),
-                    private_data: Vec::new(),
-                });
-                (call, why)
-            }
+            12 => (self.hostile_wait(vec![(paging_fence, 1); 33]), "a wait for 33 objects"),
+            13 => (self.hostile_wait(vec![(stale, 1)]), "a wait for a stale handle"),
+            _ => self.hostile_submission(queue),
         }
+    }
+
+    fn hostile_wait(&self, points: Vec<(RawHandle, u64)>) -> Call {
+        Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu {
+            device: self.device,
+            points,
+            async_event: RawHandle::NONE,
+            flags: WaitFlags::empty(),
+        })
+    }
+
+    /// A command buffer for a queue that its process feeds itself, or one that ends within a word.
+    fn hostile_submission(&self, queue: usize) -> (Call, &'static str) {
+        let (buffer_bytes, why) = match self.queues[queue].user {
+            true => (8, "kernel-mode submission on a queue that forbids it"),
+            false => (7, "a buffer of 7 bytes"),
+        };
+        let call = Call::Queue(QueueCall::SubmitCommandToHwQueue {
+            queue: self.queues[queue].handle,
+            progress_value: u64::MAX,
+            buffer: GpuVa(4096),
+            buffer_bytes,
+            written_primaries: Vec::new(),
+            private_data: Vec::new(),
+        });
+        (call, why)
     }
 }
