@@ -12,7 +12,7 @@ use crate::row::Row;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who<C> {
     /// No context wants the engine.
-    Nobody,
+    NoContender,
     /// The engine is free, and this context should take it.
     Takes(C),
     /// The holder should keep it.
@@ -98,7 +98,7 @@ impl<C: Copy + Ord> EngineTime<C> {
         self.attend(&present);
         self.take_note(holder, &present);
         let Some(best) = self.best(&present) else {
-            return Verdict { who: Who::Nobody, again_ns: None };
+            return Verdict { who: Who::NoContender, again_ns: None };
         };
         let Some(holder) = holder else {
             self.begin(best, &present);

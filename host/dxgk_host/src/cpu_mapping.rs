@@ -82,7 +82,7 @@ pub(crate) struct Views {
     system: Arc<Memory>,
     devices: Vec<Arc<SoftGpu>>,
     /// The CPU reads this page where no device answers, because a driver is wrong about its memory: ones, or its own earlier stores.
-    nobody: Arc<Memory>,
+    unanswered: Arc<Memory>,
     /// Only where the device does not snoop.
     cache: Option<Arc<StaleCache>>,
     /// Memory is made of files: views get addresses.
@@ -101,12 +101,12 @@ impl Views {
         // The played caches show memory that lies in no file.
         let files = files && cache.is_none();
         // PANIC: a host without addresses for one page cannot run.
-        let nobody = Memory::reserve(PAGE_BYTES).expect("a page of addresses");
-        nobody.fill(0, PAGE_BYTES, u32::MAX);
+        let unanswered = Memory::reserve(PAGE_BYTES).expect("a page of addresses");
+        unanswered.fill(0, PAGE_BYTES, u32::MAX);
         Views {
             system,
             devices,
-            nobody,
+            unanswered,
             cache,
             files,
             views: BTreeMap::new(),
@@ -322,8 +322,8 @@ impl Views {
                     while bus < end {
                         let local = device.cpu_window(bus).map(|seen| (device.local_memory(), seen));
                         let seen = local.or_else(|| device.cpu_aperture(bus).map(|seen| (&self.system, seen)));
-                        let nobody = (&self.nobody, (0, PAGE_BYTES - bus % PAGE_BYTES));
-                        let (memory, (offset, bytes)) = seen.unwrap_or(nobody);
+                        let unanswered = (&self.unanswered, (0, PAGE_BYTES - bus % PAGE_BYTES));
+                        let (memory, (offset, bytes)) = seen.unwrap_or(unanswered);
                         let bytes = bytes.min(end - bus);
                         push(&mut pieces, memory, offset, bytes);
                         bus += bytes;

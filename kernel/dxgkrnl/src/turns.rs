@@ -97,7 +97,7 @@ impl Adapter {
                     self.turns.resume_ns = Some(then.min(cx.now_ns + LOOK_AGAIN_NS).max(cx.now_ns + 1));
                     break;
                 }
-                Turn::Nobody => {
+                Turn::NoDevice => {
                     self.turns.resume_ns = Some(cx.now_ns + LOOK_AGAIN_NS);
                     break;
                 }

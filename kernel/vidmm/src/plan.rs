@@ -50,7 +50,7 @@ pub(crate) struct Plan {
     /// Content that moves within its segment for a contiguous run, once the victims are gone.
     pub relocations: Vec<Relocated>,
     /// Running devices whose lists hold content of `anew` or `relocations`: they quiesce meanwhile.
-    pub stands_still: Vec<DeviceId>,
+    pub quiesced: Vec<DeviceId>,
     /// Allocations that miss pages.
     pub places: Vec<(AllocationId, Place)>,
 }
@@ -62,7 +62,7 @@ impl Plan {
             && self.whole_victims.is_empty()
             && self.anew.is_empty()
             && self.relocations.is_empty()
-            && self.stands_still.is_empty()
+            && self.quiesced.is_empty()
             && self.places.is_empty()
     }
 }
@@ -332,7 +332,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         state.plan.suspends = state.suspended.iter().map(|suspect| suspect.device).collect();
         state.plan.anew =
             self.anew_for.into_iter().flat_map(|wanted| self.all_anew().map(move |id| (id, wanted))).collect();
-        state.plan.stands_still = self.stand_still(&state.plan);
+        state.plan.quiesced = self.devices_to_quiesce(&state.plan);
         state.plan
     }
 

@@ -69,7 +69,7 @@ pub enum Turn {
     /// No device yet; ask again at this time, and whenever memory comes free.
     At(u64),
     /// No device waits, or each that waits needs memory that only its holders can give up, or an unlock. Ask again after those.
-    Nobody,
+    NoDevice,
 }
 
 /// The last answer about the next turn, and the stamp of the state that it holds for.
@@ -111,7 +111,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn next_to_resume_if_new(&mut self, now_ns: u64) -> Turn {
         self.set_time(now_ns);
         let holds = |turn: &Turn| match turn {
-            Turn::Nobody => true,
+            Turn::NoDevice => true,
             Turn::At(then) => self.now_ns < *then,
             Turn::Resume(_) | Turn::Withdraw(_) => false,
         };
@@ -174,7 +174,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         match (again, self.in_its_own_way()) {
             (None, Some(device)) => Turn::Withdraw(device),
-            (again, _) => again.map_or(Turn::Nobody, Turn::At),
+            (again, _) => again.map_or(Turn::NoDevice, Turn::At),
         }
     }
 
@@ -207,8 +207,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Whether content lies in a memory segment and no running device needs it there: all of its holders are suspended.
     fn may_be_withdrawn(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
-        let all_stand_still = allocation.holders.iter().all(|device| self.devices[*device].suspended.is_some());
-        allocation.pins == 0 && allocation.resident_pages() > 0 && all_stand_still
+        let all_quiesced = allocation.holders.iter().all(|device| self.devices[*device].suspended.is_some());
+        allocation.pins == 0 && allocation.resident_pages() > 0 && all_quiesced
     }
 
     /// Takes a suspended device's content out of memory segments, so that all of its list can be placed anew: what could be

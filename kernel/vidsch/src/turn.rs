@@ -23,7 +23,7 @@ pub struct Occupied<C> {
     /// The context that has packets there.
     pub holder: Option<Contender<C>>,
     /// The holder's device must quiesce.
-    pub stands_still: bool,
+    pub must_quiesce: bool,
     /// The driver takes packets back.
     pub preemptible: bool,
 }
@@ -63,7 +63,7 @@ impl<C: Copy + Ord> NodeTime<C> {
     // spec: sync §4.1, sync §4.2, sync §4.3
     pub fn next_turn(&mut self, now_ns: u64, node: Occupied<C>, ready: &[Contender<C>]) -> Turn<C> {
         let idle = Turn::Wait { again_ns: None };
-        if let Some(holder) = node.holder.filter(|_| node.stands_still) {
+        if let Some(holder) = node.holder.filter(|_| node.must_quiesce) {
             self.0.passes(now_ns, Some(holder));
             return if node.preemptible { Turn::Clear(holder.context) } else { idle };
         }
@@ -83,7 +83,7 @@ impl<C: Copy + Ord> NodeTime<C> {
                     None => Turn::Wait { again_ns: verdict.again_ns },
                 }
             }
-            Who::GivesWay { .. } | Who::Nobody => Turn::Wait { again_ns: verdict.again_ns },
+            Who::GivesWay { .. } | Who::NoContender => Turn::Wait { again_ns: verdict.again_ns },
         }
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn node(in_flight: usize, holder: Option<Contender<u64>>) -> Occupied<u64> {
-        Occupied { in_flight, in_flight_max: 4, holder, stands_still: false, preemptible: true }
+        Occupied { in_flight, in_flight_max: 4, holder, must_quiesce: false, preemptible: true }
     }
 
     fn turn(now_ns: u64, node: Occupied<u64>, ready: &[Contender<u64>]) -> Turn<u64> {
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(turn(0, node(0, None), &[]), NOTHING);
         // The holder must quiesce.
         for (preemptible, expected) in [(true, Turn::Clear(1)), (false, NOTHING)] {
-            let still = Occupied { preemptible, stands_still: true, ..node(1, Some(even)) };
+            let still = Occupied { preemptible, must_quiesce: true, ..node(1, Some(even)) };
             assert_eq!(turn(0, still, &[low]), expected);
         }
         // A context of the same process should have it: no grace period.

@@ -54,7 +54,7 @@ const MADE_ONCE: [&str; 4] = ["fence ", "open of a fence ", "process 0", "open: 
 /// The neighbour of the honest client.
 #[derive(Clone, Copy)]
 enum Beside {
-    Nobody,
+    Alone,
     /// Another of its kind, and a thread that computes.
     Honest,
     /// One that lives as the attacker, and behaves.
@@ -176,7 +176,7 @@ impl Pair {
                 rates.honest_again.push(self.rate(Beside::Honest, period)?);
             }
             if honest && nth % 10 == 0 {
-                rates.alone.push(self.rate(Beside::Nobody, period)?);
+                rates.alone.push(self.rate(Beside::Alone, period)?);
             }
         }
         Ok(rates)
@@ -185,7 +185,7 @@ impl Pair {
     /// Rounds in a second of the honest client.
     fn rate(&mut self, beside: Beside, period: Duration) -> Result<f64, BenchError> {
         self.neighbour.tell(&match beside {
-            Beside::Nobody => "nobody".into(),
+            Beside::Alone => "nobody".into(),
             Beside::Honest => "honest".into(),
             Beside::Behaved => format!("good {}", self.lives),
             Beside::Attacker => format!("bad {}", self.lives),

@@ -65,8 +65,8 @@ impl Host {
     }
 
     /// The refusal of a pending call when virtual time stands still.
-    pub(crate) fn stands_still(&self, pending: Pending) -> Refusal {
-        self.hold().stands_still(pending.0)
+    pub(crate) fn wait_has_no_end(&self, pending: Pending) -> Refusal {
+        self.hold().wait_has_no_end(pending.0)
     }
 
     pub(super) fn finish(&self, process: Option<ProcessId>, pending: Pending) -> Result<Reply, Refusal> {
@@ -87,7 +87,7 @@ impl Host {
                     state.sleep();
                 }
                 Mode::Virtual { .. } if self.step_locked(&mut state) => {}
-                Mode::Virtual { .. } => break Err(state.stands_still(pending.0)),
+                Mode::Virtual { .. } => break Err(state.wait_has_no_end(pending.0)),
             }
         };
         state.waiting.answer_taken(pending.0);
@@ -98,7 +98,7 @@ impl Host {
 impl State {
     /// The refusal of a call that virtual time cannot end: either the call lacks memory, which no destruction gives back any more, or its
     /// wait has no end.
-    fn stands_still(&mut self, token: Token) -> Refusal {
+    fn wait_has_no_end(&mut self, token: Token) -> Refusal {
         self.machine.give_up_memory(token).unwrap_or_else(|| Refusal {
             status: NtStatus::TIMEOUT,
             blame: Blame::Caller,

@@ -275,7 +275,7 @@ fn look_by_words_alone(gpu: &Gpu) {
 }
 
 #[test]
-fn whoever_is_told_that_content_has_come_sees_it_where_it_is() {
+fn a_process_that_is_told_that_content_has_come_sees_it_where_it_is() {
     // spec: memory §4.9, memory §6.3
     let there = There::new(&host("discrete-4k", 8 * MIB));
     look_by_words_alone(&there.gpu());

@@ -229,7 +229,7 @@ fn who_unlocks_what_moves_on_is_not_told_where_it_gets_to() {
 }
 
 #[test]
-fn who_stands_still_is_shown_where_content_is_that_moves_on() {
+fn a_quiesced_device_is_shown_where_content_is_that_moves_on() {
     // spec: memory §6.3, memory §8.6
     let Some(mut locked) = Locked::new() else { return };
     // The kernel quiesces another device of the process, for a process whose memory does not fit beside it.

@@ -46,7 +46,7 @@ impl Adapter {
             in_flight: known.in_flight.len(),
             in_flight_max: self.hw_queue_packets(),
             holder: here,
-            stands_still: holder.is_some_and(|holder| !self.device_of(holder).suspended.is_empty()),
+            must_quiesce: holder.is_some_and(|holder| !self.device_of(holder).suspended.is_empty()),
             preemptible: caps.preemption.is_some(),
         };
         self.packets.nodes[node].time.next_turn(cx.now_ns, occupied, &ready)

@@ -224,7 +224,7 @@ impl Adapter {
                     unanswered.insert(mapping, Awaited { number, seen: false });
                 }
             } else if self.cpu_mappings.is_alive(mapping) {
-                let seen = self.stands_still(process);
+                let seen = self.is_quiesced(process);
                 let passes = !seen && self.moves_on(mapping);
                 let change = if passes { MappingChange::Passed(turn.runs) } else { MappingChange::Shown(turn.runs) };
                 let number = self.cpu_mappings.show(cx, mapping, process, change, work);
@@ -250,7 +250,7 @@ impl Adapter {
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
         let seen = heard == Heard::Seen;
         if seen && self.cpu_mappings.note_seen(mapping, number) {
-            self.keep_behind_sight(cx);
+            self.send_pending_remap_signals(cx);
         }
         if let Stage::Protecting(unanswered) | Stage::Showing(unanswered, ..) = &mut self.ring.stage
             && unanswered.get(&mapping).is_some_and(|awaited| awaited.number <= number && (seen || !awaited.seen))

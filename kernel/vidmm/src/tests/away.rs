@@ -51,7 +51,7 @@ fn tables_of_the_idle_leave_uncopied_and_are_back_before_their_device_runs() {
     assert_eq!(map(&mut mm, one, 4), Ok(None));
     assert_eq!(mm.free_system_va(one, GpuVa(1024 * PAGE_BYTES), Pages(32)), None);
     let quantum = mm.policy.residency_quantum_ns;
-    assert_eq!(mm.next_to_resume(0), Turn::Nobody, "it has nothing to run");
+    assert_eq!(mm.next_to_resume(0), Turn::NoDevice, "it has nothing to run");
     mm.set_device_idle(a, false);
     assert_eq!(mm.next_to_resume(1), Turn::At(quantum), "what left does not come back within a quantum");
     assert_eq!(mm.next_to_resume(quantum), Turn::Resume(a), "who has run for a quantum makes room");

@@ -20,7 +20,7 @@ fn what_a_lock_keeps_out_counts_at_once_and_comes_with_the_turn_after_the_unlock
     assert_eq!((work.suspends, work.moves), (vec![device], vec![]));
     assert_eq!((mm.count(device, kept), mm.count(device, other)), (2, 1));
     let later = 10 * mm.policy.residency_quantum_ns;
-    assert_eq!(mm.next_to_resume(later), Turn::Nobody, "and what it has stays where it is");
+    assert_eq!(mm.next_to_resume(later), Turn::NoDevice, "and what it has stays where it is");
     assert_eq!(mm.make_resident_held(device, &[kept], PLAIN), Ok(None), "it is suspended already");
     mm.unlock(kept).expect("locked");
     assert_eq!(mm.next_to_resume(later), Turn::Resume(device));
@@ -38,7 +38,7 @@ fn what_is_evicted_again_is_not_waited_for() {
     mm.lock(kept).expect("not resident");
     let _ = mm.make_resident_held(device, &[kept], PLAIN).expect("it fits");
     mm.evict(device, &[kept], LAZY, &[point(1, 7)]).expect("counted");
-    assert_eq!((mm.count(device, kept), mm.next_to_resume(1)), (0, Turn::Nobody), "work of before may still name it");
+    assert_eq!((mm.count(device, kept), mm.next_to_resume(1)), (0, Turn::NoDevice), "work of before may still name it");
     mm.settle_postponed(device, |_| true);
     assert_eq!(mm.next_to_resume(1), Turn::Resume(device));
     assert_eq!(mm.resume(device), Ok(None));

@@ -247,7 +247,7 @@ proptest! {
                     now += mm.policy.residency_quantum_ns;
                     match mm.next_to_resume(now) {
                         Turn::Resume(device) => mm.resume(device).map_err(|error| TestCaseError::fail(format!("{error:?}")))?,
-                        Turn::At(_) | Turn::Nobody => None,
+                        Turn::At(_) | Turn::NoDevice => None,
                         Turn::Withdraw(_) => return Err(TestCaseError::fail("it has no content")),
                     }
                 }

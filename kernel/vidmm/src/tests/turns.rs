@@ -37,7 +37,7 @@ fn a_device_over_budget_makes_room_and_comes_back_when_there_is_some() {
     assert!(!mm.is_suspended(a) && mm.is_resident(x[2]));
     assert!(work.is_none_or(|work| work.suspends.is_empty()
         && work.moves.iter().all(|m| m.cause == Cause::Resume || m.kind != MoveKind::PageIn)));
-    assert_eq!(mm.next_to_resume(quantum), Turn::Nobody);
+    assert_eq!(mm.next_to_resume(quantum), Turn::NoDevice);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn lists_that_do_not_fit_together_take_turns_for_ever() {
                 assert!(at > now && at <= now + quantum, "no device waits longer than a quantum for the next turn");
                 now = at;
             }
-            Turn::Nobody => panic!("a device waits"),
+            Turn::NoDevice => panic!("a device waits"),
         }
     }
     assert!(turns.len() == N && turns.values().max().unwrap() - turns.values().min().unwrap() <= 1, "{turns:?}");
@@ -135,16 +135,16 @@ fn a_turn_is_not_planned_anew_while_only_time_passes() {
     );
     assert!(mm.withdraw_suspended(a).is_some());
     assert_eq!(mm.next_to_resume_if_new(quantum), Turn::At(2 * quantum), "what leaves is seen without being told");
-    assert_eq!(mm.next_to_resume_if_new(2 * quantum), Turn::Nobody, "it would fit if it were alone");
+    assert_eq!(mm.next_to_resume_if_new(2 * quantum), Turn::NoDevice, "it would fit if it were alone");
     // The test does not call forget_turn.
     mm.set_process_priority(one, ProcessPriority::Normal);
-    assert_eq!(mm.next_to_resume_if_new(100 * quantum), Turn::Nobody, "it is not looked at");
+    assert_eq!(mm.next_to_resume_if_new(100 * quantum), Turn::NoDevice, "it is not looked at");
     mm.forget_turn();
     assert_eq!(mm.next_to_resume_if_new(100 * quantum), Turn::Resume(a));
     // VidMm sees a device fall idle or wake without forget_turn.
     mm.set_process_priority(one, ProcessPriority::Background);
     mm.forget_turn();
-    assert_eq!(mm.next_to_resume_if_new(101 * quantum), Turn::Nobody);
+    assert_eq!(mm.next_to_resume_if_new(101 * quantum), Turn::NoDevice);
     mm.set_process_priority(one, ProcessPriority::Normal);
     mm.set_device_idle(b, true);
     assert_eq!(mm.next_to_resume_if_new(102 * quantum), Turn::Resume(a));
@@ -170,7 +170,7 @@ fn idle_devices_give_way_first_and_do_not_stand_in_line() {
     mm.make_resident(c, &[w]).expect("24 were free");
     let work = mm.make_resident(a, &[more]).expect("within its share");
     assert_eq!(work.expect("it moves").suspends, [b]);
-    assert_eq!(mm.next_to_resume(far), Turn::Nobody, "it has nothing to run");
+    assert_eq!(mm.next_to_resume(far), Turn::NoDevice, "it has nothing to run");
     mm.set_device_idle(b, false);
     assert_eq!(mm.next_to_resume(far), Turn::Resume(b), "now it has, and the others have run for a quantum");
 }
@@ -239,7 +239,7 @@ fn a_device_that_ends_while_suspended_leaves_nothing() {
     let _ = mm.destroy_allocation(x, &[]);
     mm.destroy_device(a, &[]);
     let _ = mm.destroy_space(space);
-    assert_eq!(mm.next_to_resume(u64::MAX), Turn::Nobody);
+    assert_eq!(mm.next_to_resume(u64::MAX), Turn::NoDevice);
     assert_eq!(mm.resident_bytes(VRAM), 30 * PAGE_BYTES);
 }
 
@@ -256,7 +256,7 @@ fn what_an_idle_device_evicted_is_off_its_list_before_any_turn() {
     mm.doom_allocation(gone, &[point(1, 8)]);
     mm.evict(a, &[early], NOW, &[point(1, 9)]).expect("counted");
     mm.evict(a, &[late], NOW, &[point(1, 10)]).expect("counted");
-    assert_eq!(mm.next_to_resume(100 * mm.policy.residency_quantum_ns), Turn::Nobody);
+    assert_eq!(mm.next_to_resume(100 * mm.policy.residency_quantum_ns), Turn::NoDevice);
     let on_list = |mm: &Mm, id| mm.list_of(a).contains(&id);
     mm.settle_postponed(a, |point| point.value <= 7);
     assert_eq!([early, late, gone].map(|id| on_list(&mm, id)), [true; 3], "their uses are to come");

@@ -55,7 +55,7 @@ impl Model {
     fn promote(&mut self, pages: u64) {
         let before: Vec<u64> = self.known.iter().map(|known| self.mm.allocations[known.id].resident_pages()).collect();
         let Promotion::Work(work) = self.mm.promote(pages) else { return };
-        assert!(work.stands_still.iter().all(|device| self.mm.devices[*device].idle_since.is_some()));
+        assert!(work.quiesced.iter().all(|device| self.mm.devices[*device].idle_since.is_some()));
         assert!(work.moves.iter().all(|moved| moved.cause == Cause::Promote));
         let moved: Vec<_> = work.moves.iter().map(|moved| moved.allocation).collect();
         self.promoted += 1;
@@ -161,7 +161,7 @@ impl Model {
                     assert!(at <= self.now_ns + self.mm.policy.residency_quantum_ns, "and within a quantum");
                     break;
                 }
-                Turn::Nobody => break,
+                Turn::NoDevice => break,
             }
         }
         let asked = self.mm.trim_requests(self.now_ns);
