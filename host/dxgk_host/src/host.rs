@@ -1,15 +1,15 @@
 //! The host itself: the machine under its lock, the devices, and the path of a call to its answer. `mount` builds an adapter, and `adapter`
-//! has the calls about one; `state` is the state under the lock, `held` the lock, `answers` the waits for answers, `passage` the passing of
-//! time, and `sleep` the loss of memory in a sleep.
+//! has the calls about one; `state` is the state under the lock, `kernel_lock` the lock, `answers` the waits for answers, `event_loop` the
+//! passing of time, and `sleep` the loss of memory in a sleep.
 
 mod adapter;
 mod answers;
 mod clients;
 mod descriptors;
-mod held;
+mod event_loop;
 mod inspect;
+mod kernel_lock;
 mod mount;
-mod passage;
 mod sleep;
 mod state;
 mod surface;
@@ -33,14 +33,14 @@ use wddm_types::{AdapterIndex, PAGE_BYTES, ProcessId, RawHandle, WordAddress};
 pub use self::adapter::HostAdapter;
 pub(crate) use self::inspect::kernel_failed;
 use crate::config::{HostConfig, Mode};
+use crate::cpu_barrier::CpuBarrier;
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
 use crate::doorbells::Doorbells;
-use crate::everywhere::Everywhere;
 use crate::given::GivenFiles;
-use crate::host::held::Waiting;
+use crate::host::event_loop::spawn_dispatcher;
+use crate::host::kernel_lock::Waiting;
 use crate::host::mount::{Measured, Mounted, Platform};
-use crate::host::passage::spawn_dispatcher;
 use crate::host::state::State;
 use crate::line::{LINES_MAX, Line};
 use crate::time::{Clock, Stopwatch};
@@ -96,7 +96,7 @@ pub struct Host {
     traces_fences: AtomicBool,
     threads: Mutex<Option<Threads>>,
     /// A thread on each processor, in real time, where processes elsewhere ring without a barrier of their own.
-    everywhere: Option<Everywhere>,
+    cpu_barrier: Option<CpuBarrier>,
     /// The descriptors that stand for NT handles, once there is one.
     descriptors: Mutex<Option<Descriptors>>,
     given: Arc<GivenFiles>,
@@ -191,7 +191,7 @@ impl Host {
             state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
         }
         let processors = config.processors.filter(|_| isolates && config.mode == Mode::Real);
-        let everywhere = processors.as_ref().and_then(Everywhere::start);
+        let cpu_barrier = processors.as_ref().and_then(CpuBarrier::start);
         let host = Arc::new(Host {
             failed: Arc::clone(&state.failed),
             state: Mutex::new(state),
@@ -204,7 +204,7 @@ impl Host {
             call_ns,
             traces_fences: AtomicBool::new(false),
             threads: Mutex::new(None),
-            everywhere,
+            cpu_barrier,
             descriptors: Mutex::new(None),
             given,
         });

@@ -1,4 +1,4 @@
-//! Waiting for the kernel's answers and notifications: a thread sleeps in real time (`held`), and lets virtual time pass otherwise. Each time
+//! Waiting for the kernel's answers and notifications: a thread sleeps in real time (`kernel_lock`), and lets virtual time pass otherwise. Each time
 //! a waiting thread wakes, it checks whether the kernel has failed: then no answer will come.
 
 use std::collections::VecDeque;

@@ -11,7 +11,7 @@ use kmt_calls::{Notification, Refusal, Reply};
 use wddm_types::ProcessId;
 
 use crate::cpu_mapping::Views;
-use crate::host::held::Waiting;
+use crate::host::kernel_lock::Waiting;
 use crate::line::Line;
 use crate::time::Clock;
 
