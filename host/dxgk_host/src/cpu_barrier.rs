@@ -19,7 +19,7 @@ pub(crate) struct CpuBarrier {
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<BarrierPasses>,
     /// A pass was asked for, or it is over.
     asked: Condvar,
     /// All threads know of the last pass.
@@ -27,7 +27,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct State {
+struct BarrierPasses {
     /// Passes that were asked for.
     asked: u64,
     /// How many of them each thread knows of.
@@ -36,7 +36,7 @@ struct State {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BarrierPasses> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -58,7 +58,7 @@ impl Shared {
 impl CpuBarrier {
     /// Starts the threads. `None`: not every processor has one.
     pub fn start(processors: &Processors) -> Option<CpuBarrier> {
-        let state = State { asked: 0, known: vec![0; processors.numbers().len()], over: false };
+        let state = BarrierPasses { asked: 0, known: vec![0; processors.numbers().len()], over: false };
         let (asked, passed) = Default::default();
         let cpu_barrier = CpuBarrier { shared: Arc::new(Shared { state: Mutex::new(state), asked, passed }) };
         for (nth, number) in processors.numbers().iter().copied().enumerate() {
@@ -85,7 +85,7 @@ impl CpuBarrier {
         state.asked += 1;
         let asked = state.asked;
         self.shared.asked.notify_all();
-        let waits = |state: &mut State| state.known.iter().any(|known| *known < asked);
+        let waits = |state: &mut BarrierPasses| state.known.iter().any(|known| *known < asked);
         let passed = self.shared.passed.wait_timeout_while(state, PATIENCE, waits);
         let (_state, over) = passed.unwrap_or_else(PoisonError::into_inner);
         !over.timed_out()

@@ -41,7 +41,7 @@ use crate::given::GivenFiles;
 use crate::host::event_loop::spawn_dispatcher;
 use crate::host::kernel_lock::Waiting;
 use crate::host::mount::{Measured, Mounted, Platform};
-use crate::host::state::State;
+use crate::host::state::HostState;
 use crate::line::{LINES_MAX, Line};
 use crate::time::{Clock, Stopwatch};
 
@@ -82,7 +82,7 @@ pub struct Pending(Token);
 
 /// A kernel with its adapters in this process. Methods about an adapter that name none use the first; [`Host::adapter`] gives the others.
 pub struct Host {
-    state: Mutex<State>,
+    state: Mutex<HostState>,
     /// The kernel has failed. Its lock may not be poisoned yet.
     failed: Arc<AtomicBool>,
     line: Arc<Line>,
@@ -175,7 +175,7 @@ impl Host {
         // The engines run before the drivers start: real hardware does not wait for its driver either.
         let run_all = || devices.iter().map(SoftGpu::run_threads).collect::<Vec<_>>();
         let running = matches!(config.mode, Mode::Real).then(run_all);
-        let mut state = State {
+        let mut state = HostState {
             machine: Machine::new(Arc::clone(&system), handle_key(config.mode)),
             tracer: config.tracer,
             clock,

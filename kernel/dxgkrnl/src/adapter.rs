@@ -219,7 +219,7 @@ pub struct Adapter {
     /// Memory that processes have committed in allocations.
     pub commitments: crate::quota::Commitments,
     /// The quota that the calling process has left.
-    pub room: crate::quota::Room,
+    pub room: crate::quota::QuotaLeft,
     pub resources: Store<Resource>,
     pub resource_bodies: Store<ResourceBody>,
     /// Sections of the machine that allocations of this adapter have left: it hears of them when the turn is over.

@@ -7,7 +7,7 @@ use dxgkrnl::Token;
 use kmt_calls::{Notification, Refusal, Reply};
 use wddm_types::{Blame, NtStatus, ProcessId};
 
-use super::state::State;
+use super::state::HostState;
 use super::{Host, Pending, inspect};
 use crate::config::Mode;
 
@@ -95,7 +95,7 @@ impl Host {
     }
 }
 
-impl State {
+impl HostState {
     /// The refusal of a call that virtual time cannot end: either the call lacks memory, which no destruction gives back any more, or its
     /// wait has no end.
     fn wait_has_no_end(&mut self, token: Token) -> Refusal {

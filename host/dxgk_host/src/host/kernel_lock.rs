@@ -11,14 +11,14 @@ use dxgkrnl::Token;
 use kmt_calls::Refusal;
 use wddm_types::ProcessId;
 
-use super::state::State;
+use super::state::HostState;
 use super::{Host, inspect, lock};
 
 /// The kernel, held.
 pub(super) struct KernelGuard<'a> {
-    mutex: &'a Mutex<State>,
+    mutex: &'a Mutex<HostState>,
     /// `None`: the lock is released, for a while or for good.
-    guard: Option<MutexGuard<'a, State>>,
+    guard: Option<MutexGuard<'a, HostState>>,
 }
 
 impl Host {
@@ -57,16 +57,16 @@ impl Drop for KernelGuard<'_> {
 }
 
 impl Deref for KernelGuard<'_> {
-    type Target = State;
+    type Target = HostState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &HostState {
         // PANIC: only `sleep` and the drop release the lock.
         self.guard.as_ref().expect("it is held")
     }
 }
 
 impl DerefMut for KernelGuard<'_> {
-    fn deref_mut(&mut self) -> &mut State {
+    fn deref_mut(&mut self) -> &mut HostState {
         // PANIC: as above.
         self.guard.as_mut().expect("it is held")
     }

@@ -16,7 +16,7 @@ use crate::line::Line;
 use crate::time::Clock;
 
 /// Everything under the lock.
-pub(super) struct State {
+pub(super) struct HostState {
     pub machine: Machine,
     pub tracer: Box<dyn Tracer + Send>,
     pub clock: Clock,
@@ -33,7 +33,7 @@ pub(super) struct State {
     pub failed: Arc<AtomicBool>,
 }
 
-impl State {
+impl HostState {
     /// One turn of the machine: lends it time, tracer and effects, then performs the effects.
     pub fn turn<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
         let turning = Turning { state: self, unwinding: std::thread::panicking() };
@@ -91,7 +91,7 @@ impl State {
 
 /// A turn that may not come to its end.
 struct Turning<'a> {
-    state: &'a mut State,
+    state: &'a mut HostState,
     /// The thread was unwinding before the turn, by a defect that is not the kernel's: the calls of its destructors do not fail the kernel.
     unwinding: bool,
 }

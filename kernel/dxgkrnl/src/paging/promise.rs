@@ -7,14 +7,14 @@
 
 use wddm_types::ProcessId;
 
-use super::rotation::Turn;
+use super::rotation::MediumChange;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 
 impl Adapter {
     /// Whether the hardware may signal a work's value itself. If not, it is noted for the kernel to do so.
     // spec: memory §4.9, memory §6.3
-    pub(super) fn hardware_keeps(&mut self, (queue, value): (u64, u64), work: u64, turns: &[Turn]) -> bool {
+    pub(super) fn hardware_keeps(&mut self, (queue, value): (u64, u64), work: u64, turns: &[MediumChange]) -> bool {
         let process = self.devices[self.paging_queues[queue].device].process;
         let promises = &mut self.paging_queues[queue].pending_remap_signals;
         if promises.is_empty() && !turns.iter().any(|turn| turn.shows_to(process)) {

@@ -34,7 +34,7 @@ pub(super) struct QueuedWork {
     pub completes: Option<(u64, u64)>,
     pub destroys: Vec<Gone>,
     /// Locked content that it moves.
-    pub turns: Vec<rotation::Turn>,
+    pub turns: Vec<rotation::MediumChange>,
     /// Its moves within segments, and the devices that quiesce for them.
     pub relocation: relocation::Relocation,
 }

@@ -4,8 +4,8 @@ use wddm_types::PAGE_BYTES;
 
 use super::world::*;
 use crate::{
-    AllocationId, Cause, DeviceId, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MoveKind, OfferError,
-    OfferFlags, OfferPriority, Policy, ProcessPriority, ReclaimError, ReclaimResult, Turn,
+    AllocationId, Cause, DeviceId, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MoveKind, NextResume,
+    OfferError, OfferFlags, OfferPriority, Policy, ProcessPriority, ReclaimError, ReclaimResult,
 };
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
@@ -94,9 +94,9 @@ fn a_listed_offer_that_does_not_fit_beside_others_waits_for_a_turn() {
     assert!(mm.is_resident(b) && mm.offered(a).is_none());
     assert!(mm.lock(a).is_ok(), "the CPU need not wait");
     mm.unlock(a).expect("locked");
-    assert_ne!(mm.next_to_resume(1), Turn::Resume(one));
+    assert_ne!(mm.next_to_resume(1), NextResume::Resume(one));
     mm.evict(two, &[b], EvictFlags::default(), &[]).expect("counted");
-    assert_eq!(mm.next_to_resume(1), Turn::Resume(one));
+    assert_eq!(mm.next_to_resume(1), NextResume::Resume(one));
     let _ = mm.resume(one).expect("room");
     assert!(mm.is_resident(a) && mm.is_resident(kept));
 }
