@@ -173,7 +173,7 @@ static int makes(int socket) {
 }
 
 /* The kernel hears a moment later that a descriptor was closed. */
-static void until_nobody_has_the_name(void) {
+static void until_the_name_is_free(void) {
     D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME by_name = {.dwDesiredAccess = GENERIC_ALL, .pObjAttrib = named()};
     NTSTATUS found = STATUS_SUCCESS;
     for (int tries = 0; tries < 2000 && found != STATUS_OBJECT_NAME_NOT_FOUND; tries++) {
@@ -205,7 +205,7 @@ static void nt_handles(D3DKMT_HANDLE device) {
     OPENWDDM_CLOSEHANDLE close_it = {.hObject = by_name.hNtHandle};
     OK(OpenWddmCloseHandle(&close_it));
     EXPECT(STATUS_INVALID_HANDLE, OpenWddmCloseHandle(&close_it));
-    until_nobody_has_the_name();
+    until_the_name_is_free();
     close(sockets[0]);
     close(sockets[1]);
 }
@@ -222,7 +222,7 @@ static void two_processes(D3DKMT_HANDLE device, pid_t child, int socket) {
     signal_to(device, again, 8);
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTDestroySynchronizationObject(&(D3DKMT_DESTROYSYNCHRONIZATIONOBJECT){.hSyncObject = 0}));
     close(sent);
-    until_nobody_has_the_name();
+    until_the_name_is_free();
 }
 
 int main(void) {

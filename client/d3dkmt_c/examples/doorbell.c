@@ -44,7 +44,7 @@ static void ring_doorbell(uint64_t value, uint64_t write_pointer) {
 }
 
 /* An engine that has had nothing to do sleeps, or has lost its power and the doorbell with it. */
-static void wait_until_nobody_looks(void) {
+static void wait_until_the_engine_sleeps(void) {
     const char* page = doorbell.DoorbellCPUVirtualAddress;
     struct timespec pause = {.tv_nsec = 1000 * 1000};
     for (int waited_ms = 0; !load(page + ASLEEP); waited_ms++) {
@@ -137,7 +137,7 @@ int main(void) {
         }
         CHECK(load(progress) >= round);
         if (round % 100 == 0) {
-            wait_until_nobody_looks();
+            wait_until_the_engine_sleeps();
         }
     }
     unlock_surface(device, ring);

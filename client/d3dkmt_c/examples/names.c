@@ -43,7 +43,7 @@ static void close_handle(HANDLE handle) {
 }
 
 /* Checks that the name is gone after the close of the last NT handle. The kernel hears of a descriptor's close a moment later. */
-static void nobody_has_fence(const char* name) {
+static void name_is_gone(const char* name) {
 #ifdef OPENWDDM_WSL
     for (int tries = 0; tries < 2000 && look_for(name, 0) != STATUS_OBJECT_NAME_NOT_FOUND; tries++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -124,8 +124,8 @@ int main(int count, char** arguments) {
     cut.Length = 1;
     below = (OBJECT_ATTRIBUTES){.Length = sizeof below, .ObjectName = &cut};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenSyncObjectNtHandleFromName(&wrong));
-    WCHAR nobody[] = {0xd800, 'x'};
-    cut = (UNICODE_STRING){.Length = sizeof nobody, .MaximumLength = sizeof nobody, .Buffer = nobody};
+    WCHAR lone_surrogate[] = {0xd800, 'x'};
+    cut = (UNICODE_STRING){.Length = sizeof lone_surrogate, .MaximumLength = sizeof lone_surrogate, .Buffer = lone_surrogate};
     EXPECT(STATUS_INVALID_PARAMETER, D3DKMTOpenSyncObjectNtHandleFromName(&wrong));
 
     if (getenv("OPENWDDM_SOCKET") != NULL) {
@@ -143,9 +143,9 @@ int main(int count, char** arguments) {
     close_handle(fence);
     close_handle(find_fence("\\BaseNamedObjects\\The fence"));
     close_handle(found);
-    nobody_has_fence("\\BaseNamedObjects\\The fence");
+    name_is_gone("\\BaseNamedObjects\\The fence");
     close_handle(memory);
-    nobody_has_fence("\\BaseNamedObjects\\The memory");
+    name_is_gone("\\BaseNamedObjects\\The memory");
     puts("found by name");
     return 0;
 }

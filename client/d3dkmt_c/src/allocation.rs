@@ -7,7 +7,7 @@ use kmt_calls::{
 };
 use wddm_types::{NtStatus, PAGE_BYTES, RawHandle};
 
-use crate::border::{Answer, Caller, Room};
+use crate::border::{Answer, Caller, ResultBuffer};
 use crate::handle::{event_or_section, handles};
 use crate::program_memory::{Given, give};
 use crate::refusal::{expect_reply, invalid};
@@ -78,7 +78,7 @@ fn create(
     if flags.contains(CreateAllocationFlags::EXISTING_SYS_MEM) {
         check_existing_heap(flags, &descriptions)?;
     }
-    let mut answers: Vec<Room<'_, u8>> = Vec::with_capacity(descriptions.len());
+    let mut answers: Vec<ResultBuffer<'_, u8>> = Vec::with_capacity(descriptions.len());
     let mut allocations = Vec::with_capacity(descriptions.len());
     for description in &descriptions {
         let size = description.private_data_size;

@@ -166,9 +166,9 @@ impl Caller<'_> {
     }
 
     /// A place where so many elements will be written.
-    pub(crate) fn room<T: Copy>(&self, pointer: *mut T, count: u32) -> Result<Room<'_, T>, Refusal> {
+    pub(crate) fn room<T: Copy>(&self, pointer: *mut T, count: u32) -> Result<ResultBuffer<'_, T>, Refusal> {
         let count = self.place(pointer.cast_const(), count)?;
-        Ok(Room { pointer, count, _caller: self })
+        Ok(ResultBuffer { pointer, count, _caller: self })
     }
 
     /// Puts the pages that `by` shows in place of the program's at this address, with what those hold.
@@ -205,13 +205,13 @@ impl Caller<'_> {
 }
 
 /// A place of the caller's for results.
-pub struct Room<'call, T> {
+pub struct ResultBuffer<'call, T> {
     pointer: *mut T,
     count: usize,
     _caller: &'call Caller<'call>,
 }
 
-impl<T: Copy> Room<'_, T> {
+impl<T: Copy> ResultBuffer<'_, T> {
     /// How many elements there is room for.
     pub fn count(&self) -> usize {
         self.count

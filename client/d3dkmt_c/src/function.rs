@@ -3,7 +3,7 @@
 
 /// Whether a function is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum FunctionState {
     /// It does as its documentation says, as far as the kernel does.
     Works,
     /// `STATUS_NOT_SUPPORTED`, and why.
@@ -18,7 +18,7 @@ pub struct Function {
     /// Its parameters as C writes them.
     pub parameters: &'static str,
     /// Whether it is built.
-    pub state: State,
+    pub state: FunctionState,
 }
 
 /// Calls a macro with every function: `reads` ones only read their structure, `writes` ones write into it when they succeed, `tells` ones
@@ -168,10 +168,10 @@ macro_rules! list_parameters {
 
 macro_rules! list_state {
     ($body:ident) => {
-        State::Works
+        FunctionState::Works
     };
     ($reason:literal) => {
-        State::Refuses($reason)
+        FunctionState::Refuses($reason)
     };
 }
 
@@ -182,5 +182,5 @@ pub const FUNCTIONS: &[Function] = functions! { [list_each] () };
 pub const SHARE_OBJECTS: Function = Function {
     name: "D3DKMTShareObjects",
     parameters: "UINT, CONST D3DKMT_HANDLE*, CONST OBJECT_ATTRIBUTES*, DWORD, HANDLE*",
-    state: State::Works,
+    state: FunctionState::Works,
 };

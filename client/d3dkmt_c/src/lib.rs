@@ -44,7 +44,7 @@ mod statistics;
 mod sync_object;
 
 pub use d3dkmt_abi as abi;
-pub use function::{FUNCTIONS, Function, SHARE_OBJECTS, State};
+pub use function::{FUNCTIONS, Function, FunctionState, SHARE_OBJECTS};
 pub use session::{OpenLink, Session};
 
 /// The items that [`export!`] alone calls.

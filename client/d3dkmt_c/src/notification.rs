@@ -23,14 +23,14 @@ use crate::session::lock;
 /// The registered callbacks.
 #[derive(Default)]
 pub struct Notifications {
-    state: Mutex<State>,
+    state: Mutex<CallbackState>,
     returned: Condvar,
     /// Events of the program that the kernel sets.
     pub events: Events,
 }
 
 #[derive(Default)]
-struct State {
+struct CallbackState {
     registered: BTreeMap<RawHandle, Registered>,
     /// The registration whose callback runs, and where.
     running: Option<(RawHandle, ThreadId)>,

@@ -4,7 +4,7 @@ use d3dkmt_abi::*;
 use kmt_calls::{Call, OpenedResource, Refusal, Reply, ResourceInfo, ShareName, SyncObjectAccess};
 use wddm_types::{NtStatus, RawHandle};
 
-use crate::border::{Answer, Caller, Room};
+use crate::border::{Answer, Caller, ResultBuffer};
 use crate::event::handle::{nt_handle, nt_handle_in_c};
 use crate::handle::handles;
 use crate::name::object_name;
@@ -64,13 +64,13 @@ pub fn query_resource_info_from_nt_handle(
 
 /// The input and the places for output that all forms of opening have.
 struct Opening<'call> {
-    runtime_data: Room<'call, u8>,
-    private_data: Room<'call, u8>,
+    runtime_data: ResultBuffer<'call, u8>,
+    private_data: ResultBuffer<'call, u8>,
     /// Runtime data for the keyed mutex that goes with it, if that has none yet.
     keyed_mutex_data: Vec<u8>,
     /// Where the blobs of the allocations go, one behind the other.
     total: *mut VOID,
-    total_room: Room<'call, u8>,
+    total_room: ResultBuffer<'call, u8>,
 }
 
 impl Opening<'_> {

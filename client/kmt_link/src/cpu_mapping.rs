@@ -118,8 +118,8 @@ impl CpuMapping {
             Err(_) => {
                 let bytes = self.size_bytes;
                 // PANIC: address space for one allocation more.
-                let nobodys = Memory::reserve(bytes).expect("addresses for a dead mapping");
-                self.show(vec![Piece { memory: nobodys, offset: 0, bytes }]);
+                let empty = Memory::reserve(bytes).expect("addresses for a dead mapping");
+                self.show(vec![Piece { memory: empty, offset: 0, bytes }]);
             }
         }
     }

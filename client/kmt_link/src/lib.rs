@@ -9,17 +9,17 @@ mod cpu_mapping;
 mod descriptor;
 mod doorbell;
 mod mapping;
+mod notifications;
 mod routed;
 pub mod socket;
-mod told;
 mod writable_word;
 
 pub use cpu_mapping::{CpuMapping, NoAddresses, PassTime, Piece};
 pub use descriptor::Descriptors;
 pub use doorbell::{Doorbell, DoorbellPage, WakeEngine};
 pub use mapping::MappedBytes;
+pub use notifications::tell;
 pub use routed::{Routed, heard};
-pub use told::tell;
 pub use writable_word::WritableWord;
 
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(crate) struct Rota<K> {
     /// The member whose turn it is.
-    turn: Option<Turn<K>>,
+    turn: Option<Tenure<K>>,
     /// Each member's use, by weight.
     used: BTreeMap<K, u64>,
     /// The least use among the members that were present last.
@@ -16,7 +16,7 @@ pub(crate) struct Rota<K> {
 
 /// One member's turn: how long it has had the engine in it, and what that counts.
 #[derive(Clone, Copy, Debug)]
-struct Turn<K> {
+struct Tenure<K> {
     member: K,
     held_ns: u64,
     cost: u64,
@@ -73,7 +73,7 @@ impl<K: Copy + Ord> Rota<K> {
     pub(crate) fn begin(&mut self, member: K, anew: bool) {
         match &self.turn {
             Some(turn) if turn.member == member && !anew => {}
-            _ => self.turn = Some(Turn { member, held_ns: 0, cost: 0 }),
+            _ => self.turn = Some(Tenure { member, held_ns: 0, cost: 0 }),
         }
     }
 

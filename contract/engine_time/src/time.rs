@@ -12,7 +12,7 @@ use crate::row::Row;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who<C> {
     /// No context wants the engine.
-    Nobody,
+    NoContender,
     /// The engine is free, and this context should take it.
     Takes(C),
     /// The holder should keep it.
@@ -44,13 +44,13 @@ pub struct EngineTime<C> {
     /// The debts to NORMAL and IDLE.
     normal: Debt,
     idle: Debt,
-    held: Option<Held<C>>,
+    held: Option<Holder<C>>,
     /// All use has been charged until then.
     charged_ns: u64,
 }
 
 /// The holder of the engine, as of the last question.
-struct Held<C> {
+struct Holder<C> {
     by: Contender<C>,
     /// Because lower priorities of its process are owed.
     low: bool,
@@ -98,7 +98,7 @@ impl<C: Copy + Ord> EngineTime<C> {
         self.attend(&present);
         self.take_note(holder, &present);
         let Some(best) = self.best(&present) else {
-            return Verdict { who: Who::Nobody, again_ns: None };
+            return Verdict { who: Who::NoContender, again_ns: None };
         };
         let Some(holder) = holder else {
             self.begin(best, &present);
@@ -176,7 +176,7 @@ impl<C: Copy + Ord> EngineTime<C> {
             row.taken(by);
         }
         let low = self.rows.get(&by.rank.row()).is_some_and(|row| row.is_low(by, present));
-        self.held = Some(Held { by, low, challenged_ns, starved: Starved::default() });
+        self.held = Some(Holder { by, low, challenged_ns, starved: Starved::default() });
     }
 
     fn best(&self, present: &[Contender<C>]) -> Option<Contender<C>> {

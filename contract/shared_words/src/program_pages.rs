@@ -55,7 +55,7 @@ impl ProgramPages {
             return Err(ProgramError::Mixed(part.start));
         }
         let memory = File::open("/proc/self/mem").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        let held = Held::hold(base, bytes);
+        let held = StoreHold::hold(base, bytes);
         copy(&memory, &before, base, by.base())?;
         let mut at = 0;
         let mut failed = None;
@@ -123,7 +123,7 @@ impl ProgramPages {
             // SAFETY: a fresh mapping at an address of the operating system's choice aliases nothing.
             let fresh = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes as usize, WRITABLE, MapFlags::PRIVATE) }?;
             let place = NonNull::new(fresh.cast::<u8>()).expect("a mapping is never at address 0");
-            let held = Held::hold(part.start, bytes);
+            let held = StoreHold::hold(part.start, bytes);
             let one = std::slice::from_ref(part);
             let copied = copy(&memory, one, part.start, place);
             let moved = copied.and_then(|()| {
@@ -156,10 +156,10 @@ impl ProgramPages {
 }
 
 /// Stores into pages that are held as long as this lives, if the operating system holds them.
-struct Held(Option<(Faults, NonNull<u8>, u64)>);
+struct StoreHold(Option<(Faults, NonNull<u8>, u64)>);
 
-impl Held {
-    fn hold(base: u64, bytes: u64) -> Held {
+impl StoreHold {
+    fn hold(base: u64, bytes: u64) -> StoreHold {
         let place = NonNull::new(base as *mut u8).expect("no program has memory at address 0");
         let faults = Faults::open().ok();
         // Some kernels protect only pages that are there: a page that was never touched becomes one of zeroes. Where that is refused (no
@@ -167,11 +167,13 @@ impl Held {
         // SAFETY: the pages are the program's own, and what they hold stays.
         let _ = unsafe { madvise(place.as_ptr().cast(), bytes as usize, Advice::LinuxPopulateRead) };
         // SAFETY: the pages are the program's own, and they are let go when this is dropped.
-        Held(faults.filter(|faults| unsafe { faults.hold(place, bytes) }.is_ok()).map(|faults| (faults, place, bytes)))
+        StoreHold(
+            faults.filter(|faults| unsafe { faults.hold(place, bytes) }.is_ok()).map(|faults| (faults, place, bytes)),
+        )
     }
 }
 
-impl Drop for Held {
+impl Drop for StoreHold {
     fn drop(&mut self) {
         if let Some((faults, place, bytes)) = self.0 {
             // Pages that were replaced are held no more; those that were not are let go.

@@ -47,8 +47,8 @@ mod tests {
         for number in [QUEUE_COUNT, QUEUE_COUNT + 1, QUEUE_COUNT + PAGES_MAX - 1] {
             assert_eq!(of_page(offset(number)), Some(number));
         }
-        for nobodys in [0, 64, OWN_BYTES - PAGE_BYTES, OWN_BYTES + 64, window_bytes(PAGES_MAX), !0xfff] {
-            assert_eq!(of_page(nobodys), None, "{nobodys:#x}");
+        for beyond in [0, 64, OWN_BYTES - PAGE_BYTES, OWN_BYTES + 64, window_bytes(PAGES_MAX), !0xfff] {
+            assert_eq!(of_page(beyond), None, "{beyond:#x}");
         }
         assert_eq!((offset(3), window_bytes(2)), (384, OWN_BYTES + 8192));
     }

@@ -10,7 +10,7 @@ use softgpu_spec::{QUEUE_COUNT, doorbell};
 use crate::device::SoftGpu;
 
 /// No queue listens.
-const NOBODY: u32 = u32::MAX;
+const NO_LISTENER: u32 = u32::MAX;
 
 const _: () = assert!(doorbell::BYTES == shared_words::doorbell::DOORBELL_BYTES);
 
@@ -26,7 +26,7 @@ impl Bells {
     pub(crate) fn new(pages: u32) -> Result<Bells, MemoryError> {
         let pages = pages.min(doorbell::PAGES_MAX);
         let window = Memory::reserve_file(doorbell::window_bytes(pages))?;
-        Ok(Bells { window, listeners: (0..pages).map(|_| AtomicU32::new(NOBODY)).collect() })
+        Ok(Bells { window, listeners: (0..pages).map(|_| AtomicU32::new(NO_LISTENER)).collect() })
     }
 
     /// How many have a page.
@@ -40,7 +40,7 @@ impl Bells {
             return Some(number);
         }
         let listener = self.of_page(number)?.load(Ordering::Acquire);
-        (listener != NOBODY).then_some(listener)
+        (listener != NO_LISTENER).then_some(listener)
     }
 
     fn of_page(&self, number: u32) -> Option<&AtomicU32> {
@@ -50,7 +50,7 @@ impl Bells {
     /// A queue is about to listen to a doorbell. False: it may not.
     fn engage(&self, number: u32, queue: u32) -> bool {
         match self.of_page(number) {
-            Some(page) => page.compare_exchange(NOBODY, queue, Ordering::AcqRel, Ordering::Relaxed).is_ok(),
+            Some(page) => page.compare_exchange(NO_LISTENER, queue, Ordering::AcqRel, Ordering::Relaxed).is_ok(),
             None => number == queue,
         }
     }
@@ -58,7 +58,7 @@ impl Bells {
     /// The queue that listened to a doorbell does so no more.
     pub(crate) fn release(&self, number: u32) {
         if let Some(page) = self.of_page(number) {
-            page.store(NOBODY, Ordering::Release);
+            page.store(NO_LISTENER, Ordering::Release);
         }
     }
 }

@@ -28,13 +28,13 @@ const NEVER: u64 = u64::MAX;
 
 /// The displays of a device.
 pub(crate) struct Displays {
-    held: Mutex<Held>,
+    held: Mutex<DisplayState>,
     changed: Condvar,
     /// When something happens on one of them; written under the lock.
     due: AtomicU64,
 }
 
-struct Held {
+struct DisplayState {
     selected: usize,
     outputs: Vec<Output>,
 }
@@ -51,7 +51,7 @@ impl Displays {
         let count = config.count.min(display::DISPLAYS_MAX);
         let outputs = (0..count).map(|number| Output::new(number, config)).collect();
         Displays {
-            held: Mutex::new(Held { selected: 0, outputs }),
+            held: Mutex::new(DisplayState { selected: 0, outputs }),
             changed: Condvar::new(),
             due: AtomicU64::new(NEVER),
         }
@@ -129,7 +129,7 @@ impl Displays {
         self.changed.notify_all();
     }
 
-    fn change(&self, gpu: &SoftGpu, act: impl FnOnce(&mut Held, &mut News)) {
+    fn change(&self, gpu: &SoftGpu, act: impl FnOnce(&mut DisplayState, &mut News)) {
         let mut news = News::default();
         let mut held = lock(&self.held);
         act(&mut held, &mut news);

@@ -18,10 +18,10 @@ pub(crate) struct Record {
 
 pub(crate) struct Interrupts {
     pin: Arc<dyn InterruptPin>,
-    held: Mutex<Held>,
+    held: Mutex<RecordQueue>,
 }
 
-struct Held {
+struct RecordQueue {
     records: VecDeque<Record>,
     /// The fields of the record taken last.
     taken: [u64; 3],
@@ -29,7 +29,7 @@ struct Held {
 
 impl Interrupts {
     pub(crate) fn new(pin: Arc<dyn InterruptPin>) -> Interrupts {
-        let held = Held { records: VecDeque::with_capacity(RECORD_COUNT + 1), taken: [0; 3] };
+        let held = RecordQueue { records: VecDeque::with_capacity(RECORD_COUNT + 1), taken: [0; 3] };
         Interrupts { pin, held: Mutex::new(held) }
     }
 

@@ -38,14 +38,14 @@ pub(crate) struct Order {
 struct Bench {
     probe: Arc<dyn Probe>,
     /// In the order in which they were stored.
-    held: Mutex<Vec<Held>>,
+    held: Mutex<Vec<BufferedStore>>,
     /// When the oldest is in memory by itself.
     due: AtomicU64,
 }
 
 /// A store that only its unit sees.
 #[derive(Clone, Copy)]
-struct Held {
+struct BufferedStore {
     unit: Unit,
     place: Place,
     value: u64,
@@ -88,7 +88,7 @@ impl Word for Ordered<'_> {
     fn store(&self, value: u64) {
         match &self.gpu.order.bench {
             None => Word::store(self.word, value),
-            Some(bench) => self.gpu.buffer(bench, Held { unit: self.unit, place: self.place, value }),
+            Some(bench) => self.gpu.buffer(bench, BufferedStore { unit: self.unit, place: self.place, value }),
         }
     }
 }
@@ -113,7 +113,7 @@ impl Bench {
     }
 
     /// Takes out of the buffers what is meant, in its order.
-    fn take(&self, meant: impl Fn(&Held) -> bool) -> Vec<Held> {
+    fn take(&self, meant: impl Fn(&BufferedStore) -> bool) -> Vec<BufferedStore> {
         let mut all = lock(&self.held);
         let (taken, left) = all.drain(..).partition(meant);
         *all = left;
@@ -173,7 +173,7 @@ impl SoftGpu {
 
     /// A store goes into its unit's buffer, and on if the bench says so.
     #[cold]
-    fn buffer(&self, bench: &Bench, stored: Held) {
+    fn buffer(&self, bench: &Bench, stored: BufferedStore) {
         lock(&bench.held).push(stored);
         bench.due.fetch_min(self.now().saturating_add(ARRIVES_NS), Ordering::Relaxed);
         let bus = if let Place::Memory(site) = stored.place { Some(site.bus()) } else { None };
@@ -183,7 +183,7 @@ impl SoftGpu {
     }
 
     #[cold]
-    fn arrive(&self, stores: &[Held]) {
+    fn arrive(&self, stores: &[BufferedStore]) {
         stores.iter().for_each(|held| Word::store(self.word_at(held.place), held.value));
     }
 }

@@ -11,10 +11,10 @@ use crate::lock;
 
 /// The ranges.
 #[derive(Default)]
-pub(crate) struct Ranges(Mutex<State>);
+pub(crate) struct Ranges(Mutex<RangeBank>);
 
 #[derive(Default)]
-struct State {
+struct RangeBank {
     selected: usize,
     ranges: [Registers; RANGE_COUNT as usize],
 }

@@ -64,7 +64,7 @@ impl Sharing {
             match self.ask(now_ns, holder, &contender).who {
                 Who::Takes(next) => holder = Some(next),
                 Who::GivesWay { to, from_ns } if from_ns <= now_ns || holder.is_some_and(&between) => holder = Some(to),
-                Who::KeepsIt | Who::GivesWay { .. } | Who::Nobody => break,
+                Who::KeepsIt | Who::GivesWay { .. } | Who::NoContender => break,
             }
         }
         self.holder = holder;

@@ -17,9 +17,9 @@ const PAGE: u64 = 4096;
 const PASID: u32 = 7;
 const OTHER: u32 = 8;
 
-struct Nobody;
+struct IgnoredPin;
 
-impl InterruptPin for Nobody {
+impl InterruptPin for IgnoredPin {
     fn assert(&self) {}
 }
 
@@ -62,7 +62,7 @@ fn rig() -> Rig {
         doorbells: 2,
         displays: softgpu::DisplayConfig::NONE,
     };
-    let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::new(Nobody), None).unwrap();
+    let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::new(IgnoredPin), None).unwrap();
     assert_eq!(gpu.read_register(PASID_BITS), 0);
     let platform = Arc::new(Platform::default());
     gpu.connect_iommu(Arc::clone(&platform) as Arc<dyn Iommu>);

@@ -17,9 +17,9 @@ const RESULT: u64 = 0x3_0000;
 const CONTENT: u64 = 0x1_0000;
 const BYTES: u64 = 8192;
 
-struct Nobody;
+struct IgnoredPin;
 
-impl InterruptPin for Nobody {
+impl InterruptPin for IgnoredPin {
     fn assert(&self) {}
 }
 
@@ -37,7 +37,7 @@ fn run(flags: u64, commands: &[Command<'_>]) -> (Arc<SoftGpu>, Arc<Memory>, u64)
         displays: softgpu::DisplayConfig::NONE,
         signal_bits: 64,
     };
-    let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::new(Nobody), None).unwrap();
+    let gpu = SoftGpu::new(config, Arc::clone(&system), Arc::new(IgnoredPin), None).unwrap();
     gpu.write_register(ENGINE_ENABLE, 1);
     for (register, value) in [
         (QUEUE_SELECT, 0),

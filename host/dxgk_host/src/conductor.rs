@@ -166,7 +166,7 @@ impl Conductor {
             None => {
                 self.host.unwatch(pending);
                 round.gives_up(player);
-                Err(self.stands_still(pending))
+                Err(self.wait_has_no_end(pending))
             }
         }
     }
@@ -193,12 +193,12 @@ impl Conductor {
                 return result;
             }
             if self.host.has_failed() || !self.host.step() {
-                return Err(self.stands_still(pending));
+                return Err(self.wait_has_no_end(pending));
             }
         }
     }
 
-    fn stands_still(&self, pending: Pending) -> Refusal {
-        if self.host.has_failed() { kernel_failed() } else { self.host.stands_still(pending) }
+    fn wait_has_no_end(&self, pending: Pending) -> Refusal {
+        if self.host.has_failed() { kernel_failed() } else { self.host.wait_has_no_end(pending) }
     }
 }

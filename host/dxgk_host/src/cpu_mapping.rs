@@ -1,8 +1,8 @@
 //! Carries out the kernel's decisions about locked allocations: makes, protects, moves and ends their mappings (memory §6.3). This module
-//! decides nothing. The host calls it for each effect, under the machine's lock. `there` has the mappings of processes elsewhere.
+//! decides nothing. The host calls it for each effect, under the machine's lock. `remote_view` has the mappings of processes elsewhere.
 
 mod mover;
-mod there;
+mod remote_view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use softgpu::SoftGpu;
 use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, ProcessId};
 
 use crate::cpu_cache::StaleCache;
-use crate::elsewhere::Elsewhere;
+use crate::remote_process::RemoteProcess;
 use mover::{Mover, Orders};
-pub(crate) use there::Moved;
-use there::{Outcome, There, files};
+pub(crate) use remote_view::Moved;
+use remote_view::{Outcome, RemoteView, files};
 
 /// How stores into locked memory wait while its content moves (memory §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl BusMemory for DeviceBus {
 /// A process's view of a locked allocation.
 enum View {
     Here(Arc<CpuMapping>),
-    There(There),
+    Remote(RemoteView),
     /// The process has unmapped it; the kernel still has changes for it.
     Ended,
 }
@@ -82,14 +82,14 @@ pub(crate) struct Views {
     system: Arc<Memory>,
     devices: Vec<Arc<SoftGpu>>,
     /// The CPU reads this page where no device answers, because a driver is wrong about its memory: ones, or its own earlier stores.
-    nobody: Arc<Memory>,
+    unanswered: Arc<Memory>,
     /// Only where the device does not snoop.
     cache: Option<Arc<StaleCache>>,
     /// Memory is made of files: views get addresses.
     files: bool,
     views: BTreeMap<MappingId, (ProcessId, View)>,
     /// The speaker of each process that is not in this program.
-    elsewhere: BTreeMap<ProcessId, Arc<dyn Elsewhere>>,
+    elsewhere: BTreeMap<ProcessId, Arc<dyn RemoteProcess>>,
     /// Lends processes elsewhere the pages of the devices' memory that they see.
     mover: Mover,
     /// How a writer in virtual time waits; set when there is a host to let time pass.
@@ -101,12 +101,12 @@ impl Views {
         // The played caches show memory that lies in no file.
         let files = files && cache.is_none();
         // PANIC: a host without addresses for one page cannot run.
-        let nobody = Memory::reserve(PAGE_BYTES).expect("a page of addresses");
-        nobody.fill(0, PAGE_BYTES, u32::MAX);
+        let unanswered = Memory::reserve(PAGE_BYTES).expect("a page of addresses");
+        unanswered.fill(0, PAGE_BYTES, u32::MAX);
         Views {
             system,
             devices,
-            nobody,
+            unanswered,
             cache,
             files,
             views: BTreeMap::new(),
@@ -137,17 +137,17 @@ impl Views {
     }
 
     /// A process is not in this program.
-    pub fn process_elsewhere(&mut self, process: ProcessId, speaks: Arc<dyn Elsewhere>) {
+    pub fn process_elsewhere(&mut self, process: ProcessId, speaks: Arc<dyn RemoteProcess>) {
         self.elsewhere.insert(process, speaks);
     }
 
     /// The speaker of a process.
-    pub fn elsewhere(&self, process: ProcessId) -> Option<&Arc<dyn Elsewhere>> {
+    pub fn elsewhere(&self, process: ProcessId) -> Option<&Arc<dyn RemoteProcess>> {
         self.elsewhere.get(&process)
     }
 
     /// The speakers of all processes that are not in this program.
-    pub fn all_elsewhere(&self) -> impl Iterator<Item = &Arc<dyn Elsewhere>> {
+    pub fn all_elsewhere(&self) -> impl Iterator<Item = &Arc<dyn RemoteProcess>> {
         self.elsewhere.values()
     }
 
@@ -159,7 +159,7 @@ impl Views {
     /// This process has answered for the oldest change of a mapping: returns its number. `None`: no answer was due.
     pub fn hear(&mut self, process: ProcessId, mapping: MappingId) -> Option<u64> {
         match self.views.get_mut(&mapping) {
-            Some((owner, View::There(there))) if *owner == process => there.hear(),
+            Some((owner, View::Remote(remote))) if *owner == process => remote.hear(),
             _ => None,
         }
     }
@@ -171,9 +171,9 @@ impl Views {
             MappingChange::Made { process, size_bytes, runs } => {
                 let view = match self.elsewhere.get(&process) {
                     None => View::Here(Arc::new(self.make(adapter_of_mapping(mapping), size_bytes, &runs))),
-                    Some(elsewhere) => View::There(There::new(Arc::clone(elsewhere), size_bytes)),
+                    Some(elsewhere) => View::Remote(RemoteView::new(Arc::clone(elsewhere), size_bytes)),
                 };
-                let shows = !runs.is_empty() && matches!(view, View::There(_));
+                let shows = !runs.is_empty() && matches!(view, View::Remote(_));
                 self.views.insert(mapping, (process, view));
                 if shows {
                     // The kernel does not wait for the first content of a mapping.
@@ -186,7 +186,7 @@ impl Views {
                     view.protect();
                     Some((number, Heard::Seen))
                 }
-                View::There(there) => there.protect(mapping, number),
+                View::Remote(remote) => remote.protect(mapping, number),
                 View::Ended => Some((number, Heard::Seen)),
             },
             MappingChange::Shown(runs) => self.show(mapping, number, &runs),
@@ -194,17 +194,17 @@ impl Views {
             MappingChange::Gone => {
                 match self.views.remove(&mapping) {
                     Some((_, View::Here(view))) => view.end(),
-                    Some((_, View::There(there))) => {
+                    Some((_, View::Remote(remote))) => {
                         // The kernel may give the pages to another process at once: no order may still move them.
                         self.mover.finish();
-                        there.end(mapping);
+                        remote.end(mapping);
                     }
                     Some((_, View::Ended)) | None => {}
                 }
                 None
             }
             MappingChange::Unmapped => match &mut self.views.get_mut(&mapping).expect("it was made").1 {
-                View::There(there) => there.close(mapping, number),
+                View::Remote(remote) => remote.close(mapping, number),
                 View::Ended => Some((number, Heard::Seen)),
                 here @ View::Here(_) => {
                     if let View::Here(view) = std::mem::replace(here, View::Ended) {
@@ -214,8 +214,8 @@ impl Views {
                 }
             },
             MappingChange::Left => match self.views.get_mut(&mapping) {
-                Some((_, View::There(there))) => {
-                    let order = there.leave(mapping, number);
+                Some((_, View::Remote(remote))) => {
+                    let order = remote.leave(mapping, number);
                     self.mover.give(order).and_then(|moved| self.moved(moved))
                 }
                 _ => {
@@ -230,13 +230,13 @@ impl Views {
     pub fn moved(&mut self, moved: Moved) -> Option<(u64, Heard)> {
         let Moved { mapping, number, outcome } = moved;
         // The kernel does not wait for a mapping that is gone meanwhile.
-        let Some((_, View::There(there))) = self.views.get_mut(&mapping) else { return None };
+        let Some((_, View::Remote(remote))) = self.views.get_mut(&mapping) else { return None };
         match outcome {
-            Outcome::Shows(shows, old) => Some(there.tell(mapping, number, shows, old)),
-            Outcome::Passed(old) => Some(there.passed(number, old)),
+            Outcome::Shows(shows, old) => Some(remote.tell(mapping, number, shows, old)),
+            Outcome::Passed(old) => Some(remote.passed(number, old)),
             Outcome::Left(kept) => {
                 if let Err(reason) = kept {
-                    there.process.lost(&reason);
+                    remote.process.lost(&reason);
                 }
                 self.views.remove(&mapping);
                 Some((number, Heard::Seen))
@@ -251,9 +251,9 @@ impl Views {
                 view.show(pieces);
                 Some((number, Heard::Seen))
             }
-            View::There(there) => match there.show(mapping, number, pieces.clone(), &self.system) {
+            View::Remote(remote) => match remote.show(mapping, number, pieces.clone(), &self.system) {
                 Some(order) => self.mover.give(order).and_then(|moved| self.moved(moved)),
-                None => Some(there.tell(mapping, number, files(&pieces), Vec::new())),
+                None => Some(remote.tell(mapping, number, files(&pieces), Vec::new())),
             },
             View::Ended => Some((number, Heard::Seen)),
         }
@@ -269,9 +269,9 @@ impl Views {
                 view.protect();
                 Some((number, Heard::Seen))
             }
-            View::There(there) => match there.pass(mapping, number, &pieces, &self.system) {
+            View::Remote(remote) => match remote.pass(mapping, number, &pieces, &self.system) {
                 Some(order) => self.mover.give(order).and_then(|moved| self.moved(moved)),
-                None => Some(there.passed(number, Vec::new())),
+                None => Some(remote.passed(number, Vec::new())),
             },
             View::Ended => Some((number, Heard::Seen)),
         }
@@ -322,8 +322,8 @@ impl Views {
                     while bus < end {
                         let local = device.cpu_window(bus).map(|seen| (device.local_memory(), seen));
                         let seen = local.or_else(|| device.cpu_aperture(bus).map(|seen| (&self.system, seen)));
-                        let nobody = (&self.nobody, (0, PAGE_BYTES - bus % PAGE_BYTES));
-                        let (memory, (offset, bytes)) = seen.unwrap_or(nobody);
+                        let unanswered = (&self.unanswered, (0, PAGE_BYTES - bus % PAGE_BYTES));
+                        let (memory, (offset, bytes)) = seen.unwrap_or(unanswered);
                         let bytes = bytes.min(end - bus);
                         push(&mut pieces, memory, offset, bytes);
                         bus += bytes;
@@ -346,7 +346,7 @@ fn push(pieces: &mut Vec<Piece>, memory: &Arc<Memory>, offset: u64, bytes: u64) 
 impl Views {
     /// Orders memory to be taken back that was never lent: the thread that carries this out panics if the memory lends no content.
     pub fn order_to_take_back(&mut self, memory: &Arc<Memory>) {
-        assert!(self.mover.give(there::Order::to_take_back(memory)).is_none(), "a thread lends");
+        assert!(self.mover.give(remote_view::Order::to_take_back(memory)).is_none(), "a thread lends");
     }
 
     /// Whether the thread has taken every order.

@@ -1,8 +1,8 @@
 //! The pages at the addresses of processes' doorbells (sync §3.17). The kernel has them made, held and shown, at once. A process of this
-//! program has an address at which the host shows pages; a process elsewhere has a page of its own ([`there`]). This module decides nothing.
+//! program has an address at which the host shows pages; a process elsewhere has a page of its own ([`remote_page`]). This module decides nothing.
 //! The kernel calls it under the machine's lock, links look doorbells up in it, and the daemon reports rings of processes elsewhere.
 
-mod there;
+mod remote_page;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,23 +14,23 @@ use kmt_link::{DoorbellPage, WakeEngine};
 use softgpu_spec::doorbell;
 use wddm_types::ProcessId;
 
-use self::there::PageThere;
-use crate::elsewhere::Elsewhere;
+use self::remote_page::RemotePage;
 use crate::host::lock;
+use crate::remote_process::RemoteProcess;
 
 /// The doorbells of all processes.
 #[derive(Default)]
 pub(crate) struct Doorbells {
     pages: Mutex<BTreeMap<DoorbellAddress, (ProcessId, Page)>>,
     /// The speaker of each process that is not in this program.
-    elsewhere: Mutex<BTreeMap<ProcessId, Arc<dyn Elsewhere>>>,
+    elsewhere: Mutex<BTreeMap<ProcessId, Arc<dyn RemoteProcess>>>,
 }
 
 /// The page of one doorbell.
 #[derive(Clone)]
 enum Page {
     Here(Arc<DoorbellPage>),
-    There(Arc<PageThere>),
+    Remote(Arc<RemotePage>),
     /// The host could make no page for a process elsewhere, which is being ended for that.
     Nowhere,
 }
@@ -40,13 +40,13 @@ impl Doorbells {
     pub fn of(&self, process: ProcessId, address: DoorbellAddress) -> Option<Arc<DoorbellPage>> {
         match self.page(process, address)? {
             Page::Here(page) => Some(page),
-            Page::There(_) | Page::Nowhere => None,
+            Page::Remote(_) | Page::Nowhere => None,
         }
     }
 
     /// A process elsewhere says that it has rung one while its engine slept.
     pub fn rung_there(&self, process: ProcessId, address: DoorbellAddress) {
-        if let Some(Page::There(page)) = self.page(process, address) {
+        if let Some(Page::Remote(page)) = self.page(process, address) {
             page.wake();
         }
     }
@@ -57,7 +57,7 @@ impl Doorbells {
     }
 
     /// A process is not in this program.
-    pub fn process_elsewhere(&self, process: ProcessId, speaks: Arc<dyn Elsewhere>) {
+    pub fn process_elsewhere(&self, process: ProcessId, speaks: Arc<dyn RemoteProcess>) {
         lock(&self.elsewhere).insert(process, speaks);
     }
 
@@ -95,11 +95,11 @@ impl AdapterDoorbells {
         Page::Here(Arc::new(DoorbellPage::new(Arc::clone(self.device.doorbell_page()), wake)))
     }
 
-    fn make_there(&self, address: DoorbellAddress, speaks: &Arc<dyn Elsewhere>) -> Page {
-        match PageThere::new(Arc::clone(&self.device), Arc::clone(speaks)) {
+    fn make_remote_page(&self, address: DoorbellAddress, speaks: &Arc<dyn RemoteProcess>) -> Page {
+        match RemotePage::new(Arc::clone(&self.device), Arc::clone(speaks)) {
             Ok(page) => {
                 speaks.doorbell(address, Arc::clone(page.file()));
-                Page::There(Arc::new(page))
+                Page::Remote(Arc::new(page))
             }
             Err(error) => {
                 speaks.lost(&format!("there was no page for its doorbell: {error}"));
@@ -114,7 +114,7 @@ impl DoorbellPages for AdapterDoorbells {
         let speaks = lock(&self.all.elsewhere).get(&process).cloned();
         let page = match speaks {
             None => self.make_here(),
-            Some(speaks) => self.make_there(address, &speaks),
+            Some(speaks) => self.make_remote_page(address, &speaks),
         };
         lock(&self.all.pages).insert(address, (process, page));
     }
@@ -122,13 +122,13 @@ impl DoorbellPages for AdapterDoorbells {
     fn hold(&self, address: DoorbellAddress) {
         match self.page(address) {
             Page::Here(page) => page.hold(),
-            Page::There(page) => page.cut(),
+            Page::Remote(page) => page.cut(),
             Page::Nowhere => {}
         }
     }
 
     fn settle(&self, address: DoorbellAddress) {
-        if let Page::There(page) = self.page(address) {
+        if let Page::Remote(page) = self.page(address) {
             page.settle();
         }
     }
@@ -138,7 +138,7 @@ impl DoorbellPages for AdapterDoorbells {
         offset.is_none_or(|offset| doorbell::of_page(offset).is_some())
             && match self.page(address) {
                 Page::Here(page) => page.show(offset),
-                Page::There(page) => page.show(offset),
+                Page::Remote(page) => page.show(offset),
                 Page::Nowhere => true,
             }
     }
@@ -150,7 +150,7 @@ impl DoorbellPages for AdapterDoorbells {
                 page.hold();
                 page.show(None);
             }
-            Page::There(page) => {
+            Page::Remote(page) => {
                 page.cut();
                 let speaks = lock(&self.all.elsewhere).get(&process).cloned();
                 if let Some(speaks) = speaks {

@@ -1,15 +1,15 @@
 //! The host itself: the machine under its lock, the devices, and the path of a call to its answer. `mount` builds an adapter, and `adapter`
-//! has the calls about one; `state` is the state under the lock, `held` the lock, `answers` the waits for answers, `passage` the passing of
-//! time, and `sleep` the loss of memory in a sleep.
+//! has the calls about one; `state` is the state under the lock, `kernel_lock` the lock, `answers` the waits for answers, `event_loop` the
+//! passing of time, and `sleep` the loss of memory in a sleep.
 
 mod adapter;
 mod answers;
 mod clients;
 mod descriptors;
-mod held;
+mod event_loop;
 mod inspect;
+mod kernel_lock;
 mod mount;
-mod passage;
 mod sleep;
 mod state;
 mod surface;
@@ -31,14 +31,14 @@ use wddm_types::{AdapterIndex, ProcessId, RawHandle, WordAddress};
 pub use self::adapter::HostAdapter;
 pub(crate) use self::inspect::kernel_failed;
 use crate::config::{HostConfig, Mode};
+use crate::cpu_barrier::CpuBarrier;
 use crate::cpu_cache::StaleCache;
 use crate::cpu_mapping::Views;
 use crate::doorbells::Doorbells;
-use crate::everywhere::Everywhere;
 use crate::given::GivenFiles;
+use crate::host::event_loop::spawn_dispatcher;
 use crate::host::mount::{Mounted, Platform};
-use crate::host::passage::spawn_dispatcher;
-use crate::host::state::State;
+use crate::host::state::HostState;
 use crate::line::{LINES_MAX, Line};
 use crate::time::{Clock, Stopwatch};
 
@@ -79,7 +79,7 @@ pub struct Pending(Token);
 
 /// A kernel with its adapters in this process. Methods about an adapter that name none use the first; [`Host::adapter`] gives the others.
 pub struct Host {
-    state: Mutex<State>,
+    state: Mutex<HostState>,
     /// The kernel has failed. Its lock may not be poisoned yet.
     failed: Arc<AtomicBool>,
     line: Arc<Line>,
@@ -93,7 +93,7 @@ pub struct Host {
     traces_fences: AtomicBool,
     threads: Mutex<Option<Threads>>,
     /// A thread on each processor, in real time, where processes elsewhere ring without a barrier of their own.
-    everywhere: Option<Everywhere>,
+    cpu_barrier: Option<CpuBarrier>,
     /// The descriptors that stand for NT handles, once there is one.
     descriptors: Mutex<Option<Descriptors>>,
     given: Arc<GivenFiles>,
@@ -152,12 +152,12 @@ impl Host {
         let running = matches!(config.mode, Mode::Real).then(run_all);
         let machine = Machine::new(Arc::clone(&system), handle_key(config.mode));
         let views = Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files);
-        let mut state = State::new(machine, config.tracer, clock, Arc::clone(&line), views);
+        let mut state = HostState::new(machine, config.tracer, clock, Arc::clone(&line), views);
         for Mounted { miniport, adapter, .. } in mounted {
             state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
         }
         let processors = config.processors.filter(|_| isolates && config.mode == Mode::Real);
-        let everywhere = processors.as_ref().and_then(Everywhere::start);
+        let cpu_barrier = processors.as_ref().and_then(CpuBarrier::start);
         let host = Arc::new(Host {
             failed: Arc::clone(&state.failed),
             state: Mutex::new(state),
@@ -170,7 +170,7 @@ impl Host {
             call_ns,
             traces_fences: AtomicBool::new(false),
             threads: Mutex::new(None),
-            everywhere,
+            cpu_barrier,
             descriptors: Mutex::new(None),
             given,
         });

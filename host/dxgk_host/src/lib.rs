@@ -15,11 +15,10 @@ mod amount;
 mod computer;
 mod conductor;
 mod config;
+mod cpu_barrier;
 mod cpu_cache;
 mod cpu_mapping;
 mod doorbells;
-mod elsewhere;
-mod everywhere;
 mod given;
 mod host;
 mod iommu;
@@ -27,6 +26,7 @@ mod lent;
 mod line;
 mod link;
 mod profile;
+mod remote_process;
 mod time;
 
 pub use amount::{AmountError, parse_bytes, scaled, split as split_amount};
@@ -39,7 +39,7 @@ pub use dxgkrnl::{
     AccountId, Admission, BrokenInvariant, CreatedSurface, DriverClock, FeatureOverride, FeaturePolicy, MemoryPolicy,
     OnTimeout, Quota, RecoveryPolicy, Residence, StateDigest,
 };
-pub use elsewhere::{Elsewhere, FilePiece};
 pub use host::{Host, HostAdapter, HostError, KERNEL_BYTES, Pending};
 pub use link::ProcessLink;
 pub use profile::{PROFILES, Profile};
+pub use remote_process::{FilePiece, RemoteProcess};

@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host};
+use dxgk_host::{AccountId, Admission, FilePiece, Host, RemoteProcess};
 use kmt_calls::{DoorbellAddress, MappingId, Notification, Reply};
 use kmt_link::socket::{PacketError, Packets, Placed, Push, Said};
 use rustix::io::Errno;
 use shared_words::{LentFile, StoresElsewhere};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
-use crate::departures::Departures;
-use crate::going::Going;
+use crate::hangup::Hangup;
 use crate::lane;
 use crate::limits::UNLIMITED;
 use crate::peer::Peer;
 use crate::posts::Posts;
+use crate::reconnect_delay::ReconnectDelays;
 use crate::refusals::Refusals;
 use crate::stream::Stream;
 use crate::user::{Count, Part, Place, User};
@@ -36,7 +36,7 @@ pub(crate) struct Client {
     /// Posted calls: those that get no response.
     pub posts: Posts,
     ended: AtomicBool,
-    departures: Arc<Departures>,
+    reconnect_delays: Arc<ReconnectDelays>,
     /// Go with the last thread.
     _places: Places,
 }
@@ -95,7 +95,7 @@ struct Speaker {
     rare_pays: OnceLock<bool>,
 }
 
-impl Elsewhere for Speaker {
+impl RemoteProcess for Speaker {
     fn shows(&self, mapping: MappingId, size_bytes: u64, pieces: Vec<FilePiece>) {
         self.stream.push_shows(mapping, size_bytes, pieces);
     }
@@ -144,14 +144,14 @@ impl Client {
         places: Places,
         first: Packets,
         brought: Brought,
-        departures: &Arc<Departures>,
+        reconnect_delays: &Arc<ReconnectDelays>,
     ) -> std::io::Result<Arc<Client>> {
         let limits = &user.limits;
         let stream = Stream::new(brought.stream, Arc::clone(&user), brought.stores);
         let speaker = Arc::new(Speaker { stream, rare_pays: OnceLock::new() });
         let (process, together) = (limits.process.quota(), limits.user.quota());
         let admission = Admission { account: AccountId(peer.uid), process, together };
-        let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn Elsewhere>, admission);
+        let process = host.process_elsewhere(Arc::clone(&speaker) as Arc<dyn RemoteProcess>, admission);
         host.allow_raised_priority(process, limits.process.raise_priority);
         host.set_process_budget(process, Some(limits.process.budget_bytes).filter(|bytes| *bytes != UNLIMITED));
         tracing::info!(process = process.0, pid = peer.pid, uid = peer.uid, "a client");
@@ -166,7 +166,7 @@ impl Client {
             refusals: Refusals::default(),
             posts: Posts::default(),
             ended: AtomicBool::new(false),
-            departures: Arc::clone(departures),
+            reconnect_delays: Arc::clone(reconnect_delays),
             _places: places,
         });
         match client.run(first, brought.process) {
@@ -184,8 +184,8 @@ impl Client {
             client.end(&client.speaker.stream.send_all(&holds));
         })?;
         let lane = self.add_lane(first).map_err(std::io::Error::other)?;
-        let going = Going::new(Arc::clone(&lane), process);
-        self.spawn("answers", move |client| client.hear(going))?;
+        let hangup = Hangup::new(Arc::clone(&lane), process);
+        self.spawn("answers", move |client| client.hear(hangup))?;
         self.spawn("lane", move |client| lane::serve(client, &lane))
     }
 
@@ -269,9 +269,9 @@ impl Client {
         Ok(())
     }
 
-    fn hear(&self, mut going: Going) {
+    fn hear(&self, mut hangup: Hangup) {
         loop {
-            if let Err(reason) = going.or_says(self.speaker.stream.as_fd()) {
+            if let Err(reason) = hangup.or_says(self.speaker.stream.as_fd()) {
                 return self.end(reason);
             }
             match self.speaker.stream.hear() {
@@ -297,7 +297,7 @@ impl Client {
             tracing::info!(process = self.process.0, pid, uid, reason, "a client has gone");
             let took = self.host.process_died(self.process);
             let percent = self.user.limits.process.clearing_percent;
-            self.departures.cleared(self.peer, took, percent, Instant::now());
+            self.reconnect_delays.cleared(self.peer, took, percent, Instant::now());
         }
     }
 }

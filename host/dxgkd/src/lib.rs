@@ -14,21 +14,21 @@
 //! When a kernel has failed (`Host::has_failed`), the daemon disconnects all clients, also those with a pending call, and refuses new ones.
 //!
 //! Threads: one accepts; each client has one that writes its stream, one that reads its answers, and one for each of its lanes, which
-//! sleeps in the kernel while a call is pending. The thread that reads answers also watches whether the client has gone (`going`,
+//! sleeps in the kernel while a call is pending. The thread that reads answers also watches whether the client has gone (`hangup`,
 //! decision 0035).
 
 mod client;
-mod departures;
 mod descriptors;
-mod going;
-mod kept_waiting;
+mod hangup;
 mod lane;
 mod limits;
 mod listener;
 mod mappings;
 mod peer;
 mod posts;
+mod reconnect_delay;
 mod refusals;
+mod reply_budget;
 mod sandbox;
 mod socket;
 mod stream;

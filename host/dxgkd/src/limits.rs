@@ -8,7 +8,7 @@
 //! | lanes | `client` | the lane is refused, and the call that it was for: `NO_MEMORY` |
 //! | bytes of messages | `client`, `lane` | the daemon discards the message unread, and refuses its call: `NO_MEMORY` |
 //! | handles, sync objects, memory, queued packets, lent memory files | the kernel (`dxgk_host::Quota`) | the call is refused: `NO_MEMORY` |
-//! | time to reap its clients | `departures` | the next client of the same process waits before the daemon accepts it |
+//! | time to reap its clients | `reconnect_delay` | the next client of the same process waits before the daemon accepts it |
 //! | unheard messages, their descriptors, answer time | `stream` | the client is disconnected |
 
 use std::collections::BTreeMap;

@@ -15,9 +15,9 @@ use rustix::net::{Shutdown, SocketFlags};
 use shared_words::StoresElsewhere;
 
 use crate::client::{Brought, Client, Places};
-use crate::departures::Departures;
 use crate::limits::Limits;
 use crate::peer::{Peer, process_of};
+use crate::reconnect_delay::ReconnectDelays;
 use crate::socket::Socket;
 use crate::user::{Count, User, Users};
 
@@ -65,7 +65,7 @@ struct Shared {
     /// Places taken, also by connections that have not sent a `Hello` yet.
     taken: Count,
     users: Users,
-    departures: Arc<Departures>,
+    reconnect_delays: Arc<ReconnectDelays>,
     clients: Mutex<Vec<Weak<Client>>>,
     stop: AtomicBool,
 }
@@ -99,7 +99,7 @@ impl Daemon {
             limits,
             taken: Count::default(),
             users: Users::default(),
-            departures: Arc::default(),
+            reconnect_delays: Arc::default(),
             clients: Mutex::default(),
             stop: AtomicBool::new(false),
         });
@@ -191,13 +191,13 @@ impl Shared {
 
     /// Waits as long as this process has to before it is a client again; false: the daemon stops.
     fn rests(&self, peer: Peer) -> bool {
-        let rest = self.departures.rest_of(peer, Instant::now());
+        let rest = self.reconnect_delays.rest_of(peer, Instant::now());
         if !rest.is_zero() {
             let Peer { pid, uid } = peer;
             tracing::debug!(pid, uid, ?rest, "a process waits before it is a client again");
         }
         loop {
-            let rest = self.departures.rest_of(peer, Instant::now());
+            let rest = self.reconnect_delays.rest_of(peer, Instant::now());
             if self.stop.load(Ordering::Acquire) {
                 return false;
             }
@@ -220,7 +220,7 @@ impl Shared {
                 if connection.send(&encode(&told, Vec::new()), &[]).is_err() {
                     return;
                 }
-                match Client::begin(&self.host, user, peer, places, connection, brought, &self.departures) {
+                match Client::begin(&self.host, user, peer, places, connection, brought, &self.reconnect_delays) {
                     Ok(client) => {
                         let mut clients = self.clients();
                         clients.retain(|client| client.strong_count() > 0);

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use kmt_calls::MappingId;
 
-use crate::kept_waiting::KeptWaiting;
+use crate::reply_budget::ReplyBudget;
 
 /// All of a client's.
 #[derive(Default)]
 pub(crate) struct Mappings {
     known: BTreeMap<MappingId, Known>,
-    kept_waiting: KeptWaiting,
+    reply_budget: ReplyBudget,
 }
 
 /// One that it has been shown.
@@ -64,13 +64,13 @@ impl Mappings {
     /// The oldest change of a mapping is answered for.
     pub fn answered(&mut self, mapping: MappingId, now: Instant) {
         let asked = self.known.get_mut(&mapping).and_then(|known| known.unanswered.pop_front());
-        asked.into_iter().for_each(|asked| self.kept_waiting.add(asked, now));
+        asked.into_iter().for_each(|asked| self.reply_budget.add(asked, now));
     }
 
     /// The mapping is gone, and the client need not answer for it.
     pub fn gone(&mut self, mapping: MappingId, now: Instant) {
         let known = self.known.remove(&mapping);
-        known.into_iter().flat_map(|known| known.unanswered).for_each(|asked| self.kept_waiting.add(asked, now));
+        known.into_iter().flat_map(|known| known.unanswered).for_each(|asked| self.reply_budget.add(asked, now));
     }
 
     /// Since when the oldest unanswered change waits.
@@ -80,7 +80,7 @@ impl Mappings {
 
     /// For how long the client may still keep the kernel waiting, of all that it may.
     pub fn left(&self, within: Duration, now: Instant) -> Duration {
-        self.kept_waiting.left(within, now)
+        self.reply_budget.left(within, now)
     }
 }
 

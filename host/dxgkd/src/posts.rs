@@ -6,12 +6,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Those of one client.
 #[derive(Default)]
 pub(crate) struct Posts {
-    state: Mutex<State>,
+    state: Mutex<PostCount>,
     more: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PostCount {
     over: u64,
     /// Threads that wait for more.
     waiting: u64,
@@ -20,7 +20,7 @@ struct State {
 }
 
 impl Posts {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PostCount> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -28,7 +28,7 @@ impl Posts {
     pub fn wait_for(&self, count: u64) -> bool {
         let mut state = self.state();
         state.waiting += 1;
-        let waits = |state: &mut State| state.over < count && !state.ended;
+        let waits = |state: &mut PostCount| state.over < count && !state.ended;
         let mut state = self.more.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
         state.waiting -= 1;
         state.over >= count

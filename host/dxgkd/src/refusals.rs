@@ -9,11 +9,11 @@ const LINE_EACH: Duration = Duration::from_secs(1);
 /// Refusals of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    state: Mutex<State>,
+    state: Mutex<LoggedRefusals>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LoggedRefusals {
     logged: Option<Instant>,
     since: u64,
 }

@@ -38,7 +38,7 @@ struct Message {
 /// Messages to be sent, and changes that the client must answer for.
 pub(crate) struct Stream {
     packets: Packets,
-    state: Mutex<State>,
+    state: Mutex<StreamState>,
     said: Condvar,
     user: Arc<User>,
     /// The daemon holds the client's stores through this, if the client has brought it.
@@ -46,7 +46,7 @@ pub(crate) struct Stream {
 }
 
 #[derive(Default)]
-struct State {
+struct StreamState {
     /// How many messages there have been.
     pushed: u64,
     waiting: VecDeque<Item>,
@@ -69,7 +69,7 @@ impl Stream {
         Stream { packets, state: Mutex::default(), said: Condvar::new(), user, stores }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -88,7 +88,7 @@ impl Stream {
         self.push_locked(&mut self.state(), push, files);
     }
 
-    fn push_locked(&self, state: &mut State, push: Push, files: Vec<FilePiece>) {
+    fn push_locked(&self, state: &mut StreamState, push: Push, files: Vec<FilePiece>) {
         if state.ended.is_some() {
             return;
         }
@@ -118,7 +118,7 @@ impl Stream {
     }
 
     /// A place for another message with so many files, or the limit that it would be over.
-    fn room(&self, state: &State, files: u64) -> Result<Place, String> {
+    fn room(&self, state: &StreamState, files: u64) -> Result<Place, String> {
         let OfUser { process, user } = &self.user.limits;
         let (unheard, named) = (state.waiting.len() as u64, state.waiting_files);
         if unheard >= process.unheard {
@@ -207,7 +207,7 @@ impl Stream {
     }
 
     /// The client must answer in time: wakes the sending thread if that would look too late.
-    fn expects(&self, state: &State) {
+    fn expects(&self, state: &StreamState) {
         let now = Instant::now();
         let by = now + state.mappings.left(answer_within(&self.user), now);
         if state.looks_at.is_none_or(|looks| by < looks) {

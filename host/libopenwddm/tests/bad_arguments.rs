@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use d3dkmt_c::{FUNCTIONS, State};
+use d3dkmt_c::{FUNCTIONS, FunctionState};
 
 /// Functions that ask nothing of their structure, or of one of zeros: how many adapters there are at most, an event, a mutex.
 const CONTENT_WITH_ZEROS: [&str; 6] = [
@@ -76,7 +76,7 @@ fn program() -> String {
             writeln!(text, "    {prepared}\n    status = {name}({argument});").expect("a string");
             writeln!(text, "    expect(\"{name}\", \"{what}\", status, {right});").expect("a string");
         };
-        if let State::Refuses(_) = function.state {
+        if let FunctionState::Refuses(_) = function.state {
             call("NULL", "", "NULL", "status == STATUS_NOT_SUPPORTED");
             continue;
         }

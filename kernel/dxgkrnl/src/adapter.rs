@@ -157,7 +157,7 @@ pub enum Payload {
     /// Devices that must quiesce before the paging work of this number.
     Suspend(u64, Vec<DeviceId>),
     /// The devices of the paging work of this number are quiesced while the ring carries it out.
-    StandStill(u64),
+    Quiesce(u64),
     /// Address spaces that must be idle before the paging work of this number.
     IdleSpaces(u64, Vec<(vidmm::SpaceId, events::Stillness)>),
     /// A packet of a packet context by its number there.
@@ -192,7 +192,7 @@ pub struct Adapter {
     pub gone_globals: Vec<RawHandle>,
     pub software: Software,
     /// Some hardware context ranks above its own priority, because a context of higher rank waits for it.
-    pub ranks_are_lent: bool,
+    pub has_inherited_priority: bool,
     /// Events that the machine is to set.
     pub set_events: Vec<EventName>,
     pub pages: KernelPages,
@@ -219,7 +219,7 @@ pub struct Adapter {
     /// Memory that processes have committed in allocations.
     pub commitments: crate::quota::Commitments,
     /// The quota that the calling process has left.
-    pub room: crate::quota::Room,
+    pub room: crate::quota::QuotaLeft,
     pub resources: Store<Resource>,
     pub resource_bodies: Store<ResourceBody>,
     /// Sections of the machine that allocations of this adapter have left: it hears of them when the turn is over.
@@ -240,7 +240,7 @@ pub struct Adapter {
     /// Locked permanent system copies.
     pub copies: crate::lock::SystemCopies,
     /// Allocations whose system pages are still unused: the kernel lends them to their process with the first use.
-    pub unlent: std::collections::BTreeSet<vidmm::AllocationId>,
+    pub unexported_pages: std::collections::BTreeSet<vidmm::AllocationId>,
     /// Lines of listed allocations that the CPU's caches may hold.
     pub lines: vidmm::CoherencyTracker<vidmm::AllocationId>,
     pub suspensions: Suspensions,

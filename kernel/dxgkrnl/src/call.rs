@@ -44,7 +44,7 @@ use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::{Answer, Cx, Machine, Token};
 use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
-use crate::quota::{self, Kind, Room};
+use crate::quota::{self, Kind, QuotaLeft};
 use crate::refusal::{invalid, no_memory};
 use crate::scarcity::Lacking;
 use crate::section::Sections;
@@ -148,7 +148,7 @@ fn in_turn<T>(
     let (touched, result) = act(&mut turn, cx);
     let lacking = turn.lacking;
     // Deferred work belongs to no call, so no quota limits it.
-    machine.adapters.iter_mut().for_each(|adapter| adapter.room = Room::default());
+    machine.adapters.iter_mut().for_each(|adapter| adapter.room = QuotaLeft::default());
     let stamp =
         |machine: &Machine| lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter as usize].memory_stamp());
     let before = stamp(machine);
@@ -169,7 +169,7 @@ struct Turn<'a> {
     keyed_mutexes: &'a mut KeyedMutexes,
     from: ProcessId,
     token: Token,
-    room: Room,
+    room: QuotaLeft,
     /// The call is refused for want of this, and may wait for it.
     lacking: Option<Lacking>,
 }

@@ -43,7 +43,7 @@ impl Adapter {
         if self.vidmm.uses_backing(allocation) {
             return self.lend_system(self.vidmm.backing(allocation));
         }
-        self.unlent.insert(allocation);
+        self.unexported_pages.insert(allocation);
         false
     }
 
@@ -58,13 +58,13 @@ impl Adapter {
     /// The system pages of an allocation are about to be used: copied to, reached by the GPU, shown to the CPU. Whether they are zero,
     /// because they are lent from now on.
     pub fn backing_used(&mut self, allocation: AllocationId) -> bool {
-        self.unlent.remove(&allocation) && self.lend_system(self.vidmm.backing(allocation))
+        self.unexported_pages.remove(&allocation) && self.lend_system(self.vidmm.backing(allocation))
     }
 
     /// The same of what has moved out of the adapter's memory, or is reached where it is. Answers which of it is zero for that.
     pub fn backings_used(&mut self, moves: &[Move]) -> Vec<PageRun> {
         let mut zero = Vec::new();
-        if self.unlent.is_empty() {
+        if self.unexported_pages.is_empty() {
             return zero;
         }
         for moved in moves.iter().filter(|moved| matches!(moved.kind, MoveKind::PageOut | MoveKind::Map)) {

@@ -230,7 +230,7 @@ impl Adapter {
                 works.push((work, Some(binding.vidmm)));
                 for instance in &binding.renaming.former {
                     self.commitments.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
-                    self.unlent.remove(&instance.vidmm);
+                    self.unexported_pages.remove(&instance.vidmm);
                     works.push((self.vidmm.destroy_allocation(instance.vidmm, &[]), Some(instance.vidmm)));
                 }
                 gone.push(binding.kmd);
@@ -253,7 +253,7 @@ impl Adapter {
         } else {
             self.lines.forget(&id);
         }
-        self.unlent.remove(&id);
+        self.unexported_pages.remove(&id);
         (body, self.vidmm.destroy_allocation(id, &[]))
     }
 

@@ -59,7 +59,7 @@ impl Adapter {
         });
         self.devices_by_id.insert(vidmm, device);
         self.processes.get_mut(&process).expect("just added").devices.insert(device);
-        self.stand_still_too(device);
+        self.quiesce_new_device(device);
         cx.emit(self.index, Event::DeviceCreated { process: process.0, device });
         // The page tables of its process are away: it runs when they are back (memory §4.6).
         if self.vidmm.is_suspended(vidmm) {

@@ -20,14 +20,14 @@
 //! - A display goes black, and what was queued for it is over, when its owner goes, is lost or gives it up, when what it shows or has
 //!   been given is destroyed, when the adapter sleeps or is reset. Then it needs a mode anew.
 //!
-//! `mode` is about owners and modes, `coming` about modes whose primary is on its way, `flip` about flips on their way, `blank` about what the hardware tells, `queue` about the flip queue
-//! of the hardware, `log` about what it says.
+//! `mode` is about owners and modes, `pending_modes` about modes whose primary is on its way, `flip` about flips on their way, `blank`
+//! about what the hardware tells, `queue` about the flip queue of the hardware, `log` about what it says.
 
 mod blank;
-mod coming;
 mod flip;
 mod log;
 mod mode;
+mod pending_modes;
 mod queue;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -41,7 +41,7 @@ use crate::driver::Driver;
 use crate::features::Features;
 use crate::machine::Token;
 
-use coming::Coming;
+use pending_modes::PendingMode;
 use queue::{Hardware, SourceQueue};
 
 /// `FlipInterval` is at most so many.
@@ -62,7 +62,7 @@ pub struct Displays {
     /// Presents that are not answered, oldest first.
     blocked: VecDeque<(Token, u64)>,
     /// Modes whose primary is on its way, oldest first.
-    coming: VecDeque<Coming>,
+    pending_modes: VecDeque<PendingMode>,
     /// Hardware queues whose next command writes these primaries.
     held: Vec<(u64, Vec<AllocationId>)>,
     /// Flips made so far: their numbers.
@@ -200,14 +200,14 @@ impl Displays {
         for (device, of) in self.devices.iter().filter(|(_, of)| of.queued > 0 || of.limit != QUEUED_LIMIT) {
             digest.add("flips of a device", device, &(of.queued, of.limit));
         }
-        let coming: Vec<_> = self.coming.iter().map(|coming| coming.id).collect();
-        digest.add("waiters for displays", &"", &(self.blocked.len(), coming, &self.held));
+        let pending: Vec<_> = self.pending_modes.iter().map(|pending| pending.id).collect();
+        digest.add("waiters for displays", &"", &(self.blocked.len(), pending, &self.held));
     }
 
     /// Whether a device needs its content to be shown: it is not idle then.
     pub fn want(&self, device: u64) -> bool {
         self.devices.get(&device).is_some_and(|of| of.queued > 0 || of.asks)
-            || self.coming.iter().any(|coming| coming.is_of(device))
+            || self.pending_modes.iter().any(|pending| pending.is_of(device))
     }
 
     /// A device goes, with its flips.

@@ -108,6 +108,6 @@ impl Adapter {
         for device in devices {
             self.suspend_device(cx, device, SuspendReasons::TIMEOUT);
         }
-        self.resume_who_made_room(cx);
+        self.resume_suspended_by_timeout(cx);
     }
 }

@@ -32,7 +32,7 @@ use wddm_types::{ProcessId, RawHandle};
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::refusal::invalid;
 use crate::store::Store;
-use object::{State, Wait, abandoned, timeout};
+use object::{KeyedMutexState, Wait, abandoned, timeout};
 
 pub use object::KeyedMutex;
 
@@ -90,7 +90,7 @@ impl KeyedMutexes {
             return Err(invalid(format!("{} bytes of data; at most {RUNTIME_DATA_MAX}", runtime_data.len())));
         }
         let mutex = self.mutexes.insert(KeyedMutex {
-            state: State::Free,
+            state: KeyedMutexState::Free,
             key,
             fence_value: 0,
             runtime_data,
@@ -167,13 +167,13 @@ impl KeyedMutexes {
         let known = &mut self.mutexes[mutex];
         known.data(wanted.data_bytes)?;
         match known.state {
-            State::Abandoned => return Err(abandoned()),
-            State::Free if known.key == wanted.key => {
-                known.state = State::Owned { open };
+            KeyedMutexState::Abandoned => return Err(abandoned()),
+            KeyedMutexState::Free if known.key == wanted.key => {
+                known.state = KeyedMutexState::Owned { open };
                 cx.emit_of_all(Event::KeyedMutexAcquired { process: process.0, mutex, open, key: wanted.key });
                 return Ok(Answer::Done(Ok(known.acquired(wanted.data_bytes))));
             }
-            State::Free | State::Owned { .. } => {}
+            KeyedMutexState::Free | KeyedMutexState::Owned { .. } => {}
         }
         if wanted.timeout_100ns == Some(0) {
             return Err(timeout());
@@ -198,23 +198,25 @@ impl KeyedMutexes {
         let KeyedMutexOpen { process, mutex, .. } = self.opens[open];
         let known = &mut self.mutexes[mutex];
         match known.state {
-            State::Abandoned => return Err(abandoned()),
-            State::Owned { open: owner } if owner == open => {}
-            State::Free | State::Owned { .. } => return Err(invalid("the keyed mutex is not this handle's")),
+            KeyedMutexState::Abandoned => return Err(abandoned()),
+            KeyedMutexState::Owned { open: owner } if owner == open => {}
+            KeyedMutexState::Free | KeyedMutexState::Owned { .. } => {
+                return Err(invalid("the keyed mutex is not this handle's"));
+            }
         }
         self.check_data(mutex, &runtime_data)?;
         if !runtime_data.is_empty() {
             self.give_data(cx, mutex, runtime_data);
         }
         let known = &mut self.mutexes[mutex];
-        (known.state, known.key, known.fence_value) = (State::Free, key, fence_value);
+        (known.state, known.key, known.fence_value) = (KeyedMutexState::Free, key, fence_value);
         let next = known.waiting.iter().position(|wait| wait.key == key);
         let next = next.and_then(|at| known.waiting.remove(at));
         // CAST: each is a thread of a process.
         let waits = known.waiting.len() as u32;
         cx.emit_of_all(Event::KeyedMutexReleased { process: process.0, mutex, key, fence_value, waits });
         if let Some(wait) = next {
-            known.state = State::Owned { open: wait.open };
+            known.state = KeyedMutexState::Owned { open: wait.open };
             let reply = known.acquired(wait.data_bytes);
             let process = self.opens[wait.open].process.0;
             cx.emit_of_all(Event::KeyedMutexAcquired { process, mutex, open: wait.open, key });
@@ -231,8 +233,8 @@ impl KeyedMutexes {
         let known = &mut self.mutexes[number];
         let (ended, mut left): (VecDeque<Wait>, VecDeque<Wait>) =
             known.waiting.drain(..).partition(|wait| wait.open == open);
-        if known.state == (State::Owned { open }) {
-            known.state = State::Abandoned;
+        if known.state == (KeyedMutexState::Owned { open }) {
+            known.state = KeyedMutexState::Abandoned;
             cx.emit_of_all(Event::KeyedMutexAbandoned { mutex: number });
         } else {
             known.waiting.append(&mut left);

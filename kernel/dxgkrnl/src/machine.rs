@@ -95,7 +95,7 @@ impl Machine {
     }
 
     /// Clears what a process that has gone has left behind, without waiting for another call.
-    fn settle_behind(&mut self, cx: &mut Cx<'_>) {
+    fn reap_dead_processes(&mut self, cx: &mut Cx<'_>) {
         for adapter in &mut self.adapters {
             adapter.clear_behind();
             adapter.settle(cx);

@@ -46,7 +46,7 @@ impl Adapter {
             last_value: 0,
             doomed: false,
             awaits_turn: false,
-            behind_sight: VecDeque::new(),
+            pending_remap_signals: VecDeque::new(),
         };
         let queue = self.paging_queues.insert(queue);
         self.devices[device].paging_queues.insert(queue);

@@ -267,7 +267,7 @@ pub struct PagingQueue {
     /// Values were promised for the next turn of its device: before that it signals nothing.
     pub awaits_turn: bool,
     /// Values that the kernel signals, when their process sees what has come, with their works: oldest first.
-    pub behind_sight: VecDeque<(u64, u64)>,
+    pub pending_remap_signals: VecDeque<(u64, u64)>,
 }
 
 /// An allocation as one device has it: a binding.

@@ -267,7 +267,7 @@ impl Adapter {
                 Some(Step::Start(Payload::Suspend(number, devices))) => {
                     self.vidsch.completed(vidsch, 1);
                     let points = self.suspend_for_residency(cx, number, &devices);
-                    self.stand_still_for_sleep(cx, number);
+                    self.quiesce_for_sleep(cx, number);
                     self.wait_for_suspensions(cx, &points);
                 }
                 Some(Step::Start(Payload::IdleSpaces(number, spaces))) => {
@@ -275,9 +275,9 @@ impl Adapter {
                     let points = self.idle_spaces(cx, number, spaces);
                     self.wait_for_suspensions(cx, &points);
                 }
-                Some(Step::Start(Payload::StandStill(number))) => {
+                Some(Step::Start(Payload::Quiesce(number))) => {
                     self.vidsch.completed(vidsch, 1);
-                    let points = self.stand_still(cx, number);
+                    let points = self.quiesce_relocated(cx, number);
                     self.wait_for_suspensions(cx, &points);
                 }
                 Some(
@@ -349,7 +349,7 @@ impl Adapter {
             }
             self.rotation_done(cx, work.number);
         }
-        self.keep_behind_sight(cx);
+        self.send_pending_remap_signals(cx);
     }
 
     /// Points whose fences have not reached them.

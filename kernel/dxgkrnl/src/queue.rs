@@ -257,7 +257,7 @@ impl Adapter {
                 Some(Step::Start(
                     Payload::Paging(_)
                     | Payload::Suspend(..)
-                    | Payload::StandStill(_)
+                    | Payload::Quiesce(_)
                     | Payload::IdleSpaces(..)
                     | Payload::Packet(_)
                     | Payload::Software(_),

@@ -137,12 +137,12 @@ impl Left {
 
 /// The quota that a process has left, at the begin of a call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct QuotaLeft {
     /// The tighter of both limits for each kind that the call needs; none: there is no limit, or no need.
     left: [Option<Left>; Kind::ALL.len()],
 }
 
-impl Room {
+impl QuotaLeft {
     /// How much of this there may be still.
     pub fn left(&self, kind: Kind) -> u64 {
         self.left[kind as usize].map_or(u64::MAX, |left| left.left())
@@ -236,8 +236,8 @@ impl Machine {
     }
 
     /// The quota that a process has left of what a call needs.
-    pub(crate) fn room_of(&self, process: ProcessId, needs: &[Kind]) -> Room {
-        let mut room = Room::default();
+    pub(crate) fn room_of(&self, process: ProcessId, needs: &[Kind]) -> QuotaLeft {
+        let mut room = QuotaLeft::default();
         let Some(admission) = self.processes.get(&process).and_then(|known| known.admission) else { return room };
         let account = self.accounts.accounts.get(&admission.account).expect("it has entered it");
         let left = |kind| {

@@ -126,9 +126,9 @@ impl Adapter {
         reason: SuspendReasons,
     ) -> Option<FencePoint<FenceId>> {
         let device = &mut self.devices[number];
-        let stood_still = !device.suspended.is_empty();
+        let was_quiesced = !device.suspended.is_empty();
         device.suspended |= reason;
-        if stood_still || device.state != DeviceState::Active || self.stopped.is_some() {
+        if was_quiesced || device.state != DeviceState::Active || self.stopped.is_some() {
             let pending = self.suspensions.pending.iter().rev().find(|pending| pending.device == number);
             return pending.map(|pending| pending.number).map(|value| self.point(self.suspensions.fence, value));
         }
@@ -186,10 +186,10 @@ impl Adapter {
             self.packets_turn_over(number, true);
         }
         let Some(device) = self.devices.get_mut(number) else { return };
-        let stood_still = !device.suspended.is_empty();
+        let was_quiesced = !device.suspended.is_empty();
         device.suspended.remove(reason);
         let running = self.devices[number].state == DeviceState::Active && self.stopped.is_none();
-        if !stood_still || !self.devices[number].suspended.is_empty() || !running {
+        if !was_quiesced || !self.devices[number].suspended.is_empty() || !running {
             return;
         }
         cx.emit(self.index, Event::DeviceResumed { device: number });
@@ -231,7 +231,7 @@ impl Adapter {
             pending.contexts.remove(&context);
         }
         self.advance_suspensions(cx);
-        self.resume_who_made_room(cx);
+        self.resume_suspended_by_timeout(cx);
     }
 
     /// A context has gone: no suspension waits for it any more.
@@ -240,7 +240,7 @@ impl Adapter {
             pending.contexts.remove(&context);
         }
         self.advance_suspensions(cx);
-        self.resume_who_made_room(cx);
+        self.resume_suspended_by_timeout(cx);
     }
 
     /// A device is lost or goes on: no suspension waits for its contexts any more.

@@ -192,7 +192,7 @@ impl Adapter {
         for device in devices {
             self.suspend_device(cx, device, SuspendReasons::TIMEOUT);
         }
-        self.resume_who_made_room(cx);
+        self.resume_suspended_by_timeout(cx);
     }
 
     /// The devices whose packets have had a node for the delay, and that were not asked for them.
@@ -219,7 +219,7 @@ impl Adapter {
     }
 
     /// Devices that were asked and have left the hardware go on.
-    pub fn resume_who_made_room(&mut self, cx: &mut Cx<'_>) {
+    pub fn resume_suspended_by_timeout(&mut self, cx: &mut Cx<'_>) {
         let asked = self.devices.iter().filter(|(_, device)| device.suspended.contains(SuspendReasons::TIMEOUT));
         let over = asked.map(|(number, _)| number).filter(|number| !self.suspensions.awaits(*number));
         for device in over.collect::<Vec<_>>() {

@@ -6,7 +6,7 @@ use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{NotificationKind, TrimFlags};
 use shared_words::Word;
-use vidmm::{DeviceId, ProcessPriority, Promotion, SegmentGroup, Turn};
+use vidmm::{DeviceId, NextResume, ProcessPriority, Promotion, SegmentGroup};
 use wddm_types::{FencePoint, Pages, ProcessId};
 
 use crate::adapter::Adapter;
@@ -88,16 +88,16 @@ impl Adapter {
         while self.vidmm.any_suspended() && !self.turn_outstanding() {
             self.note_idle_devices();
             match self.vidmm.next_to_resume_if_new(cx.now_ns) {
-                Turn::Resume(device) => self.give_turn(cx, device),
-                Turn::Withdraw(device) => {
+                NextResume::Resume(device) => self.give_turn(cx, device),
+                NextResume::Withdraw(device) => {
                     let work = self.vidmm.withdraw_suspended(device);
                     self.queue_work(cx, ProcessId::SYSTEM, None, work, Vec::new());
                 }
-                Turn::At(then) => {
+                NextResume::At(then) => {
                     self.turns.resume_ns = Some(then.min(cx.now_ns + LOOK_AGAIN_NS).max(cx.now_ns + 1));
                     break;
                 }
-                Turn::Nobody => {
+                NextResume::NoDevice => {
                     self.turns.resume_ns = Some(cx.now_ns + LOOK_AGAIN_NS);
                     break;
                 }

@@ -98,7 +98,7 @@ impl<W> Fences<W> {
     pub fn destroy(&mut self, fence: FenceId) -> Sampled<W> {
         let destroyed = self.fences.remove(fence).unwrap_or_else(|| stale(fence));
         self.waited_for.remove(&fence);
-        let mut turn = Turn::default();
+        let mut turn = FenceChanges::default();
         for condition in destroyed.conditions {
             // Absent: a wait that named the fence twice and has ended a moment ago.
             if let Some(wait) = self.remove_wait(condition.wait) {
@@ -184,7 +184,7 @@ impl<W> Fences<W> {
     }
 
     fn end_waits(&mut self, waits: Vec<WaitId>, ends: &mut dyn FnMut(&W) -> bool) -> Sampled<W> {
-        let mut turn = Turn::default();
+        let mut turn = FenceChanges::default();
         for id in waits {
             if self.waits.get(id.place).is_some_and(|wait| ends(&wait.what))
                 && let Some(wait) = self.remove_wait(id)
@@ -200,7 +200,7 @@ impl<W> Fences<W> {
     /// reaches and revives no ended wait (sync §6 B4).
     // spec: sync §3.10
     pub fn sample(&mut self, fence: FenceId, current: u64) -> Sampled<W> {
-        let mut turn = Turn { released: Vec::new(), touched: vec![fence] };
+        let mut turn = FenceChanges { released: Vec::new(), touched: vec![fence] };
         for condition in self.fence_mut(fence).split_reached(current) {
             // Absent: a WaitAny with two points on this fence, which ended at the lower one a moment ago.
             let Some(wait) = self.waits.get_mut(condition.wait.place) else {
@@ -304,7 +304,7 @@ impl<W> Fences<W> {
         }
     }
 
-    fn finish(&mut self, turn: Turn<W>) -> Sampled<W> {
+    fn finish(&mut self, turn: FenceChanges<W>) -> Sampled<W> {
         Sampled { released: turn.released, updates: self.changed(turn.touched) }
     }
 
@@ -355,14 +355,14 @@ struct Wait<W> {
 }
 
 /// The waits that one operation has ended so far, and the fences whose conditions it changed.
-struct Turn<W> {
+struct FenceChanges<W> {
     released: Vec<W>,
     touched: Vec<FenceId>,
 }
 
-impl<W> Default for Turn<W> {
+impl<W> Default for FenceChanges<W> {
     fn default() -> Self {
-        Turn { released: Vec::new(), touched: Vec::new() }
+        FenceChanges { released: Vec::new(), touched: Vec::new() }
     }
 }
 

@@ -99,7 +99,7 @@ enum State<W> {
 /// The owner of a mutex.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner<W> {
-    Nobody,
+    Unowned,
     /// It was created owned.
     Creator,
     /// This one's wait has taken it.
@@ -127,7 +127,7 @@ impl<W: Copy + Ord> LegacyObjects<W> {
     pub fn create(&mut self, kind: LegacyKind) -> Result<LegacyId, LegacyError> {
         let state = match kind {
             LegacyKind::MutexObject { owned: true } => State::MutexObject { owner: Owner::Creator },
-            LegacyKind::MutexObject { owned: false } => State::MutexObject { owner: Owner::Nobody },
+            LegacyKind::MutexObject { owned: false } => State::MutexObject { owner: Owner::Unowned },
             LegacyKind::Semaphore { max, initial } if initial > max => return Err(LegacyError::InitialAboveMax),
             LegacyKind::Semaphore { max, initial } => State::Semaphore { max, count: initial },
             LegacyKind::Fence { value } => State::Fence { value },
@@ -164,7 +164,7 @@ impl<W: Copy + Ord> LegacyObjects<W> {
     pub fn signal(&mut self, object: LegacyId, value: u64, rewind: bool) -> Vec<W> {
         self.forget_taker(object);
         match &mut self.object_mut(object).state {
-            State::MutexObject { owner } => *owner = Owner::Nobody,
+            State::MutexObject { owner } => *owner = Owner::Unowned,
             State::Semaphore { max, count } => *count = count.saturating_add(1).min(*max),
             State::Fence { value: current } if rewind || value > *current => *current = value,
             State::Fence { .. } => return Vec::new(),
@@ -218,7 +218,7 @@ impl<W: Copy + Ord> LegacyObjects<W> {
         for object in objects {
             let state = self.object(*object).state;
             let taken = match state {
-                State::MutexObject { owner: Owner::Nobody } => State::MutexObject { owner: Owner::Taker(taker) },
+                State::MutexObject { owner: Owner::Unowned } => State::MutexObject { owner: Owner::Taker(taker) },
                 State::Semaphore { max, count } if count > 0 => State::Semaphore { max, count: count - 1 },
                 State::Fence { value: current } if current >= value => state,
                 State::MutexObject { .. } | State::Semaphore { .. } | State::Fence { .. } => {
@@ -273,7 +273,7 @@ impl<W> State<W> {
     /// Whether anybody at all could have it.
     fn has_any(&self) -> bool {
         match self {
-            State::MutexObject { owner } => matches!(owner, Owner::Nobody),
+            State::MutexObject { owner } => matches!(owner, Owner::Unowned),
             State::Semaphore { count, .. } => *count > 0,
             State::Fence { .. } => true,
         }

@@ -17,7 +17,7 @@ use crate::extent::{Extents, PageSet};
 use crate::lock::Locks;
 use crate::offer::Offer;
 use crate::operation::Operation;
-use crate::rank::Standing;
+use crate::rank::VictimEntry;
 use crate::segment::Segment;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::swizzle::HeldRange;
@@ -128,7 +128,7 @@ pub(crate) struct Allocation<F> {
     /// The protection of the processes that list it.
     pub band: ProcessPriority,
     /// Its entry in the victim order of its segment.
-    pub standing: Option<Standing>,
+    pub standing: Option<VictimEntry>,
     /// Displays and queued updates that need it where it is.
     pub pins: u32,
     /// An offer that counts: its content may go.

@@ -24,7 +24,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let pages = self.allocations[id].resident_pages();
             self.take_end(id, pages, Cause::Pressure { for_allocation: whole_for }, batch);
         }
-        self.hold_still(plan.stands_still, batch);
+        self.quiesce_meanwhile(plan.quiesced, batch);
         for &(id, for_allocation) in &plan.anew {
             self.withdraw(id, Cause::Compaction { for_allocation }, batch);
         }

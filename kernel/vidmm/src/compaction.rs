@@ -24,12 +24,12 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Quiesces these devices while a work moves content of their lists.
-    pub(crate) fn hold_still(&mut self, devices: Vec<DeviceId>, batch: &mut Batch<F>) {
+    pub(crate) fn quiesce_meanwhile(&mut self, devices: Vec<DeviceId>, batch: &mut Batch<F>) {
         for &device in &devices {
             // As for a suspension: the work waits for these uses before the devices quiesce, never for quiesced ones.
             merge_points(&mut batch.after, &std::mem::take(&mut self.devices[device].last_uses));
         }
-        batch.stands_still.extend(devices);
+        batch.quiesced.extend(devices);
     }
 
     /// Carries moves out. The caller has quiesced the devices that list the content.

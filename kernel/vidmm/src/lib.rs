@@ -118,7 +118,7 @@ pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescrip
 pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::{Protection, Reserved, SpaceKind};
 pub use split::{Cut, Portion, PortionError, Use};
-pub use suspend::Turn;
+pub use suspend::NextResume;
 pub use swizzle::{Form, HeldRange, RangeWish};
 pub use system::Returned;
 pub use table_form::{Conversion, ConversionCause};

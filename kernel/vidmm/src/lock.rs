@@ -115,7 +115,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// Locks an allocation. Locks nest; the first decides, the others see the same. If content on lists has to leave, their devices quiesce
-    /// meanwhile ([`Work::stands_still`]).
+    /// meanwhile ([`Work::quiesced`]).
     ///
     /// # Errors
     /// See [`LockError`].
@@ -306,7 +306,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let aperture = self.way_out(id)?;
         // They stop at the turn of this work, not before: earlier work may wait for what they have queued.
         let runs = |device: &DeviceId| self.devices[*device].suspended.is_none();
-        batch.stands_still.extend(self.allocations[id].holders.iter().copied().filter(runs));
+        batch.quiesced.extend(self.allocations[id].holders.iter().copied().filter(runs));
         self.withdraw(id, Cause::Lock, batch);
         if listed {
             self.enter_system(id, aperture, Cause::Lock, batch);

@@ -31,7 +31,7 @@ pub struct Work<F> {
     pub suspends: Vec<DeviceId>,
     /// Devices that quiesce for this work, because content of their lists moves within its segment. The kernel stops their contexts like
     /// those of `suspends`, and resumes them when the work is done.
-    pub stands_still: Vec<DeviceId>,
+    pub quiesced: Vec<DeviceId>,
     /// Spaces whose page tables change so that nothing may run in them meanwhile (memory §4.2, §4.5): the kernel stops all contexts of the
     /// process, which are idle from before the first operation until the last one is done.
     pub idle_spaces: Vec<SpaceId>,

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 
 use wddm_types::{PageRun, Pages, SegmentId};
 
-use crate::plan::state::{Refused, State};
+use crate::plan::state::{PlanState, Refused};
 use crate::rank::lazy_tier;
 use crate::residency::{MakeResidentError, unique};
 use crate::slab::{AllocationId, DeviceId};
@@ -50,7 +50,7 @@ pub(crate) struct Plan {
     /// Content that moves within its segment for a contiguous run, once the victims are gone.
     pub relocations: Vec<Relocated>,
     /// Running devices whose lists hold content of `anew` or `relocations`: they quiesce meanwhile.
-    pub stands_still: Vec<DeviceId>,
+    pub quiesced: Vec<DeviceId>,
     /// Allocations that miss pages.
     pub places: Vec<(AllocationId, Place)>,
 }
@@ -62,7 +62,7 @@ impl Plan {
             && self.whole_victims.is_empty()
             && self.anew.is_empty()
             && self.relocations.is_empty()
-            && self.stands_still.is_empty()
+            && self.quiesced.is_empty()
             && self.places.is_empty()
     }
 }
@@ -189,14 +189,14 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     }
 
     fn run(&self) -> Result<Plan, MakeResidentError> {
-        let mut state = State::new(self);
+        let mut state = PlanState::new(self);
         let refused = match self.place_all(&mut state, &self.list) {
             Ok(()) => return Ok(self.finished(state)),
             Err(refused) => refused,
         };
         if !state.plan.relocations.is_empty() {
             // A move for one may stand in the way of another.
-            let mut unmoving = State::unmoving(self);
+            let mut unmoving = PlanState::unmoving(self);
             if self.place_all(&mut unmoving, &self.list).is_ok() {
                 return Ok(self.finished(unmoving));
             }
@@ -236,7 +236,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     }
 
     /// Places allocations in this order.
-    fn place_all(&self, state: &mut State, order: &[AllocationId]) -> Result<(), Refused> {
+    fn place_all(&self, state: &mut PlanState, order: &[AllocationId]) -> Result<(), Refused> {
         for (position, &id) in order.iter().enumerate() {
             if self.stays(state, id) {
                 continue;
@@ -265,7 +265,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
 
     /// Whether an allocation is where it is to be and may stay there. Content on a list takes no new room; content on no list counts
     /// against the budget, and may have to move out of its group.
-    fn stays(&self, state: &mut State, id: AllocationId) -> bool {
+    fn stays(&self, state: &mut PlanState, id: AllocationId) -> bool {
         if !self.is_settled(id) {
             return false;
         }
@@ -280,7 +280,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
 
     /// Only the budget's part: whether the list may grow by all of these.
     fn afford_all(&self) -> Result<(), MakeResidentError> {
-        let mut state = State::new(self);
+        let mut state = PlanState::new(self);
         for (position, &id) in self.list.iter().enumerate() {
             let groups = self.candidates(id).into_iter().map(|candidate| self.mm.charged_group(candidate));
             let affordable = groups.map(|group| group.map(|group| (group, self.growth(id, group))));
@@ -319,10 +319,10 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         }
     }
 
-    fn finished(&self, mut state: State) -> Plan {
+    fn finished(&self, mut state: PlanState) -> Plan {
         self.spare_superfluous(&mut state);
         if !self.empty_below(&mut state) {
-            let mut unmoving = State::unmoving(self);
+            let mut unmoving = PlanState::unmoving(self);
             if self.place_all(&mut unmoving, &self.list).is_ok() {
                 self.spare_superfluous(&mut unmoving);
                 self.empty_below(&mut unmoving);
@@ -332,11 +332,11 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         state.plan.suspends = state.suspended.iter().map(|suspect| suspect.device).collect();
         state.plan.anew =
             self.anew_for.into_iter().flat_map(|wanted| self.all_anew().map(move |id| (id, wanted))).collect();
-        state.plan.stands_still = self.stand_still(&state.plan);
+        state.plan.quiesced = self.devices_to_quiesce(&state.plan);
         state.plan
     }
 
-    fn refusal(&self, refused: Refused, state: &State) -> MakeResidentError {
+    fn refusal(&self, refused: Refused, state: &PlanState) -> MakeResidentError {
         let bytes_to_trim = match refused {
             Refused::Locked(allocation) => return MakeResidentError::Locked { allocation },
             Refused::Budget { position } => self.overshoot(position, state),
@@ -347,7 +347,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
 
     /// By how many bytes the list would exceed the budget, the rest of the list counted where it would go there too.
     // spec: memory §5.2
-    fn overshoot(&self, position: usize, state: &State) -> u64 {
+    fn overshoot(&self, position: usize, state: &PlanState) -> u64 {
         let group = |id: AllocationId| {
             let mut groups = self.candidates(id).into_iter().filter_map(|candidate| self.mm.charged_group(candidate));
             self.mm.group_of_placement(id).or_else(|| groups.next())
@@ -363,7 +363,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     /// The bytes that are missing in the largest segment that the failing allocation supports, the rest of the list
     /// counted where it would go there too.
     // spec: memory §10.1 row 11
-    fn missing_bytes(&self, position: usize, state: &State) -> u64 {
+    fn missing_bytes(&self, position: usize, state: &PlanState) -> u64 {
         let mm = self.mm;
         let failing = &mm.allocations[self.list[position]];
         let usable = failing.candidates().max_by_key(|id| (mm.capacity_bytes(*id), std::cmp::Reverse(*id)));

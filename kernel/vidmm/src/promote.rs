@@ -22,7 +22,7 @@ const SCAN_MAX: usize = 256;
 /// The result of a promotion.
 #[derive(Debug)]
 pub enum Promotion<F> {
-    /// Moves to be carried out. The devices that list the content quiesce meanwhile ([`Work::stands_still`]).
+    /// Moves to be carried out. The devices that list the content quiesce meanwhile ([`Work::quiesced`]).
     Work(Box<Work<F>>),
     /// There is room, but a device that lists the content runs: ask again.
     Later,
@@ -152,8 +152,8 @@ impl<F: Copy + Eq> VidMm<F> {
     fn move_up(&mut self, id: AllocationId, target: SegmentId, batch: &mut Batch<F>) {
         for device in self.users_of(id) {
             let known = &mut self.devices[device];
-            if known.suspended.is_none() && !batch.stands_still.contains(&device) {
-                batch.stands_still.push(device);
+            if known.suspended.is_none() && !batch.quiesced.contains(&device) {
+                batch.quiesced.push(device);
                 merge_points(&mut batch.after, &std::mem::take(&mut known.last_uses));
             }
         }

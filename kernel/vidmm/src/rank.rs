@@ -52,14 +52,14 @@ pub(crate) const fn suspended_tier(band: ProcessPriority) -> usize {
 
 /// An allocation's entry in the victim order of its segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct VictimEntry {
     pub segment: SegmentId,
     pub band: ProcessPriority,
     pub pages: u64,
     pub rank: Option<Rank>,
 }
 
-impl Standing {
+impl VictimEntry {
     /// Where the pages count for a protection, and for which.
     pub(crate) fn holds(self) -> Option<(SegmentId, ProcessPriority)> {
         self.counts_for_band().then_some((self.segment, self.band))
@@ -119,7 +119,7 @@ impl Victims {
         assert!(changed, "what holds pages stands there once");
     }
 
-    pub(crate) fn add(&mut self, id: AllocationId, standing: Standing) {
+    pub(crate) fn add(&mut self, id: AllocationId, standing: VictimEntry) {
         if let Some(rank) = standing.rank {
             assert!(self.order.insert((rank, id)), "a victim stands in the order once");
             self.pages[rank.tier] += standing.pages;
@@ -129,7 +129,7 @@ impl Victims {
         }
     }
 
-    fn remove(&mut self, id: AllocationId, standing: Standing) {
+    fn remove(&mut self, id: AllocationId, standing: VictimEntry) {
         if let Some(rank) = standing.rank {
             assert!(self.order.remove(&(rank, id)), "a victim stands in the order");
             self.pages[rank.tier] -= standing.pages;
@@ -156,7 +156,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.segment_mut(new.segment).victims.add(id, new);
         }
         // Most changes are of a rank or of a few pages: they need not pay for this.
-        let (held, holds) = (old.and_then(Standing::holds), new.and_then(Standing::holds));
+        let (held, holds) = (old.and_then(VictimEntry::holds), new.and_then(VictimEntry::holds));
         if held != holds {
             for (at, here) in [(held, false), (holds, true)] {
                 if let Some((segment, band)) = at {
@@ -167,7 +167,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     // spec: memory §8.2
-    pub(crate) fn standing(&self, allocation: &Allocation<F>) -> Option<Standing> {
+    pub(crate) fn standing(&self, allocation: &Allocation<F>) -> Option<VictimEntry> {
         let Placement::Memory(segment, extents) = &allocation.placement else { return None };
         let priority = allocation.info.priority;
         let band = allocation.band;
@@ -186,7 +186,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let first = ticks.min().flatten();
             first.map(|tick| Rank { tier: suspended_tier(band), priority, time: suspended_at(tick) })
         };
-        Some(Standing { segment: *segment, band, pages: extents.pages(), rank })
+        Some(VictimEntry { segment: *segment, band, pages: extents.pages(), rank })
     }
 
     /// Derives an allocation's protection anew: the highest of the processes that list it; if none does, its owner's;

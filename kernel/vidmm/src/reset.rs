@@ -49,7 +49,7 @@ impl<F: Copy + Eq> VidMm<F> {
             serial: 0,
             immediate: true,
             suspends: Vec::new(),
-            stands_still: Vec::new(),
+            quiesced: Vec::new(),
             idle_spaces: Vec::new(),
             after: Vec::new(),
             clear: Vec::new(),

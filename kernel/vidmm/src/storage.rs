@@ -77,8 +77,8 @@ impl<F: Copy + Eq> VidMm<F> {
             return;
         }
         for device in self.users_of(id) {
-            if self.devices[device].suspended.is_none() && !batch.stands_still.contains(&device) {
-                batch.stands_still.push(device);
+            if self.devices[device].suspended.is_none() && !batch.quiesced.contains(&device) {
+                batch.quiesced.push(device);
             }
         }
         self.enter_system(id, None, cause, batch);

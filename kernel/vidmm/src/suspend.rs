@@ -61,7 +61,7 @@ impl<F> Postponed<F> {
 
 /// The device to be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum NextResume {
     /// This one, now: call [`VidMm::resume`].
     Resume(DeviceId),
     /// This one's own content lies in its own way: call [`VidMm::withdraw_suspended`], then ask again.
@@ -69,13 +69,13 @@ pub enum Turn {
     /// No device yet; ask again at this time, and whenever memory comes free.
     At(u64),
     /// No device waits, or each that waits needs memory that only its holders can give up, or an unlock. Ask again after those.
-    Nobody,
+    NoDevice,
 }
 
 /// The last answer about the next turn, and the stamp of the state that it holds for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownTurn {
-    turn: Turn,
+    turn: NextResume,
     stamp: [u64; 3],
 }
 
@@ -108,12 +108,12 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The device whose turn it is, planned anew only if the last answer may be out of date: an event has happened since
     /// ([`VidMm::forget_turn`] says so), or a time has come.
     // spec: memory §8.6
-    pub fn next_to_resume_if_new(&mut self, now_ns: u64) -> Turn {
+    pub fn next_to_resume_if_new(&mut self, now_ns: u64) -> NextResume {
         self.set_time(now_ns);
-        let holds = |turn: &Turn| match turn {
-            Turn::Nobody => true,
-            Turn::At(then) => self.now_ns < *then,
-            Turn::Resume(_) | Turn::Withdraw(_) => false,
+        let holds = |turn: &NextResume| match turn {
+            NextResume::NoDevice => true,
+            NextResume::At(then) => self.now_ns < *then,
+            NextResume::Resume(_) | NextResume::Withdraw(_) => false,
         };
         let known = self.known_turn.filter(|known| known.stamp == self.turn_stamp()).map(|known| known.turn);
         if let Some(turn) = known.filter(holds) {
@@ -136,7 +136,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// The device whose turn it is.
     // spec: memory §8.6
-    pub fn next_to_resume(&mut self, now_ns: u64) -> Turn {
+    pub fn next_to_resume(&mut self, now_ns: u64) -> NextResume {
         self.set_time(now_ns);
         let mut again: Option<u64> = None;
         let mut sooner = |at: u64| again = Some(again.map_or(at, |known| known.min(at)));
@@ -156,12 +156,12 @@ impl<F: Copy + Eq> VidMm<F> {
                 continue;
             }
             if self.plan_of_return(device, Takes::Lower).is_ok() {
-                return Turn::Resume(device);
+                return NextResume::Resume(device);
             }
             // Only the first in line may cost others their place; a later one would take it from the first.
             if first {
                 match self.plan_of_return(device, Takes::Turn) {
-                    Ok(_) => return Turn::Resume(device),
+                    Ok(_) => return NextResume::Resume(device),
                     // It is full where locked content could go as well.
                     Err(MakeResidentError::Locked { .. }) => continue,
                     Err(_) => {}
@@ -173,8 +173,8 @@ impl<F: Copy + Eq> VidMm<F> {
             first = false;
         }
         match (again, self.in_its_own_way()) {
-            (None, Some(device)) => Turn::Withdraw(device),
-            (again, _) => again.map_or(Turn::Nobody, Turn::At),
+            (None, Some(device)) => NextResume::Withdraw(device),
+            (again, _) => again.map_or(NextResume::NoDevice, NextResume::At),
         }
     }
 
@@ -207,8 +207,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Whether content lies in a memory segment and no running device needs it there: all of its holders are suspended.
     fn may_be_withdrawn(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
-        let all_stand_still = allocation.holders.iter().all(|device| self.devices[*device].suspended.is_some());
-        allocation.pins == 0 && allocation.resident_pages() > 0 && all_stand_still
+        let all_quiesced = allocation.holders.iter().all(|device| self.devices[*device].suspended.is_some());
+        allocation.pins == 0 && allocation.resident_pages() > 0 && all_quiesced
     }
 
     /// Takes a suspended device's content out of memory segments, so that all of its list can be placed anew: what could be

@@ -58,21 +58,21 @@ pub struct RangeWish {
 /// The ranges of one adapter.
 #[derive(Debug, Default)]
 pub(crate) struct SwizzlingRanges {
-    ranges: Vec<Option<Held>>,
+    ranges: Vec<Option<UsedRange>>,
     tick: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct UsedRange {
     id: AllocationId,
     what: HeldRange,
-    state: State,
+    state: RangeState,
     /// Where the driver shows it, if that is its own choice.
     placed_at: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RangeState {
     /// Its allocation is locked.
     Locked,
     /// It was unlocked at this time.
@@ -89,8 +89,9 @@ impl SwizzlingRanges {
 
     /// The range that shows an allocation for this private data.
     pub fn find(&self, id: AllocationId, data: u32) -> Option<u32> {
-        let shows =
-            |held: &&Held| held.id == id && held.what.private_driver_data == data && held.state != State::Ending;
+        let shows = |held: &&UsedRange| {
+            held.id == id && held.what.private_driver_data == data && held.state != RangeState::Ending
+        };
         self.held().find(shows).map(|held| held.what.range)
     }
 
@@ -106,18 +107,19 @@ impl SwizzlingRanges {
         let range = free.or(release.map(|held| held.range as usize))?;
         // CAST: below the count, which is one.
         let what = HeldRange { allocation, private_driver_data: data, range: range as u32 };
-        self.ranges[range] = Some(Held { id, what, state: State::Locked, placed_at: None });
+        self.ranges[range] = Some(UsedRange { id, what, state: RangeState::Locked, placed_at: None });
         Some((what, release))
     }
 
     /// A range that shows an allocation.
     pub fn of(&self, id: AllocationId) -> Option<HeldRange> {
-        self.held().find(|held| held.id == id && held.state != State::Ending).map(|held| held.what)
+        self.held().find(|held| held.id == id && held.state != RangeState::Ending).map(|held| held.what)
     }
 
     /// Gives up the range that has been kept longest.
     pub fn release_kept(&mut self) -> Option<HeldRange> {
-        let kept = |held: &Held| if let State::Kept(since) = held.state { Some((since, held.what)) } else { None };
+        let kept =
+            |held: &UsedRange| if let RangeState::Kept(since) = held.state { Some((since, held.what)) } else { None };
         let (_, what) = self.held().filter_map(kept).min_by_key(|(since, _)| *since)?;
         self.ranges[what.range as usize] = None;
         Some(what)
@@ -125,13 +127,13 @@ impl SwizzlingRanges {
 
     /// The driver shows an allocation's range at an address of its own choice.
     pub fn place(&mut self, id: AllocationId, address: u64) {
-        let held = self.ranges.iter_mut().flatten().filter(|held| held.id == id && held.state != State::Ending);
+        let held = self.ranges.iter_mut().flatten().filter(|held| held.id == id && held.state != RangeState::Ending);
         held.for_each(|held| held.placed_at = Some(address));
     }
 
     /// Where that is.
     pub fn placed(&self, id: AllocationId) -> Option<u64> {
-        self.held().find(|held| held.id == id && held.state != State::Ending)?.placed_at
+        self.held().find(|held| held.id == id && held.state != RangeState::Ending)?.placed_at
     }
 
     /// The driver did not acquire it.
@@ -142,8 +144,8 @@ impl SwizzlingRanges {
     /// An allocation is locked again, or not any more.
     pub fn keep(&mut self, id: AllocationId, locked: bool) {
         self.tick += 1;
-        let state = if locked { State::Locked } else { State::Kept(self.tick) };
-        let held = self.ranges.iter_mut().flatten().filter(|held| held.id == id && held.state != State::Ending);
+        let state = if locked { RangeState::Locked } else { RangeState::Kept(self.tick) };
+        let held = self.ranges.iter_mut().flatten().filter(|held| held.id == id && held.state != RangeState::Ending);
         held.for_each(|held| held.state = state);
     }
 
@@ -152,11 +154,11 @@ impl SwizzlingRanges {
     pub fn end(&mut self, id: AllocationId, seen: bool) -> Vec<HeldRange> {
         let mut ended = Vec::new();
         for slot in &mut self.ranges {
-            let Some(held) = slot.as_mut().filter(|held| held.id == id && held.state != State::Ending) else {
+            let Some(held) = slot.as_mut().filter(|held| held.id == id && held.state != RangeState::Ending) else {
                 continue;
             };
             ended.push(held.what);
-            held.state = State::Ending;
+            held.state = RangeState::Ending;
             if !seen {
                 *slot = None;
             }
@@ -168,9 +170,9 @@ impl SwizzlingRanges {
     pub fn check(&self, locks: impl Fn(AllocationId) -> Option<u32>) -> Result<(), String> {
         for held in self.held() {
             let sound = match (held.state, locks(held.id)) {
-                (State::Ending, _) => true,
-                (State::Locked, locked) => locked.is_some_and(|count| count > 0),
-                (State::Kept(_), locked) => locked == Some(0),
+                (RangeState::Ending, _) => true,
+                (RangeState::Locked, locked) => locked.is_some_and(|count| count > 0),
+                (RangeState::Kept(_), locked) => locked == Some(0),
             };
             if !sound {
                 return Err(format!("range {} is {:?} of {:?}", held.what.range, held.state, held.id));
@@ -179,7 +181,7 @@ impl SwizzlingRanges {
         Ok(())
     }
 
-    fn held(&self) -> impl Iterator<Item = &Held> {
+    fn held(&self) -> impl Iterator<Item = &UsedRange> {
         self.ranges.iter().flatten()
     }
 }

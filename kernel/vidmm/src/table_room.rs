@@ -32,13 +32,13 @@ use crate::vidmm::VidMm;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Order {
     band: ProcessPriority,
-    standing: Standing,
+    standing: SpaceActivity,
     since: u64,
     space: SpaceId,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum SpaceActivity {
     Empty,
     Suspended,
     Idle,
@@ -275,16 +275,16 @@ impl<F: Copy + Eq> VidMm<F> {
         if band > claim.band {
             return None;
         }
-        let mut last = (Standing::Empty, 0);
+        let mut last = (SpaceActivity::Empty, 0);
         for device in process.devices.values() {
             let known = &self.devices[*device];
             let ran = self.now_ns >= known.active_since_ns.saturating_add(self.policy.residency_quantum_ns);
             let stands = match (known.suspended, known.idle_since) {
-                (Some(suspension), _) => (Standing::Suspended, u64::MAX - suspension.tick),
+                (Some(suspension), _) => (SpaceActivity::Suspended, u64::MAX - suspension.tick),
                 _ if !self.policy.suspend_others => return None,
-                (None, Some(since)) => (Standing::Idle, since),
+                (None, Some(since)) => (SpaceActivity::Idle, since),
                 (None, None) if band < claim.band || claim.takes == Takes::Turn && ran => {
-                    (Standing::Running, known.active_since_ns)
+                    (SpaceActivity::Running, known.active_since_ns)
                 }
                 (None, None) => return None,
             };

@@ -39,4 +39,4 @@ pub use lifecycle::QueueState;
 pub use packet::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
 pub use promise::{Promises, inherit};
 pub use scheduler::{Limits, PACKETS_PER_QUEUE_MAX, QueueId, VidSch};
-pub use turn::{NodeTime, Occupied, Turn};
+pub use turn::{NodeDecision, NodeTime, Occupied};

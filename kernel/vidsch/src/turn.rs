@@ -23,7 +23,7 @@ pub struct Occupied<C> {
     /// The context that has packets there.
     pub holder: Option<Contender<C>>,
     /// The holder's device must quiesce.
-    pub stands_still: bool,
+    pub must_quiesce: bool,
     /// The driver takes packets back.
     pub preemptible: bool,
 }
@@ -31,7 +31,7 @@ pub struct Occupied<C> {
 /// The decision about a node.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn<C> {
+pub enum NodeDecision<C> {
     /// The context's next packet is handed over.
     Start(C),
     /// The scheduler preempts the node for this context.
@@ -61,11 +61,11 @@ impl<C: Copy + Ord> NodeTime<C> {
 
     /// Decides which context's packet the node takes next, or which one gives way.
     // spec: sync §4.1, sync §4.2, sync §4.3
-    pub fn next_turn(&mut self, now_ns: u64, node: Occupied<C>, ready: &[Contender<C>]) -> Turn<C> {
-        let idle = Turn::Wait { again_ns: None };
-        if let Some(holder) = node.holder.filter(|_| node.stands_still) {
+    pub fn next_turn(&mut self, now_ns: u64, node: Occupied<C>, ready: &[Contender<C>]) -> NodeDecision<C> {
+        let idle = NodeDecision::Wait { again_ns: None };
+        if let Some(holder) = node.holder.filter(|_| node.must_quiesce) {
             self.0.passes(now_ns, Some(holder));
-            return if node.preemptible { Turn::Clear(holder.context) } else { idle };
+            return if node.preemptible { NodeDecision::Clear(holder.context) } else { idle };
         }
         let full = node.in_flight >= node.in_flight_max;
         if node.holder.is_none() && full {
@@ -74,16 +74,16 @@ impl<C: Copy + Ord> NodeTime<C> {
         }
         let verdict = self.0.ask(now_ns, node.holder, ready);
         match verdict.who {
-            Who::Takes(context) => Turn::Start(context),
-            Who::GivesWay { to, from_ns } if from_ns <= now_ns && node.preemptible => Turn::Preempt(to),
+            Who::Takes(context) => NodeDecision::Start(context),
+            Who::GivesWay { to, from_ns } if from_ns <= now_ns && node.preemptible => NodeDecision::Preempt(to),
             Who::KeepsIt => {
                 let more = node.holder.filter(|holder| ready.iter().any(|one| one.context == holder.context));
                 match more.filter(|_| !full) {
-                    Some(holder) => Turn::Start(holder.context),
-                    None => Turn::Wait { again_ns: verdict.again_ns },
+                    Some(holder) => NodeDecision::Start(holder.context),
+                    None => NodeDecision::Wait { again_ns: verdict.again_ns },
                 }
             }
-            Who::GivesWay { .. } | Who::Nobody => Turn::Wait { again_ns: verdict.again_ns },
+            Who::GivesWay { .. } | Who::NoContender => NodeDecision::Wait { again_ns: verdict.again_ns },
         }
     }
 }
@@ -99,14 +99,14 @@ mod tests {
     }
 
     fn node(in_flight: usize, holder: Option<Contender<u64>>) -> Occupied<u64> {
-        Occupied { in_flight, in_flight_max: 4, holder, stands_still: false, preemptible: true }
+        Occupied { in_flight, in_flight_max: 4, holder, must_quiesce: false, preemptible: true }
     }
 
-    fn turn(now_ns: u64, node: Occupied<u64>, ready: &[Contender<u64>]) -> Turn<u64> {
+    fn turn(now_ns: u64, node: Occupied<u64>, ready: &[Contender<u64>]) -> NodeDecision<u64> {
         NodeTime::new(Policy::default()).next_turn(now_ns, node, ready)
     }
 
-    const NOTHING: Turn<u64> = Turn::Wait { again_ns: None };
+    const NOTHING: NodeDecision<u64> = NodeDecision::Wait { again_ns: None };
 
     #[test]
     fn every_row_of_the_table() {
@@ -114,25 +114,25 @@ mod tests {
         let (low, even, high) = (of(3, 1, -1), of(1, 1, 0), of(2, 1, 1));
         // No context holds the node: the highest rank takes it.
         let all = [even, high, low];
-        assert_eq!(turn(0, node(0, None), &all), Turn::Start(2));
-        assert_eq!(turn(0, node(3, None), &all), Turn::Start(2), "behind paging buffers, too");
+        assert_eq!(turn(0, node(0, None), &all), NodeDecision::Start(2));
+        assert_eq!(turn(0, node(3, None), &all), NodeDecision::Start(2), "behind paging buffers, too");
         assert_eq!(turn(0, node(4, None), &all), NOTHING, "as far as there is room");
         assert_eq!(turn(0, node(0, None), &[]), NOTHING);
         // The holder must quiesce.
-        for (preemptible, expected) in [(true, Turn::Clear(1)), (false, NOTHING)] {
-            let still = Occupied { preemptible, stands_still: true, ..node(1, Some(even)) };
+        for (preemptible, expected) in [(true, NodeDecision::Clear(1)), (false, NOTHING)] {
+            let still = Occupied { preemptible, must_quiesce: true, ..node(1, Some(even)) };
             assert_eq!(turn(0, still, &[low]), expected);
         }
         // A context of the same process should have it: no grace period.
-        assert_eq!(turn(0, node(4, Some(even)), &[even, high]), Turn::Preempt(2));
+        assert_eq!(turn(0, node(4, Some(even)), &[even, high]), NodeDecision::Preempt(2));
         let stubborn = Occupied { preemptible: false, ..node(1, Some(even)) };
         assert_eq!(turn(0, stubborn, &[even, high]), NOTHING);
         // The holder should: the others ask again when its quantum, or that of its process, is over.
-        assert_eq!(turn(0, node(3, Some(even)), &[even, of(9, 1, 0)]), Turn::Start(1));
-        let quantum = Turn::Wait { again_ns: Some(1_000_000) };
+        assert_eq!(turn(0, node(3, Some(even)), &[even, of(9, 1, 0)]), NodeDecision::Start(1));
+        let quantum = NodeDecision::Wait { again_ns: Some(1_000_000) };
         assert_eq!(turn(0, node(4, Some(even)), &[even, of(9, 1, 0)]), quantum);
         assert_eq!(turn(0, node(1, Some(even)), &[of(9, 1, 0)]), quantum, "not beside the holder");
-        assert_eq!(turn(0, node(1, Some(even)), &[of(9, 2, 7)]), Turn::Wait { again_ns: Some(2_000_000) });
+        assert_eq!(turn(0, node(1, Some(even)), &[of(9, 2, 7)]), NodeDecision::Wait { again_ns: Some(2_000_000) });
         assert_eq!(turn(0, node(4, Some(even)), &[even]), NOTHING);
     }
 
@@ -141,13 +141,13 @@ mod tests {
         // spec: sync §4.2, sync §4.3
         let mut time = NodeTime::new(Policy::default());
         let (one, other) = (of(1, 1, 0), of(2, 2, 0));
-        assert_eq!(time.next_turn(0, node(0, None), &[one, other]), Turn::Start(1));
-        assert_eq!(time.next_turn(0, node(1, Some(one)), &[one, other]), Turn::Start(1));
+        assert_eq!(time.next_turn(0, node(0, None), &[one, other]), NodeDecision::Start(1));
+        assert_eq!(time.next_turn(0, node(1, Some(one)), &[one, other]), NodeDecision::Start(1));
         let over = 2_000_000;
-        let waits = Turn::Wait { again_ns: Some(over + 100_000) };
+        let waits = NodeDecision::Wait { again_ns: Some(over + 100_000) };
         assert_eq!(time.next_turn(over, node(2, Some(one)), &[one, other]), waits);
-        assert_eq!(time.next_turn(over + 100_000, node(2, Some(one)), &[one, other]), Turn::Preempt(2));
-        assert_eq!(time.next_turn(over + 100_000, node(0, None), &[one, other]), Turn::Start(2));
+        assert_eq!(time.next_turn(over + 100_000, node(2, Some(one)), &[one, other]), NodeDecision::Preempt(2));
+        assert_eq!(time.next_turn(over + 100_000, node(0, None), &[one, other]), NodeDecision::Start(2));
     }
 
     #[test]
@@ -155,13 +155,13 @@ mod tests {
         // spec: memory §7.4
         let mut time = NodeTime::new(Policy::default());
         let (one, other) = (of(1, 1, 0), of(2, 2, 0));
-        assert_eq!(time.next_turn(0, node(0, None), &[one, other]), Turn::Start(1));
+        assert_eq!(time.next_turn(0, node(0, None), &[one, other]), NodeDecision::Start(1));
         time.passes(0, Some(one));
         // It has the node for half of its quantum, then paging has it, then it goes on with the other half.
         time.passes(1_000_000, None);
         time.passes(9_000_000, None);
-        assert_eq!(time.next_turn(9_000_000, node(0, None), &[one, other]), Turn::Start(1));
-        let left = Turn::Wait { again_ns: Some(10_000_000) };
+        assert_eq!(time.next_turn(9_000_000, node(0, None), &[one, other]), NodeDecision::Start(1));
+        let left = NodeDecision::Wait { again_ns: Some(10_000_000) };
         assert_eq!(time.next_turn(9_000_000, node(4, Some(one)), &[one, other]), left);
     }
 
@@ -170,12 +170,12 @@ mod tests {
         // spec: sync §4.2
         let focus = Contender { rank: Rank { band: Band::Focus, ..Rank::ordinary(2) }, ..of(2, 2, 0) };
         let normal = of(1, 1, 0);
-        assert_eq!(turn(0, node(1, Some(normal)), &[normal, focus]), Turn::Preempt(2));
+        assert_eq!(turn(0, node(1, Some(normal)), &[normal, focus]), NodeDecision::Preempt(2));
         let mut time = NodeTime::new(Policy::default());
-        assert_eq!(time.next_turn(0, node(0, None), &[normal, focus]), Turn::Start(2));
+        assert_eq!(time.next_turn(0, node(0, None), &[normal, focus]), NodeDecision::Start(2));
         let owed = 18_000_000;
-        let waits = Turn::Wait { again_ns: Some(owed) };
+        let waits = NodeDecision::Wait { again_ns: Some(owed) };
         assert_eq!(time.next_turn(0, node(4, Some(focus)), &[normal, focus]), waits);
-        assert_eq!(time.next_turn(owed, node(4, Some(focus)), &[normal, focus]), Turn::Preempt(1));
+        assert_eq!(time.next_turn(owed, node(4, Some(focus)), &[normal, focus]), NodeDecision::Preempt(1));
     }
 }

@@ -22,7 +22,7 @@ use softgpu_spec::{QUEUE_COUNT, doorbell, register};
 
 use crate::driver::SoftGpuKmd;
 use crate::handles::Handles;
-use crate::queues::{Ring, State, UserRing};
+use crate::queues::{QueueStage, Ring, UserRing};
 
 /// Which queue loses its doorbell when another one needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,9 +116,9 @@ impl Doorbells for SoftGpuKmd {
         let known = self.doorbells.handles.get(handle.0).ok_or(DriverStatus::InvalidParameter("no such doorbell"))?;
         let (owner, physical) = (known.queue, known.physical);
         match self.queues.handles.get(owner.0).expect("a queue outlives its doorbell").state {
-            State::Prepared => self.enable(owner)?,
-            State::Enabled => {}
-            State::Stopped => return Err(DriverStatus::Unsuccessful("the queue is stopped")),
+            QueueStage::Prepared => self.enable(owner)?,
+            QueueStage::Enabled => {}
+            QueueStage::Stopped => return Err(DriverStatus::Unsuccessful("the queue is stopped")),
         }
         let number = match physical {
             Some((number, _)) => number,
@@ -137,8 +137,8 @@ impl Doorbells for SoftGpuKmd {
         let queue = self.queues.handles.get_mut(handle.0).expect("a queue outlives its doorbell");
         assert!(matches!(queue.ring, Ring::User(Some(ring)) if ring.doorbell == doorbell), "a queue has one doorbell");
         queue.ring = Ring::User(None);
-        if queue.state == State::Enabled {
-            queue.state = State::Prepared;
+        if queue.state == QueueStage::Enabled {
+            queue.state = QueueStage::Prepared;
         }
         let index = queue.index;
         self.disable_index(index);

@@ -19,7 +19,7 @@ use softgpu_spec::register::{self, fault, queue_state, record};
 use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
 use crate::driver::SoftGpuKmd;
-use crate::queues::State;
+use crate::queues::QueueStage;
 
 /// The CMP belongs to no engine; its reports, and those of lost records, bear this node.
 const CMP_NODE: NodeId = NodeId(0);
@@ -347,7 +347,7 @@ impl SoftGpuKmd {
             .queues
             .handles
             .iter()
-            .filter(|(_, queue)| queue.state == State::Enabled)
+            .filter(|(_, queue)| queue.state == QueueStage::Enabled)
             .map(|(_, queue)| queue.index)
             .collect();
         for index in enabled {

@@ -7,7 +7,7 @@ use shared_words::{Word, log};
 use softgpu_spec::register::{self, queue_control};
 
 use crate::driver::SoftGpuKmd;
-use crate::queues::{Ring, State};
+use crate::queues::{QueueStage, Ring};
 
 /// The logs that the kernel has given a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl NativeFenceLogs for SoftGpuKmd {
                 return Err(DriverStatus::InvalidParameter("a queue without its logs"));
             }
             // The device writes entries only for queues that it knows.
-            if queue.state == State::Enabled {
+            if queue.state == QueueStage::Enabled {
                 self.port.write_register(register::QUEUE_SELECT, u64::from(queue.index));
                 self.port.write_register(register::QUEUE_CONTROL, queue_control::COMMIT);
             }

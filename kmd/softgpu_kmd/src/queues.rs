@@ -53,7 +53,7 @@ pub(crate) struct Context {
 
 /// Where a queue is in its life; the drawing is above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum QueueStage {
     /// The device does not know it.
     Prepared,
     /// The device executes it.
@@ -86,7 +86,7 @@ pub(crate) struct Queue {
     pub(crate) index: u32,
     pub(crate) context: KmdContext,
     pub(crate) node: NodeId,
-    pub(crate) state: State,
+    pub(crate) state: QueueStage,
     pub(crate) ring: Ring,
     pub(crate) progress: ProgressFence,
     /// Its fault has been reported: a queue faults once.
@@ -225,7 +225,7 @@ impl HardwareQueues for SoftGpuKmd {
             index,
             context: create.context,
             node,
-            state: State::Prepared,
+            state: QueueStage::Prepared,
             ring,
             progress: create.progress,
             fault_reported: false,
@@ -268,12 +268,14 @@ impl HardwareQueues for SoftGpuKmd {
     fn submit_command_to_hw_queue(&mut self, submit: SubmitCommandToHwQueue<'_>) -> Result<(), DriverStatus> {
         let queue = self.queues.handles.get(submit.queue.0).ok_or(NO_QUEUE)?;
         match (queue.state, queue.ring) {
-            (State::Enabled, Ring::Kernel { .. }) => {}
+            (QueueStage::Enabled, Ring::Kernel { .. }) => {}
             (_, Ring::User(_)) => {
                 return Err(DriverStatus::InvalidParameter("a user-mode queue takes no work from the kernel"));
             }
-            (State::Prepared, _) => return Err(DriverStatus::Unsuccessful("the queue's context has no page table")),
-            (State::Stopped, _) => return Err(DriverStatus::Unsuccessful("the queue is stopped")),
+            (QueueStage::Prepared, _) => {
+                return Err(DriverStatus::Unsuccessful("the queue's context has no page table"));
+            }
+            (QueueStage::Stopped, _) => return Err(DriverStatus::Unsuccessful("the queue is stopped")),
         }
         if !submit.buffer_bytes.is_multiple_of(8) {
             return Err(DriverStatus::InvalidParameter("a command buffer is made of 64-bit words"));
@@ -380,7 +382,7 @@ impl HardwareQueues for SoftGpuKmd {
 
     fn stop_hw_queue(&mut self, handle: KmdQueue) {
         let queue = self.queues.handles.get_mut(handle.0).expect("the kernel stops a queue that there is");
-        queue.state = State::Stopped;
+        queue.state = QueueStage::Stopped;
         let index = queue.index;
         self.disable_index(index);
         self.acknowledged(handle);

@@ -7,7 +7,7 @@ use softgpu_spec::register::{self, queue_state};
 use wddm_types::NodeId;
 
 use crate::driver::SoftGpuKmd;
-use crate::queues::{Queue, State};
+use crate::queues::{Queue, QueueStage};
 
 impl SoftGpuKmd {
     /// The engines that are reset together, if a node's is one of them.
@@ -21,7 +21,7 @@ impl SoftGpuKmd {
     /// context whose queues had left the hardware loses nothing.
     pub(crate) fn reset_group_of(&mut self, node: NodeId, group: u64) -> Result<Vec<KmdContext>, DriverStatus> {
         self.gather();
-        let there = |(_, queue): &(u64, &Queue)| group >> queue.node.0 & 1 == 1 && queue.state == State::Enabled;
+        let there = |(_, queue): &(u64, &Queue)| group >> queue.node.0 & 1 == 1 && queue.state == QueueStage::Enabled;
         let enabled = self.queues.handles.iter().filter(there);
         let enabled: Vec<_> = enabled.map(|(number, queue)| (KmdQueue(number), queue.index, queue.context)).collect();
         let state = |kmd: &SoftGpuKmd, index: u32| {
@@ -76,7 +76,7 @@ impl SoftGpuKmd {
         while !matches!(self.port.read_register(register::INTERRUPT_POP), register::record::NONE | register::ABSENT) {}
         self.gathered = Default::default();
         for (_, queue) in self.queues.handles.iter_mut() {
-            (queue.state, queue.suspending) = (State::Stopped, false);
+            (queue.state, queue.suspending) = (QueueStage::Stopped, false);
         }
         for (_, context) in self.contexts.iter_mut() {
             // The reset replaces the device's acknowledgement: the kernel itself ends the wait for it.

@@ -1,5 +1,5 @@
 //! Scheduling logs (sync §4.2): the device writes which owner an engine runs. This driver names the owner, its handle of the context,
-//! when it enables a queue. The rings of packets have the owner [`NOBODY`]: the kernel itself decides which packet is next.
+//! when it enables a queue. The rings of packets have the owner [`NO_OWNER`]: the kernel itself decides which packet is next.
 
 use ddi::{DriverStatus, KmdContext, SetSchedulingLogBuffer};
 use shared_words::{Word, scheduling_log};
@@ -11,7 +11,7 @@ use crate::driver::SoftGpuKmd;
 const ENTRIES: usize = (scheduling_log::ENTRIES_OFFSET / 8) as usize;
 
 /// The owner of a ring of packets: the log has no entries for it.
-pub(crate) const NOBODY: KmdContext = KmdContext(0);
+pub(crate) const NO_OWNER: KmdContext = KmdContext(0);
 
 impl SoftGpuKmd {
     // spec: sync §4.2

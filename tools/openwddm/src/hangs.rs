@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_unless_somebody_asks() {
+    fn timeout_detection_is_off_unless_an_option_asks_for_it() {
         // spec: sync §4.4
         let documented = RecoveryPolicy::default();
         let off = RecoveryPolicy { delay_ns: None, ..documented };

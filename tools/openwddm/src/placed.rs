@@ -12,14 +12,14 @@ use crate::outcome::Demotion;
 #[derive(Clone, Debug, Default)]
 pub struct Placed {
     /// By room and first page: how many pages, and the allocation. Neighbours of one allocation are one entry.
-    pages: BTreeMap<(Room, u64), (u64, u64)>,
+    pages: BTreeMap<(PageSpace, u64), (u64, u64)>,
 }
 
 /// Where a page has one owner: a segment, or an allocation's own pages of system memory, which several allocations may be
 /// made of.
-type Room = (u8, u64);
+type PageSpace = (u8, u64);
 
-fn room(segment: u8, allocation: u64) -> Room {
+fn room(segment: u8, allocation: u64) -> PageSpace {
     if segment == 0 { (0, allocation) } else { (segment, 0) }
 }
 
@@ -73,7 +73,7 @@ impl Placed {
     }
 
     /// Adds pages; false: one of them is taken.
-    fn come(&mut self, room: Room, mut first: u64, mut count: u64, allocation: u64) -> bool {
+    fn come(&mut self, room: PageSpace, mut first: u64, mut count: u64, allocation: u64) -> bool {
         if let Some((&(_, before), &(pages, owner))) = self.pages.range((room, 0)..(room, first)).next_back() {
             if before + pages > first {
                 return false;
@@ -97,7 +97,7 @@ impl Placed {
     }
 
     /// Takes pages away; false: not all of them are this allocation's.
-    fn go(&mut self, room: Room, first: u64, count: u64, allocation: u64) -> bool {
+    fn go(&mut self, room: PageSpace, first: u64, count: u64, allocation: u64) -> bool {
         let found = self.pages.range((room, 0)..=(room, first)).next_back();
         let Some((&(_, begin), &(pages, owner))) = found else { return false };
         let (end, all) = (first + count, begin + pages);

@@ -154,9 +154,9 @@ pub fn present(options: &PresentOptions) -> Result<Shown, RunError> {
     let screen = Arc::new(Screen::new(folder.is_some()));
     let (counts, by_hardware) = show(&profile, options, &screen, FeaturePolicy::default())?;
     let kept_by_kernel = if by_hardware && options.virtual_time {
-        let nobody = Arc::new(Screen::new(false));
+        let second_screen = Arc::new(Screen::new(false));
         let without = FeaturePolicy::without([FeatureId::HWFLIPQUEUE]);
-        Some(show(&profile, options, &nobody, without)?.0.interrupts)
+        Some(show(&profile, options, &second_screen, without)?.0.interrupts)
     } else {
         None
     };

@@ -12,7 +12,7 @@ use crate::printable;
 
 /// Where the work stands.
 pub struct Progress {
-    state: Mutex<State>,
+    state: Mutex<ProgressLine>,
 }
 
 impl Progress {
@@ -24,7 +24,7 @@ impl Progress {
 
     /// Progress into `sink`, as a bar when it is a terminal.
     pub fn new(sink: Box<dyn Write + Send>, terminal: bool) -> Progress {
-        let state = State { sink, terminal, what: String::new(), total: 0, tenth: 0, drawn: None };
+        let state = ProgressLine { sink, terminal, what: String::new(), total: 0, tenth: 0, drawn: None };
         Progress { state: Mutex::new(state) }
     }
 
@@ -43,16 +43,16 @@ impl Progress {
 
     /// The work is over, done or not: the bar goes away.
     pub fn finish(&self) {
-        self.with(State::clear);
+        self.with(ProgressLine::clear);
     }
 
-    fn with(&self, change: impl FnOnce(&mut State)) {
+    fn with(&self, change: impl FnOnce(&mut ProgressLine)) {
         // A panic elsewhere does not make the line wrong enough to panic again.
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-struct State {
+struct ProgressLine {
     sink: Box<dyn Write + Send>,
     terminal: bool,
     what: String,
@@ -66,7 +66,7 @@ struct State {
 const REDRAW: Duration = Duration::from_millis(50);
 const BAR_CELLS: usize = 30;
 
-impl State {
+impl ProgressLine {
     fn draw(&mut self, done: u64) {
         let total = self.total.max(1);
         let done = done.min(total);

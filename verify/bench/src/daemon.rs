@@ -11,7 +11,7 @@ use std::time::Instant;
 use kmt_link::socket::SocketLink;
 use replay::{ContentMode, Workload};
 
-use crate::apart::{Measure, Program};
+use crate::part_process::{Measure, Program};
 use crate::replayed::{recording, replayed};
 use crate::report::{BenchError, Goal, Row};
 use crate::served::Kernel;

@@ -25,7 +25,7 @@
 //! | `processes` | several processes in virtual time against as many times one: what their turns cost |
 //! | `residency` | MakeResident and Evict against a null system call, and how they grow |
 //!
-//! `apart` starts this program once more for what is to be a process, `machine` knows the processors and the idle exit, `awake` keeps them from falling idle, `rig` programs the software GPU straight through its registers, with
+//! `part_process` starts this program once more for what is to be a process, `machine` knows the processors and the idle exit, `awake` keeps them from falling idle, `rig` programs the software GPU straight through its registers, with
 //! no kernel and no driver, `replayed` has the recording that processes replay, `statistic` the medians,
 //! `report` the table.
 //!
@@ -36,7 +36,6 @@
 //!
 //! It is no test of correctness and no profiler. Called by the command line.
 
-mod apart;
 mod awake;
 mod calls;
 mod copies;
@@ -52,6 +51,7 @@ mod machine;
 mod mapping;
 mod neighbour;
 mod page_tables;
+mod part_process;
 mod pingpong;
 mod processes;
 mod replayed;
@@ -65,8 +65,8 @@ mod statistic;
 mod suite;
 mod waiters;
 
-pub use apart::play;
 pub use fences::fence_paths;
 pub use machine::{IdleExit, Machine, Placement};
+pub use part_process::play;
 pub use report::{BenchError, BenchReport, Goal, Row, Verdict};
 pub use suite::{BenchOptions, MEASURES, run};

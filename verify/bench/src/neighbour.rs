@@ -22,7 +22,7 @@
 //! Both are processes of their own. The daemon is this program, so that it can be counted what is left.
 
 mod attacker;
-mod held;
+mod resources;
 mod worker;
 
 use std::path::Path;
@@ -31,11 +31,11 @@ use std::time::{Duration, Instant};
 
 use kmt_link::socket::SocketLink;
 
-use crate::apart::{Apart, Measure, Program};
 use crate::awake::Awake;
 use crate::neighbour::attacker::{Attacker, Manners};
-use crate::neighbour::held::Held;
+use crate::neighbour::resources::HeldResources;
 use crate::neighbour::worker::Worker;
+use crate::part_process::{Measure, PartProcess, Program};
 use crate::report::{BenchError, Goal, Row};
 use crate::served::Kernel;
 use crate::statistic::{mean, ratio_of_totals};
@@ -54,7 +54,7 @@ const MADE_ONCE: [&str; 4] = ["fence ", "open of a fence ", "process 0", "open: 
 /// The neighbour of the honest client.
 #[derive(Clone, Copy)]
 enum Beside {
-    Nobody,
+    Alone,
     /// Another of its kind, and a thread that computes.
     Honest,
     /// One that lives as the attacker, and behaves.
@@ -64,8 +64,8 @@ enum Beside {
 
 /// The honest client and its neighbour, each a process.
 struct Pair {
-    honest: Apart,
-    neighbour: Apart,
+    honest: PartProcess,
+    neighbour: PartProcess,
     lives: u64,
 }
 
@@ -79,10 +79,10 @@ pub(crate) fn rows(program: Program<'_>, smoke: bool) -> Result<Vec<Row>, BenchE
     let mut pair = Pair { honest: start("worker")?, neighbour: start("neighbour")?, lives: 0 };
     // This program opens these files once, for the first client: from here on each that is left is a client's.
     let _ = shared_words::StoresElsewhere::ours();
-    let before = Held::settled(&kernel, GONE_WITHIN);
+    let before = HeldResources::settled(&kernel, GONE_WITHIN);
     pair.rate(Beside::Attacker, period)?;
     let mut left = before.left_within(&kernel, GONE_WITHIN, &MADE_ONCE)?;
-    let before = Held::now(&kernel);
+    let before = HeldResources::now(&kernel);
     let as_they_are = pair.measure(period, turns, true)?;
     let measure = "the same beside its behaved double, awake";
     let awake = match Awake::keep() {
@@ -176,7 +176,7 @@ impl Pair {
                 rates.honest_again.push(self.rate(Beside::Honest, period)?);
             }
             if honest && nth % 10 == 0 {
-                rates.alone.push(self.rate(Beside::Nobody, period)?);
+                rates.alone.push(self.rate(Beside::Alone, period)?);
             }
         }
         Ok(rates)
@@ -185,7 +185,7 @@ impl Pair {
     /// Rounds in a second of the honest client.
     fn rate(&mut self, beside: Beside, period: Duration) -> Result<f64, BenchError> {
         self.neighbour.tell(&match beside {
-            Beside::Nobody => "nobody".into(),
+            Beside::Alone => "nobody".into(),
             Beside::Honest => "honest".into(),
             Beside::Behaved => format!("good {}", self.lives),
             Beside::Attacker => format!("bad {}", self.lives),

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::apart::Program;
 use crate::machine::{AsBefore, IdleExit, Machine, NoHalt, all_processors};
+use crate::part_process::Program;
 use crate::report::{BenchError, BenchReport, Row};
 use crate::{
     calls, copies, daemon, doorbell, frames, growth, handles, hop, litmus, mapping, neighbour, page_tables, processes,

@@ -152,7 +152,7 @@ struct Buffered {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct State {
+struct ExploredState {
     memory: Vec<u64>,
     buffers: Vec<Vec<Buffered>>,
     /// The knowledge of each when it began last, and its answers since.
@@ -174,7 +174,7 @@ pub(crate) fn explore(
     judge: impl Fn(&[u64], &[Option<u64>]) -> Ending,
 ) -> Explored {
     let processors = programs.iter().map(|program| (program.knows.clone(), Vec::new())).collect();
-    let first = State { memory: memory.to_vec(), buffers: vec![Vec::new(); programs.len()], processors };
+    let first = ExploredState { memory: memory.to_vec(), buffers: vec![Vec::new(); programs.len()], processors };
     let mut known = HashSet::from([first.clone()]);
     let mut open = vec![first];
     let mut explored = Explored { executions: 0, lost: 0, twice: 0 };
@@ -227,9 +227,9 @@ fn place(program: &Program, knows: &[u64], answers: &[u64]) -> At {
     }
 }
 
-impl State {
+impl ExploredState {
     /// The state behind an access, if the processor can make it now.
-    fn answered(&self, processor: usize, access: Access) -> Option<State> {
+    fn answered(&self, processor: usize, access: Access) -> Option<ExploredState> {
         let mut next = self.clone();
         let answer = match access {
             Access::Load(word) => self.seen(processor, word),
@@ -272,7 +272,7 @@ impl State {
     }
 
     /// The states in which one more store of the processor has arrived.
-    fn arrivals(&self, processor: usize) -> Vec<State> {
+    fn arrivals(&self, processor: usize) -> Vec<ExploredState> {
         let buffer = &self.buffers[processor];
         let may = |at: &usize| buffer[..*at].iter().all(|before| before.plain && before.word != buffer[*at].word);
         (0..buffer.len())

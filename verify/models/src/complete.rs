@@ -2,9 +2,9 @@
 //! [`crate::buffers`]. The removal of each barrier shows its purpose.
 
 pub mod doorbell;
-pub mod elsewhere;
 pub mod fence;
 pub mod log;
 pub mod named;
 pub mod passed_on;
+pub mod remote_doorbell;
 pub mod run_list;

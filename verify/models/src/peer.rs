@@ -71,7 +71,7 @@ impl World {
 
     /// Signals 1, writes it down and rings. Returns for each fence whether its parked queue was looked at.
     fn signal<S: Barrier>(&self, fence: usize) -> [bool; 2] {
-        let _nobody_waits_on_a_cpu = signal(S::full, &self.current[fence], &self.monitored, 1, || ());
+        let _without_cpu_waiter = signal(S::full, &self.current[fence], &self.monitored, 1, || ());
         {
             let _guard = self.writing.lock().unwrap();
             post(S::full, &&self.lane, fence as u64, 1);

@@ -265,8 +265,8 @@ impl Neighbours {
     }
 
     fn unname(&mut self, host: &Host) -> Checked {
-        let nobody = self.processes.iter().all(|process| process.open.is_none());
-        let Some(fence) = self.fence.take_if(|_| nobody) else { return Ok(()) };
+        let all_closed = self.processes.iter().all(|process| process.open.is_none());
+        let Some(fence) = self.fence.take_if(|_| all_closed) else { return Ok(()) };
         let id = self.processes[fence.namer].id;
         call(host, id, Call::CloseNtHandle { handle: fence.token })?;
         let request = OpenSyncObjectRequest { handle: fence.token, ..OpenSyncObjectRequest::default() };

@@ -15,7 +15,7 @@ use kmt_calls::{Call, Refusal, Reply};
 use softgpu_kmd::TableHome;
 use wddm_types::ProcessId;
 
-use crate::check::contract::Held;
+use crate::check::contract::ObjectCounts;
 use crate::check::ledger::Listener;
 use crate::check::{Shared, shared};
 use crate::neighbours::Neighbours;

@@ -98,7 +98,7 @@ pub fn lru_bytes(
 struct Memory {
     capacity: u64,
     used: u64,
-    held: BTreeMap<StorageId, Held>,
+    held: BTreeMap<StorageId, StorageState>,
     /// Storages with resident pages by last use, then identity: the order of victims.
     order: BTreeSet<(u64, StorageId)>,
     paged_in: u128,
@@ -107,7 +107,7 @@ struct Memory {
 
 /// State of a living storage.
 #[derive(Default)]
-struct Held {
+struct StorageState {
     /// Pages from the begin that are resident.
     resident: u64,
     /// Pages from the begin that are resident and dirty: pages come back clean, and always at the end.
@@ -133,7 +133,7 @@ impl Memory {
         if needed > u128::from(self.capacity) {
             return Err(needed);
         }
-        let missing = |held: &BTreeMap<StorageId, Held>, id: StorageId, pages: u64| {
+        let missing = |held: &BTreeMap<StorageId, StorageState>, id: StorageId, pages: u64| {
             pages - held.get(&id).map_or(0, |held| held.resident)
         };
         let absent: u64 = sizes.clone().map(|(id, pages, _)| missing(&self.held, id, pages)).sum();
@@ -142,7 +142,10 @@ impl Memory {
         }
         for (id, pages, persistent) in sizes {
             let absent = missing(&self.held, id, pages);
-            let held = self.held.entry(id).or_insert_with(|| Held { content_outside: persistent, ..Held::default() });
+            let held = self
+                .held
+                .entry(id)
+                .or_insert_with(|| StorageState { content_outside: persistent, ..StorageState::default() });
             if held.content_outside {
                 self.paged_in += u128::from(absent);
             }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use d3dkmt_abi::{ITEMS, Shape};
-use d3dkmt_c::{FUNCTIONS, SHARE_OBJECTS, State};
+use d3dkmt_c::{FUNCTIONS, FunctionState, SHARE_OBJECTS};
 
 const TABLE_HEAD: &str = "| function | state |\n|---|---|\n";
 
@@ -35,8 +35,8 @@ fn the_table_of_the_readme_says_what_each_function_does() {
     let mut text = format!("{before}{TABLE_HEAD}");
     for function in FUNCTIONS.iter().chain([&SHARE_OBJECTS]) {
         let state = match function.state {
-            State::Works => "works".to_string(),
-            State::Refuses(reason) => format!("`NOT_SUPPORTED`: {reason}"),
+            FunctionState::Works => "works".to_string(),
+            FunctionState::Refuses(reason) => format!("`NOT_SUPPORTED`: {reason}"),
         };
         writeln!(text, "| {} | {state} |", function.name).expect("a string");
     }

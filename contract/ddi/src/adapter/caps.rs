@@ -24,21 +24,21 @@ impl DdiVersion {
     pub const WDDM_1_2: DdiVersion = DdiVersion(0x300E);
     /// Windows 8.1.
     pub const WDDM_1_3: DdiVersion = DdiVersion(0x4002);
-    /// 2.0.
+    /// The driver implements WDDM 2.0.
     pub const WDDM_2_0: DdiVersion = DdiVersion(0x5023);
-    /// 2.1.
+    /// The driver implements WDDM 2.1.
     pub const WDDM_2_1: DdiVersion = DdiVersion(0x6003);
-    /// 2.2.
+    /// The driver implements WDDM 2.2.
     pub const WDDM_2_2: DdiVersion = DdiVersion(0x700A);
-    /// 2.6.
+    /// The driver implements WDDM 2.6.
     pub const WDDM_2_6: DdiVersion = DdiVersion(0xB004);
-    /// 2.9.
+    /// The driver implements WDDM 2.9.
     pub const WDDM_2_9: DdiVersion = DdiVersion(0xE003);
-    /// 3.0.
+    /// The driver implements WDDM 3.0.
     pub const WDDM_3_0: DdiVersion = DdiVersion(0xF003);
-    /// 3.1.
+    /// The driver implements WDDM 3.1.
     pub const WDDM_3_1: DdiVersion = DdiVersion(0x1_0004);
-    /// 3.2.
+    /// The driver implements WDDM 3.2.
     pub const WDDM_3_2: DdiVersion = DdiVersion(0x1_1008);
 
     /// The generation that it belongs to.

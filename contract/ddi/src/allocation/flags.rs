@@ -128,7 +128,7 @@ bitflags::bitflags! {
         const PRIVATE_FORMAT = 1 << 0;
         /// The texels are swizzled.
         const SWIZZLED = 1 << 1;
-        /// Mip-mapped.
+        /// The allocation holds a mip chain.
         const MIP_MAP = 1 << 2;
         /// A cube.
         const CUBE = 1 << 3;

@@ -68,7 +68,7 @@ impl Engine {
             match verdict.who {
                 Who::Takes(to) => self.give(to),
                 Who::GivesWay { to, from_ns } if from_ns <= self.now_ns => self.give(to),
-                Who::Nobody => {
+                Who::NoContender => {
                     assert!(ready.is_empty(), "a context wants it");
                     return verdict.again_ns;
                 }

@@ -174,7 +174,7 @@ fn is_held(page: u64) -> bool {
 #[test]
 fn stores_into_pages_that_were_never_touched_are_held_too() {
     let place = anonymous(4, WRITABLE, MapFlags::PRIVATE) as u64;
-    let held = Held::hold(place, 4 * PAGE);
+    let held = StoreHold::hold(place, 4 * PAGE);
     assert!((0..4).all(|page| is_held(place + page * PAGE)), "a store would go to a page that is about to be replaced");
     drop(held);
     assert!((0..4).all(|page| !is_held(place + page * PAGE)));

@@ -15,7 +15,7 @@ use super::*;
 const CURRENT: u64 = 0x1_0000;
 const MONITORED: u64 = CURRENT + 64;
 const ANSWER: u64 = CURRENT + 128;
-const NOBODY: u64 = CURRENT + 192;
+const UNWAITED: u64 = CURRENT + 192;
 const LOG: u64 = CURRENT + 512;
 const ENTRY: u64 = LOG + log::entry_offset(0);
 /// The ring of queue 1, which runs on the other engine.
@@ -71,8 +71,8 @@ fn buffered() -> (Rig, Arc<Bench>) {
     rig.map_pages();
     rig.enable(1, engine_of(true), OTHER_RING, false);
     rig.gpu.write_register(CMP_ROOT, ROOT);
-    for nobody_waits in [MONITORED, NOBODY] {
-        Word::store(rig.system.word(nobody_waits), u64::MAX);
+    for monitored in [MONITORED, UNWAITED] {
+        Word::store(rig.system.word(monitored), u64::MAX);
     }
     Word::store(rig.system.word(LOG + log::ENTRIES_OFFSET), log::LOG_ENTRIES);
     run_due(&rig.gpu);
@@ -137,7 +137,7 @@ fn slot() -> LogSlot {
 
 /// Waits for 5 and then says so.
 fn waits() -> [Command<'static>; 2] {
-    let answer = Command::Signal { current_va: va(ANSWER), monitored_va: va(NOBODY), value: 1, log: None };
+    let answer = Command::Signal { current_va: va(ANSWER), monitored_va: va(UNWAITED), value: 1, log: None };
     [Command::Wait { va: va(CURRENT), value: 5, log: None }, answer]
 }
 

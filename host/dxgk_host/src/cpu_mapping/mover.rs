@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::there::{Moved, Order};
+use super::remote_view::{Moved, Order};
 
 /// The thread that carries orders out.
 pub(super) enum Mover {

@@ -1,4 +1,4 @@
-//! Waiting for the kernel's answers and notifications: a thread sleeps in real time (`held`), and lets virtual time pass otherwise. Each time
+//! Waiting for the kernel's answers and notifications: a thread sleeps in real time (`kernel_lock`), and lets virtual time pass otherwise. Each time
 //! a waiting thread wakes, it checks whether the kernel has failed: then no answer will come.
 
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use dxgkrnl::Token;
 use kmt_calls::{Notification, Refusal, Reply};
 use wddm_types::{Blame, NtStatus, ProcessId};
 
-use super::state::State;
+use super::state::HostState;
 use super::{Host, Pending, inspect};
 use crate::config::Mode;
 
@@ -65,8 +65,8 @@ impl Host {
     }
 
     /// The refusal of a pending call when virtual time stands still.
-    pub(crate) fn stands_still(&self, pending: Pending) -> Refusal {
-        self.hold().stands_still(pending.0)
+    pub(crate) fn wait_has_no_end(&self, pending: Pending) -> Refusal {
+        self.hold().wait_has_no_end(pending.0)
     }
 
     pub(super) fn finish(&self, process: Option<ProcessId>, pending: Pending) -> Result<Reply, Refusal> {
@@ -87,7 +87,7 @@ impl Host {
                     state.sleep();
                 }
                 Mode::Virtual { .. } if self.step_locked(&mut state) => {}
-                Mode::Virtual { .. } => break Err(state.stands_still(pending.0)),
+                Mode::Virtual { .. } => break Err(state.wait_has_no_end(pending.0)),
             }
         };
         state.waiting.answer_taken(pending.0);
@@ -95,10 +95,10 @@ impl Host {
     }
 }
 
-impl State {
+impl HostState {
     /// The refusal of a call that virtual time cannot end: either the call lacks memory, which no destruction gives back any more, or its
     /// wait has no end.
-    fn stands_still(&mut self, token: Token) -> Refusal {
+    fn wait_has_no_end(&mut self, token: Token) -> Refusal {
         self.machine.give_up_memory(token).unwrap_or_else(|| Refusal {
             status: NtStatus::TIMEOUT,
             blame: Blame::Caller,

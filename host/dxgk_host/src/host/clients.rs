@@ -8,9 +8,9 @@ use kmt_calls::{DoorbellAddress, MappingId};
 use wddm_types::ProcessId;
 
 use super::Host;
+use crate::cpu_barrier::CpuBarrier;
 use crate::cpu_mapping::Moved;
-use crate::elsewhere::Elsewhere;
-use crate::everywhere::Everywhere;
+use crate::remote_process::RemoteProcess;
 
 /// Starts the thread that carries out the orders to lend video memory to processes elsewhere, one after the other, until the host goes, and
 /// reports each to the kernel.
@@ -48,7 +48,7 @@ impl Host {
     }
 
     /// A process came that is not in this program; the other speaks for it, and makes its calls here.
-    pub fn process_elsewhere(&self, speaks: Arc<dyn Elsewhere>, admission: Admission) -> ProcessId {
+    pub fn process_elsewhere(&self, speaks: Arc<dyn RemoteProcess>, admission: Admission) -> ProcessId {
         let mut state = self.hold();
         let process = state.turn(|machine, cx| machine.process_admitted(cx, admission));
         self.doorbells.process_elsewhere(process, Arc::clone(&speaks));
@@ -63,7 +63,7 @@ impl Host {
     /// runs on every processor once, which may take a while.
     // spec: sync §3.9
     pub fn run_everywhere(&self) -> bool {
-        self.everywhere.as_ref().is_some_and(Everywhere::pass)
+        self.cpu_barrier.as_ref().is_some_and(CpuBarrier::pass)
     }
 
     /// A process elsewhere has rung this doorbell of its own and found the engine asleep. The host ignores other processes' doorbells.

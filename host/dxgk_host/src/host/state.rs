@@ -11,12 +11,12 @@ use kmt_calls::{Notification, Refusal, Reply};
 use wddm_types::ProcessId;
 
 use crate::cpu_mapping::Views;
-use crate::host::held::Waiting;
+use crate::host::kernel_lock::Waiting;
 use crate::line::Line;
 use crate::time::Clock;
 
 /// Everything under the lock.
-pub(super) struct State {
+pub(super) struct HostState {
     pub machine: Machine,
     pub tracer: Box<dyn Tracer + Send>,
     pub clock: Clock,
@@ -33,10 +33,16 @@ pub(super) struct State {
     pub failed: Arc<AtomicBool>,
 }
 
-impl State {
+impl HostState {
     /// A machine that has said nothing yet.
-    pub fn new(machine: Machine, tracer: Box<dyn Tracer + Send>, clock: Clock, line: Arc<Line>, views: Views) -> State {
-        State {
+    pub fn new(
+        machine: Machine,
+        tracer: Box<dyn Tracer + Send>,
+        clock: Clock,
+        line: Arc<Line>,
+        views: Views,
+    ) -> HostState {
+        HostState {
             machine,
             tracer,
             clock,
@@ -107,7 +113,7 @@ impl State {
 
 /// A turn that may not come to its end.
 struct Turning<'a> {
-    state: &'a mut State,
+    state: &'a mut HostState,
     /// The thread was unwinding before the turn, by a defect that is not the kernel's: the calls of its destructors do not fail the kernel.
     unwinding: bool,
 }

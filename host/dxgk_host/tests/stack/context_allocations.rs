@@ -130,7 +130,7 @@ fn what_has_no_memory_is_not_created() {
 }
 
 #[test]
-fn a_device_that_stands_still_gets_contexts_whose_content_comes_with_its_turn() {
+fn a_quiesced_device_gets_contexts_whose_content_comes_with_its_turn() {
     // spec: memory §7.5, memory §8.6
     let (host, heard) = start(8192);
     let mut stands = client(&host);

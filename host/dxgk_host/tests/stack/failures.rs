@@ -10,7 +10,7 @@ use events::{Event, Tracer};
 use kmt_calls::{Call, Reply};
 use wddm_types::{NtStatus, ProcessId};
 
-use crate::there::There;
+use crate::remote_client::RemoteClient;
 use crate::world::MIB;
 
 /// A call without an answer within this never gets one.
@@ -33,7 +33,7 @@ impl Tracer for Falls {
 }
 
 /// A host with a process elsewhere. It falls over the first device: it says that it will, and does when it is told to.
-fn start() -> (Arc<Host>, Arc<There>, Receiver<()>, Sender<()>) {
+fn start() -> (Arc<Host>, Arc<RemoteClient>, Receiver<()>, Sender<()>) {
     let ((comes, falls), (tells, told)) = (channel(), channel());
     let config = HostConfig {
         vram_bytes: MIB,
@@ -44,7 +44,7 @@ fn start() -> (Arc<Host>, Arc<There>, Receiver<()>, Sender<()>) {
         ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), Mode::Real)
     };
     let host = Host::start(config).expect("the host starts");
-    let there = There::new(&host);
+    let there = RemoteClient::new(&host);
     (host, there, falls, tells)
 }
 

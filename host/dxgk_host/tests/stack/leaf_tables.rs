@@ -179,7 +179,7 @@ fn about(steps: &[Step]) -> Vec<Step> {
 }
 
 #[test]
-fn a_4_kb_page_converts_a_table_of_64_kb_entries_while_its_contexts_stand_still() {
+fn a_4_kb_page_converts_a_table_of_64_kb_entries_while_its_contexts_are_quiesced() {
     // spec: memory §4.5, memory §8.6, memory §10.4 item 19
     let write = GpuVaProtection::WRITE;
     for mode in [VIRTUAL, Mode::Real] {

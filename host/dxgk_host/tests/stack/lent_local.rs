@@ -10,7 +10,7 @@ use kmt_calls::Residency;
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, Surface, SurfaceKind, pattern};
 use wddm_types::{NodeId, RawHandle};
 
-use crate::there::There;
+use crate::remote_client::RemoteClient;
 use crate::world::MIB;
 
 const BYTES: u64 = 256 << 10;
@@ -50,7 +50,7 @@ fn content_in_video_memory_is_locked_where_it_is() {
     }
     for profile in ["discrete-4k", "discrete-64k"] {
         let host = host(profile, 8 * MIB);
-        let link = There::new(&host);
+        let link = RemoteClient::new(&host);
         let gpu = link.gpu();
         let mut stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
         let report = gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
@@ -105,7 +105,7 @@ fn no_store_of_a_process_elsewhere_is_lost_while_allocations_push_each_other_aro
     // spec: memory §6.3, memory §8.3
     for profile in ["discrete-4k", "discrete-64k"] {
         let host = host(profile, MIB);
-        let link = There::new(&host);
+        let link = RemoteClient::new(&host);
         let gpu = link.gpu();
         let create = |_| gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, BYTES, false).expect("a surface");
         let surfaces: Vec<Surface> = (0..6).map(create).collect();
@@ -140,7 +140,7 @@ fn no_store_of_a_process_elsewhere_is_lost_while_allocations_push_each_other_aro
 fn no_store_of_an_engine_is_lost_while_its_pages_are_lent_and_taken_back() {
     // spec: memory §6.3
     let host = host("discrete-4k", 8 * MIB);
-    let link = There::new(&host);
+    let link = RemoteClient::new(&host);
     let gpu = link.gpu();
     let mut stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
     let surface = gpu.create_lockable_surface(SurfaceKind::LocalThenSystem, MIB, false).expect("a surface");
@@ -167,7 +167,7 @@ fn no_store_of_an_engine_is_lost_while_its_pages_are_lent_and_taken_back() {
 fn what_a_process_keeps_of_video_memory_never_shows_another_s_content() {
     const SECRETS: [u64; 2] = [0x5ec2_e700_0000_0000, 0x6ec2_e700_0000_0000];
     let host = host("discrete-4k", MIB);
-    let links = [0, 1].map(|_| There::new(&host));
+    let links = [0, 1].map(|_| RemoteClient::new(&host));
     let gpus = [0, 1].map(|of| links[of].gpu());
     let foreign = |of: usize| move |word: u64| word >> 32 == SECRETS[1 - of] >> 32;
     let mut found = None;
@@ -213,10 +213,10 @@ fn what_a_process_had_when_it_died_is_no_other_s_before_it_is_taken_back() {
         return;
     }
     let host = host("discrete-4k", 24 * MIB);
-    let (link, stop) = (There::new(&host), AtomicBool::new(false));
+    let (link, stop) = (RemoteClient::new(&host), AtomicBool::new(false));
     let gpu = link.gpu();
     for round in 0..15 {
-        let other = There::new(&host);
+        let other = RemoteClient::new(&host);
         let of_other = other.gpu();
         let surface = of_other.create_lockable_surface(SurfaceKind::Local, LARGE, false).expect("a surface");
         of_other.pin(&surface).expect("room for it");
@@ -275,9 +275,9 @@ fn look_by_words_alone(gpu: &Gpu) {
 }
 
 #[test]
-fn whoever_is_told_that_content_has_come_sees_it_where_it_is() {
+fn a_process_that_is_told_that_content_has_come_sees_it_where_it_is() {
     // spec: memory §4.9, memory §6.3
-    let there = There::new(&host("discrete-4k", 8 * MIB));
+    let there = RemoteClient::new(&host("discrete-4k", 8 * MIB));
     look_by_words_alone(&there.gpu());
     assert!(there.lost().is_empty());
     for memory_files in [false, true] {

@@ -13,8 +13,8 @@ use softgpu_umd::{Gpu, Stream, StreamConfig, Surface, SurfaceKind, pattern};
 use wddm_types::{NodeId, RawHandle};
 
 use crate::heard::Heard;
+use crate::remote_client::{RemoteClient, Told};
 use crate::stubborn::{Whims, wrapped};
-use crate::there::{There, Told};
 use crate::world::{MIB, VIRTUAL};
 
 const BYTES: u64 = 256 << 10;
@@ -36,7 +36,7 @@ struct Locked {
     report: (Lock, Surface),
     stream: Stream,
     gpu: Gpu,
-    there: Arc<There>,
+    there: Arc<RemoteClient>,
     host: Arc<Host>,
     /// Works of the ring that are done; devices that are made, quiesced and resumed.
     heard: Heard,
@@ -78,7 +78,7 @@ impl Locked {
             ..HostConfig::new(Profile::named("discrete-4k").expect("a built-in profile"), VIRTUAL)
         };
         let host = Host::start(config).expect("the host starts");
-        let there = There::new(&host);
+        let there = RemoteClient::new(&host);
         let gpu = there.gpu();
         let stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
         let report = gpu.create_surface(SurfaceKind::System, 4096).expect("a surface");
@@ -229,12 +229,12 @@ fn who_unlocks_what_moves_on_is_not_told_where_it_gets_to() {
 }
 
 #[test]
-fn who_stands_still_is_shown_where_content_is_that_moves_on() {
+fn a_quiesced_device_is_shown_where_content_is_that_moves_on() {
     // spec: memory §6.3, memory §8.6
     let Some(mut locked) = Locked::new() else { return };
     // The kernel quiesces another device of the process, for a process whose memory does not fit beside it.
     locked.heard.take();
-    let (own, others) = (locked.there.gpu(), There::new(&locked.host));
+    let (own, others) = (locked.there.gpu(), RemoteClient::new(&locked.host));
     let [Event::DeviceCreated { device, .. }] = locked.heard.take()[..] else { panic!("it was created") };
     let theirs = others.gpu();
     let large = |gpu: &Gpu| {

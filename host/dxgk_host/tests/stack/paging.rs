@@ -1,10 +1,10 @@
 //! The dialogue between the kernel and a driver over paging buffers: drivers that are short of room, that find
-//! allocations busy, that break the rules. `forms` has the operations, `private_data` the private bytes, `told` the tables that
+//! allocations busy, that break the rules. `forms` has the operations, `private_data` the private bytes, `table_addresses` the tables that
 //! copies by address name.
 
 mod forms;
 mod private_data;
-mod told;
+mod table_addresses;
 
 use std::sync::Arc;
 

@@ -98,8 +98,8 @@ fn a_queue_that_takes_no_part_in_broadcasts_holds_none_up() {
     assert_eq!(reached(), [1, 1, 0]);
     queues.open(2);
     assert_eq!(reached(), [1, 1, 1]);
-    let nobody = queues.signal(&[2, 3], &[(&alone, 2)], SignalFlags::empty()).expect_err("no queue takes part");
-    assert_eq!((nobody.status, alone.current()), (NtStatus::INVALID_PARAMETER, 1));
+    let refused = queues.signal(&[2, 3], &[(&alone, 2)], SignalFlags::empty()).expect_err("no queue takes part");
+    assert_eq!((refused.status, alone.current()), (NtStatus::INVALID_PARAMETER, 1));
     queues.host.check_invariants().unwrap();
 }
 

@@ -1,8 +1,8 @@
 //! Hardware that fails and is reset, through the whole stack: the content of its memory and its devices are lost, and the adapter works as
 //! after its start.
 
-mod beside;
 mod late;
+mod two_adapters;
 mod works;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

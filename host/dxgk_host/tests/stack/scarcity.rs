@@ -13,7 +13,7 @@ use wddm_types::{Blame, NodeId, NtStatus};
 use crate::world::{Client, MIB, VIRTUAL, host};
 
 /// A process with work that stands behind a fence.
-struct Held {
+struct GatedProcess {
     host: Arc<Host>,
     client: Client,
     gate: Fence,
@@ -25,11 +25,11 @@ fn client(link: Arc<ProcessLink>) -> Client {
     Client { stream, gpu, link }
 }
 
-impl Held {
-    fn new(host: &Arc<Host>, link: Arc<ProcessLink>) -> Held {
+impl GatedProcess {
+    fn new(host: &Arc<Host>, link: Arc<ProcessLink>) -> GatedProcess {
         let client = client(link);
         let gate = client.gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
-        Held { host: Arc::clone(host), client, gate }
+        GatedProcess { host: Arc::clone(host), client, gate }
     }
 
     /// A surface that the GPU uses once the gate comes to this value, and that its owner destroys before.
@@ -116,7 +116,7 @@ fn one_allocation(answer: Option<Result<Reply, Refusal>>) -> CreatedAllocations 
 fn a_creation_waits_for_the_destructions_that_give_it_back() {
     // spec: memory §6.2
     let host = host(VIRTUAL, 8 * MIB);
-    let mut held = Held::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
     let surface = held.surface(4 * MIB);
     held.destroy_in_use(surface, 1);
     let rest = held.filler(held.free_bytes() - 3 * MIB);
@@ -138,7 +138,7 @@ fn a_creation_waits_for_the_destructions_that_give_it_back() {
 fn memory_that_no_destruction_gives_back_is_refused_at_once() {
     // spec: memory §9.2
     let host = host(VIRTUAL, 8 * MIB);
-    let mut held = Held::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
     let surface = held.surface(4 * MIB);
     held.destroy_in_use(surface, 1);
     while host.step() {}
@@ -162,7 +162,7 @@ fn memory_that_no_destruction_gives_back_is_refused_at_once() {
 fn a_creation_that_others_have_overtaken_is_refused_when_nothing_comes_any_more() {
     // spec: memory §9.2
     let host = host(VIRTUAL, 8 * MIB);
-    let mut held = Held::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
     let surface = held.surface(4 * MIB);
     held.destroy_in_use(surface, 1);
     let pending = held.waits(held.free_bytes() + 4 * MIB);
@@ -177,8 +177,8 @@ fn a_creation_that_others_have_overtaken_is_refused_when_nothing_comes_any_more(
 fn waiting_creations_are_tried_oldest_first_and_end_with_their_process() {
     // spec: memory §6.2
     let host = host(VIRTUAL, 8 * MIB);
-    let mut held = Held::new(&host, ProcessLink::new(Arc::clone(&host)));
-    let other = Held::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let other = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
     for value in 1..=2 {
         let surface = held.surface(3 * MIB);
         held.destroy_in_use(surface, value);
@@ -203,7 +203,7 @@ fn waiting_creations_are_tried_oldest_first_and_end_with_their_process() {
 fn a_section_waits_as_an_allocation_does() {
     // spec: memory §6.2
     let host = host(VIRTUAL, 8 * MIB);
-    let mut held = Held::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
     let surface = held.surface(4 * MIB);
     held.destroy_in_use(surface, 1);
     let size_bytes = held.free_bytes() + 4 * MIB;
@@ -223,7 +223,7 @@ fn what_a_quota_lacks_is_waited_for_where_the_process_gives_it_back_itself() {
     for (process, together) in [(quota, Quota::NONE), (Quota::NONE, quota)] {
         let host = host(VIRTUAL, 8 * MIB);
         let admission = Admission { account: AccountId(7), process, together };
-        let mut held = Held::new(&host, ProcessLink::admitted(Arc::clone(&host), admission));
+        let mut held = GatedProcess::new(&host, ProcessLink::admitted(Arc::clone(&host), admission));
         let kept = held.surface(2 * MIB);
         let surface = held.surface(4 * MIB);
         held.destroy_in_use(surface, 1);
@@ -240,7 +240,7 @@ fn what_a_quota_lacks_is_waited_for_where_the_process_gives_it_back_itself() {
 fn a_creation_that_waits_is_refused_when_its_device_has_gone() {
     // spec: memory §9.3
     let host = host(VIRTUAL, 8 * MIB);
-    let mut held = Held::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
     let surface = held.surface(4 * MIB);
     held.destroy_in_use(surface, 1);
     let pending = held.waits(held.free_bytes() + 4 * MIB);
@@ -254,7 +254,7 @@ fn a_creation_that_waits_is_refused_when_its_device_has_gone() {
 #[test]
 fn a_creation_is_refused_where_virtual_time_ends_no_destruction_any_more() {
     let host = host(VIRTUAL, 8 * MIB);
-    let mut held = Held::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
     let surface = held.surface(4 * MIB);
     held.destroy_in_use(surface, 1);
     let wanted = held.free_bytes() + 4 * MIB;

@@ -121,7 +121,7 @@ fn a_periodic_trim_takes_what_was_not_used_since_the_last() {
 }
 
 #[test]
-fn who_stood_still_notes_the_time_and_keeps_what_it_could_not_use() {
+fn a_quiesced_process_notes_the_time_and_keeps_what_it_could_not_use() {
     // spec: memory §5.4
     let host = host(VIRTUAL, 8 * MIB);
     let mut keeper = Keeper::new(&host, 4);

@@ -27,7 +27,7 @@ enum Cause {
     AnotherFence,
 }
 
-const NOBODY: u64 = u64::MAX;
+const NO_WAITER: u64 = u64::MAX;
 
 struct World {
     host: Arc<Host>,
@@ -143,7 +143,7 @@ fn goes(cause: Cause) {
     world.drain();
     // A close ends all waits, unless a flag says otherwise; when a device is lost, the fences that it may signal count as signalled.
     let all_over = matches!(cause, Cause::Closed | Cause::DeviceLost);
-    let expected = if all_over { NOBODY } else { 8 };
+    let expected = if all_over { NO_WAITER } else { 8 };
     assert_eq!(world.monitored().last(), Some(&expected), "{cause:?}: the waiters that are left");
     assert_eq!(host.take_answer(later).is_some(), all_over, "{cause:?}");
     if !all_over {

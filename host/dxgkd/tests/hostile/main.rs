@@ -27,14 +27,14 @@ struct Served {
     host: Arc<Host>,
     daemon: Daemon,
     path: PathBuf,
-    before: (Held, StateDigest),
+    before: (ProgramResources, StateDigest),
     _folder: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
 }
 
 /// The resources of the operating system that this program holds, the daemon's among them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Held {
+struct ProgramResources {
     /// The file of each descriptor.
     descriptors: Vec<PathBuf>,
     /// Memory files with a mapped page.
@@ -43,8 +43,8 @@ struct Held {
     threads: usize,
 }
 
-impl Held {
-    fn now() -> Held {
+impl ProgramResources {
+    fn now() -> ProgramResources {
         let list = |path| std::fs::read_dir(path).expect("a list").filter_map(Result::ok).map(|entry| entry.path());
         let open = list("/proc/self/fd").filter_map(|descriptor| std::fs::read_link(descriptor).ok());
         let mut descriptors: Vec<_> = open.collect();
@@ -55,7 +55,7 @@ impl Held {
         let serves = |name: &String| ["stream ", "answers ", "lane ", "meet"].iter().any(|of| name.starts_with(of));
         // One that has ended meanwhile has no name any more.
         let names = list("/proc/self/task").filter_map(|task| std::fs::read_to_string(task.join("comm")).ok());
-        Held { descriptors, memory_files: files.len(), threads: names.filter(serves).count() }
+        ProgramResources { descriptors, memory_files: files.len(), threads: names.filter(serves).count() }
     }
 }
 
@@ -72,7 +72,7 @@ impl Served {
         let daemon = Daemon::serve(Arc::clone(&host), &path, 0o600, limits).expect("a socket");
         // The first use opens these descriptors for good: each one that is left over from here on belongs to a client.
         let _ = shared_words::StoresElsewhere::ours();
-        let before = (Held::now(), host.state_digest());
+        let before = (ProgramResources::now(), host.state_digest());
         Served { host, daemon, path, before, _folder: folder, _alone: alone }
     }
 
@@ -104,7 +104,7 @@ impl Served {
         loop {
             // The clients first: without them the rest cannot change again, so all values are of one moment.
             let clients = self.daemon.clients();
-            let (now, mut left) = (Held::now(), state.differences(&self.host.state_digest()));
+            let (now, mut left) = (ProgramResources::now(), state.differences(&self.host.state_digest()));
             // These two parts count works, and a count never falls.
             left.retain(|part| !["adapter ", "works "].iter().chain(own).any(|own| part.starts_with(own)));
             if clients == 0 && now == *held && left.is_empty() {

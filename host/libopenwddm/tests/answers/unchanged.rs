@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use d3dkmt_c::abi::{ITEMS, Item, Shape};
-use d3dkmt_c::{FUNCTIONS, State};
+use d3dkmt_c::{FUNCTIONS, FunctionState};
 
 use crate::programs::{build_source, run, said};
 
@@ -87,8 +87,9 @@ fn members(of: &'static Item) -> Vec<(&'static str, usize, usize)> {
 /// The whole program, and how many comparisons it may make.
 fn program() -> (String, usize) {
     let (mut text, mut rows) = (String::from(HEAD), 0);
-    let writes =
-        |function: &&d3dkmt_c::Function| function.state == State::Works && !function.parameters.starts_with("CONST ");
+    let writes = |function: &&d3dkmt_c::Function| {
+        function.state == FunctionState::Works && !function.parameters.starts_with("CONST ")
+    };
     for function in FUNCTIONS.iter().filter(writes) {
         let (name, of) = (function.name, item(function.parameters.trim_end_matches('*')));
         for (failure, byte, good) in FAILURES {

@@ -233,7 +233,7 @@ impl Adapter {
             Vec::into_iter(gone)
         });
         let mut answered: Vec<_> = waiting.collect();
-        answered.extend(self.forget_coming(|coming| lost(coming.device)));
+        answered.extend(self.forget_pending_modes(|pending| lost(pending.device)));
         let blocked = std::mem::take(&mut self.displays.blocked).into_iter();
         let (gone, kept) = blocked.partition::<Vec<_>, _>(|(_, of)| lost(*of));
         self.displays.blocked = kept.into();
@@ -248,7 +248,7 @@ impl Adapter {
     /// it is back.
     pub fn displays_sleep(&mut self, cx: &mut Cx<'_>) {
         (0..self.displays.sources.len()).for_each(|source| self.go_black(cx, source));
-        self.unpin_coming();
+        self.unpin_pending_modes();
         self.unpin_queued(|_| true);
         self.hide_undisplayed(cx);
     }
@@ -257,13 +257,13 @@ impl Adapter {
     // spec: sync §4.4
     pub fn displays_lost(&mut self, cx: &mut Cx<'_>) {
         (0..self.displays.sources.len()).for_each(|source| self.forget_mode(cx, source));
-        self.unpin_coming();
+        self.unpin_pending_modes();
         self.unpin_queued(|_| true);
     }
 
     /// The last device that had an allocation has destroyed it: a display that shows it, or is about to, goes black.
     pub fn displays_lose(&mut self, cx: &mut Cx<'_>, id: AllocationId) {
-        for (token, _) in self.forget_coming(|coming| coming.id == id) {
+        for (token, _) in self.forget_pending_modes(|pending| pending.id == id) {
             let result = Err(invalid("the primary was destroyed on its way to the display"));
             cx.effects.push(Effect::Answer { token, result });
         }

@@ -288,8 +288,8 @@ impl Adapter {
         if let Some(cross) = fence.cross() {
             self.common.leave(cross);
         }
-        let nobody = self.waits.destroy(fence.waits);
-        assert!(nobody.is_empty(), "its waiters went on with the last open");
+        let released = self.waits.destroy(fence.waits);
+        assert!(released.is_empty(), "its waiters went on with the last open");
         self.give_back_slot(fence.slot);
     }
 

@@ -28,7 +28,7 @@ use crate::machine::Cx;
 use crate::refusal::{from_driver, no_memory, not_supported};
 
 /// The fill pattern of MonitoredValues that no signal exceeds, 32 bits of it.
-const NOBODY: u32 = u32::MAX;
+const NO_WAITER: u32 = u32::MAX;
 
 /// Words of one kind in one device's local memory.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl Adapter {
         let info = AllocationInfo { size_bytes, priority, ..surface.info };
         let (stride, pattern) = match value_type {
             FenceValueType::Current => (crate::word_page::WORD_STRIDE, 0),
-            FenceValueType::Monitored => (self.monitored_stride(), NOBODY),
+            FenceValueType::Monitored => (self.monitored_stride(), NO_WAITER),
         };
         let process = self.devices[device].process;
         let allocation = self.place_storage(cx, device, info, pattern)?;

@@ -52,7 +52,7 @@ fn a_name_comes_again_when_all_have_been_given_and_it_is_free() {
 }
 
 #[test]
-fn no_name_is_accepted_that_is_not_somebodys_and_none_comes_again() {
+fn no_name_is_accepted_that_names_no_object_and_none_comes_again() {
     // spec: memory §9.3
     const ROUNDS: u32 = 1_000_000;
     let (mut table, mut last) = (HandleTable::default(), 0);

@@ -11,7 +11,7 @@ use crate::refusal::{invalid, refuse};
 /// One of them.
 #[derive(Debug)]
 pub struct KeyedMutex {
-    pub(super) state: State,
+    pub(super) state: KeyedMutexState,
     /// The key and the fence value of the last release.
     pub(super) key: u64,
     pub(super) fence_value: u64,
@@ -28,7 +28,7 @@ pub struct KeyedMutex {
 
 /// See the drawing at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum KeyedMutexState {
     Free,
     Owned { open: u64 },
     Abandoned,
@@ -71,9 +71,9 @@ impl KeyedMutex {
     /// Whether its counts are these, and its owner and its waiters are among its opens.
     pub fn is_held_by(&self, opens: &[u64], names: usize) -> bool {
         let owned = match self.state {
-            State::Owned { open } => opens.contains(&open),
-            State::Free => self.waiting.iter().all(|wait| wait.key != self.key),
-            State::Abandoned => self.waiting.is_empty(),
+            KeyedMutexState::Owned { open } => opens.contains(&open),
+            KeyedMutexState::Free => self.waiting.iter().all(|wait| wait.key != self.key),
+            KeyedMutexState::Abandoned => self.waiting.is_empty(),
         };
         let waits = self.waiting.iter().all(|wait| opens.contains(&wait.open));
         owned && waits && (self.opens as usize, self.names as usize) == (opens.len(), names)

@@ -197,7 +197,7 @@ impl Adapter {
             let work = self.vidmm.destroy_allocation(next.id, &[]);
             self.queue_work(cx, process, None, work, Vec::new());
             self.allocation_numbers.remove(&next.id);
-            self.unlent.remove(&next.id);
+            self.unexported_pages.remove(&next.id);
             return;
         }
         let former = &self.allocations[number].renaming.former;

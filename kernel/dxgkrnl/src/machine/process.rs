@@ -70,7 +70,7 @@ impl Machine {
         let Ok(object) = self.nt_handles.close(ProcessId::SYSTEM, handle) else { return };
         let named = (&mut self.adapters[..], &mut self.cross_fences, &mut self.keyed_mutexes);
         crate::call::unname(named, cx, object);
-        self.settle_behind(cx);
+        self.reap_dead_processes(cx);
         self.after_turn(cx);
     }
 
@@ -96,7 +96,7 @@ impl Machine {
         cx.emit_of_all(Event::ProcessDied { process: id.0 });
         self.blocked.retain(|(process, ..)| *process != id);
         self.forget_lacking(id);
-        self.settle_behind(cx);
+        self.reap_dead_processes(cx);
         self.after_turn(cx);
     }
 

@@ -7,7 +7,7 @@
 use ddi::PreemptCommand;
 use events::{Event, PreemptedFor};
 use vidmm::AllocationId;
-use vidsch::{Occupied, Turn};
+use vidsch::{NodeDecision, Occupied};
 use wddm_types::{EngineId, NodeId, ProcessId};
 
 use super::split::Portion;
@@ -28,7 +28,7 @@ pub struct NodePreempted {
 
 impl Adapter {
     /// The context whose packet a node takes next.
-    pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: usize) -> Turn<u64> {
+    pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: usize) -> NodeDecision<u64> {
         let known = &self.packets.nodes[node];
         let holder = known.holder();
         let here = known.holder().map(|holder| self.contenders(&[holder])[0]);
@@ -36,7 +36,7 @@ impl Adapter {
         let kept = paging_waits || known.asked.is_some() || self.timeouts.is_preparing(node);
         let Some(caps) = self.packets.caps.filter(|_| !kept) else {
             self.packets.nodes[node].time.passes(cx.now_ns, here);
-            return Turn::Wait { again_ns: None };
+            return NodeDecision::Wait { again_ns: None };
         };
         let on_node = |context: &u64| usize::from(self.packet_contexts[*context].node.0) == node;
         let mut ready = self.packets.contexts_of(self.vidsch.holding());
@@ -46,7 +46,7 @@ impl Adapter {
             in_flight: known.in_flight.len(),
             in_flight_max: self.hw_queue_packets(),
             holder: here,
-            stands_still: holder.is_some_and(|holder| !self.device_of(holder).suspended.is_empty()),
+            must_quiesce: holder.is_some_and(|holder| !self.device_of(holder).suspended.is_empty()),
             preemptible: caps.preemption.is_some(),
         };
         self.packets.nodes[node].time.next_turn(cx.now_ns, occupied, &ready)

@@ -8,7 +8,7 @@ use ddi::{DriverStatus, Patch, SubmitCommand, SubmitCommandVirtual, SubmitFlags}
 use events::{Event, PreemptedFor};
 use gpu_fence::WaitMode;
 use kmt_calls::DeviceState;
-use vidsch::{Step, Turn};
+use vidsch::{NodeDecision, Step};
 use wddm_types::{FencePoint, GpuVa, NodeId, ProcessId};
 
 use super::rank::Awaited;
@@ -57,10 +57,10 @@ impl Adapter {
                 continue;
             }
             match self.next_turn(cx, node) {
-                Turn::Start(context) => self.start_packet(cx, node, context),
-                Turn::Preempt(context) => self.preempt(cx, node, PreemptedFor::Rank, context),
-                Turn::Clear(context) => self.preempt(cx, node, PreemptedFor::Standstill, context),
-                Turn::Wait { again_ns } => {
+                NodeDecision::Start(context) => self.start_packet(cx, node, context),
+                NodeDecision::Preempt(context) => self.preempt(cx, node, PreemptedFor::Rank, context),
+                NodeDecision::Clear(context) => self.preempt(cx, node, PreemptedFor::Standstill, context),
+                NodeDecision::Wait { again_ns } => {
                     self.packets.nodes[node].again_ns = again_ns;
                     break;
                 }

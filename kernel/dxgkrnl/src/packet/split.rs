@@ -79,9 +79,9 @@ impl Adapter {
         what: Submission,
     ) -> Result<Answer, Refusal> {
         let device = self.packet_contexts[context].device;
-        let stands_still = self.vidmm.is_suspended(self.devices[device].vidmm);
+        let is_quiesced = self.vidmm.is_suspended(self.devices[device].vidmm);
         let queue = self.waiting_renders.iter().any(|waiting| waiting.context == context);
-        if self.lists_are_residency() && (stands_still || queue) && self.names_unlisted(device, &entries) {
+        if self.lists_are_residency() && (is_quiesced || queue) && self.names_unlisted(device, &entries) {
             // The kernel refuses a buffer that breaks a rule at once.
             if let Submission::Render { command, places, private_data } = &what {
                 self.check_render(context, command, &entries, places)?;

@@ -22,7 +22,7 @@ pub(super) fn part_that_leaves(work: &mut Work<FenceId>) -> Option<Work<FenceId>
     let operations = std::mem::replace(&mut work.operations, behind);
     Some(Work {
         suspends: std::mem::take(&mut work.suspends),
-        stands_still: std::mem::take(&mut work.stands_still),
+        quiesced: std::mem::take(&mut work.quiesced),
         idle_spaces: work.idle_spaces.clone(),
         conversions: work.conversions.clone(),
         after: std::mem::take(&mut work.after),
@@ -42,7 +42,7 @@ pub(super) fn empty_work() -> Work<FenceId> {
         serial: 0,
         immediate: false,
         suspends: Vec::new(),
-        stands_still: Vec::new(),
+        quiesced: Vec::new(),
         idle_spaces: Vec::new(),
         after: Vec::new(),
         clear: Vec::new(),

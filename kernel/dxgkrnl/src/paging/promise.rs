@@ -7,16 +7,16 @@
 
 use wddm_types::ProcessId;
 
-use super::rotation::Turn;
+use super::rotation::MediumChange;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 
 impl Adapter {
     /// Whether the hardware may signal a work's value itself. If not, it is noted for the kernel to do so.
     // spec: memory §4.9, memory §6.3
-    pub(super) fn hardware_keeps(&mut self, (queue, value): (u64, u64), work: u64, turns: &[Turn]) -> bool {
+    pub(super) fn hardware_keeps(&mut self, (queue, value): (u64, u64), work: u64, turns: &[MediumChange]) -> bool {
         let process = self.devices[self.paging_queues[queue].device].process;
-        let promises = &mut self.paging_queues[queue].behind_sight;
+        let promises = &mut self.paging_queues[queue].pending_remap_signals;
         if promises.is_empty() && !turns.iter().any(|turn| turn.shows_to(process)) {
             return true;
         }
@@ -26,21 +26,21 @@ impl Adapter {
     }
 
     /// Signals what is kept: works are done, and their processes see what has come.
-    pub(super) fn keep_behind_sight(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn send_pending_remap_signals(&mut self, cx: &mut Cx<'_>) {
         let queues: Vec<u64> = self.ring.promised.iter().copied().collect();
         for queue in queues {
             let mut reached = None;
             if let Some(known) = self.paging_queues.get_mut(queue) {
                 let process = self.devices.get(known.device).map(|device| device.process);
-                while let Some((value, work)) = known.behind_sight.front().copied()
+                while let Some((value, work)) = known.pending_remap_signals.front().copied()
                     && work <= self.ring.last_done
                     && process.is_none_or(|process| self.cpu_mappings.sees_up_to(process, work))
                 {
-                    known.behind_sight.pop_front();
+                    known.pending_remap_signals.pop_front();
                     reached = Some(value);
                 }
             }
-            if self.paging_queues.get(queue).is_none_or(|known| known.behind_sight.is_empty()) {
+            if self.paging_queues.get(queue).is_none_or(|known| known.pending_remap_signals.is_empty()) {
                 self.ring.promised.remove(&queue);
             }
             if let Some(value) = reached {
@@ -50,10 +50,10 @@ impl Adapter {
     }
 
     /// The hardware is not waited for any more: whatever was promised is signalled otherwise, or its queue has gone.
-    pub fn forget_behind_sight(&mut self) {
+    pub fn forget_pending_remap_signals(&mut self) {
         for queue in std::mem::take(&mut self.ring.promised) {
             if let Some(known) = self.paging_queues.get_mut(queue) {
-                known.behind_sight.clear();
+                known.pending_remap_signals.clear();
             }
         }
     }
@@ -61,12 +61,12 @@ impl Adapter {
     /// The first work that the hardware is to get past for a value that the kernel signals.
     pub(super) fn promised_work(&self) -> Option<u64> {
         let queues = self.ring.promised.iter().filter_map(|queue| self.paging_queues.get(*queue));
-        let fronts = queues.filter_map(|queue| queue.behind_sight.front().map(|(_, work)| *work));
+        let fronts = queues.filter_map(|queue| queue.pending_remap_signals.front().map(|(_, work)| *work));
         fronts.filter(|work| *work > self.ring.last_done).min()
     }
 
     /// Whether a process is quiesced, and goes on behind the ring's work: it must see the places that it is about to write.
-    pub(super) fn stands_still(&self, process: ProcessId) -> bool {
+    pub(super) fn is_quiesced(&self, process: ProcessId) -> bool {
         let devices = self.processes.get(&process).map(|on_adapter| &on_adapter.devices);
         devices.into_iter().flatten().any(|device| !self.devices[*device].suspended.is_empty())
     }

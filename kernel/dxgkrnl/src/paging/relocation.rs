@@ -34,9 +34,9 @@ impl Relocation {
 
 impl Adapter {
     /// Binds the moves of a work that is being queued: later ones may be decided before its turn comes.
-    pub(super) fn bind_relocation(&self, stands_still: &[DeviceId], moves: &[vidmm::Move]) -> Relocation {
+    pub(super) fn bind_relocation(&self, quiesced: &[DeviceId], moves: &[vidmm::Move]) -> Relocation {
         let number = |id: &DeviceId| self.devices_by_id.get(id).copied();
-        let devices: Vec<u64> = stands_still.iter().filter_map(number).collect();
+        let devices: Vec<u64> = quiesced.iter().filter_map(number).collect();
         if devices.is_empty() {
             return Relocation::default();
         }
@@ -50,7 +50,7 @@ impl Adapter {
 
     /// The turn of a work that moves content within segments: its devices stop. Answers with what to wait for.
     // spec: memory §8.2, memory §7.4
-    pub(super) fn stand_still(&mut self, cx: &mut Cx<'_>, number: u64) -> Vec<FencePoint<FenceId>> {
+    pub(super) fn quiesce_relocated(&mut self, cx: &mut Cx<'_>, number: u64) -> Vec<FencePoint<FenceId>> {
         let work = self.ring.held.iter_mut().find(|work| work.number == number).expect("its work stands behind it");
         let Relocation { devices, moved } = std::mem::take(&mut work.relocation);
         let mut points = Vec::new();

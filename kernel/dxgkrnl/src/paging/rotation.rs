@@ -28,7 +28,7 @@ use crate::machine::Cx;
 use crate::paging::PagingRing;
 
 /// A locked allocation's change of medium, bound to the mapping that it had when the work was decided.
-pub(super) struct Turn {
+pub(super) struct MediumChange {
     mapping: MappingId,
     /// The process that has the mapping.
     process: ProcessId,
@@ -61,7 +61,7 @@ pub(super) enum Stage {
     /// The work may be built.
     Building,
     /// The work with this number is with the hardware.
-    Moving(u64, Vec<Turn>),
+    Moving(u64, Vec<MediumChange>),
     /// These mappings do not show the new medium yet; then the windows and ranges go.
     Showing(Unanswered, Vec<WindowPages>, Vec<HeldRange>),
 }
@@ -84,7 +84,7 @@ impl Awaited {
     }
 }
 
-impl Turn {
+impl MediumChange {
     /// Whether a process sees something else behind it.
     pub(super) fn shows_to(&self, process: ProcessId) -> bool {
         self.process == process && !self.leaves
@@ -118,7 +118,7 @@ impl PagingRing {
 
 impl Adapter {
     /// Binds the changes of medium of a work that is being queued.
-    pub(super) fn bind_rotations(&mut self, rotations: Vec<Rotation>) -> Vec<Turn> {
+    pub(super) fn bind_rotations(&mut self, rotations: Vec<Rotation>) -> Vec<MediumChange> {
         let mut bind = |rotation: Rotation| {
             let mapping = self.cpu_mappings.of(rotation.allocation)?;
             let allocation = rotation.allocation;
@@ -129,7 +129,15 @@ impl Adapter {
                 self.cpu_mappings.note_lent(mapping);
             }
             let (process, leaves) = (self.bodies[&allocation].creator, false);
-            Some(Turn { mapping, process, runs, unmap: rotation.unmap, ranges: rotation.ranges, writes, leaves })
+            Some(MediumChange {
+                mapping,
+                process,
+                runs,
+                unmap: rotation.unmap,
+                ranges: rotation.ranges,
+                writes,
+                leaves,
+            })
         };
         rotations.into_iter().map(|rotation| bind(rotation).expect("what is locked is mapped")).collect()
     }
@@ -138,7 +146,7 @@ impl Adapter {
     pub fn queue_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: Vec<CpuRun>) {
         self.queue_work(cx, process, None, None, Vec::new());
         let leaves = runs.is_empty();
-        let turn = Turn { mapping, process, runs, unmap: None, ranges: Vec::new(), writes: None, leaves };
+        let turn = MediumChange { mapping, process, runs, unmap: None, ranges: Vec::new(), writes: None, leaves };
         self.ring.held.back_mut().expect("it was just queued").turns.push(turn);
     }
 
@@ -200,7 +208,7 @@ impl Adapter {
     }
 
     /// The last buffer of the work at the head is with the hardware.
-    pub(super) fn rotation_submitted(&mut self, number: u64, turns: Vec<Turn>) {
+    pub(super) fn rotation_submitted(&mut self, number: u64, turns: Vec<MediumChange>) {
         if !turns.is_empty() {
             assert!(matches!(self.ring.stage, Stage::Building), "it was protected before it was built");
             self.ring.stage = Stage::Moving(number, turns);
@@ -224,7 +232,7 @@ impl Adapter {
                     unanswered.insert(mapping, Awaited { number, seen: false });
                 }
             } else if self.cpu_mappings.is_alive(mapping) {
-                let seen = self.stands_still(process);
+                let seen = self.is_quiesced(process);
                 let passes = !seen && self.moves_on(mapping);
                 let change = if passes { MappingChange::Passed(turn.runs) } else { MappingChange::Shown(turn.runs) };
                 let number = self.cpu_mappings.show(cx, mapping, process, change, work);
@@ -239,7 +247,7 @@ impl Adapter {
     /// has passed once: or the moves that others cause could hold a process's stores for as long as they go on.
     fn moves_on(&self, mapping: MappingId) -> bool {
         let next = self.ring.building.iter().find(|work| !work.turns.is_empty());
-        let is_moved = |turn: &Turn| turn.mapping == mapping && !turn.leaves;
+        let is_moved = |turn: &MediumChange| turn.mapping == mapping && !turn.leaves;
         self.may_pump()
             && self.cpu_mappings.is_written(mapping)
             && next.is_some_and(|work| work.turns.iter().any(is_moved))
@@ -250,7 +258,7 @@ impl Adapter {
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
         let seen = heard == Heard::Seen;
         if seen && self.cpu_mappings.note_seen(mapping, number) {
-            self.keep_behind_sight(cx);
+            self.send_pending_remap_signals(cx);
         }
         if let Stage::Protecting(unanswered) | Stage::Showing(unanswered, ..) = &mut self.ring.stage
             && unanswered.get(&mapping).is_some_and(|awaited| awaited.number <= number && (seen || !awaited.seen))

@@ -82,7 +82,7 @@ impl Adapter {
     }
 
     /// Quiesces a new device of a quiesced process.
-    pub fn stand_still_too(&mut self, number: u64) {
+    pub fn quiesce_new_device(&mut self, number: u64) {
         let Some(process) = self.processes.get(&self.devices[number].process) else { return };
         let space = process.space;
         for stillness in self.ring.stillnesses.values_mut().filter(|known| known.spaces.contains(&space)) {

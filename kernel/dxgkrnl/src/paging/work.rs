@@ -34,7 +34,7 @@ pub(super) struct QueuedWork {
     pub completes: Option<(u64, u64)>,
     pub destroys: Vec<Gone>,
     /// Locked content that it moves.
-    pub turns: Vec<rotation::Turn>,
+    pub turns: Vec<rotation::MediumChange>,
     /// Its moves within segments, and the devices that quiesce for them.
     pub relocation: relocation::Relocation,
 }
@@ -78,7 +78,7 @@ impl Adapter {
         }
         self.release_ranges(cx, &work.ranges);
         let turns = self.bind_rotations(work.rotations);
-        let relocation = self.bind_relocation(&work.stands_still, &work.moves);
+        let relocation = self.bind_relocation(&work.quiesced, &work.moves);
         self.ring.last_queued += 1;
         let number = self.ring.last_queued;
         let completes = paging_queue.map(|queue| {
@@ -128,7 +128,7 @@ impl Adapter {
             turns,
             relocation,
         };
-        let stands_still = queued.relocation.devices().to_vec();
+        let quiesced = queued.relocation.devices().to_vec();
         let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
         self.ring.held.push_back(queued);
         if !idle_spaces.is_empty() {
@@ -148,9 +148,9 @@ impl Adapter {
                 .submit(vidsch, Packet::Work(Payload::Suspend(number, work.suspends)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
-        if !stands_still.is_empty() {
+        if !quiesced.is_empty() {
             self.vidsch
-                .submit(vidsch, Packet::Work(Payload::StandStill(number)))
+                .submit(vidsch, Packet::Work(Payload::Quiesce(number)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         if !idle_spaces.is_empty() {
@@ -165,8 +165,8 @@ impl Adapter {
         for storage in storages {
             self.defer_words_moved(storage);
         }
-        if !stands_still.is_empty() {
-            self.defer_relocated(stands_still);
+        if !quiesced.is_empty() {
+            self.defer_relocated(quiesced);
         }
         promised
     }

@@ -21,7 +21,7 @@ use crate::refusal::{invalid, removed};
 impl Adapter {
     /// The paging work of this number has suspended its devices: for the sleep all of them.
     // spec: sync §3.17
-    pub fn stand_still_for_sleep(&mut self, cx: &mut Cx<'_>, work: u64) {
+    pub fn quiesce_for_sleep(&mut self, cx: &mut Cx<'_>, work: u64) {
         if work >= self.power.first_work {
             self.take_doorbells_for_sleep(cx);
         }

@@ -50,7 +50,7 @@ impl Adapter {
     // spec: sync §4.2
     pub fn lend_ranks(&mut self, cx: &mut Cx<'_>) {
         let raised = self.raised_ranks();
-        if raised.is_empty() && !self.ranks_are_lent {
+        if raised.is_empty() && !self.has_inherited_priority {
             return;
         }
         let mut lent = false;
@@ -67,7 +67,7 @@ impl Adapter {
                 self.stop(cx, format!("SetContextSchedulingProperties failed: {status}"));
             }
         }
-        self.ranks_are_lent = lent;
+        self.has_inherited_priority = lent;
     }
 
     /// A context stands elsewhere.

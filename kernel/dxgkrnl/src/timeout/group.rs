@@ -197,7 +197,7 @@ impl Adapter {
             self.resume_device(cx, device, SuspendReasons::RESET);
         }
         self.suspensions.wait_anew();
-        self.resume_who_made_room(cx);
+        self.resume_suspended_by_timeout(cx);
         self.pump_packets(cx);
     }
 }

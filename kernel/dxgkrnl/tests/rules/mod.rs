@@ -121,7 +121,7 @@ fn an_agp_segment_has_no_window_here() {
 }
 
 #[test]
-fn ranges_that_nobody_may_have_are_asked_for_when_they_are_announced() {
+fn ranges_that_no_allocation_may_have_are_asked_for_when_they_are_announced() {
     // spec: memory §1.4
     let mut answers = Answers {
         invalid_ranges: vec![MemoryRange { segment_offset: MIB, size_bytes: 4096 }],

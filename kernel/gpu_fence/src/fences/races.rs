@@ -30,7 +30,7 @@ struct World {
     line: bool,
     released: usize,
     interrupts: usize,
-    interrupts_for_nobody: usize,
+    interrupts_without_waiter: usize,
 }
 
 impl World {
@@ -47,7 +47,7 @@ impl World {
             line: false,
             released: 0,
             interrupts: 0,
-            interrupts_for_nobody: 0,
+            interrupts_without_waiter: 0,
         }
     }
 
@@ -70,7 +70,7 @@ impl World {
                     self.interrupts += 1;
                     let before = self.released;
                     self.sample_until_stable();
-                    self.interrupts_for_nobody += usize::from(self.released == before);
+                    self.interrupts_without_waiter += usize::from(self.released == before);
                 }
             }
         }
@@ -147,10 +147,10 @@ fn without_the_second_sample_a_wake_up_is_lost() {
 fn an_interrupt_that_releases_no_waiter_is_harmless() {
     // spec: sync §3.9
     // seed: N35
-    let mut for_nobody = 0;
+    let mut without_waiter = 0;
     every_interleaving(&KERNEL, 42, |order, world| {
-        for_nobody += world.interrupts_for_nobody;
+        without_waiter += world.interrupts_without_waiter;
         assert_eq!((world.released, world.fences.waiters(world.fence)), (1, 0), "{order:?}");
     });
-    assert!(for_nobody > 0, "in some order the second sample comes first and the interrupt finds no waiter");
+    assert!(without_waiter > 0, "in some order the second sample comes first and the interrupt finds no waiter");
 }

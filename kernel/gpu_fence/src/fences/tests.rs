@@ -4,7 +4,7 @@ use super::*;
 
 type Waits = Fences<&'static str>;
 
-const NOBODY: u64 = u64::MAX;
+const NO_WAITER: u64 = u64::MAX;
 
 fn at(fence: FenceId, value: u64) -> FencePoint<FenceId> {
     FencePoint { fence, value }
@@ -38,7 +38,7 @@ fn the_worked_example_of_the_figures() {
     // seed: N12, N14, N15, N16, N18
     let mut fences = Waits::new();
     let f = fences.create(FenceKind::Native);
-    assert_eq!(fences.monitored_value(f), NOBODY);
+    assert_eq!(fences.monitored_value(f), NO_WAITER);
     let (_, updates) = pend(&mut fences, &[at(f, 42)], WaitMode::All, 41, "first");
     assert_eq!(updates, [monitored(f, 41)]);
     let (_, updates) = pend(&mut fences, &[at(f, 43)], WaitMode::All, 41, "second");
@@ -47,7 +47,7 @@ fn the_worked_example_of_the_figures() {
     assert_eq!(fences.wait(&[at(f, 41)], WaitMode::All, &mut |_| 41, "done"), WaitOutcome::Satisfied("done"));
     assert_eq!((fences.waiters(f), fences.monitored_value(f)), (2, 41));
     assert_eq!(fences.sample(f, 42), sampled(&["first"], &[monitored(f, 42)]));
-    assert_eq!(fences.sample(f, 43), sampled(&["second"], &[monitored(f, NOBODY)]));
+    assert_eq!(fences.sample(f, 43), sampled(&["second"], &[monitored(f, NO_WAITER)]));
     assert_eq!(fences.with_waiters().count(), 0);
 }
 
@@ -105,7 +105,7 @@ fn every_add_and_remove_moves_monitored_value() {
     assert_eq!(updates, [monitored(f, 9)]);
     assert_eq!(fences.cancel(near), Some(("near", vec![monitored(f, 99)])));
     assert_eq!(fences.cancel(near), None, "it has ended");
-    assert_eq!(fences.cancel(far), Some(("far", vec![monitored(f, NOBODY)])));
+    assert_eq!(fences.cancel(far), Some(("far", vec![monitored(f, NO_WAITER)])));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_waiter_for_the_greatest_value_is_no_special_case() {
     let (_, updates) = pend(&mut fences, &[at(f, u64::MAX)], WaitMode::All, 7, "max");
     assert_eq!(updates, [monitored(f, u64::MAX - 1)]);
     assert!(fences.sample(f, u64::MAX - 1).is_empty());
-    assert_eq!(fences.sample(f, u64::MAX), sampled(&["max"], &[monitored(f, NOBODY)]));
+    assert_eq!(fences.sample(f, u64::MAX), sampled(&["max"], &[monitored(f, NO_WAITER)]));
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn a_rewind_revives_no_wait_and_keeps_reached_conditions() {
     let mut fences = Waits::new();
     let (f, g) = (fences.create(FenceKind::Native), fences.create(FenceKind::Native));
     let _ = pend(&mut fences, &[at(f, 5), at(g, 5)], WaitMode::All, 0, "both");
-    assert_eq!(fences.sample(f, 5), sampled(&[], &[monitored(f, NOBODY)]));
+    assert_eq!(fences.sample(f, 5), sampled(&[], &[monitored(f, NO_WAITER)]));
     assert!(fences.sample(f, 1).is_empty());
-    assert_eq!(fences.sample(g, 5), sampled(&["both"], &[monitored(g, NOBODY)]));
+    assert_eq!(fences.sample(g, 5), sampled(&["both"], &[monitored(g, NO_WAITER)]));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn wait_any_leaves_every_fence_at_the_first_hit() {
     let (f, g) = (fences.create(FenceKind::Native), fences.create(FenceKind::Native));
     let (wait, updates) = pend(&mut fences, &[at(f, 5), at(g, 8), at(g, 6)], WaitMode::Any, 0, "any");
     assert_eq!(updates, [monitored(f, 4), monitored(g, 5)]);
-    assert_eq!(fences.sample(g, 8), sampled(&["any"], &[monitored(f, NOBODY), monitored(g, NOBODY)]));
+    assert_eq!(fences.sample(g, 8), sampled(&["any"], &[monitored(f, NO_WAITER), monitored(g, NO_WAITER)]));
     assert_eq!((fences.waiters(f), fences.waiters(g)), (0, 0));
     assert!(fences.sample(f, 5).is_empty(), "released once");
     assert_eq!(fences.cancel(wait), None);
@@ -200,7 +200,7 @@ fn duplicates_are_independent_conditions() {
     let (_, updates) = pend(&mut fences, &[at(f, 5), at(f, 9), at(f, 5)], WaitMode::All, 0, "thrice");
     assert_eq!((updates, fences.waiters(f)), (vec![monitored(f, 4)], 3));
     assert_eq!(fences.sample(f, 5), sampled(&[], &[monitored(f, 8)]));
-    assert_eq!(fences.sample(f, 9), sampled(&["thrice"], &[monitored(f, NOBODY)]));
+    assert_eq!(fences.sample(f, 9), sampled(&["thrice"], &[monitored(f, NO_WAITER)]));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn always_signaled_satisfies_present_and_future_waits_until_destruction() {
         let _ = pend(&mut fences, &[at(f, 3), at(other, 3)], WaitMode::All, 0, "both");
         let turn = fences.always_signaled(f);
         assert_eq!(turn.released, ["present"]);
-        assert_eq!(turn.updates, if kind == FenceKind::Native { vec![monitored(f, NOBODY)] } else { vec![] });
+        assert_eq!(turn.updates, if kind == FenceKind::Native { vec![monitored(f, NO_WAITER)] } else { vec![] });
         assert!(fences.always_signaled(f).is_empty());
         assert!(fences.sample(f, 0).is_empty(), "its words say nothing any more");
         let outcome = fences.wait(&[at(f, 77)], WaitMode::All, &mut |_| panic!("sampled a failed fence"), "future");

@@ -20,7 +20,7 @@ pub(crate) struct Batch<F> {
     /// Of all batches, and rising with each settlement: what was noted under another one is in order already.
     pub epoch: u64,
     pub suspends: Vec<DeviceId>,
-    pub stands_still: Vec<DeviceId>,
+    pub quiesced: Vec<DeviceId>,
     pub idle_spaces: BTreeSet<SpaceId>,
     /// Operations that make room for new roots, before them.
     ahead: Vec<Operation>,
@@ -96,7 +96,7 @@ impl<F: Copy + Eq> Batch<F> {
             serial,
             epoch: serial << 32,
             suspends: Vec::new(),
-            stands_still: Vec::new(),
+            quiesced: Vec::new(),
             idle_spaces: BTreeSet::new(),
             ahead: Vec::new(),
             roots: Vec::new(),
@@ -246,7 +246,7 @@ impl<F: Copy + Eq> Batch<F> {
     /// Whether there is nothing beside operations to be carried out.
     fn has_no_effects(&self) -> bool {
         self.suspends.is_empty()
-            && self.stands_still.is_empty()
+            && self.quiesced.is_empty()
             && self.after.is_empty()
             && self.clear.is_empty()
             && self.moves.iter().all(|moved| moved.kind.is_quiet())
@@ -280,7 +280,7 @@ impl<F: Copy + Eq> Batch<F> {
             serial: self.serial,
             immediate: false,
             suspends: self.suspends,
-            stands_still: self.stands_still,
+            quiesced: self.quiesced,
             idle_spaces: self.idle_spaces.into_iter().collect(),
             after: self.after,
             clear: self.clear,

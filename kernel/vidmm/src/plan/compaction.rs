@@ -75,7 +75,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
     /// The devices that would run while what they list moves.
     // spec: memory §8.2
-    pub(super) fn stand_still(&self, plan: &Plan) -> Vec<DeviceId> {
+    pub(super) fn devices_to_quiesce(&self, plan: &Plan) -> Vec<DeviceId> {
         let moved = plan.relocations.iter().map(|step| step.allocation).chain(plan.anew.iter().map(|(id, _)| *id));
         let holders = moved.flat_map(|id| self.mm.allocations[id].holders.iter());
         let running = |device: &DeviceId| self.mm.devices[*device].suspended.is_none();

@@ -7,7 +7,7 @@
 use wddm_types::{PageRun, Pages, SegmentId};
 
 use crate::allocation::Placement;
-use crate::plan::state::{Room, State, index};
+use crate::plan::state::{PlanState, SegmentRoom, index};
 use crate::plan::{Plan, Planner, Relocated};
 use crate::pool::FramePool;
 use crate::rank::{DOOMED_TIER, suspended_tier};
@@ -31,7 +31,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     // spec: memory §8.1
     pub(super) fn contiguous(
         &self,
-        state: &mut State,
+        state: &mut PlanState,
         id: AllocationId,
         candidate: SegmentId,
         tier: usize,
@@ -41,7 +41,13 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// Plans this run.
-    pub(super) fn take_hole(&self, state: &mut State, id: AllocationId, candidate: SegmentId, hole: Hole) -> PageRun {
+    pub(super) fn take_hole(
+        &self,
+        state: &mut PlanState,
+        id: AllocationId,
+        candidate: SegmentId,
+        hole: Hole,
+    ) -> PageRun {
         let Hole { run, moved, victims, .. } = hole;
         let (plan, room) = (&mut state.plan, &mut state.rooms[index(candidate)]);
         let mut trial = self.trial(room, candidate);
@@ -63,7 +69,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
     /// A run in each free piece that holds contiguous content once every victim that may be taken has left, the tightest piece
     /// first; of pieces that are alike only the first.
-    pub(super) fn holes(&self, state: &State, id: AllocationId, candidate: SegmentId) -> Vec<Hole> {
+    pub(super) fn holes(&self, state: &PlanState, id: AllocationId, candidate: SegmentId) -> Vec<Hole> {
         let allocation = &self.mm.allocations[id];
         let (plan, room) = (&state.plan, &state.rooms[index(candidate)]);
         let segment = self.mm.segment(candidate);
@@ -94,7 +100,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         pieces.into_iter().filter_map(within).collect()
     }
 
-    fn find_hole(&self, state: &State, id: AllocationId, candidate: SegmentId, tier: usize) -> Option<Hole> {
+    fn find_hole(&self, state: &PlanState, id: AllocationId, candidate: SegmentId, tier: usize) -> Option<Hole> {
         let allocation = &self.mm.allocations[id];
         let (plan, room) = (&state.plan, &state.rooms[index(candidate)]);
         let segment = self.mm.segment(candidate);
@@ -139,7 +145,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// The victims that may be taken, in order. Content of devices about to be suspended follows unneeded content of the same protection.
-    fn victims_for(&self, state: &State, candidate: SegmentId, tier: usize) -> Vec<(usize, AllocationId)> {
+    fn victims_for(&self, state: &PlanState, candidate: SegmentId, tier: usize) -> Vec<(usize, AllocationId)> {
         let suspended = state.suspended.iter().flat_map(|suspect| suspect.content.iter().copied());
         let ranked = self.mm.segment(candidate).victims.up_to(tier).filter(|_| !self.alone);
         let mut victims: Vec<(usize, AllocationId)> = ranked.collect();
@@ -153,7 +159,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// A copy of the pool with all that is planned.
-    fn trial(&self, room: &Room, candidate: SegmentId) -> FramePool {
+    fn trial(&self, room: &SegmentRoom, candidate: SegmentId) -> FramePool {
         if let Some(trial) = &room.trial {
             return trial.clone();
         }

@@ -11,7 +11,7 @@ use wddm_types::SegmentId;
 
 use crate::allocation::Placement;
 use crate::budget::ProcessPriority;
-use crate::plan::state::State;
+use crate::plan::state::PlanState;
 use crate::plan::{Place, Planner, Takes};
 use crate::rank::{lazy_tier, suspended_tier};
 use crate::slab::{AllocationId, DeviceId};
@@ -20,7 +20,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     /// Plans the eviction of all content of lower protection than a whole victim. False: an allocation of it is locked, and content moves
     /// within the segment; where the CPU still reads a place, nothing may come before it is shown another.
     // spec: memory §8.2
-    pub(super) fn empty_below(&self, state: &mut State) -> bool {
+    pub(super) fn empty_below(&self, state: &mut PlanState) -> bool {
         if self.alone || self.emptied || state.plan.whole_victims.is_empty() {
             return true;
         }
@@ -28,7 +28,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         memory.collect::<Vec<_>>().into_iter().all(|segment| self.empty_below_in(state, segment))
     }
 
-    fn empty_below_in(&self, state: &mut State, segment: SegmentId) -> bool {
+    fn empty_below_in(&self, state: &mut PlanState, segment: SegmentId) -> bool {
         let Some((highest, for_allocation)) = self.highest_loser(state, segment) else { return true };
         let moves = state.plan.relocations.iter().any(|step| step.segment == segment);
         let going = whole_victims(state);
@@ -52,7 +52,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// The highest protection that loses pages in a segment to a plan with whole victims there, and the allocation that it loses them to.
-    fn highest_loser(&self, state: &State, segment: SegmentId) -> Option<(ProcessPriority, AllocationId)> {
+    fn highest_loser(&self, state: &PlanState, segment: SegmentId) -> Option<(ProcessPriority, AllocationId)> {
         let victims = state.plan.whole_victims.iter().filter(|(victim, _)| self.lies_in(*victim, segment));
         let (mut freed, mut highest, mut for_allocation) = (0, None, None);
         for &(victim, wanted) in victims {
@@ -69,7 +69,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// The highest protection that loses pages to the scattered content of a plan, behind whole victims with so many.
-    fn highest_of_scattered(&self, state: &State, segment: SegmentId, freed: u64) -> Option<ProcessPriority> {
+    fn highest_of_scattered(&self, state: &PlanState, segment: SegmentId, freed: u64) -> Option<ProcessPriority> {
         let (mut wanted, mut runs) = (0, 0);
         for &(id, place) in &state.plan.places {
             match place {
@@ -118,8 +118,8 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// Suspends the running devices that list an allocation, if the claim may suspend all of them.
-    fn may_take(&self, state: &mut State, id: AllocationId) -> bool {
-        let stands = |state: &State, device: DeviceId| {
+    fn may_take(&self, state: &mut PlanState, id: AllocationId) -> bool {
+        let stands = |state: &PlanState, device: DeviceId| {
             self.mm.devices[device].suspended.is_some() || state.suspended.iter().any(|known| known.device == device)
         };
         let may_stop = |device: DeviceId| {
@@ -142,6 +142,6 @@ impl<F: Copy + Eq> Planner<'_, F> {
 }
 
 /// The allocations that leave whole, as a set.
-fn whole_victims(state: &State) -> BTreeSet<AllocationId> {
+fn whole_victims(state: &PlanState) -> BTreeSet<AllocationId> {
     state.plan.whole_victims.iter().map(|(victim, _)| *victim).collect()
 }

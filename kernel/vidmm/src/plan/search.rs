@@ -7,12 +7,12 @@
 //! alignments differ more than its length a better order inside one is not looked for.
 
 use crate::plan::Planner;
-use crate::plan::state::State;
+use crate::plan::state::PlanState;
 use crate::slab::AllocationId;
 
 impl<F: Copy + Eq> Planner<'_, F> {
     /// A state in which all of the list has its place, if one is found.
-    pub(super) fn pack_better(&self) -> Option<State> {
+    pub(super) fn pack_better(&self) -> Option<PlanState> {
         if !self.has_choice() {
             return None;
         }
@@ -22,18 +22,18 @@ impl<F: Copy + Eq> Planner<'_, F> {
             let segments = self.candidates(id).len();
             (segments, !allocation.contiguous(), std::cmp::Reverse(allocation.pages))
         });
-        let mut state = State::new(self);
+        let mut state = PlanState::new(self);
         if self.place_all(&mut state, &order).is_ok() {
             return Some(state);
         }
-        let mut start = State::new(self);
+        let mut start = PlanState::new(self);
         self.suspend_all(&mut start);
         let mut steps = self.mm.policy.plan_search_steps;
         self.search(start, &order, &mut steps)
     }
 
     /// Tries every place of the first, then of the rest.
-    fn search(&self, state: State, order: &[AllocationId], steps: &mut u32) -> Option<State> {
+    fn search(&self, state: PlanState, order: &[AllocationId], steps: &mut u32) -> Option<PlanState> {
         let Some((&id, rest)) = order.split_first() else { return Some(state) };
         let mut state = state;
         if self.stays(&mut state, id) {

@@ -31,7 +31,7 @@ pub(super) enum NoPlace {
 
 /// The pages that a segment can still give.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
+pub(super) struct SegmentRoom {
     /// Free pages and victims' pages, less what is planned.
     pub pages: u64,
     /// Pages that are planned.
@@ -48,8 +48,8 @@ pub(super) struct Room {
 
 /// A plan in the making.
 #[derive(Clone, Debug)]
-pub(super) struct State {
-    pub rooms: Vec<Room>,
+pub(super) struct PlanState {
+    pub rooms: Vec<SegmentRoom>,
     /// Pages that all apertures together may still show.
     commit_left: u64,
     /// Bytes of budget left by group, once asked for.
@@ -63,11 +63,11 @@ pub(super) struct State {
     pub plan: Plan,
 }
 
-impl State {
+impl PlanState {
     pub fn new<F: Copy + Eq>(planner: &Planner<'_, F>) -> Self {
         let rooms = planner.mm.segments.iter().map(|segment| planner.room(segment.id)).collect();
         let commit_left = if planner.alone { planner.mm.commit_limit_pages() } else { planner.mm.commit_left_pages() };
-        State {
+        PlanState {
             rooms,
             commit_left,
             left: [None; 2],
@@ -81,7 +81,7 @@ impl State {
 
     /// The same, and nothing moves within its segment.
     pub fn unmoving<F: Copy + Eq>(planner: &Planner<'_, F>) -> Self {
-        State { moves: false, ..State::new(planner) }
+        PlanState { moves: false, ..PlanState::new(planner) }
     }
 
     /// Pages that a segment can still give.
@@ -146,12 +146,12 @@ impl State {
 }
 
 impl<F: Copy + Eq> Planner<'_, F> {
-    fn room(&self, id: SegmentId) -> Room {
+    fn room(&self, id: SegmentId) -> SegmentRoom {
         let segment = self.mm.segment(id);
         let (trial, given) = (None, BTreeSet::new());
         if self.alone {
             let pages = segment.pool.capacity_pages();
-            return Room { pages, used: 0, below: [pages; BANDS], tier: 0, trial, given };
+            return SegmentRoom { pages, used: 0, below: [pages; BANDS], tier: 0, trial, given };
         }
         let standing = |id: &AllocationId| self.mm.allocations[*id].standing.filter(|s| s.segment == segment.id);
         let wanted: Vec<_> = self.list.iter().filter(|id| !self.has_left(**id)).filter_map(standing).collect();
@@ -164,7 +164,14 @@ impl<F: Copy + Eq> Planner<'_, F> {
             segment.pool.free_pages() + segment.victims.pages_up_to(tier) + anew - own
         };
         let below = [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground];
-        Room { pages: up_to(tier), used: 0, below: below.map(|band| up_to(suspended_tier(band))), tier, trial, given }
+        SegmentRoom {
+            pages: up_to(tier),
+            used: 0,
+            below: below.map(|band| up_to(suspended_tier(band))),
+            tier,
+            trial,
+            given,
+        }
     }
 
     /// How far up the victims' order the claimant may go: to its own protection; and to unlisted content of higher processes, once no lower
@@ -209,7 +216,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     /// Puts one allocation into one segment, if it has room or can be given some.
     pub(super) fn try_place(
         &self,
-        state: &mut State,
+        state: &mut PlanState,
         id: AllocationId,
         candidate: SegmentId,
     ) -> Result<Place, NoPlace> {
@@ -219,7 +226,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     /// The same; contiguous content into a run that was chosen for it.
     pub(super) fn try_place_at(
         &self,
-        state: &mut State,
+        state: &mut PlanState,
         id: AllocationId,
         candidate: SegmentId,
         hole: Option<Hole>,
@@ -271,7 +278,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// Step by step: victims of the lowest protection, devices of it, and so on upwards.
-    fn contiguous_or_suspend(&self, state: &mut State, id: AllocationId, candidate: SegmentId) -> Option<PageRun> {
+    fn contiguous_or_suspend(&self, state: &mut PlanState, id: AllocationId, candidate: SegmentId) -> Option<PageRun> {
         let before = state.suspended.len();
         let own = self.mm.band_of(self.claim.device);
         for band in [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground] {

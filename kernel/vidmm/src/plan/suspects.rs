@@ -5,7 +5,7 @@ use wddm_types::SegmentId;
 
 use crate::allocation::Placement;
 use crate::budget::ProcessPriority;
-use crate::plan::state::State;
+use crate::plan::state::PlanState;
 use crate::plan::{Planner, Takes};
 use crate::rank::BANDS;
 use crate::slab::{AllocationId, DeviceId};
@@ -35,14 +35,14 @@ impl Suspect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Order {
     band: ProcessPriority,
-    standing: Standing,
+    standing: DeviceStanding,
     /// How long it is idle, or how long it runs.
     since: u64,
     device: DeviceId,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum DeviceStanding {
     Idle,
     OverBudget,
     Within,
@@ -57,7 +57,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
 impl<F: Copy + Eq> Planner<'_, F> {
     /// Suspends devices until a segment can give `pages`; if it never can, none.
-    pub(super) fn provide(&self, state: &mut State, segment: SegmentId, pages: u64) -> bool {
+    pub(super) fn provide(&self, state: &mut PlanState, segment: SegmentId, pages: u64) -> bool {
         let before = state.suspended.len();
         let own = self.mm.band_of(self.claim.device);
         // Listed content of lower processes goes before unlisted content of higher ones.
@@ -74,7 +74,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// Suspends the next device up to a protection that has something in a segment.
-    pub(super) fn suspend_next(&self, state: &mut State, segment: SegmentId, highest: ProcessPriority) -> bool {
+    pub(super) fn suspend_next(&self, state: &mut PlanState, segment: SegmentId, highest: ProcessPriority) -> bool {
         let victims = &self.mm.segment(segment).victims;
         let any = [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground];
         let some = any.into_iter().any(|band| band <= highest && victims.held(band) > 0);
@@ -105,7 +105,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// Suspends every device that the claim may suspend.
-    pub(super) fn suspend_all(&self, state: &mut State) {
+    pub(super) fn suspend_all(&self, state: &mut PlanState) {
         let segments: Vec<SegmentId> = self.mm.segments.iter().map(|segment| segment.id).collect();
         for segment in segments {
             while self.suspend_next(state, segment, ProcessPriority::Foreground) {}
@@ -113,7 +113,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// Takes back the suspensions after the first `count`.
-    pub(super) fn give_up(&self, state: &mut State, count: usize) {
+    pub(super) fn give_up(&self, state: &mut PlanState, count: usize) {
         while state.suspended.len() > count {
             let suspect = state.suspended.pop().expect("just counted");
             state.remove_pages(&suspect);
@@ -122,7 +122,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// Takes back the suspensions without which the plan stands, the highest ranked first.
-    pub(super) fn spare_superfluous(&self, state: &mut State) {
+    pub(super) fn spare_superfluous(&self, state: &mut PlanState) {
         for position in (0..state.suspended.len()).rev() {
             let suspect = state.suspended[position].clone();
             let later_need_it = state.suspended[position + 1..].iter().any(|later| later.entangled);
@@ -178,17 +178,17 @@ impl<F: Copy + Eq> Planner<'_, F> {
                 .any(|group| self.mm.is_over_budget(known.space, group, more))
         };
         let (standing, since) = match known.idle_since {
-            Some(since) => (Standing::Idle, since),
-            None if over() => (Standing::OverBudget, known.active_since_ns),
-            None => (Standing::Within, known.active_since_ns),
+            Some(since) => (DeviceStanding::Idle, since),
+            None if over() => (DeviceStanding::OverBudget, known.active_since_ns),
+            None => (DeviceStanding::Within, known.active_since_ns),
         };
         let run_enough = self.mm.now_ns >= known.active_since_ns.saturating_add(self.mm.policy.residency_quantum_ns);
         let allowed = band < own
             || band == own
                 && match self.claim.takes {
                     Takes::Victims | Takes::Lower => false,
-                    Takes::Ranked => standing < Standing::Within,
-                    Takes::Turn => standing == Standing::Idle || run_enough,
+                    Takes::Ranked => standing < DeviceStanding::Within,
+                    Takes::Turn => standing == DeviceStanding::Idle || run_enough,
                     Takes::Any => true,
                 };
         allowed.then_some(Order { band, standing, since, device })
@@ -205,7 +205,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     /// The pages that suspending a device would free, beside those suspended already.
-    pub(super) fn suspect(&self, state: &State, device: DeviceId) -> Suspect {
+    pub(super) fn suspect(&self, state: &PlanState, device: DeviceId) -> Suspect {
         let mut freed = vec![[0; BANDS]; self.mm.segments.len()];
         let own = self.mm.band_of(self.claim.device);
         let (mut content, mut entangled) = (Vec::new(), false);

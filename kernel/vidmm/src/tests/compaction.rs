@@ -33,7 +33,7 @@ fn relocated(work: &Work<u8>) -> Vec<(AllocationId, u64)> {
 }
 
 #[test]
-fn the_least_moves_and_who_lists_it_stands_still_after_what_it_named() {
+fn the_least_moves_and_the_device_that_lists_it_quiesces_after_what_it_named() {
     // spec: memory §8.1, memory §8.2
     let (mut mm, device, parts) = fragmented();
     mm.evict(device, &[parts[6]], LAZY, &[point(3, 30)]).expect("counted");
@@ -42,7 +42,7 @@ fn the_least_moves_and_who_lists_it_stands_still_after_what_it_named() {
     let work = mm.make_resident(device, &[run]).expect("32 pages are free").expect("it moves");
     // Two parts lie in any 20 pages that begin with a hole; one of them need not go whole.
     assert_eq!(relocated(&work).iter().map(|(_, pages)| pages).sum::<u64>(), 8, "{:?}", work.moves);
-    assert_eq!(work.stands_still, [device]);
+    assert_eq!(work.quiesced, [device]);
     assert_eq!(work.after, [point(3, 30)], "the ring waits for uses before the quiesce only");
     let causes = work.moves.iter().filter(|step| step.kind == MoveKind::Relocate).map(|step| step.cause);
     assert!(causes.clone().all(|cause| cause == Cause::Compaction { for_allocation: run }), "with a cause of its own");

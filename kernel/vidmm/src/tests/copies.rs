@@ -62,10 +62,7 @@ fn a_lock_shows_the_copy_and_the_content_stays_where_it_is() {
         let work = plan.work.expect("the lock copies out the GPU's writes");
         assert_eq!(moved(&work), [(MoveKind::PageOut, Cause::SystemCopy, 4)]);
         assert_eq!((copies(&work), plan.wait_for), (vec![(Direction::Out, 0, 4)], Some(work.serial)));
-        assert!(
-            work.stands_still.is_empty() && work.rotations.is_empty(),
-            "no device quiesces and no CPU mapping changes"
-        );
+        assert!(work.quiesced.is_empty() && work.rotations.is_empty(), "no device quiesces and no CPU mapping changes");
         assert!(in_memory(&mm, id));
         let nested = mm.lock(id).expect("locks nest");
         assert_eq!((nested.work, nested.runs), (None, plan.runs), "who writes there is not written over");

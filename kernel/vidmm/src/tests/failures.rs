@@ -3,7 +3,7 @@
 use wddm_types::PAGE_BYTES;
 
 use super::world::*;
-use crate::{AllocationId, EvictFlags, MakeResidentError, MakeResidentFlags, MoveKind, Turn};
+use crate::{AllocationId, EvictFlags, MakeResidentError, MakeResidentFlags, MoveKind, NextResume};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 
@@ -26,7 +26,7 @@ fn no_endless_eviction() {
     // However often the kernel asks, content moves once per quantum.
     for _ in 0..10_000 {
         now += quantum / 100;
-        if let Turn::Resume(device) = mm.next_to_resume(now) {
+        if let NextResume::Resume(device) = mm.next_to_resume(now) {
             let work = mm.resume(device).expect("it was said so");
             moved += u64::from(work.is_some());
         }

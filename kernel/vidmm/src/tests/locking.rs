@@ -59,7 +59,7 @@ fn leftovers_are_written_out_first() {
     mm.evict(device, &[a], LAZY, &[point(1, 1)]).expect("counted");
     let plan = mm.lock(a).expect("on no list");
     let work = plan.work.expect("a copy out");
-    assert_eq!(work.stands_still, []);
+    assert_eq!(work.quiesced, []);
     assert_eq!((work.moves[0].cause, work.moves[0].bytes), (Cause::Lock, 4 * PAGE_BYTES));
     assert_eq!((work.after, plan.wait_for), (vec![point(1, 1)], Some(work.serial)));
     assert_eq!(mm.resident_bytes(VRAM), 0);
@@ -79,7 +79,7 @@ fn what_a_list_holds_goes_to_system_memory_and_stays_within_the_gpus_reach() {
         mm.make_resident(device, &[a]).expect("it fits");
         let plan = mm.lock(a).expect("it supports an aperture");
         let work = plan.work.expect("a copy out");
-        assert_eq!((work.stands_still, work.after), (vec![device], vec![]), "its device quiesces meanwhile");
+        assert_eq!((work.quiesced, work.after), (vec![device], vec![]), "its device quiesces meanwhile");
         let copied = (work.moves[0].kind, work.moves[0].cause, work.moves[0].bytes);
         assert_eq!(copied, (MoveKind::PageOut, Cause::Lock, 4 * PAGE_BYTES), "the GPU may have written");
         assert_eq!(plan.runs, system(mm.backing(a)));
@@ -242,7 +242,7 @@ fn devices_quiesce_only_for_a_move_that_takes_place() {
     mm.make_resident(device, &[a, b]).expect("they fit");
     assert_eq!(mm.lock(a).expect("a window: it has 24 pages").work, None);
     let work = mm.lock(b).expect("the window is full: it moves").work.expect("a copy out");
-    assert_eq!(work.stands_still, [device], "its device must not run meanwhile");
+    assert_eq!(work.quiesced, [device], "its device must not run meanwhile");
     // A refused lock stops no device.
     let (mut mm, _, device) = with_device(64);
     let mut physical = info(40, &[VRAM, APERTURE]);

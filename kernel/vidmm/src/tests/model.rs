@@ -6,12 +6,12 @@ mod check;
 mod cpu;
 mod create;
 mod end;
+mod moves;
 mod order;
 mod policy;
 mod relocation;
 mod soak;
 mod step;
-mod told;
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ use ddi::SegmentFlags;
 use proptest::prelude::*;
 use wddm_types::{CpuRun, GpuVa, PAGE_BYTES, Pages, SegmentId};
 
+use self::moves::ReplayedMoves;
 use self::step::{Step, step};
-use self::told::Told;
 use super::world::*;
 use crate::{
     AllocationId, DeviceId, EvictError, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MapError,
@@ -83,7 +83,7 @@ struct Model {
     /// Bytes that moved within their segments.
     relocated_bytes: u64,
     /// The residence as the reported moves add up.
-    told: Told,
+    replayed: ReplayedMoves,
 }
 
 impl Model {
@@ -125,7 +125,7 @@ impl Model {
             tables_left,
             relocated_bytes,
             promoted,
-            told: Told::default(),
+            replayed: ReplayedMoves::default(),
         }
     }
 

@@ -4,8 +4,8 @@ use wddm_types::PAGE_BYTES;
 
 use super::world::*;
 use crate::{
-    AllocationId, Cause, DeviceId, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MoveKind, OfferError,
-    OfferFlags, OfferPriority, Policy, ProcessPriority, ReclaimError, ReclaimResult, Turn,
+    AllocationId, Cause, DeviceId, EvictFlags, LockError, MakeResidentError, MakeResidentFlags, MoveKind, NextResume,
+    OfferError, OfferFlags, OfferPriority, Policy, ProcessPriority, ReclaimError, ReclaimResult,
 };
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
@@ -94,9 +94,9 @@ fn a_listed_offer_that_does_not_fit_beside_others_waits_for_a_turn() {
     assert!(mm.is_resident(b) && mm.offered(a).is_none());
     assert!(mm.lock(a).is_ok(), "the CPU need not wait");
     mm.unlock(a).expect("locked");
-    assert_ne!(mm.next_to_resume(1), Turn::Resume(one));
+    assert_ne!(mm.next_to_resume(1), NextResume::Resume(one));
     mm.evict(two, &[b], EvictFlags::default(), &[]).expect("counted");
-    assert_eq!(mm.next_to_resume(1), Turn::Resume(one));
+    assert_eq!(mm.next_to_resume(1), NextResume::Resume(one));
     let _ = mm.resume(one).expect("room");
     assert!(mm.is_resident(a) && mm.is_resident(kept));
 }
@@ -232,7 +232,7 @@ fn a_creation_that_fails_discards_no_offer() {
 
 /// A device with `used` and `kept` of 20 pages each, which is suspended because another has taken their room, and has queued work before
 /// that uses both up to point (1, 9).
-fn stands_still_with_work() -> (Mm, [DeviceId; 2], [AllocationId; 3]) {
+fn quiesced_with_work() -> (Mm, [DeviceId; 2], [AllocationId; 3]) {
     let (mut mm, [(_, a), (_, b)]) = with_processes::<2>(64);
     let [used, kept] = [20; 2].map(|pages| create(&mut mm, a, pages, &[VRAM]));
     mm.make_resident(a, &[used, kept]).expect("alone");
@@ -245,10 +245,10 @@ fn stands_still_with_work() -> (Mm, [DeviceId; 2], [AllocationId; 3]) {
 }
 
 #[test]
-fn what_a_device_offers_while_it_stands_still_is_there_for_the_work_that_it_queued_before() {
+fn what_a_quiesced_device_offers_is_there_for_the_work_that_it_queued_before() {
     // spec: memory §5.9, §8.6
     let give_up = OfferFlags { allow_decommit: true };
-    let (mut mm, [a, b], [used, kept, y]) = stands_still_with_work();
+    let (mut mm, [a, b], [used, kept, y]) = quiesced_with_work();
     mm.offer(a, &[used], OfferPriority::Low, give_up, &[point(1, 9)]).expect("not offered");
     assert_eq!(mm.offered(used), Some(false), "for its process it is");
     assert_eq!(mm.lock(used), Err(LockError::Offered));
@@ -275,7 +275,7 @@ fn what_a_device_offers_while_it_stands_still_is_there_for_the_work_that_it_queu
 fn an_offer_taken_back_before_the_turn_has_lost_nothing() {
     // spec: memory §5.9, pDiscarded NULL too
     for wanted in [true, false] {
-        let (mut mm, [a, b], [used, _, y]) = stands_still_with_work();
+        let (mut mm, [a, b], [used, _, y]) = quiesced_with_work();
         mm.offer(a, &[used], OfferPriority::Low, KEEP, &[point(1, 9)]).expect("not offered");
         let back = mm.reclaim_with(a, &[used], wanted).expect("it was offered");
         assert_eq!((back.results, back.work), (vec![ReclaimResult::Ok], None), "it comes with the turn");
@@ -296,7 +296,7 @@ fn an_offer_taken_back_before_the_turn_has_lost_nothing() {
 #[test]
 fn an_offer_of_a_device_whose_work_is_over_counts_without_a_turn() {
     // spec: memory §5.9, §8.6
-    let (mut mm, [a, _], [used, kept, _]) = stands_still_with_work();
+    let (mut mm, [a, _], [used, kept, _]) = quiesced_with_work();
     mm.offer(a, &[used], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[point(1, 9)]).expect("not offered");
     mm.set_device_idle(a, true);
     mm.settle_postponed(a, |point| point.value <= 8);
@@ -311,7 +311,7 @@ fn an_offer_of_a_device_whose_work_is_over_counts_without_a_turn() {
 #[test]
 fn who_closes_what_it_offered_keeps_no_offer_waiting() {
     // spec: memory §5.9, memory §2.7
-    let (mut mm, [a, b], [used, _, _]) = stands_still_with_work();
+    let (mut mm, [a, b], [used, _, _]) = quiesced_with_work();
     mm.offer(a, &[used], OfferPriority::Low, OfferFlags { allow_decommit: true }, &[point(1, 9)]).expect("not offered");
     let _ = mm.leave_allocation(used, a, Some(b), true);
     assert_eq!(mm.check_invariants(&[]), Ok(()));

@@ -48,7 +48,7 @@ fn it_moves_up_when_there_is_room_and_its_devices_have_nothing_to_run() {
     let moves: Vec<_> = work.moves.iter().map(|m| (m.allocation, m.kind, m.cause, m.bytes / PAGE_BYTES)).collect();
     let once = [(x, MoveKind::Unmap, Cause::Promote, 40), (x, MoveKind::PageIn, Cause::Promote, 40)];
     assert_eq!(moves, once, "and no other allocation moves");
-    assert_eq!((&work.stands_still[..], mm.is_suspended(a)), (&[a][..], false), "it only quiesces meanwhile");
+    assert_eq!((&work.quiesced[..], mm.is_suspended(a)), (&[a][..], false), "it only quiesces meanwhile");
     assert_eq!(mm.resident_bytes(VRAM), 40 * PAGE_BYTES);
     assert!(!mm.may_promote(), "nothing is left to be done");
 }
@@ -79,7 +79,7 @@ fn who_is_never_idle_is_stopped_when_patience_ends() {
     assert!(matches!(mm.promote(1000), Promotion::Later), "never, says the policy");
     mm.policy.promote_patience_ns = patience;
     let work = moved(mm.promote(1000)).expect("it has waited long enough");
-    assert_eq!((work.moves[0].allocation, &work.stands_still[..], mm.is_suspended(a)), (x, &[a][..], false));
+    assert_eq!((work.moves[0].allocation, &work.quiesced[..], mm.is_suspended(a)), (x, &[a][..], false));
     assert!(!mm.may_promote());
 }
 

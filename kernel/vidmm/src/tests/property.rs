@@ -3,7 +3,7 @@
 use wddm_types::PAGE_BYTES;
 
 use super::world::*;
-use crate::{Cause, EvictFlags, MoveKind, PinError, PropertyError, PropertyUpdate, SpaceKind, Turn};
+use crate::{Cause, EvictFlags, MoveKind, NextResume, PinError, PropertyError, PropertyUpdate, SpaceKind};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 
@@ -28,7 +28,7 @@ fn listed_content_that_may_not_stay_comes_with_the_next_turn_of_its_device() {
     assert_eq!(work.suspends, [device], "{idle:?} lists nothing");
     let moved: Vec<_> = work.moves.iter().map(|m| (m.allocation, m.kind, m.cause, m.segment)).collect();
     assert_eq!(moved, [(x, MoveKind::PageOut, Cause::Property, VRAM)]);
-    assert_eq!(mm.next_to_resume(0), Turn::Resume(device), "at once: no other device took its place");
+    assert_eq!(mm.next_to_resume(0), NextResume::Resume(device), "at once: no other device took its place");
     let work = mm.resume(device).expect("room").expect("it moves");
     let moved: Vec<_> = work.moves.iter().map(|m| (m.allocation, m.kind, m.segment)).collect();
     assert_eq!(moved, [(x, MoveKind::PageIn, EXTRA)]);
@@ -51,7 +51,7 @@ fn a_list_that_would_not_fit_any_more_refuses_the_change() {
     mm.unpin(y);
     mm.evict(device, &[y], LAZY, &[]).expect("counted");
     mm.update_property(x, to(&[EXTRA])).expect("there is room now");
-    assert_eq!(mm.next_to_resume(0), Turn::Resume(device));
+    assert_eq!(mm.next_to_resume(0), NextResume::Resume(device));
     let pinned = PropertyUpdate { unmoveable: Some(true), ..PropertyUpdate::default() };
     let nowhere = Err(PropertyError::Pin(PinError::NotResident));
     assert_eq!(mm.update_property(x, pinned), nowhere, "it has not come yet");

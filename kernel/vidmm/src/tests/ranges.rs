@@ -183,7 +183,7 @@ fn what_is_locked_is_rendered_from_outside_local_memory() {
     assert_eq!(mm.resident_bytes(VRAM), 12 * PAGE_BYTES);
     mm.lock_legacy(a, PLAIN).expect("behind the BAR");
     let work = mm.render_from_locked(a).expect("an aperture is supported").expect("it leaves");
-    assert_eq!(work.stands_still, [device]);
+    assert_eq!(work.quiesced, [device]);
     assert!(mm.is_resident(a));
 }
 

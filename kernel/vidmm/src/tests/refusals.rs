@@ -59,7 +59,7 @@ fn an_offer_that_leaves_its_list_waits_for_the_next_claim_on_the_room() {
 }
 
 /// Two processes; the first is suspended for the second, which takes `pages`.
-fn one_stands_still(mm: &mut Mm, devices: [DeviceId; 2], pages: u64) {
+fn one_quiesces(mm: &mut Mm, devices: [DeviceId; 2], pages: u64) {
     let y = create(mm, devices[1], pages, &[VRAM]);
     let work = mm.make_resident_with(devices[1], &[y], MUST).expect("at the other's cost").expect("it moves");
     assert_eq!(work.suspends, [devices[0]]);
@@ -71,7 +71,7 @@ fn a_list_that_waits_for_its_turn_grows_within_the_budget() {
     let (mut mm, [(space, a), (_, b)]) = with_processes::<2>(64);
     let [x, more, rest] = [20, 20, 10].map(|pages| create(&mut mm, a, pages, &[VRAM]));
     mm.make_resident(a, &[x]).expect("alone");
-    one_stands_still(&mut mm, [a, b], 60);
+    one_quiesces(&mut mm, [a, b], 60);
     mm.set_budget(space, SegmentGroup::Local, Some(30 * PAGE_BYTES));
     assert_eq!(mm.make_resident(a, &[more]), Err(short_of(10)));
     assert_eq!(mm.count(a, more), 0);
@@ -85,12 +85,12 @@ fn what_a_list_that_waits_has_offered_needs_no_room() {
     let [offered, kept, more] = [40, 10, 30].map(|pages| create(&mut mm, a, pages, &[VRAM]));
     mm.make_resident(a, &[offered, kept]).expect("alone");
     mm.offer(a, &[offered], OfferPriority::High, OfferFlags::default(), &[]).expect("not offered");
-    one_stands_still(&mut mm, [a, b], 60);
+    one_quiesces(&mut mm, [a, b], 60);
     assert_eq!(mm.make_resident_with(a, &[more], MUST), Ok(None), "40 of 64 pages when its turn comes");
 }
 
 #[test]
-fn who_was_to_stand_still_and_frees_too_little_is_spared() {
+fn a_device_to_quiesce_that_frees_too_little_is_spared() {
     // spec: memory §8.2
     let (mut mm, [(_, a), (_, b), (_, c)]) = with_processes::<3>(64);
     let [x, y, z] = [(a, 4), (b, 60), (c, 50)].map(|(device, pages)| create(&mut mm, device, pages, &[VRAM]));

@@ -248,7 +248,7 @@ fn what_was_begun_is_finished_although_its_first_portion_lies_in_the_way() {
     let made = made.expect("both fit beside what it lists itself");
     assert_eq!(made.len(), 2);
     let anew = made[1].3.last().expect("it moves");
-    assert_eq!((anew.stands_still.as_slice(), &made[1].2), (&[device][..], &vec![second, first]));
+    assert_eq!((anew.quiesced.as_slice(), &made[1].2), (&[device][..], &vec![second, first]));
     assert!(anew.after.contains(&point(1, 1)), "behind the portion that used it");
     let compacted = anew.moves.iter().filter(|step| matches!(step.cause, crate::Cause::Compaction { .. }));
     let compacted: BTreeSet<_> = compacted.map(|step| (step.allocation, step.kind)).collect();

@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use super::world::*;
-use crate::{DeviceId, MapError, MapRequest, Operation, Protection, SpaceId, SpaceKind, Target, Turn, VidMm, Work};
+use crate::{
+    DeviceId, MapError, MapRequest, NextResume, Operation, Protection, SpaceId, SpaceKind, Target, VidMm, Work,
+};
 
 /// Leaf tables of 8 entries, roots of 4 to 256.
 const LEAF_BITS: u32 = 3;
@@ -140,7 +142,7 @@ fn a_root_grows_in_the_work_that_takes_the_tables_of_the_idle() {
     mm.set_device_idle(one.device, false);
     mm.set_device_idle(two.device, true);
     let quantum = mm.policy.residency_quantum_ns;
-    assert_eq!(mm.next_to_resume(quantum), Turn::Resume(one.device));
+    assert_eq!(mm.next_to_resume(quantum), NextResume::Resume(one.device));
     let work = mm.resume(one.device).expect("it was said so");
     carry_out(&mut mm, &mut machine, work);
     assert!(mm.tables_resident(one.space));
@@ -206,7 +208,7 @@ fn the_tables_of_the_idle_leave_for_a_root_that_must_grow() {
     mm.set_device_idle(one.device, false);
     mm.set_device_idle(two.device, true);
     let quantum = mm.policy.residency_quantum_ns;
-    assert_eq!(mm.next_to_resume(quantum), Turn::Resume(one.device));
+    assert_eq!(mm.next_to_resume(quantum), NextResume::Resume(one.device));
     let work = mm.resume(one.device).expect("it was said so");
     carry_out(&mut mm, &mut machine, work);
     assert!(mm.tables_resident(one.space));
@@ -246,9 +248,11 @@ proptest! {
                 _ => {
                     now += mm.policy.residency_quantum_ns;
                     match mm.next_to_resume(now) {
-                        Turn::Resume(device) => mm.resume(device).map_err(|error| TestCaseError::fail(format!("{error:?}")))?,
-                        Turn::At(_) | Turn::Nobody => None,
-                        Turn::Withdraw(_) => return Err(TestCaseError::fail("it has no content")),
+                        NextResume::Resume(device) => {
+                            mm.resume(device).map_err(|error| TestCaseError::fail(format!("{error:?}")))?
+                        }
+                        NextResume::At(_) | NextResume::NoDevice => None,
+                        NextResume::Withdraw(_) => return Err(TestCaseError::fail("it has no content")),
                     }
                 }
             };

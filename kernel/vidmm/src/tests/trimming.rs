@@ -3,7 +3,7 @@
 use wddm_types::PAGE_BYTES;
 
 use super::world::*;
-use crate::{EvictFlags, SegmentGroup, TrimFlags, TrimRequest, Turn};
+use crate::{EvictFlags, NextResume, SegmentGroup, TrimFlags, TrimRequest};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 const PERIODIC: TrimFlags = TrimFlags { periodic: true, restart_periodic: false, to_budget: false };
@@ -46,7 +46,7 @@ fn periodic_trims_need_pressure_and_start_over_after_a_suspension() {
     assert_eq!(asked[0].flags, BUDGET);
     assert_eq!((asked[1].device, asked[1].flags, asked[1].bytes), (b, PERIODIC, 0));
     assert_eq!(asked.len(), 2, "the suspended device gets no periodic trim");
-    assert_eq!(mm.next_to_resume(20 * period), Turn::Resume(a));
+    assert_eq!(mm.next_to_resume(20 * period), NextResume::Resume(a));
     let _ = mm.resume(a).expect("its turn");
     let asked = mm.trim_requests(40 * period);
     assert_eq!(asked.len(), 1, "b is suspended now");

@@ -6,8 +6,8 @@ use wddm_types::PAGE_BYTES;
 
 use super::world::*;
 use crate::{
-    AllocationId, Cause, DeviceId, EvictFlags, MakeResidentError, MoveKind, OfferFlags, OfferPriority, ProcessPriority,
-    Turn,
+    AllocationId, Cause, DeviceId, EvictFlags, MakeResidentError, MoveKind, NextResume, OfferFlags, OfferPriority,
+    ProcessPriority,
 };
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
@@ -28,16 +28,16 @@ fn a_device_over_budget_makes_room_and_comes_back_when_there_is_some() {
     assert!(mm.is_suspended(a) && !mm.is_suspended(b));
     let lost: u64 = work.moves.iter().filter(|m| m.kind == MoveKind::PageOut).map(|m| m.bytes / PAGE_BYTES).sum();
     assert_eq!(lost, 26, "only what is needed, and what is on a list counts as written");
-    assert_eq!(mm.next_to_resume(1), Turn::At(quantum), "what left does not come back within a quantum");
+    assert_eq!(mm.next_to_resume(1), NextResume::At(quantum), "what left does not come back within a quantum");
     // It trims: then there is room for the rest.
     assert_eq!(mm.bytes_over_budget(one), 26 * PAGE_BYTES);
     mm.evict(a, &x[..2], LAZY, &[]).expect("counted");
-    assert_eq!(mm.next_to_resume(quantum), Turn::Resume(a));
+    assert_eq!(mm.next_to_resume(quantum), NextResume::Resume(a));
     let work = mm.resume(a).expect("room");
     assert!(!mm.is_suspended(a) && mm.is_resident(x[2]));
     assert!(work.is_none_or(|work| work.suspends.is_empty()
         && work.moves.iter().all(|m| m.cause == Cause::Resume || m.kind != MoveKind::PageIn)));
-    assert_eq!(mm.next_to_resume(quantum), Turn::Nobody);
+    assert_eq!(mm.next_to_resume(quantum), NextResume::NoDevice);
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn lists_that_do_not_fit_together_take_turns_for_ever() {
     let mut last = Vec::new();
     for _ in 0..40 {
         match mm.next_to_resume(now) {
-            Turn::Withdraw(_) => unreachable!("content with one place to go to is never in its own way"),
-            Turn::Resume(device) => {
+            NextResume::Withdraw(_) => unreachable!("content with one place to go to is never in its own way"),
+            NextResume::Resume(device) => {
                 let work = mm.resume(device).expect("it was said so").expect("it moves");
                 for step in &work.moves {
                     if step.kind == MoveKind::PageOut {
@@ -81,11 +81,11 @@ fn lists_that_do_not_fit_together_take_turns_for_ever() {
                     assert!(whole || mm.is_suspended(*other), "who runs has all of its list");
                 }
             }
-            Turn::At(at) => {
+            NextResume::At(at) => {
                 assert!(at > now && at <= now + quantum, "no device waits longer than a quantum for the next turn");
                 now = at;
             }
-            Turn::Nobody => panic!("a device waits"),
+            NextResume::NoDevice => panic!("a device waits"),
         }
     }
     assert!(turns.len() == N && turns.values().max().unwrap() - turns.values().min().unwrap() <= 1, "{turns:?}");
@@ -111,7 +111,7 @@ fn a_list_that_does_not_fit_even_alone_is_refused_not_rotated() {
     assert_eq!(mm.make_resident_with(a, &[small], must), Ok(None), "it comes with the turn");
     assert_eq!((mm.count(a, small), mm.is_resident(small)), (1, false));
     let quantum = mm.policy.residency_quantum_ns;
-    assert_eq!(mm.next_to_resume(quantum), Turn::Resume(a));
+    assert_eq!(mm.next_to_resume(quantum), NextResume::Resume(a));
     let work = mm.resume(a).expect("its turn").expect("it moves");
     assert_eq!(work.suspends, [b]);
     assert!(mm.is_resident(x) && mm.is_resident(small));
@@ -127,27 +127,31 @@ fn a_turn_is_not_planned_anew_while_only_time_passes() {
     mm.make_resident(a, &[x]).expect("alone");
     mm.make_resident(b, &[y]).expect("better protected");
     assert!(mm.is_suspended(a));
-    assert_eq!(mm.next_to_resume_if_new(1), Turn::At(quantum), "what left does not come back within a quantum");
+    assert_eq!(mm.next_to_resume_if_new(1), NextResume::At(quantum), "what left does not come back within a quantum");
     assert_eq!(
         mm.next_to_resume_if_new(quantum),
-        Turn::Withdraw(a),
+        NextResume::Withdraw(a),
         "the time has come, and no device gives way to it"
     );
     assert!(mm.withdraw_suspended(a).is_some());
-    assert_eq!(mm.next_to_resume_if_new(quantum), Turn::At(2 * quantum), "what leaves is seen without being told");
-    assert_eq!(mm.next_to_resume_if_new(2 * quantum), Turn::Nobody, "it would fit if it were alone");
+    assert_eq!(
+        mm.next_to_resume_if_new(quantum),
+        NextResume::At(2 * quantum),
+        "what leaves is seen without being told"
+    );
+    assert_eq!(mm.next_to_resume_if_new(2 * quantum), NextResume::NoDevice, "it would fit if it were alone");
     // The test does not call forget_turn.
     mm.set_process_priority(one, ProcessPriority::Normal);
-    assert_eq!(mm.next_to_resume_if_new(100 * quantum), Turn::Nobody, "it is not looked at");
+    assert_eq!(mm.next_to_resume_if_new(100 * quantum), NextResume::NoDevice, "it is not looked at");
     mm.forget_turn();
-    assert_eq!(mm.next_to_resume_if_new(100 * quantum), Turn::Resume(a));
+    assert_eq!(mm.next_to_resume_if_new(100 * quantum), NextResume::Resume(a));
     // VidMm sees a device fall idle or wake without forget_turn.
     mm.set_process_priority(one, ProcessPriority::Background);
     mm.forget_turn();
-    assert_eq!(mm.next_to_resume_if_new(101 * quantum), Turn::Nobody);
+    assert_eq!(mm.next_to_resume_if_new(101 * quantum), NextResume::NoDevice);
     mm.set_process_priority(one, ProcessPriority::Normal);
     mm.set_device_idle(b, true);
-    assert_eq!(mm.next_to_resume_if_new(102 * quantum), Turn::Resume(a));
+    assert_eq!(mm.next_to_resume_if_new(102 * quantum), NextResume::Resume(a));
 }
 
 #[test]
@@ -170,9 +174,9 @@ fn idle_devices_give_way_first_and_do_not_stand_in_line() {
     mm.make_resident(c, &[w]).expect("24 were free");
     let work = mm.make_resident(a, &[more]).expect("within its share");
     assert_eq!(work.expect("it moves").suspends, [b]);
-    assert_eq!(mm.next_to_resume(far), Turn::Nobody, "it has nothing to run");
+    assert_eq!(mm.next_to_resume(far), NextResume::NoDevice, "it has nothing to run");
     mm.set_device_idle(b, false);
-    assert_eq!(mm.next_to_resume(far), Turn::Resume(b), "now it has, and the others have run for a quantum");
+    assert_eq!(mm.next_to_resume(far), NextResume::Resume(b), "now it has, and the others have run for a quantum");
 }
 
 #[test]
@@ -218,7 +222,7 @@ fn what_a_suspended_device_lets_go_waits_for_its_turn() {
     assert_eq!(work.after, [], "nothing waits for work of a suspended device");
     mm.evict(b, &[y, more], LAZY, &[]).expect("counted");
     let quantum = mm.policy.residency_quantum_ns;
-    assert_eq!(mm.next_to_resume(quantum), Turn::Resume(a));
+    assert_eq!(mm.next_to_resume(quantum), NextResume::Resume(a));
     let work = mm.resume(a).expect("room").expect("it moves");
     assert_eq!(work.after, [], "its work runs only after this");
     let needed = [x, gone, given].map(|id| mm.is_resident(id));
@@ -239,7 +243,7 @@ fn a_device_that_ends_while_suspended_leaves_nothing() {
     let _ = mm.destroy_allocation(x, &[]);
     mm.destroy_device(a, &[]);
     let _ = mm.destroy_space(space);
-    assert_eq!(mm.next_to_resume(u64::MAX), Turn::Nobody);
+    assert_eq!(mm.next_to_resume(u64::MAX), NextResume::NoDevice);
     assert_eq!(mm.resident_bytes(VRAM), 30 * PAGE_BYTES);
 }
 
@@ -256,7 +260,7 @@ fn what_an_idle_device_evicted_is_off_its_list_before_any_turn() {
     mm.doom_allocation(gone, &[point(1, 8)]);
     mm.evict(a, &[early], NOW, &[point(1, 9)]).expect("counted");
     mm.evict(a, &[late], NOW, &[point(1, 10)]).expect("counted");
-    assert_eq!(mm.next_to_resume(100 * mm.policy.residency_quantum_ns), Turn::Nobody);
+    assert_eq!(mm.next_to_resume(100 * mm.policy.residency_quantum_ns), NextResume::NoDevice);
     let on_list = |mm: &Mm, id| mm.list_of(a).contains(&id);
     mm.settle_postponed(a, |point| point.value <= 7);
     assert_eq!([early, late, gone].map(|id| on_list(&mm, id)), [true; 3], "their uses are to come");

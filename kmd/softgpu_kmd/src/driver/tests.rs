@@ -29,7 +29,7 @@ fn device(kmd: &mut SoftGpuKmd, system: bool, pasid: u32) -> KmdDevice {
 }
 
 #[test]
-fn it_starts_only_where_somebody_translates_and_reports_its_model() {
+fn it_starts_only_where_an_iommu_translates_and_reports_its_model() {
     // spec: memory §4.1, memory §1.14
     let (mut kmd, _) = stopped(SHARED);
     let refused = kmd.start_device(&mut FakeHost::default()).unwrap_err();

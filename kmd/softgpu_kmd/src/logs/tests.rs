@@ -50,7 +50,7 @@ fn the_header_says_which_log_it_is() {
     port.writes();
     update(&mut kmd).unwrap();
     assert_eq!(port.writes(), [], "the device does not know the queue yet: nothing is written for it");
-    kmd.queues.handles.get_mut(own.0).unwrap().state = crate::queues::State::Enabled;
+    kmd.queues.handles.get_mut(own.0).unwrap().state = crate::queues::QueueStage::Enabled;
     let index = u64::from(kmd.queues.handles.get(own.0).unwrap().index);
     update(&mut kmd).unwrap();
     assert_eq!(port.writes(), [(register::QUEUE_SELECT, index), (register::QUEUE_CONTROL, queue_control::COMMIT)]);

@@ -17,7 +17,7 @@ use wddm_types::{NodeId, PageRun};
 
 use super::{PACKETS_IN_FLIGHT, PacketTable};
 use crate::driver::SoftGpuKmd;
-use crate::scheduling_log::NOBODY;
+use crate::scheduling_log::NO_OWNER;
 
 /// Bytes of a ring: a page has room for far more packets than may be in flight.
 const RING_BYTES: u64 = bus::PAGE_BYTES;
@@ -156,7 +156,7 @@ impl SoftGpuKmd {
             self.port.write_register(register, value);
         }
         self.write_rank(crate::queues::ranks::ORDINARY);
-        self.write_owner(NOBODY);
+        self.write_owner(NO_OWNER);
         self.port.write_register(register::QUEUE_CONTROL, queue_control::ENABLE);
         let state = self.port.read_register(register::QUEUE_CONTROL);
         let enabled = !matches!(state, queue_state::DISABLED | register::ABSENT);

@@ -7,12 +7,12 @@ use softgpu_spec::bus;
 use softgpu_spec::register::{self, queue_control, queue_flags, queue_state};
 
 use crate::driver::SoftGpuKmd;
-use crate::queues::{NO_QUEUE, Queue, QueueTable, Ring, State};
+use crate::queues::{NO_QUEUE, Queue, QueueStage, QueueTable, Ring};
 
 impl QueueTable {
     /// The queues of a context that are enabled: handle and the device's number.
     pub(crate) fn enabled_of(&self, context: KmdContext) -> Vec<(u64, u32)> {
-        let enabled = |queue: &Queue| queue.context == context && queue.state == State::Enabled;
+        let enabled = |queue: &Queue| queue.context == context && queue.state == QueueStage::Enabled;
         self.handles.iter().filter(|(_, queue)| enabled(queue)).map(|(number, queue)| (number, queue.index)).collect()
     }
 }
@@ -26,14 +26,15 @@ impl SoftGpuKmd {
             return;
         }
         let of_context = |queue: &Queue| queue.context == handle;
-        let enabled = self.queues.handles.iter().any(|(_, queue)| of_context(queue) && queue.state == State::Enabled);
+        let enabled =
+            self.queues.handles.iter().any(|(_, queue)| of_context(queue) && queue.state == QueueStage::Enabled);
         assert!(!enabled || context.suspended.is_some(), "a root page table moved under a queue that runs");
         context.root = Some(root);
         if context.system {
             self.port.write_register(register::CMP_ROOT, root);
         }
         let waiting = |queue: &Queue| {
-            of_context(queue) && queue.state == State::Prepared && matches!(queue.ring, Ring::Kernel { .. })
+            of_context(queue) && queue.state == QueueStage::Prepared && matches!(queue.ring, Ring::Kernel { .. })
         };
         let waiting: Vec<_> = self
             .queues
@@ -78,7 +79,7 @@ impl SoftGpuKmd {
         if matches!(self.port.read_register(register::QUEUE_CONTROL), queue_state::DISABLED | register::ABSENT) {
             return Err(DriverStatus::Unsuccessful("the device did not take the queue"));
         }
-        self.queues.handles.get_mut(handle.0).expect("looked up above").state = State::Enabled;
+        self.queues.handles.get_mut(handle.0).expect("looked up above").state = QueueStage::Enabled;
         let queue = self.queues.handles.get(handle.0).expect("looked up above");
         // The driver suspends a queue that joins a suspended context; its ring is still empty.
         if self.contexts.get(queue.context.0).is_some_and(|context| context.suspended.is_some()) {

@@ -4,7 +4,7 @@ use ddi::{DriverStatus, KmdContext, SCHEDULING_UNIT_NS, SetContextSchedulingProp
 use softgpu_spec::register::{self, queue_control, queue_rank};
 
 use crate::driver::SoftGpuKmd;
-use crate::queues::State;
+use crate::queues::QueueStage;
 
 /// In-process priorities as the device counts them begin here.
 const PRIORITY_MIN: i32 = -7;
@@ -61,7 +61,7 @@ impl SoftGpuKmd {
             ns(set.grace_period_lower_priority),
         ];
         self.contexts.get_mut(set.context.0).expect("looked up above").rank = rank;
-        let runs = |queue: &crate::queues::Queue| queue.context == set.context && queue.state == State::Enabled;
+        let runs = |queue: &crate::queues::Queue| queue.context == set.context && queue.state == QueueStage::Enabled;
         let queues = self.queues.handles.iter().filter(|(_, queue)| runs(queue));
         for index in queues.map(|(_, queue)| queue.index).collect::<Vec<_>>() {
             self.port.write_register(register::QUEUE_SELECT, u64::from(index));

@@ -237,7 +237,7 @@ fn queue_numbers_end_and_come_back() {
 }
 
 #[test]
-fn a_suspended_context_is_acknowledged_once_all_its_queues_stand_still() {
+fn a_suspended_context_is_acknowledged_once_all_its_queues_are_quiesced() {
     // spec: sync §4.1
     let (mut kmd, port, mut host) = started();
     let (_, _, context) = context(&mut kmd, 1, true);

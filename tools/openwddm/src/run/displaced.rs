@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_is_charged_to_whoever_needed_the_room() {
+    fn pressure_is_charged_to_the_process_that_needed_the_room() {
         let mut heard = Displacements::new(true);
         for (process, device, allocation) in [(1, 10, 100), (2, 20, 200)] {
             heard.event(0, &Event::DeviceCreated { process, device });

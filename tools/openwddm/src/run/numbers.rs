@@ -16,7 +16,7 @@ pub struct Sums {
     moved: BTreeMap<Move, u64>,
     by_cause: BTreeMap<(Move, &'static str), u64>,
     converted: BTreeMap<String, u64>,
-    stood_still: BTreeMap<String, u64>,
+    quiesced: BTreeMap<String, u64>,
     preempted: BTreeMap<String, u64>,
     recovered: BTreeMap<String, u64>,
     log_faults: BTreeMap<String, u64>,
@@ -63,7 +63,7 @@ impl Sums {
                 *self.converted.entry(why.name().to_owned()).or_default() += 1;
             }
             Event::ProcessStandsStill { why, .. } => {
-                *self.stood_still.entry(why.name().to_owned()).or_default() += 1;
+                *self.quiesced.entry(why.name().to_owned()).or_default() += 1;
             }
             Event::PreemptionRequested { why, .. } => {
                 *self.preempted.entry(why.name().to_owned()).or_default() += 1;
@@ -175,7 +175,7 @@ impl Numbers {
         add_counts(&mut to.page_in_by_cause, self.sums.causes(Move::PageIn));
         add_counts(&mut to.page_out_by_cause, self.sums.causes(Move::PageOut));
         add_counts(&mut to.tables_converted_by_cause, self.sums.converted);
-        add_counts(&mut to.stood_still_by_cause, self.sums.stood_still);
+        add_counts(&mut to.stood_still_by_cause, self.sums.quiesced);
         add_counts(&mut to.preemptions_by_cause, self.sums.preempted);
         add_counts(&mut to.recoveries, self.sums.recovered);
         add_counts(&mut to.log_faults, self.sums.log_faults);

@@ -30,10 +30,10 @@ pub struct Recorder {
     number: usize,
     keeps_records: bool,
     keeps_demotions: bool,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
 }
 
-struct State {
+struct RecorderState {
     events: Vec<(u64, Event)>,
     observations: Vec<(u64, Observation)>,
     dropped: u64,
@@ -51,7 +51,7 @@ struct State {
 impl Recorder {
     /// Nothing heard yet; whether the records, and the moves of memory one by one, are kept.
     pub fn new(number: usize, keeps_records: bool, keeps_demotions: bool) -> Arc<Recorder> {
-        let state = State {
+        let state = RecorderState {
             events: Vec::new(),
             observations: Vec::new(),
             dropped: 0,
@@ -194,7 +194,7 @@ impl Recorder {
         self.state().displacements.displaced()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

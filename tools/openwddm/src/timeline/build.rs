@@ -18,7 +18,7 @@ use super::fence_log;
 use super::fences::Fences;
 use super::lanes::Lanes;
 use super::places::Places;
-use super::turns::Turn;
+use super::turns::ContextSpan;
 use super::{Counter, CounterKind, Flow, Instant, Names, Note, Slice, SliceKind, Timeline, TrackKind};
 use crate::outcome::Recording;
 use crate::owners::Owners;
@@ -59,7 +59,11 @@ enum Fact<'a> {
 }
 
 /// The facts with what the logs tell, each at its own time.
-fn with_logged<'a>(facts: Vec<(u64, Fact<'a>)>, logged: &[fence_log::Logged], turns: &[Turn]) -> Vec<(u64, Fact<'a>)> {
+fn with_logged<'a>(
+    facts: Vec<(u64, Fact<'a>)>,
+    logged: &[fence_log::Logged],
+    turns: &[ContextSpan],
+) -> Vec<(u64, Fact<'a>)> {
     let ends = logged.iter().enumerate().map(|(nth, entry)| (entry.done_ns, Fact::Done(nth)));
     let begins = logged.iter().enumerate().map(|(nth, entry)| (entry.queued_ns, Fact::Queued(nth)));
     let over = turns.iter().enumerate().filter_map(|(nth, turn)| Some((turn.end_ns?, Fact::TurnEnds(nth))));

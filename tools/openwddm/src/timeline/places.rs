@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_ends_what_was_there() {
+    fn a_new_placement_ends_the_one_that_was_there() {
         let mut places = Places::default();
         places.came(10, 1, run(0, 4), 7, 1);
         places.came(10, 1, run(4, 4), 8, 1);

@@ -222,7 +222,7 @@ fn lost_and_wrong_entries_of_logs_are_shown_with_whose_they_are() {
 
 /// Rows of queues that the kernel feeds stand beside those of the logs; a box says when it was recorded, where that is known.
 #[test]
-fn waits_and_signals_have_boxes_whoever_feeds_their_queue() {
+fn waits_and_signals_have_boxes_on_queues_of_each_kind() {
     // spec: sync §3.14
     // seed: N90, N102
     let mut recording = recording();

@@ -9,7 +9,7 @@ use super::clock::Clocks;
 
 /// A time in which an engine treated a context in one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct ContextSpan {
     /// The engine's node.
     pub node: u16,
     /// The kernel's number of the context; 0: its own, for paging.
@@ -28,18 +28,18 @@ pub struct Turn {
 
 /// Every such time that lasted at all, in the order in which they end.
 // spec: sync §4.2
-pub fn of(events: &[(u64, Event)]) -> Vec<Turn> {
+pub fn of(events: &[(u64, Event)]) -> Vec<ContextSpan> {
     let clocks = Clocks::of(events);
-    let mut open: BTreeMap<(u16, u64), Turn> = BTreeMap::new();
+    let mut open: BTreeMap<(u16, u64), ContextSpan> = BTreeMap::new();
     let mut turns = Vec::new();
     for (_, event) in events {
         let Event::ContextScheduled { node, context, process, queue, state, at } = *event else { continue };
         let Some(begin_ns) = clocks.ns(node, at) else { continue };
         if let Some(before) = open.remove(&(node, context)) {
-            turns.push(Turn { end_ns: Some(begin_ns), ..before });
+            turns.push(ContextSpan { end_ns: Some(begin_ns), ..before });
         }
         if state != ContextSchedule::Idle {
-            open.insert((node, context), Turn { node, context, process, queue, state, begin_ns, end_ns: None });
+            open.insert((node, context), ContextSpan { node, context, process, queue, state, begin_ns, end_ns: None });
         }
     }
     turns.extend(open.into_values());
@@ -68,8 +68,15 @@ mod tests {
             (9_000, told(4, Running, 400)),
             (9_000, told(4, Idle, 400)),
         ];
-        let turn =
-            |context, state, begin_ns, end_ns| Turn { node: 1, context, process: 3, queue: 8, state, begin_ns, end_ns };
+        let turn = |context, state, begin_ns, end_ns| ContextSpan {
+            node: 1,
+            context,
+            process: 3,
+            queue: 8,
+            state,
+            begin_ns,
+            end_ns,
+        };
         let expected = [
             turn(4, Running, 600, Some(700)),
             turn(5, Ready, 650, Some(700)),

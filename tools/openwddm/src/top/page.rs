@@ -24,7 +24,7 @@ pub enum Key {
     Backspace,
     /// The Tab key.
     Tab,
-    /// Ctrl-C.
+    /// The Ctrl-C key ends the display.
     Interrupt,
     /// So many rows down; up where it is negative.
     Rows(i32),

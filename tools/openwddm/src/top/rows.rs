@@ -155,6 +155,6 @@ mod tests {
         assert_eq!(sorted(Column::Process, false, "demoted"), [4, 12]);
         assert_eq!(sorted(Column::Process, false, "kernel"), [0]);
         assert_eq!(sorted(Column::Process, false, "2"), [12]);
-        assert!(sorted(Column::Process, false, "nobody").is_empty());
+        assert!(sorted(Column::Process, false, "no such name").is_empty());
     }
 }

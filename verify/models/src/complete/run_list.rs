@@ -9,7 +9,7 @@ use crate::buffers::{Cell, Program, again, explore};
 use crate::explore::{Ending, Explored};
 
 const CURRENT: [Cell; 2] = [Cell(0), Cell(1)];
-const NOBODY: Cell = Cell(2);
+const UNWAITED: Cell = Cell(2);
 const PARKED: Cell = Cell(3);
 /// Free at 1: taken by an exchange, given back by a store.
 const LOCK: Cell = Cell(4);
@@ -39,7 +39,7 @@ fn signaller<S: Barrier + 'static>(number: usize) -> Program {
         if value > WANTED {
             return 0;
         }
-        let _ = signal(S::full, &CURRENT[number], &NOBODY, value, || ());
+        let _ = signal(S::full, &CURRENT[number], &UNWAITED, value, || ());
         if PARKED.load() != 0 {
             locked(|| {
                 if TABLE[number].load() == 1 && CURRENT[number].load() >= WANTED {

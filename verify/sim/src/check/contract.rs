@@ -48,7 +48,7 @@ struct Bell {
 
 /// The number of objects that the driver still holds, with the kernel's own: the paging process with its device, context, queue, fences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct ObjectCounts {
     /// Processes, the paging process included.
     pub processes: usize,
     /// Devices of all processes.
@@ -69,8 +69,8 @@ pub struct Held {
 
 impl Contract {
     /// The number of objects held now.
-    pub fn held(&self) -> Held {
-        Held {
+    pub fn held(&self) -> ObjectCounts {
+        ObjectCounts {
             processes: self.processes.len(),
             devices: self.devices.len(),
             contexts: self.contexts.len(),

@@ -183,7 +183,7 @@ impl Frames {
                 self.shows_words = native_fence;
                 contract.process(process)?;
                 if self.mmu.flags.contains(GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE) {
-                    self.stands_still(process, contract)?;
+                    self.is_quiesced(process, contract)?;
                 }
                 if initial && self.is_resizable(level) {
                     self.new_root(process, frame(table), start_index + count);
@@ -362,7 +362,7 @@ impl Frames {
 
     /// Nothing of a process runs now.
     // spec: memory §4.2, memory §4.5
-    fn stands_still(&self, process: KmdProcess, contract: &Contract) -> Result<(), Broken> {
+    fn is_quiesced(&self, process: KmdProcess, contract: &Contract) -> Result<(), Broken> {
         if contract.is_system(process) {
             return Ok(());
         }

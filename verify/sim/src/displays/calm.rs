@@ -1,7 +1,7 @@
 //! The rules that hold at any time in a world with displays, and those once everything begun is over.
 
 use super::*;
-use crate::check::contract::Held;
+use crate::check::contract::ObjectCounts;
 
 impl World {
     pub(super) fn look(&mut self, turn: u64) -> Result<(), Broken> {
@@ -123,7 +123,7 @@ impl World {
         ledger.displays.idle().map_err(|place| ("displays", place))?;
         // The paging process and the newcomer.
         let held = ledger.contract.held();
-        let Held { processes: 2, devices: 2, doorbells: 0, allocations: 0, .. } = held else {
+        let ObjectCounts { processes: 2, devices: 2, doorbells: 0, allocations: 0, .. } = held else {
             return Err(("ddi contract", format!("at the end the driver holds {held:?}")));
         };
         if ledger.resident_bytes() != 0 || !ledger.paging.idle() {

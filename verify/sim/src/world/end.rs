@@ -27,8 +27,16 @@ impl World {
         // alone.
         let queues = usize::from(self.renderers.is_none());
         let fences = queues * (1 + usize::from(ledger.seen().contains_key("DeviceSuspended")));
-        let expected =
-            Held { processes: 2, devices: 2, contexts: 1, queues, doorbells: 0, allocations: 0, fences, opens: fences };
+        let expected = ObjectCounts {
+            processes: 2,
+            devices: 2,
+            contexts: 1,
+            queues,
+            doorbells: 0,
+            allocations: 0,
+            fences,
+            opens: fences,
+        };
         let held = ledger.contract.held();
         if held != expected {
             return Err(("ddi contract", format!("at the end the driver holds {held:?}, expected {expected:?}")));

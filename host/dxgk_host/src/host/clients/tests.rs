@@ -11,7 +11,7 @@ use shared_words::{LentFile, Memory};
 use wddm_types::{NtStatus, PAGE_BYTES, RawHandle};
 
 use super::*;
-use crate::elsewhere::FilePiece;
+use crate::remote_process::FilePiece;
 use crate::{HostConfig, Mode, Profile};
 
 /// A call without an answer within this never gets one.
@@ -21,7 +21,7 @@ const WITHIN: Duration = Duration::from_secs(60);
 #[derive(Default)]
 struct Speaker(Mutex<Vec<String>>);
 
-impl Elsewhere for Speaker {
+impl RemoteProcess for Speaker {
     fn shows(&self, _: MappingId, _: u64, _: Vec<FilePiece>) {}
     fn protected(&self, _: MappingId) {}
     fn gone(&self, _: MappingId) {}

@@ -60,8 +60,8 @@ fn every_wait_and_signal_of_two_native_gpus_ends_by_doorbells() {
             // An engine's signal interrupts the processor only for a waiter there; the kernel tells a driver only values that it has
             // stored itself.
             let by_engine = signal == By::Gpu;
-            let for_somebody = by_engine && wait_first && wait != By::Gpu;
-            assert_eq!(interrupts(&world), usize::from(for_somebody), "{what}");
+            let has_waiter = by_engine && wait_first && wait != By::Gpu;
+            assert_eq!(interrupts(&world), usize::from(has_waiter), "{what}");
             assert_eq!(told(&world, waits_on), usize::from(!by_engine), "{what}");
             assert_eq!((rung(&world, signals_on), rung(&world, waits_on)), (u64::from(by_engine), 0), "{what}");
         }

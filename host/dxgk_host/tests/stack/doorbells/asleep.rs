@@ -151,7 +151,7 @@ fn who_connects_while_content_is_saved_is_answered_after_the_wake_that_it_causes
 /// The paging ring waits for work that is in the way of a sleep: until that work has ended the kernel quiesces no context, and a queue that
 /// needs its doorbell has it.
 #[test]
-fn who_connects_before_anybody_stands_still_is_connected_at_once() {
+fn a_process_that_connects_before_any_device_is_quiesced_is_connected_at_once() {
     // spec: sync §3.17, memory §8.4
     let host = crate::world::host(VIRTUAL, 4 * MIB);
     let (party, hostile) = (Party::new(&host), client(&host));

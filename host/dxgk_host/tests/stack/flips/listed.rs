@@ -234,7 +234,7 @@ fn what_finds_no_memory_is_refused_and_nothing_has_changed() {
 }
 
 /// A quiesced process, because a process of higher rank lists nearly everything, and that list.
-fn standing_still(before: impl FnOnce(&Old)) -> (Arc<Host>, Heard, Old, Old, Surface) {
+fn with_a_quiesced_process(before: impl FnOnce(&Old)) -> (Arc<Host>, Heard, Old, Old, Surface) {
     let (config, heard) = config(VIRTUAL);
     let host = Host::start(config).unwrap();
     let (humble, proud) = (Old::new(&host, 2), Old::new(&host, 0));
@@ -260,7 +260,7 @@ impl Old {
 #[test]
 fn a_mode_waits_for_its_device_s_turn() {
     // spec: memory §8.6, memory §6.1
-    let (host, _, humble, proud, taker) = standing_still(|_| ());
+    let (host, _, humble, proud, taker) = with_a_quiesced_process(|_| ());
     let [first, second] = [0, 1].map(|primary| humble.begin_mode(&host, primary));
     assert_eq!((host.take_answer(first), shown_at(&host)), (None, 0));
     let allocations = vec![humble.primaries[1].allocation().handle()];
@@ -278,7 +278,7 @@ fn a_mode_waits_for_its_device_s_turn() {
 
 #[test]
 fn a_process_that_gives_its_source_up_or_goes_waits_for_no_mode() {
-    let (host, _, humble, proud, taker) = standing_still(|_| ());
+    let (host, _, humble, proud, taker) = with_a_quiesced_process(|_| ());
     let mode = humble.begin_mode(&host, 0);
     humble.gpu.device().own_sources(&[]).unwrap();
     assert_eq!(host.take_answer(mode).expect("at once").unwrap_err().status, NtStatus::ACCESS_DENIED);
@@ -292,9 +292,9 @@ fn a_process_that_gives_its_source_up_or_goes_waits_for_no_mode() {
 }
 
 #[test]
-fn a_flip_of_a_device_that_stands_still_is_shown_when_it_has_its_turn() {
+fn a_flip_of_a_quiesced_device_is_shown_when_it_has_its_turn() {
     // spec: memory §8.6
-    let (host, heard, humble, proud, taker) = standing_still(|humble| humble.show(0).unwrap());
+    let (host, heard, humble, proud, taker) = with_a_quiesced_process(|humble| humble.show(0).unwrap());
     assert_eq!(humble.flip(1).unwrap(), 1, "the call does not wait for the turn");
     (0..3).for_each(|_| proud.blank());
     assert_eq!((heard.shown().len(), heard.dropped()), (0, 0));

@@ -122,7 +122,7 @@ fn next_device() -> RawHandle {
 }
 
 #[test]
-fn a_device_that_comes_meanwhile_stands_still_too() {
+fn a_device_that_comes_meanwhile_is_quiesced_too() {
     // spec: memory §4.2, bit 5, memory §8.6
     let device = next_device();
     for packets in [true, false] {

@@ -44,7 +44,7 @@ fn with_dual_entries_content_goes_to_4_kb_and_back_and_no_process_quiesces() {
 }
 
 #[test]
-fn a_part_of_a_64_kb_page_in_use_takes_it_apart_while_its_contexts_stand_still() {
+fn a_part_of_a_64_kb_page_in_use_takes_it_apart_while_its_contexts_are_quiesced() {
     // spec: memory §4.5
     let mut bench = Bench::new(dual_shape(), 128, 64, &[64]);
     let allocation = bench.allocations[0];

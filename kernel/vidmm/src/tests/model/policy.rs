@@ -5,8 +5,8 @@ use wddm_types::PAGE_BYTES;
 use super::{Model, Step};
 use crate::tests::world::point;
 use crate::{
-    Cause, OfferError, OfferFlags, OfferPriority, PinError, ProcessPriority, Promotion, ReclaimError, ReclaimResult,
-    SegmentGroup, Turn,
+    Cause, NextResume, OfferError, OfferFlags, OfferPriority, PinError, ProcessPriority, Promotion, ReclaimError,
+    ReclaimResult, SegmentGroup,
 };
 
 const PRIORITIES: [u32; 3] = [0x5000_0000, ddi::PRIORITY_NORMAL, 0xA000_0000];
@@ -55,7 +55,7 @@ impl Model {
     fn promote(&mut self, pages: u64) {
         let before: Vec<u64> = self.known.iter().map(|known| self.mm.allocations[known.id].resident_pages()).collect();
         let Promotion::Work(work) = self.mm.promote(pages) else { return };
-        assert!(work.stands_still.iter().all(|device| self.mm.devices[*device].idle_since.is_some()));
+        assert!(work.quiesced.iter().all(|device| self.mm.devices[*device].idle_since.is_some()));
         assert!(work.moves.iter().all(|moved| moved.cause == Cause::Promote));
         let moved: Vec<_> = work.moves.iter().map(|moved| moved.allocation).collect();
         self.promoted += 1;
@@ -145,23 +145,23 @@ impl Model {
         self.now_ns += quarters * self.mm.policy.residency_quantum_ns / 4;
         for _ in 0..4 {
             match self.mm.next_to_resume(self.now_ns) {
-                Turn::Withdraw(device) => {
+                NextResume::Withdraw(device) => {
                     let work = self.mm.withdraw_suspended(device);
                     self.queue(work);
                 }
-                Turn::Resume(device) => {
+                NextResume::Resume(device) => {
                     let (list, order) = (self.mm.list_of(device), self.naive_order());
                     let work = self.mm.resume(device).expect("it was said so");
                     self.check_losers(&list, &order, work.as_ref());
                     self.queue(work);
                     self.check_turns();
                 }
-                Turn::At(at) => {
+                NextResume::At(at) => {
                     assert!(at > self.now_ns, "the next turn is in the future");
                     assert!(at <= self.now_ns + self.mm.policy.residency_quantum_ns, "and within a quantum");
                     break;
                 }
-                Turn::Nobody => break,
+                NextResume::NoDevice => break,
             }
         }
         let asked = self.mm.trim_requests(self.now_ns);

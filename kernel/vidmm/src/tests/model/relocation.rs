@@ -23,7 +23,7 @@ impl Model {
             let counts = self.known.iter().find(|of| of.id == step.allocation).map_or([0; DEVICES], |of| of.counts);
             let held = self.devices.iter().zip(counts).filter(|(_, count)| *count > 0).map(|(device, _)| device);
             for holder in held {
-                let stands = work.stands_still.contains(holder)
+                let stands = work.quiesced.contains(holder)
                     || work.suspends.contains(holder)
                     || self.mm.is_suspended(*holder)
                     // It comes back by this work.
@@ -39,7 +39,7 @@ impl Model {
         let copied: u64 = copied.sum();
         assert_eq!(copied, told.values().sum::<u64>(), "every byte is told of");
         let moves_on = work.moves.iter().any(|step| matches!(step.cause, Cause::Promote | Cause::Lock));
-        let for_nothing = told.is_empty() && !moves_on && !work.stands_still.is_empty();
+        let for_nothing = told.is_empty() && !moves_on && !work.quiesced.is_empty();
         assert!(!for_nothing, "a device quiesces only for a move");
         for (id, bytes) in told {
             let pages = self.mm.allocations[id].pages;

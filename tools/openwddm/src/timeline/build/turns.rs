@@ -2,13 +2,13 @@
 
 use events::ContextSchedule;
 
-use super::super::turns::Turn;
+use super::super::turns::ContextSpan;
 use super::super::{Note, SliceKind, TrackKind};
 use super::Builder;
 
 impl Builder<'_> {
     /// An engine takes a context, or has it wait.
-    pub(super) fn turn_begins(&mut self, nth: usize, turn: &Turn) {
+    pub(super) fn turn_begins(&mut self, nth: usize, turn: &ContextSpan) {
         let number = u64::from(turn.node);
         let (track, kind) = match turn.state {
             ContextSchedule::Running => {

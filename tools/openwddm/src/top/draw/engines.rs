@@ -62,6 +62,6 @@ fn parts(seen: &Seen, node: usize, ink: Ink) -> Vec<Part> {
         rest -= load;
         parts.push(part(load, ink.process(process.process)));
     }
-    parts.push(part(rest, ink.nobody()));
+    parts.push(part(rest, ink.unaccounted()));
     parts
 }

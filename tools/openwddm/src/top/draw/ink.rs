@@ -36,7 +36,7 @@ impl Ink {
     }
 
     /// Load or memory that no process accounts for.
-    pub fn nobody(self) -> Style {
+    pub fn unaccounted(self) -> Style {
         self.colour(Color::Indexed(246))
     }
 

@@ -65,6 +65,6 @@ fn parts(seen: &Seen, segment: &SegmentStatistics, ink: Ink) -> Vec<Part> {
         parts.push(Part { amount: required as f64, mark: '█', style });
         parts.push(Part { amount: (committed - required) as f64, mark: '▒', style });
     }
-    parts.push(Part { amount: rest as f64, mark: '▒', style: ink.nobody() });
+    parts.push(Part { amount: rest as f64, mark: '▒', style: ink.unaccounted() });
     parts
 }

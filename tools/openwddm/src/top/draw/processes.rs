@@ -28,11 +28,11 @@ pub fn draw(page: &Page, ink: Ink, area: Rect, out: &mut Buffer) {
         draw_row(row, columns, ink, Rect { y, height: 1, ..inside }, out);
     }
     if rows.is_empty() {
-        let nobody = match page.order.filter.is_empty() {
+        let message = match page.order.filter.is_empty() {
             true => "no process has a device here".to_owned(),
             false => format!("no process matches \"{}\"", page.order.filter),
         };
-        left(out, (inside.x + SWATCH, inside.y + 1), inside.width - SWATCH, &nobody, ink.quiet());
+        left(out, (inside.x + SWATCH, inside.y + 1), inside.width - SWATCH, &message, ink.quiet());
     }
     // CAST: fewer rows than a terminal has.
     let (seen, below) = (inside.height.saturating_sub(1) as usize, rows.len().saturating_sub(page.first_row));

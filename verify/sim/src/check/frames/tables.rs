@@ -37,7 +37,7 @@ impl Frames {
                 self.leaf_gone(old);
                 if target.is_some() {
                     // spec: memory §4.5
-                    self.stands_still(process, contract)?;
+                    self.is_quiesced(process, contract)?;
                 }
             }
             // Of two halves the other one goes on translating.

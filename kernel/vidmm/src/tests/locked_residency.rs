@@ -1,7 +1,7 @@
 //! MakeResident that a lock holds up: the counts rise at once, the device is suspended until its turn after the unlock.
 
 use super::world::*;
-use crate::{EvictFlags, MakeResidentError, MakeResidentFlags, Turn};
+use crate::{EvictFlags, MakeResidentError, MakeResidentFlags, NextResume};
 
 const LAZY: EvictFlags = EvictFlags { only_if_necessary: true, not_written_to: false };
 const PLAIN: MakeResidentFlags = MakeResidentFlags { cant_trim_further: false, must_succeed: false };
@@ -20,10 +20,10 @@ fn what_a_lock_keeps_out_counts_at_once_and_comes_with_the_turn_after_the_unlock
     assert_eq!((work.suspends, work.moves), (vec![device], vec![]));
     assert_eq!((mm.count(device, kept), mm.count(device, other)), (2, 1));
     let later = 10 * mm.policy.residency_quantum_ns;
-    assert_eq!(mm.next_to_resume(later), Turn::Nobody, "and what it has stays where it is");
+    assert_eq!(mm.next_to_resume(later), NextResume::NoDevice, "and what it has stays where it is");
     assert_eq!(mm.make_resident_held(device, &[kept], PLAIN), Ok(None), "it is suspended already");
     mm.unlock(kept).expect("locked");
-    assert_eq!(mm.next_to_resume(later), Turn::Resume(device));
+    assert_eq!(mm.next_to_resume(later), NextResume::Resume(device));
     assert!(mm.resume(device).expect("room").is_some());
     assert!([kept, there, other].into_iter().all(|id| mm.is_resident(id)));
     assert_eq!(mm.evict(device, &[kept; 3], LAZY, &[]), Ok(None));
@@ -38,9 +38,13 @@ fn what_is_evicted_again_is_not_waited_for() {
     mm.lock(kept).expect("not resident");
     let _ = mm.make_resident_held(device, &[kept], PLAIN).expect("it fits");
     mm.evict(device, &[kept], LAZY, &[point(1, 7)]).expect("counted");
-    assert_eq!((mm.count(device, kept), mm.next_to_resume(1)), (0, Turn::Nobody), "work of before may still name it");
+    assert_eq!(
+        (mm.count(device, kept), mm.next_to_resume(1)),
+        (0, NextResume::NoDevice),
+        "work of before may still name it"
+    );
     mm.settle_postponed(device, |_| true);
-    assert_eq!(mm.next_to_resume(1), Turn::Resume(device));
+    assert_eq!(mm.next_to_resume(1), NextResume::Resume(device));
     assert_eq!(mm.resume(device), Ok(None));
 }
 
@@ -62,8 +66,8 @@ fn a_device_that_waits_for_an_unlock_keeps_no_other_from_a_turn() {
     let mut turns = Vec::new();
     for _ in 0..8 {
         match mm.next_to_resume(now) {
-            Turn::At(at) => now = at,
-            Turn::Resume(device) => {
+            NextResume::At(at) => now = at,
+            NextResume::Resume(device) => {
                 let _ = mm.resume(device).expect("as was said");
                 turns.push(device);
             }
@@ -72,7 +76,11 @@ fn a_device_that_waits_for_an_unlock_keeps_no_other_from_a_turn() {
     }
     assert!(turns.len() >= 3 && !turns.contains(&a), "{turns:?}");
     mm.unlock(kept).expect("locked");
-    assert_eq!(mm.next_to_resume(now + 10 * mm.policy.residency_quantum_ns), Turn::Resume(a), "first in the line");
+    assert_eq!(
+        mm.next_to_resume(now + 10 * mm.policy.residency_quantum_ns),
+        NextResume::Resume(a),
+        "first in the line"
+    );
 }
 
 #[test]

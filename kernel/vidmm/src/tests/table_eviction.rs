@@ -5,8 +5,8 @@ use wddm_types::{GpuVa, PAGE_BYTES, Pages, SegmentId};
 use super::leaves::*;
 use super::world::*;
 use crate::{
-    DeviceId, MapError, OutOfTables, ProcessPriority, ReserveRequest, Reserved, SpaceId, SpaceKind, TableMove, Turn,
-    VidMm,
+    DeviceId, MapError, NextResume, OutOfTables, ProcessPriority, ReserveRequest, Reserved, SpaceId, SpaceKind,
+    TableMove, VidMm,
 };
 
 /// Room for the tables of processes: so many pages, roots included.
@@ -51,10 +51,10 @@ fn tables_of_the_idle_leave_uncopied_and_are_back_before_their_device_runs() {
     assert_eq!(map(&mut mm, one, 4), Ok(None));
     assert_eq!(mm.free_system_va(one, GpuVa(1024 * PAGE_BYTES), Pages(32)), None);
     let quantum = mm.policy.residency_quantum_ns;
-    assert_eq!(mm.next_to_resume(0), Turn::Nobody, "it has nothing to run");
+    assert_eq!(mm.next_to_resume(0), NextResume::NoDevice, "it has nothing to run");
     mm.set_device_idle(a, false);
-    assert_eq!(mm.next_to_resume(1), Turn::At(quantum), "what left does not come back within a quantum");
-    assert_eq!(mm.next_to_resume(quantum), Turn::Resume(a), "who has run for a quantum makes room");
+    assert_eq!(mm.next_to_resume(1), NextResume::At(quantum), "what left does not come back within a quantum");
+    assert_eq!(mm.next_to_resume(quantum), NextResume::Resume(a), "who has run for a quantum makes room");
     let work = mm.resume(a).expect("it was said so").expect("tables are written");
     let left = TableMove { space: two, bytes: 4 * PAGE_BYTES, came: false, for_space: Some(one) };
     let came = TableMove { space: one, bytes: 5 * PAGE_BYTES, came: true, for_space: None };
@@ -89,7 +89,7 @@ fn a_reservation_of_zeros_comes_back_and_a_device_made_meanwhile_waits() {
     let late = mm.create_device(one);
     assert!(mm.is_suspended(late), "there is nothing to walk for it");
     let quantum = mm.policy.residency_quantum_ns;
-    assert_eq!(mm.next_to_resume(quantum), Turn::Resume(late));
+    assert_eq!(mm.next_to_resume(quantum), NextResume::Resume(late));
     machine.queue(mm.resume(late).expect("it was said so"));
     machine.run(&mut mm);
     let entry = machine.walk(mm.root(one), &LEAF_BITS, GpuVa(1024 * PAGE_BYTES)).expect("zeros");

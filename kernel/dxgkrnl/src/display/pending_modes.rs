@@ -12,7 +12,7 @@ use crate::machine::{Answer, Cx, Effect, Token};
 use crate::refusal::no_memory;
 
 /// A mode that waits for its primary.
-pub(super) struct Coming {
+pub(super) struct PendingMode {
     token: Token,
     pub(super) device: u64,
     number: u64,
@@ -20,7 +20,7 @@ pub(super) struct Coming {
     pinned: bool,
 }
 
-impl Coming {
+impl PendingMode {
     /// Whether a device waits for it.
     pub(super) fn is_of(&self, device: u64) -> bool {
         self.device == device
@@ -38,11 +38,11 @@ impl Adapter {
         pinned: bool,
     ) -> Result<Answer, Refusal> {
         let id = self.allocations[number].vidmm;
-        let mut coming = Coming { token, device, number, id, pinned };
-        Ok(match self.bring_closer(cx, &mut coming)? {
+        let mut pending = PendingMode { token, device, number, id, pinned };
+        Ok(match self.bring_closer(cx, &mut pending)? {
             true => Answer::Done(Ok(Reply::Done)),
             false => {
-                self.displays.coming.push_back(coming);
+                self.displays.pending_modes.push_back(pending);
                 Answer::Later(token)
             }
         })
@@ -51,43 +51,43 @@ impl Adapter {
     /// Modes whose primaries have come begin.
     pub fn modes_due(&mut self, cx: &mut Cx<'_>) {
         // Others are answered while one begins, but none is added.
-        for _ in 0..self.displays.coming.len() {
-            let Some(mut coming) = self.displays.coming.pop_front() else { return };
-            let result = match self.bring_closer(cx, &mut coming) {
+        for _ in 0..self.displays.pending_modes.len() {
+            let Some(mut pending) = self.displays.pending_modes.pop_front() else { return };
+            let result = match self.bring_closer(cx, &mut pending) {
                 Ok(false) => {
-                    self.displays.coming.push_back(coming);
+                    self.displays.pending_modes.push_back(pending);
                     continue;
                 }
                 Ok(true) => Ok(Reply::Done),
                 Err(refusal) => Err(refusal),
             };
-            cx.effects.push(Effect::Answer { token: coming.token, result });
+            cx.effects.push(Effect::Answer { token: pending.token, result });
         }
     }
 
     /// Whether a mode has begun. A mode that could not begin has no pin.
-    fn bring_closer(&mut self, cx: &mut Cx<'_>, coming: &mut Coming) -> Result<bool, Refusal> {
+    fn bring_closer(&mut self, cx: &mut Cx<'_>, pending: &mut PendingMode) -> Result<bool, Refusal> {
         if self.stopped.is_some() || !self.is_awake() {
             return Ok(false);
         }
         // The state that the call found may have changed.
-        let mode = self.mode_of(coming.device, coming.number).inspect_err(|_| self.unpin_one(coming))?;
-        if !coming.pinned {
-            if !self.is_brought_in(coming.device, coming.id) {
+        let mode = self.mode_of(pending.device, pending.number).inspect_err(|_| self.unpin_one(pending))?;
+        if !pending.pinned {
+            if !self.is_brought_in(pending.device, pending.id) {
                 // It was put where the display reads it, and the adapter has slept since.
-                match self.pin_late(cx, coming.device, coming.id) {
+                match self.pin_late(cx, pending.device, pending.id) {
                     Next::Hand(()) => {}
                     Next::Wait => return Ok(false),
                     Next::Lost => return Err(no_memory("the primary was given away on its way to the display")),
                 }
-            } else if self.vidmm.is_suspended(self.devices[coming.device].vidmm) {
+            } else if self.vidmm.is_suspended(self.devices[pending.device].vidmm) {
                 return Ok(false);
             } else {
-                self.bring_in_primary(cx, coming.device, coming.id)?;
+                self.bring_in_primary(cx, pending.device, pending.id)?;
             }
-            coming.pinned = true;
+            pending.pinned = true;
         }
-        let Some(place) = self.shown_place(coming.id) else { return Ok(false) };
+        let Some(place) = self.shown_place(pending.id) else { return Ok(false) };
         self.begin_mode(cx, &mode, place).map(|()| true)
     }
 
@@ -99,7 +99,7 @@ impl Adapter {
 
     /// The work of the memory manager that displays wait for: the first of it. The ring does not tell of its own accord.
     pub fn display_need(&self) -> Option<u64> {
-        let comes = self.displays.coming.iter().filter(|coming| coming.pinned).map(|coming| coming.id);
+        let comes = self.displays.pending_modes.iter().filter(|pending| pending.pinned).map(|pending| pending.id);
         let next = self.displays.sources.iter().filter_map(|source| source.flips.get(source.handed));
         let flips = next.filter(|flip| flip.pinned).map(|flip| flip.primary);
         let serials = comes.chain(flips).map(|id| self.vidmm.whereabouts(id).serial);
@@ -107,26 +107,26 @@ impl Adapter {
     }
 
     /// Drops these modes. Answers with their calls and devices.
-    pub(super) fn forget_coming(&mut self, gone: impl Fn(&Coming) -> bool) -> Vec<(Token, u64)> {
-        let (gone, kept) = std::mem::take(&mut self.displays.coming).into_iter().partition::<Vec<_>, _>(gone);
-        self.displays.coming = kept.into();
-        let forget = |mut coming: Coming| {
-            self.unpin_one(&mut coming);
-            (coming.token, coming.device)
+    pub(super) fn forget_pending_modes(&mut self, gone: impl Fn(&PendingMode) -> bool) -> Vec<(Token, u64)> {
+        let (gone, kept) = std::mem::take(&mut self.displays.pending_modes).into_iter().partition::<Vec<_>, _>(gone);
+        self.displays.pending_modes = kept.into();
+        let forget = |mut pending: PendingMode| {
+            self.unpin_one(&mut pending);
+            (pending.token, pending.device)
         };
         gone.into_iter().map(forget).collect()
     }
 
     /// Unpins primaries on their way, because they move: the kernel brings them in anew.
-    pub(super) fn unpin_coming(&mut self) {
-        let mut all = std::mem::take(&mut self.displays.coming);
-        all.iter_mut().for_each(|coming| self.unpin_one(coming));
-        self.displays.coming = all;
+    pub(super) fn unpin_pending_modes(&mut self) {
+        let mut all = std::mem::take(&mut self.displays.pending_modes);
+        all.iter_mut().for_each(|pending| self.unpin_one(pending));
+        self.displays.pending_modes = all;
     }
 
-    fn unpin_one(&mut self, coming: &mut Coming) {
-        if std::mem::take(&mut coming.pinned) {
-            self.vidmm.unpin_displayed(coming.id);
+    fn unpin_one(&mut self, pending: &mut PendingMode) {
+        if std::mem::take(&mut pending.pinned) {
+            self.vidmm.unpin_displayed(pending.id);
         }
     }
 }

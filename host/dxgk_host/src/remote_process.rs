@@ -19,7 +19,7 @@ pub struct FilePiece {
 }
 
 /// Speaks for a process elsewhere. No method waits for anything.
-pub trait Elsewhere: Send + Sync {
+pub trait RemoteProcess: Send + Sync {
     /// A locked allocation shows this from now on. If the mapping showed something before, the kernel waits for the speaker's answer.
     fn shows(&self, mapping: MappingId, size_bytes: u64, pieces: Vec<FilePiece>);
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Duration;
 
-use dxgk_host::{AccountId, Admission, Elsewhere, FilePiece, Host, Quota};
+use dxgk_host::{AccountId, Admission, FilePiece, Host, Quota, RemoteProcess};
 use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
 use kmt_link::{CpuMapping, DoorbellPage, Link, Piece, WritableWord};
 use shared_words::{LentFile, Memory, ReadOnlyMemory, ReadOnlyWord};
@@ -22,7 +22,7 @@ enum Said {
 }
 
 /// A process elsewhere that keeps every file that it was ever shown.
-pub struct There {
+pub struct RemoteClient {
     host: Arc<Host>,
     process: ProcessId,
     seen: Arc<Seen>,
@@ -59,7 +59,7 @@ struct Speaker {
     seen: Arc<Seen>,
 }
 
-impl Elsewhere for Speaker {
+impl RemoteProcess for Speaker {
     fn shows(&self, mapping: MappingId, size_bytes: u64, pieces: Vec<FilePiece>) {
         let _ = self.says.send(Said::Shows(mapping, size_bytes, pieces));
     }
@@ -146,9 +146,9 @@ impl Seen {
     }
 }
 
-impl There {
+impl RemoteClient {
     /// A process of this host.
-    pub fn new(host: &Arc<Host>) -> Arc<There> {
+    pub fn new(host: &Arc<Host>) -> Arc<RemoteClient> {
         let ((says, heard), (rings, rung), seen) = (channel(), channel(), Arc::<Seen>::default());
         let speaker = Arc::new(Speaker { host: Arc::downgrade(host), says, rings, seen: Arc::clone(&seen) });
         let admission = Admission { account: AccountId(1), process: Quota::NONE, together: Quota::NONE };
@@ -167,7 +167,7 @@ impl There {
                 host.doorbell_rung(process, address);
             }
         });
-        Arc::new(There { host: Arc::clone(host), process, seen })
+        Arc::new(RemoteClient { host: Arc::clone(host), process, seen })
     }
 
     pub fn gpu(self: &Arc<Self>) -> Gpu {
@@ -215,14 +215,14 @@ impl There {
     }
 }
 
-impl Drop for There {
+impl Drop for RemoteClient {
     fn drop(&mut self) {
         self.is_deaf_to(None);
         self.host.process_died(self.process);
     }
 }
 
-impl Link for There {
+impl Link for RemoteClient {
     fn call(&self, call: Call) -> Result<Reply, Refusal> {
         self.host.call(self.process, call)
     }

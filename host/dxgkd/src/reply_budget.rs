@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// The answer time that a client has used up.
 #[derive(Default)]
-pub(crate) struct KeptWaiting {
+pub(crate) struct ReplyBudget {
     kept: Duration,
     /// When `kept` was computed.
     at: Option<Instant>,
@@ -16,7 +16,7 @@ const AT_ONCE: Duration = Duration::from_millis(10);
 /// Of so much time that passes, a client gets one part back.
 const GIVEN_BACK: u32 = 20;
 
-impl KeptWaiting {
+impl ReplyBudget {
     /// The kernel asked then, and the client has answered now.
     pub fn add(&mut self, asked: Instant, now: Instant) {
         // The kernel waits for several changes at the same time: overlapping waits count once.
@@ -44,7 +44,7 @@ mod tests {
     fn who_takes_its_time_has_it_once_and_gets_it_back_slowly() {
         let ms = Duration::from_millis;
         let begin = Instant::now();
-        let (mut kept, within) = (KeptWaiting::default(), ms(2_000));
+        let (mut kept, within) = (ReplyBudget::default(), ms(2_000));
         for round in 0..1_000 {
             let asked = begin + ms(10) * round;
             kept.add(asked, asked + AT_ONCE);

@@ -16,11 +16,11 @@ const REST_MAX: Duration = Duration::from_secs(5);
 
 /// Until when processes wait.
 #[derive(Debug, Default)]
-pub(crate) struct Departures {
+pub(crate) struct ReconnectDelays {
     until: Mutex<BTreeMap<Peer, Instant>>,
 }
 
-impl Departures {
+impl ReconnectDelays {
     /// Reaping a client of this process `took` so long, and may take `percent` of the time.
     pub fn cleared(&self, peer: Peer, took: Duration, percent: u64, now: Instant) {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,26 +56,29 @@ mod tests {
 
     #[test]
     fn what_is_cleared_away_is_so_much_of_a_process_s_time() {
-        let (departures, now) = (Departures::default(), Instant::now());
-        departures.cleared(ONE, MS, 10, now);
-        assert_eq!(departures.rest_of(ONE, now), 9 * MS);
-        assert_eq!(departures.rest_of(ONE, now + 4 * MS), 5 * MS);
-        departures.cleared(ONE, MS, 25, now + 4 * MS);
-        assert_eq!(departures.rest_of(ONE, now + 4 * MS), 8 * MS, "the second comes behind the first");
-        assert_eq!(departures.rest_of(ONE, now + 12 * MS), Duration::ZERO);
+        let (reconnect_delays, now) = (ReconnectDelays::default(), Instant::now());
+        reconnect_delays.cleared(ONE, MS, 10, now);
+        assert_eq!(reconnect_delays.rest_of(ONE, now), 9 * MS);
+        assert_eq!(reconnect_delays.rest_of(ONE, now + 4 * MS), 5 * MS);
+        reconnect_delays.cleared(ONE, MS, 25, now + 4 * MS);
+        assert_eq!(reconnect_delays.rest_of(ONE, now + 4 * MS), 8 * MS, "the second comes behind the first");
+        assert_eq!(reconnect_delays.rest_of(ONE, now + 12 * MS), Duration::ZERO);
         let others = [Peer { pid: 8, ..ONE }, Peer { uid: 1001, ..ONE }];
-        assert!(others.iter().all(|other| departures.rest_of(*other, now).is_zero()), "other processes do not wait");
+        assert!(
+            others.iter().all(|other| reconnect_delays.rest_of(*other, now).is_zero()),
+            "other processes do not wait"
+        );
     }
 
     #[test]
     fn no_process_waits_for_ever_and_one_that_need_not_wait_has_no_entry() {
-        let (departures, now) = (Departures::default(), Instant::now());
+        let (reconnect_delays, now) = (ReconnectDelays::default(), Instant::now());
         for (took, percent) in [(Duration::MAX, 10), (MS, 0), (REST_MAX, 1)] {
-            departures.cleared(ONE, took, percent, now);
-            assert_eq!(departures.rest_of(ONE, now), REST_MAX, "{took:?} at {percent} %");
+            reconnect_delays.cleared(ONE, took, percent, now);
+            assert_eq!(reconnect_delays.rest_of(ONE, now), REST_MAX, "{took:?} at {percent} %");
         }
-        departures.cleared(Peer { pid: 8, ..ONE }, MS, 100, now + REST_MAX);
-        departures.cleared(Peer { pid: 9, ..ONE }, MS, u64::MAX, now + REST_MAX);
-        assert!(departures.until.lock().expect("no thread panics").is_empty());
+        reconnect_delays.cleared(Peer { pid: 8, ..ONE }, MS, 100, now + REST_MAX);
+        reconnect_delays.cleared(Peer { pid: 9, ..ONE }, MS, u64::MAX, now + REST_MAX);
+        assert!(reconnect_delays.until.lock().expect("no thread panics").is_empty());
     }
 }

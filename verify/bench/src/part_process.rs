@@ -25,7 +25,7 @@ pub(crate) struct Program<'a>(pub &'a PathBuf);
 
 impl Program<'_> {
     /// Starts a part, and waits until it is ready.
-    pub fn start(self, words: &[&str]) -> Result<Apart, BenchError> {
+    pub fn start(self, words: &[&str]) -> Result<PartProcess, BenchError> {
         let mut child = Command::new(self.0)
             .args(["bench", "--part"])
             .args(words)
@@ -34,26 +34,26 @@ impl Program<'_> {
             .spawn()
             .map_err(|error| BenchError::Device(format!("{} does not start: {error}", self.0.display())))?;
         let (hears, says) = (child.stdin.take(), child.stdout.take());
-        let mut apart = Apart {
+        let mut part = PartProcess {
             child,
             hears: hears.expect("it was asked for"),
             says: BufReader::new(says.expect("it was asked for")),
         };
-        match apart.hear()?.as_str() {
-            "ready" => Ok(apart),
+        match part.hear()?.as_str() {
+            "ready" => Ok(part),
             other => Err(BenchError::Device(format!("a part that is to be ready says {other:?}"))),
         }
     }
 }
 
 /// A part in a process of its own, which ends with this.
-pub(crate) struct Apart {
+pub(crate) struct PartProcess {
     child: Child,
     hears: ChildStdin,
     says: BufReader<ChildStdout>,
 }
 
-impl Apart {
+impl PartProcess {
     /// Has it do something.
     pub fn tell(&mut self, line: &str) -> Result<(), BenchError> {
         Ok(writeln!(self.hears, "{line}")?)
@@ -73,7 +73,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for PartProcess {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.child.kill();

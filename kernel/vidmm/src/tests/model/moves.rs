@@ -9,11 +9,11 @@ use crate::{AllocationId, Cause, Move, MoveKind};
 
 /// Replayed moves.
 #[derive(Default)]
-pub struct Told {
+pub struct ReplayedMoves {
     resident: BTreeSet<(SegmentId, u64, AllocationId)>,
 }
 
-impl Told {
+impl ReplayedMoves {
     fn hear(&mut self, moved: &Move) {
         if matches!(moved.cause, Cause::Ahead | Cause::SystemCopy) {
             // It was copied, and stays.
@@ -54,7 +54,7 @@ impl Model {
     /// A work is queued: what was decided before it has moved before it.
     pub fn hear(&mut self, serial: u64, moves: &[Move]) {
         for moved in self.mm.take_untold(serial).iter().chain(moves) {
-            self.told.hear(moved);
+            self.replayed.hear(moved);
         }
     }
 
@@ -66,6 +66,6 @@ impl Model {
             let pages = known.runs.iter().flat_map(|run| run.first..run.end());
             resident.extend(pages.map(|page| (known.segment, page, known.allocation)));
         }
-        assert_eq!(self.told.resident, resident, "what was told is what is");
+        assert_eq!(self.replayed.resident, resident, "what was told is what is");
     }
 }

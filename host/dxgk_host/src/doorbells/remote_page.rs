@@ -2,7 +2,7 @@
 //! doorbell is connected: the process stores into one page and never learns where that leads, and the kernel disconnects the doorbell
 //! without asking the process.
 //!
-//! The kernel cannot hold the process's stores meanwhile. So [`PageThere::settle`] reads the last store after the status has changed: the
+//! The kernel cannot hold the process's stores meanwhile. So [`RemotePage::settle`] reads the last store after the status has changed: the
 //! process stores the write pointer and then reads the status, with a barrier between; the kernel stores the status and then reads the write
 //! pointer, with a barrier between. Either the process reads that its doorbell is gone, or the kernel finds its ring.
 //!
@@ -16,25 +16,25 @@ use shared_words::doorbell::{ASLEEP_OFFSET, VALUE_OFFSET};
 use shared_words::{Barrier, ClientPage, LentFile, Memory, MemoryError, RareBarrier, Word};
 use softgpu_spec::doorbell;
 
-use crate::elsewhere::Elsewhere;
 use crate::host::lock;
+use crate::remote_process::RemoteProcess;
 
 /// The doorbell page of one process elsewhere.
-pub(super) struct PageThere {
+pub(super) struct RemotePage {
     page: ClientPage,
     device: Arc<dyn DevicePort>,
-    speaks: Arc<dyn Elsewhere>,
+    speaks: Arc<dyn RemoteProcess>,
     /// The page's offset in the device's window, or its last one before it was cut off.
     place: Mutex<Option<u64>>,
 }
 
-impl PageThere {
+impl RemotePage {
     /// A page that leads nowhere.
     ///
     /// # Errors
     /// When the operating system refuses file or mapping.
-    pub fn new(device: Arc<dyn DevicePort>, speaks: Arc<dyn Elsewhere>) -> Result<PageThere, MemoryError> {
-        Ok(PageThere { page: ClientPage::new()?, device, speaks, place: Mutex::default() })
+    pub fn new(device: Arc<dyn DevicePort>, speaks: Arc<dyn RemoteProcess>) -> Result<RemotePage, MemoryError> {
+        Ok(RemotePage { page: ClientPage::new()?, device, speaks, place: Mutex::default() })
     }
 
     /// The file that its process maps.
@@ -59,7 +59,7 @@ impl PageThere {
         self.window().show_own(place, &words).expect("the window's own page in place of another");
     }
 
-    /// Copies the process's last store before [`PageThere::cut`] to the doorbell.
+    /// Copies the process's last store before [`RemotePage::cut`] to the doorbell.
     // spec: sync §3.9, sync §3.17
     pub fn settle(&self) {
         if let Some(place) = *lock(&self.place) {

@@ -11,30 +11,30 @@ use dxgkrnl::Token;
 use kmt_calls::Refusal;
 use wddm_types::ProcessId;
 
-use super::state::State;
+use super::state::HostState;
 use super::{Host, inspect, lock};
 
 /// The kernel, held.
-pub(super) struct Held<'a> {
-    mutex: &'a Mutex<State>,
+pub(super) struct KernelGuard<'a> {
+    mutex: &'a Mutex<HostState>,
     /// `None`: the lock is released, for a while or for good.
-    guard: Option<MutexGuard<'a, State>>,
+    guard: Option<MutexGuard<'a, HostState>>,
 }
 
 impl Host {
     /// Holds the kernel.
-    pub(super) fn hold(&self) -> Held<'_> {
-        Held { mutex: &self.state, guard: Some(lock(&self.state)) }
+    pub(super) fn hold(&self) -> KernelGuard<'_> {
+        KernelGuard { mutex: &self.state, guard: Some(lock(&self.state)) }
     }
 
     /// The same, if the kernel has not failed. It may fail while this thread waits for the lock: so this checks under the lock.
-    pub(super) fn hold_sound(&self) -> Result<Held<'_>, Refusal> {
+    pub(super) fn hold_sound(&self) -> Result<KernelGuard<'_>, Refusal> {
         let held = self.hold();
         if self.has_failed() { Err(inspect::kernel_failed()) } else { Ok(held) }
     }
 }
 
-impl Held<'_> {
+impl KernelGuard<'_> {
     /// Releases the lock until this thread is woken, which may be for nothing. The thread has registered before ([`Waiting`]).
     pub fn sleep(&mut self) {
         self.let_go();
@@ -50,23 +50,23 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for KernelGuard<'_> {
     fn drop(&mut self) {
         self.let_go();
     }
 }
 
-impl Deref for Held<'_> {
-    type Target = State;
+impl Deref for KernelGuard<'_> {
+    type Target = HostState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &HostState {
         // PANIC: only `sleep` and the drop release the lock.
         self.guard.as_ref().expect("it is held")
     }
 }
 
-impl DerefMut for Held<'_> {
-    fn deref_mut(&mut self) -> &mut State {
+impl DerefMut for KernelGuard<'_> {
+    fn deref_mut(&mut self) -> &mut HostState {
         // PANIC: as above.
         self.guard.as_mut().expect("it is held")
     }

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 const LEFT_TO_DO: Duration = Duration::from_secs(1);
 
 /// The signs by which the daemon sees that a client has gone.
-pub(crate) struct Going {
+pub(crate) struct Hangup {
     lane: Arc<Packets>,
     /// Readable when it has died.
     process: Option<OwnedFd>,
@@ -28,10 +28,10 @@ pub(crate) struct Going {
     gone: Option<(Instant, &'static str)>,
 }
 
-impl Going {
+impl Hangup {
     /// Of a client with this first lane, and this process.
-    pub fn new(lane: Arc<Packets>, process: Option<OwnedFd>) -> Going {
-        Going { lane, process, gone: None }
+    pub fn new(lane: Arc<Packets>, process: Option<OwnedFd>) -> Hangup {
+        Hangup { lane, process, gone: None }
     }
 
     /// Waits until a client's stream is readable or has ended.
@@ -99,9 +99,9 @@ mod tests {
         lives.send(b"died", &[]).expect("it is heard");
         drop(its_lane);
         for ((lane, process), why) in goings.into_iter().zip(["it has closed its first lane", "its process has died"]) {
-            let (mut going, began) = (Going::new(lane, process), Instant::now());
+            let (mut hangup, began) = (Hangup::new(lane, process), Instant::now());
             // The test never reads the stream, so it stays readable.
-            let reason = std::iter::repeat_with(|| going.or_says(stream.as_fd())).find_map(Result::err);
+            let reason = std::iter::repeat_with(|| hangup.or_says(stream.as_fd())).find_map(Result::err);
             assert_eq!(reason, Some(why));
             assert!(began.elapsed() >= Duration::from_secs(1), "{why}, after {:?}", began.elapsed());
         }

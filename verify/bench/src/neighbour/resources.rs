@@ -14,7 +14,7 @@ use crate::served::Kernel;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// At one moment.
-pub(super) struct Held {
+pub(super) struct HeldResources {
     /// The targets of open descriptors, each with how many.
     descriptors: BTreeMap<String, usize>,
     /// Memory files of which some page is mapped.
@@ -25,8 +25,8 @@ pub(super) struct Held {
     state: StateDigest,
 }
 
-impl Held {
-    pub fn now(kernel: &Kernel) -> Held {
+impl HeldResources {
+    pub fn now(kernel: &Kernel) -> HeldResources {
         let list =
             |path| std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
         let open = list("/proc/self/fd").filter_map(|path| std::fs::read_link(path).ok());
@@ -39,7 +39,7 @@ impl Held {
         let files: BTreeSet<_> = maps.lines().filter(|line| line.contains("/memfd:")).filter_map(inode).collect();
         let serves = |name: &String| ["stream ", "answers ", "lane ", "meet"].iter().any(|of| name.starts_with(of));
         let names = list("/proc/self/task").filter_map(|task| std::fs::read_to_string(task.join("comm")).ok());
-        Held {
+        HeldResources {
             descriptors,
             memory_files: files.len(),
             threads: names.filter(serves).count(),
@@ -48,11 +48,11 @@ impl Held {
     }
 
     /// When nothing goes any more. A kernel of an earlier measure may be on its way out with all that it has lent.
-    pub fn settled(kernel: &Kernel, within: Duration) -> Held {
-        let mut last = Held::now(kernel);
+    pub fn settled(kernel: &Kernel, within: Duration) -> HeldResources {
+        let mut last = HeldResources::now(kernel);
         soon(within, || {
             std::thread::sleep(BETWEEN_LOOKS);
-            let earlier = std::mem::replace(&mut last, Held::now(kernel));
+            let earlier = std::mem::replace(&mut last, HeldResources::now(kernel));
             // Nothing has come, and nothing has gone.
             last.threads == 0 && earlier.left(&last, &[]).is_empty() && last.left(&earlier, &[]).is_empty()
         });
@@ -61,7 +61,7 @@ impl Held {
 
     /// Differences of the kernel's state in either direction, but for parts that begin like `own`; and resources of this program that there
     /// are more of now. Fewer is no fault: some may be of an earlier measure, and go.
-    fn left(&self, now: &Held, own: &[&str]) -> Vec<String> {
+    fn left(&self, now: &HeldResources, own: &[&str]) -> Vec<String> {
         let mut left = self.state.differences(&now.state);
         let names = now.descriptors.keys();
         let more: BTreeSet<_> = names.filter(|name| self.descriptors.get(*name) < now.descriptors.get(*name)).collect();
@@ -79,7 +79,7 @@ impl Held {
         kernel.until_alone(within)?;
         let mut left = Vec::new();
         soon(within, || {
-            left = self.left(&Held::now(kernel), own);
+            left = self.left(&HeldResources::now(kernel), own);
             left.is_empty()
         });
         kernel.host.check_invariants().map_err(|broken| BenchError::Device(broken.to_string()))?;

@@ -21,7 +21,7 @@ use kmt_calls::MappingId;
 use kmt_link::Piece;
 use shared_words::{DetachedPages, LentPages, Memory};
 
-use crate::elsewhere::{Elsewhere, FilePiece};
+use crate::remote_process::{FilePiece, RemoteProcess};
 
 /// Consecutive bytes of a device's memory.
 #[derive(Clone)]
@@ -32,8 +32,8 @@ struct Part {
 }
 
 /// A view of a process elsewhere.
-pub(super) struct There {
-    pub process: Arc<dyn Elsewhere>,
+pub(super) struct RemoteView {
+    pub process: Arc<dyn RemoteProcess>,
     size_bytes: u64,
     /// The parts of a device's memory that it shows, or is about to show.
     local: Vec<Part>,
@@ -56,10 +56,10 @@ struct Asked {
     _old: Vec<DetachedPages>,
 }
 
-impl There {
-    pub fn new(process: Arc<dyn Elsewhere>, size_bytes: u64) -> There {
+impl RemoteView {
+    pub fn new(process: Arc<dyn RemoteProcess>, size_bytes: u64) -> RemoteView {
         let (asked, passed, closed) = (VecDeque::new(), Vec::new(), None);
-        There { process, size_bytes, local: Vec::new(), told: false, asked, passed, closed, moving: false }
+        RemoteView { process, size_bytes, local: Vec::new(), told: false, asked, passed, closed, moving: false }
     }
 
     /// Asks the process to let no store through, which it will answer; a process that has unlocked it is not asked.

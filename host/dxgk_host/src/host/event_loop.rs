@@ -11,7 +11,7 @@ use wddm_types::AdapterIndex;
 
 use super::{Host, Threads, lock};
 use crate::config::Mode;
-use crate::host::state::State;
+use crate::host::state::HostState;
 use crate::line::Line;
 
 /// Timers in a row without effect after which virtual time stands still.
@@ -32,7 +32,7 @@ enum Next {
 
 impl Host {
     /// Lets the devices run up to a time, and the kernel see its interrupts when they come.
-    pub(super) fn run_until(&self, state: &mut State, until_ns: u64) {
+    pub(super) fn run_until(&self, state: &mut HostState, until_ns: u64) {
         self.dispatch(state);
         while let Some((next, what)) = self.next_event(state).filter(|(next, _)| *next <= until_ns) {
             self.happen(state, next, what);
@@ -40,7 +40,7 @@ impl Host {
         self.advance(state, until_ns);
     }
 
-    pub(super) fn step_locked(&self, state: &mut State) -> bool {
+    pub(super) fn step_locked(&self, state: &mut HostState) -> bool {
         if self.dispatch(state) {
             return true;
         }
@@ -61,7 +61,7 @@ impl Host {
         false
     }
 
-    pub(super) fn step_until_locked(&self, state: &mut State, until_ns: u64) -> bool {
+    pub(super) fn step_until_locked(&self, state: &mut HostState, until_ns: u64) -> bool {
         if self.dispatch(state) {
             return true;
         }
@@ -77,7 +77,7 @@ impl Host {
     }
 
     /// The next event of virtual time.
-    fn next_event(&self, state: &State) -> Option<(u64, Next)> {
+    fn next_event(&self, state: &HostState) -> Option<(u64, Next)> {
         let next_of = |device: &Arc<softgpu::SoftGpu>| {
             let what = if device.next_event_recurs() { Next::Display } else { Next::Engine };
             device.next_event().map(|next| (next, what))
@@ -86,7 +86,7 @@ impl Host {
         self.devices.iter().filter_map(next_of).chain(timer).min()
     }
 
-    fn happen(&self, state: &mut State, next: u64, what: Next) {
+    fn happen(&self, state: &mut HostState, next: u64, what: Next) {
         self.advance(state, next);
         if what == Next::Timer {
             state.timer_ns = None;
@@ -96,7 +96,7 @@ impl Host {
     }
 
     /// Moves the clock, and tells all devices the time: a device begins work that it gets now at this time, not at the time of its last work.
-    fn advance(&self, state: &mut State, to_ns: u64) {
+    fn advance(&self, state: &mut HostState, to_ns: u64) {
         state.clock.advance_to(to_ns.max(state.clock.now_ns()));
         if matches!(self.mode, Mode::Virtual { .. }) {
             for device in &self.devices {
@@ -106,7 +106,7 @@ impl Host {
     }
 
     /// Carries interrupts to the kernel, if lines are up: lower adapters first.
-    fn dispatch(&self, state: &mut State) -> bool {
+    fn dispatch(&self, state: &mut HostState) -> bool {
         let mut any = false;
         loop {
             let mut raised = self.line.take();
@@ -123,7 +123,7 @@ impl Host {
     }
 
     /// Real time: calls the kernel's timer if its time has come. How long it is to the next one.
-    fn run_timer(&self, state: &mut State) -> Option<Duration> {
+    fn run_timer(&self, state: &mut HostState) -> Option<Duration> {
         while let Some(at_ns) = state.timer_ns {
             let left = at_ns.saturating_sub(state.clock.now_ns());
             if left > 0 {

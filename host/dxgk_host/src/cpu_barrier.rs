@@ -13,13 +13,13 @@ const STACK_BYTES: usize = 64 << 10;
 
 /// A thread of this process on each processor, which sleeps. Dropped, they end.
 #[derive(Debug)]
-pub(crate) struct Everywhere {
+pub(crate) struct CpuBarrier {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<BarrierPasses>,
     /// A pass was asked for, or it is over.
     asked: Condvar,
     /// All threads know of the last pass.
@@ -27,7 +27,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct State {
+struct BarrierPasses {
     /// Passes that were asked for.
     asked: u64,
     /// How many of them each thread knows of.
@@ -36,7 +36,7 @@ struct State {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BarrierPasses> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,14 +55,14 @@ impl Shared {
     }
 }
 
-impl Everywhere {
+impl CpuBarrier {
     /// Starts the threads. `None`: not every processor has one.
-    pub fn start(processors: &Processors) -> Option<Everywhere> {
-        let state = State { asked: 0, known: vec![0; processors.numbers().len()], over: false };
+    pub fn start(processors: &Processors) -> Option<CpuBarrier> {
+        let state = BarrierPasses { asked: 0, known: vec![0; processors.numbers().len()], over: false };
         let (asked, passed) = Default::default();
-        let everywhere = Everywhere { shared: Arc::new(Shared { state: Mutex::new(state), asked, passed }) };
+        let cpu_barrier = CpuBarrier { shared: Arc::new(Shared { state: Mutex::new(state), asked, passed }) };
         for (nth, number) in processors.numbers().iter().copied().enumerate() {
-            let (shared, (says, pinned)) = (Arc::clone(&everywhere.shared), std::sync::mpsc::channel());
+            let (shared, (says, pinned)) = (Arc::clone(&cpu_barrier.shared), std::sync::mpsc::channel());
             let run = move || {
                 let pinned = Processors::go_to(number);
                 // The starting thread waits for this.
@@ -75,7 +75,7 @@ impl Everywhere {
             std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(run).ok()?;
             pinned.recv().ok().filter(|pinned| *pinned)?;
         }
-        Some(everywhere)
+        Some(cpu_barrier)
     }
 
     /// Has this process run on every processor. Afterwards [`shared_words::RareBarrier`] of this process holds for every process that
@@ -85,14 +85,14 @@ impl Everywhere {
         state.asked += 1;
         let asked = state.asked;
         self.shared.asked.notify_all();
-        let waits = |state: &mut State| state.known.iter().any(|known| *known < asked);
+        let waits = |state: &mut BarrierPasses| state.known.iter().any(|known| *known < asked);
         let passed = self.shared.passed.wait_timeout_while(state, PATIENCE, waits);
         let (_state, over) = passed.unwrap_or_else(PoisonError::into_inner);
         !over.timed_out()
     }
 }
 
-impl Drop for Everywhere {
+impl Drop for CpuBarrier {
     fn drop(&mut self) {
         self.shared.state().over = true;
         self.shared.asked.notify_all();
@@ -105,17 +105,17 @@ mod tests {
 
     #[test]
     fn a_pass_is_over_when_every_thread_has_run_and_they_end_with_their_owner() {
-        let Some(everywhere) = Processors::all().as_ref().and_then(Everywhere::start) else {
+        let Some(cpu_barrier) = Processors::all().as_ref().and_then(CpuBarrier::start) else {
             println!("there is no barrier for other processes here");
             return;
         };
         std::thread::scope(|scope| {
-            let passes = || (0..100).filter(|_| everywhere.pass()).count();
+            let passes = || (0..100).filter(|_| cpu_barrier.pass()).count();
             let all = [scope.spawn(passes), scope.spawn(passes)].map(|passes| passes.join().expect("no panic"));
             assert!(all.iter().all(|passed| *passed > 0), "{all:?}");
         });
-        let shared = Arc::downgrade(&everywhere.shared);
-        drop(everywhere);
+        let shared = Arc::downgrade(&cpu_barrier.shared);
+        drop(cpu_barrier);
         while shared.strong_count() > 0 {
             std::thread::yield_now();
         }
