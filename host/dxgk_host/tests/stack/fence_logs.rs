@@ -1,5 +1,6 @@
 //! Logs of native fences: which queues have them, who writes them, and what stands there.
 
+mod committed;
 mod optimized;
 mod reach;
 pub mod read;
