@@ -201,8 +201,9 @@ const FIXED: MapFlags = MapFlags::FIXED;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Barrier;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use crate::racers::Racers;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
     // spec: memory §6.3
     // seed: M38
@@ -210,34 +211,25 @@ mod tests {
     fn no_store_is_lost_while_pages_change() {
         const WORDS: u64 = 1024;
         let memories = [4, 8].map(|pages| Memory::reserve_file(pages * 4096).expect("a memory file"));
-        let range = AddressRange::reserve(2 * 4096).expect("addresses");
+        // While a thread sleeps in a store into the range it stays mapped, for the thread has it, too.
+        let range = Arc::new(AddressRange::reserve(2 * 4096).expect("addresses"));
         range.show([(&*memories[0], 0, 8192)].into_iter()).expect("a mapping");
-        let (stop, started) = (AtomicBool::new(false), Barrier::new(4));
-        let counts: Vec<u64> = std::thread::scope(|scope| {
-            let store = |thread: u64| {
-                let (range, stop, started) = (&range, &stop, &started);
-                scope.spawn(move || {
-                    let mut count = 0;
-                    started.wait();
-                    while !stop.load(Ordering::Relaxed) {
-                        range.word((count * 7 + thread) % WORDS * 8).fetch_add(1, Ordering::Relaxed);
-                        count += 1;
-                    }
-                    count
-                })
-            };
-            let threads: Vec<_> = (0..3).map(store).collect();
-            started.wait();
-            for turn in 0..2000 {
-                let (from, to) = (&memories[turn % 2], &memories[(turn + 1) % 2]);
-                range.protect();
-                to.copy_from(0, from, 0, 8192);
-                // One page after the other, so that there is more than one step.
-                range.show([(&**to, 0, 4096), (&**to, 4096, 4096)].into_iter()).expect("mappings");
-            }
-            stop.store(true, Ordering::Relaxed);
-            threads.into_iter().map(|thread| thread.join().expect("a thread of ours")).collect()
+        let stored = Arc::clone(&range);
+        let racers = Racers::start(3, move |thread, count| {
+            stored.word((count * 7 + thread) % WORDS * 8).fetch_add(1, Ordering::Relaxed);
         });
+        for turn in 0..2000 {
+            let (from, to) = (&memories[turn % 2], &memories[(turn + 1) % 2]);
+            range.protect();
+            to.copy_from(0, from, 0, 8192);
+            // One page after the other, so that there is more than one step.
+            range.show([(&**to, 0, 4096), (&**to, 4096, 4096)].into_iter()).expect("mappings");
+        }
+        // What stays where it is lets its stores go on there.
+        range.protect();
+        range.release();
+        racers.go_on();
+        let counts = racers.stop();
         let found: u64 = (0..WORDS).map(|word| range.word(word * 8).load(Ordering::Relaxed)).sum();
         assert_eq!(found, counts.iter().sum::<u64>(), "every increment is there");
         range.end();

@@ -24,6 +24,8 @@ pub mod peer;
 mod program_file;
 mod program_map;
 mod program_pages;
+#[cfg(test)]
+mod racers;
 pub mod scheduling_log;
 mod word;
 

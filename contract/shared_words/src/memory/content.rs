@@ -119,9 +119,11 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
     use super::*;
+    use crate::racers::Racers;
 
     const PAGES: u64 = 4;
 
@@ -131,36 +133,24 @@ mod tests {
         const WORDS: u64 = PAGES * 512;
         let memory = Memory::reserve_file(64 * 4096).expect("a memory file");
         assert!(memory.lends_content());
-        let stop = AtomicBool::new(false);
-        let (counted, by_client): (Vec<u64>, u64) = std::thread::scope(|scope| {
-            let store = |thread: u64| {
-                let (memory, stop) = (&memory, &stop);
-                scope.spawn(move || {
-                    let mut count = 0;
-                    while !stop.load(Ordering::Relaxed) {
-                        memory.word(4096 + (count * 7 + thread) % WORDS * 8).fetch_add(1, Ordering::Relaxed);
-                        count += 1;
-                    }
-                    count
-                })
-            };
-            let threads: Vec<_> = (0..2).map(store).collect();
-            let mut by_client = 0;
-            for _ in 0..500 {
-                // In the file the runs lie the other way round.
-                let file = memory.lend_content(&[(2 * 4096, 3 * 4096), (4096, 4096)]).expect("a file");
-                let received = file.as_fd().try_clone_to_owned().expect("a descriptor");
-                let theirs = Memory::from_file(received, file.bytes()).expect("a mapping");
-                for word in 0..WORDS {
-                    theirs.word(word * 8).fetch_add(1, Ordering::Relaxed);
-                }
-                by_client += WORDS;
-                memory.take_content_back(4096, PAGES * 4096).expect("a mapping");
-                assert_eq!(theirs.scan_words(0, WORDS, |_, word| word == 0), None, "what it keeps is nothing");
-            }
-            stop.store(true, Ordering::Relaxed);
-            (threads.into_iter().map(|thread| thread.join().expect("a thread of ours")).collect(), by_client)
+        let stored = Arc::clone(&memory);
+        let racers = Racers::start(2, move |thread, count| {
+            stored.word(4096 + (count * 7 + thread) % WORDS * 8).fetch_add(1, Ordering::Relaxed);
         });
+        let mut by_client = 0;
+        for _ in 0..500 {
+            // In the file the runs lie the other way round.
+            let file = memory.lend_content(&[(2 * 4096, 3 * 4096), (4096, 4096)]).expect("a file");
+            let received = file.as_fd().try_clone_to_owned().expect("a descriptor");
+            let theirs = Memory::from_file(received, file.bytes()).expect("a mapping");
+            for word in 0..WORDS {
+                theirs.word(word * 8).fetch_add(1, Ordering::Relaxed);
+            }
+            by_client += WORDS;
+            memory.take_content_back(4096, PAGES * 4096).expect("a mapping");
+            assert_eq!(theirs.scan_words(0, WORDS, |_, word| word == 0), None, "what it keeps is nothing");
+        }
+        let counted = racers.stop();
         let found: u64 = (0..WORDS).map(|word| memory.word(4096 + word * 8).load(Ordering::Relaxed)).sum();
         assert_eq!(found, counted.iter().sum::<u64>() + by_client, "every increment is there");
         assert!(memory.lent_at(4096).is_none());

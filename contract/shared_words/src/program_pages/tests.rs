@@ -183,29 +183,17 @@ fn stores_into_pages_that_were_never_touched_are_held_too() {
 // spec: memory §2.7
 #[test]
 fn no_store_of_another_thread_is_lost() {
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicU64, Ordering};
     let place = anonymous(4, WRITABLE, MapFlags::PRIVATE);
     // SAFETY: aligned, in memory that stays mapped, and only used as an atomic.
-    let word = unsafe { AtomicU64::from_ptr(place.add(3 * 4096).cast()) };
-    let stop = AtomicBool::new(false);
-    let stored = std::thread::scope(|scope| {
-        let stores = scope.spawn(|| {
-            let mut count = 0;
-            while !stop.load(Ordering::Relaxed) {
-                word.fetch_add(1, Ordering::Relaxed);
-                count += 1;
-            }
-            count
-        });
-        for _ in 0..300 {
-            let (_memory, range) = section();
-            // SAFETY: the test's own memory.
-            let given = unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), &range, &RUNS) };
-            // SAFETY: as above.
-            unsafe { given.expect("given").restore() }.expect("taken back");
-        }
-        stop.store(true, Ordering::Relaxed);
-        stores.join().expect("a thread of ours")
-    });
-    assert_eq!(word.load(Ordering::Relaxed), stored, "every store is there");
+    let word: &'static AtomicU64 = unsafe { AtomicU64::from_ptr(place.add(3 * 4096).cast()) };
+    let racers = crate::racers::Racers::start(1, |_, _| _ = word.fetch_add(1, Ordering::Relaxed));
+    for _ in 0..300 {
+        let (_memory, range) = section();
+        // SAFETY: the test's own memory.
+        let given = unsafe { ProgramPages::replace(NonNull::new(place).expect("memory"), &range, &RUNS) };
+        // SAFETY: as above.
+        unsafe { given.expect("given").restore() }.expect("taken back");
+    }
+    assert_eq!(racers.stop(), [word.load(Ordering::Relaxed)], "every store is there");
 }

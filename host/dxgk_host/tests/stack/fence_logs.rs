@@ -1,5 +1,6 @@
 //! Logs of native fences: the queues that have them, the engines that write them, and their entries.
 
+mod committed;
 mod optimized;
 mod reach;
 pub mod read;

@@ -167,6 +167,75 @@ fn every_kind_of_content_comes_from_the_same_segments_and_is_shared_out_fairly()
     }
 }
 
+/// Pages of the named kinds of content, and what drivers say of them: the CPU writes vertices, displays and engines want targets in one
+/// piece, and shaders lie at the other end of the segment.
+const KINDS: [(u64, ddi::AllocationFlags, Option<ddi::UsageHintFlags>); 4] = [
+    (4, ddi::AllocationFlags::CPU_VISIBLE, Some(ddi::UsageHintFlags::VERTEX)),
+    (8, ddi::AllocationFlags::empty(), Some(ddi::UsageHintFlags::MIP_MAP)),
+    (16, ddi::AllocationFlags::ACCESSED_PHYSICALLY, None),
+    (2, ddi::AllocationFlags::FROM_END_OF_SEGMENT, Some(ddi::UsageHintFlags::PRIVATE_FORMAT)),
+];
+
+fn of_kind(mm: &mut Mm, device: crate::DeviceId, kind: usize) -> AllocationId {
+    let (pages, flags, hint) = KINDS[kind];
+    let usage_hint = hint.map(|flags| ddi::AllocationUsageHint { flags, ..Default::default() });
+    // This segment has no BAR: the CPU reaches content through an aperture.
+    let segments = if flags.contains(ddi::AllocationFlags::CPU_VISIBLE) { &[VRAM, APERTURE][..] } else { &[VRAM] };
+    mm.create_allocation(device, ddi::AllocationInfo { flags, usage_hint, ..info(pages, segments) }).expect("a kind")
+}
+
+/// The orders of four.
+fn orders() -> impl Iterator<Item = [usize; 4]> {
+    let all = (0..256).map(|n| [n & 3, n >> 2 & 3, n >> 4 & 3, n >> 6]);
+    all.filter(|order| (0..4).all(|kind| order.contains(&kind)))
+}
+
+/// How content loses its claim to its place.
+#[derive(Clone, Copy, Debug)]
+enum Loses {
+    Evicted,
+    EvictedUnwritten,
+    Offered,
+}
+
+#[test]
+fn no_kind_of_content_goes_before_another_for_what_it_is() {
+    // seed: M19
+    // spec: memory §1.1, §8.2
+    assert_eq!(orders().count(), 24);
+    let all: u64 = KINDS.iter().map(|(pages, ..)| pages).sum();
+    let ways = [Loses::Evicted, Loses::EvictedUnwritten, Loses::Offered];
+    for (order, how) in orders().flat_map(|order| ways.map(|how| (order, how))) {
+        let (mut mm, [(_, owner), (_, asking)]) = with_processes::<2>(all);
+        let kinds = [0, 1, 2, 3].map(|kind| of_kind(&mut mm, owner, kind));
+        mm.make_resident(owner, &kinds).expect("it is their room");
+        let unwritten = EvictFlags { not_written_to: true, ..LAZY };
+        let normal = (OfferPriority::Normal, OfferFlags::default());
+        for id in order.map(|kind| kinds[kind]) {
+            match how {
+                Loses::Evicted => assert_eq!(mm.evict(owner, &[id], LAZY, &[]), Ok(None)),
+                Loses::EvictedUnwritten => assert_eq!(mm.evict(owner, &[id], unwritten, &[]), Ok(None)),
+                Loses::Offered => assert!(mm.offer(owner, &[id], normal.0, normal.1, &[]).is_ok()),
+            }
+        }
+        // What asks has no kind: it takes the place of one kind after the other, page for page.
+        for kind in order {
+            let pages = KINDS[kind].0;
+            let wanted = create(&mut mm, asking, pages, &[VRAM]);
+            let work = mm.make_resident(asking, &[wanted]).expect("there is a victim");
+            let lost = losers(&work).into_iter().fold(std::collections::BTreeMap::new(), |mut lost, (id, pages)| {
+                *lost.entry(id).or_insert(0) += pages;
+                lost
+            });
+            assert_eq!(
+                lost.into_iter().collect::<Vec<_>>(),
+                [(kinds[kind], pages)],
+                "{how:?}, kinds in order {order:?}"
+            );
+        }
+    }
+}
+
 /// Contiguous content of `pages` pages that may lie anywhere.
 fn run_of(mm: &mut Mm, device: crate::DeviceId, pages: u64) -> AllocationId {
     let mut wanted = info(pages, &[VRAM]);

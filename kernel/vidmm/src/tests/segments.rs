@@ -210,6 +210,15 @@ fn addresses_are_origin_plus_offset() {
     assert_eq!(memory.bus_address(3), Some(0xE000_0000 + 3 * PAGE_BYTES));
     let hidden = open(new_layout());
     assert_eq!(hidden.segments()[0].bus_address(3), None, "without CpuVisible the address means nothing");
+    // And so is what lists are told of content, wherever in the segment it lies.
+    let (mut mm, _, device) = with_device(64);
+    let list = [4, 8].map(|pages| {
+        let wanted = ddi::AllocationInfo { flags: ddi::AllocationFlags::ACCESSED_PHYSICALLY, ..info(pages, &[VRAM]) };
+        mm.create_allocation(device, wanted).expect("rules are kept")
+    });
+    mm.make_resident(device, &list).expect("room");
+    let places = list.map(|id| mm.reference(device, id).expect("it is listed").place);
+    assert_eq!(places, [0, 4].map(|frame| Some((VRAM, VRAM_BASE + frame * PAGE_BYTES))));
 }
 
 #[test]

@@ -8,8 +8,9 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
 
 use super::*;
+use crate::racers::Racers;
 use crate::{AddressRange, ReadOnlyMemory, Word};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 const PAGE: u64 = 4096;
 
@@ -172,26 +173,18 @@ fn address_ranges_show_received_files_and_lent_pages() {
 #[test]
 fn threads_look_on_while_pages_change() {
     let memory = Memory::reserve(8 * PAGE).unwrap();
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for page in [2, 3] {
-            let (memory, stop) = (&memory, &stop);
-            scope.spawn(move || {
-                let mut last = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    last += 1;
-                    Word::store(memory.word(page * PAGE), last);
-                    // Page 3 is replaced again and again: zero, or what was stored.
-                    let seen = load(memory.word(page * PAGE));
-                    assert!(seen == last || page == 3 && seen == 0, "{seen} at page {page}");
-                }
-            });
-        }
-        for turn in 0..500 {
-            let access = if turn % 2 == 0 { ClientAccess::Read } else { ClientAccess::ReadWrite };
-            drop(memory.lend(&[(3 * PAGE, 2 * PAGE)], access).unwrap());
-            memory.take_back(3 * PAGE, 2 * PAGE).unwrap();
-        }
-        stop.store(true, Ordering::Relaxed);
+    let looked_at = std::sync::Arc::clone(&memory);
+    let racers = Racers::start(2, move |thread, count| {
+        let (page, stored) = (2 + thread, count + 1);
+        Word::store(looked_at.word(page * PAGE), stored);
+        // Page 3 is replaced again and again: zero, or what was stored.
+        let seen = load(looked_at.word(page * PAGE));
+        assert!(seen == stored || page == 3 && seen == 0, "{seen} at page {page}");
     });
+    for turn in 0..500 {
+        let access = if turn % 2 == 0 { ClientAccess::Read } else { ClientAccess::ReadWrite };
+        drop(memory.lend(&[(3 * PAGE, 2 * PAGE)], access).unwrap());
+        memory.take_back(3 * PAGE, 2 * PAGE).unwrap();
+    }
+    racers.stop();
 }

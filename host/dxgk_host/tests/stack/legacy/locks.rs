@@ -9,7 +9,7 @@ use ddi::AllocationFlags;
 use dxgk_host::{Host, HostConfig, Mode};
 use events::{Event, Tracer};
 use softgpu_umd::{LegacyResource, ListedCommands, MapError, MapKind, TwoForms};
-use wddm_types::{CpuPlace, NtStatus};
+use wddm_types::{CpuPlace, NtStatus, SegmentSet};
 
 use super::{BYTES, ENTIRE, PITCH, RANGE, config, old, rows, tiles, tiling};
 use crate::stubborn::{Shared, Step, Whims, wrapped};
@@ -97,12 +97,23 @@ fn a_surface_in_two_forms_is_locked_in_rows() {
             heard.lock().expect("a test").push(allocations.len());
         }
     };
-    let whims = Whims { hear: Box::new(hear), packets: true, ..Whims::default() };
+    let described: Shared<(bool, SegmentSet)> = Arc::default();
+    let descriptions = Arc::clone(&described);
+    let describe = move |info: &mut ddi::AllocationInfo| {
+        let visible = info.flags.contains(AllocationFlags::CPU_VISIBLE);
+        descriptions.lock().expect("a test").push((visible, info.supported_segments));
+    };
+    let whims = Whims { hear: Box::new(hear), describe: Box::new(describe), packets: true, ..Whims::default() };
     let config = HostConfig { wrap_miniport: Some(wrapped(whims)), ..config(Mode::Real) };
     let host = Host::start(config).expect("the host starts");
     let client = old(&host);
     let forms = TwoForms::create(client.gpu.device(), client.gpu.paging(), tiling(), BYTES).expect("both forms");
     assert_eq!(*created.lock().expect("a test"), [2], "one call makes both");
+    // All that the driver has to tell them apart is the private data of each.
+    let [(false, tiles_in), (true, rows_in)] = described.lock().expect("a test")[..] else {
+        panic!("tiles that the CPU does not reach, and rows that it does: {described:?}")
+    };
+    assert_ne!(tiles_in, rows_in, "video memory, and system memory");
     let refused = client.places(forms.swizzled(), ENTIRE).expect_err("tiles are not for the CPU");
     assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY, "{refused}");
     let lock = forms.lock(&client.context).expect("rows");
