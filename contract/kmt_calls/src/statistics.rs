@@ -74,7 +74,7 @@ pub struct AdapterCounts {
     pub devices_lost: u64,
     /// Calls refused that named the adapter.
     pub calls_refused: u64,
-    /// Processes that were asked to trim.
+    /// Requests to trim that the kernel has sent, one for each device.
     pub trims: u64,
 }
 

@@ -146,6 +146,7 @@ fn open_lane(client: &Arc<Client>, lane: Packets) -> Result<Response, PacketErro
         }
     };
     let begun = client.spawn("lane", move |client| serve(client, &lane));
-    begun.map_err(|_| PacketError::Malformed("no thread is left for a lane"))?;
+    let no_thread = |error| format!("the operating system gives the daemon no thread for the lane: {error}");
+    begun.map_err(|error| PacketError::NoLane(no_thread(error)))?;
     Ok(Response::Done)
 }
