@@ -25,6 +25,9 @@ mod program_file;
 mod program_map;
 mod program_pages;
 pub mod scheduling_log;
+#[cfg(test)]
+#[path = "../tests/supervised/mod.rs"]
+mod supervised;
 mod word;
 
 pub use address_range::AddressRange;
