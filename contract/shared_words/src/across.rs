@@ -61,7 +61,7 @@ impl Processors {
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
         let all = numbers(online.trim())?;
         let ours = sched_getaffinity(None).ok()?;
-        all.iter().all(|number| *number < CpuSet::MAX_CPU && ours.is_set(*number)).then_some(Processors(all))
+        all.iter().all(|number| ours.is_set(*number)).then_some(Processors(all))
     }
 
     /// Their numbers.
@@ -102,5 +102,32 @@ mod tests {
         for wrong in ["", "-", "2-1", "0-", "0,x", "0-99999999"] {
             assert_eq!(numbers(wrong), None, "{wrong}");
         }
+    }
+
+    /// The processors that run, as another list of the operating system has them.
+    fn running() -> Vec<usize> {
+        let list = std::fs::read_to_string("/proc/cpuinfo").expect("a list of processors");
+        let number =
+            |line: &str| line.strip_prefix("processor")?.trim_start_matches([' ', '\t', ':']).trim().parse().ok();
+        list.lines().filter_map(number).collect()
+    }
+
+    #[test]
+    fn a_thread_that_may_run_everywhere_is_told_all_processors_and_no_other_thread_is() {
+        let set = sched_getaffinity(None).expect("a set of processors");
+        let ours: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).collect();
+        let all = || Processors::all().map(|all| all.numbers().to_vec());
+        assert_eq!(all(), (ours == running()).then_some(ours.clone()));
+        std::thread::scope(|scope| {
+            let goes = scope.spawn(|| {
+                for &number in &ours {
+                    assert!(Processors::go_to(number));
+                    assert_eq!(rustix::thread::sched_getcpu(), number, "it runs there");
+                    assert_eq!(all(), (running() == [number]).then_some(vec![number]), "it may run on one");
+                }
+                assert!(!Processors::go_to(CpuSet::MAX_CPU - 1), "no machine of the tests has so many");
+            });
+            goes.join().expect("no panic");
+        });
     }
 }

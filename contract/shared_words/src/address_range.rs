@@ -199,6 +199,9 @@ const NO_RESERVE: MapFlags = MapFlags::NORESERVE;
 const FIXED: MapFlags = MapFlags::FIXED;
 
 #[cfg(test)]
+mod bytes;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::racers::Racers;

@@ -149,7 +149,7 @@ pub const HOLDING_REQUESTS: [u64; 3] = [
 // linux/userfaultfd.h
 const GROUP: u8 = 0xAA;
 const USER_MODE_ONLY: u32 = 1;
-const FEATURE_WRITE_PROTECT: u64 = 1 << 0;
+const FEATURE_WRITE_PROTECT: u64 = 1;
 const FEATURE_SHARED_MEMORY: u64 = 1 << 12;
 const FEATURE_UNTOUCHED: u64 = 1 << 13;
 const MODE_WRITE_PROTECT: u64 = 1 << 1;
@@ -180,3 +180,6 @@ struct WriteProtect {
     range: Range,
     mode: u64,
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -94,4 +94,19 @@ mod tests {
         assert!(!signal(HardwareBarrier::full, &current, &monitored, 5, || ()));
         assert!(publish_monitored(HardwareBarrier::full, &current, &monitored, 4));
     }
+
+    #[test]
+    fn a_waiter_sleeps_only_below_its_value_and_is_registered_before_it_looks() {
+        // spec: sync §3.8
+        for (value, may) in [(6, true), (7, false), (8, false)] {
+            let (current, parked) = (AtomicU64::new(0), AtomicU64::new(0));
+            // The signal comes behind the registration: the signaller finds it, and the waiter the value.
+            let signalled = || {
+                assert_eq!(Word::load(&parked), 3, "the count is there before the barrier");
+                Word::store(&current, value);
+            };
+            assert_eq!(may_park(signalled, &current, &parked, 3, 7), may, "{value}");
+            assert_eq!(Word::load(&parked), 3);
+        }
+    }
 }

@@ -27,6 +27,9 @@ mod program_pages;
 #[cfg(test)]
 mod racers;
 pub mod scheduling_log;
+#[cfg(test)]
+#[path = "../tests/supervised/mod.rs"]
+mod supervised;
 mod word;
 
 pub use address_range::AddressRange;

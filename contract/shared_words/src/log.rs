@@ -96,6 +96,8 @@ pub const SUBMISSION_BEGUN: u32 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Memory;
+    use std::cell::RefCell;
 
     #[test]
     fn a_position_counts_on_through_the_wrap() {
@@ -110,5 +112,52 @@ mod tests {
         }
         // Headers that no kernel has written.
         assert_eq!([advanced(7, 0), advanced(u64::MAX, 84), advanced(0xffff_ffff, u64::MAX)], [1 << 32, 0, 1 << 32]);
+        assert_eq!([advanced(0x1_ffff_ffff, u64::MAX), position(3 << 32, 2 << 32)], [1 << 32; 2]);
+    }
+
+    #[test]
+    fn a_buffer_in_memory_has_the_published_layout() {
+        // spec: sync §2.7
+        let memory = Memory::reserve(LOG_BYTES).expect("a buffer");
+        Word::store(memory.word(TYPE_OFFSET), SIGNALS.into());
+        Word::store(memory.word(ENTRIES_OFFSET), LOG_ENTRIES);
+        let position_word = memory.word(POSITION_OFFSET);
+        for written in 0..85 {
+            let at = entry_offset(written % LOG_ENTRIES);
+            let fields = [entry::FENCE_VALUE, entry::HANDLE_AND_OPERATION, entry::OBSERVED, entry::END];
+            let words = [1000 + written, u64::from(WAIT_UNBLOCKED) << 32 | 77, 5, 9];
+            write_entry(&fields.map(|field| memory.word(at + field)), &position_word, words, position(written + 1, 84));
+        }
+        let load = |at: u64| Word::load(memory.word(at));
+        assert_eq!([0, 8, 16].map(load), [1 << 32 | 1, 2, 84], "85 entries: one wrap, and the next is entry 1");
+        // Entry 0 has been written twice; entry 1 begins at 88, entry 83 ends 24 bytes before the buffer does.
+        for (at, value) in [(40, 1084), (88, 1001), (4024, 1083)] {
+            assert_eq!([0, 8, 16, 24, 32, 40].map(|field| load(at + field)), [value, 1 << 32 | 77, 0, 5, 0, 9], "{at}");
+        }
+        assert_eq!([24, 32, 4072, 4080, 4088].map(load), [0; 5], "what is reserved stays");
+        assert_eq!((WAITS, SIGNALS, SUBMISSIONS), (1, 2, 3));
+        assert_eq!((SIGNAL_EXECUTED, WAIT_UNBLOCKED, SUBMISSION_BEGUN), (0, 1, 2));
+        assert_eq!([entries(40), entries(87), entries(88), entries(4096), entries(8192)], [0, 0, 1, 84, 169]);
+    }
+
+    #[test]
+    fn an_entry_is_whole_before_the_header_announces_it() {
+        // spec: sync §3.14
+        let stored = RefCell::new(Vec::new());
+        let word = |number: usize| Noted(number, &stored);
+        write_entry(&[word(0), word(1), word(2)], &word(9), [10, 11, 12], 13);
+        assert_eq!(*stored.borrow(), [(0, 10), (1, 11), (2, 12), (9, 13)]);
+    }
+
+    /// A word that notes the stores to it.
+    struct Noted<'a>(usize, &'a RefCell<Vec<(usize, u64)>>);
+
+    impl Word for Noted<'_> {
+        fn load(&self) -> u64 {
+            unreachable!("the writer of a log reads none of it")
+        }
+        fn store(&self, value: u64) {
+            self.1.borrow_mut().push((self.0, value));
+        }
     }
 }

@@ -284,33 +284,4 @@ impl ReadOnlyWord {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Word;
-
-    #[test]
-    fn untouched_memory_is_zero_and_costs_only_addresses() {
-        let memory = Memory::reserve(1 << 40).expect("a terabyte of addresses");
-        let mut bytes = [1u8; 64];
-        memory.read((1 << 40) - 64, &mut bytes);
-        assert_eq!(bytes, [0; 64]);
-    }
-
-    #[test]
-    fn words_and_bytes_agree() {
-        let memory = Memory::reserve(8192).unwrap();
-        memory.write(4096, &0x0123_4567_89ab_cdefu64.to_le_bytes());
-        assert_eq!(Word::load(memory.word(4096)), 0x0123_4567_89ab_cdef);
-        memory.fill(0, 16, 0xdead_beef);
-        assert_eq!(Word::load(memory.word(8)), 0xdead_beef_dead_beef);
-        memory.copy_from(4096, &memory, 0, 16);
-        assert_eq!(memory.scan_words(4096, 3, |_, word| word == 0xdead_beef_dead_beef), Some(2));
-    }
-
-    #[test]
-    #[should_panic(expected = "no word")]
-    fn a_word_outside_is_refused() {
-        let memory = Memory::reserve(4096).unwrap();
-        let _ = memory.word(4096);
-    }
-}
+pub(crate) mod tests;

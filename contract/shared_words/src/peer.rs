@@ -140,6 +140,7 @@ pub fn drain(full: impl FnOnce(), lane: &impl Lane, overflows: &mut u64, mut pos
 mod tests {
     use super::*;
     use crate::word::{Barrier, HardwareBarrier};
+    use std::sync::atomic::AtomicU64;
 
     fn drained(lane: &impl Lane, overflows: &mut u64) -> Vec<Posted> {
         let mut all = Vec::new();
@@ -179,5 +180,82 @@ mod tests {
         for (inbox, writer) in [(0, LANES), (8, 0), (INBOX_BYTES, 0), (u64::MAX - 4095, 0)] {
             assert!(MemoryLane::new(&memory, inbox, writer, |at| memory.word(at)).is_none(), "{inbox:#x} {writer}");
         }
+    }
+
+    #[test]
+    fn a_lane_in_memory_lies_where_both_sides_find_it() {
+        // spec: sync §3.18
+        assert_eq!((LANES, RECORDS), (16, 8));
+        let memory = Memory::reserve(2 * 4096).expect("addresses");
+        let lane = MemoryLane::new(&memory, 4096, 3, |at| memory.word(at)).expect("a lane");
+        assert_eq!(lane.records(), 8);
+        // The inbox, three lanes, and then the words of this one.
+        let at = 4096 + 3 * 256;
+        for (number, word) in [lane.written(), lane.read(), lane.overflow()].into_iter().enumerate() {
+            Word::store(word, 100 + number as u64);
+            assert_eq!(Word::load(memory.word(at + 8 * number as u64)), 100 + number as u64);
+        }
+        for index in 0..16 {
+            lane.record(index)
+                .into_iter()
+                .zip([200 + index, 300 + index])
+                .for_each(|(word, value)| Word::store(word, value));
+            let place = at + 64 + index % 8 * 16;
+            assert_eq!([place, place + 8].map(|at| Word::load(memory.word(at))), [200 + index, 300 + index], "{index}");
+        }
+        let used = |word: u64| [0, 1, 2].contains(&word) || (8..24).contains(&word);
+        assert_eq!(memory.scan_words(at, 32, |word, found| (found != 0) == used(word)), None);
+        let others = [(4096, 96), (at + 256, 12 * 32)];
+        assert!(others.iter().all(|(at, count)| memory.scan_words(*at, *count, |_, found| found == 0).is_none()));
+    }
+
+    /// A lane of three records, whose words note what is stored there; there is no other record.
+    #[derive(Default)]
+    struct Small {
+        words: [AtomicU64; 3],
+        records: [[AtomicU64; 2]; 3],
+    }
+
+    impl<'a> Lane for &'a Small {
+        type Word = &'a AtomicU64;
+        fn written(&self) -> &'a AtomicU64 {
+            &self.words[0]
+        }
+        fn read(&self) -> &'a AtomicU64 {
+            &self.words[1]
+        }
+        fn overflow(&self) -> &'a AtomicU64 {
+            &self.words[2]
+        }
+        fn record(&self, index: u64) -> [&'a AtomicU64; 2] {
+            self.records[index as usize].each_ref()
+        }
+        fn records(&self) -> u64 {
+            3
+        }
+    }
+
+    #[test]
+    fn a_lane_counts_on_through_its_records_and_what_it_has_no_room_for() {
+        // spec: sync §3.18
+        let lane = &Small::default();
+        let mut overflows = 0;
+        for round in 0..4 {
+            (0..2).for_each(|value| post(|| (), &lane, round, value));
+            assert_eq!(lane.words.each_ref().map(Word::load), [2 * round + 2, 2 * round, 0]);
+            let expected = [0, 1].map(|value| Posted::Fence { fence: round, value });
+            assert_eq!(drained(&lane, &mut overflows), expected);
+        }
+        // Eight written and read: three more have room, the fourth and the fifth have none and change no record.
+        (0..5).for_each(|value| post(|| (), &lane, 7, value));
+        assert_eq!(lane.words.each_ref().map(Word::load), [11, 8, 2]);
+        let record = |index: usize| lane.records[index].each_ref().map(Word::load);
+        assert_eq!([2, 0, 1].map(record), [[7, 0], [7, 1], [7, 2]]);
+        let all = [0, 1, 2].map(|value| Posted::Fence { fence: 7, value });
+        assert_eq!(drained(&lane, &mut overflows), [&all[..], &[Posted::Any]].concat());
+        assert_eq!((overflows, lane.words.each_ref().map(Word::load)), (2, [11, 11, 2]));
+        // A writer that says more than a lane holds does not keep the reader.
+        Word::store(&lane.words[0], u64::MAX);
+        assert_eq!(drained(&lane, &mut overflows).len(), 3);
     }
 }

@@ -134,3 +134,6 @@ fn part(line: &str) -> Option<Part> {
 pub(crate) const READ: u32 = MprotectFlags::READ.bits();
 pub(crate) const WRITE: u32 = MprotectFlags::WRITE.bits();
 const EXECUTE: u32 = MprotectFlags::EXEC.bits();
+
+#[cfg(test)]
+mod tests;

@@ -225,4 +225,6 @@ const PAGE: u64 = 4096;
 const WRITABLE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 #[cfg(test)]
+mod copy_tests;
+#[cfg(test)]
 mod tests;

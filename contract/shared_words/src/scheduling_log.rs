@@ -105,6 +105,7 @@ pub fn write<E: Word>(entry: &[E; 4], position: &impl Word, words: [u64; 4], wri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Memory;
 
     #[test]
     fn an_entry_has_its_published_layout() {
@@ -119,5 +120,28 @@ mod tests {
         for state in [ContextState::Idle, ContextState::Running, ContextState::Ready, ContextState::ReadyStandby] {
             assert_eq!(ContextState::from_word(state as u64), Some(state));
         }
+    }
+
+    #[test]
+    fn entries_in_memory_follow_each_other_and_the_header_counts_them() {
+        // spec: sync §4.2, sync §2.7
+        let memory = Memory::reserve(4096).expect("a buffer");
+        Word::store(memory.word(ENTRIES_OFFSET), entries(4096));
+        let position = memory.word(POSITION_OFFSET);
+        for written in 0..128 {
+            let at = entry_offset(written % 127);
+            let fields =
+                [entry::TIME, entry::OPERATION, entry::CONTEXT, entry::STATE].map(|field| memory.word(at + field));
+            let entry = Entry { time: 1000 + written, context: 9, state: ContextState::ReadyStandby };
+            write(&fields, &position, entry.words(), written, 127);
+            let counted = if written < 126 { written + 1 } else { 1 << 32 | (written - 126) };
+            assert_eq!(Word::load(memory.word(0)), counted, "behind {written} others");
+        }
+        let load = |at: u64| Word::load(memory.word(at));
+        assert_eq!([8, 16, 24].map(load), [127, 0, 0]);
+        for (at, time) in [(32, 1127), (64, 1001), (4064, 1126)] {
+            assert_eq!([0, 8, 16, 24].map(|field| load(at + field)), [time, 0, 9, 3], "{at}");
+        }
+        assert_eq!([entries(32), entries(63), entries(64), entries(4096), entries(8192)], [0, 0, 1, 127, 255]);
     }
 }

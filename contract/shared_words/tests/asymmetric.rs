@@ -4,7 +4,8 @@ mod race;
 
 use std::time::Duration;
 
-use race::{BYTES, lost, pin, run, two_processors};
+use race::{BYTES, lost, pin, run, two_of};
+use shared_words::across::Processors;
 use shared_words::{Barrier, FrequentBarrier, Memory, RareBarrier};
 
 /// A processor on which the process slept when it asked for the barrier has to be in it, too. (By the barrier for all registered processes
@@ -13,7 +14,7 @@ use shared_words::{Barrier, FrequentBarrier, Memory, RareBarrier};
 // spec: sync §3.9
 #[test]
 fn a_processor_that_slept_when_the_barrier_was_asked_for_is_in_it() {
-    let Some((rare, frequent)) = two_processors() else {
+    let Some((rare, frequent)) = Processors::all().and_then(|all| two_of(all.numbers())) else {
         println!("one processor, or not all of them");
         return;
     };

@@ -108,6 +108,7 @@ mod tests {
         // spec: sync §3.17
         let window = Memory::reserve_file(2 * PAGE_BYTES).expect("a memory file");
         let page = ClientPage::new().expect("a page");
+        assert_eq!(format!("{page:?}"), "ClientPage", "not what a client has in it");
         let client = Memory::from_file(page.file().as_fd().try_clone_to_owned().expect("a descriptor"), PAGE_BYTES)
             .expect("the client's mapping");
         Word::store(window.word(PAGE_BYTES), 5);

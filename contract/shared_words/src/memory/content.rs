@@ -117,6 +117,9 @@ impl Memory {
 }
 
 #[cfg(test)]
+mod write_tests;
+
+#[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
     use std::sync::Arc;

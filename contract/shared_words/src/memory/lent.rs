@@ -359,4 +359,6 @@ pub(super) fn forget(lent: Vec<LentPages>) {
 }
 
 #[cfg(test)]
+mod bounds;
+#[cfg(test)]
 mod tests;

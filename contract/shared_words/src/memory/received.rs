@@ -126,6 +126,9 @@ mod tests {
         assert_ne!(word.address(), NonNull::from(memory.word(4096 + 8)).cast());
         Word::store(memory.word(4096 + 8), 42);
         assert_eq!(word.load(), 42);
+        let mut bytes = [1; 4];
+        view.read(4096 + 7, &mut bytes);
+        assert_eq!(bytes, [0, 42, 0, 0]);
         assert!(ReadOnlyMemory::of(&Memory::reserve(4096).unwrap()).is_err(), "no file can be shown twice");
     }
 

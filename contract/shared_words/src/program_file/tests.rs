@@ -57,3 +57,26 @@ fn what_cannot_be_handed_over_says_why() {
     let anonymous = anonymous.expect("addresses") as u64;
     assert_eq!(ProgramFile::at(anonymous, PAGE).expect_err("no file"), ProgramError::NoDescriptor(anonymous));
 }
+
+// spec: memory §2.7
+#[test]
+fn memory_is_in_place_as_long_as_each_page_is() {
+    let file = file(MemfdFlags::ALLOW_SEALING);
+    for page in 0..4 {
+        let base = mapped(&file, PAGE);
+        let found = ProgramFile::at(base, 4 * PAGE).expect("a file").expect("it is shared");
+        assert!(found.is_in_place());
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: this test's own memory.
+        let other = unsafe { mmap((base + page * PAGE) as *mut _, PAGE as usize, WRITABLE, flags, &file, 7 * PAGE) };
+        other.expect("another page of the same file");
+        assert!(!found.is_in_place(), "page {page}");
+    }
+}
+
+#[test]
+fn a_device_has_two_numbers() {
+    let mut stat = rustix::fs::fstat(file(MemfdFlags::empty())).expect("a file");
+    stat.st_dev = rustix::fs::makedev(8, 3);
+    assert_eq!(identity(&stat), (0x8_0000_0003, stat.st_ino), "as a line of the list of mappings is read");
+}

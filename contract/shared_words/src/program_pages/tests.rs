@@ -5,6 +5,7 @@ use rustix::mm::mmap;
 
 use super::*;
 use crate::Memory;
+use crate::faults::tests::is_held;
 
 const BYTES: usize = 4 * PAGE as usize;
 
@@ -160,14 +161,6 @@ fn what_the_program_has_put_there_since_stays() {
     assert_eq!(load(place, 4096), 6, "the program's own mapping");
     memory.write(0, &[6]);
     assert_eq!(load(place, 2 * 4096), 0, "the others are the program's again");
-}
-
-/// Bit 57 of an entry of the list of pages: a store there is held.
-fn is_held(page: u64) -> bool {
-    let list = File::open("/proc/self/pagemap").expect("a list of pages");
-    let mut entry = [0; 8];
-    assert_eq!(pread(&list, &mut entry, page / PAGE * 8), Ok(8));
-    u64::from_le_bytes(entry) >> 57 & 1 == 1
 }
 
 // spec: memory §2.7

@@ -18,9 +18,9 @@ const LINE: u64 = 128;
 /// Bytes of a race: how far each side is, the pairs, and what each found.
 pub const BYTES: u64 = (LINE * (2 + 2 * PAIRS) + 2 * 8 * ROUNDS).next_multiple_of(4096);
 
-/// Two processors of ours, if all are ours.
-pub fn two_processors() -> Option<(usize, usize)> {
-    match Processors::all()?.numbers() {
+/// Two of these processors.
+pub fn two_of(processors: &[usize]) -> Option<(usize, usize)> {
+    match processors {
         [first, second, ..] => Some((*first, *second)),
         _ => None,
     }
@@ -41,7 +41,9 @@ pub fn meet(memory: &Memory, side: u64, turn: u64) {
     let mut began = None;
     while memory.word(LINE * (1 - side)).load(Ordering::Acquire) < turn {
         looks += 1;
-        if looks.is_multiple_of(1 << 20) {
+        if looks.is_multiple_of(1 << 10) {
+            // The other side may wait for this processor's neighbour, which other programs have: they take their turns meanwhile.
+            std::thread::yield_now();
             let began = began.get_or_insert_with(Instant::now);
             assert!(began.elapsed() < NEVER, "the other side does not come to turn {turn}");
         }

@@ -80,3 +80,32 @@ fn what_could_end_this_program_is_not_taken() {
         assert!(memory.lent_at(0).is_none());
     }
 }
+
+// spec: memory §2.7
+#[test]
+fn a_file_has_its_whole_pages() {
+    // The last page of the file is not all there.
+    let file = file(4, SealFlags::empty());
+    ftruncate(&file, 4 * PAGE + 100).expect("its size");
+    fcntl_add_seals(&file, SealFlags::SHRINK).expect("a seal");
+    let copy = file.try_clone().expect("a descriptor");
+    assert_eq!(GivenFile::take(copy, 3 * PAGE, 2 * PAGE).map(drop), Err(GivenError::Outside(4 * PAGE + 100)));
+    let given = GivenFile::take(file, 2 * PAGE, 2 * PAGE).expect("its last whole pages");
+    assert_eq!(given.bytes(), 2 * PAGE);
+    let memory = Memory::reserve_file(4 * PAGE).expect("memory");
+    memory.place(&given, &[(PAGE, 2 * PAGE)]).expect("a mapping");
+    let lent = memory.lent_at(PAGE).expect("it is there");
+    assert_eq!((lent.file.bytes(), lent.file_offset, lent.bytes), (4 * PAGE, 2 * PAGE, 2 * PAGE));
+}
+
+#[test]
+fn a_refusal_says_what_is_wrong_and_what_to_do() {
+    for (error, says) in [
+        (GivenError::NoMemoryFile, "no memory file of small pages: memfd_create makes one"),
+        (GivenError::MayShrink, "it needs the seal F_SEAL_SHRINK"),
+        (GivenError::Outside(300), "no whole pages of the file, which has 300 bytes"),
+        (GivenError::System(Errno::PERM), "does not let the file be mapped: Operation not permitted"),
+    ] {
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
