@@ -32,7 +32,8 @@ use crate::machine::{Cx, Effect, Token};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
-    Allocation, Body, Context, Device, Doorbell, PagingQueue, ProcessOnAdapter, Queue, Resource, ResourceBody,
+    Allocation, Body, Context, Device, Doorbell, DoorbellNumber, PagingQueue, ProcessOnAdapter, Queue, Resource,
+    ResourceBody,
 };
 use crate::packet::{PacketContext, Packets, Software};
 use crate::paging::PagingRing;
@@ -186,8 +187,8 @@ pub struct Adapter {
     pub fence_numbers: BTreeMap<FenceId, u64>,
     /// Objects that contexts wait for and only the kernel signals; a wait gives its context back.
     pub legacy: LegacyObjects<u64>,
-    pub sync_objects: Store<SyncObject>,
-    pub sync_opens: Store<SyncOpen>,
+    pub sync_objects: Store<u64, SyncObject>,
+    pub sync_opens: Store<u64, SyncOpen>,
     /// Global handles of what has gone: the machine forgets them.
     pub gone_globals: Vec<RawHandle>,
     pub software: Software,
@@ -202,16 +203,16 @@ pub struct Adapter {
     pub pasids: Pasids,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
     pub processes_by_space: BTreeMap<SpaceId, ProcessId>,
-    pub devices: Store<Device>,
+    pub devices: Store<u64, Device>,
     pub devices_by_id: BTreeMap<DeviceId, u64>,
-    pub contexts: Store<Context>,
-    pub queues: Store<Queue>,
-    pub packet_contexts: Store<PacketContext>,
+    pub contexts: Store<u64, Context>,
+    pub queues: Store<u64, Queue>,
+    pub packet_contexts: Store<u64, PacketContext>,
     pub packets: Packets,
     pub displays: crate::display::Displays,
-    pub doorbells: Store<Doorbell>,
-    pub paging_queues: Store<PagingQueue>,
-    pub allocations: Store<Allocation>,
+    pub doorbells: Store<DoorbellNumber, Doorbell>,
+    pub paging_queues: Store<u64, PagingQueue>,
+    pub allocations: Store<u64, Allocation>,
     /// The allocations of each body that are not destroyed.
     pub living: BTreeSet<(vidmm::AllocationId, u64)>,
     pub allocation_numbers: BTreeMap<vidmm::AllocationId, u64>,
@@ -220,16 +221,16 @@ pub struct Adapter {
     pub commitments: crate::quota::Commitments,
     /// The quota that the calling process has left.
     pub room: crate::quota::QuotaLeft,
-    pub resources: Store<Resource>,
-    pub resource_bodies: Store<ResourceBody>,
+    pub resources: Store<u64, Resource>,
+    pub resource_bodies: Store<u64, ResourceBody>,
     /// Sections of the machine that allocations of this adapter have left: it hears of them when the turn is over.
     pub left_sections: Vec<u64>,
     /// Locks that wait for the GPU.
-    pub waiting_locks: Store<LegacyRequest>,
+    pub waiting_locks: Store<u64, LegacyRequest>,
     /// Buffers with lists that wait for their devices' turns, oldest first.
     pub waiting_renders: VecDeque<crate::packet::WaitingRender>,
-    pub fences: Store<Fence>,
-    pub fence_opens: Store<FenceOpen>,
+    pub fences: Store<u64, Fence>,
+    pub fence_opens: Store<u64, FenceOpen>,
     /// Cross-adapter fences: the adapter's own fences of them, and its news for the others.
     pub common: crate::fence::CommonFences,
     pub peers: crate::peers::Peers,

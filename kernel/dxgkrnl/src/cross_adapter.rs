@@ -26,7 +26,7 @@ use crate::store::Store;
 /// The fences of several adapters.
 #[derive(Default)]
 pub struct CrossFences {
-    fences: Store<CrossFence>,
+    fences: Store<u64, CrossFence>,
 }
 
 /// One of them.

@@ -45,7 +45,7 @@ impl Adapter {
         if !self.is_awake() || self.engine_power.low.contains(&node) || !self.miniport.facets().hardware_queues {
             return;
         }
-        let doorbells: Vec<u64> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
+        let doorbells: Vec<_> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
         for doorbell in doorbells {
             self.disconnect_doorbell(cx, doorbell, DoorbellTaken::Power);
         }

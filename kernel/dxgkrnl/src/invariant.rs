@@ -28,10 +28,10 @@ use wddm_types::{PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Machine;
-use crate::object::{Allocation, Connection, Doorbell, Object, Process};
+use crate::object::{Allocation, Connection, Doorbell, DoorbellNumber, Object, Process};
 use crate::quota::Commitments;
 use crate::section::Section;
-use crate::store::Store;
+use crate::store::{ObjectNumber, Store};
 
 type Checked = Result<(), BrokenInvariant>;
 
@@ -174,7 +174,10 @@ impl Adapter {
 
     /// Everything here that a process may have a handle of.
     fn objects(&self) -> impl Iterator<Item = Object> + '_ {
-        fn of<'a, T>(store: &'a Store<T>, name: impl Fn(u64) -> Object + 'a) -> impl Iterator<Item = Object> + 'a {
+        fn of<'a, N: ObjectNumber + 'a, T>(
+            store: &'a Store<N, T>,
+            name: impl Fn(N) -> Object + 'a,
+        ) -> impl Iterator<Item = Object> + 'a {
             store.iter().map(move |(number, _)| name(number))
         }
         let index = self.index.0;
@@ -198,7 +201,7 @@ impl Adapter {
         self.check_resources()?;
         self.check_fences()?;
         self.check_displays()?;
-        let rings = |(_, doorbell): &(u64, &Doorbell)| doorbell.connection == Connection::Connected;
+        let rings = |(_, doorbell): &(DoorbellNumber, &Doorbell)| doorbell.connection == Connection::Connected;
         let heard = self.doorbells.iter().find(rings).filter(|_| self.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
         // A stopped adapter builds nothing any more: the last words of its memory manager are void.

@@ -42,8 +42,8 @@ const RUNTIME_DATA_MAX: usize = 65_536;
 /// All of a machine.
 #[derive(Default)]
 pub struct KeyedMutexes {
-    mutexes: Store<KeyedMutex>,
-    opens: Store<KeyedMutexOpen>,
+    mutexes: Store<u64, KeyedMutex>,
+    opens: Store<u64, KeyedMutexOpen>,
     /// Which mutex a wait that ends by itself is for, by its time.
     deadlines: BTreeMap<(u64, Token), u64>,
 }

@@ -31,7 +31,7 @@ pub struct Registration {
 /// All registrations, by number, by device and by kind.
 #[derive(Default)]
 pub struct Registrations {
-    known: Store<Registration>,
+    known: Store<u64, Registration>,
     of_devices: BTreeSet<(u64, u64)>,
     of_kinds: BTreeMap<RegistrationKind, u64>,
 }

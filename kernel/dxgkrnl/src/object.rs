@@ -11,7 +11,7 @@ use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceStorage, LocalPage};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
-use crate::store::Store;
+use crate::store::{Store, object_number};
 use crate::suspension::SuspendReasons;
 use crate::system_handle::SystemHandles;
 use crate::word_page::WordPages;
@@ -27,7 +27,7 @@ pub struct Process {
     /// It may ask for priorities above the ordinary ones (`SE_INC_BASE_PRIORITY_NAME`).
     pub may_raise_priority: bool,
     /// Its events.
-    pub events: Store<crate::event::Event>,
+    pub events: Store<u64, crate::event::Event>,
     /// Its quota and account, if its creation named them.
     pub admission: Option<crate::quota::Admission>,
 }
@@ -97,7 +97,7 @@ pub enum Object {
     /// A hardware queue.
     Queue(u32, u64),
     /// A doorbell.
-    Doorbell(u32, u64),
+    Doorbell(u32, DoorbellNumber),
     /// A device's open of a fence.
     Fence(u32, u64),
     /// A synchronization object without a word in memory.
@@ -167,7 +167,7 @@ pub struct Device {
     pub paging_queues: BTreeSet<u64>,
     pub allocations: BTreeSet<u64>,
     /// Allocations that are rings, with the doorbells that they are rings of.
-    pub rings: BTreeMap<vidmm::AllocationId, BTreeSet<u64>>,
+    pub rings: BTreeMap<vidmm::AllocationId, BTreeSet<DoorbellNumber>>,
     pub resources: BTreeSet<u64>,
     /// The driver's allocations for all its contexts.
     pub context_allocations: Vec<ContextAllocation>,
@@ -204,7 +204,7 @@ pub struct Queue {
     pub progress: u64,
     /// User-mode submission.
     pub user_mode: bool,
-    pub doorbell: Option<u64>,
+    pub doorbell: Option<DoorbellNumber>,
     /// Its logs, if its process feeds it.
     pub logs: Option<QueueLogs>,
     /// Logs that it had before, which commands that are queued still name.
@@ -234,6 +234,11 @@ pub enum Connection {
     Connected,
     /// Its process can only destroy it.
     Aborted,
+}
+
+object_number! {
+    /// A doorbell of an adapter, for as long as the adapter runs.
+    DoorbellNumber
 }
 
 /// A doorbell.

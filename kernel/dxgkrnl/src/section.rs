@@ -26,7 +26,7 @@ use crate::store::Store;
 /// The sections of all processes.
 #[derive(Default)]
 pub struct Sections {
-    sections: Store<Section>,
+    sections: Store<u64, Section>,
     /// Memory that their processes have committed in them.
     pub commitments: Commitments,
 }

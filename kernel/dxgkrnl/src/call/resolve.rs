@@ -6,7 +6,7 @@ use wddm_types::RawHandle;
 use crate::call::Turn;
 use crate::fence::{POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
-use crate::object::Object;
+use crate::object::{DoorbellNumber, Object};
 use crate::packet::Listed;
 use crate::refusal::invalid;
 
@@ -70,7 +70,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn doorbell(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    pub(super) fn doorbell(&self, handle: RawHandle) -> Result<(u32, DoorbellNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Doorbell(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("doorbell", handle)),

@@ -37,7 +37,7 @@ pub(super) struct MonitoredWords<'a> {
     pub memory: &'a Memory,
     pub bus: Option<&'a dyn BusMemory>,
     pub vidmm: &'a VidMm<FenceId>,
-    pub devices: &'a Store<Device>,
+    pub devices: &'a Store<u64, Device>,
     /// The paging work that the hardware is past.
     pub done: u64,
 }
@@ -61,7 +61,7 @@ impl<'a> MonitoredWords<'a> {
     }
 }
 
-fn local_page(devices: &Store<Device>, word: LocalWord) -> Option<&LocalPage> {
+fn local_page(devices: &Store<u64, Device>, word: LocalWord) -> Option<&LocalPage> {
     devices.get(word.device)?.local_words.iter().find(|page| page.allocation == word.allocation)
 }
 

@@ -16,7 +16,7 @@ use crate::store::Store;
 /// The driver's handles of what operations name.
 pub(super) struct Names<'a> {
     pub spaces: &'a BTreeMap<SpaceId, KmdProcess>,
-    pub devices: &'a Store<Device>,
+    pub devices: &'a Store<u64, Device>,
     pub numbers: &'a BTreeMap<DeviceId, u64>,
     pub vidmm: &'a VidMm<FenceId>,
 }

@@ -6,12 +6,12 @@ use shared_words::Word;
 
 use super::doorbell_status;
 use crate::doorbell_page::Shown;
-use crate::object::{Connection, Doorbell};
-use crate::store::Store;
+use crate::object::{Connection, Doorbell, DoorbellNumber};
+use crate::store::{ObjectNumber, Store};
 
 /// The doorbells of an adapter in its driver's hands.
 pub(super) struct LentDoorbells<'a> {
-    pub doorbells: &'a mut Store<Doorbell>,
+    pub doorbells: &'a mut Store<DoorbellNumber, Doorbell>,
     pub shown: Shown<'a>,
     /// Of these queues one was taken away.
     pub taken: Vec<u64>,
@@ -25,7 +25,8 @@ impl DoorbellHost for LentDoorbells<'_> {
         doorbell: OsDoorbell,
         reason: Disconnected,
     ) -> Result<(), DriverStatus> {
-        let doorbell = self.doorbells.get_mut(doorbell.0).filter(|doorbell| doorbell.queue == queue.0);
+        let doorbell =
+            self.doorbells.get_mut(DoorbellNumber::from_raw(doorbell.0)).filter(|doorbell| doorbell.queue == queue.0);
         let doorbell = doorbell.ok_or(DriverStatus::InvalidParameter("the queue has no such doorbell"))?;
         let (left, word) = match reason {
             Disconnected::Retry => (Connection::Disconnected, doorbell_status::DISCONNECTED_RETRY),
@@ -117,11 +118,11 @@ mod tests {
         let statuses = || STATUS.map(|at| Word::load(memory.word(at)));
         let shown = Shown { memory: &memory, pages: Some(&pages) };
         let mut lent = LentDoorbells { doorbells: &mut doorbells, shown, taken: Vec::new() };
-        let mut take = |queue: u64, number: u64, reason| {
-            let refused = lent.disconnect_doorbell(OsQueue(queue), OsDoorbell(number), reason);
+        let mut take = |queue: u64, number: DoorbellNumber, reason| {
+            let refused = lent.disconnect_doorbell(OsQueue(queue), OsDoorbell(number.raw()), reason);
             (refused.is_ok(), std::mem::take(&mut lent.taken))
         };
-        for (queue, number) in [(11, numbers[0]), (10, 99)] {
+        for (queue, number) in [(11, numbers[0]), (10, DoorbellNumber::from_raw(99))] {
             assert_eq!(take(queue, number, Disconnected::Retry), (false, vec![]));
         }
         assert_eq!((statuses(), pages.1.lock().unwrap().len()), ([CONNECTED, CONNECTED, RETRY], 0), "nothing changed");

@@ -7,7 +7,7 @@ use vidmm::AllocationId;
 use wddm_types::GpuVa;
 
 use crate::adapter::Adapter;
-use crate::object::Connection;
+use crate::object::{Connection, DoorbellNumber};
 use crate::refusal::invalid;
 
 impl Adapter {
@@ -68,7 +68,7 @@ impl Adapter {
     }
 
     /// One that was lost with its device, or its adapter, rings no engine.
-    fn keeps_ring(&self, doorbell: u64) -> bool {
+    fn keeps_ring(&self, doorbell: DoorbellNumber) -> bool {
         self.stopped.is_none() && self.doorbells[doorbell].connection != Connection::Aborted
     }
 }
