@@ -153,12 +153,12 @@ impl Adapter {
     /// A hardware context and all that goes with it, as far as its process may have handles of it.
     pub fn named_of_context(&self, number: u64) -> Vec<Object> {
         let of_queues = self.contexts[number].queues.iter().flat_map(|queue| self.named_of_queue(*queue));
-        of_queues.chain([Object::Context(self.index.0, number)]).collect()
+        of_queues.chain([Object::Context(self.index, number)]).collect()
     }
 
     /// The same of a hardware queue.
     pub fn named_of_queue(&self, number: u64) -> Vec<Object> {
-        let (index, queue) = (self.index.0, &self.queues[number]);
+        let (index, queue) = (self.index, &self.queues[number]);
         let doorbell = queue.doorbell.map(|doorbell| Object::Doorbell(index, doorbell));
         let progress = Object::Fence(index, self.only_open(queue.progress));
         doorbell.into_iter().chain([progress, Object::Queue(index, number)]).collect()
@@ -166,7 +166,7 @@ impl Adapter {
 
     /// A device and all that goes with it, as far as its process may have handles of it.
     pub fn named_of_device(&self, number: u64) -> Vec<Object> {
-        let (index, device) = (self.index.0, &self.devices[number]);
+        let (index, device) = (self.index, &self.devices[number]);
         let mut named = vec![Object::Device(index, number)];
         named.extend(device.contexts.iter().flat_map(|context| self.named_of_context(*context)));
         named.extend(device.packet_contexts.iter().map(|context| Object::PacketContext(index, *context)));

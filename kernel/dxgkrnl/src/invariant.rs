@@ -56,7 +56,7 @@ impl Machine {
         self.check_named_resources()?;
         self.check_cross_adapter()?;
         self.check_sections()?;
-        self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index.0)))
+        self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index)))
     }
 
     /// That no object has two handles is checked with the handles.
@@ -119,7 +119,7 @@ impl Machine {
         else {
             return None;
         };
-        self.adapters.get(*index as usize)
+        self.adapters.get(index.0 as usize)
     }
 
     /// A digest of everything that a refused call must leave as it was: handles, objects, memory. It leaves out clocks, counters and the
@@ -180,7 +180,7 @@ impl Adapter {
         ) -> impl Iterator<Item = Object> + 'a {
             store.iter().map(move |(number, _)| name(number))
         }
-        let index = self.index.0;
+        let index = self.index;
         of(&self.devices, move |number| Object::Device(index, number))
             .chain(of(&self.paging_queues, move |number| Object::PagingQueue(index, number)))
             .chain(of(&self.allocations, move |number| Object::Allocation(index, number)))

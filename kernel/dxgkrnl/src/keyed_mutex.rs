@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use events::Event;
 use kmt_calls::{KeyedMutexFlags, Refusal, Reply};
-use wddm_types::{ProcessId, RawHandle};
+use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::refusal::invalid;
@@ -54,7 +54,7 @@ pub struct KeyedMutexOpen {
     /// The process that has its handle.
     pub process: ProcessId,
     /// The device that it goes with, if it was opened with a resource.
-    pub device: Option<(u32, u64)>,
+    pub device: Option<(AdapterIndex, u64)>,
     /// The mutex that it opens.
     pub mutex: u64,
 }
@@ -113,7 +113,7 @@ impl KeyedMutexes {
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
-        device: Option<(u32, u64)>,
+        device: Option<(AdapterIndex, u64)>,
         (mutex, runtime_data): (u64, Vec<u8>),
     ) -> Result<u64, Refusal> {
         self.check_data(mutex, &runtime_data)?;
@@ -252,7 +252,7 @@ impl KeyedMutexes {
     }
 
     /// The opens that a device has by opening resources.
-    pub fn opens_of_device(&self, device: (u32, u64)) -> Vec<u64> {
+    pub fn opens_of_device(&self, device: (AdapterIndex, u64)) -> Vec<u64> {
         self.opens.iter().filter(|(_, open)| open.device == Some(device)).map(|(number, _)| number).collect()
     }
 

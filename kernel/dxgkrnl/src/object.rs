@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdOpenAllocation, KmdProcess, KmdQueue, KmdResource};
 use gpu_fence::FenceId;
 use kmt_calls::{DeviceFault, DeviceState, DoorbellAddress};
-use wddm_types::{FencePoint, GpuVa, NodeId, ProcessId, VidPnSourceId, WordAddress};
+use wddm_types::{AdapterIndex, FencePoint, GpuVa, NodeId, ProcessId, VidPnSourceId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceStorage, LocalPage};
@@ -79,31 +79,31 @@ pub const CLASS_MAX: u32 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Object {
     /// An opened adapter.
-    Adapter(u32),
+    Adapter(AdapterIndex),
     /// A device.
-    Device(u32, u64),
+    Device(AdapterIndex, u64),
     /// A paging queue.
-    PagingQueue(u32, u64),
+    PagingQueue(AdapterIndex, u64),
     /// An allocation.
-    Allocation(u32, u64),
+    Allocation(AdapterIndex, u64),
     /// An allocation by the name of an instance that a rename made.
-    Instance(u32, u64, u32),
+    Instance(AdapterIndex, u64, u32),
     /// A resource.
-    Resource(u32, u64),
+    Resource(AdapterIndex, u64),
     /// A context.
-    Context(u32, u64),
+    Context(AdapterIndex, u64),
     /// A packet context.
-    PacketContext(u32, u64),
+    PacketContext(AdapterIndex, u64),
     /// A hardware queue.
-    Queue(u32, u64),
+    Queue(AdapterIndex, u64),
     /// A doorbell.
-    Doorbell(u32, DoorbellNumber),
+    Doorbell(AdapterIndex, DoorbellNumber),
     /// A device's open of a fence.
-    Fence(u32, u64),
+    Fence(AdapterIndex, u64),
     /// A synchronization object without a word in memory.
-    Legacy(u32, u64),
+    Legacy(AdapterIndex, u64),
     /// A registration for notifications.
-    Registration(u32, u64),
+    Registration(AdapterIndex, u64),
     /// A section, of no adapter.
     Section(u64),
     /// An event, of no adapter.

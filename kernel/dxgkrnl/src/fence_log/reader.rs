@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ddi::KmdQueue;
 use events::Event;
 use shared_words::{Memory, Word, log};
-use wddm_types::{ProcessId, RawHandle};
+use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use super::{Log, QueueLogs};
 use crate::adapter::Adapter;
@@ -28,7 +28,7 @@ pub struct Names<'a>(pub &'a BTreeMap<ProcessId, Process>);
 
 impl Names<'_> {
     /// The open that a process's handle of a fence of this adapter names.
-    fn open(&self, adapter: u32, process: ProcessId, handle: RawHandle) -> Option<u64> {
+    fn open(&self, adapter: AdapterIndex, process: ProcessId, handle: RawHandle) -> Option<u64> {
         match self.0.get(&process)?.handles.get(handle)? {
             Object::Fence(index, open) if *index == adapter => Some(*open),
             _ => None,
@@ -246,7 +246,7 @@ impl Adapter {
             Which::Signals => log::SIGNAL_EXECUTED,
             Which::Submissions => log::SUBMISSION_BEGUN,
         };
-        let open = names.open(self.index.0, process, entry.handle).filter(|_| entry.operation == operation)?;
+        let open = names.open(self.index, process, entry.handle).filter(|_| entry.operation == operation)?;
         let open = self.fence_opens.get(open)?;
         self.fences[open.fence].kmd.map(|_| open.fence)
     }

@@ -121,7 +121,7 @@ impl Adapter {
     pub fn fence_queued(&self, cx: &mut Cx<'_>, process: &Process, queue: u64, queued: QueuedFence) {
         let QueuedFence { fence, value, signal, recorded_ns } = queued;
         let Some(Object::Fence(index, open)) = process.handles.get(fence) else { return };
-        if *index != self.index.0 || self.queues.get(queue).is_none() {
+        if *index != self.index || self.queues.get(queue).is_none() {
             return;
         }
         // As in a log: such a queue waits for native fences and signals them.
