@@ -32,8 +32,8 @@ use crate::machine::{Cx, Effect, Token};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
-    Allocation, Body, Context, Device, Doorbell, DoorbellNumber, PagingQueue, ProcessOnAdapter, Queue, Resource,
-    ResourceBody,
+    Allocation, Body, Context, Device, Doorbell, DoorbellNumber, PagingQueue, PagingQueueNumber, ProcessOnAdapter,
+    Queue, Resource, ResourceBody,
 };
 use crate::packet::{PacketContext, Packets, Software};
 use crate::paging::PagingRing;
@@ -211,7 +211,7 @@ pub struct Adapter {
     pub packets: Packets,
     pub displays: crate::display::Displays,
     pub doorbells: Store<DoorbellNumber, Doorbell>,
-    pub paging_queues: Store<u64, PagingQueue>,
+    pub paging_queues: Store<PagingQueueNumber, PagingQueue>,
     pub allocations: Store<u64, Allocation>,
     /// The allocations of each body that are not destroyed.
     pub living: BTreeSet<(vidmm::AllocationId, u64)>,

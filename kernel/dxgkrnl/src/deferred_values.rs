@@ -8,11 +8,12 @@
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::PagingQueueNumber;
 
 impl Adapter {
     /// Promises the next value of a paging queue for its device's next turn.
     // spec: memory §10.1 row 23
-    pub fn promise_with_turn(&mut self, paging_queue: u64) -> u64 {
+    pub fn promise_with_turn(&mut self, paging_queue: PagingQueueNumber) -> u64 {
         let queue = &mut self.paging_queues[paging_queue];
         queue.last_value += 1;
         queue.awaits_turn = true;

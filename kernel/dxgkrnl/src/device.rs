@@ -135,7 +135,7 @@ impl Adapter {
         for allocation in allocations {
             self.destroy_allocation(cx, allocation, &[]);
         }
-        let paging_queues: Vec<u64> = self.devices[number].paging_queues.iter().copied().collect();
+        let paging_queues: Vec<_> = self.devices[number].paging_queues.iter().copied().collect();
         for queue in paging_queues {
             self.destroy_paging_queue(queue);
         }

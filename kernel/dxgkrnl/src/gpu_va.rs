@@ -12,6 +12,7 @@ pub use update::{UpdateContext, UpdateRequest, Updates};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
+use crate::object::PagingQueueNumber;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 
 /// The members of `D3DDDI_MAPGPUVIRTUALADDRESS` (memory §4.8).
@@ -42,7 +43,12 @@ pub struct ReserveCall {
 impl Adapter {
     /// `D3DKMTMapGpuVirtualAddress`.
     // spec: memory §4.8
-    pub fn map_gpu_va(&mut self, cx: &mut Cx<'_>, paging_queue: u64, call: MapCall) -> Result<(GpuVa, u64), Refusal> {
+    pub fn map_gpu_va(
+        &mut self,
+        cx: &mut Cx<'_>,
+        paging_queue: PagingQueueNumber,
+        call: MapCall,
+    ) -> Result<(GpuVa, u64), Refusal> {
         self.translates()?;
         let device = self.paging_queues[paging_queue].device;
         let process = self.devices[device].process;

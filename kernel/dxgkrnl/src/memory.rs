@@ -8,7 +8,7 @@ use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::PagingQueue;
+use crate::object::{PagingQueue, PagingQueueNumber};
 use crate::refusal::invalid;
 
 /// Most allocations in one call.
@@ -26,7 +26,7 @@ impl Adapter {
         device: u64,
         priority: i32,
         physical_adapter: u32,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<PagingQueueNumber, Refusal> {
         if !(-1..=1).contains(&priority) {
             return Err(invalid(format!("Priority {priority} of a paging queue: -1, 0 or 1")));
         }
@@ -54,7 +54,7 @@ impl Adapter {
     }
 
     /// `D3DKMTDestroyPagingQueue`: its fence goes when the ring has got past its last work.
-    pub fn destroy_paging_queue(&mut self, number: u64) {
+    pub fn destroy_paging_queue(&mut self, number: PagingQueueNumber) {
         let queue = &self.paging_queues[number];
         let (device, fence) = (queue.device, queue.fence);
         self.devices[device].paging_queues.remove(&number);

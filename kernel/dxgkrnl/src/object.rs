@@ -83,7 +83,7 @@ pub enum Object {
     /// A device.
     Device(AdapterIndex, u64),
     /// A paging queue.
-    PagingQueue(AdapterIndex, u64),
+    PagingQueue(AdapterIndex, PagingQueueNumber),
     /// An allocation.
     Allocation(AdapterIndex, u64),
     /// An allocation by the name of an instance that a rename made.
@@ -164,7 +164,7 @@ pub struct Device {
     /// Those of all its contexts.
     pub queues: BTreeSet<u64>,
     pub packet_contexts: BTreeSet<u64>,
-    pub paging_queues: BTreeSet<u64>,
+    pub paging_queues: BTreeSet<PagingQueueNumber>,
     pub allocations: BTreeSet<u64>,
     /// Allocations that are rings, with the doorbells that they are rings of.
     pub rings: BTreeMap<vidmm::AllocationId, BTreeSet<DoorbellNumber>>,
@@ -255,6 +255,11 @@ pub struct Doorbell {
     /// Written by the kernel only.
     pub status: WordAddress,
     pub connection: Connection,
+}
+
+object_number! {
+    /// A paging queue of an adapter, for as long as the adapter runs. Events have 0 where the ring works for no queue.
+    PagingQueueNumber
 }
 
 /// A paging queue of a device.

@@ -35,6 +35,7 @@ use wddm_types::{FencePoint, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, RingWait, Waiter};
 use crate::machine::Cx;
+use crate::object::PagingQueueNumber;
 use crate::paging::deferred::Deferred;
 pub use crate::paging::moves::Residence;
 pub use crate::paging::packets::{PacketRing, Ready};
@@ -75,7 +76,7 @@ pub struct PagingRing {
     /// The memory manager's number of the last of its works that was queued.
     last_serial: u64,
     last_done: u64,
-    last_paging_queue: u64,
+    last_paging_queue: Option<PagingQueueNumber>,
     progress_value: u64,
     /// The kernel builds nothing before the ring's progress reaches this: an allocation is to come to rest, or the scratch area is taken.
     hold_until: u64,
@@ -95,7 +96,7 @@ pub struct PagingRing {
     /// Buffers of a ring of packets that wait for their node.
     ready: VecDeque<packets::Ready>,
     /// Paging queues with values that the kernel signals.
-    promised: BTreeSet<u64>,
+    promised: BTreeSet<PagingQueueNumber>,
     /// Windows that locked content has left because the hardware was lost.
     lost_windows: Vec<WindowPages>,
 }
@@ -131,7 +132,7 @@ impl PagingRing {
             last_queued: 0,
             last_serial: 0,
             last_done: 0,
-            last_paging_queue: 0,
+            last_paging_queue: None,
             progress_value: 0,
             hold_until: 0,
             scratch: Scratch::default(),

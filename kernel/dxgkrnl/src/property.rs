@@ -6,6 +6,7 @@ use vidmm::{Location, PropertyError, PropertyUpdate};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::PagingQueueNumber;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported};
 
 impl Adapter {
@@ -38,7 +39,7 @@ impl Adapter {
     pub fn update_allocation_property(
         &mut self,
         cx: &mut Cx<'_>,
-        paging_queue: u64,
+        paging_queue: PagingQueueNumber,
         number: u64,
         request: PropertyRequest,
     ) -> Result<Residency, Refusal> {

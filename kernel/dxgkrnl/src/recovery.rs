@@ -291,7 +291,7 @@ impl Adapter {
     /// Paging queues promise nothing that could still come.
     fn satisfy_paging_queues(&mut self, cx: &mut Cx<'_>) {
         self.forget_pending_remap_signals();
-        let known: Vec<u64> = self.paging_queues.iter().map(|(number, _)| number).collect();
+        let known: Vec<_> = self.paging_queues.iter().map(|(number, _)| number).collect();
         for number in known {
             self.paging_queues[number].awaits_turn = false;
             let (fence, value) = (self.paging_queues[number].fence, self.paging_queues[number].last_value);

@@ -10,6 +10,7 @@ use wddm_types::{NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::PagingQueueNumber;
 use crate::refusal::{invalid, no_memory, refuse};
 
 impl Adapter {
@@ -18,7 +19,7 @@ impl Adapter {
     pub fn make_resident(
         &mut self,
         cx: &mut Cx<'_>,
-        paging_queue: u64,
+        paging_queue: PagingQueueNumber,
         list: &[u64],
         flags: MakeResidentFlags,
     ) -> Result<Residency, Refusal> {
@@ -158,7 +159,7 @@ impl Adapter {
     pub fn reclaim2(
         &mut self,
         cx: &mut Cx<'_>,
-        paging_queue: u64,
+        paging_queue: PagingQueueNumber,
         list: &[u64],
     ) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
         let device = self.paging_queues[paging_queue].device;
@@ -238,7 +239,7 @@ impl Adapter {
     fn held_up_value(
         &mut self,
         cx: &mut Cx<'_>,
-        paging_queue: u64,
+        paging_queue: PagingQueueNumber,
         locked: vidmm::AllocationId,
         work: Option<Work<gpu_fence::FenceId>>,
     ) -> u64 {
@@ -256,7 +257,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
-        paging_queue: u64,
+        paging_queue: PagingQueueNumber,
         work: Option<Work<gpu_fence::FenceId>>,
     ) -> u64 {
         match work {

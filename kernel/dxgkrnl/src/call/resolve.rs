@@ -6,7 +6,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 use crate::call::Turn;
 use crate::fence::{POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
-use crate::object::{DoorbellNumber, Object};
+use crate::object::{DoorbellNumber, Object, PagingQueueNumber};
 use crate::packet::Listed;
 use crate::refusal::invalid;
 
@@ -55,7 +55,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn paging_queue(&self, handle: RawHandle) -> Result<(AdapterIndex, u64), Refusal> {
+    pub(super) fn paging_queue(&self, handle: RawHandle) -> Result<(AdapterIndex, PagingQueueNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::PagingQueue(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("paging queue", handle)),

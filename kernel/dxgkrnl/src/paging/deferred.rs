@@ -12,6 +12,7 @@ use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::{Adapter, RingWait, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::PagingQueueNumber;
 use crate::packet::RingNeed;
 
 /// One thing that waits for the ring.
@@ -25,7 +26,7 @@ pub(super) enum Deferred {
     Fence(u64),
     /// A process does not reach a fence any more that others have.
     UnreachedFence(u64),
-    PagingQueue(u64),
+    PagingQueue(PagingQueueNumber),
     /// A device whose turn begins, and when that was decided.
     Resume(u64, u64),
     Section(u64),
@@ -119,7 +120,7 @@ impl Adapter {
     }
 
     /// Forgets a paging queue when the ring has got past everything queued so far.
-    pub fn defer_paging_queue(&mut self, queue: u64) {
+    pub fn defer_paging_queue(&mut self, queue: PagingQueueNumber) {
         self.paging_queues[queue].doomed = true;
         self.defer(Deferred::PagingQueue(queue));
     }
