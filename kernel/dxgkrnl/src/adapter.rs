@@ -32,15 +32,15 @@ use crate::machine::{Cx, Effect, Token};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
-    Allocation, Body, Context, Device, Doorbell, DoorbellNumber, PagingQueue, PagingQueueNumber, ProcessOnAdapter,
-    Queue, Resource, ResourceBody,
+    Allocation, Body, Context, Device, DeviceNumber, Doorbell, DoorbellNumber, PagingQueue, PagingQueueNumber,
+    ProcessOnAdapter, Queue, Resource, ResourceBody,
 };
 use crate::packet::{PacketContext, Packets, Software};
 use crate::paging::PagingRing;
 use crate::recovery::RecoveryPolicy;
 use crate::refusal::removed;
 use crate::statistics::AdapterCounters;
-use crate::store::Store;
+use crate::store::{ObjectNumber, Store};
 use crate::suspension::Suspensions;
 use crate::turns::Turns;
 
@@ -98,14 +98,14 @@ pub enum Waiter {
         /// The call that waits.
         token: Token,
         /// The device it was made on.
-        device: u64,
+        device: DeviceNumber,
     },
     /// Sets an event of a device's process.
     Event {
         /// Which call asked for it.
         token: Token,
         /// The device it was made on.
-        device: u64,
+        device: DeviceNumber,
         /// The event that the wait sets.
         event: EventName,
     },
@@ -203,8 +203,8 @@ pub struct Adapter {
     pub pasids: Pasids,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
     pub processes_by_space: BTreeMap<SpaceId, ProcessId>,
-    pub devices: Store<u64, Device>,
-    pub devices_by_id: BTreeMap<DeviceId, u64>,
+    pub devices: Store<DeviceNumber, Device>,
+    pub devices_by_id: BTreeMap<DeviceId, DeviceNumber>,
     pub contexts: Store<u64, Context>,
     pub queues: Store<u64, Queue>,
     pub packet_contexts: Store<u64, PacketContext>,
@@ -359,12 +359,12 @@ impl Adapter {
         }
         cx.emit(self.index, Event::AdapterStopped { adapter: self.index.0, reason: reason.clone() });
         // spec: memory §8.6: whoever asks for the state of a device gets the same answer as every other call
-        let active = |(_, device): &(u64, &Device)| device.state == DeviceState::Active;
-        let lost: Vec<u64> = self.devices.iter().filter(active).map(|(number, _)| number).collect();
+        let active = |(_, device): &(DeviceNumber, &Device)| device.state == DeviceState::Active;
+        let lost: Vec<_> = self.devices.iter().filter(active).map(|(number, _)| number).collect();
         for device in lost {
             self.devices[device].state = DeviceState::Stopped;
             self.counters.devices_lost += 1;
-            cx.emit(self.index, Event::DeviceInError { device, state: 4, reason: reason.clone() });
+            cx.emit(self.index, Event::DeviceInError { device: device.raw(), state: 4, reason: reason.clone() });
         }
         self.abort_all_doorbells();
         self.lose_common_fences();

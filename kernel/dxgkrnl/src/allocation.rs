@@ -15,10 +15,11 @@ use wddm_types::{Blame, NtStatus, PAGE_BYTES, PageRun, VidPnSourceId};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
-use crate::object::{Allocation, Body, Renaming, Resource, ResourceBody};
+use crate::object::{Allocation, Body, DeviceNumber, Renaming, Resource, ResourceBody};
 use crate::quota::Kind;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::scarcity::{Lack, NotCreated};
+use crate::store::ObjectNumber;
 use standard::{Rows, StandardData};
 
 /// Most bytes of a driver's private data, per allocation and per call: as many as of a runtime's. No capability of a driver says how many
@@ -60,7 +61,7 @@ impl Adapter {
     pub fn create_allocations(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
         resource: Option<u64>,
@@ -85,7 +86,7 @@ impl Adapter {
     fn create_described(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         creation: Creation<'_>,
         resource: Option<u64>,
         existing: Vec<Existing>,
@@ -169,7 +170,7 @@ impl Adapter {
             self.resource_bodies[body].members.push(id);
         }
         let size_bytes = self.vidmm.allocation_bytes(id);
-        cx.emit(self.index, Event::AllocationCreated { device, allocation: number, size_bytes });
+        cx.emit(self.index, Event::AllocationCreated { device: device.raw(), allocation: number, size_bytes });
         number
     }
 
@@ -220,7 +221,7 @@ impl Adapter {
     /// VidMm's part: all or none.
     fn place(
         &mut self,
-        device: u64,
+        device: DeviceNumber,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
         infos: &[ddi::AllocationInfo],
@@ -310,7 +311,7 @@ impl Adapter {
 
     fn enter_resource(
         &mut self,
-        device: u64,
+        device: DeviceNumber,
         resource: Option<u64>,
         call: &ResourceRequest,
         kmd: KmdResource,

@@ -10,7 +10,7 @@ use wddm_types::{FencePoint, ProcessId};
 use crate::adapter::{Adapter, Waiter};
 use crate::dying::Dying;
 use crate::machine::{Answer, Cx, Token};
-use crate::object::{Allocation, Body, Gone};
+use crate::object::{Allocation, Body, DeviceNumber, Gone};
 use crate::refusal::invalid;
 
 impl Adapter {
@@ -20,7 +20,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        device: u64,
+        device: DeviceNumber,
         numbers: &[u64],
         resource: Option<u64>,
         flags: DestroyFlags,
@@ -69,7 +69,7 @@ impl Adapter {
     fn destroy_group(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         numbers: &[u64],
         resource: Option<u64>,
         after: &[FencePoint<FenceId>],
@@ -159,7 +159,7 @@ impl Adapter {
 
     /// The points after which no buffer of a device uses these that names one of them in its list, in whatever instance.
     // spec: memory §6.2
-    fn listed_uses(&self, device: u64, numbers: &[u64]) -> Vec<FencePoint<FenceId>> {
+    fn listed_uses(&self, device: DeviceNumber, numbers: &[u64]) -> Vec<FencePoint<FenceId>> {
         let known = numbers.iter().map(|number| &self.allocations[*number]);
         let instances = known.flat_map(|known| {
             let former = known.renaming.former.iter().map(|instance| instance.vidmm);
@@ -196,7 +196,7 @@ impl Adapter {
     }
 
     /// Ends the destroyed allocations of a device whose queues have stopped.
-    pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: u64) {
+    pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let over = self.dying.of_device(device);
         self.bury_all(cx, over);
     }

@@ -11,9 +11,10 @@ use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::driver_host::{Creating, DriverHost};
 use crate::machine::Cx;
-use crate::object::{Device, Object, Terms};
+use crate::object::{Device, DeviceNumber, Object, Terms};
 use crate::packet::check_device_info;
 use crate::refusal::{from_driver, refuse, removed};
+use crate::store::ObjectNumber;
 use crate::suspension::SuspendReasons;
 
 impl Adapter {
@@ -23,7 +24,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         (process, adapter): (ProcessId, RawHandle),
         terms: Terms,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<DeviceNumber, Refusal> {
         self.unblocked(process)?;
         if !self.processes.contains_key(&process) {
             self.add_process(cx, process, terms)?;
@@ -60,12 +61,12 @@ impl Adapter {
         self.devices_by_id.insert(vidmm, device);
         self.processes.get_mut(&process).expect("just added").devices.insert(device);
         self.quiesce_new_device(device);
-        cx.emit(self.index, Event::DeviceCreated { process: process.0, device });
+        cx.emit(self.index, Event::DeviceCreated { process: process.0, device: device.raw() });
         // The page tables of its process are away: it runs when they are back (memory §4.6).
         if self.vidmm.is_suspended(vidmm) {
             let reasons = SuspendReasons::RESIDENCY;
             self.devices[device].suspended |= reasons;
-            cx.emit(self.index, Event::DeviceSuspended { device, reasons: reasons.bits() });
+            cx.emit(self.index, Event::DeviceSuspended { device: device.raw(), reasons: reasons.bits() });
         }
         Ok(device)
     }
@@ -105,7 +106,7 @@ impl Adapter {
 
     /// `D3DKMTDestroyDevice`: queues first, so that the hardware touches nothing of it any more; then everything else.
     // spec: sync §3.4 (process exit), memory §6.2
-    pub fn destroy_device(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn destroy_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber) {
         self.device_leaves_displays(cx, number);
         let contexts: Vec<u64> = self.devices[number].contexts.iter().copied().collect();
         for context in contexts {
@@ -165,7 +166,7 @@ impl Adapter {
     }
 
     /// A device and all that goes with it, as far as its process may have handles of it.
-    pub fn named_of_device(&self, number: u64) -> Vec<Object> {
+    pub fn named_of_device(&self, number: DeviceNumber) -> Vec<Object> {
         let (index, device) = (self.index, &self.devices[number]);
         let mut named = vec![Object::Device(index, number)];
         named.extend(device.contexts.iter().flat_map(|context| self.named_of_context(*context)));
@@ -193,7 +194,7 @@ impl Adapter {
     }
 
     /// The devices of a process here.
-    pub fn devices_of_process(&self, process: ProcessId) -> BTreeSet<u64> {
+    pub fn devices_of_process(&self, process: ProcessId) -> BTreeSet<DeviceNumber> {
         self.processes.get(&process).map(|on_adapter| on_adapter.devices.clone()).unwrap_or_default()
     }
 
@@ -230,7 +231,7 @@ impl Adapter {
     /// A device goes into error: its doorbells are taken away for ever, its queues stop, its fences are satisfied for ever, its
     /// waiters are told.
     // spec: memory §8.6, sync §3.16, sync §3.17
-    pub fn fail_device(&mut self, cx: &mut Cx<'_>, number: u64, state: DeviceState, reason: String) {
+    pub fn fail_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, state: DeviceState, reason: String) {
         let device = &mut self.devices[number];
         if device.state != DeviceState::Active {
             return;
@@ -247,7 +248,7 @@ impl Adapter {
             DeviceState::ErrorDmaFault => 6,
             DeviceState::ErrorDmaPageFault => 7,
         };
-        cx.emit(self.index, Event::DeviceInError { device: number, state: code, reason });
+        cx.emit(self.index, Event::DeviceInError { device: number.raw(), state: code, reason });
         let lost = |open: &u64| {
             let open = &self.fence_opens[*open];
             open.is_lost_with_device().then_some(open.fence)
@@ -286,7 +287,7 @@ impl Adapter {
     ///
     /// # Errors
     /// `DEVICE_REMOVED`; `RETRY` while the adapter sleeps.
-    pub fn device_alive(&self, device: u64) -> Result<(), Refusal> {
+    pub fn device_alive(&self, device: DeviceNumber) -> Result<(), Refusal> {
         self.awake()?;
         self.device_active(device)
     }
@@ -295,7 +296,7 @@ impl Adapter {
     ///
     /// # Errors
     /// `DEVICE_REMOVED`.
-    pub fn device_active(&self, device: u64) -> Result<(), Refusal> {
+    pub fn device_active(&self, device: DeviceNumber) -> Result<(), Refusal> {
         match &self.devices[device] {
             Device { state: DeviceState::Active, .. } => Ok(()),
             Device { state, lost_for, .. } => Err(removed(format!("the device is lost ({state:?}): {lost_for}"))),
@@ -303,7 +304,7 @@ impl Adapter {
     }
 
     /// The refusal of a call that waited while its device was lost, or went.
-    pub fn lost_meanwhile(&self, device: u64) -> Refusal {
+    pub fn lost_meanwhile(&self, device: DeviceNumber) -> Refusal {
         let known = self.devices.get(device).map(|device| &device.lost_for[..]).filter(|reason| !reason.is_empty());
         match known.or(self.stopped.as_deref()) {
             Some(reason) => removed(format!("the device was lost while the call waited: {reason}")),
@@ -316,7 +317,7 @@ impl Adapter {
     pub fn fail_faulted_device(
         &mut self,
         cx: &mut Cx<'_>,
-        number: u64,
+        number: DeviceNumber,
         (state, whose): (DeviceState, String),
         fault: DeviceFault,
     ) {

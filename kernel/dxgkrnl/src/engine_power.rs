@@ -21,7 +21,7 @@ use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::Queue;
+use crate::object::{DeviceNumber, Queue};
 use crate::suspension::SuspendReasons;
 
 /// The engines that have less power.
@@ -101,7 +101,7 @@ impl Adapter {
             return;
         }
         let busy = |queue: &Queue| !queue.no_timeout && self.has_work(queue);
-        let mut devices: BTreeSet<u64> =
+        let mut devices: BTreeSet<DeviceNumber> =
             self.queues_of(node).filter(|(_, queue)| busy(queue)).map(|(_, queue)| queue.device).collect();
         let packets = self.running_packets().filter(|(at, _)| *at == usize::from(node.0));
         devices.extend(packets.map(|(_, running)| self.packet_contexts[running.context].device));

@@ -12,7 +12,7 @@ pub use update::{UpdateContext, UpdateRequest, Updates};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
-use crate::object::PagingQueueNumber;
+use crate::object::{DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 
 /// The members of `D3DDDI_MAPGPUVIRTUALADDRESS` (memory §4.8).
@@ -122,7 +122,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        device: u64,
+        device: DeviceNumber,
         call: ReserveCall,
     ) -> Result<Answer, Refusal> {
         self.translates()?;
@@ -158,7 +158,13 @@ impl Adapter {
 
     /// `D3DKMTFreeGpuVirtualAddress`.
     // spec: memory §4.8
-    pub fn free_gpu_va(&mut self, cx: &mut Cx<'_>, device: u64, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
+    pub fn free_gpu_va(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        base: GpuVa,
+        size_bytes: u64,
+    ) -> Result<(), Refusal> {
         self.translates()?;
         let process = self.devices[device].process;
         let space = self.processes[&process].space;

@@ -28,7 +28,7 @@ use wddm_types::{PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Machine;
-use crate::object::{Allocation, Connection, Doorbell, DoorbellNumber, Object, Process};
+use crate::object::{Allocation, Connection, DeviceNumber, Doorbell, DoorbellNumber, Object, Process};
 use crate::quota::Commitments;
 use crate::section::Section;
 use crate::store::{ObjectNumber, Store};
@@ -146,7 +146,7 @@ impl Machine {
 impl Adapter {
     /// The process that a handle of this object may be in; `None` for an opened adapter, which every process may have.
     fn process_of(&self, object: &Object) -> Option<ProcessId> {
-        let of = |device: u64| self.devices.get(device).map(|device| device.process);
+        let of = |device: DeviceNumber| self.devices.get(device).map(|device| device.process);
         match *object {
             Object::Adapter(_) => None,
             Object::Device(_, number) => of(number),
@@ -218,7 +218,7 @@ impl Adapter {
 
     fn check_devices(&self) -> Checked {
         for (number, device) in self.devices.iter() {
-            let mine = |owner: Option<u64>| owner == Some(number);
+            let mine = |owner: Option<DeviceNumber>| owner == Some(number);
             let all = device.contexts.iter().all(|n| mine(self.contexts.get(*n).map(|context| context.device)))
                 && device.queues.iter().all(|n| mine(self.queues.get(*n).map(|queue| queue.device)))
                 && device.packet_contexts.iter().all(|n| mine(self.packet_contexts.get(*n).map(|known| known.device)))
@@ -227,14 +227,15 @@ impl Adapter {
                 && device.resources.iter().all(|n| mine(self.resources.get(*n).map(|resource| resource.device)))
                 && device.sync_objects.iter().all(|n| mine(self.sync_opens.get(*n).and_then(|open| open.device)))
                 && device.fences.iter().all(|n| mine(self.fence_opens.get(*n).and_then(|open| open.device)));
-            ensure(all, "devices", || format!("device {number} has something that is not its own: {device:?}"))?;
+            ensure(all, "devices", || format!("device {number:?} has something that is not its own: {device:?}"))?;
             let process = self.processes.get(&device.process);
             let listed = process.is_some_and(|process| process.devices.contains(&number));
             let found = self.devices_by_id.get(&device.vidmm) == Some(&number);
-            ensure(listed && found, "devices", || format!("device {number} is of no process, or not found"))?;
+            ensure(listed && found, "devices", || format!("device {number:?} is of no process, or not found"))?;
         }
-        let owned =
-            |device: u64, has: &dyn Fn(&crate::object::Device) -> bool| self.devices.get(device).is_some_and(has);
+        let owned = |device: DeviceNumber, has: &dyn Fn(&crate::object::Device) -> bool| {
+            self.devices.get(device).is_some_and(has)
+        };
         for (number, context) in self.contexts.iter() {
             let known = owned(context.device, &|device| device.contexts.contains(&number));
             let queues = context.queues.iter().all(|q| self.queues.get(*q).is_some_and(|q| q.context == number));

@@ -30,6 +30,7 @@ use kmt_calls::{KeyedMutexFlags, Refusal, Reply};
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::Store;
 use object::{KeyedMutexState, Wait, abandoned, timeout};
@@ -54,7 +55,7 @@ pub struct KeyedMutexOpen {
     /// The process that has its handle.
     pub process: ProcessId,
     /// The device that it goes with, if it was opened with a resource.
-    pub device: Option<(AdapterIndex, u64)>,
+    pub device: Option<(AdapterIndex, DeviceNumber)>,
     /// The mutex that it opens.
     pub mutex: u64,
 }
@@ -113,7 +114,7 @@ impl KeyedMutexes {
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
-        device: Option<(AdapterIndex, u64)>,
+        device: Option<(AdapterIndex, DeviceNumber)>,
         (mutex, runtime_data): (u64, Vec<u8>),
     ) -> Result<u64, Refusal> {
         self.check_data(mutex, &runtime_data)?;
@@ -252,7 +253,7 @@ impl KeyedMutexes {
     }
 
     /// The opens that a device has by opening resources.
-    pub fn opens_of_device(&self, device: (AdapterIndex, u64)) -> Vec<u64> {
+    pub fn opens_of_device(&self, device: (AdapterIndex, DeviceNumber)) -> Vec<u64> {
         self.opens.iter().filter(|(_, open)| open.device == Some(device)).map(|(number, _)| number).collect()
     }
 

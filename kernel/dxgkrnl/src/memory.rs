@@ -8,7 +8,7 @@ use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{PagingQueue, PagingQueueNumber};
+use crate::object::{DeviceNumber, PagingQueue, PagingQueueNumber};
 use crate::refusal::invalid;
 
 /// Most allocations in one call.
@@ -23,7 +23,7 @@ impl Adapter {
     pub fn create_paging_queue(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         priority: i32,
         physical_adapter: u32,
     ) -> Result<PagingQueueNumber, Refusal> {
@@ -64,7 +64,7 @@ impl Adapter {
 
     /// The work that the device's queues have been given and not finished: the last use of anything that it evicts now.
     // spec: sync §3.11
-    pub fn queued_work(&self, device: u64) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
+    pub fn queued_work(&self, device: DeviceNumber) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
         let mut points = Vec::new();
         for queue in self.devices[device].queues.iter().map(|number| &self.queues[*number]) {
             let current = self.current_value(queue.progress);
@@ -87,7 +87,7 @@ impl Adapter {
         Ok(points)
     }
 
-    pub fn vidmm_list(&self, device: u64, list: &[u64]) -> Result<Vec<vidmm::AllocationId>, Refusal> {
+    pub fn vidmm_list(&self, device: DeviceNumber, list: &[u64]) -> Result<Vec<vidmm::AllocationId>, Refusal> {
         if list.is_empty() || list.len() > LIST_MAX {
             return Err(invalid(format!("a list has 1 to {LIST_MAX} allocations, not {}", list.len())));
         }

@@ -8,6 +8,7 @@ use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Effect};
+use crate::object::DeviceNumber;
 use crate::store::Store;
 
 /// The subject of a registration.
@@ -22,7 +23,7 @@ pub enum RegistrationKind {
 /// A registration for notifications (memory §5.4, §5.5).
 #[derive(Debug)]
 pub struct Registration {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub kind: RegistrationKind,
     /// The name that its process knows it by.
     pub handle: wddm_types::RawHandle,
@@ -32,7 +33,7 @@ pub struct Registration {
 #[derive(Default)]
 pub struct Registrations {
     known: Store<u64, Registration>,
-    of_devices: BTreeSet<(u64, u64)>,
+    of_devices: BTreeSet<(DeviceNumber, u64)>,
     of_kinds: BTreeMap<RegistrationKind, u64>,
 }
 
@@ -61,7 +62,7 @@ impl Registrations {
     }
 
     /// Those of a device.
-    pub fn of_device(&self, device: u64) -> impl Iterator<Item = u64> + '_ {
+    pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = u64> + '_ {
         self.of_devices.range((device, 0)..=(device, u64::MAX)).map(|(_, number)| *number)
     }
 
@@ -78,12 +79,12 @@ impl Registrations {
 
 impl Adapter {
     /// A process wants to be told.
-    pub fn register(&mut self, device: u64, kind: RegistrationKind, handle: RawHandle) {
+    pub fn register(&mut self, device: DeviceNumber, kind: RegistrationKind, handle: RawHandle) {
         self.registrations.insert(Registration { device, kind, handle });
     }
 
     /// Drops the registrations of a device that goes.
-    pub fn unregister_all(&mut self, device: u64) {
+    pub fn unregister_all(&mut self, device: DeviceNumber) {
         let gone: Vec<u64> = self.registrations.of_device(device).collect();
         for number in gone {
             self.registrations.remove(number);
@@ -91,7 +92,7 @@ impl Adapter {
     }
 
     /// Notifies every registration of this kind on a device.
-    pub fn notify(&self, cx: &mut Cx<'_>, device: u64, kind: RegistrationKind, what: NotificationKind) {
+    pub fn notify(&self, cx: &mut Cx<'_>, device: DeviceNumber, kind: RegistrationKind, what: NotificationKind) {
         let process = self.devices[device].process;
         let known = self.registrations.of_device(device).filter_map(|number| self.registrations.get(number));
         for known in known.filter(|known| known.kind == kind) {

@@ -81,7 +81,7 @@ pub enum Object {
     /// An opened adapter.
     Adapter(AdapterIndex),
     /// A device.
-    Device(AdapterIndex, u64),
+    Device(AdapterIndex, DeviceNumber),
     /// A paging queue.
     PagingQueue(AdapterIndex, PagingQueueNumber),
     /// An allocation.
@@ -132,11 +132,16 @@ pub struct ProcessOnAdapter {
     /// Those fences that it has open here and that others may have, too.
     pub shared_fences: BTreeSet<u64>,
     /// Its devices here, of which it has one at least; the system's own, which is the paging ring's, is none of these.
-    pub devices: BTreeSet<u64>,
+    pub devices: BTreeSet<DeviceNumber>,
     /// The ring's position at which the last fence words are mapped.
     pub words_mapped_at: u64,
     /// The ring's position at which the last allocation of a present is mapped.
     pub views_mapped_at: u64,
+}
+
+object_number! {
+    /// A device of an adapter, for as long as the adapter runs. The memory manager has a number of its own for it, [`vidmm::DeviceId`].
+    DeviceNumber
 }
 
 /// A device.
@@ -182,7 +187,7 @@ pub struct Device {
 /// A hardware context.
 #[derive(Debug)]
 pub struct Context {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub kmd: KmdContext,
     pub node: NodeId,
     pub priority: crate::scheduling::ContextPriority,
@@ -197,7 +202,7 @@ pub struct Context {
 #[derive(Debug)]
 pub struct Queue {
     pub context: u64,
-    pub device: u64,
+    pub device: DeviceNumber,
     pub kmd: KmdQueue,
     pub vidsch: vidsch::QueueId,
     /// Its progress fence.
@@ -265,7 +270,7 @@ object_number! {
 /// A paging queue of a device.
 #[derive(Debug)]
 pub struct PagingQueue {
-    pub device: u64,
+    pub device: DeviceNumber,
     /// Its fence.
     pub fence: u64,
     /// `D3DDDI_PAGINGQUEUE_PRIORITY`: -1 to 1.
@@ -283,7 +288,7 @@ pub struct PagingQueue {
 /// An allocation as one device has it: a binding.
 #[derive(Debug)]
 pub struct Allocation {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub vidmm: vidmm::AllocationId,
     /// WDDM 1: its instances.
     pub renaming: Renaming,
@@ -364,7 +369,7 @@ impl Body {
 /// A resource as one device has it.
 #[derive(Debug)]
 pub struct Resource {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub body: u64,
     /// The device's bindings.
     pub allocations: Vec<u64>,

@@ -75,6 +75,7 @@ use vidsch::{Flips, NodeTime, QueueId};
 use wddm_types::{GpuVa, NodeId, SegmentId};
 
 use crate::context_allocation::ContextAllocation;
+use crate::object::DeviceNumber;
 use crate::paging::Ready;
 use crate::scheduling::ContextPriority;
 use dma_buffer::DmaBuffer;
@@ -89,7 +90,7 @@ pub use watch::Running;
 
 /// A packet context.
 pub struct PacketContext {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub kmd: KmdContext,
     pub node: NodeId,
     pub info: ContextInfo,
@@ -290,7 +291,7 @@ pub struct Packets {
     /// Flips of primaries: packets that write one of them wait.
     pub flips: Flips<AllocationId>,
     /// Turns of suspended devices: how many were decided, and how many have come.
-    turns: BTreeMap<u64, (u64, u64)>,
+    turns: BTreeMap<DeviceNumber, (u64, u64)>,
     /// DMA buffers made so far: their numbers.
     buffers_made: u64,
 }

@@ -121,7 +121,7 @@ impl Adapter {
             cx.effects.push(Effect::Answer { token, result: Err(refusal) });
             return;
         }
-        let devices: Vec<u64> = self.devices.iter().map(|(number, _)| number).collect();
+        let devices: Vec<_> = self.devices.iter().map(|(number, _)| number).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Stopped, "the adapter was stopped".into());
         }

@@ -198,7 +198,7 @@ impl Adapter {
             return;
         }
         cx.emit(self.index, Event::ProcessBlocked { adapter: self.index.0, process: process.0 });
-        let devices: Vec<u64> =
+        let devices: Vec<_> =
             self.devices.iter().filter(|(_, device)| device.process == process).map(|(number, _)| number).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Hung, "its process hangs the adapter too often".into());
@@ -261,7 +261,7 @@ impl Adapter {
         self.restart_ring(cx)?;
         self.begin_scheduling_logs(cx);
         self.end_works(cx, over);
-        let devices: Vec<u64> = self.devices.iter().map(|(number, _)| number).collect();
+        let devices: Vec<_> = self.devices.iter().map(|(number, _)| number).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Reset, format!("the adapter was reset: {reason}"));
         }

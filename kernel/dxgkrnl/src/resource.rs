@@ -8,8 +8,9 @@ use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Allocation, Renaming, Resource, ResourceBody};
+use crate::object::{Allocation, DeviceNumber, Renaming, Resource, ResourceBody};
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 /// The result of an open.
 pub struct Opened {
@@ -76,7 +77,7 @@ impl Adapter {
 
     /// `D3DKMTOpenResource2`: the driver opens it for this device too, with private data that it can only read.
     // spec: memory §2.7
-    pub fn open_resource(&mut self, cx: &mut Cx<'_>, device: u64, number: u64) -> Result<Opened, Refusal> {
+    pub fn open_resource(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, number: u64) -> Result<Opened, Refusal> {
         let number = self.whole(number)?;
         let body = &self.resource_bodies[number];
         let members = body.members.clone();
@@ -126,7 +127,7 @@ impl Adapter {
             self.living.insert((self.allocations[binding].vidmm, binding));
             self.resources[resource].allocations.push(binding);
             let size_bytes = self.vidmm.allocation_bytes(id);
-            cx.emit(self.index, Event::AllocationCreated { device, allocation: binding, size_bytes });
+            cx.emit(self.index, Event::AllocationCreated { device: device.raw(), allocation: binding, size_bytes });
             if given.fresh.contains(&id) {
                 self.announce_address(cx, process, id, binding);
             }

@@ -11,6 +11,7 @@ use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Machine};
+use crate::object::DeviceNumber;
 use crate::refusal::invalid;
 pub use hardware::{rank_paging, setup_bands};
 
@@ -97,7 +98,7 @@ impl Adapter {
     }
 
     /// The device of a context.
-    pub fn device_of_context(&self, context: AnyContext) -> u64 {
+    pub fn device_of_context(&self, context: AnyContext) -> DeviceNumber {
         match context {
             AnyContext::Hardware(number) => self.contexts[number].device,
             AnyContext::Packets(number) => self.packet_contexts[number].device,

@@ -22,6 +22,8 @@ use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
+use crate::store::ObjectNumber;
 
 bitflags::bitflags! {
     /// Why a device is quiesced. It runs again when the last reason is gone.
@@ -55,7 +57,8 @@ pub struct Suspensions {
 
 struct Suspension {
     number: u64,
-    device: u64,
+    /// `None`: the paging ring, which is of no device.
+    device: Option<DeviceNumber>,
     /// Contexts whose acknowledgement is still to come.
     contexts: BTreeSet<u64>,
     /// How long it has been pending, as the looks count it.
@@ -72,13 +75,13 @@ impl Suspensions {
         self.pending.iter().any(|pending| !pending.no_timeout)
     }
 
-    /// One more: these contexts of a device are to acknowledge it.
-    pub fn add(&mut self, number: u64, device: u64, contexts: BTreeSet<u64>, no_timeout: bool) {
+    /// One more: these contexts of a device, or the ring, are to acknowledge it.
+    pub fn add(&mut self, number: u64, device: Option<DeviceNumber>, contexts: BTreeSet<u64>, no_timeout: bool) {
         self.pending.push_back(Suspension { number, device, contexts, waited_ns: 0, again: false, no_timeout });
     }
 
-    /// Whether a device is not yet quiesced.
-    pub fn awaits(&self, device: u64) -> bool {
+    /// Whether a device, or the ring, is not yet quiesced.
+    pub fn awaits(&self, device: Option<DeviceNumber>) -> bool {
         self.pending.iter().any(|pending| pending.device == device)
     }
 
@@ -122,21 +125,21 @@ impl Adapter {
     pub fn suspend_device(
         &mut self,
         cx: &mut Cx<'_>,
-        number: u64,
+        number: DeviceNumber,
         reason: SuspendReasons,
     ) -> Option<FencePoint<FenceId>> {
         let device = &mut self.devices[number];
         let was_quiesced = !device.suspended.is_empty();
         device.suspended |= reason;
         if was_quiesced || device.state != DeviceState::Active || self.stopped.is_some() {
-            let pending = self.suspensions.pending.iter().rev().find(|pending| pending.device == number);
+            let pending = self.suspensions.pending.iter().rev().find(|pending| pending.device == Some(number));
             return pending.map(|pending| pending.number).map(|value| self.point(self.suspensions.fence, value));
         }
         let reasons = device.suspended.bits();
         let value = self.next_suspension(cx)?;
         let device = &self.devices[number];
         let contexts: Vec<u64> = device.contexts.iter().copied().collect();
-        cx.emit(self.index, Event::DeviceSuspended { device: number, reasons });
+        cx.emit(self.index, Event::DeviceSuspended { device: number.raw(), reasons });
         let mut waiting = BTreeSet::new();
         for context in contexts {
             for queue in self.contexts[context].queues.clone() {
@@ -159,7 +162,7 @@ impl Adapter {
         let device = &self.devices[number];
         let no_timeout = device.queues.iter().any(|queue| self.queues[*queue].no_timeout)
             || device.packet_contexts.iter().any(|context| self.packet_contexts[*context].no_timeout);
-        self.suspensions.add(value, number, waiting, no_timeout);
+        self.suspensions.add(value, Some(number), waiting, no_timeout);
         self.advance_suspensions(cx);
         let reached = self.suspensions.pending.iter().all(|pending| pending.number != value);
         (!reached).then(|| self.point(self.suspensions.fence, value))
@@ -181,7 +184,7 @@ impl Adapter {
     }
 
     /// Takes a reason away; with the last one the contexts go on. Paging work that needed the device quiesced must have completed.
-    pub fn resume_device(&mut self, cx: &mut Cx<'_>, number: u64, reason: SuspendReasons) {
+    pub fn resume_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, reason: SuspendReasons) {
         if self.devices.get(number).is_some() && reason == SuspendReasons::RESIDENCY {
             self.packets_turn_over(number, true);
         }
@@ -192,7 +195,7 @@ impl Adapter {
         if !was_quiesced || !self.devices[number].suspended.is_empty() || !running {
             return;
         }
-        cx.emit(self.index, Event::DeviceResumed { device: number });
+        cx.emit(self.index, Event::DeviceResumed { device: number.raw() });
         self.forget_suspension_of(cx, number);
         for context in self.devices[number].contexts.clone() {
             let kmd = self.contexts[context].kmd;
@@ -244,8 +247,8 @@ impl Adapter {
     }
 
     /// A device is lost or goes on: no suspension waits for its contexts any more.
-    pub fn forget_suspension_of(&mut self, cx: &mut Cx<'_>, device: u64) {
-        for pending in self.suspensions.pending.iter_mut().filter(|pending| pending.device == device) {
+    pub fn forget_suspension_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
+        for pending in self.suspensions.pending.iter_mut().filter(|pending| pending.device == Some(device)) {
             pending.contexts.clear();
         }
         self.advance_suspensions(cx);

@@ -37,8 +37,9 @@ use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Context, Queue};
+use crate::object::{Context, DeviceNumber, Queue};
 use crate::packet::Running;
+use crate::store::ObjectNumber;
 use crate::suspension::SuspendReasons;
 pub use group::Hung;
 use group::Preparation;
@@ -197,7 +198,7 @@ impl Adapter {
 
     /// The devices whose packets have had a node for the delay, and that were not asked for them.
     // spec: sync §4.4
-    fn packets_that_stand(&mut self, passed_ns: u64, delay_ns: u64) -> Vec<u64> {
+    fn packets_that_stand(&mut self, passed_ns: u64, delay_ns: u64) -> Vec<DeviceNumber> {
         let (mut nodes, mut devices) = (BTreeMap::new(), Vec::new());
         for (node, running) in self.running_packets() {
             let device = self.packet_contexts[running.context].device;
@@ -221,7 +222,7 @@ impl Adapter {
     /// Devices that were asked and have left the hardware go on.
     pub fn resume_suspended_by_timeout(&mut self, cx: &mut Cx<'_>) {
         let asked = self.devices.iter().filter(|(_, device)| device.suspended.contains(SuspendReasons::TIMEOUT));
-        let over = asked.map(|(number, _)| number).filter(|number| !self.suspensions.awaits(*number));
+        let over = asked.map(|(number, _)| number).filter(|number| !self.suspensions.awaits(Some(*number)));
         for device in over.collect::<Vec<_>>() {
             self.resume_device(cx, device, SuspendReasons::TIMEOUT);
         }
@@ -271,7 +272,7 @@ impl Adapter {
             }
             return;
         }
-        let hung = self.contexts.get(hung).map_or(0, |context| context.device);
+        let hung = self.contexts.get(hung).map_or(0, |context| context.device.raw());
         self.counters.engine_resets += 1;
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
         if invalidated.contains(&self.ring.context) {
@@ -279,7 +280,7 @@ impl Adapter {
             self.hardware_lost(cx, format!("node {} was reset under paging work", node.0));
             return;
         }
-        let devices: BTreeSet<u64> = named.iter().map(|context| self.contexts[*context].device).collect();
+        let devices: BTreeSet<_> = named.iter().map(|context| self.contexts[*context].device).collect();
         self.devices_are_hung(cx, devices, node);
         self.driver_left(cx);
         let Some(hardware) = self.miniport.hardware_queues() else { return };
@@ -294,7 +295,7 @@ impl Adapter {
 
     /// A node was reset under work of these devices.
     // spec: sync §4.4
-    pub fn devices_are_hung(&mut self, cx: &mut Cx<'_>, devices: BTreeSet<u64>, node: NodeId) {
+    pub fn devices_are_hung(&mut self, cx: &mut Cx<'_>, devices: BTreeSet<DeviceNumber>, node: NodeId) {
         let processes: BTreeSet<_> = devices.iter().map(|device| self.devices[*device].process).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Hung, format!("its work on node {} did not end", node.0));

@@ -16,7 +16,7 @@ use crate::call::share::SharedResource;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::memory::LIST_MAX;
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::quota::Kind;
 use crate::refusal::invalid;
 use crate::scarcity::{Lack, Lacking, NotCreated};
@@ -142,7 +142,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         index: AdapterIndex,
-        device: u64,
+        device: DeviceNumber,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
     ) -> Result<Answer, NotCreated> {
@@ -223,7 +223,7 @@ impl Turn<'_> {
     fn open_resource(
         &mut self,
         cx: &mut Cx<'_>,
-        (index, device): (AdapterIndex, u64),
+        (index, device): (AdapterIndex, DeviceNumber),
         share: ShareName,
         keyed_mutex_data: Vec<u8>,
     ) -> Result<Answer, Refusal> {
@@ -271,7 +271,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         index: AdapterIndex,
-        device: u64,
+        device: DeviceNumber,
         target: &AllocationTarget,
         flags: DestroyFlags,
     ) -> Result<Answer, Refusal> {
@@ -322,7 +322,7 @@ impl Turn<'_> {
     fn resource_with_list(
         &self,
         index: AdapterIndex,
-        device: u64,
+        device: DeviceNumber,
         target: &AllocationTarget,
     ) -> Result<Targets, Refusal> {
         let whole = AllocationTarget { resource: target.resource, allocations: Vec::new() };
@@ -341,7 +341,7 @@ impl Turn<'_> {
     pub(super) fn targets(
         &self,
         index: AdapterIndex,
-        device: u64,
+        device: DeviceNumber,
         target: &AllocationTarget,
     ) -> Result<Targets, Refusal> {
         if target.resource != RawHandle::NONE {
@@ -360,7 +360,12 @@ impl Turn<'_> {
         Ok(Targets { numbers, resource: None })
     }
 
-    pub(super) fn resource_of(&self, index: AdapterIndex, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+    pub(super) fn resource_of(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        handle: RawHandle,
+    ) -> Result<u64, Refusal> {
         let (on, number) = self.any_resource(handle)?;
         // spec: memory §9.3
         if on == index && self.adapters[index.0 as usize].resources[number].device == device {
@@ -372,7 +377,7 @@ impl Turn<'_> {
 
     /// The resource that a creation names. It is none of this call's: the function has a status of its own for that.
     // spec: memory §9.3: INVALID_HANDLE
-    fn resource_to_add_to(&self, index: AdapterIndex, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+    fn resource_to_add_to(&self, index: AdapterIndex, device: DeviceNumber, handle: RawHandle) -> Result<u64, Refusal> {
         let unknown = |refusal: Refusal| Refusal { status: NtStatus::INVALID_HANDLE, ..refusal };
         self.any_resource(handle).map_err(unknown)?;
         self.resource_of(index, device, handle)

@@ -8,7 +8,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::machine::Answer;
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::refusal::{from_driver, invalid, not_supported};
 
 /// `D3DKMT_ESCAPETYPE`: the last number that has a meaning, and those of the window manager.
@@ -43,7 +43,7 @@ impl Turn<'_> {
         done(Reply::Escaped(private_data))
     }
 
-    fn escaping_device(&self, index: AdapterIndex, handle: RawHandle) -> Result<Option<u64>, Refusal> {
+    fn escaping_device(&self, index: AdapterIndex, handle: RawHandle) -> Result<Option<DeviceNumber>, Refusal> {
         if handle == RawHandle::NONE {
             return Ok(None);
         }
@@ -54,7 +54,7 @@ impl Turn<'_> {
     fn escaping_context(
         &self,
         index: AdapterIndex,
-        device: Option<u64>,
+        device: Option<DeviceNumber>,
         handle: RawHandle,
     ) -> Result<Option<ddi::KmdContext>, Refusal> {
         if handle == RawHandle::NONE {

@@ -7,7 +7,7 @@ use crate::call::{Turn, done};
 use crate::fence::PointUse;
 use crate::gpu_va::{MapCall, ReserveCall, UpdateContext, UpdateRequest};
 use crate::machine::{Answer, Cx};
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::refusal::invalid;
 
 impl Turn<'_> {
@@ -106,7 +106,7 @@ impl Turn<'_> {
         &self,
         handle: RawHandle,
         touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, u64), Refusal> {
+    ) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
         let (index, device) = match self.process.handles.get(handle) {
             Some(&Object::Adapter(index)) => {
                 let adapter = &self.adapters[index.0 as usize];
@@ -127,7 +127,12 @@ impl Turn<'_> {
 
     /// A context whose updates are queued: of this device, and one that has GPU virtual addresses.
     // spec: memory §4.8
-    fn update_context(&self, index: AdapterIndex, device: u64, handle: RawHandle) -> Result<UpdateContext, Refusal> {
+    fn update_context(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        handle: RawHandle,
+    ) -> Result<UpdateContext, Refusal> {
         let (on, owner, context) = match self.process.handles.get(handle) {
             Some(Object::PacketContext(on, number)) => {
                 let known = &self.adapters[on.0 as usize].packet_contexts[*number];

@@ -7,7 +7,7 @@ use crate::call::{Turn, done};
 use crate::global_handle::Global;
 use crate::keyed_mutex::Acquire;
 use crate::machine::{Answer, Cx};
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, refuse};
 
 /// What was opened with a shared resource and goes with it.
@@ -84,7 +84,7 @@ impl Turn<'_> {
     pub(super) fn open_companions(
         &mut self,
         cx: &mut Cx<'_>,
-        (index, device): (AdapterIndex, u64),
+        (index, device): (AdapterIndex, DeviceNumber),
         with: Option<(u64, u64)>,
         keyed_mutex_data: Vec<u8>,
     ) -> Option<Companions> {
@@ -106,7 +106,7 @@ impl Turn<'_> {
     }
 
     /// A device goes: closes the keyed mutexes that it has opened with a resource. An open that owns its mutex abandons it.
-    pub(super) fn close_keyed_mutexes_of(&mut self, cx: &mut Cx<'_>, device: (AdapterIndex, u64)) {
+    pub(super) fn close_keyed_mutexes_of(&mut self, cx: &mut Cx<'_>, device: (AdapterIndex, DeviceNumber)) {
         for open in self.keyed_mutexes.opens_of_device(device) {
             self.process.handles.remove_object(Object::KeyedMutex(open));
             self.close_keyed_mutex(cx, open);

@@ -6,6 +6,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
+use crate::object::DeviceNumber;
 
 /// The allocations of a list.
 struct Offerable {
@@ -65,7 +66,7 @@ impl Turn<'_> {
         done(Reply::Reclaimed { results: offered.of_each(&results), paging_fence_value })
     }
 
-    fn offerable(&self, index: AdapterIndex, device: u64, list: &OfferList) -> Result<Offerable, Refusal> {
+    fn offerable(&self, index: AdapterIndex, device: DeviceNumber, list: &OfferList) -> Result<Offerable, Refusal> {
         let resources = match list {
             OfferList::Allocations(handles) => {
                 let numbers = self.allocations(index, handles)?;

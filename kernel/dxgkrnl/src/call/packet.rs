@@ -7,7 +7,7 @@ use wddm_types::{AdapterIndex, Blame, NodeId, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::packet::{ListEntry, Listed, Submission, check_primaries};
 use crate::refusal::{invalid, not_supported, refuse};
 
@@ -132,7 +132,7 @@ impl Turn<'_> {
     pub(super) fn primaries(
         &self,
         index: AdapterIndex,
-        device: u64,
+        device: DeviceNumber,
         list: &[RawHandle],
     ) -> Result<Vec<AllocationId>, Refusal> {
         check_primaries(list.len())?;
@@ -185,7 +185,7 @@ impl Turn<'_> {
         &self,
         handle: RawHandle,
         touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, u64, u64), Refusal> {
+    ) -> Result<(AdapterIndex, u64, DeviceNumber), Refusal> {
         let (index, number) = self.packet_context(handle)?;
         let device = self.adapters[index.0 as usize].packet_contexts[number].device;
         self.alive(index, device, touched)?;
@@ -196,7 +196,7 @@ impl Turn<'_> {
     fn list_entries(
         &self,
         index: AdapterIndex,
-        device: u64,
+        device: DeviceNumber,
         list: &[AllocationListItem],
     ) -> Result<Vec<ListEntry>, Refusal> {
         list.iter()
@@ -217,7 +217,7 @@ impl Turn<'_> {
     pub(super) fn listed_allocation(
         &self,
         index: AdapterIndex,
-        device: u64,
+        device: DeviceNumber,
         handle: RawHandle,
     ) -> Result<Listed, Refusal> {
         let number = self.allocation(index, handle)?;

@@ -6,12 +6,12 @@ use wddm_types::{AdapterIndex, RawHandle};
 use crate::call::Turn;
 use crate::fence::{POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
-use crate::object::{DoorbellNumber, Object, PagingQueueNumber};
+use crate::object::{DeviceNumber, DoorbellNumber, Object, PagingQueueNumber};
 use crate::packet::Listed;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
-    pub(super) fn device(&self, handle: RawHandle) -> Result<(AdapterIndex, u64), Refusal> {
+    pub(super) fn device(&self, handle: RawHandle) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Device(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("device", handle)),
@@ -22,7 +22,7 @@ impl Turn<'_> {
         &self,
         handle: RawHandle,
         touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, u64), Refusal> {
+    ) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
         let (index, number) = self.device(handle)?;
         self.alive(index, number, touched)?;
         Ok((index, number))
@@ -31,7 +31,7 @@ impl Turn<'_> {
     pub(super) fn alive(
         &self,
         index: AdapterIndex,
-        device: u64,
+        device: DeviceNumber,
         touched: &mut Option<AdapterIndex>,
     ) -> Result<(), Refusal> {
         *touched = Some(index);
@@ -139,7 +139,12 @@ impl Turn<'_> {
         self.adapters[index.0 as usize].listed_instance(number, name)
     }
 
-    pub(super) fn allocation_of(&self, index: AdapterIndex, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+    pub(super) fn allocation_of(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        handle: RawHandle,
+    ) -> Result<u64, Refusal> {
         let number = self.allocation(index, handle)?;
         let owner = self.adapters[index.0 as usize].allocations[number].device;
         if owner == device { Ok(number) } else { Err(invalid("an allocation of another device")) }

@@ -12,7 +12,7 @@ use crate::global_handle::Global;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, not_supported};
 
 impl Turn<'_> {
@@ -57,7 +57,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         index: AdapterIndex,
-        device: u64,
+        device: DeviceNumber,
         request: OpenSyncObjectRequest,
         native: bool,
     ) -> Result<Answer, Refusal> {
@@ -94,7 +94,7 @@ impl Turn<'_> {
     fn open_cross_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        (index, device): (AdapterIndex, u64),
+        (index, device): (AdapterIndex, DeviceNumber),
         (cross, access): (u64, SyncObjectAccess),
         request: OpenSyncObjectRequest,
         native: bool,

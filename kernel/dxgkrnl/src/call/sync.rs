@@ -13,7 +13,7 @@ use crate::call::{Turn, done};
 use crate::event::EventName;
 use crate::fence::{CommonWord, POINTS_MAX, PointUse};
 use crate::machine::{Answer, Cx};
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::packet::Signal;
 use crate::refusal::invalid;
 
@@ -172,7 +172,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         index: AdapterIndex,
-        device: u64,
+        device: DeviceNumber,
         request: SyncObjectRequest,
     ) -> Result<Answer, Refusal> {
         let flags = request.flags;

@@ -8,7 +8,7 @@ use crate::call::{Turn, done};
 use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, no_memory};
 
 impl Turn<'_> {
@@ -96,7 +96,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         index: AdapterIndex,
-        device: Option<u64>,
+        device: Option<DeviceNumber>,
         object: (u64, SyncObjectAccess),
         request: OpenSyncObjectRequest,
     ) -> Result<Answer, Refusal> {

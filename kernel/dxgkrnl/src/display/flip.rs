@@ -10,6 +10,7 @@ use wddm_types::{ProcessId, SegmentId};
 use super::{Behind, Flip, INTERVAL_MAX};
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::DeviceNumber;
 use crate::packet::Listed;
 use crate::queue::refused as queue_refused;
 use crate::refusal::{invalid, no_memory};
@@ -121,7 +122,7 @@ impl Adapter {
     }
 
     /// One flip less of a device.
-    pub(super) fn flip_over(&mut self, cx: &mut Cx<'_>, device: u64) {
+    pub(super) fn flip_over(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         if let Some(of) = self.displays.devices.get_mut(&device) {
             of.queued -= 1;
         }
@@ -129,7 +130,7 @@ impl Adapter {
     }
 
     /// Presents whose device has few enough flips are answered.
-    pub(super) fn answer_presents(&mut self, cx: &mut Cx<'_>, device: u64) {
+    pub(super) fn answer_presents(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let Some(of) = self.displays.devices.get(&device).filter(|of| of.queued <= of.limit) else { return };
         let queued = of.queued;
         self.displays.blocked.retain(|(token, of)| {
@@ -221,7 +222,7 @@ impl Adapter {
     }
 
     /// Pins a primary that was away when the flip to it was queued, if it is back.
-    pub(super) fn pin_late(&mut self, cx: &mut Cx<'_>, device: u64, primary: AllocationId) -> Next<()> {
+    pub(super) fn pin_late(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, primary: AllocationId) -> Next<()> {
         let owner = self.devices.get(device).map(|device| device.vidmm);
         match (self.pin_displayed(cx, device, primary), owner) {
             (Ok(()), _) => Next::Hand(()),
@@ -245,7 +246,7 @@ impl Adapter {
     pub(super) fn pin_displayed(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         primary: AllocationId,
     ) -> Result<(), DisplayError> {
         let work = self.vidmm.pin_displayed(primary)?;

@@ -23,6 +23,7 @@ use super::open::{Opened, PER_DEVICE, check_open};
 use super::{FenceWord, NewFence};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::no_memory;
 
 /// The CurrentValue of a cross-adapter fence as an adapter is lent it.
@@ -131,7 +132,7 @@ impl Adapter {
     pub fn join_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         (common, flags, native): (CommonWord, FenceFlags, bool),
         access: SyncObjectAccess,
         request: OpenSyncObjectRequest,

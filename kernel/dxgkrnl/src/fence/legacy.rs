@@ -18,7 +18,9 @@ use crate::adapter::{Adapter, Waiter};
 use crate::event::EventName;
 use crate::fence::flags::{self, ObjectType};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{invalid, not_supported};
+use crate::store::ObjectNumber;
 
 pub use open::SyncOpen;
 
@@ -60,7 +62,7 @@ impl Adapter {
     pub fn create_legacy_object(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         flags: FenceFlags,
         kind: LegacyKind,
     ) -> Result<u64, Refusal> {
@@ -81,7 +83,7 @@ impl Adapter {
     pub fn create_cpu_notification(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         flags: FenceFlags,
         event: EventName,
     ) -> Result<u64, Refusal> {
@@ -153,7 +155,7 @@ impl Adapter {
 
     /// A device is lost, with the mutexes that it created owned.
     // spec: sync §3.16
-    pub fn abandon_created_by(&mut self, cx: &mut Cx<'_>, device: u64) {
+    pub fn abandon_created_by(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let opens: Vec<u64> = self.devices[device].sync_objects.iter().copied().collect();
         opens.into_iter().for_each(|open| self.abandon_created(cx, open));
     }
@@ -168,14 +170,14 @@ impl Adapter {
     fn add_sync_object(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         (object, flags): (ObjectType, FenceFlags),
         part: SyncPart,
     ) -> u64 {
         let creator = self.sync_opens.next_number();
         let new = SyncObject { part, flags, opens: 0, names: 0, creator, global: RawHandle::NONE };
         let number = self.sync_objects.insert(new);
-        cx.emit(self.index, Event::SyncObjectCreated { device, object: number, kind: object.number() });
+        cx.emit(self.index, Event::SyncObjectCreated { device: device.raw(), object: number, kind: object.number() });
         let process = self.devices[device].process;
         let open = SyncOpen::of_creator(process, device, number);
         self.add_sync_open(open)

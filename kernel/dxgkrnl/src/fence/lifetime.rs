@@ -27,12 +27,13 @@ use super::periodic::Periodic;
 use super::{CommonWord, Fence, FenceOpen, FenceSlot, FenceWord};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, invalid, no_memory, not_supported};
 
 /// The properties of a new fence.
 pub struct NewFence {
     /// The device that it is created on; `None` for the kernel's own.
-    pub device: Option<u64>,
+    pub device: Option<DeviceNumber>,
     pub owner: ProcessId,
     pub initial: u64,
     pub fence_type: FenceType,
@@ -81,7 +82,7 @@ impl Adapter {
     pub fn create_native_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         request: NativeFenceRequest,
         common: Option<CommonWord>,
     ) -> Result<Opened, Refusal> {
@@ -119,7 +120,12 @@ impl Adapter {
     }
 
     /// Makes the progress fence of a queue, which no other process shares.
-    pub fn create_progress_fence(&mut self, cx: &mut Cx<'_>, device: u64, owner: ProcessId) -> Result<u64, Refusal> {
+    pub fn create_progress_fence(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        owner: ProcessId,
+    ) -> Result<u64, Refusal> {
         let new = NewFence { device: Some(device), by_engines: true, ..NewFence::of_the_kernel(owner) };
         self.make_fence(cx, new).map(|(fence, ..)| fence)
     }
@@ -128,7 +134,7 @@ impl Adapter {
     pub fn create_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: Option<u64>,
+        device: Option<DeviceNumber>,
         owner: ProcessId,
         initial: u64,
     ) -> Result<u64, Refusal> {

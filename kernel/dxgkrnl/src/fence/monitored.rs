@@ -11,6 +11,7 @@ use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
 use crate::fence::{CommonWord, FenceWord, NewFence};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 
 impl Adapter {
     /// The monitored type of `D3DKMTCreateSynchronizationObject2`: the creator's open.
@@ -18,7 +19,7 @@ impl Adapter {
     pub fn create_monitored_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         flags: FenceFlags,
         initial_value: u64,
         engine_affinity: u32,

@@ -22,7 +22,7 @@ use super::Fence;
 use super::local::{LocalPage, LocalWord};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::Device;
+use crate::object::{Device, DeviceNumber};
 use crate::store::Store;
 
 /// The CPU's way to what devices show of their memory on the bus.
@@ -37,7 +37,7 @@ pub(super) struct MonitoredWords<'a> {
     pub memory: &'a Memory,
     pub bus: Option<&'a dyn BusMemory>,
     pub vidmm: &'a VidMm<FenceId>,
-    pub devices: &'a Store<u64, Device>,
+    pub devices: &'a Store<DeviceNumber, Device>,
     /// The paging work that the hardware is past.
     pub done: u64,
 }
@@ -61,7 +61,7 @@ impl<'a> MonitoredWords<'a> {
     }
 }
 
-fn local_page(devices: &Store<u64, Device>, word: LocalWord) -> Option<&LocalPage> {
+fn local_page(devices: &Store<DeviceNumber, Device>, word: LocalWord) -> Option<&LocalPage> {
     devices.get(word.device)?.local_words.iter().find(|page| page.allocation == word.allocation)
 }
 

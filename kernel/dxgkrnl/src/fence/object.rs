@@ -10,6 +10,8 @@ use wddm_types::ProcessId;
 use super::periodic::Periodic;
 use super::{FenceSlot, FenceView, FenceWord};
 
+use crate::object::DeviceNumber;
+
 /// A fence on this adapter, which all devices share.
 #[derive(Debug)]
 pub struct Fence {
@@ -48,7 +50,7 @@ pub struct FenceOpen {
     /// The process that has its handle.
     pub process: ProcessId,
     /// `None` for the kernel's own.
-    pub device: Option<u64>,
+    pub device: Option<DeviceNumber>,
     /// The driver's local handle.
     pub kmd: Option<KmdLocalFence>,
     /// NoSignal, NoWait, NoSignalMaxValueOnTdr of this device.

@@ -13,6 +13,7 @@ use crate::adapter::{Adapter, Waiter};
 use crate::fence::lifetime::check_affinity;
 use crate::fence::{FenceOpen, News};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, from_driver, invalid};
 
 /// A device's open, and what the driver had to say.
@@ -24,7 +25,7 @@ impl Adapter {
     pub fn open_shared_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         (fence, access): (u64, SyncObjectAccess),
         request: OpenSyncObjectRequest,
     ) -> Result<Opened, Refusal> {

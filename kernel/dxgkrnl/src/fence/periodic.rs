@@ -16,6 +16,7 @@ use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
 use crate::fence::{CommonWord, FenceWord, NewFence};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, invalid, not_supported};
 
 /// The source of a periodic fence's signals.
@@ -31,7 +32,7 @@ impl Adapter {
     pub fn create_periodic_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         flags: FenceFlags,
         (target, time_100ns): (VidPnTargetId, u64),
         engine_affinity: u32,

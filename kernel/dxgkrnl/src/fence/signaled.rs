@@ -24,7 +24,7 @@ use crate::adapter::Adapter;
 use crate::fence_log::{LogNews, Names};
 use crate::interrupt::NativeSignals;
 use crate::machine::Cx;
-use crate::object::Queue;
+use crate::object::{DeviceNumber, Queue};
 
 /// The queues whose logs the kernel reads, and the fences that it looks at for lack of a log.
 #[derive(Default)]
@@ -83,7 +83,7 @@ impl Adapter {
 
     /// Which queue signalled, and when: the logs of all queues of these devices tell. Their waiters are released already.
     // spec: sync §3.10, sync §3.14
-    fn find_signallers(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, devices: &BTreeSet<u64>) {
+    fn find_signallers(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, devices: &BTreeSet<DeviceNumber>) {
         let queues: Vec<u64> =
             self.queues.iter().filter(|(_, queue)| devices.contains(&queue.device)).map(|(number, _)| number).collect();
         let news = self.read_logs(cx, names, &queues);
@@ -246,7 +246,7 @@ impl Adapter {
         self.waited_native_fences().into_iter().filter_map(passed).collect()
     }
 
-    fn devices_of(&self, fences: &[u64]) -> BTreeSet<u64> {
+    fn devices_of(&self, fences: &[u64]) -> BTreeSet<DeviceNumber> {
         let opens = fences.iter().flat_map(|fence| &self.fences[*fence].opens);
         opens.filter_map(|open| self.fence_opens[*open].device).collect()
     }

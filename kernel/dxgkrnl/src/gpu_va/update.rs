@@ -16,7 +16,7 @@ use super::{from_map, protection, reserved};
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;
-use crate::object::Allocation;
+use crate::object::{Allocation, DeviceNumber};
 use crate::refusal::{invalid, no_memory, removed};
 
 /// So many updates wait on a context; a call with one more waits with them.
@@ -65,7 +65,7 @@ struct Queued {
 
 /// The members of `D3DKMT_UPDATEGPUVIRTUALADDRESS`, its handles resolved.
 pub struct UpdateRequest<'a> {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub context: UpdateContext,
     pub fence: u64,
     pub fence_value: u64,

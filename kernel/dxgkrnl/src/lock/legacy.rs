@@ -15,12 +15,13 @@ use super::from_lock;
 use super::rename::Renamed;
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::DeviceNumber;
 use crate::refusal::{invalid, refuse};
 
 /// A lock as it was asked for and checked.
 pub struct LegacyRequest {
     token: Token,
-    device: u64,
+    device: DeviceNumber,
     number: u64,
     handle: RawHandle,
     how: LegacyLock,

@@ -10,6 +10,7 @@ use wddm_types::{Blame, GpuVa, NtStatus};
 use super::{list, split};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{no_memory, refuse, removed};
 
 /// The input of DMA buffers.
@@ -103,7 +104,7 @@ impl Adapter {
 
     /// The refusals of Render and Present by a driver, as statuses.
     // spec: memory §9.2
-    pub(super) fn refused_by_driver(&mut self, cx: &mut Cx<'_>, device: u64, status: RenderStatus) -> Refusal {
+    pub(super) fn refused_by_driver(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, status: RenderStatus) -> Refusal {
         let (code, blame) = match status {
             RenderStatus::NoMemory(_) => (NtStatus::NO_MEMORY, Blame::Scarcity),
             RenderStatus::InsufficientDmaBuffer => unreachable!("another buffer, or a breach of the contract"),

@@ -14,8 +14,9 @@ use crate::context_allocation::ContextAllocation;
 use crate::driver_host::{Creating, DriverHost};
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
-use crate::object::Device;
+use crate::object::{Device, DeviceNumber};
 use crate::refusal::{from_driver, invalid, not_supported};
+use crate::store::ObjectNumber;
 
 /// The bit of the only engine of a node, as drivers are told it.
 // spec: memory §7.1: 1 << engine
@@ -28,7 +29,7 @@ impl Adapter {
     pub fn create_packet_context(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         node: NodeId,
         engine_affinity: u32,
         flags: ContextFlags,
@@ -92,8 +93,14 @@ impl Adapter {
         assert_eq!(self.packet_contexts.insert(context), number);
         self.packets.by_queue.insert(vidsch, number);
         self.devices[device].packet_contexts.insert(number);
-        cx.emit(self.index, Event::PacketContextCreated { context: number, device, node: node.0, patched: !addresses });
+        self.emit_packet_context(cx, number);
         Ok(number)
+    }
+
+    fn emit_packet_context(&self, cx: &mut Cx<'_>, number: u64) {
+        let PacketContext { device, node, addresses, .. } = self.packet_contexts[number];
+        let (device, node) = (device.raw(), node.0);
+        cx.emit(self.index, Event::PacketContextCreated { context: number, device, node, patched: !addresses });
     }
 
     /// Asks the driver for a context of a device. What it made for a context that it then refuses is destroyed.
@@ -194,7 +201,7 @@ impl Adapter {
 
     /// The contexts of a device that went into error: nothing of them runs any more. Answers with their fences.
     // spec: memory §8.6
-    pub fn fail_packets(&mut self, cx: &mut Cx<'_>, device: u64) -> Vec<u64> {
+    pub fn fail_packets(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) -> Vec<u64> {
         let mut fences = Vec::new();
         for number in self.packet_contexts_of(device) {
             let (kmd, vidsch) = (self.packet_contexts[number].kmd, self.packet_contexts[number].vidsch);
@@ -221,7 +228,7 @@ impl Adapter {
     }
 
     /// The packet contexts of a device.
-    pub fn packet_contexts_of(&self, device: u64) -> Vec<u64> {
+    pub fn packet_contexts_of(&self, device: DeviceNumber) -> Vec<u64> {
         self.devices.get(device).map(|known| known.packet_contexts.iter().copied().collect()).unwrap_or_default()
     }
 

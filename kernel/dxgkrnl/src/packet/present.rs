@@ -11,6 +11,7 @@ use super::{ListEntry, Listed, Presented, Work};
 use crate::adapter::Adapter;
 use crate::gpu_va::from_map;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::not_supported;
 
 impl Adapter {
@@ -65,7 +66,7 @@ impl Adapter {
     fn listed_by_address(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         entry: &ListEntry,
     ) -> Result<AllocationListEntry, Refusal> {
         let Some(Listed { number, instance: allocation }) = entry.allocation else {
@@ -93,7 +94,7 @@ impl Adapter {
     fn view_of(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         allocation: vidmm::AllocationId,
         write: bool,
     ) -> Result<GpuVa, Refusal> {

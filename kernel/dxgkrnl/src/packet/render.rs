@@ -16,6 +16,7 @@ use super::build::{Built, Source};
 use super::{ListEntry, Packet, Work, uses};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{invalid, no_memory, refuse, removed};
 
 /// Private data of a submission are as much as the driver takes at most.
@@ -101,7 +102,7 @@ impl Adapter {
         Ok(())
     }
 
-    pub(super) fn owner_of(&self, context: u64) -> (u64, vidmm::DeviceId) {
+    pub(super) fn owner_of(&self, context: u64) -> (DeviceNumber, vidmm::DeviceId) {
         let device = self.packet_contexts[context].device;
         (device, self.devices[device].vidmm)
     }
@@ -188,14 +189,19 @@ impl Adapter {
 
     /// Checks that locked allocations may be rendered from: in an aperture, or not at all.
     // spec: memory §6.5, memory §9.2
-    fn locked_may_leave(&mut self, cx: &mut Cx<'_>, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
+    fn locked_may_leave(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        entries: &[ListEntry],
+    ) -> Result<(), Refusal> {
         let refused = self.locked_of(entries).into_iter().find_map(|id| self.vidmm.may_render_from(id).err());
         refused.map_or(Ok(()), |error| Err(self.portion_refused(cx, device, error)))
     }
 
     /// Moves locked allocations to where they are rendered from.
     // spec: memory §6.5
-    fn locked_leave(&mut self, cx: &mut Cx<'_>, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
+    fn locked_leave(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, entries: &[ListEntry]) -> Result<(), Refusal> {
         let process = self.devices[device].process;
         for id in self.locked_of(entries) {
             let work = self.vidmm.render_from_locked(id).map_err(|error| self.portion_refused(cx, device, error))?;
@@ -228,7 +234,7 @@ impl Adapter {
 
     /// A submission names what it may not: the kernel rejects it and its device is lost; other devices go on.
     // spec: memory §5.6, memory §5.8, memory §9.3
-    pub fn reject(&mut self, cx: &mut Cx<'_>, context: u64, device: u64, reason: String) -> Refusal {
+    pub fn reject(&mut self, cx: &mut Cx<'_>, context: u64, device: DeviceNumber, reason: String) -> Refusal {
         cx.emit(self.index, Event::SubmissionRejected { context, reason: reason.clone() });
         self.fail_device(cx, device, DeviceState::ErrorDmaFault, format!("context {context}: {reason}"));
         refuse(NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, Blame::Caller, reason)

@@ -17,6 +17,7 @@ use super::watch::context_of_suspension;
 use super::{InFlight, Running};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::store::ObjectNumber;
 use crate::timeout::Hung;
 
 /// Stands for a preemption without a request while a node is reset: the kernel hands nothing over.
@@ -111,9 +112,9 @@ impl Adapter {
         let aborted: Vec<Option<u64>> =
             known.in_flight.iter().take_while(|packet| !later(packet)).map(InFlight::context).collect();
         let front = known.in_flight.front().and_then(InFlight::running);
-        let guilty: BTreeSet<u64> =
+        let guilty: BTreeSet<_> =
             aborted.iter().flatten().map(|context| self.packet_contexts[*context].device).collect();
-        let first = guilty.first().copied().unwrap_or(0);
+        let first = guilty.first().map_or(0, |device| device.raw());
         self.counters.engine_resets += 1;
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: first });
         if aborted.contains(&None) {

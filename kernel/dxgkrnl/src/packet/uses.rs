@@ -7,6 +7,7 @@ use wddm_types::{FencePoint, ProcessId};
 
 use super::{Bound, ListEntry, WaitingRender};
 use crate::adapter::Adapter;
+use crate::object::DeviceNumber;
 
 /// The allocations that one buffer uses.
 pub struct Uses {
@@ -41,7 +42,7 @@ impl Adapter {
 
     /// The points after which no buffer that one device has submitted so far uses an allocation.
     // spec: memory §6.2
-    pub fn gpu_uses_of(&self, device: u64, allocation: AllocationId) -> Vec<FencePoint<FenceId>> {
+    pub fn gpu_uses_of(&self, device: DeviceNumber, allocation: AllocationId) -> Vec<FencePoint<FenceId>> {
         let contexts = self.devices[device].packet_contexts.iter().map(|context| &self.packet_contexts[*context]);
         let queued = contexts.filter_map(|known| self.last_use(known, allocation, false));
         let waiting = self.waiting_for(allocation, false).filter(|waiting| waiting.device == device);

@@ -7,6 +7,7 @@ use wddm_types::NodeId;
 use super::{Handed, InFlight};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::statistics::Fate;
 
 /// A packet, or a part of one, that a node has in front. It is the same when it came back from a preemption and was handed over again.
@@ -40,7 +41,7 @@ impl Adapter {
 
     /// The contexts of a device to be quiesced that have packets with the driver, as suspensions name them.
     // spec: sync §4.1, memory §8.6
-    pub fn packets_running(&self, device: u64) -> Vec<u64> {
+    pub fn packets_running(&self, device: DeviceNumber) -> Vec<u64> {
         let contexts = self.packet_contexts_of(device).into_iter();
         contexts.filter(|context| self.runs_packets(*context)).map(suspension_name).collect()
     }

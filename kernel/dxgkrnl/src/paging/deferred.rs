@@ -12,7 +12,7 @@ use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::{Adapter, RingWait, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::PagingQueueNumber;
+use crate::object::{DeviceNumber, PagingQueueNumber};
 use crate::packet::RingNeed;
 
 /// One thing that waits for the ring.
@@ -28,7 +28,7 @@ pub(super) enum Deferred {
     UnreachedFence(u64),
     PagingQueue(PagingQueueNumber),
     /// A device whose turn begins, and when that was decided.
-    Resume(u64, u64),
+    Resume(DeviceNumber, u64),
     Section(u64),
     /// The system copy of an allocation is up to date.
     Copy(vidmm::AllocationId),
@@ -49,7 +49,7 @@ pub(super) enum Deferred {
     /// Storage of fences that is somewhere else.
     WordsMoved(vidmm::AllocationId),
     /// Devices that were quiesced while content moved.
-    Relocated(Vec<u64>),
+    Relocated(Vec<DeviceNumber>),
     /// Processes that were quiesced for the work of this number.
     StillnessOver(u64),
 }
@@ -126,12 +126,12 @@ impl Adapter {
     }
 
     /// Lets a device run again when the ring has brought its content back.
-    pub fn defer_resume(&mut self, device: u64, decided_ns: u64) {
+    pub fn defer_resume(&mut self, device: DeviceNumber, decided_ns: u64) {
         self.defer(Deferred::Resume(device, decided_ns));
     }
 
     /// A device must quiesce for the work of this number: cancels a turn that it was to have before and that has not begun.
-    pub fn cancel_resume(&mut self, device: u64, before: u64) {
+    pub fn cancel_resume(&mut self, device: DeviceNumber, before: u64) {
         let cancelled = |what: &Deferred| matches!(what, Deferred::Resume(resumed, _) if *resumed == device);
         if self.ring.turns == 0 {
             return;
@@ -152,7 +152,7 @@ impl Adapter {
     }
 
     /// Lets devices go on that were quiesced for moves within a segment, when the ring has got past them.
-    pub(super) fn defer_relocated(&mut self, devices: Vec<u64>) {
+    pub(super) fn defer_relocated(&mut self, devices: Vec<DeviceNumber>) {
         self.defer(Deferred::Relocated(devices));
     }
 

@@ -10,7 +10,7 @@ use crate::adapter::Adapter;
 use crate::driver_host::{Creating, DriverHost};
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
-use crate::object::Context;
+use crate::object::{Context, DeviceNumber};
 use crate::refusal::{from_driver, invalid, not_supported};
 
 impl Adapter {
@@ -18,7 +18,7 @@ impl Adapter {
     pub fn create_context(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         node: NodeId,
         private_data: &[u8],
     ) -> Result<u64, Refusal> {

@@ -23,6 +23,7 @@ use super::Timeouts;
 use super::paging::RING;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::suspension::SuspendReasons;
 
 /// So long the work of a group has to leave its engines.
@@ -117,7 +118,7 @@ impl Adapter {
             self.preempt_for(cx, node, PreemptedFor::Reset);
         }
         let here = self.contexts.iter().filter(|(_, context)| context.node == node);
-        let devices: BTreeSet<u64> = here.map(|(_, context)| context.device).collect();
+        let devices: BTreeSet<_> = here.map(|(_, context)| context.device).collect();
         for device in devices {
             if self.devices[device].state == DeviceState::Active {
                 self.suspend_device(cx, device, SuspendReasons::RESET);
@@ -129,7 +130,7 @@ impl Adapter {
     }
 
     /// A context comes to an engine that is about to be reset: suspends its device with the others.
-    pub fn keep_off_group(&mut self, cx: &mut Cx<'_>, device: u64, node: NodeId) {
+    pub fn keep_off_group(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, node: NodeId) {
         if self.timeouts.is_preparing(node.0.into()) {
             self.suspend_device(cx, device, SuspendReasons::RESET);
         }

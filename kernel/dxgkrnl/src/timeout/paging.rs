@@ -94,7 +94,7 @@ impl Adapter {
     /// Whether the ring was asked to leave the engine and has not said that it has.
     fn ring_owes_answer(&self) -> bool {
         match self.ring.kmd_queue() {
-            Some(_) => self.suspensions.awaits(RING),
+            Some(_) => self.suspensions.awaits(None),
             None => self.owes_preemption(NodeId(self.reported.paging_node)),
         }
     }
@@ -118,7 +118,7 @@ impl Adapter {
         match hardware.suspend_context(self.ring.context, value) {
             Ok(status) => {
                 let waits = (status == SuspendStatus::Pending).then_some(RING);
-                self.suspensions.add(value, RING, waits.into_iter().collect(), false);
+                self.suspensions.add(value, None, waits.into_iter().collect(), false);
                 self.timeouts.ring_left = true;
                 self.advance_suspensions(cx);
                 self.resume_ring();
@@ -130,7 +130,7 @@ impl Adapter {
     /// A ring that was asked and has left the hardware goes on.
     pub(super) fn resume_ring(&mut self) {
         let kept = self.timeouts.is_preparing(self.paging_node());
-        if kept || !self.timeouts.ring_left || self.suspensions.awaits(RING) {
+        if kept || !self.timeouts.ring_left || self.suspensions.awaits(None) {
             return;
         }
         self.timeouts.ring_left = false;
@@ -144,7 +144,7 @@ impl Adapter {
     // spec: sync §4.1, sync §4.4
     pub(super) fn ring_hung(&mut self, cx: &mut Cx<'_>) {
         let node = NodeId(self.reported.paging_node);
-        if self.stopped.is_none() && self.suspensions.awaits(RING) {
+        if self.stopped.is_none() && self.suspensions.awaits(None) {
             self.engine_hung(cx, node, Hung::Context(RING));
         }
     }

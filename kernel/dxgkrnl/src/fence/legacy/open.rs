@@ -9,6 +9,7 @@ use crate::adapter::Adapter;
 use crate::fence::flags::PointUse;
 use crate::fence::open::check_open;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, invalid, no_memory};
 
 /// An open.
@@ -17,14 +18,14 @@ pub struct SyncOpen {
     /// The process that has the handle.
     pub process: ProcessId,
     /// The device that it goes with; `None`: opened by a call that names none, it goes with its process.
-    pub device: Option<u64>,
+    pub device: Option<DeviceNumber>,
     /// The object that it opens.
     pub object: u64,
     access: SyncObjectAccess,
 }
 
 impl SyncOpen {
-    pub(super) fn of_creator(process: ProcessId, device: u64, object: u64) -> SyncOpen {
+    pub(super) fn of_creator(process: ProcessId, device: DeviceNumber, object: u64) -> SyncOpen {
         SyncOpen { process, device: Some(device), object, access: SyncObjectAccess::ALL_ACCESS }
     }
 }
@@ -50,7 +51,7 @@ impl Adapter {
     pub fn open_named_sync_object(
         &mut self,
         cx: &mut Cx<'_>,
-        (process, device): (ProcessId, Option<u64>),
+        (process, device): (ProcessId, Option<DeviceNumber>),
         (object, access): (u64, SyncObjectAccess),
         request: OpenSyncObjectRequest,
     ) -> Result<u64, Refusal> {

@@ -7,19 +7,19 @@ use vidmm::AllocationId;
 use wddm_types::GpuVa;
 
 use crate::adapter::Adapter;
-use crate::object::{Connection, DoorbellNumber};
+use crate::object::{Connection, DeviceNumber, DoorbellNumber};
 use crate::refusal::invalid;
 
 impl Adapter {
     /// Whether these may go: none is the ring of a doorbell that lives.
     // spec: sync §3.17
-    pub fn check_rings(&self, device: u64, list: &[AllocationId]) -> Result<(), Refusal> {
+    pub fn check_rings(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
         self.check_rings_among(device, list, |_| true)
     }
 
     /// Whether these may leave the device's list, of which each takes one count.
     // spec: sync §3.17, memory §5.3
-    pub fn check_rings_leaving(&self, device: u64, list: &[AllocationId]) -> Result<(), Refusal> {
+    pub fn check_rings_leaving(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
         self.check_rings_among(device, list, |id| {
             let given_up = list.iter().filter(|other| **other == id).count() as u64;
             given_up == self.vidmm.count(self.devices[device].vidmm, id)
@@ -28,7 +28,7 @@ impl Adapter {
 
     /// Whether a process may have this range of addresses show something else, or nothing.
     // spec: sync §3.17
-    pub fn check_rings_at(&self, device: u64, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
+    pub fn check_rings_at(&self, device: DeviceNumber, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
         let base = self.vidmm.plain(base);
         let of_process = &self.processes[&self.devices[device].process].devices;
         let rings = of_process.iter().flat_map(|device| self.devices[*device].rings.values().flatten());
@@ -47,7 +47,7 @@ impl Adapter {
 
     fn check_rings_among(
         &self,
-        device: u64,
+        device: DeviceNumber,
         list: &[AllocationId],
         goes: impl Fn(AllocationId) -> bool,
     ) -> Result<(), Refusal> {
