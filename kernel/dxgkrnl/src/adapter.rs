@@ -35,7 +35,7 @@ use crate::object::{
     Allocation, Body, Context, Device, DeviceNumber, Doorbell, DoorbellNumber, PagingQueue, PagingQueueNumber,
     ProcessOnAdapter, Queue, Resource, ResourceBody,
 };
-use crate::packet::{PacketContext, Packets, Software};
+use crate::packet::{PacketContext, PacketContextNumber, Packets, Software};
 use crate::paging::PagingRing;
 use crate::recovery::RecoveryPolicy;
 use crate::refusal::removed;
@@ -128,8 +128,8 @@ pub enum Waiter {
     },
     /// Lets a packet context go on, past the wait at its head.
     Packets {
-        /// The context's number.
-        context: u64,
+        /// The context.
+        context: PacketContextNumber,
     },
     /// Lets the paging ring go on.
     Ring(RingWait),
@@ -186,7 +186,7 @@ pub struct Adapter {
     pub waits: Fences<Waiter>,
     pub fence_numbers: BTreeMap<FenceId, u64>,
     /// Objects that contexts wait for and only the kernel signals; a wait gives its context back.
-    pub legacy: LegacyObjects<u64>,
+    pub legacy: LegacyObjects<PacketContextNumber>,
     pub sync_objects: Store<u64, SyncObject>,
     pub sync_opens: Store<u64, SyncOpen>,
     /// Global handles of what has gone: the machine forgets them.
@@ -207,7 +207,7 @@ pub struct Adapter {
     pub devices_by_id: BTreeMap<DeviceId, DeviceNumber>,
     pub contexts: Store<u64, Context>,
     pub queues: Store<u64, Queue>,
-    pub packet_contexts: Store<u64, PacketContext>,
+    pub packet_contexts: Store<PacketContextNumber, PacketContext>,
     pub packets: Packets,
     pub displays: crate::display::Displays,
     pub doorbells: Store<DoorbellNumber, Doorbell>,

@@ -41,6 +41,7 @@ use crate::driver::Driver;
 use crate::features::Features;
 use crate::machine::Token;
 use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 
 use pending_modes::PendingMode;
 use queue::{Hardware, SourceQueue};
@@ -110,7 +111,7 @@ impl Default for OfDevice {
 #[derive(Clone, Copy)]
 pub enum Behind {
     /// A packet context.
-    Context(u64),
+    Context(PacketContextNumber),
     /// A hardware queue that the kernel feeds.
     // spec: sync §3.17, presentation stays on what the kernel submits
     Queue(u64),

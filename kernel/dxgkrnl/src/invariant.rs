@@ -249,7 +249,7 @@ impl Adapter {
         }
         for (number, context) in self.packet_contexts.iter() {
             let known = owned(context.device, &|device| device.packet_contexts.contains(&number));
-            ensure(known, "devices", || format!("packet context {number} is of no device"))?;
+            ensure(known, "devices", || format!("packet context {number:?} is of no device"))?;
         }
         let counts = (self.processes_by_space.len(), self.devices_by_id.len());
         let there = (self.processes.len(), self.devices.iter().count());

@@ -11,6 +11,7 @@ use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceStorage, LocalPage};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
+use crate::packet::PacketContextNumber;
 use crate::store::{Store, object_number};
 use crate::suspension::SuspendReasons;
 use crate::system_handle::SystemHandles;
@@ -93,7 +94,7 @@ pub enum Object {
     /// A context.
     Context(AdapterIndex, u64),
     /// A packet context.
-    PacketContext(AdapterIndex, u64),
+    PacketContext(AdapterIndex, PacketContextNumber),
     /// A hardware queue.
     Queue(AdapterIndex, u64),
     /// A doorbell.
@@ -168,7 +169,7 @@ pub struct Device {
     pub contexts: BTreeSet<u64>,
     /// Those of all its contexts.
     pub queues: BTreeSet<u64>,
-    pub packet_contexts: BTreeSet<u64>,
+    pub packet_contexts: BTreeSet<PacketContextNumber>,
     pub paging_queues: BTreeSet<PagingQueueNumber>,
     pub allocations: BTreeSet<u64>,
     /// Allocations that are rings, with the doorbells that they are rings of.

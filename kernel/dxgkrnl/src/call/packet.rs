@@ -8,7 +8,7 @@ use wddm_types::{AdapterIndex, Blame, NodeId, NtStatus, RawHandle};
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
-use crate::packet::{ListEntry, Listed, Submission, check_primaries};
+use crate::packet::{ListEntry, Listed, PacketContextNumber, Submission, check_primaries};
 use crate::refusal::{invalid, not_supported, refuse};
 
 /// The arguments of CreateContext and CreateContextVirtual.
@@ -149,7 +149,7 @@ impl Turn<'_> {
         wanted: &Wanted,
         addresses: bool,
         touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, u64, RawHandle), Refusal> {
+    ) -> Result<(AdapterIndex, PacketContextNumber, RawHandle), Refusal> {
         let (index, device) = self.live_device(wanted.device, touched)?;
         let Wanted { node, engine_affinity, flags, private_data, .. } = wanted;
         let adapter = &mut self.adapters[index.0 as usize];
@@ -166,7 +166,13 @@ impl Turn<'_> {
 
     /// Answers a creation when the driver's allocations for the context are there, so before the caller can use it.
     // spec: memory §7.5
-    fn answer_created(&mut self, cx: &mut Cx<'_>, index: AdapterIndex, number: u64, reply: Reply) -> Answer {
+    fn answer_created(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: AdapterIndex,
+        number: PacketContextNumber,
+        reply: Reply,
+    ) -> Answer {
         let adapter = &mut self.adapters[index.0 as usize];
         match adapter.packet_contexts[number].allocations.is_empty() {
             true => Answer::Done(Ok(reply)),
@@ -174,7 +180,7 @@ impl Turn<'_> {
         }
     }
 
-    fn packet_context(&self, handle: RawHandle) -> Result<(AdapterIndex, u64), Refusal> {
+    fn packet_context(&self, handle: RawHandle) -> Result<(AdapterIndex, PacketContextNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::PacketContext(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(invalid(format!("{handle} is no packet context of this process"))),
@@ -185,7 +191,7 @@ impl Turn<'_> {
         &self,
         handle: RawHandle,
         touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, u64, DeviceNumber), Refusal> {
+    ) -> Result<(AdapterIndex, PacketContextNumber, DeviceNumber), Refusal> {
         let (index, number) = self.packet_context(handle)?;
         let device = self.adapters[index.0 as usize].packet_contexts[number].device;
         self.alive(index, device, touched)?;

@@ -14,8 +14,9 @@ use crate::event::EventName;
 use crate::fence::{CommonWord, POINTS_MAX, PointUse};
 use crate::machine::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
-use crate::packet::Signal;
+use crate::packet::{PacketContextNumber, Signal};
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 /// `D3DDDI_MAX_BROADCAST_CONTEXT` (sync §0).
 const BROADCAST_MAX: usize = 64;
@@ -242,7 +243,7 @@ impl Turn<'_> {
         &self,
         list: &[RawHandle],
         touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, Vec<u64>), Refusal> {
+    ) -> Result<(AdapterIndex, Vec<PacketContextNumber>), Refusal> {
         broadcast(list, "context", |handle| {
             self.live_packet_context(handle, touched).map(|(index, number, _)| (index, number))
         })
@@ -253,7 +254,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         index: AdapterIndex,
-        contexts: &[u64],
+        contexts: &[PacketContextNumber],
         listed: Listed,
         event: RawHandle,
         flags: SignalFlags,
@@ -336,11 +337,11 @@ impl Turn<'_> {
 
 /// The targets of a broadcast: contexts or queues, all of one adapter, none twice.
 // spec: sync §2.4
-pub(super) fn broadcast(
+pub(super) fn broadcast<N: ObjectNumber + PartialEq>(
     list: &[RawHandle],
     kind: &str,
-    mut find: impl FnMut(RawHandle) -> Result<(AdapterIndex, u64), Refusal>,
-) -> Result<(AdapterIndex, Vec<u64>), Refusal> {
+    mut find: impl FnMut(RawHandle) -> Result<(AdapterIndex, N), Refusal>,
+) -> Result<(AdapterIndex, Vec<N>), Refusal> {
     if list.is_empty() || list.len() > BROADCAST_MAX {
         return Err(invalid(format!("a call names 1 to {BROADCAST_MAX} {kind}s, not {}", list.len())));
     }

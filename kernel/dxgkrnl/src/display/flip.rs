@@ -14,6 +14,7 @@ use crate::object::DeviceNumber;
 use crate::packet::Listed;
 use crate::queue::refused as queue_refused;
 use crate::refusal::{invalid, no_memory};
+use crate::scheduling::AnyContext;
 
 impl Adapter {
     /// `D3DKMTPresent` and `D3DKMTSubmitPresentToHwQueue` with Flags.Flip.
@@ -28,8 +29,8 @@ impl Adapter {
     ) -> Result<Answer, Refusal> {
         let Listed { number, instance: primary } = listed;
         let (context, device) = match behind {
-            Behind::Context(context) => (context, self.packet_contexts[context].device),
-            Behind::Queue(queue) => (self.queues[queue].context, self.queues[queue].device),
+            Behind::Context(context) => (AnyContext::Packets(context), self.packet_contexts[context].device),
+            Behind::Queue(queue) => (AnyContext::Hardware(self.queues[queue].context), self.queues[queue].device),
         };
         let kmd = self.allocations[number].kmd;
         let source = self.owned_source(device, primary)?;
@@ -64,7 +65,8 @@ impl Adapter {
         self.displays.flips_made += 1;
         let flip = self.displays.flips_made;
         let name = self.displays.sources[source].path.source.0;
-        cx.emit(self.index, Event::FlipQueued { context, flip, source: name, allocation: number, interval });
+        let of = context.number();
+        cx.emit(self.index, Event::FlipQueued { context: of, flip, source: name, allocation: number, interval });
         self.displays.devices.entry(device).or_default().queued += 1;
         let (gone, address, present_id, start) = (false, None, 0, 0);
         let number = flip;

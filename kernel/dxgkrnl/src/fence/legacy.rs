@@ -19,6 +19,7 @@ use crate::event::EventName;
 use crate::fence::flags::{self, ObjectType};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, not_supported};
 use crate::store::ObjectNumber;
 
@@ -130,7 +131,7 @@ impl Adapter {
 
     /// A context goes or is lost: the mutexes that it has are given up.
     // spec: sync §3.4 (process exit)
-    pub fn abandon_mutexes(&mut self, cx: &mut Cx<'_>, context: u64) {
+    pub fn abandon_mutexes(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
         for id in self.legacy.taken_by(context) {
             let known =
                 self.sync_objects.iter().find(|(_, object)| matches!(object.part, SyncPart::Waited(of) if of == id));
@@ -160,7 +161,7 @@ impl Adapter {
         opens.into_iter().for_each(|open| self.abandon_created(cx, open));
     }
 
-    fn contexts_go_on(&mut self, contexts: Vec<u64>) {
+    fn contexts_go_on(&mut self, contexts: Vec<PacketContextNumber>) {
         for context in contexts {
             self.software.forget_wait(context);
             self.due.push_back(Waiter::Packets { context });

@@ -20,6 +20,8 @@ use crate::adapter::Adapter;
 use crate::fence::FenceOpen;
 use crate::machine::Cx;
 use crate::object::{Object, Process};
+use crate::packet::PacketContextNumber;
+use crate::store::ObjectNumber;
 
 /// Pages of each log of a queue while a tool traces. Policy: room for 5,460 entries, which a client that has
 /// 64 submissions of some waits under way does not fill between two of its calls.
@@ -31,7 +33,7 @@ pub enum Fed {
     /// A hardware queue.
     Queue(u64),
     /// A packet context.
-    Packets(u64),
+    Packets(PacketContextNumber),
 }
 
 /// Whether a tool traces what the logs tell.
@@ -147,7 +149,7 @@ impl Adapter {
         }
         let (queue, packets) = match of {
             Fed::Queue(queue) => (queue, false),
-            Fed::Packets(context) => (context, true),
+            Fed::Packets(context) => (context.raw(), true),
         };
         for &(fence, value) in points {
             cx.emit(

@@ -17,7 +17,9 @@ use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;
 use crate::object::{Allocation, DeviceNumber};
+use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, removed};
+use crate::store::ObjectNumber;
 
 /// So many updates wait on a context; a call with one more waits with them.
 // spec: memory §0, memory §4.8
@@ -29,7 +31,7 @@ pub enum UpdateContext {
     /// With hardware queues.
     Hardware(u64),
     /// With packets.
-    Packets(u64),
+    Packets(PacketContextNumber),
 }
 
 impl UpdateContext {
@@ -37,7 +39,7 @@ impl UpdateContext {
     fn named(self) -> (u64, bool) {
         match self {
             UpdateContext::Hardware(number) => (number, false),
-            UpdateContext::Packets(number) => (number, true),
+            UpdateContext::Packets(number) => (number.raw(), true),
         }
     }
 }

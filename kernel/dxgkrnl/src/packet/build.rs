@@ -11,6 +11,7 @@ use super::{list, split};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 use crate::refusal::{no_memory, refuse, removed};
 
 /// The input of DMA buffers.
@@ -37,7 +38,7 @@ impl Adapter {
     pub(super) fn write_dma_buffers(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         list: &[AllocationListEntry],
         source: &Source<'_>,
     ) -> Result<Vec<Built>, Refusal> {
@@ -66,14 +67,14 @@ impl Adapter {
         }
     }
 
-    pub(super) fn release_built(&mut self, cx: &mut Cx<'_>, context: u64, built: Vec<Built>) {
+    pub(super) fn release_built(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, built: Vec<Built>) {
         built.into_iter().for_each(|built| self.release_dma_buffer(cx, context, built.buffer));
     }
 
     /// Asks the driver once. Says whether that was all.
     fn write_buffer(
         &mut self,
-        context: u64,
+        context: PacketContextNumber,
         built: &mut Built,
         list: &[AllocationListEntry],
         source: &Source<'_>,

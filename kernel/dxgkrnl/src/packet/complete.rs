@@ -10,6 +10,7 @@ use super::{Handed, InFlight, Node, Work};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::statistics::Fate;
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// The driver reports that a packet is done, and with it every one before it on the node.
@@ -82,7 +83,7 @@ impl Adapter {
         if let Some(buffer) = buffer {
             self.release_dma_buffer(cx, context, buffer);
         }
-        cx.emit(self.index, Event::PacketCompleted { context, packet: number });
+        cx.emit(self.index, Event::PacketCompleted { context: context.raw(), packet: number });
         self.signal_fence(cx, progress, number);
         let (node, device) = (self.packet_contexts[context].node, self.packet_contexts[context].device);
         let process = self.devices[device].process;
@@ -118,6 +119,6 @@ impl Adapter {
         let state = if addresses { DeviceState::ErrorDmaPageFault } else { DeviceState::ErrorDmaFault };
         let DmaFault { virtual_address: address, write, invalid_instruction, .. } = fault;
         let fault = DeviceFault { address, write, invalid_instruction };
-        self.fail_faulted_device(cx, device, (state, format!("context {context}")), fault);
+        self.fail_faulted_device(cx, device, (state, format!("context {}", context.raw())), fault);
     }
 }

@@ -15,6 +15,7 @@ use crate::driver_host::{Creating, DriverHost};
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::object::{Device, DeviceNumber};
+use crate::packet::PacketContextNumber;
 use crate::refusal::{from_driver, invalid, not_supported};
 use crate::store::ObjectNumber;
 
@@ -35,13 +36,13 @@ impl Adapter {
         flags: ContextFlags,
         addresses: bool,
         private_data: &[u8],
-    ) -> Result<u64, Refusal> {
+    ) -> Result<PacketContextNumber, Refusal> {
         self.check_context(node, engine_affinity, flags, addresses)?;
         let number = self.packet_contexts.next_number();
         let Device { process, kmd: kmd_device, vidmm, .. } = self.devices[device];
         let create = CreateContext {
             device: kmd_device,
-            context: OsContext(number),
+            context: OsContext(number.raw()),
             node,
             engine_affinity: ENGINE_0,
             flags: if addresses { CreateContextFlags::VIRTUAL_ADDRESSING } else { CreateContextFlags::empty() },
@@ -97,10 +98,10 @@ impl Adapter {
         Ok(number)
     }
 
-    fn emit_packet_context(&self, cx: &mut Cx<'_>, number: u64) {
+    fn emit_packet_context(&self, cx: &mut Cx<'_>, number: PacketContextNumber) {
         let PacketContext { device, node, addresses, .. } = self.packet_contexts[number];
         let (device, node) = (device.raw(), node.0);
-        cx.emit(self.index, Event::PacketContextCreated { context: number, device, node, patched: !addresses });
+        cx.emit(self.index, Event::PacketContextCreated { context: number.raw(), device, node, patched: !addresses });
     }
 
     /// Asks the driver for a context of a device. What it made for a context that it then refuses is destroyed.
@@ -172,7 +173,7 @@ impl Adapter {
     }
 
     /// `D3DKMTDestroyContext`: its queued packets are dropped; running ones have ended when the driver returns.
-    pub fn destroy_packet_context(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn destroy_packet_context(&mut self, cx: &mut Cx<'_>, number: PacketContextNumber) {
         self.drop_packets(number);
         self.drop_updates(cx, UpdateContext::Packets(number));
         self.destroy_in_packet_driver(self.packet_contexts[number].kmd);
@@ -191,7 +192,7 @@ impl Adapter {
             self.signal_always(cx, fence);
             self.defer_fence(fence);
         }
-        cx.emit(self.index, Event::PacketContextDestroyed { context: number });
+        cx.emit(self.index, Event::PacketContextDestroyed { context: number.raw() });
     }
 
     fn destroy_in_packet_driver(&mut self, kmd: KmdContext) {
@@ -228,12 +229,12 @@ impl Adapter {
     }
 
     /// The packet contexts of a device.
-    pub fn packet_contexts_of(&self, device: DeviceNumber) -> Vec<u64> {
+    pub fn packet_contexts_of(&self, device: DeviceNumber) -> Vec<PacketContextNumber> {
         self.devices.get(device).map(|known| known.packet_contexts.iter().copied().collect()).unwrap_or_default()
     }
 
     /// Forgets what a context has queued and in flight. The hardware is, or is about to be, told.
-    fn drop_packets(&mut self, number: u64) {
+    fn drop_packets(&mut self, number: PacketContextNumber) {
         let context = &mut self.packet_contexts[number];
         context.queued.clear();
         let node = &mut self.packets.nodes[usize::from(context.node.0)];

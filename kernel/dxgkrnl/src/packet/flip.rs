@@ -10,11 +10,17 @@ use super::{ListEntry, Listed};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 
 impl Adapter {
     /// Tells the driver of a flip on a context whose lists it patches: where the primary is now, if it is anywhere.
     // spec: memory §5.7
-    pub fn tell_of_flip(&mut self, cx: &mut Cx<'_>, context: u64, primary: Listed) -> Result<(), Refusal> {
+    pub fn tell_of_flip(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: PacketContextNumber,
+        primary: Listed,
+    ) -> Result<(), Refusal> {
         let known = &self.packet_contexts[context];
         if known.addresses {
             return Ok(());

@@ -12,6 +12,7 @@ use super::split::Portion;
 use super::{Binding, Bound, Handed, Packet, Work};
 use crate::adapter::Adapter;
 use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 use crate::refusal::invalid;
 
 /// Bits of a slot id.
@@ -65,7 +66,7 @@ impl Adapter {
     // spec: memory §7.3
     pub(super) fn check_places(
         &self,
-        context: u64,
+        context: PacketContextNumber,
         command_bytes: u64,
         list: &[ListEntry],
         places: &[PatchLocationItem],

@@ -17,6 +17,7 @@ use super::watch::context_of_suspension;
 use super::{InFlight, Running};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;
 use crate::timeout::Hung;
 
@@ -109,7 +110,7 @@ impl Adapter {
         }
         // Ids rise, and go round.
         let later = |packet: &InFlight| packet.fence_id.wrapping_sub(last_aborted).wrapping_sub(1) < 1 << 31;
-        let aborted: Vec<Option<u64>> =
+        let aborted: Vec<Option<PacketContextNumber>> =
             known.in_flight.iter().take_while(|packet| !later(packet)).map(InFlight::context).collect();
         let front = known.in_flight.front().and_then(InFlight::running);
         let guilty: BTreeSet<_> =

@@ -21,8 +21,10 @@ use crate::event::EventName;
 use crate::fence::SyncPart;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
+use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, removed};
 use crate::scheduling::AnyContext;
+use crate::store::ObjectNumber;
 
 /// The software packets of an adapter.
 #[derive(Default)]
@@ -32,7 +34,7 @@ pub struct Software {
     /// Numbers given so far, to both.
     made: u64,
     /// Contexts that wait for objects.
-    waits: BTreeMap<u64, LegacyWaitId>,
+    waits: BTreeMap<PacketContextNumber, LegacyWaitId>,
     /// The signals that contexts have promised by their queues.
     pub(super) promised: Promised,
 }
@@ -88,7 +90,7 @@ impl Software {
     }
 
     /// A context waits for no object any more.
-    pub fn forget_wait(&mut self, context: u64) {
+    pub fn forget_wait(&mut self, context: PacketContextNumber) {
         self.waits.remove(&context);
     }
 }
@@ -100,7 +102,7 @@ impl Adapter {
     pub fn packet_wait(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         points: &[(u64, u64)],
         objects: Vec<u64>,
         value: u64,
@@ -127,7 +129,7 @@ impl Adapter {
 
     /// A submission with NullRendering. Answers with how many the context has queued.
     // spec: sync §2.5
-    pub fn submit_null(&mut self, cx: &mut Cx<'_>, context: u64) -> Result<u32, Refusal> {
+    pub fn submit_null(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) -> Result<u32, Refusal> {
         let queue = self.packet_contexts[context].vidsch;
         self.vidsch.may_submit(queue, 1).map_err(refused)?;
         let number = self.software.number();
@@ -142,7 +144,12 @@ impl Adapter {
 
     /// `D3DKMTSignalSynchronizationObjectFromGpu` and its relatives: when all these contexts have come so far.
     // spec: sync §3.7, sync §2.4, sync §2.3
-    pub fn packet_signal(&mut self, cx: &mut Cx<'_>, contexts: &[u64], mut signal: Signal) -> Result<(), Refusal> {
+    pub fn packet_signal(
+        &mut self,
+        cx: &mut Cx<'_>,
+        contexts: &[PacketContextNumber],
+        mut signal: Signal,
+    ) -> Result<(), Refusal> {
         let queues: Vec<QueueId> = contexts.iter().map(|context| self.packet_contexts[*context].vidsch).collect();
         for queue in &queues {
             self.vidsch.may_submit(*queue, 2).map_err(refused)?;
@@ -199,7 +206,7 @@ impl Adapter {
 
     /// The turn of a software packet has come.
     // spec: sync §3.7, sync §3.8
-    pub fn software_turn(&mut self, cx: &mut Cx<'_>, context: u64, number: u64) {
+    pub fn software_turn(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, number: u64) {
         match self.software.steps.remove(&number).expect("a packet comes once") {
             Step::Take { objects, value } => {
                 let waited = |number: &u64| match self.sync_objects.get(*number)?.part {
@@ -213,7 +220,7 @@ impl Adapter {
                         self.software.waits.insert(context, wait);
                         let awaits = objects.iter().map(|object| (Awaited::Object(*object), 0));
                         self.packet_contexts[context].awaits = awaits.collect();
-                        cx.emit(self.index, Event::ContextHeld { context, object: objects[0] });
+                        cx.emit(self.index, Event::ContextHeld { context: context.raw(), object: objects[0] });
                     }
                 }
             }
@@ -301,7 +308,12 @@ impl Adapter {
     }
 
     /// A context goes or is lost: with what it waits for, and with what it had still to do.
-    pub fn drop_software(&mut self, cx: &mut Cx<'_>, context: u64, dropped: Vec<Queued<Payload, FenceId>>) {
+    pub fn drop_software(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: PacketContextNumber,
+        dropped: Vec<Queued<Payload, FenceId>>,
+    ) {
         if let Some(wait) = self.software.waits.remove(&context) {
             self.legacy.cancel(wait);
         }

@@ -25,6 +25,7 @@ use super::{Binding, Bound, ListEntry, Work};
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, refuse};
 use crate::store::ObjectNumber;
 
@@ -46,7 +47,7 @@ pub(super) struct Portion {
 pub struct WaitingRender {
     token: Token,
     pub device: DeviceNumber,
-    context: u64,
+    context: PacketContextNumber,
     pub(super) entries: Vec<ListEntry>,
     what: Submission,
     /// A fence of the kernel's own. Its value 1: the GPU is done with what was asked for, or it was refused.
@@ -76,7 +77,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        context: u64,
+        context: PacketContextNumber,
         entries: Vec<ListEntry>,
         what: Submission,
     ) -> Result<Answer, Refusal> {
@@ -101,7 +102,7 @@ impl Adapter {
     fn queue_listed(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         entries: &[ListEntry],
         what: &Submission,
     ) -> Result<u32, Refusal> {
@@ -204,7 +205,7 @@ impl Adapter {
     pub(super) fn make_portions(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         number: u64,
         work: &mut Work,
     ) -> Result<(), Refusal> {
@@ -263,13 +264,16 @@ impl Adapter {
         }
         if portions.len() > 1 {
             // CAST: at most one for each patch location.
-            cx.emit(self.index, Event::PacketSplit { context, packet: number, portions: portions.len() as u32 });
+            cx.emit(
+                self.index,
+                Event::PacketSplit { context: context.raw(), packet: number, portions: portions.len() as u32 },
+            );
         }
         Ok(())
     }
 
     /// The point behind a portion: its own, or the packet's for the last.
-    fn portion_point(&self, context: u64, packet: u64, portion: Option<u64>) -> FencePoint<FenceId> {
+    fn portion_point(&self, context: PacketContextNumber, packet: u64, portion: Option<u64>) -> FencePoint<FenceId> {
         let known = &self.packet_contexts[context];
         match portion {
             Some(portion) => self.point(known.portions, portion),

@@ -8,6 +8,7 @@ use wddm_types::{FencePoint, ProcessId};
 use super::{Bound, ListEntry, WaitingRender};
 use crate::adapter::Adapter;
 use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 
 /// The allocations that one buffer uses.
 pub struct Uses {
@@ -22,7 +23,7 @@ pub(super) fn of(list: &[Bound]) -> Vec<(AllocationId, bool)> {
 
 impl Adapter {
     /// The last packet of a context uses these.
-    pub(super) fn note_uses(&mut self, context: u64, allocations: Vec<(AllocationId, bool)>) {
+    pub(super) fn note_uses(&mut self, context: PacketContextNumber, allocations: Vec<(AllocationId, bool)>) {
         let Some(progress) = self.packet_contexts.get(context).map(|known| known.progress) else { return };
         let done = self.current_value(progress);
         let known = &mut self.packet_contexts[context];
