@@ -33,7 +33,7 @@ use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
     Allocation, Body, Context, Device, DeviceNumber, Doorbell, DoorbellNumber, PagingQueue, PagingQueueNumber,
-    ProcessOnAdapter, Queue, Resource, ResourceBody,
+    ProcessOnAdapter, Queue, QueueNumber, Resource, ResourceBody,
 };
 use crate::packet::{PacketContext, PacketContextNumber, Packets, Software};
 use crate::paging::PagingRing;
@@ -122,7 +122,7 @@ pub enum Waiter {
     /// Lets a kernel-mode queue go on, past a wait packet or with room for another buffer.
     Queue {
         /// The queue's number.
-        queue: u64,
+        queue: QueueNumber,
         /// The wait packet at its head is over.
         packet: bool,
     },
@@ -206,7 +206,7 @@ pub struct Adapter {
     pub devices: Store<DeviceNumber, Device>,
     pub devices_by_id: BTreeMap<DeviceId, DeviceNumber>,
     pub contexts: Store<u64, Context>,
-    pub queues: Store<u64, Queue>,
+    pub queues: Store<QueueNumber, Queue>,
     pub packet_contexts: Store<PacketContextNumber, PacketContext>,
     pub packets: Packets,
     pub displays: crate::display::Displays,

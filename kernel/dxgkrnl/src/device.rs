@@ -11,7 +11,7 @@ use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::driver_host::{Creating, DriverHost};
 use crate::machine::Cx;
-use crate::object::{Device, DeviceNumber, Object, Terms};
+use crate::object::{Device, DeviceNumber, Object, QueueNumber, Terms};
 use crate::packet::check_device_info;
 use crate::refusal::{from_driver, refuse, removed};
 use crate::store::ObjectNumber;
@@ -158,7 +158,7 @@ impl Adapter {
     }
 
     /// The same of a hardware queue.
-    pub fn named_of_queue(&self, number: u64) -> Vec<Object> {
+    pub fn named_of_queue(&self, number: QueueNumber) -> Vec<Object> {
         let (index, queue) = (self.index, &self.queues[number]);
         let doorbell = queue.doorbell.map(|doorbell| Object::Doorbell(index, doorbell));
         let progress = Object::Fence(index, self.only_open(queue.progress));

@@ -40,7 +40,7 @@ use wddm_types::VidPnTargetId;
 use crate::driver::Driver;
 use crate::features::Features;
 use crate::machine::Token;
-use crate::object::DeviceNumber;
+use crate::object::{DeviceNumber, QueueNumber};
 use crate::packet::PacketContextNumber;
 
 use pending_modes::PendingMode;
@@ -66,7 +66,7 @@ pub struct Displays {
     /// Modes whose primary is on its way, oldest first.
     pending_modes: VecDeque<PendingMode>,
     /// Hardware queues whose next command writes these primaries.
-    held: Vec<(u64, Vec<AllocationId>)>,
+    held: Vec<(QueueNumber, Vec<AllocationId>)>,
     /// Flips made so far: their numbers.
     flips_made: u64,
 }
@@ -114,7 +114,7 @@ pub enum Behind {
     Context(PacketContextNumber),
     /// A hardware queue that the kernel feeds.
     // spec: sync §3.17, presentation stays on what the kernel submits
-    Queue(u64),
+    Queue(QueueNumber),
 }
 
 /// A flip.

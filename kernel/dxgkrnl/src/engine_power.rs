@@ -21,7 +21,7 @@ use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{DeviceNumber, Queue};
+use crate::object::{DeviceNumber, Queue, QueueNumber};
 use crate::suspension::SuspendReasons;
 
 /// The engines that have less power.
@@ -79,7 +79,7 @@ impl Adapter {
         }
     }
 
-    fn queues_of(&self, node: NodeId) -> impl Iterator<Item = (u64, &Queue)> {
+    fn queues_of(&self, node: NodeId) -> impl Iterator<Item = (QueueNumber, &Queue)> {
         self.queues.iter().filter(move |(_, queue)| self.contexts[queue.context].node == node)
     }
 

@@ -245,7 +245,7 @@ impl Adapter {
             let context = self.contexts.get(queue.context).filter(|context| context.device == queue.device);
             let known = context.is_some_and(|context| context.queues.contains(&number))
                 && owned(queue.device, &|device| device.queues.contains(&number));
-            ensure(known, "devices", || format!("queue {number} is of no context: {queue:?}"))?;
+            ensure(known, "devices", || format!("queue {number:?} is of no context: {queue:?}"))?;
         }
         for (number, context) in self.packet_contexts.iter() {
             let known = owned(context.device, &|device| device.packet_contexts.contains(&number));

@@ -96,7 +96,7 @@ pub enum Object {
     /// A packet context.
     PacketContext(AdapterIndex, PacketContextNumber),
     /// A hardware queue.
-    Queue(AdapterIndex, u64),
+    Queue(AdapterIndex, QueueNumber),
     /// A doorbell.
     Doorbell(AdapterIndex, DoorbellNumber),
     /// A device's open of a fence.
@@ -168,7 +168,7 @@ pub struct Device {
     pub table_changes: u32,
     pub contexts: BTreeSet<u64>,
     /// Those of all its contexts.
-    pub queues: BTreeSet<u64>,
+    pub queues: BTreeSet<QueueNumber>,
     pub packet_contexts: BTreeSet<PacketContextNumber>,
     pub paging_queues: BTreeSet<PagingQueueNumber>,
     pub allocations: BTreeSet<u64>,
@@ -194,9 +194,14 @@ pub struct Context {
     pub priority: crate::scheduling::ContextPriority,
     /// How its driver has been told that it ranks.
     pub told: Option<engine_time::Rank>,
-    pub queues: BTreeSet<u64>,
+    pub queues: BTreeSet<QueueNumber>,
     /// The driver's allocations for it.
     pub allocations: Vec<ContextAllocation>,
+}
+
+object_number! {
+    /// A hardware queue of an adapter, for as long as the adapter runs.
+    QueueNumber
 }
 
 /// A hardware queue.
@@ -250,7 +255,7 @@ object_number! {
 /// A doorbell.
 #[derive(Clone, Copy, Debug)]
 pub struct Doorbell {
-    pub queue: u64,
+    pub queue: QueueNumber,
     pub kmd: KmdDoorbell,
     /// Where the engine fetches commands: the address of its ring, and the ring's bytes.
     pub ring: (GpuVa, u64),

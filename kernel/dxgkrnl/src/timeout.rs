@@ -37,7 +37,7 @@ use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Context, DeviceNumber, Queue};
+use crate::object::{Context, DeviceNumber, Queue, QueueNumber};
 use crate::packet::Running;
 use crate::store::ObjectNumber;
 use crate::suspension::SuspendReasons;
@@ -55,7 +55,7 @@ pub struct Timeouts {
     look_ns: Option<u64>,
     /// The time of the last look, or of the begin.
     looked_ns: u64,
-    queues: BTreeMap<u64, Watched>,
+    queues: BTreeMap<QueueNumber, Watched>,
     /// The packet that each node runs, and how long it has.
     nodes: BTreeMap<usize, (Running, u64)>,
     /// Packets that were asked since a process called last.
@@ -106,7 +106,7 @@ impl Adapter {
     /// Arranges for the next look, if there is something to look for. After every turn of the machine.
     pub fn arm_timeouts(&mut self, cx: &Cx<'_>) {
         let Some(delay_ns) = self.config.recovery.delay_ns else { return };
-        let unasked = |number: u64| self.timeouts.queues.get(&number).is_none_or(|watched| !watched.asked);
+        let unasked = |number: QueueNumber| self.timeouts.queues.get(&number).is_none_or(|watched| !watched.asked);
         let runs = |queue: &Queue| self.devices[queue.device].suspended.is_empty() && self.is_busy(queue).is_some();
         let busy = self.queues.iter().any(|(number, queue)| unasked(number) && runs(queue));
         let runs = |running: Running| {
@@ -171,7 +171,7 @@ impl Adapter {
 
     /// The devices whose queues have made no progress for the delay are suspended.
     fn ask_who_stands(&mut self, cx: &mut Cx<'_>, passed_ns: u64, delay_ns: u64) {
-        let busy = |(number, queue): (u64, &Queue)| Some((number, queue.device, self.is_busy(queue)?));
+        let busy = |(number, queue): (QueueNumber, &Queue)| Some((number, queue.device, self.is_busy(queue)?));
         let busy: Vec<_> = self.queues.iter().filter_map(busy).collect();
         let mut devices = BTreeSet::new();
         let mut watched = BTreeMap::new();

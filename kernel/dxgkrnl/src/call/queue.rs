@@ -8,7 +8,7 @@ use crate::call::{Turn, done};
 use crate::fence::PointUse;
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx};
-use crate::object::Object;
+use crate::object::{Object, QueueNumber};
 use crate::queue::{Command, NewDoorbell};
 
 impl Turn<'_> {
@@ -190,7 +190,7 @@ impl Turn<'_> {
         &self,
         list: &[RawHandle],
         touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, Vec<u64>), Refusal> {
+    ) -> Result<(AdapterIndex, Vec<QueueNumber>), Refusal> {
         broadcast(list, "queue", |handle| self.live_queue(handle, touched))
     }
 }

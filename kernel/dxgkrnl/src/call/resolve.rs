@@ -6,7 +6,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 use crate::call::Turn;
 use crate::fence::{POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
-use crate::object::{DeviceNumber, DoorbellNumber, Object, PagingQueueNumber};
+use crate::object::{DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber};
 use crate::packet::Listed;
 use crate::refusal::invalid;
 
@@ -42,7 +42,7 @@ impl Turn<'_> {
         &self,
         handle: RawHandle,
         touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, u64), Refusal> {
+    ) -> Result<(AdapterIndex, QueueNumber), Refusal> {
         let (index, number) = self.queue(handle)?;
         self.alive(index, self.adapters[index.0 as usize].queues[number].device, touched)?;
         Ok((index, number))
@@ -69,7 +69,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn queue(&self, handle: RawHandle) -> Result<(AdapterIndex, u64), Refusal> {
+    pub(super) fn queue(&self, handle: RawHandle) -> Result<(AdapterIndex, QueueNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Queue(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("hardware queue", handle)),

@@ -10,11 +10,12 @@ use wddm_types::{ProcessId, SegmentId};
 use super::{Behind, Flip, INTERVAL_MAX};
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::DeviceNumber;
+use crate::object::{DeviceNumber, QueueNumber};
 use crate::packet::Listed;
 use crate::queue::refused as queue_refused;
 use crate::refusal::{invalid, no_memory};
 use crate::scheduling::AnyContext;
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// `D3DKMTPresent` and `D3DKMTSubmitPresentToHwQueue` with Flags.Flip.
@@ -280,13 +281,16 @@ impl Adapter {
 
     /// A hardware queue has come to a command that writes primaries. Whether it may go on; if not, it does when they are free.
     // spec: memory §5.6, memory §10.1 row 31
-    pub fn queue_may_write(&mut self, cx: &mut Cx<'_>, queue: u64, primaries: Vec<AllocationId>) -> bool {
+    pub fn queue_may_write(&mut self, cx: &mut Cx<'_>, queue: QueueNumber, primaries: Vec<AllocationId>) -> bool {
         let Some(shown) = primaries.iter().copied().find(|primary| !self.packets.flips.may_write(*primary)) else {
             return true;
         };
         cx.emit(
             self.index,
-            Event::QueueHeldForFlip { queue, allocation: self.allocation_numbers.get(&shown).copied().unwrap_or(0) },
+            Event::QueueHeldForFlip {
+                queue: queue.raw(),
+                allocation: self.allocation_numbers.get(&shown).copied().unwrap_or(0),
+            },
         );
         self.displays.held.push((queue, primaries));
         false
@@ -298,12 +302,12 @@ impl Adapter {
         let held = std::mem::take(&mut self.displays.held).into_iter();
         let (free, kept) = held.partition(|(_, primaries)| primaries.iter().all(|primary| flips.may_write(*primary)));
         self.displays.held = kept;
-        let goes_on = |(queue, _): (u64, Vec<AllocationId>)| Waiter::Queue { queue, packet: true };
+        let goes_on = |(queue, _): (QueueNumber, Vec<AllocationId>)| Waiter::Queue { queue, packet: true };
         self.due.extend(Vec::into_iter(free).map(goes_on));
     }
 
     /// A hardware queue goes.
-    pub fn queue_leaves_displays(&mut self, queue: u64) {
+    pub fn queue_leaves_displays(&mut self, queue: QueueNumber) {
         self.displays.held.retain(|(of, _)| *of != queue);
     }
 }

@@ -24,13 +24,13 @@ use crate::adapter::Adapter;
 use crate::fence_log::{LogNews, Names};
 use crate::interrupt::NativeSignals;
 use crate::machine::Cx;
-use crate::object::{DeviceNumber, Queue};
+use crate::object::{DeviceNumber, Queue, QueueNumber};
 
 /// The queues whose logs the kernel reads, and the fences that it looks at for lack of a log.
 #[derive(Default)]
 struct Scope {
     /// Queues with logs, by their numbers.
-    logged: Vec<u64>,
+    logged: Vec<QueueNumber>,
     /// Processes all of whose fences are looked at.
     processes: BTreeSet<ProcessId>,
     /// All fences are.
@@ -84,7 +84,7 @@ impl Adapter {
     /// Which queue signalled, and when: the logs of all queues of these devices tell. Their waiters are released already.
     // spec: sync §3.10, sync §3.14
     fn find_signallers(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, devices: &BTreeSet<DeviceNumber>) {
-        let queues: Vec<u64> =
+        let queues: Vec<_> =
             self.queues.iter().filter(|(_, queue)| devices.contains(&queue.device)).map(|(number, _)| number).collect();
         let news = self.read_logs(cx, names, &queues);
         self.look_at_processes(cx, &news.incomplete);

@@ -19,7 +19,7 @@ use super::Names;
 use crate::adapter::Adapter;
 use crate::fence::FenceOpen;
 use crate::machine::Cx;
-use crate::object::{Object, Process};
+use crate::object::{Object, Process, QueueNumber};
 use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;
 
@@ -31,7 +31,7 @@ const TRACED_PAGES: u64 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
     /// A hardware queue.
-    Queue(u64),
+    Queue(QueueNumber),
     /// A packet context.
     Packets(PacketContextNumber),
 }
@@ -66,7 +66,7 @@ impl Adapter {
     /// A tool begins or ceases to trace. At the end the kernel reads the logs once more.
     pub fn trace_fences(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, on: bool) {
         if self.fence_tracing.on {
-            let queues: Vec<u64> = self.queues.iter().map(|(number, _)| number).collect();
+            let queues: Vec<_> = self.queues.iter().map(|(number, _)| number).collect();
             let news = self.read_logs(cx, names, &queues);
             self.heed_logs(cx, &news);
         }
@@ -109,7 +109,7 @@ impl Adapter {
                 half_full(&logs.waits) || half_full(&logs.signals) || logs.submissions.as_ref().is_some_and(half_full)
             })
         });
-        let queues: Vec<u64> = full.map(|(number, _)| number).collect();
+        let queues: Vec<_> = full.map(|(number, _)| number).collect();
         if !queues.is_empty() {
             let news = self.read_logs(cx, names, &queues);
             self.heed_logs(cx, &news);
@@ -120,7 +120,7 @@ impl Adapter {
     /// A process says that it has put a wait or a signal into what it submits on a queue of its own. Names that mean nothing are
     /// ignored: it says so for a tool's sake.
     // spec: sync §3.14
-    pub fn fence_queued(&self, cx: &mut Cx<'_>, process: &Process, queue: u64, queued: QueuedFence) {
+    pub fn fence_queued(&self, cx: &mut Cx<'_>, process: &Process, queue: QueueNumber, queued: QueuedFence) {
         let QueuedFence { fence, value, signal, recorded_ns } = queued;
         let Some(Object::Fence(index, open)) = process.handles.get(fence) else { return };
         if *index != self.index || self.queues.get(queue).is_none() {
@@ -134,8 +134,8 @@ impl Adapter {
         cx.emit(
             self.index,
             match signal {
-                true => Event::FenceSignalQueued { queue, fence, value, recorded_ns },
-                false => Event::FenceWaitQueued { queue, fence, value, recorded_ns },
+                true => Event::FenceSignalQueued { queue: queue.raw(), fence, value, recorded_ns },
+                false => Event::FenceWaitQueued { queue: queue.raw(), fence, value, recorded_ns },
             },
         );
     }
@@ -148,7 +148,7 @@ impl Adapter {
             return;
         }
         let (queue, packets) = match of {
-            Fed::Queue(queue) => (queue, false),
+            Fed::Queue(queue) => (queue.raw(), false),
             Fed::Packets(context) => (context.raw(), true),
         };
         for &(fence, value) in points {

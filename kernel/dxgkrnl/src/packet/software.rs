@@ -21,6 +21,7 @@ use crate::event::EventName;
 use crate::fence::SyncPart;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
+use crate::object::QueueNumber;
 use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, removed};
 use crate::scheduling::AnyContext;
@@ -258,7 +259,7 @@ impl Adapter {
 
     /// The turn of a software packet on a hardware queue has come.
     // spec: sync §3.7
-    pub fn queue_software_turn(&mut self, cx: &mut Cx<'_>, queue: u64, number: u64) {
+    pub fn queue_software_turn(&mut self, cx: &mut Cx<'_>, queue: QueueNumber, number: u64) {
         match self.software.steps.remove(&number).expect("a packet comes once") {
             Step::Part(broadcast) => {
                 self.software.promised.over(number);

@@ -81,7 +81,7 @@ impl Adapter {
 
     /// `D3DKMTDestroyHwContext` with its queues.
     pub fn destroy_context(&mut self, cx: &mut Cx<'_>, number: u64) {
-        let queues: Vec<u64> = self.contexts[number].queues.iter().copied().collect();
+        let queues: Vec<_> = self.contexts[number].queues.iter().copied().collect();
         for queue in queues {
             self.destroy_queue(cx, queue);
         }

@@ -21,7 +21,7 @@ use self::lent::LentDoorbells;
 use crate::adapter::Adapter;
 use crate::doorbell_page::Shown;
 use crate::machine::Cx;
-use crate::object::{Connection, Doorbell, DoorbellNumber};
+use crate::object::{Connection, Doorbell, DoorbellNumber, QueueNumber};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::store::ObjectNumber;
 
@@ -38,7 +38,7 @@ mod doorbell_status {
 
 /// The arguments of `D3DKMTCreateDoorbell`.
 pub struct NewDoorbell {
-    pub queue: u64,
+    pub queue: QueueNumber,
     pub ring: u64,
     /// Null: where its process has all of it mapped.
     pub ring_va: GpuVa,
@@ -86,7 +86,7 @@ impl Adapter {
         };
         let create = CreateDoorbell {
             queue: kmd_queue,
-            os_queue: OsQueue(queue),
+            os_queue: OsQueue(queue.raw()),
             doorbell: OsDoorbell(number.raw()),
             ring: ring_va,
             ring_bytes,
@@ -107,7 +107,8 @@ impl Adapter {
                 if let Some(pages) = &self.config.doorbells {
                     pages.made(address, process);
                 }
-                cx.emit(self.index, Event::DoorbellCreated { queue, driver_data: first_word(&private_data) });
+                let driver_data = first_word(&private_data);
+                cx.emit(self.index, Event::DoorbellCreated { queue: queue.raw(), driver_data });
                 Ok((number, private_data))
             }
             Err(error) => {
@@ -128,7 +129,7 @@ impl Adapter {
         let connected = self.miniport.doorbells().expect("it made this doorbell").connect_doorbell(&mut lent, kmd);
         for queue in lent.taken {
             self.counters.doorbells_passed_on += 1;
-            cx.emit(self.index, Event::DoorbellDisconnected { queue, why: DoorbellTaken::Driver });
+            cx.emit(self.index, Event::DoorbellDisconnected { queue: queue.raw(), why: DoorbellTaken::Driver });
         }
         let connected = match connected {
             Ok(connected) => connected,
@@ -146,7 +147,7 @@ impl Adapter {
         let word = if connected.notify { doorbell_status::CONNECTED_NOTIFY_KMD } else { doorbell_status::CONNECTED };
         Word::store(self.memory.word(status.0), word);
         self.counters.doorbells_connected += 1;
-        cx.emit(self.index, Event::DoorbellConnected { queue, offset: connected.offset });
+        cx.emit(self.index, Event::DoorbellConnected { queue: queue.raw(), offset: connected.offset });
         Ok(connected.notify)
     }
 
@@ -165,7 +166,7 @@ impl Adapter {
         let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
         shown.take_away(address, status, word, || doorbells.disconnect_doorbell(kmd));
         self.doorbells[number].connection = connection;
-        cx.emit(self.index, Event::DoorbellDisconnected { queue, why });
+        cx.emit(self.index, Event::DoorbellDisconnected { queue: queue.raw(), why });
     }
 
     /// The device of a doorbell is lost: its process has to destroy the doorbell with its queue, and connects it no more.

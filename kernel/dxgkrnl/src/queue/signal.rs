@@ -8,13 +8,14 @@ use crate::adapter::Adapter;
 use crate::fence::POINTS_MAX;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
+use crate::object::QueueNumber;
 use crate::packet::Signal;
 use crate::refusal::invalid;
 use crate::scheduling::AnyContext;
 
 impl Adapter {
     /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
-    pub fn submit_wait(&mut self, cx: &mut Cx<'_>, number: u64, points: &[(u64, u64)]) -> Result<(), Refusal> {
+    pub fn submit_wait(&mut self, cx: &mut Cx<'_>, number: QueueNumber, points: &[(u64, u64)]) -> Result<(), Refusal> {
         if points.is_empty() || points.len() > POINTS_MAX {
             return Err(invalid(format!("1 to {POINTS_MAX} fences")));
         }
@@ -31,7 +32,7 @@ impl Adapter {
     pub fn submit_signal(
         &mut self,
         cx: &mut Cx<'_>,
-        numbers: &[u64],
+        numbers: &[QueueNumber],
         points: Vec<(u64, u64)>,
         flags: SignalFlags,
     ) -> Result<(), Refusal> {
@@ -41,8 +42,8 @@ impl Adapter {
             return Err(invalid(format!("signal flags {:#x} mean nothing for hardware queues", wrong.bits())));
         }
         // spec: sync §2.5: a signal of one queue is no broadcast
-        let takes_part = |number: &&u64| numbers.len() == 1 || !self.queues[**number].no_broadcast_signal;
-        let numbers: Vec<u64> = numbers.iter().filter(takes_part).copied().collect();
+        let takes_part = |number: &&QueueNumber| numbers.len() == 1 || !self.queues[**number].no_broadcast_signal;
+        let numbers: Vec<_> = numbers.iter().filter(takes_part).copied().collect();
         if numbers.is_empty() {
             return Err(invalid("none of these queues takes part in broadcasts"));
         }

@@ -9,6 +9,7 @@ use wddm_types::GpuVa;
 use crate::adapter::Adapter;
 use crate::object::{Connection, DeviceNumber, DoorbellNumber};
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// Whether these may go: none is the ring of a doorbell that lives.
@@ -36,7 +37,7 @@ impl Adapter {
             let doorbell = &self.doorbells[*number];
             let (va, bytes) = doorbell.ring;
             if base < va.0.saturating_add(bytes) && va.0 < base.saturating_add(size_bytes) {
-                let (of, at) = (doorbell.queue, va.0);
+                let (of, at) = (doorbell.queue.raw(), va.0);
                 return Err(invalid(format!(
                     "the ring of queue {of} is at {at:#x}, and its doorbell lives: destroy the doorbell first"
                 )));
@@ -58,7 +59,7 @@ impl Adapter {
         for (at, id) in list.iter().enumerate() {
             let doorbell = rings.get(id).and_then(|of_ring| of_ring.iter().find(|number| self.keeps_ring(**number)));
             if let Some(doorbell) = doorbell.filter(|_| goes(*id)) {
-                let of = self.doorbells[*doorbell].queue;
+                let of = self.doorbells[*doorbell].queue.raw();
                 return Err(invalid(format!(
                     "allocation {at} of the list is the ring of queue {of}, whose doorbell lives: destroy the doorbell first"
                 )));
