@@ -32,8 +32,8 @@ use crate::machine::{Cx, Effect, Token};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
-    Allocation, Body, Context, Device, DeviceNumber, Doorbell, DoorbellNumber, PagingQueue, PagingQueueNumber,
-    ProcessOnAdapter, Queue, QueueNumber, Resource, ResourceBody,
+    Allocation, AllocationNumber, Body, Context, Device, DeviceNumber, Doorbell, DoorbellNumber, PagingQueue,
+    PagingQueueNumber, ProcessOnAdapter, Queue, QueueNumber, Resource, ResourceBody,
 };
 use crate::packet::{PacketContext, PacketContextNumber, Packets, Software};
 use crate::paging::PagingRing;
@@ -212,10 +212,10 @@ pub struct Adapter {
     pub displays: crate::display::Displays,
     pub doorbells: Store<DoorbellNumber, Doorbell>,
     pub paging_queues: Store<PagingQueueNumber, PagingQueue>,
-    pub allocations: Store<u64, Allocation>,
+    pub allocations: Store<AllocationNumber, Allocation>,
     /// The allocations of each body that are not destroyed.
-    pub living: BTreeSet<(vidmm::AllocationId, u64)>,
-    pub allocation_numbers: BTreeMap<vidmm::AllocationId, u64>,
+    pub living: BTreeSet<(vidmm::AllocationId, AllocationNumber)>,
+    pub allocation_numbers: BTreeMap<vidmm::AllocationId, AllocationNumber>,
     pub bodies: BTreeMap<vidmm::AllocationId, Body>,
     /// Memory that processes have committed in allocations.
     pub commitments: crate::quota::Commitments,

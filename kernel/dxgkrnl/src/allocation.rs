@@ -15,7 +15,7 @@ use wddm_types::{Blame, NtStatus, PAGE_BYTES, PageRun, VidPnSourceId};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
-use crate::object::{Allocation, Body, DeviceNumber, Renaming, Resource, ResourceBody};
+use crate::object::{Allocation, AllocationNumber, Body, DeviceNumber, Renaming, Resource, ResourceBody};
 use crate::quota::Kind;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::scarcity::{Lack, NotCreated};
@@ -33,7 +33,7 @@ const RUNTIME_DATA_MAX: usize = 65536;
 /// The result of a creation: numbers of bindings with their private data, and the resource.
 pub struct Created {
     /// Binding and private data, if the driver changed them.
-    pub allocations: Vec<(u64, Option<Vec<u8>>)>,
+    pub allocations: Vec<(AllocationNumber, Option<Vec<u8>>)>,
     /// The device's resource, if there is one.
     pub resource: Option<u64>,
     /// Flags as completed.
@@ -154,7 +154,7 @@ impl Adapter {
     }
 
     /// Enters an allocation that the driver has opened, and its body, in all lists that name it; its number.
-    fn enter(&mut self, cx: &mut Cx<'_>, allocation: Allocation, body: Body) -> u64 {
+    fn enter(&mut self, cx: &mut Cx<'_>, allocation: Allocation, body: Body) -> AllocationNumber {
         let Allocation { device, vidmm: id, resource, .. } = allocation;
         let number = self.allocations.insert(allocation);
         self.allocation_numbers.insert(id, number);
@@ -170,7 +170,7 @@ impl Adapter {
             self.resource_bodies[body].members.push(id);
         }
         let size_bytes = self.vidmm.allocation_bytes(id);
-        cx.emit(self.index, Event::AllocationCreated { device: device.raw(), allocation: number, size_bytes });
+        cx.emit(self.index, Event::AllocationCreated { device: device.raw(), allocation: number.raw(), size_bytes });
         number
     }
 
@@ -345,7 +345,7 @@ impl Adapter {
 
     /// Only the creating process may lock a shared allocation.
     // spec: memory §6.3
-    pub fn may_lock(&self, number: u64) -> Result<(), Refusal> {
+    pub fn may_lock(&self, number: AllocationNumber) -> Result<(), Refusal> {
         let allocation = &self.allocations[number];
         let creator = self.bodies[&allocation.vidmm].creator;
         if creator == self.devices[allocation.device].process {
@@ -357,7 +357,7 @@ impl Adapter {
 
     /// A process may not write a resource that another process shares for reading only.
     // spec: memory §2.7
-    pub fn may_write(&self, number: u64) -> Result<(), Refusal> {
+    pub fn may_write(&self, number: AllocationNumber) -> Result<(), Refusal> {
         let allocation = &self.allocations[number];
         let body = allocation.resource.map(|resource| &self.resource_bodies[self.resources[resource].body]);
         match body {

@@ -132,7 +132,7 @@ impl Adapter {
         for resource in resources {
             self.destroy_resource(cx, resource, &[]);
         }
-        let allocations: Vec<u64> = self.devices[number].allocations.iter().copied().collect();
+        let allocations: Vec<_> = self.devices[number].allocations.iter().copied().collect();
         for allocation in allocations {
             self.destroy_allocation(cx, allocation, &[]);
         }

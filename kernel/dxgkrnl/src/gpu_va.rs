@@ -12,14 +12,15 @@ pub use update::{UpdateContext, UpdateRequest, Updates};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
-use crate::object::{DeviceNumber, PagingQueueNumber};
+use crate::object::{AllocationNumber, DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
+use crate::store::ObjectNumber;
 
 /// The members of `D3DDDI_MAPGPUVIRTUALADDRESS` (memory §4.8).
 #[derive(Clone, Copy, Debug)]
 pub struct MapCall {
     /// `None` with Zero or NoAccess.
-    pub allocation: Option<u64>,
+    pub allocation: Option<AllocationNumber>,
     pub base: GpuVa,
     pub minimum: GpuVa,
     pub maximum: GpuVa,
@@ -93,7 +94,7 @@ impl Adapter {
                 process: process.0,
                 va: va.0,
                 size_bytes: call.size_in_pages * PAGE_BYTES,
-                allocation: call.allocation.unwrap_or(0),
+                allocation: call.allocation.map_or(0, ObjectNumber::raw),
             },
         );
         Ok((va, value))

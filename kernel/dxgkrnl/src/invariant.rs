@@ -276,10 +276,10 @@ impl Adapter {
     fn check_bindings(&self) -> Checked {
         for (number, binding) in self.allocations.iter() {
             let known = self.devices.get(binding.device).is_some_and(|device| device.allocations.contains(&number));
-            ensure(known, "allocations", || format!("allocation {number} is of no device: {binding:?}"))?;
+            ensure(known, "allocations", || format!("allocation {number:?} is of no device: {binding:?}"))?;
             let listed =
                 |resource| self.resources.get(resource).is_some_and(|resource| resource.allocations.contains(&number));
-            ensure(binding.resource.is_none_or(listed), "allocations", || format!("{number} is of no resource"))?;
+            ensure(binding.resource.is_none_or(listed), "allocations", || format!("{number:?} is of no resource"))?;
         }
         for (id, body) in &self.bodies {
             let all = self.bindings().filter(|binding| binding.vidmm == *id).count();

@@ -8,7 +8,7 @@ use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{DeviceNumber, PagingQueue, PagingQueueNumber};
+use crate::object::{AllocationNumber, DeviceNumber, PagingQueue, PagingQueueNumber};
 use crate::refusal::invalid;
 
 /// Most allocations in one call.
@@ -87,7 +87,11 @@ impl Adapter {
         Ok(points)
     }
 
-    pub fn vidmm_list(&self, device: DeviceNumber, list: &[u64]) -> Result<Vec<vidmm::AllocationId>, Refusal> {
+    pub fn vidmm_list(
+        &self,
+        device: DeviceNumber,
+        list: &[AllocationNumber],
+    ) -> Result<Vec<vidmm::AllocationId>, Refusal> {
         if list.is_empty() || list.len() > LIST_MAX {
             return Err(invalid(format!("a list has 1 to {LIST_MAX} allocations, not {}", list.len())));
         }

@@ -86,9 +86,9 @@ pub enum Object {
     /// A paging queue.
     PagingQueue(AdapterIndex, PagingQueueNumber),
     /// An allocation.
-    Allocation(AdapterIndex, u64),
+    Allocation(AdapterIndex, AllocationNumber),
     /// An allocation by the name of an instance that a rename made.
-    Instance(AdapterIndex, u64, u32),
+    Instance(AdapterIndex, AllocationNumber, u32),
     /// A resource.
     Resource(AdapterIndex, u64),
     /// A context.
@@ -171,7 +171,7 @@ pub struct Device {
     pub queues: BTreeSet<QueueNumber>,
     pub packet_contexts: BTreeSet<PacketContextNumber>,
     pub paging_queues: BTreeSet<PagingQueueNumber>,
-    pub allocations: BTreeSet<u64>,
+    pub allocations: BTreeSet<AllocationNumber>,
     /// Allocations that are rings, with the doorbells that they are rings of.
     pub rings: BTreeMap<vidmm::AllocationId, BTreeSet<DoorbellNumber>>,
     pub resources: BTreeSet<u64>,
@@ -291,6 +291,12 @@ pub struct PagingQueue {
     pub pending_remap_signals: VecDeque<(u64, u64)>,
 }
 
+object_number! {
+    /// An allocation as one device of an adapter has it, for as long as the adapter runs. All devices that have it share one
+    /// [`vidmm::AllocationId`].
+    AllocationNumber
+}
+
 /// An allocation as one device has it: a binding.
 #[derive(Debug)]
 pub struct Allocation {
@@ -378,7 +384,7 @@ pub struct Resource {
     pub device: DeviceNumber,
     pub body: u64,
     /// The device's bindings.
-    pub allocations: Vec<u64>,
+    pub allocations: Vec<AllocationNumber>,
 }
 
 /// The state that all devices share of a resource.

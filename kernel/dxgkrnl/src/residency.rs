@@ -10,7 +10,7 @@ use wddm_types::{NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{DeviceNumber, PagingQueueNumber};
+use crate::object::{AllocationNumber, DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, no_memory, refuse};
 use crate::store::ObjectNumber;
 
@@ -21,7 +21,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         paging_queue: PagingQueueNumber,
-        list: &[u64],
+        list: &[AllocationNumber],
         flags: MakeResidentFlags,
     ) -> Result<Residency, Refusal> {
         let known = MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED;
@@ -90,7 +90,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         device: DeviceNumber,
-        list: &[u64],
+        list: &[AllocationNumber],
         flags: EvictFlags,
     ) -> Result<u64, Refusal> {
         let known = EvictFlags::EVICT_ONLY_IF_NECESSARY | EvictFlags::NOT_WRITTEN_TO;
@@ -119,7 +119,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         device: DeviceNumber,
-        list: &[u64],
+        list: &[AllocationNumber],
         priority: u32,
         flags: OfferFlags,
     ) -> Result<(), Refusal> {
@@ -152,7 +152,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         device: DeviceNumber,
-        list: &[u64],
+        list: &[AllocationNumber],
         wanted: bool,
     ) -> Result<Vec<ReclaimResult>, Refusal> {
         let (results, work) = self.take_offers_back(cx, device, list, wanted)?;
@@ -167,7 +167,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         paging_queue: PagingQueueNumber,
-        list: &[u64],
+        list: &[AllocationNumber],
     ) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
         let device = self.paging_queues[paging_queue].device;
         let (process, owner) = (self.devices[device].process, self.devices[device].vidmm);
@@ -186,7 +186,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         device: DeviceNumber,
-        list: &[u64],
+        list: &[AllocationNumber],
         wanted: bool,
     ) -> Result<(Vec<ReclaimResult>, Option<Work<gpu_fence::FenceId>>), Refusal> {
         let allocations = self.vidmm_list(device, list)?;
@@ -254,7 +254,7 @@ impl Adapter {
         let process = self.devices[device].process;
         self.queue_any(cx, process, work);
         let paging_fence_value = self.promise_with_turn(paging_queue);
-        let allocation = self.allocation_numbers.get(&locked).copied().unwrap_or(0);
+        let allocation = self.allocation_numbers.get(&locked).map_or(0, |number| number.raw());
         cx.emit(self.index, Event::MakeResidentHeld { device: device.raw(), allocation, paging_fence_value });
         paging_fence_value
     }

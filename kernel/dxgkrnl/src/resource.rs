@@ -8,7 +8,7 @@ use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Allocation, DeviceNumber, Renaming, Resource, ResourceBody};
+use crate::object::{Allocation, AllocationNumber, DeviceNumber, Renaming, Resource, ResourceBody};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
@@ -17,7 +17,7 @@ pub struct Opened {
     /// The device's resource.
     pub resource: u64,
     /// Its bindings with their private data.
-    pub allocations: Vec<(u64, Option<Vec<u8>>)>,
+    pub allocations: Vec<(AllocationNumber, Option<Vec<u8>>)>,
     /// The driver's blob of the creation.
     pub private_data: Vec<u8>,
     /// The runtime's blob of the creation.
@@ -127,7 +127,10 @@ impl Adapter {
             self.living.insert((self.allocations[binding].vidmm, binding));
             self.resources[resource].allocations.push(binding);
             let size_bytes = self.vidmm.allocation_bytes(id);
-            cx.emit(self.index, Event::AllocationCreated { device: device.raw(), allocation: binding, size_bytes });
+            cx.emit(
+                self.index,
+                Event::AllocationCreated { device: device.raw(), allocation: binding.raw(), size_bytes },
+            );
             if given.fresh.contains(&id) {
                 self.announce_address(cx, process, id, binding);
             }
@@ -137,7 +140,11 @@ impl Adapter {
     }
 
     /// Names what was created, or opened, for the caller.
-    pub fn named(&self, allocations: Vec<(u64, Option<Vec<u8>>)>, handles: Vec<RawHandle>) -> Vec<CreatedAllocation> {
+    pub fn named(
+        &self,
+        allocations: Vec<(AllocationNumber, Option<Vec<u8>>)>,
+        handles: Vec<RawHandle>,
+    ) -> Vec<CreatedAllocation> {
         let named = allocations.into_iter().zip(handles);
         let reply = |((number, private_data), handle)| {
             let allocation = &self.allocations[number];

@@ -16,7 +16,7 @@ use crate::call::share::SharedResource;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::memory::LIST_MAX;
-use crate::object::{DeviceNumber, Object};
+use crate::object::{AllocationNumber, DeviceNumber, Object};
 use crate::quota::Kind;
 use crate::refusal::invalid;
 use crate::scarcity::{Lack, Lacking, NotCreated};
@@ -33,7 +33,7 @@ pub struct CreatedSurface {
 /// The allocations that a target names, and the resource if the caller named them through it.
 pub(super) struct Targets {
     /// Numbers in the order of the list.
-    pub numbers: Vec<u64>,
+    pub numbers: Vec<AllocationNumber>,
     /// The resource.
     pub resource: Option<u64>,
 }
@@ -328,7 +328,7 @@ impl Turn<'_> {
         let whole = AllocationTarget { resource: target.resource, allocations: Vec::new() };
         let listed = AllocationTarget { resource: RawHandle::NONE, allocations: target.allocations.clone() };
         let (whole, listed) = (self.targets(index, device, &whole)?, self.targets(index, device, &listed)?);
-        let members: BTreeSet<u64> = whole.numbers.iter().copied().collect();
+        let members: BTreeSet<_> = whole.numbers.iter().copied().collect();
         if let Some(at) = listed.numbers.iter().position(|number| !members.contains(number)) {
             let named = target.allocations[at];
             return Err(invalid(format!("{named} of the list is no allocation of the resource {}", target.resource)));

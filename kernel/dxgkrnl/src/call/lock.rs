@@ -6,7 +6,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 use crate::call::Turn;
 use crate::lock::LockArguments;
 use crate::machine::{Answer, Cx};
-use crate::object::{InstanceName, Object};
+use crate::object::{AllocationNumber, InstanceName, Object};
 
 impl Turn<'_> {
     pub(super) fn on_lock(
@@ -44,7 +44,7 @@ impl Turn<'_> {
             Call::Unlock { device, allocations } => {
                 let (index, device) = self.device(device)?;
                 *touched = Some(index);
-                let numbers: Result<Vec<u64>, Refusal> =
+                let numbers: Result<Vec<_>, Refusal> =
                     allocations.iter().map(|allocation| self.allocation_of(index, device, *allocation)).collect();
                 self.adapters[index.0 as usize].unlock_legacy(cx, self.token, &numbers?)
             }
@@ -58,7 +58,7 @@ impl Turn<'_> {
     fn name_next_instance(
         &mut self,
         index: AdapterIndex,
-        number: u64,
+        number: AllocationNumber,
         own: RawHandle,
         flags: LockFlags,
     ) -> Result<Option<RawHandle>, Refusal> {

@@ -6,11 +6,11 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
-use crate::object::DeviceNumber;
+use crate::object::{AllocationNumber, DeviceNumber};
 
 /// The allocations of a list.
 struct Offerable {
-    numbers: Vec<u64>,
+    numbers: Vec<AllocationNumber>,
     /// How many of them each name stands for.
     parts: Vec<usize>,
 }

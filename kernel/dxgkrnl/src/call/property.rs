@@ -6,6 +6,7 @@ use wddm_types::AdapterIndex;
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
+use crate::object::AllocationNumber;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
@@ -25,7 +26,7 @@ impl Turn<'_> {
                     return Err(invalid(format!("{} priorities for {wanted}", priorities.len())));
                 }
                 let each = |nth: usize| priorities[if targets.resource.is_some() { 0 } else { nth }];
-                let list: Vec<(u64, u32)> =
+                let list: Vec<(AllocationNumber, u32)> =
                     targets.numbers.iter().enumerate().map(|(nth, number)| (*number, each(nth))).collect();
                 self.adapters[index.0 as usize].set_allocation_priority(&list)?;
                 done(Reply::Done)

@@ -6,7 +6,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 use crate::call::Turn;
 use crate::fence::{POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
-use crate::object::{DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber};
+use crate::object::{AllocationNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber};
 use crate::packet::Listed;
 use crate::refusal::invalid;
 
@@ -120,7 +120,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn allocation(&self, index: AdapterIndex, handle: RawHandle) -> Result<u64, Refusal> {
+    pub(super) fn allocation(&self, index: AdapterIndex, handle: RawHandle) -> Result<AllocationNumber, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Allocation(adapter, number) | Object::Instance(adapter, number, _)) if *adapter == index => {
                 Ok(*number)
@@ -131,7 +131,12 @@ impl Turn<'_> {
 
     /// The instance that an entry of an allocation list names: a rename gives an instance a name of its own.
     // spec: memory §6.5, memory §7.2
-    pub(super) fn instance(&self, index: AdapterIndex, number: u64, handle: RawHandle) -> Result<Listed, Refusal> {
+    pub(super) fn instance(
+        &self,
+        index: AdapterIndex,
+        number: AllocationNumber,
+        handle: RawHandle,
+    ) -> Result<Listed, Refusal> {
         let name = match self.process.handles.get(handle) {
             Some(Object::Instance(_, _, name)) => *name,
             _ => 0,
@@ -144,13 +149,17 @@ impl Turn<'_> {
         index: AdapterIndex,
         device: DeviceNumber,
         handle: RawHandle,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<AllocationNumber, Refusal> {
         let number = self.allocation(index, handle)?;
         let owner = self.adapters[index.0 as usize].allocations[number].device;
         if owner == device { Ok(number) } else { Err(invalid("an allocation of another device")) }
     }
 
-    pub(super) fn allocations(&self, index: AdapterIndex, list: &[RawHandle]) -> Result<Vec<u64>, Refusal> {
+    pub(super) fn allocations(
+        &self,
+        index: AdapterIndex,
+        list: &[RawHandle],
+    ) -> Result<Vec<AllocationNumber>, Refusal> {
         if list.len() > LIST_MAX {
             return Err(invalid(format!("a list of {}; at most {LIST_MAX}", list.len())));
         }

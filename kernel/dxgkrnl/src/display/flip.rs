@@ -67,7 +67,7 @@ impl Adapter {
         let flip = self.displays.flips_made;
         let name = self.displays.sources[source].path.source.0;
         let of = context.number();
-        cx.emit(self.index, Event::FlipQueued { context: of, flip, source: name, allocation: number, interval });
+        cx.emit(self.index, Event::FlipQueued { context: of, flip, source: name, allocation: number.raw(), interval });
         self.displays.devices.entry(device).or_default().queued += 1;
         let (gone, address, present_id, start) = (false, None, 0, 0);
         let number = flip;
@@ -289,7 +289,7 @@ impl Adapter {
             self.index,
             Event::QueueHeldForFlip {
                 queue: queue.raw(),
-                allocation: self.allocation_numbers.get(&shown).copied().unwrap_or(0),
+                allocation: self.allocation_numbers.get(&shown).map_or(0, |number| number.raw()),
             },
         );
         self.displays.held.push((queue, primaries));

@@ -9,7 +9,7 @@ use wddm_types::{Blame, NtStatus, SegmentId, VidPnSourceId};
 use super::{INTERVAL_MAX, QUEUED_LIMIT_MAX};
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::DeviceNumber;
+use crate::object::{AllocationNumber, DeviceNumber};
 use crate::refusal::{access_denied, from_driver, invalid, no_memory, not_supported, refuse};
 use crate::store::ObjectNumber;
 
@@ -90,7 +90,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         token: Token,
         device: DeviceNumber,
-        number: u64,
+        number: AllocationNumber,
     ) -> Result<Answer, Refusal> {
         let id = self.allocations[number].vidmm;
         self.mode_of(device, number)?;
@@ -110,7 +110,7 @@ impl Adapter {
     }
 
     /// The mode that a primary gives its source, which is this device's.
-    pub(super) fn mode_of(&mut self, device: DeviceNumber, number: u64) -> Result<Mode, Refusal> {
+    pub(super) fn mode_of(&mut self, device: DeviceNumber, number: AllocationNumber) -> Result<Mode, Refusal> {
         let (id, kmd) = (self.allocations[number].vidmm, self.allocations[number].kmd);
         let source = self.owned_source(device, id)?;
         let surface = self.display()?.describe_allocation(kmd);

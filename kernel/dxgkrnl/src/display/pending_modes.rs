@@ -9,14 +9,14 @@ use wddm_types::SegmentId;
 use super::flip::Next;
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::DeviceNumber;
+use crate::object::{AllocationNumber, DeviceNumber};
 use crate::refusal::no_memory;
 
 /// A mode that waits for its primary.
 pub(super) struct PendingMode {
     token: Token,
     pub(super) device: DeviceNumber,
-    number: u64,
+    number: AllocationNumber,
     pub(super) id: AllocationId,
     pinned: bool,
 }
@@ -35,7 +35,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        (device, number): (DeviceNumber, u64),
+        (device, number): (DeviceNumber, AllocationNumber),
         pinned: bool,
     ) -> Result<Answer, Refusal> {
         let id = self.allocations[number].vidmm;

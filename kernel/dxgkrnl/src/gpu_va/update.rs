@@ -16,7 +16,7 @@ use super::{from_map, protection, reserved};
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;
-use crate::object::{Allocation, DeviceNumber};
+use crate::object::{Allocation, AllocationNumber, DeviceNumber};
 use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, removed};
 use crate::store::ObjectNumber;
@@ -73,7 +73,7 @@ pub struct UpdateRequest<'a> {
     pub fence_value: u64,
     pub operations: &'a [UpdateGpuVaOperation],
     /// The allocations that MAP operations name, in their order.
-    pub allocations: Vec<u64>,
+    pub allocations: Vec<AllocationNumber>,
     pub flags: UpdateGpuVaFlags,
 }
 
@@ -222,7 +222,7 @@ impl Adapter {
     fn update_operation<'a>(
         &self,
         operation: &UpdateGpuVaOperation,
-        allocations: &mut impl Iterator<Item = &'a u64>,
+        allocations: &mut impl Iterator<Item = &'a AllocationNumber>,
     ) -> Result<UpdateOperation, Refusal> {
         match *operation {
             UpdateGpuVaOperation::Map {

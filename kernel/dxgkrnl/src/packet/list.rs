@@ -11,7 +11,7 @@ use wddm_types::{GpuVa, SegmentId};
 use super::split::Portion;
 use super::{Binding, Bound, Handed, Packet, Work};
 use crate::adapter::Adapter;
-use crate::object::DeviceNumber;
+use crate::object::{AllocationNumber, DeviceNumber};
 use crate::packet::PacketContextNumber;
 use crate::refusal::invalid;
 
@@ -33,7 +33,7 @@ pub struct ListEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The allocation's number.
-    pub number: u64,
+    pub number: AllocationNumber,
     /// The instance that the name means.
     pub instance: AllocationId,
 }

@@ -21,7 +21,7 @@ use self::lent::LentDoorbells;
 use crate::adapter::Adapter;
 use crate::doorbell_page::Shown;
 use crate::machine::Cx;
-use crate::object::{Connection, Doorbell, DoorbellNumber, QueueNumber};
+use crate::object::{AllocationNumber, Connection, Doorbell, DoorbellNumber, QueueNumber};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::store::ObjectNumber;
 
@@ -39,7 +39,7 @@ mod doorbell_status {
 /// The arguments of `D3DKMTCreateDoorbell`.
 pub struct NewDoorbell {
     pub queue: QueueNumber,
-    pub ring: u64,
+    pub ring: AllocationNumber,
     /// Null: where its process has all of it mapped.
     pub ring_va: GpuVa,
     pub private_data: Vec<u8>,
