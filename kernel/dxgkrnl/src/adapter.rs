@@ -23,7 +23,7 @@ use crate::driver_host::KernelPages;
 use crate::dying::DyingGroups;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
-use crate::fence::{BusMemory, Fence, FenceOpen, SyncObject, SyncOpen};
+use crate::fence::{BusMemory, Fence, FenceOpen, FenceOpenNumber, SyncObject, SyncOpen};
 use crate::given_memory::GivenMemory;
 use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
@@ -230,7 +230,7 @@ pub struct Adapter {
     /// Buffers with lists that wait for their devices' turns, oldest first.
     pub waiting_renders: VecDeque<crate::packet::WaitingRender>,
     pub fences: Store<u64, Fence>,
-    pub fence_opens: Store<u64, FenceOpen>,
+    pub fence_opens: Store<FenceOpenNumber, FenceOpen>,
     /// Cross-adapter fences: the adapter's own fences of them, and its news for the others.
     pub common: crate::fence::CommonFences,
     pub peers: crate::peers::Peers,

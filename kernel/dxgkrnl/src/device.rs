@@ -10,6 +10,7 @@ use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::driver_host::{Creating, DriverHost};
+use crate::fence::FenceOpenNumber;
 use crate::machine::Cx;
 use crate::object::{Device, DeviceNumber, Object, QueueNumber, Terms};
 use crate::packet::check_device_info;
@@ -116,7 +117,7 @@ impl Adapter {
             self.destroy_packet_context(cx, context);
         }
         self.bury_dead_of(cx, number);
-        let fences: Vec<u64> = self.devices[number].fences.iter().copied().collect();
+        let fences: Vec<_> = self.devices[number].fences.iter().copied().collect();
         for open in fences {
             self.close_fence(cx, open);
         }
@@ -249,7 +250,7 @@ impl Adapter {
             DeviceState::ErrorDmaPageFault => 7,
         };
         cx.emit(self.index, Event::DeviceInError { device: number.raw(), state: code, reason });
-        let lost = |open: &u64| {
+        let lost = |open: &FenceOpenNumber| {
             let open = &self.fence_opens[*open];
             open.is_lost_with_device().then_some(open.fence)
         };

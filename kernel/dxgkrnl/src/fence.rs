@@ -30,7 +30,7 @@ pub use legacy::{SyncObject, SyncOpen, SyncPart};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
 pub use moved::BusMemory;
-pub use object::{Fence, FenceOpen};
+pub use object::{Fence, FenceOpen, FenceOpenNumber};
 pub use open::Opened;
 pub use page::FenceStorage;
 pub use storage::{FenceSlot, FenceView};

@@ -368,7 +368,7 @@ impl Adapter {
         }
         for (number, open) in self.fence_opens.iter() {
             let known = self.fences.get(open.fence).is_some_and(|fence| fence.opens.contains(&number));
-            ensure(known, "fences", || format!("open {number} is of no fence: {open:?}"))?;
+            ensure(known, "fences", || format!("open {number:?} is of no fence: {open:?}"))?;
         }
         let (named, fences) = (self.fence_numbers.len(), self.fences.iter().count());
         ensure(named == fences, "fences", || format!("{named} fences are known by their waits, {fences} there"))?;

@@ -8,7 +8,7 @@ use kmt_calls::{DeviceFault, DeviceState, DoorbellAddress};
 use wddm_types::{AdapterIndex, FencePoint, GpuVa, NodeId, ProcessId, VidPnSourceId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
-use crate::fence::{FenceStorage, LocalPage};
+use crate::fence::{FenceOpenNumber, FenceStorage, LocalPage};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
 use crate::packet::PacketContextNumber;
@@ -100,7 +100,7 @@ pub enum Object {
     /// A doorbell.
     Doorbell(AdapterIndex, DoorbellNumber),
     /// A device's open of a fence.
-    Fence(AdapterIndex, u64),
+    Fence(AdapterIndex, FenceOpenNumber),
     /// A synchronization object without a word in memory.
     Legacy(AdapterIndex, u64),
     /// A registration for notifications.
@@ -180,7 +180,7 @@ pub struct Device {
     /// Fence words in its local memory; the allocations stand in the list before.
     pub local_words: Vec<LocalPage>,
     /// Its opens of fences.
-    pub fences: BTreeSet<u64>,
+    pub fences: BTreeSet<FenceOpenNumber>,
     /// Its opens of mutexes and their like.
     pub sync_objects: BTreeSet<u64>,
 }

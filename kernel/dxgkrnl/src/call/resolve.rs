@@ -4,7 +4,7 @@ use kmt_calls::Refusal;
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::Turn;
-use crate::fence::{POINTS_MAX, PointUse};
+use crate::fence::{FenceOpenNumber, POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
 use crate::object::{AllocationNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber};
 use crate::packet::Listed;
@@ -91,7 +91,7 @@ impl Turn<'_> {
     }
 
     /// The open of a fence that a handle names.
-    pub(super) fn fence(&self, handle: RawHandle) -> Result<(AdapterIndex, u64), Refusal> {
+    pub(super) fn fence(&self, handle: RawHandle) -> Result<(AdapterIndex, FenceOpenNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Fence(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("synchronization object", handle)),

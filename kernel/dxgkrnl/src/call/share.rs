@@ -7,7 +7,7 @@ use wddm_types::{AdapterIndex, GpuVa, RawHandle};
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::cross_adapter::CrossFences;
-use crate::fence::Opened;
+use crate::fence::{FenceOpenNumber, Opened};
 use crate::global_handle::Global;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::{Answer, Cx};
@@ -264,7 +264,12 @@ impl Turn<'_> {
         }
     }
 
-    fn alive_fence(&self, adapter: AdapterIndex, open: u64, touched: &mut Option<AdapterIndex>) -> Result<(), Refusal> {
+    fn alive_fence(
+        &self,
+        adapter: AdapterIndex,
+        open: FenceOpenNumber,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(), Refusal> {
         match self.adapters[adapter.0 as usize].fence_opens[open].device {
             Some(device) => self.alive(adapter, device, touched),
             None => Err(invalid("a fence of the kernel's own")),

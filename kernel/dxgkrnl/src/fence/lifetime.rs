@@ -26,6 +26,7 @@ use super::open::{Opened, PER_DEVICE};
 use super::periodic::Periodic;
 use super::{CommonWord, Fence, FenceOpen, FenceSlot, FenceWord};
 use crate::adapter::Adapter;
+use crate::fence::FenceOpenNumber;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, invalid, no_memory, not_supported};
@@ -75,6 +76,9 @@ pub struct NewMonitored {
     pub word: FenceWord,
     pub periodic: Option<Periodic>,
 }
+
+/// A fence, its creator's open of it, and what the driver had to say.
+pub type MadeFence = (u64, FenceOpenNumber, FencePrivateData);
 
 impl Adapter {
     /// `D3DKMTCreateNativeFence`: the creator's open.
@@ -144,7 +148,7 @@ impl Adapter {
 
     /// Makes a fence: words, their mappings, then the driver's create, then its open; published only when all has succeeded.
     // spec: sync §3.2
-    pub fn make_fence(&mut self, cx: &mut Cx<'_>, new: NewFence) -> Result<(u64, u64, FencePrivateData), Refusal> {
+    pub fn make_fence(&mut self, cx: &mut Cx<'_>, new: NewFence) -> Result<MadeFence, Refusal> {
         let periodic = new.monitored.and_then(|monitored| monitored.periodic);
         let shared = new.flags.contains(FenceFlags::SHARED) || new.common.is_some() || periodic.is_some();
         let slot = self.take_slot(cx, &new, shared)?;
@@ -247,7 +251,7 @@ impl Adapter {
 
     /// `D3DKMTShareObjects` of a fence: it has one name more. A cross-adapter fence has its names with the machine.
     // spec: sync §2.2, sync §5
-    pub fn share_fence(&mut self, open: u64, access: SyncObjectAccess) -> Result<u64, Refusal> {
+    pub fn share_fence(&mut self, open: FenceOpenNumber, access: SyncObjectAccess) -> Result<u64, Refusal> {
         let unknown = access.difference(SyncObjectAccess::ALL_ACCESS);
         if !unknown.is_empty() {
             return Err(invalid(format!("access {:#x} is nothing that a synchronization object has", unknown.bits())));
@@ -300,7 +304,12 @@ impl Adapter {
     }
 
     /// A fence as a device sees it.
-    pub fn created_fence(&self, open: u64, handle: RawHandle, private_data: FencePrivateData) -> CreatedFence {
+    pub fn created_fence(
+        &self,
+        open: FenceOpenNumber,
+        handle: RawHandle,
+        private_data: FencePrivateData,
+    ) -> CreatedFence {
         let open = &self.fence_opens[open];
         let fence = &self.fences[open.fence];
         let (current_va, monitored_va) = fence.addresses(open.process);

@@ -9,7 +9,7 @@ use wddm_types::RawHandle;
 use crate::adapter::Adapter;
 use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{CommonWord, FenceWord, NewFence};
+use crate::fence::{CommonWord, FenceOpenNumber, FenceWord, NewFence};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 
@@ -24,7 +24,7 @@ impl Adapter {
         initial_value: u64,
         engine_affinity: u32,
         common: Option<CommonWord>,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<FenceOpenNumber, Refusal> {
         flags::check(ObjectType::MonitoredFence, flags)?;
         check_affinity(engine_affinity)?;
         let reached = self.engines_reach_words() && (common.is_none() || self.reaches_common_words());
@@ -62,7 +62,7 @@ impl Adapter {
 
     /// A monitored fence as a device that has it open sees it.
     // spec: sync §2.2, sync §1.5
-    pub fn created_monitored_fence(&self, open: u64, fence: RawHandle) -> CreatedMonitoredFence {
+    pub fn created_monitored_fence(&self, open: FenceOpenNumber, fence: RawHandle) -> CreatedMonitoredFence {
         let open = &self.fence_opens[open];
         let known = &self.fences[open.fence];
         let coherent = self.config.is_io_coherent();

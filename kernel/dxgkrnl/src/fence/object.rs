@@ -9,8 +9,8 @@ use wddm_types::ProcessId;
 
 use super::periodic::Periodic;
 use super::{FenceSlot, FenceView, FenceWord};
-
 use crate::object::DeviceNumber;
+use crate::store::object_number;
 
 /// A fence on this adapter, which all devices share.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Fence {
     /// The driver's name of it; `None`: its adapter has no fences of its own and the kernel alone signals it, or no process has it open.
     pub kmd: Option<KmdGlobalFence>,
     /// Its opens, by number.
-    pub opens: BTreeSet<u64>,
+    pub opens: BTreeSet<FenceOpenNumber>,
     /// Where processes see the words of a shareable one.
     pub views: BTreeMap<ProcessId, FenceView>,
     /// Its NT handles.
@@ -41,6 +41,11 @@ pub struct Fence {
     pub by_display: bool,
     /// Destroyed with its queue; it goes when the ring has passed.
     pub doomed: bool,
+}
+
+object_number! {
+    /// A device's open of a fence, for as long as the adapter runs.
+    FenceOpenNumber
 }
 
 /// A fence as one device has it.

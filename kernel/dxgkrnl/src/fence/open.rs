@@ -11,13 +11,14 @@ use wddm_types::ProcessId;
 
 use crate::adapter::{Adapter, Waiter};
 use crate::fence::lifetime::check_affinity;
-use crate::fence::{FenceOpen, News};
+use crate::fence::{FenceOpen, FenceOpenNumber, News};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, from_driver, invalid};
+use crate::store::ObjectNumber;
 
 /// A device's open, and what the driver had to say.
-pub type Opened = (u64, FencePrivateData);
+pub type Opened = (FenceOpenNumber, FencePrivateData);
 
 impl Adapter {
     /// `D3DKMTOpenNativeFenceFromNtHandle`, `D3DKMTOpenSyncObjectFromNtHandle2`: the fence of a name, for another device.
@@ -34,7 +35,7 @@ impl Adapter {
         let open = FenceOpen { fence, process, device: Some(device), kmd: None, flags: request.flags, access };
         let (open, private_data) = self.add_open(cx, open, request.private_data)?;
         self.devices[device].fences.insert(open);
-        cx.emit(self.index, Event::FenceOpened { process: process.0, fence, open });
+        cx.emit(self.index, Event::FenceOpened { process: process.0, fence, open: open.raw() });
         Ok((open, private_data))
     }
 
@@ -85,7 +86,7 @@ impl Adapter {
     fn open_fence_in_driver(
         &mut self,
         fence: u64,
-        number: u64,
+        number: FenceOpenNumber,
         open: &FenceOpen,
         private_data: &mut FencePrivateData,
     ) -> Result<Option<KmdLocalFence>, DriverStatus> {
@@ -102,7 +103,7 @@ impl Adapter {
         let fences = self.miniport.native_fences().expect("native fences have their facet");
         let opened = fences.open(&mut OpenNativeFence {
             global,
-            local: OsLocalFence(number),
+            local: OsLocalFence(number.raw()),
             device,
             current_va,
             monitored_va,
@@ -142,7 +143,7 @@ impl Adapter {
     /// `D3DKMTDestroySynchronizationObject`: ends this device's open of a fence. With the last open the driver's global handle goes, and
     /// the object itself unless it has a name.
     // spec: sync §3.4
-    pub fn close_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn close_fence(&mut self, cx: &mut Cx<'_>, number: FenceOpenNumber) {
         let open = self.fence_opens.remove(number).expect("an open is closed once");
         if let Some(device) = open.device.and_then(|device| self.devices.get_mut(device)) {
             device.fences.remove(&number);
@@ -166,7 +167,7 @@ impl Adapter {
         }
         if !last {
             self.drop_unused_view(cx, open.fence, open.process);
-            cx.emit(self.index, Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
+            cx.emit(self.index, Event::FenceClosed { process: open.process.0, fence: open.fence, open: number.raw() });
             return;
         }
         if let (Some(global), Some(fences)) = (self.fences[open.fence].kmd.take(), self.miniport.native_fences()) {
@@ -179,7 +180,7 @@ impl Adapter {
         } else {
             // It is kept for those on other adapters, if there are any.
             self.tell_others(open.fence, News::Left);
-            cx.emit(self.index, Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
+            cx.emit(self.index, Event::FenceClosed { process: open.process.0, fence: open.fence, open: number.raw() });
         }
     }
 
@@ -193,7 +194,7 @@ impl Adapter {
     }
 
     /// The open of a fence that only its creator has open.
-    pub fn only_open(&self, fence: u64) -> u64 {
+    pub fn only_open(&self, fence: u64) -> FenceOpenNumber {
         *self.fences[fence].opens.first().expect("its creator's")
     }
 

@@ -14,7 +14,7 @@ use wddm_types::VidPnTargetId;
 use crate::adapter::Adapter;
 use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{CommonWord, FenceWord, NewFence};
+use crate::fence::{CommonWord, FenceOpenNumber, FenceWord, NewFence};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, invalid, not_supported};
@@ -37,7 +37,7 @@ impl Adapter {
         (target, time_100ns): (VidPnTargetId, u64),
         engine_affinity: u32,
         common: Option<CommonWord>,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<FenceOpenNumber, Refusal> {
         // spec: sync §1.1, sync §2.2
         let version = self.reported.ddi_version;
         if version < DdiVersion::WDDM_2_2 {

@@ -20,6 +20,7 @@ use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use super::{Log, QueueLogs};
 use crate::adapter::Adapter;
+use crate::fence::FenceOpenNumber;
 use crate::machine::Cx;
 use crate::object::{Object, Process, Queue, QueueNumber};
 use crate::store::ObjectNumber;
@@ -29,7 +30,7 @@ pub struct Names<'a>(pub &'a BTreeMap<ProcessId, Process>);
 
 impl Names<'_> {
     /// The open that a process's handle of a fence of this adapter names.
-    fn open(&self, adapter: AdapterIndex, process: ProcessId, handle: RawHandle) -> Option<u64> {
+    fn open(&self, adapter: AdapterIndex, process: ProcessId, handle: RawHandle) -> Option<FenceOpenNumber> {
         match self.0.get(&process)?.handles.get(handle)? {
             Object::Fence(index, open) if *index == adapter => Some(*open),
             _ => None,
