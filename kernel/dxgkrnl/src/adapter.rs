@@ -23,7 +23,7 @@ use crate::driver_host::KernelPages;
 use crate::dying::DyingGroups;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
-use crate::fence::{BusMemory, Fence, FenceOpen, FenceOpenNumber, SyncObject, SyncOpen};
+use crate::fence::{BusMemory, Fence, FenceNumber, FenceOpen, FenceOpenNumber, SyncObject, SyncOpen};
 use crate::given_memory::GivenMemory;
 use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
@@ -112,7 +112,7 @@ pub enum Waiter {
     /// Says that a submission that waited for its device's turn is done.
     Render {
         /// Its fence.
-        done: u64,
+        done: FenceNumber,
     },
     /// Carries out a lock that waited for the GPU.
     Lock {
@@ -184,7 +184,7 @@ pub struct Adapter {
     pub vidmm: VidMm<FenceId>,
     pub vidsch: VidSch<Payload, FenceId>,
     pub waits: Fences<Waiter>,
-    pub fence_numbers: BTreeMap<FenceId, u64>,
+    pub fence_numbers: BTreeMap<FenceId, FenceNumber>,
     /// Objects that contexts wait for and only the kernel signals; a wait gives its context back.
     pub legacy: LegacyObjects<PacketContextNumber>,
     pub sync_objects: Store<u64, SyncObject>,
@@ -198,7 +198,7 @@ pub struct Adapter {
     pub set_events: Vec<EventName>,
     pub pages: KernelPages,
     /// Fences of 32 bits: the kernel looks at them with or without a waiter.
-    pub half_fences: BTreeSet<u64>,
+    pub half_fences: BTreeSet<FenceNumber>,
     pub spaces: BTreeMap<SpaceId, KmdProcess>,
     pub pasids: Pasids,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
@@ -229,7 +229,7 @@ pub struct Adapter {
     pub waiting_locks: Store<u64, LegacyRequest>,
     /// Buffers with lists that wait for their devices' turns, oldest first.
     pub waiting_renders: VecDeque<crate::packet::WaitingRender>,
-    pub fences: Store<u64, Fence>,
+    pub fences: Store<FenceNumber, Fence>,
     pub fence_opens: Store<FenceOpenNumber, FenceOpen>,
     /// Cross-adapter fences: the adapter's own fences of them, and its news for the others.
     pub common: crate::fence::CommonFences,

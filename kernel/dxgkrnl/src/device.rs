@@ -254,7 +254,7 @@ impl Adapter {
             let open = &self.fence_opens[*open];
             open.is_lost_with_device().then_some(open.fence)
         };
-        let of_user: Vec<u64> = self.devices[number].fences.iter().filter_map(lost).collect();
+        let of_user: Vec<_> = self.devices[number].fences.iter().filter_map(lost).collect();
         self.device_leaves_displays(cx, number);
         let mut fences = self.fail_packets(cx, number);
         self.abandon_created_by(cx, number);

@@ -357,13 +357,15 @@ impl Adapter {
     fn check_fences(&self) -> Checked {
         for (number, fence) in self.fences.iter() {
             let named = self.fence_numbers.get(&fence.waits) == Some(&number);
-            ensure(named && self.waits.contains(fence.waits), "fences", || format!("fence {number} has no waits"))?;
+            ensure(named && self.waits.contains(fence.waits), "fences", || format!("fence {number:?} has no waits"))?;
             let known = fence.opens.iter().all(|open| self.fence_opens.get(*open).is_some_and(|o| o.fence == number));
             let kept = fence.names > 0 || !fence.opens.is_empty();
-            ensure(known && kept, "fences", || format!("fence {number}: {fence:?}"))?;
+            ensure(known && kept, "fences", || format!("fence {number:?}: {fence:?}"))?;
             for (process, view) in &fence.views {
                 let opens = fence.opens.iter().filter(|open| self.fence_opens[**open].process == *process).count();
-                ensure(opens == view.opens as usize, "fences", || format!("fence {number} in {process:?}: {view:?}"))?;
+                ensure(opens == view.opens as usize, "fences", || {
+                    format!("fence {number:?} in {process:?}: {view:?}")
+                })?;
             }
         }
         for (number, open) in self.fence_opens.iter() {

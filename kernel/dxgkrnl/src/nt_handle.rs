@@ -29,7 +29,7 @@ pub enum Shared {
     Resource { adapter: AdapterIndex, body: u64 },
     /// The same with its keyed mutex, and an object without a word in memory that orders the work on it.
     ResourceSet { adapter: AdapterIndex, body: u64, keyed_mutex: u64, sync_object: u64 },
-    /// A synchronization object.
+    /// A synchronization object. This module stands below the fences, so it holds their numbers as integers.
     Fence { adapter: AdapterIndex, fence: u64, access: SyncObjectAccess },
     /// A synchronization object without a word in memory.
     SyncObject { adapter: AdapterIndex, object: u64, access: SyncObjectAccess },

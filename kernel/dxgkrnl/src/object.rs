@@ -8,7 +8,7 @@ use kmt_calls::{DeviceFault, DeviceState, DoorbellAddress};
 use wddm_types::{AdapterIndex, FencePoint, GpuVa, NodeId, ProcessId, VidPnSourceId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
-use crate::fence::{FenceOpenNumber, FenceStorage, LocalPage};
+use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
 use crate::packet::PacketContextNumber;
@@ -131,7 +131,7 @@ pub struct ProcessOnAdapter {
     /// Words that it only reads: doorbell status, fences without GPU access.
     pub status_words: WordPages,
     /// Those fences that it has open here and that others may have, too.
-    pub shared_fences: BTreeSet<u64>,
+    pub shared_fences: BTreeSet<FenceNumber>,
     /// Its devices here, of which it has one at least; the system's own, which is the paging ring's, is none of these.
     pub devices: BTreeSet<DeviceNumber>,
     /// The ring's position at which the last fence words are mapped.
@@ -212,7 +212,7 @@ pub struct Queue {
     pub kmd: KmdQueue,
     pub vidsch: vidsch::QueueId,
     /// Its progress fence.
-    pub progress: u64,
+    pub progress: FenceNumber,
     /// User-mode submission.
     pub user_mode: bool,
     pub doorbell: Option<DoorbellNumber>,
@@ -278,7 +278,7 @@ object_number! {
 pub struct PagingQueue {
     pub device: DeviceNumber,
     /// Its fence.
-    pub fence: u64,
+    pub fence: FenceNumber,
     /// `D3DDDI_PAGINGQUEUE_PRIORITY`: -1 to 1.
     pub priority: i32,
     /// The last value promised.

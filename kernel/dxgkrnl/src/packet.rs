@@ -75,6 +75,7 @@ use vidsch::{Flips, NodeTime, QueueId};
 use wddm_types::{GpuVa, NodeId, SegmentId};
 
 use crate::context_allocation::ContextAllocation;
+use crate::fence::FenceNumber;
 use crate::object::DeviceNumber;
 use crate::paging::Ready;
 use crate::scheduling::ContextPriority;
@@ -111,11 +112,11 @@ pub struct PacketContext {
     /// NullRendering: no command that it is given is processed.
     pub null_rendering: bool,
     /// The kernel's own fence: the number of the last packet that is done.
-    pub progress: u64,
+    pub progress: FenceNumber,
     /// The number of the last packet queued.
     pub last_submitted: u64,
-    /// The kernel's own fence of portions that are not the last of their packets; 0: lists are no residency here.
-    portions: u64,
+    /// The kernel's own fence of portions that are not the last of their packets; `None`: lists are no residency here.
+    portions: Option<FenceNumber>,
     /// The number of the last of these portions.
     portions_made: u64,
     /// Packets that were not handed over, oldest first.

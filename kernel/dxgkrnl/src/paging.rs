@@ -34,6 +34,7 @@ use vidsch::{QueueKind, Step};
 use wddm_types::{FencePoint, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, RingWait, Waiter};
+use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::object::PagingQueueNumber;
 use crate::paging::deferred::Deferred;
@@ -105,7 +106,7 @@ struct RingQueue {
     /// The hardware queue; `None`: paging buffers are packets of the ring's context.
     kmd: Option<KmdQueue>,
     vidsch: vidsch::QueueId,
-    progress: u64,
+    progress: FenceNumber,
     /// As in [`crate::object::Queue::counted_ns`].
     counted_ns: Option<u64>,
 }
@@ -217,7 +218,7 @@ impl Adapter {
     }
 
     /// The hardware queue of a ring that has one.
-    fn create_ring_queue(&mut self, progress: u64) -> Result<Option<KmdQueue>, StartError> {
+    fn create_ring_queue(&mut self, progress: FenceNumber) -> Result<Option<KmdQueue>, StartError> {
         if PacketRing::is_used(&self.miniport) {
             return Ok(None);
         }

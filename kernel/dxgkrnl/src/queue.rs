@@ -105,9 +105,8 @@ impl Adapter {
         if !self.devices[device].suspended.is_empty() {
             self.vidsch.suspend(vidsch);
         }
-        let created =
-            Event::QueueCreated { queue: number.raw(), node: node.0, user_mode, process: process.0, fence: progress };
-        cx.emit(self.index, created);
+        let (queue, fence) = (number.raw(), progress.raw());
+        cx.emit(self.index, Event::QueueCreated { queue, node: node.0, user_mode, process: process.0, fence });
         Ok(number)
     }
 
@@ -254,7 +253,7 @@ impl Adapter {
                     } else {
                         self.queues[number].awaits = points;
                         let (fence, value) = first.expect("a wait that holds has a point");
-                        cx.emit(self.index, Event::QueueHeld { queue: number.raw(), fence, value });
+                        cx.emit(self.index, Event::QueueHeld { queue: number.raw(), fence: fence.raw(), value });
                         return;
                     }
                 }

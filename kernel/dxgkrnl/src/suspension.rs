@@ -21,6 +21,7 @@ use kmt_calls::DeviceState;
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::store::ObjectNumber;
@@ -48,8 +49,8 @@ bitflags::bitflags! {
 /// The suspensions of one adapter.
 #[derive(Default)]
 pub struct Suspensions {
-    /// The kernel's own fence; 0 until the first suspension.
-    fence: u64,
+    /// The kernel's own fence; `None` until the first suspension.
+    fence: Option<FenceNumber>,
     issued: u64,
     /// Those not acknowledged, oldest first.
     pending: VecDeque<Suspension>,
@@ -70,6 +71,11 @@ struct Suspension {
 }
 
 impl Suspensions {
+    /// The fence that a pending suspension has.
+    fn fence(&self) -> FenceNumber {
+        self.fence.expect("the first suspension made it")
+    }
+
     /// Whether some context has not acknowledged.
     pub fn any_pending(&self) -> bool {
         self.pending.iter().any(|pending| !pending.no_timeout)
@@ -133,7 +139,7 @@ impl Adapter {
         device.suspended |= reason;
         if was_quiesced || device.state != DeviceState::Active || self.stopped.is_some() {
             let pending = self.suspensions.pending.iter().rev().find(|pending| pending.device == Some(number));
-            return pending.map(|pending| pending.number).map(|value| self.point(self.suspensions.fence, value));
+            return pending.map(|pending| pending.number).map(|value| self.point(self.suspensions.fence(), value));
         }
         let reasons = device.suspended.bits();
         let value = self.next_suspension(cx)?;
@@ -165,14 +171,14 @@ impl Adapter {
         self.suspensions.add(value, Some(number), waiting, no_timeout);
         self.advance_suspensions(cx);
         let reached = self.suspensions.pending.iter().all(|pending| pending.number != value);
-        (!reached).then(|| self.point(self.suspensions.fence, value))
+        (!reached).then(|| self.point(self.suspensions.fence(), value))
     }
 
     /// The number of the next suspension; `None`: the adapter stops, because it has no fence for them.
     pub fn next_suspension(&mut self, cx: &mut Cx<'_>) -> Option<u64> {
-        if self.suspensions.fence == 0 {
+        if self.suspensions.fence.is_none() {
             match self.create_fence(cx, None, ProcessId::SYSTEM, 0) {
-                Ok(fence) => self.suspensions.fence = fence,
+                Ok(fence) => self.suspensions.fence = Some(fence),
                 Err(refusal) => {
                     self.stop(cx, format!("no fence for suspensions: {}", refusal.reason));
                     return None;
@@ -260,7 +266,7 @@ impl Adapter {
             reached = self.suspensions.pending.pop_front().map(|pending| pending.number);
         }
         if let Some(value) = reached {
-            self.signal_fence(cx, self.suspensions.fence, value);
+            self.signal_fence(cx, self.suspensions.fence(), value);
         }
     }
 }

@@ -165,7 +165,7 @@ impl Adapter {
     /// Samples the fences with waiters: their interrupt may have been lost.
     fn look_at_waited(&mut self, cx: &mut Cx<'_>) {
         let waited = self.waits.with_waiters();
-        let numbers: Vec<u64> = waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
+        let numbers: Vec<_> = waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
         self.sample_fences(cx, &numbers);
     }
 

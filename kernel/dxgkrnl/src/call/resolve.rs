@@ -4,7 +4,7 @@ use kmt_calls::Refusal;
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::Turn;
-use crate::fence::{FenceOpenNumber, POINTS_MAX, PointUse};
+use crate::fence::{FenceNumber, FenceOpenNumber, POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
 use crate::object::{AllocationNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber};
 use crate::packet::Listed;
@@ -172,7 +172,7 @@ impl Turn<'_> {
         index: AdapterIndex,
         list: &[(RawHandle, u64)],
         what: PointUse,
-    ) -> Result<Vec<(u64, u64)>, Refusal> {
+    ) -> Result<Vec<(FenceNumber, u64)>, Refusal> {
         if list.is_empty() || list.len() > POINTS_MAX {
             return Err(invalid(format!("a call names 1 to {POINTS_MAX} objects, not {}", list.len())));
         }
@@ -188,7 +188,12 @@ impl Turn<'_> {
     }
 
     /// The fence of a handle, if it may be used so.
-    pub(super) fn usable_fence(&self, index: AdapterIndex, handle: RawHandle, what: PointUse) -> Result<u64, Refusal> {
+    pub(super) fn usable_fence(
+        &self,
+        index: AdapterIndex,
+        handle: RawHandle,
+        what: PointUse,
+    ) -> Result<FenceNumber, Refusal> {
         match self.fence(handle)? {
             (adapter, open) if adapter == index => self.adapters[index.0 as usize].usable_fence(open, what),
             _ => Err(invalid("a fence of another adapter")),

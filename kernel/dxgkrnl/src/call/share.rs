@@ -7,13 +7,14 @@ use wddm_types::{AdapterIndex, GpuVa, RawHandle};
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::cross_adapter::CrossFences;
-use crate::fence::{FenceOpenNumber, Opened};
+use crate::fence::{FenceNumber, FenceOpenNumber, Opened};
 use crate::global_handle::Global;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
 use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, not_supported};
+use crate::store::ObjectNumber;
 
 impl Turn<'_> {
     pub(super) fn on_share(
@@ -62,7 +63,7 @@ impl Turn<'_> {
         native: bool,
     ) -> Result<Answer, Refusal> {
         let (fence, access) = match self.nt_handles.named(request.handle)? {
-            Shared::Fence { adapter, fence, access } if adapter == index => (fence, access),
+            Shared::Fence { adapter, fence, access } if adapter == index => (FenceNumber::from_raw(fence), access),
             Shared::CrossFence { fence, access } => {
                 return self.open_cross_fence(cx, (index, device), (fence, access), request, native);
             }
@@ -180,7 +181,7 @@ impl Turn<'_> {
                 self.alive_fence(adapter, open, touched)?;
                 let fence = self.adapters[adapter.0 as usize].share_fence(open, access)?;
                 match self.adapters[adapter.0 as usize].fences[fence].cross() {
-                    None => Shared::Fence { adapter, fence, access },
+                    None => Shared::Fence { adapter, fence: fence.raw(), access },
                     Some(cross) => {
                         self.cross_fences.name(cross)?;
                         Shared::CrossFence { fence: cross, access }
@@ -297,7 +298,9 @@ pub fn unname((adapters, cross_fences, keyed_mutexes): Named<'_>, cx: &mut Cx<'_
             keyed_mutexes.unname(cx, keyed_mutex);
             adapters[adapter.0 as usize].unname_sync_object(cx, sync_object);
         }
-        Shared::Fence { adapter, fence, .. } => adapters[adapter.0 as usize].unname_fence(cx, fence),
+        Shared::Fence { adapter, fence, .. } => {
+            adapters[adapter.0 as usize].unname_fence(cx, FenceNumber::from_raw(fence))
+        }
         Shared::CrossFence { fence, .. } => cross_fences.unname(adapters, cx, fence),
         Shared::SyncObject { adapter, object, .. } => adapters[adapter.0 as usize].unname_sync_object(cx, object),
         Shared::Process { .. } | Shared::Ended => {}

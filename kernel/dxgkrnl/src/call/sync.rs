@@ -11,7 +11,7 @@ use wddm_types::{AdapterIndex, NtStatus, RawHandle, VidPnTargetId};
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::event::EventName;
-use crate::fence::{CommonWord, POINTS_MAX, PointUse};
+use crate::fence::{CommonWord, FenceNumber, POINTS_MAX, PointUse};
 use crate::machine::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::packet::{PacketContextNumber, Signal};
@@ -25,7 +25,7 @@ const BROADCAST_MAX: usize = 64;
 #[derive(Default)]
 struct Listed {
     /// Fences with a word in memory, and values.
-    points: Vec<(u64, u64)>,
+    points: Vec<(FenceNumber, u64)>,
     /// Objects without.
     objects: Vec<u64>,
     /// The value for these.

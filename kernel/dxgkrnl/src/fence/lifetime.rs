@@ -26,10 +26,11 @@ use super::open::{Opened, PER_DEVICE};
 use super::periodic::Periodic;
 use super::{CommonWord, Fence, FenceOpen, FenceSlot, FenceWord};
 use crate::adapter::Adapter;
-use crate::fence::FenceOpenNumber;
+use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, invalid, no_memory, not_supported};
+use crate::store::ObjectNumber;
 
 /// The properties of a new fence.
 pub struct NewFence {
@@ -78,7 +79,7 @@ pub struct NewMonitored {
 }
 
 /// A fence, its creator's open of it, and what the driver had to say.
-pub type MadeFence = (u64, FenceOpenNumber, FencePrivateData);
+pub type MadeFence = (FenceNumber, FenceOpenNumber, FencePrivateData);
 
 impl Adapter {
     /// `D3DKMTCreateNativeFence`: the creator's open.
@@ -129,7 +130,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         device: DeviceNumber,
         owner: ProcessId,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<FenceNumber, Refusal> {
         let new = NewFence { device: Some(device), by_engines: true, ..NewFence::of_the_kernel(owner) };
         self.make_fence(cx, new).map(|(fence, ..)| fence)
     }
@@ -141,7 +142,7 @@ impl Adapter {
         device: Option<DeviceNumber>,
         owner: ProcessId,
         initial: u64,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<FenceNumber, Refusal> {
         let new = NewFence { device, initial, ..NewFence::of_the_kernel(owner) };
         self.make_fence(cx, new).map(|(fence, ..)| fence)
     }
@@ -209,7 +210,7 @@ impl Adapter {
             Ok((open, private_data)) => {
                 let (process, current) = (new.owner.0, slot.current.0);
                 let initial = if new.common.is_some() { self.current_value(number) } else { new.initial };
-                cx.emit(self.index, Event::FenceCreated { process, fence: number, initial, current });
+                cx.emit(self.index, Event::FenceCreated { process, fence: number.raw(), initial, current });
                 Ok((number, open, private_data))
             }
             Err(refusal) => {
@@ -238,20 +239,20 @@ impl Adapter {
     }
 
     /// Destroys a fence of the kernel's own or of a queue, with its one open.
-    pub fn destroy_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn destroy_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
         let open = self.only_open(number);
         self.close_fence(cx, open);
     }
 
     /// A fence that its process only waits for: the kernel or a queue signals it.
-    pub fn forbid_signals(&mut self, fence: u64) {
+    pub fn forbid_signals(&mut self, fence: FenceNumber) {
         let open = self.only_open(fence);
         self.fence_opens[open].flags |= FenceFlags::NO_SIGNAL;
     }
 
     /// `D3DKMTShareObjects` of a fence: it has one name more. A cross-adapter fence has its names with the machine.
     // spec: sync §2.2, sync §5
-    pub fn share_fence(&mut self, open: FenceOpenNumber, access: SyncObjectAccess) -> Result<u64, Refusal> {
+    pub fn share_fence(&mut self, open: FenceOpenNumber, access: SyncObjectAccess) -> Result<FenceNumber, Refusal> {
         let unknown = access.difference(SyncObjectAccess::ALL_ACCESS);
         if !unknown.is_empty() {
             return Err(invalid(format!("access {:#x} is nothing that a synchronization object has", unknown.bits())));
@@ -272,24 +273,24 @@ impl Adapter {
     }
 
     /// Gives a fence that has a name one more.
-    pub fn name_fence_again(&mut self, number: u64) -> Result<(), Refusal> {
+    pub fn name_fence_again(&mut self, number: FenceNumber) -> Result<(), Refusal> {
         let names = &mut self.fences[number].names;
         *names = names.checked_add(1).ok_or_else(|| no_memory("the fence has too many names"))?;
         Ok(())
     }
 
     /// A name of a fence has gone; with the last, and without an open, the fence.
-    pub fn unname_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn unname_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
         let fence = &mut self.fences[number];
         fence.names -= 1;
         if fence.names == 0 && fence.opens.is_empty() {
             self.forget_fence(number);
-            cx.emit(self.index, Event::FenceDestroyed { fence: number });
+            cx.emit(self.index, Event::FenceDestroyed { fence: number.raw() });
         }
     }
 
     /// Removes an object without opens, and gives its words back.
-    pub(super) fn forget_fence(&mut self, number: u64) {
+    pub(super) fn forget_fence(&mut self, number: FenceNumber) {
         let fence = self.fences.remove(number).expect("a fence is destroyed once");
         assert!(fence.opens.is_empty() && fence.kmd.is_none(), "a fence is destroyed behind its last close");
         self.fence_numbers.remove(&fence.waits);

@@ -9,7 +9,7 @@ use wddm_types::RawHandle;
 use crate::adapter::Adapter;
 use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{CommonWord, FenceOpenNumber, FenceWord, NewFence};
+use crate::fence::{CommonWord, FenceNumber, FenceOpenNumber, FenceWord, NewFence};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 
@@ -56,7 +56,7 @@ impl Adapter {
     }
 
     /// Whether a fence that can be shared was created as a monitored one.
-    pub fn is_monitored_fence(&self, fence: u64) -> bool {
+    pub fn is_monitored_fence(&self, fence: FenceNumber) -> bool {
         self.waits.kind(self.fences[fence].waits) == FenceKind::Monitored
     }
 

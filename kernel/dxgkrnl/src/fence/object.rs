@@ -12,6 +12,11 @@ use super::{FenceSlot, FenceView, FenceWord};
 use crate::object::DeviceNumber;
 use crate::store::object_number;
 
+object_number! {
+    /// A fence of an adapter, for as long as the adapter runs. Its waiters know it by its [`FenceId`].
+    FenceNumber
+}
+
 /// A fence on this adapter, which all devices share.
 #[derive(Debug)]
 pub struct Fence {
@@ -51,7 +56,7 @@ object_number! {
 /// A fence as one device has it.
 #[derive(Debug)]
 pub struct FenceOpen {
-    pub fence: u64,
+    pub fence: FenceNumber,
     /// The process that has its handle.
     pub process: ProcessId,
     /// `None` for the kernel's own.

@@ -8,6 +8,7 @@ use wddm_types::FencePoint;
 
 use crate::adapter::{Adapter, Waiter};
 use crate::event::EventName;
+use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Token};
 use crate::object::DeviceNumber;
 use crate::refusal::invalid;
@@ -33,7 +34,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         token: Token,
         device: DeviceNumber,
-        points: &[(u64, u64)],
+        points: &[(FenceNumber, u64)],
         event: Option<EventName>,
         flags: WaitFlags,
     ) -> Result<Answer, Refusal> {
@@ -53,7 +54,7 @@ impl Adapter {
         };
         self.counters.cpu_waits += 1;
         let process = self.devices[device].process.0;
-        cx.emit(self.index, Event::CpuWaitBegan { process, wait: token.0, fence: first.0, value: first.1 });
+        cx.emit(self.index, Event::CpuWaitBegan { process, wait: token.0, fence: first.0.raw(), value: first.1 });
         // Publishing may find the value reached already: the wait then ends in this turn.
         self.publish(cx, updates);
         Ok(answer)

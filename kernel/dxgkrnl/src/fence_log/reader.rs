@@ -20,7 +20,7 @@ use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use super::{Log, QueueLogs};
 use crate::adapter::Adapter;
-use crate::fence::FenceOpenNumber;
+use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
 use crate::object::{Object, Process, Queue, QueueNumber};
 use crate::store::ObjectNumber;
@@ -43,7 +43,7 @@ impl Names<'_> {
 #[must_use]
 pub struct LogNews {
     /// Fences and the values that signals have brought them to, in the order of the entries; a value may appear twice.
-    pub signalled: Vec<(u64, u64)>,
+    pub signalled: Vec<(FenceNumber, u64)>,
     /// Processes some of whose signals are not among these.
     pub incomplete: BTreeSet<ProcessId>,
     /// Queues whose signal log had something new.
@@ -228,14 +228,18 @@ impl Adapter {
             };
             let Entry { value, observed, end, .. } = entry;
             match which {
-                Which::Waits => {
-                    cx.emit(self.index, Event::FenceWaitUnblocked { queue: number.raw(), fence, value, observed, end })
-                }
+                Which::Waits => cx.emit(
+                    self.index,
+                    Event::FenceWaitUnblocked { queue: number.raw(), fence: fence.raw(), value, observed, end },
+                ),
                 Which::Submissions => {
                     cx.emit(self.index, Event::SubmissionBegun { queue: number.raw(), value, at: end })
                 }
                 Which::Signals => {
-                    cx.emit(self.index, Event::FenceSignalExecuted { queue: number.raw(), fence, value, end });
+                    cx.emit(
+                        self.index,
+                        Event::FenceSignalExecuted { queue: number.raw(), fence: fence.raw(), value, end },
+                    );
                     news.signalled.push((fence, value));
                 }
             }
@@ -244,7 +248,7 @@ impl Adapter {
 
     /// The fence that an entry speaks of; none for an entry of another kind. The handle means what it means in the queue's own process.
     // spec: sync §3.14 (validation)
-    fn fence_of_entry(&self, names: &Names<'_>, process: ProcessId, which: Which, entry: Entry) -> Option<u64> {
+    fn fence_of_entry(&self, names: &Names<'_>, process: ProcessId, which: Which, entry: Entry) -> Option<FenceNumber> {
         let operation = match which {
             Which::Waits => log::WAIT_UNBLOCKED,
             Which::Signals => log::SIGNAL_EXECUTED,

@@ -17,7 +17,7 @@ use wddm_types::{FencePoint, NodeId, Pages};
 
 use super::Names;
 use crate::adapter::Adapter;
-use crate::fence::FenceOpen;
+use crate::fence::{FenceNumber, FenceOpen};
 use crate::machine::Cx;
 use crate::object::{Object, Process, QueueNumber};
 use crate::packet::PacketContextNumber;
@@ -134,8 +134,8 @@ impl Adapter {
         cx.emit(
             self.index,
             match signal {
-                true => Event::FenceSignalQueued { queue: queue.raw(), fence, value, recorded_ns },
-                false => Event::FenceWaitQueued { queue: queue.raw(), fence, value, recorded_ns },
+                true => Event::FenceSignalQueued { queue: queue.raw(), fence: fence.raw(), value, recorded_ns },
+                false => Event::FenceWaitQueued { queue: queue.raw(), fence: fence.raw(), value, recorded_ns },
             },
         );
     }
@@ -143,7 +143,7 @@ impl Adapter {
     /// A tool is told of waits and signals on a queue that the kernel feeds: they were submitted, or are done. Of these the kernel knows
     /// everything by itself; such queues have no logs.
     // spec: sync §3.14 (their waits and signals are software commands, which the kernel times itself)
-    pub fn tell_fed(&self, cx: &mut Cx<'_>, of: Fed, points: &[(u64, u64)], signal: bool, done: bool) {
+    pub fn tell_fed(&self, cx: &mut Cx<'_>, of: Fed, points: &[(FenceNumber, u64)], signal: bool, done: bool) {
         if !self.fence_tracing.is_on() {
             return;
         }
@@ -155,8 +155,8 @@ impl Adapter {
             cx.emit(
                 self.index,
                 match done {
-                    false => Event::KernelFedFenceQueued { queue, packets, fence, value, signal },
-                    true => Event::KernelFedFenceDone { queue, packets, fence, value, signal },
+                    false => Event::KernelFedFenceQueued { queue, packets, fence: fence.raw(), value, signal },
+                    true => Event::KernelFedFenceDone { queue, packets, fence: fence.raw(), value, signal },
                 },
             );
         }
@@ -165,7 +165,7 @@ impl Adapter {
     /// The same of waits that hold.
     pub fn tell_waited(&self, cx: &mut Cx<'_>, of: Fed, points: impl IntoIterator<Item = FencePoint<FenceId>>) {
         let numbered = |point: FencePoint<FenceId>| Some((*self.fence_numbers.get(&point.fence)?, point.value));
-        let points: Vec<(u64, u64)> = points.into_iter().filter_map(numbered).collect();
+        let points: Vec<(FenceNumber, u64)> = points.into_iter().filter_map(numbered).collect();
         self.tell_fed(cx, of, &points, false, true);
     }
 

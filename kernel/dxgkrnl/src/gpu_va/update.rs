@@ -14,6 +14,7 @@ use wddm_types::{GpuVa, ProcessId};
 
 use super::{from_map, protection, reserved};
 use crate::adapter::{Adapter, Waiter};
+use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;
 use crate::object::{Allocation, AllocationNumber, DeviceNumber};
@@ -58,7 +59,7 @@ pub struct UpdateQueue {
 struct Queued {
     update: Update,
     process: ProcessId,
-    fence: u64,
+    fence: FenceNumber,
     value: u64,
     wait: bool,
     /// The call that is answered when fewer stand before it.
@@ -69,7 +70,7 @@ struct Queued {
 pub struct UpdateRequest<'a> {
     pub device: DeviceNumber,
     pub context: UpdateContext,
-    pub fence: u64,
+    pub fence: FenceNumber,
     pub fence_value: u64,
     pub operations: &'a [UpdateGpuVaOperation],
     /// The allocations that MAP operations name, in their order.
@@ -147,7 +148,7 @@ impl Adapter {
             let (number, packets) = context.named();
             cx.emit(
                 self.index,
-                Event::GpuVaUpdated { context: number, packets, fence: due.fence, value: due.value + 1 },
+                Event::GpuVaUpdated { context: number, packets, fence: due.fence.raw(), value: due.value + 1 },
             );
             let work = self.vidmm.apply_update(due.update);
             self.queue_any(cx, due.process, work);

@@ -63,7 +63,8 @@ impl Adapter {
                 self.lists_wrote(&written);
                 self.packet_counts(context, Fate::Completed);
                 let number = portion.number.expect("it is not the last");
-                self.signal_fence(cx, self.packet_contexts[context].portions, number);
+                let portions = self.packet_contexts[context].portions.expect("a portion has ended");
+                self.signal_fence(cx, portions, number);
                 if !self.runs_packets(context) {
                     self.forget_suspension(cx, suspension_name(context));
                 }

@@ -12,6 +12,7 @@ use super::PacketContext;
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::driver_host::{Creating, DriverHost};
+use crate::fence::FenceNumber;
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::object::{Device, DeviceNumber};
@@ -60,7 +61,7 @@ impl Adapter {
         };
         let in_portions = !addresses && self.lists_are_residency();
         let portions = match in_portions.then(|| self.create_fence(cx, None, ProcessId::SYSTEM, 0)).transpose() {
-            Ok(portions) => portions.unwrap_or(0),
+            Ok(portions) => portions,
             Err(refusal) => {
                 self.take_back_context(cx, process, kmd, allocations);
                 self.defer_fence(progress);
@@ -188,7 +189,7 @@ impl Adapter {
         self.forget_suspension(cx, super::watch::suspension_name(number));
         self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
         // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
-        for fence in [context.progress, context.portions].into_iter().filter(|fence| *fence != 0) {
+        for fence in std::iter::once(context.progress).chain(context.portions) {
             self.signal_always(cx, fence);
             self.defer_fence(fence);
         }
@@ -202,7 +203,7 @@ impl Adapter {
 
     /// The contexts of a device that went into error: nothing of them runs any more. Answers with their fences.
     // spec: memory §8.6
-    pub fn fail_packets(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) -> Vec<u64> {
+    pub fn fail_packets(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) -> Vec<FenceNumber> {
         let mut fences = Vec::new();
         for number in self.packet_contexts_of(device) {
             let (kmd, vidsch) = (self.packet_contexts[number].kmd, self.packet_contexts[number].vidsch);
@@ -212,7 +213,7 @@ impl Adapter {
             self.drop_software(cx, number, dropped);
             self.forget_suspension(cx, super::watch::suspension_name(number));
             let known = &self.packet_contexts[number];
-            fences.extend([known.progress, known.portions].into_iter().filter(|fence| *fence != 0));
+            fences.extend(std::iter::once(known.progress).chain(known.portions));
         }
         fences
     }

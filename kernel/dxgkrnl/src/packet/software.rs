@@ -18,7 +18,7 @@ use super::rank::{Awaited, Promised};
 use crate::adapter::{Adapter, Payload};
 use crate::display::Flip;
 use crate::event::EventName;
-use crate::fence::SyncPart;
+use crate::fence::{FenceNumber, SyncPart};
 use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::object::QueueNumber;
@@ -66,7 +66,7 @@ struct Broadcast {
 #[derive(Clone, Default)]
 pub struct Signal {
     /// Fences with a word in memory.
-    pub points: Vec<(u64, u64)>,
+    pub points: Vec<(FenceNumber, u64)>,
     /// The others.
     pub objects: Vec<u64>,
     /// For the fences among these.
@@ -104,7 +104,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         context: PacketContextNumber,
-        points: &[(u64, u64)],
+        points: &[(FenceNumber, u64)],
         objects: Vec<u64>,
         value: u64,
     ) -> Result<(), Refusal> {
@@ -160,7 +160,7 @@ impl Adapter {
         signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, false));
         let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
         // Signalled when what is before has entered the pipeline: as early as the kernel knows of.
-        let top = |(fence, _): &(u64, u64)| self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
+        let top = |(fence, _): &(FenceNumber, u64)| self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
         let (early, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut signal.points).into_iter().partition(top);
         if !early.is_empty() {
             let early = Signal { points: early, flags: signal.flags, fed: signal.fed.clone(), ..Signal::default() };

@@ -23,6 +23,7 @@ use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 use super::render::check_private_data;
 use super::{Binding, Bound, ListEntry, Work};
 use crate::adapter::{Adapter, Waiter};
+use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::DeviceNumber;
 use crate::packet::PacketContextNumber;
@@ -51,7 +52,7 @@ pub struct WaitingRender {
     pub(super) entries: Vec<ListEntry>,
     what: Submission,
     /// A fence of the kernel's own. Its value 1: the GPU is done with what was asked for, or it was refused.
-    pub(super) done: u64,
+    pub(super) done: FenceNumber,
     /// The allocations of its device's list that its own process had locked when it asked.
     locked: Vec<AllocationId>,
 }
@@ -191,7 +192,7 @@ impl Adapter {
     }
 
     /// Ends the wait of work behind a submission that waited for its device's turn.
-    pub fn render_done(&mut self, cx: &mut Cx<'_>, done: u64) {
+    pub fn render_done(&mut self, cx: &mut Cx<'_>, done: FenceNumber) {
         self.signal_fence(cx, done, 1);
         self.defer_fence(done);
     }
@@ -276,7 +277,7 @@ impl Adapter {
     fn portion_point(&self, context: PacketContextNumber, packet: u64, portion: Option<u64>) -> FencePoint<FenceId> {
         let known = &self.packet_contexts[context];
         match portion {
-            Some(portion) => self.point(known.portions, portion),
+            Some(portion) => self.point(known.portions.expect("the context has portions"), portion),
             None => self.point(known.progress, packet),
         }
     }

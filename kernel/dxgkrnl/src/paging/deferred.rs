@@ -11,6 +11,7 @@ use vidmm::SpaceId;
 use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::{Adapter, RingWait, Waiter};
+use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::{DeviceNumber, PagingQueueNumber};
 use crate::packet::RingNeed;
@@ -23,9 +24,9 @@ pub(super) enum Deferred {
     CommonUse(u64),
     Space(SpaceId),
     Process(ddi::KmdProcess),
-    Fence(u64),
+    Fence(FenceNumber),
     /// A process does not reach a fence any more that others have.
-    UnreachedFence(u64),
+    UnreachedFence(FenceNumber),
     PagingQueue(PagingQueueNumber),
     /// A device whose turn begins, and when that was decided.
     Resume(DeviceNumber, u64),
@@ -35,7 +36,7 @@ pub(super) enum Deferred {
     /// Lines of an allocation whose backing store the hardware writes.
     Lines(vidmm::AllocationId),
     Signal {
-        fence: u64,
+        fence: FenceNumber,
         value: u64,
     },
     PowerDown(Token, ddi::PowerState),
@@ -107,7 +108,7 @@ impl Adapter {
     }
 
     /// Destroys a fence when the ring has got past everything queued so far.
-    pub fn defer_fence(&mut self, fence: u64) {
+    pub fn defer_fence(&mut self, fence: FenceNumber) {
         self.fences[fence].doomed = true;
         self.defer(Deferred::Fence(fence));
     }
@@ -115,7 +116,7 @@ impl Adapter {
     /// Looks at a fence when the ring has got past what takes it out of a process's reach: until then the process's queues signal it, and
     /// neither what it has open nor a name in its logs says so.
     // spec: sync §3.4, sync §3.15
-    pub fn look_behind_ring(&mut self, fence: u64) {
+    pub fn look_behind_ring(&mut self, fence: FenceNumber) {
         self.defer(Deferred::UnreachedFence(fence));
     }
 
@@ -192,7 +193,7 @@ impl Adapter {
     }
 
     /// Signals a fence when the ring has got past everything queued so far.
-    pub fn defer_signal(&mut self, fence: u64, value: u64) {
+    pub fn defer_signal(&mut self, fence: FenceNumber, value: u64) {
         self.defer(Deferred::Signal { fence, value });
     }
 

@@ -104,7 +104,7 @@ impl Adapter {
         }
         let after: Vec<_> = self.live_points(work.after);
         let after = self.unreached(after);
-        let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence, value));
+        let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence.raw(), value));
         cx.emit(
             self.index,
             Event::PagingQueued {

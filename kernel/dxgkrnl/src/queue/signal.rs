@@ -5,7 +5,7 @@ use vidsch::{Packet, SoftwareTurn};
 
 use super::refused;
 use crate::adapter::Adapter;
-use crate::fence::POINTS_MAX;
+use crate::fence::{FenceNumber, POINTS_MAX};
 use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::object::QueueNumber;
@@ -15,7 +15,12 @@ use crate::scheduling::AnyContext;
 
 impl Adapter {
     /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
-    pub fn submit_wait(&mut self, cx: &mut Cx<'_>, number: QueueNumber, points: &[(u64, u64)]) -> Result<(), Refusal> {
+    pub fn submit_wait(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: QueueNumber,
+        points: &[(FenceNumber, u64)],
+    ) -> Result<(), Refusal> {
         if points.is_empty() || points.len() > POINTS_MAX {
             return Err(invalid(format!("1 to {POINTS_MAX} fences")));
         }
@@ -33,7 +38,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         numbers: &[QueueNumber],
-        points: Vec<(u64, u64)>,
+        points: Vec<(FenceNumber, u64)>,
         flags: SignalFlags,
     ) -> Result<(), Refusal> {
         let known = SignalFlags::SIGNAL_AT_SUBMISSION | SignalFlags::ALLOW_FENCE_REWIND;
@@ -56,8 +61,9 @@ impl Adapter {
         let queues: Vec<_> = numbers.iter().map(|number| self.queues[*number].vidsch).collect();
         // spec: sync §2.3: signalled when what is before has entered the pipeline, as early as the kernel knows of
         let at_submission = flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
-        let top =
-            |(fence, _): &(u64, u64)| at_submission || self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
+        let top = |(fence, _): &(FenceNumber, u64)| {
+            at_submission || self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE)
+        };
         let fed: Vec<Fed> = numbers.iter().map(|number| Fed::Queue(*number)).collect();
         fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &points, true, false));
         let (early, rest): (Vec<_>, Vec<_>) = points.into_iter().partition(top);
