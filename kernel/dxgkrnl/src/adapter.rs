@@ -33,7 +33,7 @@ use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
     Allocation, AllocationNumber, Body, Context, Device, DeviceNumber, Doorbell, DoorbellNumber, PagingQueue,
-    PagingQueueNumber, ProcessOnAdapter, Queue, QueueNumber, Resource, ResourceBody,
+    PagingQueueNumber, ProcessOnAdapter, Queue, QueueNumber, Resource, ResourceBody, ResourceNumber,
 };
 use crate::packet::{PacketContext, PacketContextNumber, Packets, Software};
 use crate::paging::PagingRing;
@@ -221,7 +221,7 @@ pub struct Adapter {
     pub commitments: crate::quota::Commitments,
     /// The quota that the calling process has left.
     pub room: crate::quota::QuotaLeft,
-    pub resources: Store<u64, Resource>,
+    pub resources: Store<ResourceNumber, Resource>,
     pub resource_bodies: Store<u64, ResourceBody>,
     /// Sections of the machine that allocations of this adapter have left: it hears of them when the turn is over.
     pub left_sections: Vec<u64>,

@@ -15,7 +15,9 @@ use wddm_types::{Blame, NtStatus, PAGE_BYTES, PageRun, VidPnSourceId};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
-use crate::object::{Allocation, AllocationNumber, Body, DeviceNumber, Renaming, Resource, ResourceBody};
+use crate::object::{
+    Allocation, AllocationNumber, Body, DeviceNumber, Renaming, Resource, ResourceBody, ResourceNumber,
+};
 use crate::quota::Kind;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::scarcity::{Lack, NotCreated};
@@ -35,7 +37,7 @@ pub struct Created {
     /// Binding and private data, if the driver changed them.
     pub allocations: Vec<(AllocationNumber, Option<Vec<u8>>)>,
     /// The device's resource, if there is one.
-    pub resource: Option<u64>,
+    pub resource: Option<ResourceNumber>,
     /// Flags as completed.
     pub flags: CreateAllocationFlags,
 }
@@ -64,7 +66,7 @@ impl Adapter {
         device: DeviceNumber,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
         existing: Vec<Existing>,
     ) -> Result<Created, NotCreated> {
         self.check_create(requests, call, resource)?;
@@ -88,7 +90,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         device: DeviceNumber,
         creation: Creation<'_>,
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
         existing: Vec<Existing>,
     ) -> Result<Created, NotCreated> {
         let Creation { requests, call, mut blobs, is_standard, rows } = creation;
@@ -178,7 +180,7 @@ impl Adapter {
         &self,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
     ) -> Result<(), Refusal> {
         flags::check(requests, call)?;
         // spec: memory §1.14, bit 4
@@ -312,10 +314,10 @@ impl Adapter {
     fn enter_resource(
         &mut self,
         device: DeviceNumber,
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
         call: &ResourceRequest,
         kmd: KmdResource,
-    ) -> Option<u64> {
+    ) -> Option<ResourceNumber> {
         if let Some(resource) = resource {
             // spec: memory §2.7: the driver may change it; of a creation that failed nothing is kept
             let body = self.resources[resource].body;

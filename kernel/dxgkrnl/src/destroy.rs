@@ -10,7 +10,7 @@ use wddm_types::{FencePoint, ProcessId};
 use crate::adapter::{Adapter, Waiter};
 use crate::dying::Dying;
 use crate::machine::{Answer, Cx, Token};
-use crate::object::{Allocation, AllocationNumber, Body, DeviceNumber, Gone};
+use crate::object::{Allocation, AllocationNumber, Body, DeviceNumber, Gone, ResourceNumber};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
@@ -23,7 +23,7 @@ impl Adapter {
         token: Token,
         device: DeviceNumber,
         numbers: &[AllocationNumber],
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
         flags: DestroyFlags,
     ) -> Result<Answer, Refusal> {
         let known = DestroyFlags::ASSUME_NOT_IN_USE | DestroyFlags::SYNCHRONOUS_DESTROY;
@@ -61,7 +61,7 @@ impl Adapter {
     }
 
     /// Destroys a device's resource with all its allocations.
-    pub fn destroy_resource(&mut self, cx: &mut Cx<'_>, number: u64, after: &[FencePoint<FenceId>]) {
+    pub fn destroy_resource(&mut self, cx: &mut Cx<'_>, number: ResourceNumber, after: &[FencePoint<FenceId>]) {
         let device = self.resources[number].device;
         let numbers = self.resources[number].allocations.clone();
         self.destroy_group(cx, device, &numbers, Some(number), after, None);
@@ -72,7 +72,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         device: DeviceNumber,
         numbers: &[AllocationNumber],
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
         after: &[FencePoint<FenceId>],
         answer: Option<Token>,
     ) {

@@ -129,7 +129,7 @@ impl Adapter {
         self.end_waits_of_device(cx, number);
         let made = std::mem::take(&mut self.devices[number].context_allocations);
         self.destroy_context_allocations(cx, self.devices[number].process, made);
-        let resources: Vec<u64> = self.devices[number].resources.iter().copied().collect();
+        let resources: Vec<_> = self.devices[number].resources.iter().copied().collect();
         for resource in resources {
             self.destroy_resource(cx, resource, &[]);
         }

@@ -349,7 +349,7 @@ impl Adapter {
         for (number, resource) in self.resources.iter() {
             let known = self.devices.get(resource.device).is_some_and(|device| device.resources.contains(&number));
             let body = self.resource_bodies.get(resource.body).is_some();
-            ensure(known && body, "allocations", || format!("resource {number}: {resource:?}"))?;
+            ensure(known && body, "allocations", || format!("resource {number:?}: {resource:?}"))?;
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ pub enum Object {
     /// An allocation by the name of an instance that a rename made.
     Instance(AdapterIndex, AllocationNumber, u32),
     /// A resource.
-    Resource(AdapterIndex, u64),
+    Resource(AdapterIndex, ResourceNumber),
     /// A context.
     Context(AdapterIndex, u64),
     /// A packet context.
@@ -174,7 +174,7 @@ pub struct Device {
     pub allocations: BTreeSet<AllocationNumber>,
     /// Allocations that are rings, with the doorbells that they are rings of.
     pub rings: BTreeMap<vidmm::AllocationId, BTreeSet<DoorbellNumber>>,
-    pub resources: BTreeSet<u64>,
+    pub resources: BTreeSet<ResourceNumber>,
     /// The driver's allocations for all its contexts.
     pub context_allocations: Vec<ContextAllocation>,
     /// Fence words in its local memory; the allocations stand in the list before.
@@ -308,7 +308,7 @@ pub struct Allocation {
     /// The driver's handle of this device's open.
     pub open: KmdOpenAllocation,
     /// The device's resource that it belongs to.
-    pub resource: Option<u64>,
+    pub resource: Option<ResourceNumber>,
 }
 
 /// The instances of an allocation (memory §6.5).
@@ -376,6 +376,11 @@ impl Body {
     pub fn shown_data(&self) -> &[u8] {
         self.callers_data.as_ref().unwrap_or(&self.private_data)
     }
+}
+
+object_number! {
+    /// A resource as one device of an adapter has it, for as long as the adapter runs.
+    ResourceNumber
 }
 
 /// A resource as one device has it.

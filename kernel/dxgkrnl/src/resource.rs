@@ -8,14 +8,14 @@ use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Allocation, AllocationNumber, DeviceNumber, Renaming, Resource, ResourceBody};
+use crate::object::{Allocation, AllocationNumber, DeviceNumber, Renaming, Resource, ResourceBody, ResourceNumber};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
 /// The result of an open.
 pub struct Opened {
     /// The device's resource.
-    pub resource: u64,
+    pub resource: ResourceNumber,
     /// Its bindings with their private data.
     pub allocations: Vec<(AllocationNumber, Option<Vec<u8>>)>,
     /// The driver's blob of the creation.
@@ -28,7 +28,7 @@ pub struct Opened {
 
 impl Adapter {
     /// The body of a resource that was created, if it goes by a global handle.
-    pub fn shared_by_global(&self, resource: u64) -> Option<u64> {
+    pub fn shared_by_global(&self, resource: ResourceNumber) -> Option<u64> {
         let number = self.resources[resource].body;
         let body = &self.resource_bodies[number];
         (body.shared && !body.by_nt_handle).then_some(number)
@@ -36,7 +36,7 @@ impl Adapter {
 
     /// `D3DKMTShareObjects` of a resource: finds the body that an NT handle may name, and adds no name yet.
     // spec: memory §2.7
-    pub fn may_share_resource(&self, resource: u64) -> Result<u64, Refusal> {
+    pub fn may_share_resource(&self, resource: ResourceNumber) -> Result<u64, Refusal> {
         let body = self.resources[resource].body;
         if !self.resource_bodies[body].by_nt_handle {
             return Err(invalid("the resource was not created with NtSecuritySharing"));

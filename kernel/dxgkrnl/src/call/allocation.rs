@@ -16,7 +16,7 @@ use crate::call::share::SharedResource;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::memory::LIST_MAX;
-use crate::object::{AllocationNumber, DeviceNumber, Object};
+use crate::object::{AllocationNumber, DeviceNumber, Object, ResourceNumber};
 use crate::quota::Kind;
 use crate::refusal::invalid;
 use crate::scarcity::{Lack, Lacking, NotCreated};
@@ -35,7 +35,7 @@ pub(super) struct Targets {
     /// Numbers in the order of the list.
     pub numbers: Vec<AllocationNumber>,
     /// The resource.
-    pub resource: Option<u64>,
+    pub resource: Option<ResourceNumber>,
 }
 
 impl Turn<'_> {
@@ -365,7 +365,7 @@ impl Turn<'_> {
         index: AdapterIndex,
         device: DeviceNumber,
         handle: RawHandle,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<ResourceNumber, Refusal> {
         let (on, number) = self.any_resource(handle)?;
         // spec: memory §9.3
         if on == index && self.adapters[index.0 as usize].resources[number].device == device {
@@ -377,7 +377,12 @@ impl Turn<'_> {
 
     /// The resource that a creation names. It is none of this call's: the function has a status of its own for that.
     // spec: memory §9.3: INVALID_HANDLE
-    fn resource_to_add_to(&self, index: AdapterIndex, device: DeviceNumber, handle: RawHandle) -> Result<u64, Refusal> {
+    fn resource_to_add_to(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        handle: RawHandle,
+    ) -> Result<ResourceNumber, Refusal> {
         let unknown = |refusal: Refusal| Refusal { status: NtStatus::INVALID_HANDLE, ..refusal };
         self.any_resource(handle).map_err(unknown)?;
         self.resource_of(index, device, handle)

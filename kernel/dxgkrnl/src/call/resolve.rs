@@ -6,7 +6,9 @@ use wddm_types::{AdapterIndex, RawHandle};
 use crate::call::Turn;
 use crate::fence::{FenceNumber, FenceOpenNumber, POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
-use crate::object::{AllocationNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber};
+use crate::object::{
+    AllocationNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber, ResourceNumber,
+};
 use crate::packet::Listed;
 use crate::refusal::invalid;
 
@@ -98,7 +100,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn any_resource(&self, handle: RawHandle) -> Result<(AdapterIndex, u64), Refusal> {
+    pub(super) fn any_resource(&self, handle: RawHandle) -> Result<(AdapterIndex, ResourceNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Resource(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("resource", handle)),

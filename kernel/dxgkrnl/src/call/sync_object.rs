@@ -8,7 +8,7 @@ use crate::call::{Turn, done};
 use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
-use crate::object::{DeviceNumber, Object};
+use crate::object::{DeviceNumber, Object, ResourceNumber};
 use crate::refusal::{invalid, no_memory};
 
 impl Turn<'_> {
@@ -22,7 +22,7 @@ impl Turn<'_> {
 
     /// The global handle of a resource that was just created; NONE: it is not shared that way.
     // spec: memory §2.7
-    pub(super) fn name_resource(&mut self, index: AdapterIndex, resource: u64) -> RawHandle {
+    pub(super) fn name_resource(&mut self, index: AdapterIndex, resource: ResourceNumber) -> RawHandle {
         let adapter = &mut self.adapters[index.0 as usize];
         let Some(body) = adapter.shared_by_global(resource) else { return RawHandle::NONE };
         let name = self.globals.name(Global::Resource { adapter: index, body });
