@@ -32,8 +32,8 @@ use crate::machine::{Cx, Effect, Token};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
-    Allocation, AllocationNumber, Body, Context, Device, DeviceNumber, Doorbell, DoorbellNumber, PagingQueue,
-    PagingQueueNumber, ProcessOnAdapter, Queue, QueueNumber, Resource, ResourceBody, ResourceNumber,
+    Allocation, AllocationNumber, Body, Context, ContextNumber, Device, DeviceNumber, Doorbell, DoorbellNumber,
+    PagingQueue, PagingQueueNumber, ProcessOnAdapter, Queue, QueueNumber, Resource, ResourceBody, ResourceNumber,
 };
 use crate::packet::{PacketContext, PacketContextNumber, Packets, Software};
 use crate::paging::PagingRing;
@@ -205,7 +205,7 @@ pub struct Adapter {
     pub processes_by_space: BTreeMap<SpaceId, ProcessId>,
     pub devices: Store<DeviceNumber, Device>,
     pub devices_by_id: BTreeMap<DeviceId, DeviceNumber>,
-    pub contexts: Store<u64, Context>,
+    pub contexts: Store<ContextNumber, Context>,
     pub queues: Store<QueueNumber, Queue>,
     pub packet_contexts: Store<PacketContextNumber, PacketContext>,
     pub packets: Packets,

@@ -12,7 +12,7 @@ use crate::context_allocation::ContextAllocation;
 use crate::driver_host::{Creating, DriverHost};
 use crate::fence::FenceOpenNumber;
 use crate::machine::Cx;
-use crate::object::{Device, DeviceNumber, Object, QueueNumber, Terms};
+use crate::object::{ContextNumber, Device, DeviceNumber, Object, QueueNumber, Terms};
 use crate::packet::check_device_info;
 use crate::refusal::{from_driver, refuse, removed};
 use crate::store::ObjectNumber;
@@ -109,7 +109,7 @@ impl Adapter {
     // spec: sync §3.4 (process exit), memory §6.2
     pub fn destroy_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber) {
         self.device_leaves_displays(cx, number);
-        let contexts: Vec<u64> = self.devices[number].contexts.iter().copied().collect();
+        let contexts: Vec<_> = self.devices[number].contexts.iter().copied().collect();
         for context in contexts {
             self.destroy_context(cx, context);
         }
@@ -153,7 +153,7 @@ impl Adapter {
     }
 
     /// A hardware context and all that goes with it, as far as its process may have handles of it.
-    pub fn named_of_context(&self, number: u64) -> Vec<Object> {
+    pub fn named_of_context(&self, number: ContextNumber) -> Vec<Object> {
         let of_queues = self.contexts[number].queues.iter().flat_map(|queue| self.named_of_queue(*queue));
         of_queues.chain([Object::Context(self.index, number)]).collect()
     }

@@ -239,7 +239,7 @@ impl Adapter {
         for (number, context) in self.contexts.iter() {
             let known = owned(context.device, &|device| device.contexts.contains(&number));
             let queues = context.queues.iter().all(|q| self.queues.get(*q).is_some_and(|q| q.context == number));
-            ensure(known && queues, "devices", || format!("context {number}: {context:?}"))?;
+            ensure(known && queues, "devices", || format!("context {number:?}: {context:?}"))?;
         }
         for (number, queue) in self.queues.iter() {
             let context = self.contexts.get(queue.context).filter(|context| context.device == queue.device);

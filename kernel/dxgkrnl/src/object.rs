@@ -92,7 +92,7 @@ pub enum Object {
     /// A resource.
     Resource(AdapterIndex, ResourceNumber),
     /// A context.
-    Context(AdapterIndex, u64),
+    Context(AdapterIndex, ContextNumber),
     /// A packet context.
     PacketContext(AdapterIndex, PacketContextNumber),
     /// A hardware queue.
@@ -166,7 +166,7 @@ pub struct Device {
     pub relocations: u32,
     /// Works that change its page tables while it is quiesced.
     pub table_changes: u32,
-    pub contexts: BTreeSet<u64>,
+    pub contexts: BTreeSet<ContextNumber>,
     /// Those of all its contexts.
     pub queues: BTreeSet<QueueNumber>,
     pub packet_contexts: BTreeSet<PacketContextNumber>,
@@ -183,6 +183,11 @@ pub struct Device {
     pub fences: BTreeSet<FenceOpenNumber>,
     /// Its opens of mutexes and their like.
     pub sync_objects: BTreeSet<u64>,
+}
+
+object_number! {
+    /// A hardware context of an adapter, for as long as the adapter runs.
+    ContextNumber
 }
 
 /// A hardware context.
@@ -207,7 +212,7 @@ object_number! {
 /// A hardware queue.
 #[derive(Debug)]
 pub struct Queue {
-    pub context: u64,
+    pub context: ContextNumber,
     pub device: DeviceNumber,
     pub kmd: KmdQueue,
     pub vidsch: vidsch::QueueId,

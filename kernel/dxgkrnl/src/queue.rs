@@ -21,7 +21,7 @@ use crate::adapter::{Adapter, Payload, Waiter};
 use crate::driver_host::DriverHost;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
-use crate::object::{Context, Queue, QueueNumber};
+use crate::object::{Context, ContextNumber, Queue, QueueNumber};
 use crate::packet::check_private_data;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::statistics::Fate;
@@ -43,7 +43,7 @@ impl Adapter {
     pub fn create_queue(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: ContextNumber,
         flags: QueueFlags,
         private_data: &mut [u8],
     ) -> Result<QueueNumber, Refusal> {

@@ -11,7 +11,7 @@ use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Machine};
-use crate::object::DeviceNumber;
+use crate::object::{ContextNumber, DeviceNumber};
 use crate::packet::PacketContextNumber;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
@@ -20,7 +20,7 @@ pub use hardware::{rank_paging, setup_bands};
 /// A context of either kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AnyContext {
-    Hardware(u64),
+    Hardware(ContextNumber),
     Packets(PacketContextNumber),
 }
 

@@ -256,7 +256,7 @@ impl Adapter {
         let (context, process, queue) = match self.contexts.iter().find(|(_, context)| context.kmd == kmd) {
             Some((number, context)) => {
                 let only = context.queues.first().filter(|_| context.queues.len() == 1);
-                (number, self.devices[context.device].process.0, only.map_or(0, |queue| queue.raw()))
+                (number.raw(), self.devices[context.device].process.0, only.map_or(0, |queue| queue.raw()))
             }
             None if self.ring.kmd_queue().is_some() && self.ring.context == kmd => (0, ProcessId::SYSTEM.0, 0),
             None => return None,

@@ -23,7 +23,8 @@ use wddm_types::{FencePoint, ProcessId};
 use crate::adapter::Adapter;
 use crate::fence::FenceNumber;
 use crate::machine::Cx;
-use crate::object::DeviceNumber;
+use crate::object::{ContextNumber, DeviceNumber};
+use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;
 
 bitflags::bitflags! {
@@ -56,12 +57,23 @@ pub struct Suspensions {
     pending: VecDeque<Suspension>,
 }
 
+/// What is to leave the hardware, and says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leaving {
+    /// The paging ring.
+    Ring,
+    /// A hardware context.
+    Hardware(ContextNumber),
+    /// The packets of a context.
+    Packets(PacketContextNumber),
+}
+
 struct Suspension {
     number: u64,
     /// `None`: the paging ring, which is of no device.
     device: Option<DeviceNumber>,
     /// Contexts whose acknowledgement is still to come.
-    contexts: BTreeSet<u64>,
+    contexts: BTreeSet<Leaving>,
     /// How long it has been pending, as the looks count it.
     waited_ns: u64,
     /// It was waited for in vain and is waited for once more.
@@ -82,7 +94,7 @@ impl Suspensions {
     }
 
     /// One more: these contexts of a device, or the ring, are to acknowledge it.
-    pub fn add(&mut self, number: u64, device: Option<DeviceNumber>, contexts: BTreeSet<u64>, no_timeout: bool) {
+    pub fn add(&mut self, number: u64, device: Option<DeviceNumber>, contexts: BTreeSet<Leaving>, no_timeout: bool) {
         self.pending.push_back(Suspension { number, device, contexts, waited_ns: 0, again: false, no_timeout });
     }
 
@@ -92,12 +104,12 @@ impl Suspensions {
     }
 
     /// Contexts that have not acknowledged.
-    pub fn waiting(&self) -> impl Iterator<Item = u64> + '_ {
+    pub fn waiting(&self) -> impl Iterator<Item = Leaving> + '_ {
         self.pending.iter().flat_map(|pending| pending.contexts.iter().copied())
     }
 
     /// A context that took too long gets as much time again; false: it has had that.
-    pub fn wait_on_for(&mut self, context: u64) -> bool {
+    pub fn wait_on_for(&mut self, context: Leaving) -> bool {
         let mut may = true;
         for pending in self.pending.iter_mut().filter(|pending| pending.contexts.contains(&context)) {
             may &= !std::mem::replace(&mut pending.again, true);
@@ -112,7 +124,7 @@ impl Suspensions {
     }
 
     /// Time has passed. Answers with the contexts that have taken too long.
-    pub fn overdue(&mut self, passed_ns: u64, delay_ns: u64) -> Vec<u64> {
+    pub fn overdue(&mut self, passed_ns: u64, delay_ns: u64) -> Vec<Leaving> {
         let mut overdue = BTreeSet::new();
         for pending in self.pending.iter_mut().filter(|pending| !pending.no_timeout) {
             pending.waited_ns += passed_ns;
@@ -144,7 +156,7 @@ impl Adapter {
         let reasons = device.suspended.bits();
         let value = self.next_suspension(cx)?;
         let device = &self.devices[number];
-        let contexts: Vec<u64> = device.contexts.iter().copied().collect();
+        let contexts: Vec<_> = device.contexts.iter().copied().collect();
         cx.emit(self.index, Event::DeviceSuspended { device: number.raw(), reasons });
         let mut waiting = BTreeSet::new();
         for context in contexts {
@@ -156,7 +168,7 @@ impl Adapter {
             match hardware.suspend_context(kmd, value) {
                 Ok(SuspendStatus::Suspended) => {}
                 Ok(SuspendStatus::Pending) => {
-                    waiting.insert(context);
+                    waiting.insert(Leaving::Hardware(context));
                 }
                 Err(status) => {
                     self.stop(cx, format!("SuspendContext failed: {status}"));
@@ -214,7 +226,7 @@ impl Adapter {
     }
 
     /// Suspends a context that is created on a quiesced device.
-    pub fn suspend_newcomer(&mut self, context: u64) -> Result<(), DriverStatus> {
+    pub fn suspend_newcomer(&mut self, context: ContextNumber) -> Result<(), DriverStatus> {
         if self.devices[self.contexts[context].device].suspended.is_empty() {
             return Ok(());
         }
@@ -227,24 +239,26 @@ impl Adapter {
     /// The driver acknowledges.
     // spec: sync §4.1
     pub fn context_suspended(&mut self, cx: &mut Cx<'_>, context: u64, suspend_fence: u64) {
-        if context >= self.contexts.next_number() {
+        if context >= self.contexts.next_number().raw() {
             self.stop(cx, format!("a suspension of context {context} was acknowledged; there never was one"));
             return;
         }
+        // Its driver knows the ring as the context 0.
+        let left = if context == 0 { Leaving::Ring } else { Leaving::Hardware(ContextNumber::from_raw(context)) };
         if suspend_fence > self.suspensions.issued {
             // Bug check 0x119, parameter 0x11.
             self.stop(cx, format!("suspension {suspend_fence} was acknowledged and never asked for"));
             return;
         }
         if let Some(pending) = self.suspensions.pending.iter_mut().find(|pending| pending.number == suspend_fence) {
-            pending.contexts.remove(&context);
+            pending.contexts.remove(&left);
         }
         self.advance_suspensions(cx);
         self.resume_suspended_by_timeout(cx);
     }
 
     /// A context has gone: no suspension waits for it any more.
-    pub fn forget_suspension(&mut self, cx: &mut Cx<'_>, context: u64) {
+    pub fn forget_suspension(&mut self, cx: &mut Cx<'_>, context: Leaving) {
         for pending in &mut self.suspensions.pending {
             pending.contexts.remove(&context);
         }

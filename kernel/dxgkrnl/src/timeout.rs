@@ -37,13 +37,13 @@ use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Context, DeviceNumber, Queue, QueueNumber};
+use crate::object::{Context, ContextNumber, DeviceNumber, Queue, QueueNumber};
 use crate::packet::Running;
 use crate::store::ObjectNumber;
-use crate::suspension::SuspendReasons;
+use crate::suspension::{Leaving, SuspendReasons};
 pub use group::Hung;
 use group::Preparation;
-use paging::{RING, RingWatch};
+use paging::RingWatch;
 
 /// Looks in a delay.
 const LOOKS: u64 = 8;
@@ -231,24 +231,22 @@ impl Adapter {
 
     /// A context has not left the hardware in time.
     // spec: sync §4.1, sync §4.4
-    fn context_hung(&mut self, cx: &mut Cx<'_>, number: u64) {
-        if number == RING {
-            self.ring_hung(cx);
-            return;
-        }
-        let Some(context) = self.contexts.get(number) else {
-            self.packets_hung(cx, number);
-            return;
+    fn context_hung(&mut self, cx: &mut Cx<'_>, hung: Leaving) {
+        let number = match hung {
+            Leaving::Ring => return self.ring_hung(cx),
+            Leaving::Packets(context) => return self.packets_hung(cx, context),
+            Leaving::Hardware(number) => number,
         };
+        let Some(context) = self.contexts.get(number) else { return };
         let (node, device) = (context.node, context.device);
         if self.stopped.is_some() || self.devices[device].state != DeviceState::Active {
             return;
         }
-        self.engine_hung(cx, node, Hung::Context(number));
+        self.engine_hung(cx, node, Hung::Context(hung));
     }
 
     /// A hardware context, or the ring, does not leave its engine.
-    fn reset_hw_engine(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: u64) {
+    fn reset_hw_engine(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Leaving) {
         self.driver_left(cx);
         let hardware = self.miniport.hardware_queues().expect("it has a hardware context");
         let reset = hardware.reset_hw_engine(node, 0);
@@ -262,17 +260,18 @@ impl Adapter {
     }
 
     /// The engine has forgotten what some contexts ran on it; the others go on.
-    fn engine_was_reset(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: u64, invalidated: &[KmdContext]) {
-        let named = |(number, context): (u64, &Context)| invalidated.contains(&context.kmd).then_some(number);
-        let named: BTreeSet<u64> = self.contexts.iter().filter_map(named).collect();
-        if !named.contains(&hung) && !invalidated.contains(&self.ring.context) {
+    fn engine_was_reset(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Leaving, invalidated: &[KmdContext]) {
+        let named = |(number, context): (ContextNumber, &Context)| invalidated.contains(&context.kmd).then_some(number);
+        let named: BTreeSet<_> = self.contexts.iter().filter_map(named).collect();
+        let context = if let Leaving::Hardware(context) = hung { Some(context) } else { None };
+        if context.is_none_or(|context| !named.contains(&context)) && !invalidated.contains(&self.ring.context) {
             // It has left the hardware meanwhile, and the word of it is on its way. Once.
             if !self.suspensions.wait_on_for(hung) {
                 self.hardware_lost(cx, format!("node {} was reset, and what was hung is hung", node.0));
             }
             return;
         }
-        let hung = self.contexts.get(hung).map_or(0, |context| context.device.raw());
+        let hung = context.and_then(|context| self.contexts.get(context)).map_or(0, |context| context.device.raw());
         self.counters.engine_resets += 1;
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
         if invalidated.contains(&self.ring.context) {

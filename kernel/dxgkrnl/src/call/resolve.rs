@@ -7,7 +7,8 @@ use crate::call::Turn;
 use crate::fence::{FenceNumber, FenceOpenNumber, POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
 use crate::object::{
-    AllocationNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber, ResourceNumber,
+    AllocationNumber, ContextNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber,
+    ResourceNumber,
 };
 use crate::packet::Listed;
 use crate::refusal::invalid;
@@ -64,7 +65,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn context(&self, handle: RawHandle) -> Result<(AdapterIndex, u64), Refusal> {
+    pub(super) fn context(&self, handle: RawHandle) -> Result<(AdapterIndex, ContextNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Context(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("context", handle)),

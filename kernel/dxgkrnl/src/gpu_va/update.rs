@@ -17,7 +17,7 @@ use crate::adapter::{Adapter, Waiter};
 use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;
-use crate::object::{Allocation, AllocationNumber, DeviceNumber};
+use crate::object::{Allocation, AllocationNumber, ContextNumber, DeviceNumber};
 use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, removed};
 use crate::store::ObjectNumber;
@@ -30,7 +30,7 @@ const QUEUED_MAX: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UpdateContext {
     /// With hardware queues.
-    Hardware(u64),
+    Hardware(ContextNumber),
     /// With packets.
     Packets(PacketContextNumber),
 }
@@ -39,7 +39,7 @@ impl UpdateContext {
     /// Its number, and whether packet contexts are meant.
     fn named(self) -> (u64, bool) {
         match self {
-            UpdateContext::Hardware(number) => (number, false),
+            UpdateContext::Hardware(number) => (number.raw(), false),
             UpdateContext::Packets(number) => (number.raw(), true),
         }
     }

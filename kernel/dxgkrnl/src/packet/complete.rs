@@ -5,12 +5,12 @@ use events::Event;
 use kmt_calls::{DeviceFault, DeviceState};
 use wddm_types::{NodeId, ProcessId};
 
-use super::watch::suspension_name;
 use super::{Handed, InFlight, Node, Work};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::statistics::Fate;
 use crate::store::ObjectNumber;
+use crate::suspension::Leaving;
 
 impl Adapter {
     /// The driver reports that a packet is done, and with it every one before it on the node.
@@ -66,7 +66,7 @@ impl Adapter {
                 let portions = self.packet_contexts[context].portions.expect("a portion has ended");
                 self.signal_fence(cx, portions, number);
                 if !self.runs_packets(context) {
-                    self.forget_suspension(cx, suspension_name(context));
+                    self.forget_suspension(cx, Leaving::Packets(context));
                 }
                 return;
             }
@@ -90,7 +90,7 @@ impl Adapter {
         let process = self.devices[device].process;
         self.buffer_completed(cx, node, process);
         if !self.runs_packets(context) {
-            self.forget_suspension(cx, suspension_name(context));
+            self.forget_suspension(cx, Leaving::Packets(context));
         }
     }
 

@@ -19,6 +19,7 @@ use crate::object::{Device, DeviceNumber};
 use crate::packet::PacketContextNumber;
 use crate::refusal::{from_driver, invalid, not_supported};
 use crate::store::ObjectNumber;
+use crate::suspension::Leaving;
 
 /// The bit of the only engine of a node, as drivers are told it.
 // spec: memory §7.1: 1 << engine
@@ -186,7 +187,7 @@ impl Adapter {
         self.packets.by_queue.remove(&context.vidsch);
         let dropped = self.vidsch.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
-        self.forget_suspension(cx, super::watch::suspension_name(number));
+        self.forget_suspension(cx, Leaving::Packets(number));
         self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
         // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
         for fence in std::iter::once(context.progress).chain(context.portions) {
@@ -211,7 +212,7 @@ impl Adapter {
             self.drop_packets(number);
             let dropped = self.vidsch.fail(vidsch);
             self.drop_software(cx, number, dropped);
-            self.forget_suspension(cx, super::watch::suspension_name(number));
+            self.forget_suspension(cx, Leaving::Packets(number));
             let known = &self.packet_contexts[number];
             fences.extend(std::iter::once(known.progress).chain(known.portions));
         }

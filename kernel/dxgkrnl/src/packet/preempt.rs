@@ -11,13 +11,13 @@ use vidsch::{NodeDecision, Occupied};
 use wddm_types::{EngineId, NodeId, ProcessId};
 
 use super::split::Portion;
-use super::watch::suspension_name;
 use super::{Handed, InFlight, Packet, Work};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
 use crate::packet::PacketContextNumber;
 use crate::statistics::Fate;
 use crate::store::ObjectNumber;
+use crate::suspension::Leaving;
 
 /// A driver's answer to a preemption, copied from its interrupt.
 #[derive(Clone, Copy, Debug)]
@@ -193,7 +193,7 @@ impl Adapter {
         self.packet_counts(context, Fate::Preempted);
         cx.emit(self.index, Event::PacketPreempted { context: context.raw(), packet, node, fence_id });
         if !self.runs_packets(context) {
-            self.forget_suspension(cx, suspension_name(context));
+            self.forget_suspension(cx, Leaving::Packets(context));
         }
     }
 }

@@ -13,7 +13,6 @@ use ddi::{Interrupt, Notify, ResetEngine};
 use events::Event;
 use wddm_types::{EngineId, NodeId};
 
-use super::watch::context_of_suspension;
 use super::{InFlight, Running};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
@@ -42,10 +41,9 @@ impl Notify for Heard {
 }
 
 impl Adapter {
-    /// A context that was to leave its node, as suspensions name it, has not.
+    /// A context that was to leave its node has not.
     // spec: sync §4.4
-    pub fn packets_hung(&mut self, cx: &mut Cx<'_>, name: u64) {
-        let context = context_of_suspension(name);
+    pub fn packets_hung(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
         // The reset that another one brought may have taken it off the node, or away.
         if let Some(known) = self.packet_contexts.get(context)
             && self.runs_packets(context)

@@ -10,7 +10,7 @@ use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::packet::PacketContextNumber;
 use crate::statistics::Fate;
-use crate::store::ObjectNumber;
+use crate::suspension::Leaving;
 
 /// A packet, or a part of one, that a node has in front. It is the same when it came back from a preemption and was handed over again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,19 +21,6 @@ pub struct Running {
     portion: Option<u64>,
 }
 
-/// Packet contexts stand beside hardware contexts in the list of what a suspension waits for; this bit tells them apart.
-const SUSPENSION_BIT: u64 = 1 << 63;
-
-/// A packet context as suspensions name it.
-pub(super) fn suspension_name(context: PacketContextNumber) -> u64 {
-    SUSPENSION_BIT | context.raw()
-}
-
-/// The packet context that has this name.
-pub(super) fn context_of_suspension(name: u64) -> PacketContextNumber {
-    PacketContextNumber::from_raw(name & !SUSPENSION_BIT)
-}
-
 impl Adapter {
     /// Whether the hardware may execute for a context.
     pub fn runs_packets(&self, context: PacketContextNumber) -> bool {
@@ -41,11 +28,11 @@ impl Adapter {
         node.holder() == Some(context)
     }
 
-    /// The contexts of a device to be quiesced that have packets with the driver, as suspensions name them.
+    /// The contexts of a device to be quiesced that have packets with the driver.
     // spec: sync §4.1, memory §8.6
-    pub fn packets_running(&self, device: DeviceNumber) -> Vec<u64> {
+    pub fn packets_running(&self, device: DeviceNumber) -> Vec<Leaving> {
         let contexts = self.packet_contexts_of(device).into_iter();
-        contexts.filter(|context| self.runs_packets(*context)).map(suspension_name).collect()
+        contexts.filter(|context| self.runs_packets(*context)).map(Leaving::Packets).collect()
     }
 
     /// The packet that each node runs, of contexts whose packets may be hung. Paging is not among them.

@@ -20,11 +20,10 @@ use kmt_calls::DeviceState;
 use wddm_types::NodeId;
 
 use super::Timeouts;
-use super::paging::RING;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
-use crate::suspension::SuspendReasons;
+use crate::suspension::{Leaving, SuspendReasons};
 
 /// So long the work of a group has to leave its engines.
 // spec: sync §4.4
@@ -36,7 +35,7 @@ pub enum Hung {
     /// The packets that the node was handed.
     Packets,
     /// A hardware context by its number, or the ring.
-    Context(u64),
+    Context(Leaving),
 }
 
 /// An engine that is to be reset when the work of those that are reset with it has left.
@@ -137,11 +136,12 @@ impl Adapter {
     }
 
     /// A hardware context that has not left a node, though it was asked to; or the ring.
-    fn owes_context(&self, node: NodeId) -> Option<u64> {
+    fn owes_context(&self, node: NodeId) -> Option<Leaving> {
         let ring_here = usize::from(node.0) == self.paging_node();
-        self.suspensions.waiting().find(|context| match self.contexts.get(*context) {
-            Some(known) => known.node == node,
-            None => *context == RING && ring_here,
+        self.suspensions.waiting().find(|context| match *context {
+            Leaving::Ring => ring_here,
+            Leaving::Hardware(number) => self.contexts.get(number).is_some_and(|known| known.node == node),
+            Leaving::Packets(_) => false,
         })
     }
 

@@ -11,10 +11,8 @@ use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::suspension::Leaving;
 use crate::timeout::Hung;
-
-/// The ring's number among those of contexts: no context has 0.
-pub const RING: u64 = 0;
 
 /// The state of the watch over the ring.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,7 +115,7 @@ impl Adapter {
         let hardware = self.miniport.hardware_queues().expect("the ring has a hardware queue");
         match hardware.suspend_context(self.ring.context, value) {
             Ok(status) => {
-                let waits = (status == SuspendStatus::Pending).then_some(RING);
+                let waits = (status == SuspendStatus::Pending).then_some(Leaving::Ring);
                 self.suspensions.add(value, None, waits.into_iter().collect(), false);
                 self.timeouts.ring_left = true;
                 self.advance_suspensions(cx);
@@ -145,7 +143,7 @@ impl Adapter {
     pub(super) fn ring_hung(&mut self, cx: &mut Cx<'_>) {
         let node = NodeId(self.reported.paging_node);
         if self.stopped.is_none() && self.suspensions.awaits(None) {
-            self.engine_hung(cx, node, Hung::Context(RING));
+            self.engine_hung(cx, node, Hung::Context(Leaving::Ring));
         }
     }
 
@@ -153,6 +151,6 @@ impl Adapter {
     pub fn ring_unwatched(&mut self, cx: &mut Cx<'_>) {
         self.timeouts.ring = RingWatch::default();
         self.timeouts.ring_left = false;
-        self.forget_suspension(cx, RING);
+        self.forget_suspension(cx, Leaving::Ring);
     }
 }
