@@ -23,7 +23,7 @@ use crate::driver_host::KernelPages;
 use crate::dying::DyingGroups;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
-use crate::fence::{BusMemory, Fence, FenceNumber, FenceOpen, FenceOpenNumber, SyncObject, SyncOpen};
+use crate::fence::{BusMemory, Fence, FenceNumber, FenceOpen, FenceOpenNumber, SyncObject, SyncOpen, SyncOpenNumber};
 use crate::given_memory::GivenMemory;
 use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
@@ -188,7 +188,7 @@ pub struct Adapter {
     /// Objects that contexts wait for and only the kernel signals; a wait gives its context back.
     pub legacy: LegacyObjects<PacketContextNumber>,
     pub sync_objects: Store<u64, SyncObject>,
-    pub sync_opens: Store<u64, SyncOpen>,
+    pub sync_opens: Store<SyncOpenNumber, SyncOpen>,
     /// Global handles of what has gone: the machine forgets them.
     pub gone_globals: Vec<RawHandle>,
     pub software: Software,

@@ -122,7 +122,7 @@ impl Adapter {
             self.close_fence(cx, open);
         }
         self.unmap_local_words(cx, number);
-        let objects: Vec<u64> = self.devices[number].sync_objects.iter().copied().collect();
+        let objects: Vec<_> = self.devices[number].sync_objects.iter().copied().collect();
         for object in objects {
             self.close_sync_object(cx, object);
         }
@@ -220,7 +220,7 @@ impl Adapter {
         for device in self.devices_of_process(process) {
             self.destroy_device(cx, device);
         }
-        let opens: Vec<u64> =
+        let opens: Vec<_> =
             self.sync_opens.iter().filter(|(_, open)| open.process == process).map(|(number, _)| number).collect();
         for open in opens {
             self.close_sync_object(cx, open);

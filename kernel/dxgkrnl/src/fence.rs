@@ -26,7 +26,7 @@ mod word;
 
 pub use cross::{CommonFences, CommonWord, News};
 pub use flags::PointUse;
-pub use legacy::{SyncObject, SyncOpen, SyncPart};
+pub use legacy::{SyncObject, SyncOpen, SyncOpenNumber, SyncPart};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
 pub use moved::BusMemory;

@@ -8,7 +8,7 @@ use kmt_calls::{DeviceFault, DeviceState, DoorbellAddress};
 use wddm_types::{AdapterIndex, FencePoint, GpuVa, NodeId, ProcessId, VidPnSourceId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
-use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage};
+use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage, SyncOpenNumber};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
 use crate::packet::PacketContextNumber;
@@ -102,7 +102,7 @@ pub enum Object {
     /// A device's open of a fence.
     Fence(AdapterIndex, FenceOpenNumber),
     /// A synchronization object without a word in memory.
-    Legacy(AdapterIndex, u64),
+    Legacy(AdapterIndex, SyncOpenNumber),
     /// A registration for notifications.
     Registration(AdapterIndex, u64),
     /// A section, of no adapter.
@@ -182,7 +182,7 @@ pub struct Device {
     /// Its opens of fences.
     pub fences: BTreeSet<FenceOpenNumber>,
     /// Its opens of mutexes and their like.
-    pub sync_objects: BTreeSet<u64>,
+    pub sync_objects: BTreeSet<SyncOpenNumber>,
 }
 
 object_number! {

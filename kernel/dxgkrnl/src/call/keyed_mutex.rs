@@ -4,6 +4,7 @@ use kmt_calls::{CreatedKeyedMutex, KeyedMutexCall, OpenSyncObjectRequest, Refusa
 use wddm_types::{AdapterIndex, Blame, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
+use crate::fence::SyncOpenNumber;
 use crate::global_handle::Global;
 use crate::keyed_mutex::Acquire;
 use crate::machine::{Answer, Cx};
@@ -16,7 +17,7 @@ pub(super) struct Companions {
     /// The open of the keyed mutex.
     mutex: u64,
     /// Adapter and number of the synchronization object's open.
-    sync_object: (AdapterIndex, u64),
+    sync_object: (AdapterIndex, SyncOpenNumber),
 }
 
 impl Companions {

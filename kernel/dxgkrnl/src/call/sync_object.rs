@@ -5,6 +5,7 @@ use kmt_calls::{CreatedSyncObject, FenceFlags, OpenSyncObjectRequest, Refusal, R
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
+use crate::fence::SyncOpenNumber;
 use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
@@ -35,7 +36,7 @@ impl Turn<'_> {
     pub(super) fn name_sync_object(
         &mut self,
         index: AdapterIndex,
-        open: u64,
+        open: SyncOpenNumber,
         flags: FenceFlags,
     ) -> Result<CreatedSyncObject, Refusal> {
         let handle = self.name(Object::Legacy(index, open))?;

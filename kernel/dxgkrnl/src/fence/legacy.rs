@@ -23,7 +23,7 @@ use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, not_supported};
 use crate::store::ObjectNumber;
 
-pub use open::SyncOpen;
+pub use open::{SyncOpen, SyncOpenNumber};
 
 /// Such an object.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct SyncObject {
     /// NT handles that name it.
     names: u32,
     /// The open that created it.
-    creator: u64,
+    creator: SyncOpenNumber,
     /// Its global handle, if it is shared that way.
     pub global: RawHandle,
 }
@@ -66,7 +66,7 @@ impl Adapter {
         device: DeviceNumber,
         flags: FenceFlags,
         kind: LegacyKind,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<SyncOpenNumber, Refusal> {
         let object = match kind {
             LegacyKind::MutexObject { .. } => ObjectType::MutexObject,
             LegacyKind::Semaphore { .. } => ObjectType::Semaphore,
@@ -87,7 +87,7 @@ impl Adapter {
         device: DeviceNumber,
         flags: FenceFlags,
         event: EventName,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<SyncOpenNumber, Refusal> {
         flags::check(ObjectType::CpuNotification, flags)?;
         if flags.contains(FenceFlags::SIGNAL_BY_KMD) {
             // Feature 3 has a name in the sheet and no law: by what callback a driver would name the event is not known.
@@ -142,7 +142,7 @@ impl Adapter {
     }
 
     /// The same of one that was created owned, with the open that created it.
-    fn abandon_created(&mut self, cx: &mut Cx<'_>, open: u64) {
+    fn abandon_created(&mut self, cx: &mut Cx<'_>, open: SyncOpenNumber) {
         let number = self.sync_opens[open].object;
         let object = &self.sync_objects[number];
         if let SyncPart::Waited(id) = object.part
@@ -157,7 +157,7 @@ impl Adapter {
     /// A device is lost, with the mutexes that it created owned.
     // spec: sync §3.16
     pub fn abandon_created_by(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
-        let opens: Vec<u64> = self.devices[device].sync_objects.iter().copied().collect();
+        let opens: Vec<_> = self.devices[device].sync_objects.iter().copied().collect();
         opens.into_iter().for_each(|open| self.abandon_created(cx, open));
     }
 
@@ -174,7 +174,7 @@ impl Adapter {
         device: DeviceNumber,
         (object, flags): (ObjectType, FenceFlags),
         part: SyncPart,
-    ) -> u64 {
+    ) -> SyncOpenNumber {
         let creator = self.sync_opens.next_number();
         let new = SyncObject { part, flags, opens: 0, names: 0, creator, global: RawHandle::NONE };
         let number = self.sync_objects.insert(new);
