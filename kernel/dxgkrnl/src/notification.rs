@@ -9,7 +9,7 @@ use wddm_types::RawHandle;
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Effect};
 use crate::object::DeviceNumber;
-use crate::store::Store;
+use crate::store::{ObjectNumber, Store, object_number};
 
 /// The subject of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +18,11 @@ pub enum RegistrationKind {
     Trim,
     /// Changes of the process's budgets.
     Budget,
+}
+
+object_number! {
+    /// A registration on an adapter, for as long as the adapter runs.
+    RegistrationNumber
 }
 
 /// A registration for notifications (memory §5.4, §5.5).
@@ -32,8 +37,8 @@ pub struct Registration {
 /// All registrations, by number, by device and by kind.
 #[derive(Default)]
 pub struct Registrations {
-    known: Store<u64, Registration>,
-    of_devices: BTreeSet<(DeviceNumber, u64)>,
+    known: Store<RegistrationNumber, Registration>,
+    of_devices: BTreeSet<(DeviceNumber, RegistrationNumber)>,
     of_kinds: BTreeMap<RegistrationKind, u64>,
 }
 
@@ -45,25 +50,26 @@ impl Registrations {
     }
 
     /// A registration ends.
-    pub fn remove(&mut self, number: u64) {
+    pub fn remove(&mut self, number: RegistrationNumber) {
         let gone = self.known.remove(number).expect("a registration ends once");
         self.of_devices.remove(&(gone.device, number));
         *self.of_kinds.get_mut(&gone.kind).expect("it was counted") -= 1;
     }
 
     /// One by its number.
-    pub fn get(&self, number: u64) -> Option<&Registration> {
+    pub fn get(&self, number: RegistrationNumber) -> Option<&Registration> {
         self.known.get(number)
     }
 
     /// The number that the next one gets.
-    pub fn next_number(&self) -> u64 {
+    pub fn next_number(&self) -> RegistrationNumber {
         self.known.next_number()
     }
 
     /// Those of a device.
-    pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = u64> + '_ {
-        self.of_devices.range((device, 0)..=(device, u64::MAX)).map(|(_, number)| *number)
+    pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = RegistrationNumber> + '_ {
+        let all = (device, RegistrationNumber::from_raw(0))..=(device, RegistrationNumber::from_raw(u64::MAX));
+        self.of_devices.range(all).map(|(_, number)| *number)
     }
 
     /// Whether there is one of this kind.
@@ -72,7 +78,7 @@ impl Registrations {
     }
 
     /// All, by number.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Registration)> {
+    pub fn iter(&self) -> impl Iterator<Item = (RegistrationNumber, &Registration)> {
         self.known.iter()
     }
 }
@@ -85,7 +91,7 @@ impl Adapter {
 
     /// Drops the registrations of a device that goes.
     pub fn unregister_all(&mut self, device: DeviceNumber) {
-        let gone: Vec<u64> = self.registrations.of_device(device).collect();
+        let gone: Vec<_> = self.registrations.of_device(device).collect();
         for number in gone {
             self.registrations.remove(number);
         }

@@ -11,6 +11,7 @@ use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage, SyncOpenNumber};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
+use crate::notification::RegistrationNumber;
 use crate::packet::PacketContextNumber;
 use crate::store::{Store, object_number};
 use crate::suspension::SuspendReasons;
@@ -104,7 +105,7 @@ pub enum Object {
     /// A synchronization object without a word in memory.
     Legacy(AdapterIndex, SyncOpenNumber),
     /// A registration for notifications.
-    Registration(AdapterIndex, u64),
+    Registration(AdapterIndex, RegistrationNumber),
     /// A section, of no adapter.
     Section(u64),
     /// An event, of no adapter.

@@ -6,6 +6,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 use crate::call::Turn;
 use crate::fence::{FenceNumber, FenceOpenNumber, POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
+use crate::notification::RegistrationNumber;
 use crate::object::{
     AllocationNumber, ContextNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber,
     ResourceNumber,
@@ -79,7 +80,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn registration(&self, handle: RawHandle) -> Result<(AdapterIndex, u64), Refusal> {
+    pub(super) fn registration(&self, handle: RawHandle) -> Result<(AdapterIndex, RegistrationNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Registration(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("registration", handle)),
