@@ -23,7 +23,7 @@ use crate::driver_host::KernelPages;
 use crate::dying::DyingGroups;
 use crate::event::EventName;
 use crate::features::{FeaturePolicy, Features};
-use crate::fence::{BusMemory, Fence, FenceOpen, SyncObject, SyncOpen};
+use crate::fence::{BusMemory, Fence, FenceNumber, FenceOpen, FenceOpenNumber, SyncObject, SyncOpen, SyncOpenNumber};
 use crate::given_memory::GivenMemory;
 use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
@@ -32,14 +32,15 @@ use crate::machine::{Cx, Effect, Token};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
-    Allocation, Body, Context, Device, Doorbell, PagingQueue, ProcessOnAdapter, Queue, Resource, ResourceBody,
+    Allocation, AllocationNumber, Body, Context, ContextNumber, Device, DeviceNumber, Doorbell, DoorbellNumber,
+    PagingQueue, PagingQueueNumber, ProcessOnAdapter, Queue, QueueNumber, Resource, ResourceBody, ResourceNumber,
 };
-use crate::packet::{PacketContext, Packets, Software};
+use crate::packet::{PacketContext, PacketContextNumber, Packets, Software};
 use crate::paging::PagingRing;
 use crate::recovery::RecoveryPolicy;
 use crate::refusal::removed;
 use crate::statistics::AdapterCounters;
-use crate::store::Store;
+use crate::store::{ObjectNumber, Store};
 use crate::suspension::Suspensions;
 use crate::turns::Turns;
 
@@ -97,21 +98,21 @@ pub enum Waiter {
         /// The call that waits.
         token: Token,
         /// The device it was made on.
-        device: u64,
+        device: DeviceNumber,
     },
     /// Sets an event of a device's process.
     Event {
         /// Which call asked for it.
         token: Token,
         /// The device it was made on.
-        device: u64,
+        device: DeviceNumber,
         /// The event that the wait sets.
         event: EventName,
     },
     /// Says that a submission that waited for its device's turn is done.
     Render {
         /// Its fence.
-        done: u64,
+        done: FenceNumber,
     },
     /// Carries out a lock that waited for the GPU.
     Lock {
@@ -121,14 +122,14 @@ pub enum Waiter {
     /// Lets a kernel-mode queue go on, past a wait packet or with room for another buffer.
     Queue {
         /// The queue's number.
-        queue: u64,
+        queue: QueueNumber,
         /// The wait packet at its head is over.
         packet: bool,
     },
     /// Lets a packet context go on, past the wait at its head.
     Packets {
-        /// The context's number.
-        context: u64,
+        /// The context.
+        context: PacketContextNumber,
     },
     /// Lets the paging ring go on.
     Ring(RingWait),
@@ -183,11 +184,11 @@ pub struct Adapter {
     pub vidmm: VidMm<FenceId>,
     pub vidsch: VidSch<Payload, FenceId>,
     pub waits: Fences<Waiter>,
-    pub fence_numbers: BTreeMap<FenceId, u64>,
+    pub fence_numbers: BTreeMap<FenceId, FenceNumber>,
     /// Objects that contexts wait for and only the kernel signals; a wait gives its context back.
-    pub legacy: LegacyObjects<u64>,
-    pub sync_objects: Store<SyncObject>,
-    pub sync_opens: Store<SyncOpen>,
+    pub legacy: LegacyObjects<PacketContextNumber>,
+    pub sync_objects: Store<u64, SyncObject>,
+    pub sync_opens: Store<SyncOpenNumber, SyncOpen>,
     /// Global handles of what has gone: the machine forgets them.
     pub gone_globals: Vec<RawHandle>,
     pub software: Software,
@@ -197,39 +198,39 @@ pub struct Adapter {
     pub set_events: Vec<EventName>,
     pub pages: KernelPages,
     /// Fences of 32 bits: the kernel looks at them with or without a waiter.
-    pub half_fences: BTreeSet<u64>,
+    pub half_fences: BTreeSet<FenceNumber>,
     pub spaces: BTreeMap<SpaceId, KmdProcess>,
     pub pasids: Pasids,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
     pub processes_by_space: BTreeMap<SpaceId, ProcessId>,
-    pub devices: Store<Device>,
-    pub devices_by_id: BTreeMap<DeviceId, u64>,
-    pub contexts: Store<Context>,
-    pub queues: Store<Queue>,
-    pub packet_contexts: Store<PacketContext>,
+    pub devices: Store<DeviceNumber, Device>,
+    pub devices_by_id: BTreeMap<DeviceId, DeviceNumber>,
+    pub contexts: Store<ContextNumber, Context>,
+    pub queues: Store<QueueNumber, Queue>,
+    pub packet_contexts: Store<PacketContextNumber, PacketContext>,
     pub packets: Packets,
     pub displays: crate::display::Displays,
-    pub doorbells: Store<Doorbell>,
-    pub paging_queues: Store<PagingQueue>,
-    pub allocations: Store<Allocation>,
+    pub doorbells: Store<DoorbellNumber, Doorbell>,
+    pub paging_queues: Store<PagingQueueNumber, PagingQueue>,
+    pub allocations: Store<AllocationNumber, Allocation>,
     /// The allocations of each body that are not destroyed.
-    pub living: BTreeSet<(vidmm::AllocationId, u64)>,
-    pub allocation_numbers: BTreeMap<vidmm::AllocationId, u64>,
+    pub living: BTreeSet<(vidmm::AllocationId, AllocationNumber)>,
+    pub allocation_numbers: BTreeMap<vidmm::AllocationId, AllocationNumber>,
     pub bodies: BTreeMap<vidmm::AllocationId, Body>,
     /// Memory that processes have committed in allocations.
     pub commitments: crate::quota::Commitments,
     /// The quota that the calling process has left.
     pub room: crate::quota::QuotaLeft,
-    pub resources: Store<Resource>,
-    pub resource_bodies: Store<ResourceBody>,
+    pub resources: Store<ResourceNumber, Resource>,
+    pub resource_bodies: Store<u64, ResourceBody>,
     /// Sections of the machine that allocations of this adapter have left: it hears of them when the turn is over.
     pub left_sections: Vec<u64>,
     /// Locks that wait for the GPU.
-    pub waiting_locks: Store<LegacyRequest>,
+    pub waiting_locks: Store<u64, LegacyRequest>,
     /// Buffers with lists that wait for their devices' turns, oldest first.
     pub waiting_renders: VecDeque<crate::packet::WaitingRender>,
-    pub fences: Store<Fence>,
-    pub fence_opens: Store<FenceOpen>,
+    pub fences: Store<FenceNumber, Fence>,
+    pub fence_opens: Store<FenceOpenNumber, FenceOpen>,
     /// Cross-adapter fences: the adapter's own fences of them, and its news for the others.
     pub common: crate::fence::CommonFences,
     pub peers: crate::peers::Peers,
@@ -358,12 +359,12 @@ impl Adapter {
         }
         cx.emit(self.index, Event::AdapterStopped { adapter: self.index.0, reason: reason.clone() });
         // spec: memory §8.6: whoever asks for the state of a device gets the same answer as every other call
-        let active = |(_, device): &(u64, &Device)| device.state == DeviceState::Active;
-        let lost: Vec<u64> = self.devices.iter().filter(active).map(|(number, _)| number).collect();
+        let active = |(_, device): &(DeviceNumber, &Device)| device.state == DeviceState::Active;
+        let lost: Vec<_> = self.devices.iter().filter(active).map(|(number, _)| number).collect();
         for device in lost {
             self.devices[device].state = DeviceState::Stopped;
             self.counters.devices_lost += 1;
-            cx.emit(self.index, Event::DeviceInError { device, state: 4, reason: reason.clone() });
+            cx.emit(self.index, Event::DeviceInError { device: device.raw(), state: 4, reason: reason.clone() });
         }
         self.abort_all_doorbells();
         self.lose_common_fences();

@@ -15,10 +15,13 @@ use wddm_types::{Blame, NtStatus, PAGE_BYTES, PageRun, VidPnSourceId};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
-use crate::object::{Allocation, Body, Renaming, Resource, ResourceBody};
+use crate::object::{
+    Allocation, AllocationNumber, Body, DeviceNumber, Renaming, Resource, ResourceBody, ResourceNumber,
+};
 use crate::quota::Kind;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::scarcity::{Lack, NotCreated};
+use crate::store::ObjectNumber;
 use standard::{Rows, StandardData};
 
 /// Most bytes of a driver's private data, per allocation and per call: as many as of a runtime's. No capability of a driver says how many
@@ -32,9 +35,9 @@ const RUNTIME_DATA_MAX: usize = 65536;
 /// The result of a creation: numbers of bindings with their private data, and the resource.
 pub struct Created {
     /// Binding and private data, if the driver changed them.
-    pub allocations: Vec<(u64, Option<Vec<u8>>)>,
+    pub allocations: Vec<(AllocationNumber, Option<Vec<u8>>)>,
     /// The device's resource, if there is one.
-    pub resource: Option<u64>,
+    pub resource: Option<ResourceNumber>,
     /// Flags as completed.
     pub flags: CreateAllocationFlags,
 }
@@ -60,10 +63,10 @@ impl Adapter {
     pub fn create_allocations(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
         existing: Vec<Existing>,
     ) -> Result<Created, NotCreated> {
         self.check_create(requests, call, resource)?;
@@ -85,9 +88,9 @@ impl Adapter {
     fn create_described(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         creation: Creation<'_>,
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
         existing: Vec<Existing>,
     ) -> Result<Created, NotCreated> {
         let Creation { requests, call, mut blobs, is_standard, rows } = creation;
@@ -153,7 +156,7 @@ impl Adapter {
     }
 
     /// Enters an allocation that the driver has opened, and its body, in all lists that name it; its number.
-    fn enter(&mut self, cx: &mut Cx<'_>, allocation: Allocation, body: Body) -> u64 {
+    fn enter(&mut self, cx: &mut Cx<'_>, allocation: Allocation, body: Body) -> AllocationNumber {
         let Allocation { device, vidmm: id, resource, .. } = allocation;
         let number = self.allocations.insert(allocation);
         self.allocation_numbers.insert(id, number);
@@ -169,7 +172,7 @@ impl Adapter {
             self.resource_bodies[body].members.push(id);
         }
         let size_bytes = self.vidmm.allocation_bytes(id);
-        cx.emit(self.index, Event::AllocationCreated { device, allocation: number, size_bytes });
+        cx.emit(self.index, Event::AllocationCreated { device: device.raw(), allocation: number.raw(), size_bytes });
         number
     }
 
@@ -177,7 +180,7 @@ impl Adapter {
         &self,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
     ) -> Result<(), Refusal> {
         flags::check(requests, call)?;
         // spec: memory §1.14, bit 4
@@ -220,7 +223,7 @@ impl Adapter {
     /// VidMm's part: all or none.
     fn place(
         &mut self,
-        device: u64,
+        device: DeviceNumber,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
         infos: &[ddi::AllocationInfo],
@@ -310,11 +313,11 @@ impl Adapter {
 
     fn enter_resource(
         &mut self,
-        device: u64,
-        resource: Option<u64>,
+        device: DeviceNumber,
+        resource: Option<ResourceNumber>,
         call: &ResourceRequest,
         kmd: KmdResource,
-    ) -> Option<u64> {
+    ) -> Option<ResourceNumber> {
         if let Some(resource) = resource {
             // spec: memory §2.7: the driver may change it; of a creation that failed nothing is kept
             let body = self.resources[resource].body;
@@ -344,7 +347,7 @@ impl Adapter {
 
     /// Only the creating process may lock a shared allocation.
     // spec: memory §6.3
-    pub fn may_lock(&self, number: u64) -> Result<(), Refusal> {
+    pub fn may_lock(&self, number: AllocationNumber) -> Result<(), Refusal> {
         let allocation = &self.allocations[number];
         let creator = self.bodies[&allocation.vidmm].creator;
         if creator == self.devices[allocation.device].process {
@@ -356,7 +359,7 @@ impl Adapter {
 
     /// A process may not write a resource that another process shares for reading only.
     // spec: memory §2.7
-    pub fn may_write(&self, number: u64) -> Result<(), Refusal> {
+    pub fn may_write(&self, number: AllocationNumber) -> Result<(), Refusal> {
         let allocation = &self.allocations[number];
         let body = allocation.resource.map(|resource| &self.resource_bodies[self.resources[resource].body]);
         match body {

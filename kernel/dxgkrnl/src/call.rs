@@ -85,7 +85,7 @@ pub fn create_standard(
 
 /// How a turn ended; the adapter that it touched has settled.
 struct Turned<T> {
-    touched: Option<u32>,
+    touched: Option<AdapterIndex>,
     result: Result<T, Refusal>,
     /// The call is refused for want of this, and may wait for it.
     lacking: Option<Lacking>,
@@ -105,8 +105,8 @@ impl<T> Turned<T> {
             };
             match self.touched {
                 Some(adapter) => {
-                    machine.adapters[adapter as usize].counters.calls_refused += 1;
-                    cx.emit(AdapterIndex(adapter), refused);
+                    machine.adapters[adapter.0 as usize].counters.calls_refused += 1;
+                    cx.emit(adapter, refused);
                 }
                 None => cx.emit_of_all(refused),
             }
@@ -124,7 +124,7 @@ fn in_turn<T>(
     cx: &mut Cx<'_>,
     (from, token): (ProcessId, Token),
     needs: &[Kind],
-    act: impl FnOnce(&mut Turn<'_>, &mut Cx<'_>) -> (Option<u32>, Result<T, Refusal>),
+    act: impl FnOnce(&mut Turn<'_>, &mut Cx<'_>) -> (Option<AdapterIndex>, Result<T, Refusal>),
 ) -> Result<Turned<T>, Refusal> {
     let room = machine.room_of(from, needs);
     let process = machine.processes.get_mut(&from);
@@ -150,10 +150,10 @@ fn in_turn<T>(
     // Deferred work belongs to no call, so no quota limits it.
     machine.adapters.iter_mut().for_each(|adapter| adapter.room = QuotaLeft::default());
     let stamp =
-        |machine: &Machine| lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter as usize].memory_stamp());
+        |machine: &Machine| lacking.as_ref().map(|lacking| machine.adapters[lacking.adapter.0 as usize].memory_stamp());
     let before = stamp(machine);
     if let Some(adapter) = touched {
-        machine.adapters[adapter as usize].settle(cx);
+        machine.adapters[adapter.0 as usize].settle(cx);
     }
     let memory_changed = before != stamp(machine);
     Ok(Turned { touched, result, lacking, memory_changed })
@@ -174,7 +174,7 @@ struct Turn<'a> {
     lacking: Option<Lacking>,
 }
 
-type Performed = (Option<u32>, Result<Answer, Refusal>);
+type Performed = (Option<AdapterIndex>, Result<Answer, Refusal>);
 
 impl Turn<'_> {
     /// Performs a call; says which adapter it touched.
@@ -192,7 +192,12 @@ impl Turn<'_> {
     }
 
     /// Calls that need no adapter.
-    fn on_kernel(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
+    fn on_kernel(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Call,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<Answer, Refusal> {
         match call {
             Call::EnumAdapters => {
                 let named = |adapter: &Adapter| (adapter.luid, adapter.config.name.clone());
@@ -206,7 +211,7 @@ impl Turn<'_> {
                 done(Reply::Feature(result_of(state)))
             }
             Call::OpenAdapterFromLuid { luid } => {
-                let found = self.adapters.iter().find(|adapter| adapter.luid == luid).map(|adapter| adapter.index.0);
+                let found = self.adapters.iter().find(|adapter| adapter.luid == luid).map(|adapter| adapter.index);
                 let adapter = found.ok_or_else(|| invalid(format!("no adapter has LUID {:#x}", luid.0)))?;
                 done(Reply::Handle(self.name(Object::Adapter(adapter))?))
             }
@@ -216,11 +221,16 @@ impl Turn<'_> {
         }
     }
 
-    fn on_adapter(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
+    fn on_adapter(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Call,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<Answer, Refusal> {
         match call {
             Call::CloseAdapter { adapter } => {
                 let index = self.adapter(adapter)?;
-                let devices = self.adapters[index as usize].devices_by_handle(self.from, adapter);
+                let devices = self.adapters[index.0 as usize].devices_by_handle(self.from, adapter);
                 if devices > 0 {
                     return Err(invalid(format!(
                         "{devices} devices were created by this handle of the adapter: destroy them first"
@@ -231,7 +241,7 @@ impl Turn<'_> {
             }
             Call::QueryAdapterInfo { adapter } => {
                 let index = self.adapter(adapter)?;
-                done(Reply::AdapterInfo(info(&self.adapters[index as usize])))
+                done(Reply::AdapterInfo(info(&self.adapters[index.0 as usize])))
             }
             Call::IsFeatureEnabled { adapter, feature } => {
                 let index = self.adapter(adapter)?;
@@ -240,15 +250,15 @@ impl Turn<'_> {
                         "feature {feature:#x} is the machine's: it is asked for without an adapter"
                     )));
                 }
-                let state = self.adapters[index as usize].features.state(ddi::FeatureId(feature));
+                let state = self.adapters[index.0 as usize].features.state(ddi::FeatureId(feature));
                 done(Reply::Feature(result_of(state)))
             }
             Call::QueryVideoMemoryInfo { process, adapter, local } => {
                 let index = self.adapter(adapter)?;
                 let process = self.nt_handles.process(self.from, process, ProcessAccess::QUERY_INFORMATION)?;
                 // spec: memory §9.3
-                self.adapters[index as usize].running()?;
-                done(Reply::VideoMemoryInfo(self.adapters[index as usize].video_memory_info(process, local)))
+                self.adapters[index.0 as usize].running()?;
+                done(Reply::VideoMemoryInfo(self.adapters[index.0 as usize].video_memory_info(process, local)))
             }
             Call::CreateDevice { adapter } => {
                 let index = self.adapter(adapter)?;
@@ -258,57 +268,66 @@ impl Turn<'_> {
             Call::DestroyDevice { device } => {
                 let (index, number) = self.device(device)?;
                 *touched = Some(index);
-                let named = self.adapters[index as usize].named_of_device(number);
-                self.adapters[index as usize].destroy_device(cx, number);
+                let named = self.adapters[index.0 as usize].named_of_device(number);
+                self.adapters[index.0 as usize].destroy_device(cx, number);
                 self.close_keyed_mutexes_of(cx, (index, number));
                 self.forget_all(named);
                 done(Reply::Done)
             }
             Call::GetDeviceFault { device } => {
                 let (index, number) = self.device(device)?;
-                done(Reply::DeviceFault(self.adapters[index as usize].devices[number].fault))
+                done(Reply::DeviceFault(self.adapters[index.0 as usize].devices[number].fault))
             }
             Call::GetDeviceState { device } => {
                 let (index, number) = self.device(device)?;
-                done(Reply::DeviceState(self.adapters[index as usize].devices[number].state))
+                done(Reply::DeviceState(self.adapters[index.0 as usize].devices[number].state))
             }
             call => self.on_device(cx, call, touched),
         }
     }
 
-    fn create_device(&mut self, cx: &mut Cx<'_>, (index, handle): (u32, RawHandle)) -> Result<Answer, Refusal> {
-        let adapter = &mut self.adapters[index as usize];
+    fn create_device(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (index, handle): (AdapterIndex, RawHandle),
+    ) -> Result<Answer, Refusal> {
+        let adapter = &mut self.adapters[index.0 as usize];
         adapter.awake()?;
         let number = adapter.create_device(cx, (self.from, handle), self.process.terms)?;
         adapter.apply_terms(cx, self.from, self.process.terms);
         match self.process.handles.insert(Object::Device(index, number)) {
             // Its address space and fence words are there when the paging ring has got past their tables.
-            Some(handle) => Ok(self.adapters[index as usize].after_ring(cx, self.token, Reply::Handle(handle))),
+            Some(handle) => Ok(self.adapters[index.0 as usize].after_ring(cx, self.token, Reply::Handle(handle))),
             None => {
-                self.adapters[index as usize].destroy_device(cx, number);
+                self.adapters[index.0 as usize].destroy_device(cx, number);
                 Err(self.handles_full(1))
             }
         }
     }
 
     /// Calls on objects of a device.
-    fn on_device(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
+    fn on_device(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Call,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<Answer, Refusal> {
         match call {
             Call::CreatePagingQueue { device, priority, physical_adapter } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let number =
-                    self.adapters[index as usize].create_paging_queue(cx, device, priority, physical_adapter)?;
+                    self.adapters[index.0 as usize].create_paging_queue(cx, device, priority, physical_adapter)?;
                 let queue = self.name(Object::PagingQueue(index, number))?;
-                let adapter = &self.adapters[index as usize];
+                let adapter = &self.adapters[index.0 as usize];
                 let open = adapter.only_open(adapter.paging_queues[number].fence);
                 let fence_handle = self.name(Object::Fence(index, open))?;
-                let fence = self.adapters[index as usize].created_fence(open, fence_handle, Default::default());
+                let fence = self.adapters[index.0 as usize].created_fence(open, fence_handle, Default::default());
                 self.when_mapped(cx, index, Reply::PagingQueue(CreatedPagingQueue { queue, fence }))
             }
             Call::DestroyPagingQueue { queue } => {
                 let (index, number) = self.paging_queue(queue)?;
                 *touched = Some(index);
-                let adapter = &mut self.adapters[index as usize];
+                let adapter = &mut self.adapters[index.0 as usize];
                 let open = adapter.only_open(adapter.paging_queues[number].fence);
                 adapter.destroy_paging_queue(number);
                 self.forget(queue, Object::Fence(index, open));
@@ -340,8 +359,8 @@ impl Turn<'_> {
     }
 
     /// Answers when the fence words of a new object are mapped for the GPU.
-    fn when_mapped(&mut self, cx: &mut Cx<'_>, index: u32, reply: Reply) -> Result<Answer, Refusal> {
-        let adapter = &mut self.adapters[index as usize];
+    fn when_mapped(&mut self, cx: &mut Cx<'_>, index: AdapterIndex, reply: Reply) -> Result<Answer, Refusal> {
+        let adapter = &mut self.adapters[index.0 as usize];
         if adapter.fence_words_mapped(self.from) { done(reply) } else { Ok(adapter.after_ring(cx, self.token, reply)) }
     }
 

@@ -9,6 +9,7 @@ use vidmm::{AllocationId, Maintenance};
 use wddm_types::{CpuPlace, CpuRun, PageRun};
 
 use crate::adapter::{Adapter, AdapterConfig};
+use crate::object::AllocationNumber;
 use crate::refusal::invalid;
 
 /// The maintenance instructions of a CPU whose caches the GPU does not snoop. Done when the call returns.
@@ -31,7 +32,12 @@ impl AdapterConfig {
 impl Adapter {
     /// `D3DKMTInvalidateCache`. Nothing to do where the hardware keeps coherency and where the CPU does not cache.
     // spec: memory §6.7
-    pub fn invalidate_cache(&self, number: u64, offset_bytes: u64, length_bytes: u64) -> Result<(), Refusal> {
+    pub fn invalidate_cache(
+        &self,
+        number: AllocationNumber,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(), Refusal> {
         let id = self.allocations[number].vidmm;
         let size_bytes = self.vidmm.allocation_bytes(id);
         if offset_bytes.checked_add(length_bytes).is_none_or(|end| end > size_bytes) {

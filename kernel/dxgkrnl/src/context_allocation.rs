@@ -15,6 +15,7 @@ use crate::driver::Driver;
 use crate::driver_host::KernelPages;
 use crate::features::Features;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 
 /// Serves a driver's requests for allocations while it creates a device or a context.
 pub struct ContextHost<'a> {
@@ -145,7 +146,11 @@ impl Adapter {
     }
 
     /// A context is there: allocations shared across contexts stay with its device; answers with the others.
-    pub fn keep_context_allocations(&mut self, device: u64, made: Vec<ContextAllocation>) -> Vec<ContextAllocation> {
+    pub fn keep_context_allocations(
+        &mut self,
+        device: DeviceNumber,
+        made: Vec<ContextAllocation>,
+    ) -> Vec<ContextAllocation> {
         let shared = |made: &ContextAllocation| made.flags.contains(ContextAllocationFlags::SHARED_ACROSS_CONTEXTS);
         let (of_device, of_context): (Vec<_>, Vec<_>) = made.into_iter().partition(shared);
         self.devices[device].context_allocations.extend(of_device);

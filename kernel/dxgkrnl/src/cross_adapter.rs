@@ -26,14 +26,14 @@ use crate::store::Store;
 /// The fences of several adapters.
 #[derive(Default)]
 pub struct CrossFences {
-    fences: Store<CrossFence>,
+    fences: Store<u64, CrossFence>,
 }
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrossFence {
     /// The adapter that created it, whose page its word is.
-    creator: u32,
+    creator: AdapterIndex,
     /// One page, or with the MonitoredValue of all two.
     page: PageRun,
     /// It was created as a native fence.
@@ -67,7 +67,7 @@ impl CrossFence {
     /// Whether it is native on an adapter.
     // spec: sync §3.13
     pub fn is_native_on(&self, adapter: &mut Adapter) -> bool {
-        adapter.has_native_fences() && (self.native || adapter.index.0 != self.creator)
+        adapter.has_native_fences() && (self.native || adapter.index != self.creator)
     }
 }
 
@@ -79,11 +79,11 @@ impl CrossFences {
     pub fn create<T>(
         &mut self,
         adapters: &mut [Adapter],
-        index: u32,
+        index: AdapterIndex,
         (native, flags): (bool, FenceFlags),
         make: impl FnOnce(&mut Adapter, CommonWord) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let adapter = &mut adapters[index as usize];
+        let adapter = &mut adapters[index.0 as usize];
         let linear = native && adapter.peers.is_linear();
         let page = adapter.take_common_pages(Pages(1 + u64::from(linear)))?;
         let fence =
@@ -105,7 +105,7 @@ impl CrossFences {
     pub fn create_periodic<T>(
         &mut self,
         adapters: &mut [Adapter],
-        index: u32,
+        index: AdapterIndex,
         flags: FenceFlags,
         make: impl FnOnce(&mut Adapter, CommonWord) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
@@ -115,7 +115,7 @@ impl CrossFences {
         })?;
         let (made, cross) = made;
         self.fences.get_mut(cross).expect("just created").by_display = true;
-        adapters[index as usize].keep_fence(cross);
+        adapters[index.0 as usize].keep_fence(cross);
         Ok(made)
     }
 
@@ -163,7 +163,7 @@ impl CrossFences {
         if fence.names > 0 {
             return;
         }
-        let creator = fence.creator as usize;
+        let creator = fence.creator.0 as usize;
         let is_member = |(_, adapter): &(usize, &Adapter)| adapter.common.members.contains_key(&number);
         let elsewhere = adapters.iter().enumerate().filter(is_member).any(|(index, _)| index != creator);
         if fence.by_display && !elsewhere {
@@ -176,7 +176,7 @@ impl CrossFences {
 
     fn give_back(&mut self, adapters: &mut [Adapter], number: u64) {
         let fence = self.fences.remove(number).expect("just seen");
-        adapters[fence.creator as usize].pages.give_back(fence.page);
+        adapters[fence.creator.0 as usize].pages.give_back(fence.page);
     }
 }
 
@@ -228,9 +228,9 @@ impl Machine {
         let Some(inbox) = self.adapters[at].peers.inbox() else { return };
         for other in 0..at {
             if let Some(others) = self.adapters[other].peers.inbox() {
-                self.adapters[other].connect_peer(new.0, inbox);
+                self.adapters[other].connect_peer(new, inbox);
                 // CAST: adapters are counted in ones.
-                self.adapters[at].connect_peer(other as u32, others);
+                self.adapters[at].connect_peer(AdapterIndex(other as u32), others);
             }
         }
     }

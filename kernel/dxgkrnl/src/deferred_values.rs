@@ -8,11 +8,12 @@
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::{DeviceNumber, PagingQueueNumber};
 
 impl Adapter {
     /// Promises the next value of a paging queue for its device's next turn.
     // spec: memory §10.1 row 23
-    pub fn promise_with_turn(&mut self, paging_queue: u64) -> u64 {
+    pub fn promise_with_turn(&mut self, paging_queue: PagingQueueNumber) -> u64 {
         let queue = &mut self.paging_queues[paging_queue];
         queue.last_value += 1;
         queue.awaits_turn = true;
@@ -20,14 +21,14 @@ impl Adapter {
     }
 
     /// Whether a paging queue waits for a device's turn: then the device has something to run, whatever its queues hold.
-    pub fn has_promised(&self, device: u64) -> bool {
+    pub fn has_promised(&self, device: DeviceNumber) -> bool {
         self.devices[device].paging_queues.iter().any(|queue| self.paging_queues[*queue].awaits_turn)
     }
 
     /// A device's turn is decided, and its work is queued: the promised values stand behind it, by the priorities of the queues.
     /// Elsewhere these say nothing: the memory manager decides while a call runs, and the ring keeps that order.
     // spec: memory §4.9
-    pub fn keep_promises(&mut self, cx: &mut Cx<'_>, device: u64) {
+    pub fn keep_promises(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let process = self.devices[device].process;
         let mut queues: Vec<_> = self.devices[device].paging_queues.iter().copied().collect();
         queues.sort_by_key(|queue| std::cmp::Reverse(self.paging_queues[*queue].priority));

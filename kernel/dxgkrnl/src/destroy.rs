@@ -10,8 +10,9 @@ use wddm_types::{FencePoint, ProcessId};
 use crate::adapter::{Adapter, Waiter};
 use crate::dying::Dying;
 use crate::machine::{Answer, Cx, Token};
-use crate::object::{Allocation, Body, Gone};
+use crate::object::{Allocation, AllocationNumber, Body, DeviceNumber, Gone, ResourceNumber};
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// `D3DKMTDestroyAllocation2`: all of it was checked.
@@ -20,9 +21,9 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        device: u64,
-        numbers: &[u64],
-        resource: Option<u64>,
+        device: DeviceNumber,
+        numbers: &[AllocationNumber],
+        resource: Option<ResourceNumber>,
         flags: DestroyFlags,
     ) -> Result<Answer, Refusal> {
         let known = DestroyFlags::ASSUME_NOT_IN_USE | DestroyFlags::SYNCHRONOUS_DESTROY;
@@ -54,13 +55,13 @@ impl Adapter {
     }
 
     /// Destroys an allocation: everything in `after` may touch it; it goes when that is done.
-    pub fn destroy_allocation(&mut self, cx: &mut Cx<'_>, number: u64, after: &[FencePoint<FenceId>]) {
+    pub fn destroy_allocation(&mut self, cx: &mut Cx<'_>, number: AllocationNumber, after: &[FencePoint<FenceId>]) {
         let device = self.allocations[number].device;
         self.destroy_group(cx, device, &[number], None, after, None);
     }
 
     /// Destroys a device's resource with all its allocations.
-    pub fn destroy_resource(&mut self, cx: &mut Cx<'_>, number: u64, after: &[FencePoint<FenceId>]) {
+    pub fn destroy_resource(&mut self, cx: &mut Cx<'_>, number: ResourceNumber, after: &[FencePoint<FenceId>]) {
         let device = self.resources[number].device;
         let numbers = self.resources[number].allocations.clone();
         self.destroy_group(cx, device, &numbers, Some(number), after, None);
@@ -69,9 +70,9 @@ impl Adapter {
     fn destroy_group(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
-        numbers: &[u64],
-        resource: Option<u64>,
+        device: DeviceNumber,
+        numbers: &[AllocationNumber],
+        resource: Option<ResourceNumber>,
         after: &[FencePoint<FenceId>],
         answer: Option<Token>,
     ) {
@@ -86,7 +87,7 @@ impl Adapter {
             if let Some(resource) = allocation.resource {
                 self.resources[resource].allocations.retain(|member| *member != number);
             }
-            cx.emit(self.index, Event::AllocationDestroyed { allocation: number });
+            cx.emit(self.index, Event::AllocationDestroyed { allocation: number.raw() });
             bindings.push(allocation);
         }
         let mut resource_body = None;
@@ -159,7 +160,7 @@ impl Adapter {
 
     /// The points after which no buffer of a device uses these that names one of them in its list, in whatever instance.
     // spec: memory §6.2
-    fn listed_uses(&self, device: u64, numbers: &[u64]) -> Vec<FencePoint<FenceId>> {
+    fn listed_uses(&self, device: DeviceNumber, numbers: &[AllocationNumber]) -> Vec<FencePoint<FenceId>> {
         let known = numbers.iter().map(|number| &self.allocations[*number]);
         let instances = known.flat_map(|known| {
             let former = known.renaming.former.iter().map(|instance| instance.vidmm);
@@ -170,7 +171,7 @@ impl Adapter {
 
     /// Nothing that this device has queued uses them, but for buffers with lists (`unlisted`: there are none). Others speak for
     /// themselves, so what others have open is not asked; and what a name keeps stays where those buffers find it.
-    fn assume_not_in_use(&mut self, numbers: &[u64], unlisted: bool) {
+    fn assume_not_in_use(&mut self, numbers: &[AllocationNumber], unlisted: bool) {
         for number in numbers {
             let id = self.allocations[*number].vidmm;
             if self.bodies[&id].bindings == 1 && (unlisted || !self.is_kept(id)) {
@@ -181,7 +182,9 @@ impl Adapter {
 
     /// The allocations of a body that are not destroyed.
     pub fn living_of(&self, id: vidmm::AllocationId) -> impl Iterator<Item = &Allocation> {
-        self.living.range((id, 0)..=(id, u64::MAX)).map(|(_, number)| &self.allocations[*number])
+        self.living
+            .range((id, AllocationNumber::from_raw(0))..=(id, AllocationNumber::from_raw(u64::MAX)))
+            .map(|(_, number)| &self.allocations[*number])
     }
 
     /// Ends the destroyed allocations whose last use is over.
@@ -196,7 +199,7 @@ impl Adapter {
     }
 
     /// Ends the destroyed allocations of a device whose queues have stopped.
-    pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: u64) {
+    pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let over = self.dying.of_device(device);
         self.bury_all(cx, over);
     }

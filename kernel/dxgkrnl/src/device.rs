@@ -10,10 +10,12 @@ use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::driver_host::{Creating, DriverHost};
+use crate::fence::FenceOpenNumber;
 use crate::machine::Cx;
-use crate::object::{Device, Object, Terms};
+use crate::object::{ContextNumber, Device, DeviceNumber, Object, QueueNumber, Terms};
 use crate::packet::check_device_info;
 use crate::refusal::{from_driver, refuse, removed};
+use crate::store::ObjectNumber;
 use crate::suspension::SuspendReasons;
 
 impl Adapter {
@@ -23,7 +25,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         (process, adapter): (ProcessId, RawHandle),
         terms: Terms,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<DeviceNumber, Refusal> {
         self.unblocked(process)?;
         if !self.processes.contains_key(&process) {
             self.add_process(cx, process, terms)?;
@@ -60,12 +62,12 @@ impl Adapter {
         self.devices_by_id.insert(vidmm, device);
         self.processes.get_mut(&process).expect("just added").devices.insert(device);
         self.quiesce_new_device(device);
-        cx.emit(self.index, Event::DeviceCreated { process: process.0, device });
+        cx.emit(self.index, Event::DeviceCreated { process: process.0, device: device.raw() });
         // The page tables of its process are away: it runs when they are back (memory §4.6).
         if self.vidmm.is_suspended(vidmm) {
             let reasons = SuspendReasons::RESIDENCY;
             self.devices[device].suspended |= reasons;
-            cx.emit(self.index, Event::DeviceSuspended { device, reasons: reasons.bits() });
+            cx.emit(self.index, Event::DeviceSuspended { device: device.raw(), reasons: reasons.bits() });
         }
         Ok(device)
     }
@@ -105,9 +107,9 @@ impl Adapter {
 
     /// `D3DKMTDestroyDevice`: queues first, so that the hardware touches nothing of it any more; then everything else.
     // spec: sync §3.4 (process exit), memory §6.2
-    pub fn destroy_device(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn destroy_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber) {
         self.device_leaves_displays(cx, number);
-        let contexts: Vec<u64> = self.devices[number].contexts.iter().copied().collect();
+        let contexts: Vec<_> = self.devices[number].contexts.iter().copied().collect();
         for context in contexts {
             self.destroy_context(cx, context);
         }
@@ -115,27 +117,27 @@ impl Adapter {
             self.destroy_packet_context(cx, context);
         }
         self.bury_dead_of(cx, number);
-        let fences: Vec<u64> = self.devices[number].fences.iter().copied().collect();
+        let fences: Vec<_> = self.devices[number].fences.iter().copied().collect();
         for open in fences {
             self.close_fence(cx, open);
         }
         self.unmap_local_words(cx, number);
-        let objects: Vec<u64> = self.devices[number].sync_objects.iter().copied().collect();
+        let objects: Vec<_> = self.devices[number].sync_objects.iter().copied().collect();
         for object in objects {
             self.close_sync_object(cx, object);
         }
         self.end_waits_of_device(cx, number);
         let made = std::mem::take(&mut self.devices[number].context_allocations);
         self.destroy_context_allocations(cx, self.devices[number].process, made);
-        let resources: Vec<u64> = self.devices[number].resources.iter().copied().collect();
+        let resources: Vec<_> = self.devices[number].resources.iter().copied().collect();
         for resource in resources {
             self.destroy_resource(cx, resource, &[]);
         }
-        let allocations: Vec<u64> = self.devices[number].allocations.iter().copied().collect();
+        let allocations: Vec<_> = self.devices[number].allocations.iter().copied().collect();
         for allocation in allocations {
             self.destroy_allocation(cx, allocation, &[]);
         }
-        let paging_queues: Vec<u64> = self.devices[number].paging_queues.iter().copied().collect();
+        let paging_queues: Vec<_> = self.devices[number].paging_queues.iter().copied().collect();
         for queue in paging_queues {
             self.destroy_paging_queue(queue);
         }
@@ -151,22 +153,22 @@ impl Adapter {
     }
 
     /// A hardware context and all that goes with it, as far as its process may have handles of it.
-    pub fn named_of_context(&self, number: u64) -> Vec<Object> {
+    pub fn named_of_context(&self, number: ContextNumber) -> Vec<Object> {
         let of_queues = self.contexts[number].queues.iter().flat_map(|queue| self.named_of_queue(*queue));
-        of_queues.chain([Object::Context(self.index.0, number)]).collect()
+        of_queues.chain([Object::Context(self.index, number)]).collect()
     }
 
     /// The same of a hardware queue.
-    pub fn named_of_queue(&self, number: u64) -> Vec<Object> {
-        let (index, queue) = (self.index.0, &self.queues[number]);
+    pub fn named_of_queue(&self, number: QueueNumber) -> Vec<Object> {
+        let (index, queue) = (self.index, &self.queues[number]);
         let doorbell = queue.doorbell.map(|doorbell| Object::Doorbell(index, doorbell));
         let progress = Object::Fence(index, self.only_open(queue.progress));
         doorbell.into_iter().chain([progress, Object::Queue(index, number)]).collect()
     }
 
     /// A device and all that goes with it, as far as its process may have handles of it.
-    pub fn named_of_device(&self, number: u64) -> Vec<Object> {
-        let (index, device) = (self.index.0, &self.devices[number]);
+    pub fn named_of_device(&self, number: DeviceNumber) -> Vec<Object> {
+        let (index, device) = (self.index, &self.devices[number]);
         let mut named = vec![Object::Device(index, number)];
         named.extend(device.contexts.iter().flat_map(|context| self.named_of_context(*context)));
         named.extend(device.packet_contexts.iter().map(|context| Object::PacketContext(index, *context)));
@@ -193,7 +195,7 @@ impl Adapter {
     }
 
     /// The devices of a process here.
-    pub fn devices_of_process(&self, process: ProcessId) -> BTreeSet<u64> {
+    pub fn devices_of_process(&self, process: ProcessId) -> BTreeSet<DeviceNumber> {
         self.processes.get(&process).map(|on_adapter| on_adapter.devices.clone()).unwrap_or_default()
     }
 
@@ -218,7 +220,7 @@ impl Adapter {
         for device in self.devices_of_process(process) {
             self.destroy_device(cx, device);
         }
-        let opens: Vec<u64> =
+        let opens: Vec<_> =
             self.sync_opens.iter().filter(|(_, open)| open.process == process).map(|(number, _)| number).collect();
         for open in opens {
             self.close_sync_object(cx, open);
@@ -230,7 +232,7 @@ impl Adapter {
     /// A device goes into error: its doorbells are taken away for ever, its queues stop, its fences are satisfied for ever, its
     /// waiters are told.
     // spec: memory §8.6, sync §3.16, sync §3.17
-    pub fn fail_device(&mut self, cx: &mut Cx<'_>, number: u64, state: DeviceState, reason: String) {
+    pub fn fail_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, state: DeviceState, reason: String) {
         let device = &mut self.devices[number];
         if device.state != DeviceState::Active {
             return;
@@ -247,12 +249,12 @@ impl Adapter {
             DeviceState::ErrorDmaFault => 6,
             DeviceState::ErrorDmaPageFault => 7,
         };
-        cx.emit(self.index, Event::DeviceInError { device: number, state: code, reason });
-        let lost = |open: &u64| {
+        cx.emit(self.index, Event::DeviceInError { device: number.raw(), state: code, reason });
+        let lost = |open: &FenceOpenNumber| {
             let open = &self.fence_opens[*open];
             open.is_lost_with_device().then_some(open.fence)
         };
-        let of_user: Vec<u64> = self.devices[number].fences.iter().filter_map(lost).collect();
+        let of_user: Vec<_> = self.devices[number].fences.iter().filter_map(lost).collect();
         self.device_leaves_displays(cx, number);
         let mut fences = self.fail_packets(cx, number);
         self.abandon_created_by(cx, number);
@@ -286,7 +288,7 @@ impl Adapter {
     ///
     /// # Errors
     /// `DEVICE_REMOVED`; `RETRY` while the adapter sleeps.
-    pub fn device_alive(&self, device: u64) -> Result<(), Refusal> {
+    pub fn device_alive(&self, device: DeviceNumber) -> Result<(), Refusal> {
         self.awake()?;
         self.device_active(device)
     }
@@ -295,7 +297,7 @@ impl Adapter {
     ///
     /// # Errors
     /// `DEVICE_REMOVED`.
-    pub fn device_active(&self, device: u64) -> Result<(), Refusal> {
+    pub fn device_active(&self, device: DeviceNumber) -> Result<(), Refusal> {
         match &self.devices[device] {
             Device { state: DeviceState::Active, .. } => Ok(()),
             Device { state, lost_for, .. } => Err(removed(format!("the device is lost ({state:?}): {lost_for}"))),
@@ -303,7 +305,7 @@ impl Adapter {
     }
 
     /// The refusal of a call that waited while its device was lost, or went.
-    pub fn lost_meanwhile(&self, device: u64) -> Refusal {
+    pub fn lost_meanwhile(&self, device: DeviceNumber) -> Refusal {
         let known = self.devices.get(device).map(|device| &device.lost_for[..]).filter(|reason| !reason.is_empty());
         match known.or(self.stopped.as_deref()) {
             Some(reason) => removed(format!("the device was lost while the call waited: {reason}")),
@@ -316,7 +318,7 @@ impl Adapter {
     pub fn fail_faulted_device(
         &mut self,
         cx: &mut Cx<'_>,
-        number: u64,
+        number: DeviceNumber,
         (state, whose): (DeviceState, String),
         fault: DeviceFault,
     ) {

@@ -40,6 +40,8 @@ use wddm_types::VidPnTargetId;
 use crate::driver::Driver;
 use crate::features::Features;
 use crate::machine::Token;
+use crate::object::{DeviceNumber, QueueNumber};
+use crate::packet::PacketContextNumber;
 
 use pending_modes::PendingMode;
 use queue::{Hardware, SourceQueue};
@@ -58,13 +60,13 @@ pub struct Displays {
     /// The flip queues of the hardware, where the feature is on.
     hardware: Option<Hardware>,
     sources: Vec<Source>,
-    devices: BTreeMap<u64, OfDevice>,
+    devices: BTreeMap<DeviceNumber, OfDevice>,
     /// Presents that are not answered, oldest first.
-    blocked: VecDeque<(Token, u64)>,
+    blocked: VecDeque<(Token, DeviceNumber)>,
     /// Modes whose primary is on its way, oldest first.
     pending_modes: VecDeque<PendingMode>,
     /// Hardware queues whose next command writes these primaries.
-    held: Vec<(u64, Vec<AllocationId>)>,
+    held: Vec<(QueueNumber, Vec<AllocationId>)>,
     /// Flips made so far: their numbers.
     flips_made: u64,
 }
@@ -73,7 +75,7 @@ pub struct Displays {
 struct Source {
     path: VidPnPath,
     /// The device that has it.
-    owner: Option<u64>,
+    owner: Option<DeviceNumber>,
     /// The surface that it shows, in texels, while it is on.
     mode: Option<Surface>,
     /// Flips that are complete and not shown, oldest first.
@@ -87,7 +89,7 @@ struct Source {
     /// Of its flip queue in the hardware.
     queue: SourceQueue,
     /// Calls that wait for a blank, and of which devices.
-    waiting: Vec<(Token, u64)>,
+    waiting: Vec<(Token, DeviceNumber)>,
 }
 
 /// A device's flips.
@@ -109,16 +111,16 @@ impl Default for OfDevice {
 #[derive(Clone, Copy)]
 pub enum Behind {
     /// A packet context.
-    Context(u64),
+    Context(PacketContextNumber),
     /// A hardware queue that the kernel feeds.
     // spec: sync §3.17, presentation stays on what the kernel submits
-    Queue(u64),
+    Queue(QueueNumber),
 }
 
 /// A flip.
 pub struct Flip {
     number: u64,
-    device: u64,
+    device: DeviceNumber,
     source: usize,
     primary: AllocationId,
     kmd: KmdAllocation,
@@ -205,18 +207,18 @@ impl Displays {
     }
 
     /// Whether a device needs its content to be shown: it is not idle then.
-    pub fn want(&self, device: u64) -> bool {
+    pub fn want(&self, device: DeviceNumber) -> bool {
         self.devices.get(&device).is_some_and(|of| of.queued > 0 || of.asks)
             || self.pending_modes.iter().any(|pending| pending.is_of(device))
     }
 
     /// A device goes, with its flips.
-    pub fn forget_device(&mut self, device: u64) {
+    pub fn forget_device(&mut self, device: DeviceNumber) {
         self.devices.remove(&device);
     }
 
     /// Devices whose presents wait, and how many of their flips are too many.
-    fn presents_above_limit(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+    fn presents_above_limit(&self) -> impl Iterator<Item = (DeviceNumber, u32)> + '_ {
         let excess = |of: &OfDevice| of.queued.saturating_sub(of.limit);
         self.blocked.iter().filter_map(move |(_, device)| Some((*device, excess(self.devices.get(device)?))))
     }

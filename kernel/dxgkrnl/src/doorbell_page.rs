@@ -4,10 +4,7 @@
 
 use kmt_calls::DoorbellAddress;
 use shared_words::{Memory, Word};
-use wddm_types::{AdapterIndex, ProcessId, WordAddress};
-
-/// Bits of a doorbell's name below its adapter's index.
-const NUMBER_BITS: u32 = 40;
+use wddm_types::{ProcessId, WordAddress};
 
 /// The pages at which processes ring, of one adapter.
 pub trait DoorbellPages: Send + Sync + std::fmt::Debug {
@@ -28,11 +25,6 @@ pub trait DoorbellPages: Send + Sync + std::fmt::Debug {
 
     /// The doorbell is gone; later stores there reach no doorbell.
     fn gone(&self, doorbell: DoorbellAddress);
-}
-
-/// The name of an adapter's doorbell.
-pub fn doorbell_address(adapter: AdapterIndex, number: u64) -> DoorbellAddress {
-    DoorbellAddress(u64::from(adapter.0) << NUMBER_BITS | number)
 }
 
 /// The words and pages that the kernel writes for the process of a doorbell.

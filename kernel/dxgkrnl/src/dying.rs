@@ -8,12 +8,12 @@ use gpu_fence::FenceId;
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::machine::Token;
-use crate::object::Allocation;
+use crate::object::{Allocation, DeviceNumber};
 
 /// Allocations that one call destroyed and that queued work may still use.
 #[derive(Debug)]
 pub struct Dying {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub process: ProcessId,
     pub bindings: Vec<Allocation>,
     /// The resource that went with them.
@@ -35,7 +35,7 @@ pub struct DyingGroups {
     /// By a fence that they wait for: its values and the groups that wait for them.
     awaited: BTreeMap<FenceId, BTreeSet<(u64, u64)>>,
     /// By device.
-    of_devices: BTreeSet<(u64, u64)>,
+    of_devices: BTreeSet<(DeviceNumber, u64)>,
 }
 
 impl DyingGroups {
@@ -90,7 +90,7 @@ impl DyingGroups {
     }
 
     /// The numbers of a device's, in the order in which they were destroyed.
-    pub fn of_device(&self, device: u64) -> Vec<u64> {
+    pub fn of_device(&self, device: DeviceNumber) -> Vec<u64> {
         self.of_devices.range((device, 0)..=(device, u64::MAX)).map(|(_, number)| *number).collect()
     }
 
@@ -134,8 +134,9 @@ mod tests {
     use wddm_types::ProcessId;
 
     use super::*;
+    use crate::store::ObjectNumber;
 
-    fn dying(device: u64, after: &[(FenceId, u64)]) -> Dying {
+    fn dying(device: DeviceNumber, after: &[(FenceId, u64)]) -> Dying {
         let after = after.iter().map(|&(fence, value)| FencePoint { fence, value }).collect();
         let (process, bindings) = (ProcessId(1), Vec::new());
         Dying { device, process, bindings, resource_body: None, after, answer: None }
@@ -151,9 +152,9 @@ mod tests {
         let [a, b] = fences();
         let mut groups = DyingGroups::default();
         for (device, after) in [(1, vec![(a, 5), (b, 1)]), (2, vec![(b, 2)]), (1, vec![(a, 3)])] {
-            groups.add(dying(device, &after));
+            groups.add(dying(DeviceNumber::from_raw(device), &after));
         }
-        assert_eq!(groups.of_device(1), [0, 2]);
+        assert_eq!(groups.of_device(DeviceNumber::from_raw(1)), [0, 2]);
         let at = |reached_a: u64, reached_b: u64| {
             move |point: &FencePoint<FenceId>| point.value <= if point.fence == a { reached_a } else { reached_b }
         };
@@ -171,7 +172,7 @@ mod tests {
         let [a, b] = fences();
         let mut groups = DyingGroups::default();
         for value in 1..=50_000 {
-            groups.add(dying(value, &[(a, value), (b, 1)]));
+            groups.add(dying(DeviceNumber::from_raw(value), &[(a, value), (b, 1)]));
         }
         let looked = Cell::new(0);
         let reached = |value: u64| {

@@ -21,7 +21,7 @@ use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::Queue;
+use crate::object::{DeviceNumber, Queue, QueueNumber};
 use crate::suspension::SuspendReasons;
 
 /// The engines that have less power.
@@ -45,7 +45,7 @@ impl Adapter {
         if !self.is_awake() || self.engine_power.low.contains(&node) || !self.miniport.facets().hardware_queues {
             return;
         }
-        let doorbells: Vec<u64> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
+        let doorbells: Vec<_> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
         for doorbell in doorbells {
             self.disconnect_doorbell(cx, doorbell, DoorbellTaken::Power);
         }
@@ -79,7 +79,7 @@ impl Adapter {
         }
     }
 
-    fn queues_of(&self, node: NodeId) -> impl Iterator<Item = (u64, &Queue)> {
+    fn queues_of(&self, node: NodeId) -> impl Iterator<Item = (QueueNumber, &Queue)> {
         self.queues.iter().filter(move |(_, queue)| self.contexts[queue.context].node == node)
     }
 
@@ -101,7 +101,7 @@ impl Adapter {
             return;
         }
         let busy = |queue: &Queue| !queue.no_timeout && self.has_work(queue);
-        let mut devices: BTreeSet<u64> =
+        let mut devices: BTreeSet<DeviceNumber> =
             self.queues_of(node).filter(|(_, queue)| busy(queue)).map(|(_, queue)| queue.device).collect();
         let packets = self.running_packets().filter(|(at, _)| *at == usize::from(node.0));
         devices.extend(packets.map(|(_, running)| self.packet_contexts[running.context].device));

@@ -26,11 +26,11 @@ mod word;
 
 pub use cross::{CommonFences, CommonWord, News};
 pub use flags::PointUse;
-pub use legacy::{SyncObject, SyncOpen, SyncPart};
+pub use legacy::{SyncObject, SyncOpen, SyncOpenNumber, SyncPart};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
 pub use moved::BusMemory;
-pub use object::{Fence, FenceOpen};
+pub use object::{Fence, FenceNumber, FenceOpen, FenceOpenNumber};
 pub use open::Opened;
 pub use page::FenceStorage;
 pub use storage::{FenceSlot, FenceView};
@@ -43,18 +43,19 @@ use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::store::ObjectNumber;
 
 /// `D3DDDI_MAX_OBJECT_WAITED_ON` (sync §0).
 pub const POINTS_MAX: usize = 32;
 
 impl Adapter {
     /// CurrentValue now.
-    pub fn current_value(&self, number: u64) -> u64 {
+    pub fn current_value(&self, number: FenceNumber) -> u64 {
         self.fences[number].value(&self.memory)
     }
 
     /// A point of a fence as the scheduler and the memory manager carry it.
-    pub fn point(&self, number: u64, value: u64) -> FencePoint<FenceId> {
+    pub fn point(&self, number: FenceNumber, value: u64) -> FencePoint<FenceId> {
         FencePoint { fence: self.fences[number].waits, value }
     }
 
@@ -73,7 +74,7 @@ impl Adapter {
     pub fn publish(&mut self, cx: &mut Cx<'_>, mut updates: Vec<MonitoredUpdate>) -> u32 {
         let mut released = 0;
         while !updates.is_empty() && self.stopped.is_none() {
-            let live: Vec<(u64, u64)> = updates
+            let live: Vec<_> = updates
                 .iter()
                 .filter_map(|update| Some((*self.fence_numbers.get(&update.fence)?, update.value)))
                 .collect();
@@ -87,7 +88,7 @@ impl Adapter {
             }
             updates.clear();
             for (number, value) in live {
-                cx.emit(self.index, Event::MonitoredValueUpdated { fence: number, value });
+                cx.emit(self.index, Event::MonitoredValueUpdated { fence: number.raw(), value });
                 self.tell_others(number, News::Awaited);
                 let current = self.fences[number].look(&self.memory);
                 let sampled = self.waits.sample(self.fences[number].waits, current);
@@ -102,7 +103,7 @@ impl Adapter {
 
     /// Has the driver store MonitoredValues. No engine reads the MonitoredValue of a fence that only the kernel signals. A device without
     /// power signals nothing, and is told when it wakes; words that move, when they are there.
-    fn tell_monitored(&mut self, values: &[(u64, u64)]) -> Result<(), DriverStatus> {
+    fn tell_monitored(&mut self, values: &[(FenceNumber, u64)]) -> Result<(), DriverStatus> {
         if self.is_off() {
             return Ok(());
         }
@@ -110,7 +111,7 @@ impl Adapter {
         let (memory, bus) = (&*self.memory, self.config.bus.as_deref());
         let (vidmm, devices, done) = (&self.vidmm, &self.devices, self.ring.done());
         let words = moved::MonitoredWords { memory, bus, vidmm, devices, done };
-        let update = |&(number, value): &(u64, u64)| {
+        let update = |&(number, value): &(FenceNumber, u64)| {
             let fence = &self.fences[number];
             let (global, monitored) = (fence.kmd?, words.of(fence)?);
             Some(ddi::MonitoredUpdate { fence: global, value, monitored })

@@ -5,7 +5,7 @@
 //! They are numbered as a process's own handles are. The low six bits are 2 in every one, as in those of Windows, and 0 in a process's own,
 //! so that a user-mode driver which is handed either kind knows which it is.
 
-use wddm_types::RawHandle;
+use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::handle::{HandleTable, LOW_BITS};
@@ -20,9 +20,9 @@ const LOW: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Global {
     /// The body of a resource.
-    Resource { adapter: u32, body: u64 },
+    Resource { adapter: AdapterIndex, body: u64 },
     /// A synchronization object without a word in memory.
-    SyncObject { adapter: u32, object: u64 },
+    SyncObject { adapter: AdapterIndex, object: u64 },
     /// A keyed mutex, of no adapter.
     KeyedMutex { mutex: u64 },
 }
@@ -87,7 +87,7 @@ mod tests {
         // spec: sync §2.2
         let (mut globals, mut own) = (GlobalHandles::default(), HandleTable::default());
         for number in 0..200_u64 {
-            let object = Global::SyncObject { adapter: 1, object: number };
+            let object = Global::SyncObject { adapter: AdapterIndex(1), object: number };
             let (global, local) = (globals.name(object), own.insert(number).unwrap());
             assert_eq!((global.0 & 0x3f, global.0 >> 30), (2, 1), "{global}");
             assert_eq!((globals.get(global), globals.get(local), own.get(global)), (Some(object), None, None));

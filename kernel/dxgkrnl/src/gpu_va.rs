@@ -12,13 +12,15 @@ pub use update::{UpdateContext, UpdateRequest, Updates};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
+use crate::object::{AllocationNumber, DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
+use crate::store::ObjectNumber;
 
 /// The members of `D3DDDI_MAPGPUVIRTUALADDRESS` (memory §4.8).
 #[derive(Clone, Copy, Debug)]
 pub struct MapCall {
     /// `None` with Zero or NoAccess.
-    pub allocation: Option<u64>,
+    pub allocation: Option<AllocationNumber>,
     pub base: GpuVa,
     pub minimum: GpuVa,
     pub maximum: GpuVa,
@@ -42,7 +44,12 @@ pub struct ReserveCall {
 impl Adapter {
     /// `D3DKMTMapGpuVirtualAddress`.
     // spec: memory §4.8
-    pub fn map_gpu_va(&mut self, cx: &mut Cx<'_>, paging_queue: u64, call: MapCall) -> Result<(GpuVa, u64), Refusal> {
+    pub fn map_gpu_va(
+        &mut self,
+        cx: &mut Cx<'_>,
+        paging_queue: PagingQueueNumber,
+        call: MapCall,
+    ) -> Result<(GpuVa, u64), Refusal> {
         self.translates()?;
         let device = self.paging_queues[paging_queue].device;
         let process = self.devices[device].process;
@@ -87,7 +94,7 @@ impl Adapter {
                 process: process.0,
                 va: va.0,
                 size_bytes: call.size_in_pages * PAGE_BYTES,
-                allocation: call.allocation.unwrap_or(0),
+                allocation: call.allocation.map_or(0, ObjectNumber::raw),
             },
         );
         Ok((va, value))
@@ -116,7 +123,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        device: u64,
+        device: DeviceNumber,
         call: ReserveCall,
     ) -> Result<Answer, Refusal> {
         self.translates()?;
@@ -152,7 +159,13 @@ impl Adapter {
 
     /// `D3DKMTFreeGpuVirtualAddress`.
     // spec: memory §4.8
-    pub fn free_gpu_va(&mut self, cx: &mut Cx<'_>, device: u64, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
+    pub fn free_gpu_va(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        base: GpuVa,
+        size_bytes: u64,
+    ) -> Result<(), Refusal> {
         self.translates()?;
         let process = self.devices[device].process;
         let space = self.processes[&process].space;

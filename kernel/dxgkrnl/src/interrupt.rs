@@ -15,6 +15,7 @@ use crate::adapter::Adapter;
 use crate::fence_log::Names;
 use crate::machine::Cx;
 use crate::packet::NodePreempted;
+use crate::store::ObjectNumber;
 
 /// Most calls of the routine for one interrupt: a driver that always finds more would keep the kernel for ever.
 const ROUTINE_CALLS_MAX: u32 = 1 << 16;
@@ -210,14 +211,14 @@ impl Adapter {
         cx.emit(
             self.index,
             Event::QueueFaulted {
-                queue,
+                queue: queue.raw(),
                 va: fault.virtual_address,
                 write: fault.write,
                 instruction: fault.invalid_instruction,
             },
         );
         let PageFault { virtual_address: address, write, invalid_instruction, .. } = fault;
-        let whose = (DeviceState::ErrorDmaPageFault, format!("queue {queue}"));
+        let whose = (DeviceState::ErrorDmaPageFault, format!("queue {}", queue.raw()));
         self.fail_faulted_device(cx, device, whose, DeviceFault { address, write, invalid_instruction });
     }
 

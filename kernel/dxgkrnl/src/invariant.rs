@@ -28,10 +28,10 @@ use wddm_types::{PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Machine;
-use crate::object::{Allocation, Connection, Doorbell, Object, Process};
+use crate::object::{Allocation, Connection, DeviceNumber, Doorbell, DoorbellNumber, Object, Process};
 use crate::quota::Commitments;
 use crate::section::Section;
-use crate::store::Store;
+use crate::store::{ObjectNumber, Store};
 
 type Checked = Result<(), BrokenInvariant>;
 
@@ -56,7 +56,7 @@ impl Machine {
         self.check_named_resources()?;
         self.check_cross_adapter()?;
         self.check_sections()?;
-        self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index.0)))
+        self.adapters.iter().try_for_each(|adapter| adapter.check_invariants(&self.sections.lent_by(adapter.index)))
     }
 
     /// That no object has two handles is checked with the handles.
@@ -119,7 +119,7 @@ impl Machine {
         else {
             return None;
         };
-        self.adapters.get(*index as usize)
+        self.adapters.get(index.0 as usize)
     }
 
     /// A digest of everything that a refused call must leave as it was: handles, objects, memory. It leaves out clocks, counters and the
@@ -146,7 +146,7 @@ impl Machine {
 impl Adapter {
     /// The process that a handle of this object may be in; `None` for an opened adapter, which every process may have.
     fn process_of(&self, object: &Object) -> Option<ProcessId> {
-        let of = |device: u64| self.devices.get(device).map(|device| device.process);
+        let of = |device: DeviceNumber| self.devices.get(device).map(|device| device.process);
         match *object {
             Object::Adapter(_) => None,
             Object::Device(_, number) => of(number),
@@ -174,10 +174,13 @@ impl Adapter {
 
     /// Everything here that a process may have a handle of.
     fn objects(&self) -> impl Iterator<Item = Object> + '_ {
-        fn of<'a, T>(store: &'a Store<T>, name: impl Fn(u64) -> Object + 'a) -> impl Iterator<Item = Object> + 'a {
+        fn of<'a, N: ObjectNumber + 'a, T>(
+            store: &'a Store<N, T>,
+            name: impl Fn(N) -> Object + 'a,
+        ) -> impl Iterator<Item = Object> + 'a {
             store.iter().map(move |(number, _)| name(number))
         }
-        let index = self.index.0;
+        let index = self.index;
         of(&self.devices, move |number| Object::Device(index, number))
             .chain(of(&self.paging_queues, move |number| Object::PagingQueue(index, number)))
             .chain(of(&self.allocations, move |number| Object::Allocation(index, number)))
@@ -198,7 +201,7 @@ impl Adapter {
         self.check_resources()?;
         self.check_fences()?;
         self.check_displays()?;
-        let rings = |(_, doorbell): &(u64, &Doorbell)| doorbell.connection == Connection::Connected;
+        let rings = |(_, doorbell): &(DoorbellNumber, &Doorbell)| doorbell.connection == Connection::Connected;
         let heard = self.doorbells.iter().find(rings).filter(|_| self.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
         // A stopped adapter builds nothing any more: the last words of its memory manager are void.
@@ -215,7 +218,7 @@ impl Adapter {
 
     fn check_devices(&self) -> Checked {
         for (number, device) in self.devices.iter() {
-            let mine = |owner: Option<u64>| owner == Some(number);
+            let mine = |owner: Option<DeviceNumber>| owner == Some(number);
             let all = device.contexts.iter().all(|n| mine(self.contexts.get(*n).map(|context| context.device)))
                 && device.queues.iter().all(|n| mine(self.queues.get(*n).map(|queue| queue.device)))
                 && device.packet_contexts.iter().all(|n| mine(self.packet_contexts.get(*n).map(|known| known.device)))
@@ -224,28 +227,29 @@ impl Adapter {
                 && device.resources.iter().all(|n| mine(self.resources.get(*n).map(|resource| resource.device)))
                 && device.sync_objects.iter().all(|n| mine(self.sync_opens.get(*n).and_then(|open| open.device)))
                 && device.fences.iter().all(|n| mine(self.fence_opens.get(*n).and_then(|open| open.device)));
-            ensure(all, "devices", || format!("device {number} has something that is not its own: {device:?}"))?;
+            ensure(all, "devices", || format!("device {number:?} has something that is not its own: {device:?}"))?;
             let process = self.processes.get(&device.process);
             let listed = process.is_some_and(|process| process.devices.contains(&number));
             let found = self.devices_by_id.get(&device.vidmm) == Some(&number);
-            ensure(listed && found, "devices", || format!("device {number} is of no process, or not found"))?;
+            ensure(listed && found, "devices", || format!("device {number:?} is of no process, or not found"))?;
         }
-        let owned =
-            |device: u64, has: &dyn Fn(&crate::object::Device) -> bool| self.devices.get(device).is_some_and(has);
+        let owned = |device: DeviceNumber, has: &dyn Fn(&crate::object::Device) -> bool| {
+            self.devices.get(device).is_some_and(has)
+        };
         for (number, context) in self.contexts.iter() {
             let known = owned(context.device, &|device| device.contexts.contains(&number));
             let queues = context.queues.iter().all(|q| self.queues.get(*q).is_some_and(|q| q.context == number));
-            ensure(known && queues, "devices", || format!("context {number}: {context:?}"))?;
+            ensure(known && queues, "devices", || format!("context {number:?}: {context:?}"))?;
         }
         for (number, queue) in self.queues.iter() {
             let context = self.contexts.get(queue.context).filter(|context| context.device == queue.device);
             let known = context.is_some_and(|context| context.queues.contains(&number))
                 && owned(queue.device, &|device| device.queues.contains(&number));
-            ensure(known, "devices", || format!("queue {number} is of no context: {queue:?}"))?;
+            ensure(known, "devices", || format!("queue {number:?} is of no context: {queue:?}"))?;
         }
         for (number, context) in self.packet_contexts.iter() {
             let known = owned(context.device, &|device| device.packet_contexts.contains(&number));
-            ensure(known, "devices", || format!("packet context {number} is of no device"))?;
+            ensure(known, "devices", || format!("packet context {number:?} is of no device"))?;
         }
         let counts = (self.processes_by_space.len(), self.devices_by_id.len());
         let there = (self.processes.len(), self.devices.iter().count());
@@ -272,10 +276,10 @@ impl Adapter {
     fn check_bindings(&self) -> Checked {
         for (number, binding) in self.allocations.iter() {
             let known = self.devices.get(binding.device).is_some_and(|device| device.allocations.contains(&number));
-            ensure(known, "allocations", || format!("allocation {number} is of no device: {binding:?}"))?;
+            ensure(known, "allocations", || format!("allocation {number:?} is of no device: {binding:?}"))?;
             let listed =
                 |resource| self.resources.get(resource).is_some_and(|resource| resource.allocations.contains(&number));
-            ensure(binding.resource.is_none_or(listed), "allocations", || format!("{number} is of no resource"))?;
+            ensure(binding.resource.is_none_or(listed), "allocations", || format!("{number:?} is of no resource"))?;
         }
         for (id, body) in &self.bodies {
             let all = self.bindings().filter(|binding| binding.vidmm == *id).count();
@@ -345,7 +349,7 @@ impl Adapter {
         for (number, resource) in self.resources.iter() {
             let known = self.devices.get(resource.device).is_some_and(|device| device.resources.contains(&number));
             let body = self.resource_bodies.get(resource.body).is_some();
-            ensure(known && body, "allocations", || format!("resource {number}: {resource:?}"))?;
+            ensure(known && body, "allocations", || format!("resource {number:?}: {resource:?}"))?;
         }
         Ok(())
     }
@@ -353,18 +357,20 @@ impl Adapter {
     fn check_fences(&self) -> Checked {
         for (number, fence) in self.fences.iter() {
             let named = self.fence_numbers.get(&fence.waits) == Some(&number);
-            ensure(named && self.waits.contains(fence.waits), "fences", || format!("fence {number} has no waits"))?;
+            ensure(named && self.waits.contains(fence.waits), "fences", || format!("fence {number:?} has no waits"))?;
             let known = fence.opens.iter().all(|open| self.fence_opens.get(*open).is_some_and(|o| o.fence == number));
             let kept = fence.names > 0 || !fence.opens.is_empty();
-            ensure(known && kept, "fences", || format!("fence {number}: {fence:?}"))?;
+            ensure(known && kept, "fences", || format!("fence {number:?}: {fence:?}"))?;
             for (process, view) in &fence.views {
                 let opens = fence.opens.iter().filter(|open| self.fence_opens[**open].process == *process).count();
-                ensure(opens == view.opens as usize, "fences", || format!("fence {number} in {process:?}: {view:?}"))?;
+                ensure(opens == view.opens as usize, "fences", || {
+                    format!("fence {number:?} in {process:?}: {view:?}")
+                })?;
             }
         }
         for (number, open) in self.fence_opens.iter() {
             let known = self.fences.get(open.fence).is_some_and(|fence| fence.opens.contains(&number));
-            ensure(known, "fences", || format!("open {number} is of no fence: {open:?}"))?;
+            ensure(known, "fences", || format!("open {number:?} is of no fence: {open:?}"))?;
         }
         let (named, fences) = (self.fence_numbers.len(), self.fences.iter().count());
         ensure(named == fences, "fences", || format!("{named} fences are known by their waits, {fences} there"))?;

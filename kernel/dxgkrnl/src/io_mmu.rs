@@ -13,7 +13,9 @@ use wddm_types::{CpuVa, PageRun, Pages, Pasid, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::AllocationNumber;
 use crate::refusal::no_memory;
+use crate::store::ObjectNumber;
 
 /// The platform's IOMMU, as devices behind it translate a process's addresses. Every change is done when the call returns.
 pub trait IoMmu: Send + Sync + std::fmt::Debug {
@@ -180,11 +182,20 @@ impl Adapter {
     }
 
     /// Tells traces where a process has an allocation, when that has just been decided.
-    pub fn announce_address(&self, cx: &mut Cx<'_>, process: ProcessId, id: AllocationId, allocation: u64) {
+    pub fn announce_address(
+        &self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        id: AllocationId,
+        allocation: AllocationNumber,
+    ) {
         let CpuVa(va) = self.address_of(process, id);
         if va != 0 {
             let size_bytes = self.vidmm.allocation_bytes(id);
-            cx.emit(self.index, Event::GpuVaMapped { process: process.0, va, size_bytes, allocation });
+            cx.emit(
+                self.index,
+                Event::GpuVaMapped { process: process.0, va, size_bytes, allocation: allocation.raw() },
+            );
         }
     }
 

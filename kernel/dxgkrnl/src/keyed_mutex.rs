@@ -27,9 +27,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use events::Event;
 use kmt_calls::{KeyedMutexFlags, Refusal, Reply};
-use wddm_types::{ProcessId, RawHandle};
+use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::Store;
 use object::{KeyedMutexState, Wait, abandoned, timeout};
@@ -42,8 +43,8 @@ const RUNTIME_DATA_MAX: usize = 65_536;
 /// All of a machine.
 #[derive(Default)]
 pub struct KeyedMutexes {
-    mutexes: Store<KeyedMutex>,
-    opens: Store<KeyedMutexOpen>,
+    mutexes: Store<u64, KeyedMutex>,
+    opens: Store<u64, KeyedMutexOpen>,
     /// Which mutex a wait that ends by itself is for, by its time.
     deadlines: BTreeMap<(u64, Token), u64>,
 }
@@ -54,7 +55,7 @@ pub struct KeyedMutexOpen {
     /// The process that has its handle.
     pub process: ProcessId,
     /// The device that it goes with, if it was opened with a resource.
-    pub device: Option<(u32, u64)>,
+    pub device: Option<(AdapterIndex, DeviceNumber)>,
     /// The mutex that it opens.
     pub mutex: u64,
 }
@@ -113,7 +114,7 @@ impl KeyedMutexes {
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
-        device: Option<(u32, u64)>,
+        device: Option<(AdapterIndex, DeviceNumber)>,
         (mutex, runtime_data): (u64, Vec<u8>),
     ) -> Result<u64, Refusal> {
         self.check_data(mutex, &runtime_data)?;
@@ -252,7 +253,7 @@ impl KeyedMutexes {
     }
 
     /// The opens that a device has by opening resources.
-    pub fn opens_of_device(&self, device: (u32, u64)) -> Vec<u64> {
+    pub fn opens_of_device(&self, device: (AdapterIndex, DeviceNumber)) -> Vec<u64> {
         self.opens.iter().filter(|(_, open)| open.device == Some(device)).map(|(number, _)| number).collect()
     }
 

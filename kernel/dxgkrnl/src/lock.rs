@@ -16,12 +16,19 @@ use wddm_types::{Blame, CpuPlace, CpuRun, NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Token};
+use crate::object::AllocationNumber;
 use crate::refusal::{invalid, refuse};
 
 impl Adapter {
     /// `D3DKMTLock2`.
     // spec: memory §6.3
-    pub fn lock2(&mut self, cx: &mut Cx<'_>, token: Token, number: u64, flags: u32) -> Result<Answer, Refusal> {
+    pub fn lock2(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        number: AllocationNumber,
+        flags: u32,
+    ) -> Result<Answer, Refusal> {
         if flags != 0 {
             return Err(invalid(format!("Lock2 flags {flags:#x}: all bits are reserved")));
         }
@@ -38,13 +45,13 @@ impl Adapter {
 
     /// `D3DKMTUnlock2`, answered when what the CPU wrote is where the GPU reads it.
     // spec: memory §2.2, memory §6.3
-    pub fn unlock2(&mut self, cx: &mut Cx<'_>, token: Token, number: u64) -> Result<Answer, Refusal> {
+    pub fn unlock2(&mut self, cx: &mut Cx<'_>, token: Token, number: AllocationNumber) -> Result<Answer, Refusal> {
         let uploads = self.unlock(cx, number)?;
         Ok(self.answer_unlock(token, uploads))
     }
 
     /// Ends a lock. Says whether its content is being brought back.
-    fn unlock(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<bool, Refusal> {
+    fn unlock(&mut self, cx: &mut Cx<'_>, number: AllocationNumber) -> Result<bool, Refusal> {
         let vidmm = self.allocations[number].vidmm;
         if !self.vidmm.unlock(vidmm).map_err(from_lock)? {
             return Ok(false);
@@ -68,7 +75,12 @@ impl Adapter {
     }
 
     /// `writes`: the caller does not promise only to read.
-    fn lock(&mut self, cx: &mut Cx<'_>, number: u64, writes: bool) -> Result<(Mapped, Option<u64>), Refusal> {
+    fn lock(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: AllocationNumber,
+        writes: bool,
+    ) -> Result<(Mapped, Option<u64>), Refusal> {
         self.may_lock(number)?;
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
         let process = self.devices[device].process;

@@ -197,7 +197,7 @@ impl Machine {
     pub fn fences_queued(&self, cx: &mut Cx<'_>, from: ProcessId, queue: RawHandle, queued: &[QueuedFence]) {
         let Some(process) = self.processes.get(&from) else { return };
         if let Some(Object::Queue(index, queue)) = process.handles.get(queue) {
-            let adapter = &self.adapters[*index as usize];
+            let adapter = &self.adapters[index.0 as usize];
             queued.iter().for_each(|fence| adapter.fence_queued(cx, process, *queue, *fence));
         }
     }

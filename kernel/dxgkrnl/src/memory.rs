@@ -8,7 +8,7 @@ use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::PagingQueue;
+use crate::object::{AllocationNumber, DeviceNumber, PagingQueue, PagingQueueNumber};
 use crate::refusal::invalid;
 
 /// Most allocations in one call.
@@ -23,10 +23,10 @@ impl Adapter {
     pub fn create_paging_queue(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         priority: i32,
         physical_adapter: u32,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<PagingQueueNumber, Refusal> {
         if !(-1..=1).contains(&priority) {
             return Err(invalid(format!("Priority {priority} of a paging queue: -1, 0 or 1")));
         }
@@ -54,7 +54,7 @@ impl Adapter {
     }
 
     /// `D3DKMTDestroyPagingQueue`: its fence goes when the ring has got past its last work.
-    pub fn destroy_paging_queue(&mut self, number: u64) {
+    pub fn destroy_paging_queue(&mut self, number: PagingQueueNumber) {
         let queue = &self.paging_queues[number];
         let (device, fence) = (queue.device, queue.fence);
         self.devices[device].paging_queues.remove(&number);
@@ -64,7 +64,7 @@ impl Adapter {
 
     /// The work that the device's queues have been given and not finished: the last use of anything that it evicts now.
     // spec: sync §3.11
-    pub fn queued_work(&self, device: u64) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
+    pub fn queued_work(&self, device: DeviceNumber) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
         let mut points = Vec::new();
         for queue in self.devices[device].queues.iter().map(|number| &self.queues[*number]) {
             let current = self.current_value(queue.progress);
@@ -87,7 +87,11 @@ impl Adapter {
         Ok(points)
     }
 
-    pub fn vidmm_list(&self, device: u64, list: &[u64]) -> Result<Vec<vidmm::AllocationId>, Refusal> {
+    pub fn vidmm_list(
+        &self,
+        device: DeviceNumber,
+        list: &[AllocationNumber],
+    ) -> Result<Vec<vidmm::AllocationId>, Refusal> {
         if list.is_empty() || list.len() > LIST_MAX {
             return Err(invalid(format!("a list has 1 to {LIST_MAX} allocations, not {}", list.len())));
         }

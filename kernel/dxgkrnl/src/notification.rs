@@ -8,7 +8,8 @@ use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Effect};
-use crate::store::Store;
+use crate::object::DeviceNumber;
+use crate::store::{ObjectNumber, Store, object_number};
 
 /// The subject of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,10 +20,15 @@ pub enum RegistrationKind {
     Budget,
 }
 
+object_number! {
+    /// A registration on an adapter, for as long as the adapter runs.
+    RegistrationNumber
+}
+
 /// A registration for notifications (memory §5.4, §5.5).
 #[derive(Debug)]
 pub struct Registration {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub kind: RegistrationKind,
     /// The name that its process knows it by.
     pub handle: wddm_types::RawHandle,
@@ -31,8 +37,8 @@ pub struct Registration {
 /// All registrations, by number, by device and by kind.
 #[derive(Default)]
 pub struct Registrations {
-    known: Store<Registration>,
-    of_devices: BTreeSet<(u64, u64)>,
+    known: Store<RegistrationNumber, Registration>,
+    of_devices: BTreeSet<(DeviceNumber, RegistrationNumber)>,
     of_kinds: BTreeMap<RegistrationKind, u64>,
 }
 
@@ -44,25 +50,26 @@ impl Registrations {
     }
 
     /// A registration ends.
-    pub fn remove(&mut self, number: u64) {
+    pub fn remove(&mut self, number: RegistrationNumber) {
         let gone = self.known.remove(number).expect("a registration ends once");
         self.of_devices.remove(&(gone.device, number));
         *self.of_kinds.get_mut(&gone.kind).expect("it was counted") -= 1;
     }
 
     /// One by its number.
-    pub fn get(&self, number: u64) -> Option<&Registration> {
+    pub fn get(&self, number: RegistrationNumber) -> Option<&Registration> {
         self.known.get(number)
     }
 
     /// The number that the next one gets.
-    pub fn next_number(&self) -> u64 {
+    pub fn next_number(&self) -> RegistrationNumber {
         self.known.next_number()
     }
 
     /// Those of a device.
-    pub fn of_device(&self, device: u64) -> impl Iterator<Item = u64> + '_ {
-        self.of_devices.range((device, 0)..=(device, u64::MAX)).map(|(_, number)| *number)
+    pub fn of_device(&self, device: DeviceNumber) -> impl Iterator<Item = RegistrationNumber> + '_ {
+        let all = (device, RegistrationNumber::from_raw(0))..=(device, RegistrationNumber::from_raw(u64::MAX));
+        self.of_devices.range(all).map(|(_, number)| *number)
     }
 
     /// Whether there is one of this kind.
@@ -71,27 +78,27 @@ impl Registrations {
     }
 
     /// All, by number.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Registration)> {
+    pub fn iter(&self) -> impl Iterator<Item = (RegistrationNumber, &Registration)> {
         self.known.iter()
     }
 }
 
 impl Adapter {
     /// A process wants to be told.
-    pub fn register(&mut self, device: u64, kind: RegistrationKind, handle: RawHandle) {
+    pub fn register(&mut self, device: DeviceNumber, kind: RegistrationKind, handle: RawHandle) {
         self.registrations.insert(Registration { device, kind, handle });
     }
 
     /// Drops the registrations of a device that goes.
-    pub fn unregister_all(&mut self, device: u64) {
-        let gone: Vec<u64> = self.registrations.of_device(device).collect();
+    pub fn unregister_all(&mut self, device: DeviceNumber) {
+        let gone: Vec<_> = self.registrations.of_device(device).collect();
         for number in gone {
             self.registrations.remove(number);
         }
     }
 
     /// Notifies every registration of this kind on a device.
-    pub fn notify(&self, cx: &mut Cx<'_>, device: u64, kind: RegistrationKind, what: NotificationKind) {
+    pub fn notify(&self, cx: &mut Cx<'_>, device: DeviceNumber, kind: RegistrationKind, what: NotificationKind) {
         let process = self.devices[device].process;
         let known = self.registrations.of_device(device).filter_map(|number| self.registrations.get(number));
         for known in known.filter(|known| known.kind == kind) {

@@ -12,7 +12,7 @@ mod name;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kmt_calls::{ProcessAccess, Refusal, SyncObjectAccess};
-use wddm_types::{Blame, NtStatus, ProcessId};
+use wddm_types::{AdapterIndex, Blame, NtStatus, ProcessId};
 
 use crate::refusal::{access_denied, invalid, no_memory, refuse};
 use name::{Named, Names};
@@ -26,13 +26,13 @@ const HANDLES_MAX: usize = 1 << 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shared {
     /// The body of a resource.
-    Resource { adapter: u32, body: u64 },
+    Resource { adapter: AdapterIndex, body: u64 },
     /// The same with its keyed mutex, and an object without a word in memory that orders the work on it.
-    ResourceSet { adapter: u32, body: u64, keyed_mutex: u64, sync_object: u64 },
-    /// A synchronization object.
-    Fence { adapter: u32, fence: u64, access: SyncObjectAccess },
+    ResourceSet { adapter: AdapterIndex, body: u64, keyed_mutex: u64, sync_object: u64 },
+    /// A synchronization object. This module stands below the fences, so it holds their numbers as integers.
+    Fence { adapter: AdapterIndex, fence: u64, access: SyncObjectAccess },
     /// A synchronization object without a word in memory.
-    SyncObject { adapter: u32, object: u64, access: SyncObjectAccess },
+    SyncObject { adapter: AdapterIndex, object: u64, access: SyncObjectAccess },
     /// A fence of several adapters.
     CrossFence { fence: u64, access: SyncObjectAccess },
     /// A process, and what its holder may do with it. Only the holder has it.
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_handle_is_its_makers_to_close_and_everybodys_to_open() {
         let mut handles = NtHandles::new([1, 2]);
-        let object = Shared::Resource { adapter: 0, body: 5 };
+        let object = Shared::Resource { adapter: AdapterIndex(0), body: 5 };
         let token = handles.share(ProcessId(1), object, None).unwrap();
         let other = handles.share(ProcessId(2), object, None).unwrap();
         assert_ne!(token, other);
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn no_process_takes_anothers_handles_and_one_has_a_hundred_thousand() {
         let mut handles = NtHandles::new([1, 2]);
-        let object = Shared::Resource { adapter: 0, body: 5 };
+        let object = Shared::Resource { adapter: AdapterIndex(0), body: 5 };
         let ours: Vec<u64> = (0..100_000).map(|_| handles.share(ProcessId(1), object, None).unwrap()).collect();
         let theirs = handles.share(ProcessId(2), object, None).unwrap();
         handles.keep(ProcessId(1), ours[7]).unwrap();

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use ddi::{KmdAllocation, KmdContext, KmdDevice, KmdDoorbell, KmdOpenAllocation, KmdProcess, KmdQueue, KmdResource};
 use gpu_fence::FenceId;
 use kmt_calls::{DeviceFault, DeviceState, DoorbellAddress};
-use wddm_types::{FencePoint, GpuVa, NodeId, ProcessId, VidPnSourceId, WordAddress};
+use wddm_types::{AdapterIndex, FencePoint, GpuVa, NodeId, ProcessId, VidPnSourceId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
-use crate::fence::{FenceStorage, LocalPage};
+use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage, SyncOpenNumber};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
-use crate::store::Store;
+use crate::notification::RegistrationNumber;
+use crate::packet::PacketContextNumber;
+use crate::store::{Store, object_number};
 use crate::suspension::SuspendReasons;
 use crate::system_handle::SystemHandles;
 use crate::word_page::WordPages;
@@ -27,7 +29,7 @@ pub struct Process {
     /// It may ask for priorities above the ordinary ones (`SE_INC_BASE_PRIORITY_NAME`).
     pub may_raise_priority: bool,
     /// Its events.
-    pub events: Store<crate::event::Event>,
+    pub events: Store<u64, crate::event::Event>,
     /// Its quota and account, if its creation named them.
     pub admission: Option<crate::quota::Admission>,
 }
@@ -79,31 +81,31 @@ pub const CLASS_MAX: u32 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Object {
     /// An opened adapter.
-    Adapter(u32),
+    Adapter(AdapterIndex),
     /// A device.
-    Device(u32, u64),
+    Device(AdapterIndex, DeviceNumber),
     /// A paging queue.
-    PagingQueue(u32, u64),
+    PagingQueue(AdapterIndex, PagingQueueNumber),
     /// An allocation.
-    Allocation(u32, u64),
+    Allocation(AdapterIndex, AllocationNumber),
     /// An allocation by the name of an instance that a rename made.
-    Instance(u32, u64, u32),
+    Instance(AdapterIndex, AllocationNumber, u32),
     /// A resource.
-    Resource(u32, u64),
+    Resource(AdapterIndex, ResourceNumber),
     /// A context.
-    Context(u32, u64),
+    Context(AdapterIndex, ContextNumber),
     /// A packet context.
-    PacketContext(u32, u64),
+    PacketContext(AdapterIndex, PacketContextNumber),
     /// A hardware queue.
-    Queue(u32, u64),
+    Queue(AdapterIndex, QueueNumber),
     /// A doorbell.
-    Doorbell(u32, u64),
+    Doorbell(AdapterIndex, DoorbellNumber),
     /// A device's open of a fence.
-    Fence(u32, u64),
+    Fence(AdapterIndex, FenceOpenNumber),
     /// A synchronization object without a word in memory.
-    Legacy(u32, u64),
+    Legacy(AdapterIndex, SyncOpenNumber),
     /// A registration for notifications.
-    Registration(u32, u64),
+    Registration(AdapterIndex, RegistrationNumber),
     /// A section, of no adapter.
     Section(u64),
     /// An event, of no adapter.
@@ -130,13 +132,18 @@ pub struct ProcessOnAdapter {
     /// Words that it only reads: doorbell status, fences without GPU access.
     pub status_words: WordPages,
     /// Those fences that it has open here and that others may have, too.
-    pub shared_fences: BTreeSet<u64>,
+    pub shared_fences: BTreeSet<FenceNumber>,
     /// Its devices here, of which it has one at least; the system's own, which is the paging ring's, is none of these.
-    pub devices: BTreeSet<u64>,
+    pub devices: BTreeSet<DeviceNumber>,
     /// The ring's position at which the last fence words are mapped.
     pub words_mapped_at: u64,
     /// The ring's position at which the last allocation of a present is mapped.
     pub views_mapped_at: u64,
+}
+
+object_number! {
+    /// A device of an adapter, for as long as the adapter runs. The memory manager has a number of its own for it, [`vidmm::DeviceId`].
+    DeviceNumber
 }
 
 /// A device.
@@ -160,51 +167,61 @@ pub struct Device {
     pub relocations: u32,
     /// Works that change its page tables while it is quiesced.
     pub table_changes: u32,
-    pub contexts: BTreeSet<u64>,
+    pub contexts: BTreeSet<ContextNumber>,
     /// Those of all its contexts.
-    pub queues: BTreeSet<u64>,
-    pub packet_contexts: BTreeSet<u64>,
-    pub paging_queues: BTreeSet<u64>,
-    pub allocations: BTreeSet<u64>,
+    pub queues: BTreeSet<QueueNumber>,
+    pub packet_contexts: BTreeSet<PacketContextNumber>,
+    pub paging_queues: BTreeSet<PagingQueueNumber>,
+    pub allocations: BTreeSet<AllocationNumber>,
     /// Allocations that are rings, with the doorbells that they are rings of.
-    pub rings: BTreeMap<vidmm::AllocationId, BTreeSet<u64>>,
-    pub resources: BTreeSet<u64>,
+    pub rings: BTreeMap<vidmm::AllocationId, BTreeSet<DoorbellNumber>>,
+    pub resources: BTreeSet<ResourceNumber>,
     /// The driver's allocations for all its contexts.
     pub context_allocations: Vec<ContextAllocation>,
     /// Fence words in its local memory; the allocations stand in the list before.
     pub local_words: Vec<LocalPage>,
     /// Its opens of fences.
-    pub fences: BTreeSet<u64>,
+    pub fences: BTreeSet<FenceOpenNumber>,
     /// Its opens of mutexes and their like.
-    pub sync_objects: BTreeSet<u64>,
+    pub sync_objects: BTreeSet<SyncOpenNumber>,
+}
+
+object_number! {
+    /// A hardware context of an adapter, for as long as the adapter runs.
+    ContextNumber
 }
 
 /// A hardware context.
 #[derive(Debug)]
 pub struct Context {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub kmd: KmdContext,
     pub node: NodeId,
     pub priority: crate::scheduling::ContextPriority,
     /// How its driver has been told that it ranks.
     pub told: Option<engine_time::Rank>,
-    pub queues: BTreeSet<u64>,
+    pub queues: BTreeSet<QueueNumber>,
     /// The driver's allocations for it.
     pub allocations: Vec<ContextAllocation>,
+}
+
+object_number! {
+    /// A hardware queue of an adapter, for as long as the adapter runs.
+    QueueNumber
 }
 
 /// A hardware queue.
 #[derive(Debug)]
 pub struct Queue {
-    pub context: u64,
-    pub device: u64,
+    pub context: ContextNumber,
+    pub device: DeviceNumber,
     pub kmd: KmdQueue,
     pub vidsch: vidsch::QueueId,
     /// Its progress fence.
-    pub progress: u64,
+    pub progress: FenceNumber,
     /// User-mode submission.
     pub user_mode: bool,
-    pub doorbell: Option<u64>,
+    pub doorbell: Option<DoorbellNumber>,
     /// Its logs, if its process feeds it.
     pub logs: Option<QueueLogs>,
     /// Logs that it had before, which commands that are queued still name.
@@ -236,10 +253,15 @@ pub enum Connection {
     Aborted,
 }
 
+object_number! {
+    /// A doorbell of an adapter, for as long as the adapter runs.
+    DoorbellNumber
+}
+
 /// A doorbell.
 #[derive(Clone, Copy, Debug)]
 pub struct Doorbell {
-    pub queue: u64,
+    pub queue: QueueNumber,
     pub kmd: KmdDoorbell,
     /// Where the engine fetches commands: the address of its ring, and the ring's bytes.
     pub ring: (GpuVa, u64),
@@ -252,12 +274,17 @@ pub struct Doorbell {
     pub connection: Connection,
 }
 
+object_number! {
+    /// A paging queue of an adapter, for as long as the adapter runs. Events have 0 where the ring works for no queue.
+    PagingQueueNumber
+}
+
 /// A paging queue of a device.
 #[derive(Debug)]
 pub struct PagingQueue {
-    pub device: u64,
+    pub device: DeviceNumber,
     /// Its fence.
-    pub fence: u64,
+    pub fence: FenceNumber,
     /// `D3DDDI_PAGINGQUEUE_PRIORITY`: -1 to 1.
     pub priority: i32,
     /// The last value promised.
@@ -270,10 +297,16 @@ pub struct PagingQueue {
     pub pending_remap_signals: VecDeque<(u64, u64)>,
 }
 
+object_number! {
+    /// An allocation as one device of an adapter has it, for as long as the adapter runs. All devices that have it share one
+    /// [`vidmm::AllocationId`].
+    AllocationNumber
+}
+
 /// An allocation as one device has it: a binding.
 #[derive(Debug)]
 pub struct Allocation {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub vidmm: vidmm::AllocationId,
     /// WDDM 1: its instances.
     pub renaming: Renaming,
@@ -281,7 +314,7 @@ pub struct Allocation {
     /// The driver's handle of this device's open.
     pub open: KmdOpenAllocation,
     /// The device's resource that it belongs to.
-    pub resource: Option<u64>,
+    pub resource: Option<ResourceNumber>,
 }
 
 /// The instances of an allocation (memory §6.5).
@@ -351,13 +384,18 @@ impl Body {
     }
 }
 
+object_number! {
+    /// A resource as one device of an adapter has it, for as long as the adapter runs.
+    ResourceNumber
+}
+
 /// A resource as one device has it.
 #[derive(Debug)]
 pub struct Resource {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub body: u64,
     /// The device's bindings.
-    pub allocations: Vec<u64>,
+    pub allocations: Vec<AllocationNumber>,
 }
 
 /// The state that all devices share of a resource.

@@ -75,8 +75,11 @@ use vidsch::{Flips, NodeTime, QueueId};
 use wddm_types::{GpuVa, NodeId, SegmentId};
 
 use crate::context_allocation::ContextAllocation;
+use crate::fence::FenceNumber;
+use crate::object::DeviceNumber;
 use crate::paging::Ready;
 use crate::scheduling::ContextPriority;
+use crate::store::object_number;
 use dma_buffer::DmaBuffer;
 pub use list::{ListEntry, Listed};
 pub use need::RingNeed;
@@ -87,9 +90,14 @@ pub use software::{Signal, Software};
 pub use split::{Submission, WaitingRender};
 pub use watch::Running;
 
+object_number! {
+    /// A packet context of an adapter, for as long as the adapter runs.
+    PacketContextNumber
+}
+
 /// A packet context.
 pub struct PacketContext {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub kmd: KmdContext,
     pub node: NodeId,
     pub info: ContextInfo,
@@ -104,11 +112,11 @@ pub struct PacketContext {
     /// NullRendering: no command that it is given is processed.
     pub null_rendering: bool,
     /// The kernel's own fence: the number of the last packet that is done.
-    pub progress: u64,
+    pub progress: FenceNumber,
     /// The number of the last packet queued.
     pub last_submitted: u64,
-    /// The kernel's own fence of portions that are not the last of their packets; 0: lists are no residency here.
-    portions: u64,
+    /// The kernel's own fence of portions that are not the last of their packets; `None`: lists are no residency here.
+    portions: Option<FenceNumber>,
     /// The number of the last of these portions.
     portions_made: u64,
     /// Packets that were not handed over, oldest first.
@@ -203,14 +211,14 @@ enum Handed {
     /// A part of a packet that is not its last, and what that writes and the CPU's caches may hold. The packet is in front of its
     /// queue still.
     Portion {
-        context: u64,
+        context: PacketContextNumber,
         packet: u64,
         portion: split::Portion,
         written: Vec<AllocationId>,
     },
     /// A context's packet, or the last part of it.
     Packet {
-        context: u64,
+        context: PacketContextNumber,
         packet: Packet,
         portion: Option<split::Portion>,
         written: Vec<AllocationId>,
@@ -219,7 +227,7 @@ enum Handed {
 
 impl InFlight {
     /// The context that it is of; `None`: the kernel's own.
-    fn context(&self) -> Option<u64> {
+    fn context(&self) -> Option<PacketContextNumber> {
         match &self.what {
             Handed::Paging(_) => None,
             Handed::Portion { context, .. } | Handed::Packet { context, .. } => Some(*context),
@@ -236,7 +244,7 @@ struct Node {
     /// Packets that the driver had when their context was stopped, and of which it may have said nothing yet.
     dropped: Vec<u32>,
     /// The time of the contexts that take turns on it.
-    time: NodeTime<u64>,
+    time: NodeTime<PacketContextNumber>,
     /// When to decide again which context has the node.
     again_ns: Option<u64>,
     /// How often it was to be preempted.
@@ -263,7 +271,7 @@ impl Node {
     }
 
     /// The context that has packets on it.
-    fn holder(&self) -> Option<u64> {
+    fn holder(&self) -> Option<PacketContextNumber> {
         self.in_flight.iter().find_map(InFlight::context)
     }
 
@@ -286,11 +294,11 @@ pub struct Packets {
     caps: Option<PacketCaps>,
     nodes: Vec<Node>,
     /// The contexts by the queue that each has at the scheduler.
-    by_queue: BTreeMap<QueueId, u64>,
+    by_queue: BTreeMap<QueueId, PacketContextNumber>,
     /// Flips of primaries: packets that write one of them wait.
     pub flips: Flips<AllocationId>,
     /// Turns of suspended devices: how many were decided, and how many have come.
-    turns: BTreeMap<u64, (u64, u64)>,
+    turns: BTreeMap<DeviceNumber, (u64, u64)>,
     /// DMA buffers made so far: their numbers.
     buffers_made: u64,
 }
@@ -313,8 +321,8 @@ impl Packets {
 
     /// The contexts of these queues of the scheduler, in the order of their numbers; queues of other kinds are none of them. Of those that
     /// hold packets something may be due, of the others nothing is.
-    fn contexts_of(&self, queues: impl Iterator<Item = QueueId>) -> Vec<u64> {
-        let mut contexts: Vec<u64> = queues.filter_map(|queue| self.by_queue.get(&queue).copied()).collect();
+    fn contexts_of(&self, queues: impl Iterator<Item = QueueId>) -> Vec<PacketContextNumber> {
+        let mut contexts: Vec<_> = queues.filter_map(|queue| self.by_queue.get(&queue).copied()).collect();
         contexts.sort_unstable();
         contexts
     }

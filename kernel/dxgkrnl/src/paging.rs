@@ -34,7 +34,9 @@ use vidsch::{QueueKind, Step};
 use wddm_types::{FencePoint, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, RingWait, Waiter};
+use crate::fence::FenceNumber;
 use crate::machine::Cx;
+use crate::object::PagingQueueNumber;
 use crate::paging::deferred::Deferred;
 pub use crate::paging::moves::Residence;
 pub use crate::paging::packets::{PacketRing, Ready};
@@ -75,7 +77,7 @@ pub struct PagingRing {
     /// The memory manager's number of the last of its works that was queued.
     last_serial: u64,
     last_done: u64,
-    last_paging_queue: u64,
+    last_paging_queue: Option<PagingQueueNumber>,
     progress_value: u64,
     /// The kernel builds nothing before the ring's progress reaches this: an allocation is to come to rest, or the scratch area is taken.
     hold_until: u64,
@@ -95,7 +97,7 @@ pub struct PagingRing {
     /// Buffers of a ring of packets that wait for their node.
     ready: VecDeque<packets::Ready>,
     /// Paging queues with values that the kernel signals.
-    promised: BTreeSet<u64>,
+    promised: BTreeSet<PagingQueueNumber>,
     /// Windows that locked content has left because the hardware was lost.
     lost_windows: Vec<WindowPages>,
 }
@@ -104,7 +106,7 @@ struct RingQueue {
     /// The hardware queue; `None`: paging buffers are packets of the ring's context.
     kmd: Option<KmdQueue>,
     vidsch: vidsch::QueueId,
-    progress: u64,
+    progress: FenceNumber,
     /// As in [`crate::object::Queue::counted_ns`].
     counted_ns: Option<u64>,
 }
@@ -131,7 +133,7 @@ impl PagingRing {
             last_queued: 0,
             last_serial: 0,
             last_done: 0,
-            last_paging_queue: 0,
+            last_paging_queue: None,
             progress_value: 0,
             hold_until: 0,
             scratch: Scratch::default(),
@@ -216,7 +218,7 @@ impl Adapter {
     }
 
     /// The hardware queue of a ring that has one.
-    fn create_ring_queue(&mut self, progress: u64) -> Result<Option<KmdQueue>, StartError> {
+    fn create_ring_queue(&mut self, progress: FenceNumber) -> Result<Option<KmdQueue>, StartError> {
         if PacketRing::is_used(&self.miniport) {
             return Ok(None);
         }

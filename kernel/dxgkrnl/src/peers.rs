@@ -1,7 +1,7 @@
 //! The doorbells of an adapter's peers (sync §3.18): its inbox, and the inboxes that it knows. `cross_adapter` decides which peers hear
 //! of which fences.
 
-use wddm_types::{PAGE_BYTES, PageRun, Pages};
+use wddm_types::{AdapterIndex, PAGE_BYTES, PageRun, Pages};
 
 use crate::adapter::Adapter;
 
@@ -42,9 +42,9 @@ impl Adapter {
     }
 
     /// Tells the driver where another adapter's inbox is.
-    pub fn connect_peer(&mut self, peer: u32, inbox: u64) {
+    pub fn connect_peer(&mut self, peer: AdapterIndex, inbox: u64) {
         if let Some(doorbells) = self.miniport.peer_doorbells().filter(|_| self.peers.inbox.is_some()) {
-            doorbells.connect_peer(peer, inbox);
+            doorbells.connect_peer(peer.0, inbox);
         }
     }
 }

@@ -26,6 +26,7 @@ use wddm_types::{Blame, NtStatus, ProcessId};
 use crate::adapter::Adapter;
 use crate::driver_host::DriverHost;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::DoorbellNumber;
 use crate::refusal::{invalid, refuse};
 
 /// Where an adapter stands.
@@ -45,7 +46,7 @@ pub struct Power {
     /// From this paging work on devices that are suspended are so for the sleep.
     first_work: u64,
     /// Calls that connect a doorbell, and wait until that can wake the adapter, oldest first.
-    connects: Vec<(Token, u64)>,
+    connects: Vec<(Token, DoorbellNumber)>,
     /// Stopped by PnP: the driver stops when no process has anything on the adapter any more.
     leaves: bool,
 }
@@ -120,7 +121,7 @@ impl Adapter {
             cx.effects.push(Effect::Answer { token, result: Err(refusal) });
             return;
         }
-        let devices: Vec<u64> = self.devices.iter().map(|(number, _)| number).collect();
+        let devices: Vec<_> = self.devices.iter().map(|(number, _)| number).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Stopped, "the adapter was stopped".into());
         }

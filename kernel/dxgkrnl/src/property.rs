@@ -6,25 +6,26 @@ use vidmm::{Location, PropertyError, PropertyUpdate};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::{AllocationNumber, PagingQueueNumber};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported};
 
 impl Adapter {
     /// `D3DKMTSetAllocationPriority`: all or none.
     // spec: memory §2.3
-    pub fn set_allocation_priority(&mut self, list: &[(u64, u32)]) -> Result<(), Refusal> {
+    pub fn set_allocation_priority(&mut self, list: &[(AllocationNumber, u32)]) -> Result<(), Refusal> {
         let list: Vec<_> = list.iter().map(|(number, priority)| (self.allocations[*number].vidmm, *priority)).collect();
         self.vidmm.set_allocation_priority(&list).map_err(|error| invalid(error.to_string()))
     }
 
     /// `D3DKMTGetAllocationPriority`.
-    pub fn allocation_priorities(&self, numbers: &[u64]) -> Vec<u32> {
+    pub fn allocation_priorities(&self, numbers: &[AllocationNumber]) -> Vec<u32> {
         numbers.iter().map(|number| self.vidmm.allocation_priority(self.allocations[*number].vidmm)).collect()
     }
 
     /// `D3DKMTQueryAllocationResidency`.
     // spec: memory §9.2
-    pub fn allocation_residency(&self, numbers: &[u64]) -> Vec<ResidencyStatus> {
-        let status = |number: &u64| match self.vidmm.location(self.allocations[*number].vidmm) {
+    pub fn allocation_residency(&self, numbers: &[AllocationNumber]) -> Vec<ResidencyStatus> {
+        let status = |number: &AllocationNumber| match self.vidmm.location(self.allocations[*number].vidmm) {
             Location::Memory => ResidencyStatus::ResidentInGpuMemory,
             Location::System => ResidencyStatus::ResidentInSharedMemory,
             Location::Nowhere => ResidencyStatus::NotResident,
@@ -38,8 +39,8 @@ impl Adapter {
     pub fn update_allocation_property(
         &mut self,
         cx: &mut Cx<'_>,
-        paging_queue: u64,
-        number: u64,
+        paging_queue: PagingQueueNumber,
+        number: AllocationNumber,
         request: PropertyRequest,
     ) -> Result<Residency, Refusal> {
         if request.mask.is_empty() || request.mask.bits() >> 4 != 0 || request.flags.bits() >> 2 != 0 {

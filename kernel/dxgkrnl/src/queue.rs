@@ -21,10 +21,11 @@ use crate::adapter::{Adapter, Payload, Waiter};
 use crate::driver_host::DriverHost;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
-use crate::object::{Context, Queue};
+use crate::object::{Context, ContextNumber, Queue, QueueNumber};
 use crate::packet::check_private_data;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::statistics::Fate;
+use crate::store::ObjectNumber;
 
 /// A command buffer of a queue that the kernel feeds.
 #[derive(Clone, Debug)]
@@ -42,10 +43,10 @@ impl Adapter {
     pub fn create_queue(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: ContextNumber,
         flags: QueueFlags,
         private_data: &mut [u8],
-    ) -> Result<u64, Refusal> {
+    ) -> Result<QueueNumber, Refusal> {
         let Context { device, node, kmd: kmd_context, .. } = self.contexts[context];
         let user_mode = self.is_fed_in_user_mode(node, flags)?;
         let process = self.devices[device].process;
@@ -56,7 +57,7 @@ impl Adapter {
         let number = self.queues.next_number();
         let create = CreateHwQueue {
             context: kmd_context,
-            queue: OsQueue(number),
+            queue: OsQueue(number.raw()),
             flags: HwQueueFlags::from_bits_truncate(flags.bits()) | HwQueueFlags::NATIVE_PROGRESS_FENCE,
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
             private_data,
@@ -104,9 +105,8 @@ impl Adapter {
         if !self.devices[device].suspended.is_empty() {
             self.vidsch.suspend(vidsch);
         }
-        let created =
-            Event::QueueCreated { queue: number, node: node.0, user_mode, process: process.0, fence: progress };
-        cx.emit(self.index, created);
+        let (queue, fence) = (number.raw(), progress.raw());
+        cx.emit(self.index, Event::QueueCreated { queue, node: node.0, user_mode, process: process.0, fence });
         Ok(number)
     }
 
@@ -152,7 +152,7 @@ impl Adapter {
     }
 
     /// `D3DKMTDestroyHwQueue`: when the driver returns, the hardware executes nothing for it any more.
-    pub fn destroy_queue(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn destroy_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
         if let Some(doorbell) = self.queues[number].doorbell {
             self.destroy_doorbell(doorbell);
         }
@@ -178,7 +178,7 @@ impl Adapter {
         // Paging work may stand behind the progress fence: it is reached for ever now, and goes when the ring has passed.
         self.signal_always(cx, queue.progress);
         self.defer_fence(queue.progress);
-        cx.emit(self.index, Event::QueueDestroyed { queue: number });
+        cx.emit(self.index, Event::QueueDestroyed { queue: number.raw() });
     }
 
     /// `D3DKMTSubmitCommandToHwQueue`.
@@ -186,7 +186,7 @@ impl Adapter {
     pub fn submit_command(
         &mut self,
         cx: &mut Cx<'_>,
-        number: u64,
+        number: QueueNumber,
         command: Command,
         primaries: Vec<vidmm::AllocationId>,
     ) -> Result<(), Refusal> {
@@ -209,12 +209,16 @@ impl Adapter {
         Ok(())
     }
 
-    fn submit_packet(&mut self, number: u64, packet: Packet<Payload, gpu_fence::FenceId>) -> Result<(), Refusal> {
+    fn submit_packet(
+        &mut self,
+        number: QueueNumber,
+        packet: Packet<Payload, gpu_fence::FenceId>,
+    ) -> Result<(), Refusal> {
         self.vidsch.submit(self.queues[number].vidsch, packet).map_err(refused)
     }
 
     /// A wait of a kernel-mode queue is over.
-    pub fn queue_released(&mut self, cx: &mut Cx<'_>, number: u64, packet: bool) {
+    pub fn queue_released(&mut self, cx: &mut Cx<'_>, number: QueueNumber, packet: bool) {
         // A queue that was destroyed while it waited has nothing to go on with.
         let Some(queue) = self.queues.get(number) else { return };
         if self.devices[queue.device].state != DeviceState::Active {
@@ -223,7 +227,7 @@ impl Adapter {
         if packet {
             self.vidsch.waited(queue.vidsch);
             let awaited = std::mem::take(&mut self.queues[number].awaits);
-            cx.emit(self.index, Event::QueueReleased { queue: number });
+            cx.emit(self.index, Event::QueueReleased { queue: number.raw() });
             self.tell_waited(cx, Fed::Queue(number), awaited);
         } else {
             self.queues[number].watching = false;
@@ -233,7 +237,7 @@ impl Adapter {
 
     /// Starts what is due on a kernel-mode queue.
     // spec: sync §3.8, sync §4.1
-    pub fn pump_queue(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn pump_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
         self.reap_queue(number);
         while self.stopped.is_none() {
             let vidsch = self.queues[number].vidsch;
@@ -249,7 +253,7 @@ impl Adapter {
                     } else {
                         self.queues[number].awaits = points;
                         let (fence, value) = first.expect("a wait that holds has a point");
-                        cx.emit(self.index, Event::QueueHeld { queue: number, fence, value });
+                        cx.emit(self.index, Event::QueueHeld { queue: number.raw(), fence: fence.raw(), value });
                         return;
                     }
                 }
@@ -276,7 +280,7 @@ impl Adapter {
         self.watch_queue(cx, number);
     }
 
-    fn start_command(&mut self, cx: &mut Cx<'_>, number: u64, command: Command) {
+    fn start_command(&mut self, cx: &mut Cx<'_>, number: QueueNumber, command: Command) {
         self.raise_engine(cx, self.contexts[self.queues[number].context].node);
         let Command { progress_value, buffer, buffer_bytes, private_data } = &command;
         let submit = SubmitCommandToHwQueue {
@@ -300,11 +304,11 @@ impl Adapter {
         }
         self.queues[number].started.push_back(submit.progress_value);
         self.queue_counts(number, Fate::Submitted, 1);
-        cx.emit(self.index, Event::Submitted { queue: number, progress_value: submit.progress_value });
+        cx.emit(self.index, Event::Submitted { queue: number.raw(), progress_value: submit.progress_value });
     }
 
     /// Tells the scheduler which of the queue's buffers the hardware has finished.
-    fn reap_queue(&mut self, number: u64) {
+    fn reap_queue(&mut self, number: QueueNumber) {
         let current = self.current_value(self.queues[number].progress);
         let queue = &mut self.queues[number];
         let mut finished = 0;
@@ -320,14 +324,14 @@ impl Adapter {
     }
 
     /// Buffers of a queue came further.
-    fn queue_counts(&mut self, number: u64, fate: Fate, buffers: u64) {
+    fn queue_counts(&mut self, number: QueueNumber, fate: Fate, buffers: u64) {
         let queue = &self.queues[number];
         let (node, process) = (self.contexts[queue.context].node, self.devices[queue.device].process);
         self.statistics.count_buffers(node, process, fate, buffers);
     }
 
     /// When packets are held for room on the hardware, asks to be told when the oldest buffer is finished.
-    fn watch_queue(&mut self, cx: &mut Cx<'_>, number: u64) {
+    fn watch_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
         let queue = &self.queues[number];
         let held = self.stopped.is_none() && !queue.watching && self.vidsch.held(queue.vidsch) != 0;
         let Some(oldest) = queue.started.front().copied().filter(|_| held) else { return };

@@ -198,7 +198,7 @@ impl Adapter {
             return;
         }
         cx.emit(self.index, Event::ProcessBlocked { adapter: self.index.0, process: process.0 });
-        let devices: Vec<u64> =
+        let devices: Vec<_> =
             self.devices.iter().filter(|(_, device)| device.process == process).map(|(number, _)| number).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Hung, "its process hangs the adapter too often".into());
@@ -261,7 +261,7 @@ impl Adapter {
         self.restart_ring(cx)?;
         self.begin_scheduling_logs(cx);
         self.end_works(cx, over);
-        let devices: Vec<u64> = self.devices.iter().map(|(number, _)| number).collect();
+        let devices: Vec<_> = self.devices.iter().map(|(number, _)| number).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Reset, format!("the adapter was reset: {reason}"));
         }
@@ -291,7 +291,7 @@ impl Adapter {
     /// Paging queues promise nothing that could still come.
     fn satisfy_paging_queues(&mut self, cx: &mut Cx<'_>) {
         self.forget_pending_remap_signals();
-        let known: Vec<u64> = self.paging_queues.iter().map(|(number, _)| number).collect();
+        let known: Vec<_> = self.paging_queues.iter().map(|(number, _)| number).collect();
         for number in known {
             self.paging_queues[number].awaits_turn = false;
             let (fence, value) = (self.paging_queues[number].fence, self.paging_queues[number].last_value);

@@ -10,7 +10,9 @@ use wddm_types::{NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::{AllocationNumber, DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, no_memory, refuse};
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// `D3DKMTMakeResident`.
@@ -18,8 +20,8 @@ impl Adapter {
     pub fn make_resident(
         &mut self,
         cx: &mut Cx<'_>,
-        paging_queue: u64,
-        list: &[u64],
+        paging_queue: PagingQueueNumber,
+        list: &[AllocationNumber],
         flags: MakeResidentFlags,
     ) -> Result<Residency, Refusal> {
         let known = MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED;
@@ -56,7 +58,7 @@ impl Adapter {
                     Some(locked) => self.held_up_value(cx, paging_queue, locked, work),
                     None => self.paging_value_of(cx, process, paging_queue, work),
                 };
-                cx.emit(self.index, Event::MakeResident { device, count, paging_fence_value });
+                cx.emit(self.index, Event::MakeResident { device: device.raw(), count, paging_fence_value });
                 Ok(match paging_fence_value {
                     0 => Residency::Resident,
                     paging_fence_value => Residency::Pending { paging_fence_value },
@@ -65,7 +67,7 @@ impl Adapter {
             Err(MakeResidentError::OutOfMemory { bytes_to_trim }) => {
                 let never = self.vidmm.never_fits(&allocations);
                 let bytes_to_trim = if never.is_some() { 0 } else { bytes_to_trim };
-                cx.emit(self.index, Event::MakeResidentRefused { device, bytes_to_trim });
+                cx.emit(self.index, Event::MakeResidentRefused { device: device.raw(), bytes_to_trim });
                 if flags.contains(MakeResidentFlags::MUST_SUCCEED) {
                     self.fail_device(
                         cx,
@@ -84,7 +86,13 @@ impl Adapter {
 
     /// `D3DKMTEvict`. Physical removal stands behind everything that the device's queues were given before.
     // spec: memory §5.3, memory §10.1
-    pub fn evict(&mut self, cx: &mut Cx<'_>, device: u64, list: &[u64], flags: EvictFlags) -> Result<u64, Refusal> {
+    pub fn evict(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        list: &[AllocationNumber],
+        flags: EvictFlags,
+    ) -> Result<u64, Refusal> {
         let known = EvictFlags::EVICT_ONLY_IF_NECESSARY | EvictFlags::NOT_WRITTEN_TO;
         if !known.contains(flags) {
             return Err(invalid(format!("Evict flags {:#x} are reserved", flags.difference(known).bits())));
@@ -100,7 +108,7 @@ impl Adapter {
         };
         let work = self.vidmm.evict(owner, &allocations, how, &last_use).map_err(|error| invalid(error.to_string()))?;
         // CAST: bounded by LIST_MAX.
-        cx.emit(self.index, Event::Evict { device, count: list.len() as u32, not_written });
+        cx.emit(self.index, Event::Evict { device: device.raw(), count: list.len() as u32, not_written });
         self.queue_any(cx, process, work);
         Ok(self.vidmm.bytes_over_budget(self.vidmm.space_of(owner)))
     }
@@ -110,8 +118,8 @@ impl Adapter {
     pub fn offer(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
-        list: &[u64],
+        device: DeviceNumber,
+        list: &[AllocationNumber],
         priority: u32,
         flags: OfferFlags,
     ) -> Result<(), Refusal> {
@@ -134,7 +142,7 @@ impl Adapter {
         let offered = self.vidmm.offer(owner, &allocations, priority, how, &last_use);
         offered.map_err(|error| invalid(error.to_string()))?;
         // CAST: bounded by LIST_MAX.
-        cx.emit(self.index, Event::Offered { device, count: list.len() as u32 });
+        cx.emit(self.index, Event::Offered { device: device.raw(), count: list.len() as u32 });
         Ok(())
     }
 
@@ -143,8 +151,8 @@ impl Adapter {
     pub fn reclaim(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
-        list: &[u64],
+        device: DeviceNumber,
+        list: &[AllocationNumber],
         wanted: bool,
     ) -> Result<Vec<ReclaimResult>, Refusal> {
         let (results, work) = self.take_offers_back(cx, device, list, wanted)?;
@@ -158,8 +166,8 @@ impl Adapter {
     pub fn reclaim2(
         &mut self,
         cx: &mut Cx<'_>,
-        paging_queue: u64,
-        list: &[u64],
+        paging_queue: PagingQueueNumber,
+        list: &[AllocationNumber],
     ) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
         let device = self.paging_queues[paging_queue].device;
         let (process, owner) = (self.devices[device].process, self.devices[device].vidmm);
@@ -177,8 +185,8 @@ impl Adapter {
     fn take_offers_back(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
-        list: &[u64],
+        device: DeviceNumber,
+        list: &[AllocationNumber],
         wanted: bool,
     ) -> Result<(Vec<ReclaimResult>, Option<Work<gpu_fence::FenceId>>), Refusal> {
         let allocations = self.vidmm_list(device, list)?;
@@ -198,7 +206,7 @@ impl Adapter {
         let results: Vec<ReclaimResult> = results.collect();
         // CAST: bounded by LIST_MAX.
         let lost = results.iter().filter(|result| **result != ReclaimResult::Ok).count() as u32;
-        cx.emit(self.index, Event::Reclaimed { device, count: list.len() as u32, lost });
+        cx.emit(self.index, Event::Reclaimed { device: device.raw(), count: list.len() as u32, lost });
         Ok((results, reclaimed.work))
     }
 
@@ -238,7 +246,7 @@ impl Adapter {
     fn held_up_value(
         &mut self,
         cx: &mut Cx<'_>,
-        paging_queue: u64,
+        paging_queue: PagingQueueNumber,
         locked: vidmm::AllocationId,
         work: Option<Work<gpu_fence::FenceId>>,
     ) -> u64 {
@@ -246,8 +254,8 @@ impl Adapter {
         let process = self.devices[device].process;
         self.queue_any(cx, process, work);
         let paging_fence_value = self.promise_with_turn(paging_queue);
-        let allocation = self.allocation_numbers.get(&locked).copied().unwrap_or(0);
-        cx.emit(self.index, Event::MakeResidentHeld { device, allocation, paging_fence_value });
+        let allocation = self.allocation_numbers.get(&locked).map_or(0, |number| number.raw());
+        cx.emit(self.index, Event::MakeResidentHeld { device: device.raw(), allocation, paging_fence_value });
         paging_fence_value
     }
 
@@ -256,7 +264,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
-        paging_queue: u64,
+        paging_queue: PagingQueueNumber,
         work: Option<Work<gpu_fence::FenceId>>,
     ) -> u64 {
         match work {

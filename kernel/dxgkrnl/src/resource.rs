@@ -8,15 +8,16 @@ use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Allocation, Renaming, Resource, ResourceBody};
+use crate::object::{Allocation, AllocationNumber, DeviceNumber, Renaming, Resource, ResourceBody, ResourceNumber};
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 /// The result of an open.
 pub struct Opened {
     /// The device's resource.
-    pub resource: u64,
+    pub resource: ResourceNumber,
     /// Its bindings with their private data.
-    pub allocations: Vec<(u64, Option<Vec<u8>>)>,
+    pub allocations: Vec<(AllocationNumber, Option<Vec<u8>>)>,
     /// The driver's blob of the creation.
     pub private_data: Vec<u8>,
     /// The runtime's blob of the creation.
@@ -27,7 +28,7 @@ pub struct Opened {
 
 impl Adapter {
     /// The body of a resource that was created, if it goes by a global handle.
-    pub fn shared_by_global(&self, resource: u64) -> Option<u64> {
+    pub fn shared_by_global(&self, resource: ResourceNumber) -> Option<u64> {
         let number = self.resources[resource].body;
         let body = &self.resource_bodies[number];
         (body.shared && !body.by_nt_handle).then_some(number)
@@ -35,7 +36,7 @@ impl Adapter {
 
     /// `D3DKMTShareObjects` of a resource: finds the body that an NT handle may name, and adds no name yet.
     // spec: memory §2.7
-    pub fn may_share_resource(&self, resource: u64) -> Result<u64, Refusal> {
+    pub fn may_share_resource(&self, resource: ResourceNumber) -> Result<u64, Refusal> {
         let body = self.resources[resource].body;
         if !self.resource_bodies[body].by_nt_handle {
             return Err(invalid("the resource was not created with NtSecuritySharing"));
@@ -76,7 +77,7 @@ impl Adapter {
 
     /// `D3DKMTOpenResource2`: the driver opens it for this device too, with private data that it can only read.
     // spec: memory §2.7
-    pub fn open_resource(&mut self, cx: &mut Cx<'_>, device: u64, number: u64) -> Result<Opened, Refusal> {
+    pub fn open_resource(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, number: u64) -> Result<Opened, Refusal> {
         let number = self.whole(number)?;
         let body = &self.resource_bodies[number];
         let members = body.members.clone();
@@ -126,7 +127,10 @@ impl Adapter {
             self.living.insert((self.allocations[binding].vidmm, binding));
             self.resources[resource].allocations.push(binding);
             let size_bytes = self.vidmm.allocation_bytes(id);
-            cx.emit(self.index, Event::AllocationCreated { device, allocation: binding, size_bytes });
+            cx.emit(
+                self.index,
+                Event::AllocationCreated { device: device.raw(), allocation: binding.raw(), size_bytes },
+            );
             if given.fresh.contains(&id) {
                 self.announce_address(cx, process, id, binding);
             }
@@ -136,7 +140,11 @@ impl Adapter {
     }
 
     /// Names what was created, or opened, for the caller.
-    pub fn named(&self, allocations: Vec<(u64, Option<Vec<u8>>)>, handles: Vec<RawHandle>) -> Vec<CreatedAllocation> {
+    pub fn named(
+        &self,
+        allocations: Vec<(AllocationNumber, Option<Vec<u8>>)>,
+        handles: Vec<RawHandle>,
+    ) -> Vec<CreatedAllocation> {
         let named = allocations.into_iter().zip(handles);
         let reply = |((number, private_data), handle)| {
             let allocation = &self.allocations[number];

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_fence::WaitMode;
 use kmt_calls::{Call, Refusal};
-use wddm_types::{PAGE_BYTES, Pages, ProcessId};
+use wddm_types::{AdapterIndex, PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Machine, Token};
@@ -60,7 +60,7 @@ pub enum Lack {
 /// A call that lacks something.
 pub struct Lacking {
     /// The adapter whose memory it wants.
-    pub adapter: u32,
+    pub adapter: AdapterIndex,
     /// The memory that it lacks.
     pub lack: Lack,
     /// The call, to be tried again.
@@ -90,7 +90,7 @@ pub(crate) struct Stamp {
 impl Machine {
     /// Whether pending destructions give back enough of what a call lacks.
     pub(crate) fn is_coming(&self, from: ProcessId, lacking: &Lacking) -> bool {
-        let adapter = &self.adapters[lacking.adapter as usize];
+        let adapter = &self.adapters[lacking.adapter.0 as usize];
         if adapter.stopped.is_some() {
             return false;
         }
@@ -130,7 +130,7 @@ impl Machine {
     /// Counts a call that waits beyond the turn that it was made in.
     pub(crate) fn count_lacking(&mut self, token: Token) {
         if let Some(waiting) = self.lacking.back().filter(|waiting| waiting.token == token) {
-            self.adapters[waiting.lacking.adapter as usize].counters.creations_waited += 1;
+            self.adapters[waiting.lacking.adapter.0 as usize].counters.creations_waited += 1;
         }
     }
 
@@ -149,23 +149,23 @@ impl Machine {
     /// Tries waiting calls again, oldest first, where memory has returned or none is coming any more.
     pub(crate) fn retry_lacking(&mut self, cx: &mut Cx<'_>) {
         while !self.lacking.is_empty() {
-            let wanted: BTreeSet<u32> = self.lacking.iter().map(|waiting| waiting.lacking.adapter).collect();
+            let wanted: BTreeSet<AdapterIndex> = self.lacking.iter().map(|waiting| waiting.lacking.adapter).collect();
             for index in wanted {
-                let adapter = &mut self.adapters[index as usize];
+                let adapter = &mut self.adapters[index.0 as usize];
                 adapter.watch_destructions(cx);
                 adapter.settle(cx);
             }
             self.carry_news(cx);
             let mut tried = false;
             for mut waiting in std::mem::take(&mut self.lacking) {
-                let stamp = self.adapters[waiting.lacking.adapter as usize].memory_stamp();
+                let stamp = self.adapters[waiting.lacking.adapter.0 as usize].memory_stamp();
                 if waiting.seen == Some(stamp) {
                     self.lacking.push_back(waiting);
                     continue;
                 }
                 let fits = match waiting.lacking.lack {
                     // A call that did not fit though there were pages enough asks for them in one piece.
-                    Lack::Pages(wanted) => self.adapters[waiting.lacking.adapter as usize].vidmm.can_back(wanted),
+                    Lack::Pages(wanted) => self.adapters[waiting.lacking.adapter.0 as usize].vidmm.can_back(wanted),
                     Lack::Quota(kind, wanted) => self.room_of(waiting.from, &[kind]).left(kind) >= wanted,
                 };
                 if !fits && self.is_coming(waiting.from, &waiting.lacking) {

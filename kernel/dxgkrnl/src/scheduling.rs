@@ -11,14 +11,33 @@ use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Machine};
+use crate::object::{ContextNumber, DeviceNumber};
+use crate::packet::PacketContextNumber;
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 pub use hardware::{rank_paging, setup_bands};
 
 /// A context of either kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AnyContext {
-    Hardware(u64),
-    Packets(u64),
+    Hardware(ContextNumber),
+    Packets(PacketContextNumber),
+}
+
+impl AnyContext {
+    /// How it stands in events, which name its kind beside it.
+    pub fn number(self) -> u64 {
+        match self {
+            AnyContext::Hardware(number) => number.raw(),
+            AnyContext::Packets(number) => number.raw(),
+        }
+    }
+}
+
+impl From<PacketContextNumber> for AnyContext {
+    fn from(number: PacketContextNumber) -> AnyContext {
+        AnyContext::Packets(number)
+    }
 }
 
 /// One context's priorities as calls have set them.
@@ -97,7 +116,7 @@ impl Adapter {
     }
 
     /// The device of a context.
-    pub fn device_of_context(&self, context: AnyContext) -> u64 {
+    pub fn device_of_context(&self, context: AnyContext) -> DeviceNumber {
         match context {
             AnyContext::Hardware(number) => self.contexts[number].device,
             AnyContext::Packets(number) => self.packet_contexts[number].device,
@@ -118,20 +137,16 @@ impl Adapter {
     /// Another priority, from the next decision on.
     // spec: sync §4.2
     pub fn set_context_priority(&mut self, cx: &mut Cx<'_>, context: AnyContext, priority: ContextPriority) {
-        let number = match context {
+        match context {
             AnyContext::Hardware(number) => {
                 self.contexts[number].priority = priority;
                 self.tell_rank(cx, number);
-                number
             }
-            AnyContext::Packets(number) => {
-                self.packet_contexts[number].priority = priority;
-                number
-            }
-        };
+            AnyContext::Packets(number) => self.packet_contexts[number].priority = priority,
+        }
         let packets = matches!(context, AnyContext::Packets(_));
         let (priority, in_process) = (priority.priority, priority.in_process);
-        cx.emit(self.index, Event::ContextPriority { context: number, packets, priority, in_process });
+        cx.emit(self.index, Event::ContextPriority { context: context.number(), packets, priority, in_process });
         self.pump_packets(cx);
     }
 }

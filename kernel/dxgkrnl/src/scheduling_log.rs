@@ -23,6 +23,7 @@ use wddm_types::{EngineId, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessId}
 
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Machine};
+use crate::store::ObjectNumber;
 
 /// Pages of each of an engine's two logs. Policy: room for 2,047 changes, of which half are read at once.
 const LOG_PAGES: Pages = Pages(16);
@@ -255,7 +256,7 @@ impl Adapter {
         let (context, process, queue) = match self.contexts.iter().find(|(_, context)| context.kmd == kmd) {
             Some((number, context)) => {
                 let only = context.queues.first().filter(|_| context.queues.len() == 1);
-                (number, self.devices[context.device].process.0, only.copied().unwrap_or(0))
+                (number.raw(), self.devices[context.device].process.0, only.map_or(0, |queue| queue.raw()))
             }
             None if self.ring.kmd_queue().is_some() && self.ring.context == kmd => (0, ProcessId::SYSTEM.0, 0),
             None => return None,

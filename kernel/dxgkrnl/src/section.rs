@@ -11,7 +11,7 @@
 
 use kmt_calls::{Mapped, MappingId, Refusal, SectionRange};
 use vidmm::cut_pages;
-use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, ProcessId};
+use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::allocation::Existing;
@@ -26,7 +26,7 @@ use crate::store::Store;
 /// The sections of all processes.
 #[derive(Default)]
 pub struct Sections {
-    sections: Store<Section>,
+    sections: Store<u64, Section>,
     /// Memory that their processes have committed in them.
     pub commitments: Commitments,
 }
@@ -36,7 +36,7 @@ pub struct Sections {
 pub struct Section {
     process: ProcessId,
     /// The adapter that it was made through, whose its pages are.
-    creator: u32,
+    creator: AdapterIndex,
     runs: Vec<PageRun>,
     size_bytes: u64,
     /// Its pages are those of a file that the process has handed over.
@@ -61,7 +61,7 @@ impl Section {
     }
 
     /// The adapter that it was made through.
-    pub fn creator(&self) -> u32 {
+    pub fn creator(&self) -> AdapterIndex {
         self.creator
     }
 
@@ -115,7 +115,7 @@ impl Sections {
         }
         let mapping = adapter.map_section(cx, process, seen.clone(), size_bytes);
         let mapped = Mapped { mapping, runs: seen, size_bytes };
-        let creator = adapter.index.0;
+        let creator = adapter.index;
         self.commitments.charge(process, size_bytes);
         let is_given = given.is_some();
         let section = Section { process, creator, runs, size_bytes, is_given, users: 1, open: true, mapping };
@@ -128,7 +128,13 @@ impl Sections {
     /// # Errors
     /// The range is none; the section is another adapter's and the allocation does not go across.
     // spec: memory §2.2, memory §2.7
-    pub fn pages(&self, number: u64, range: SectionRange, adapter: u32, across: bool) -> Result<Existing, Refusal> {
+    pub fn pages(
+        &self,
+        number: u64,
+        range: SectionRange,
+        adapter: AdapterIndex,
+        across: bool,
+    ) -> Result<Existing, Refusal> {
         let whole = &self.sections[number];
         if whole.creator != adapter && !across {
             return Err(invalid("over a section of another adapter lie allocations with CrossAdapter only"));
@@ -156,7 +162,7 @@ impl Sections {
         }
         let gone = self.sections.remove(number).expect("just seen");
         self.commitments.release(gone.process, gone.size_bytes);
-        let creator = &mut adapters[gone.creator as usize];
+        let creator = &mut adapters[gone.creator.0 as usize];
         if let Some(cache) = &creator.config.cpu_cache {
             cache.discard(&gone.runs);
         }
@@ -169,7 +175,7 @@ impl Sections {
     /// The process has closed its section, or has gone.
     pub fn close(&mut self, cx: &mut Cx<'_>, adapters: &mut [Adapter], number: u64) {
         let section = &mut self.sections[number];
-        let creator = &mut adapters[section.creator as usize];
+        let creator = &mut adapters[section.creator.0 as usize];
         creator.cpu_mappings.tell(cx, section.mapping, MappingChange::Gone);
         assert!(std::mem::take(&mut section.open), "a section is closed once");
         self.leave(adapters, number);
@@ -193,7 +199,7 @@ impl Sections {
     }
 
     /// The pages that are an adapter's.
-    pub fn lent_by(&self, adapter: u32) -> Vec<PageRun> {
+    pub fn lent_by(&self, adapter: AdapterIndex) -> Vec<PageRun> {
         let lent = self.sections.iter().filter(|(_, section)| section.creator == adapter);
         lent.flat_map(|(_, section)| section.runs.iter().copied()).collect()
     }

@@ -26,6 +26,7 @@ use kmt_calls::{NodeWork, PagingBytes, SourceStatistics};
 use wddm_types::{NodeId, ProcessId, VidPnSourceId};
 
 use crate::adapter::Adapter;
+use crate::packet::PacketContextNumber;
 
 /// How often things have happened on an adapter since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +85,7 @@ struct NodeMeter {
     work: NodeWork,
     context_switches: u64,
     /// The packet context that it had last.
-    context: Option<u64>,
+    context: Option<PacketContextNumber>,
     /// The processes whose work it has, each once.
     has: Vec<ProcessId>,
     since_ns: u64,
@@ -130,7 +131,7 @@ impl Statistics {
     }
 
     /// A node has got a packet of a context.
-    pub fn note_context(&mut self, node: NodeId, context: u64) {
+    pub fn note_context(&mut self, node: NodeId, context: PacketContextNumber) {
         let known = &mut self.nodes[usize::from(node.0)];
         known.context_switches += u64::from(known.context.replace(context).is_some_and(|before| before != context));
     }
@@ -225,7 +226,7 @@ impl Adapter {
                 has[self.paging_node()].push(ProcessId::SYSTEM);
             }
             for (node, front) in self.packet_fronts() {
-                let of = |context: u64| self.devices[self.packet_contexts[context].device].process;
+                let of = |context: PacketContextNumber| self.devices[self.packet_contexts[context].device].process;
                 has[node].push(front.map_or(ProcessId::SYSTEM, of));
             }
         }
@@ -238,6 +239,7 @@ impl Adapter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::ObjectNumber;
 
     const A: ProcessId = ProcessId(1);
     const B: ProcessId = ProcessId(2);
@@ -262,7 +264,7 @@ mod tests {
     #[test]
     fn another_context_than_before_is_a_switch() {
         let mut known = Statistics::new(1);
-        [7, 7, 8, 7].iter().for_each(|context| known.note_context(NodeId(0), *context));
+        [7, 7, 8, 7].iter().for_each(|context| known.note_context(NodeId(0), PacketContextNumber::from_raw(*context)));
         assert_eq!(known.nodes[0].context_switches, 2);
     }
 }

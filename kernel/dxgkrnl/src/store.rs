@@ -2,14 +2,57 @@
 //! chunks, and the tree above them stays so small that it is in the caches also when there are a million objects.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
 /// Numbers to a chunk. Policy: a single old object keeps no more than its chunk from being given back.
 const CHUNK: u64 = 32;
 
-/// Objects of one kind by number. Numbers are never used twice, so that a trace names each for ever.
-pub struct Store<T> {
+/// The number of an object of one kind. The kernel sees it as an integer only at its borders: in events, in the handles that it gives its
+/// driver, in the texts for people.
+pub trait ObjectNumber: Copy {
+    /// The number that stands outside as this integer: one that the kernel gave away before, or a claim that a look into the store tests.
+    fn from_raw(raw: u64) -> Self;
+
+    /// How it stands outside.
+    fn raw(self) -> u64;
+}
+
+/// Kinds of objects whose numbers have no type of their own.
+impl ObjectNumber for u64 {
+    fn from_raw(raw: u64) -> u64 {
+        raw
+    }
+
+    fn raw(self) -> u64 {
+        self
+    }
+}
+
+/// Declares the type of the numbers of one kind of objects.
+macro_rules! object_number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u64);
+
+        impl $crate::store::ObjectNumber for $name {
+            fn from_raw(raw: u64) -> $name {
+                $name(raw)
+            }
+
+            fn raw(self) -> u64 {
+                self.0
+            }
+        }
+    };
+}
+pub(crate) use object_number;
+
+/// Objects of one kind by their own numbers. Numbers are never used twice, so that a trace names each for ever.
+pub struct Store<N, T> {
     chunks: BTreeMap<u64, Chunk<T>>,
     next: u64,
+    numbers: PhantomData<N>,
 }
 
 /// The objects of consecutive numbers, the first of which is a multiple of [`CHUNK`].
@@ -19,21 +62,21 @@ struct Chunk<T> {
     living: u64,
 }
 
-impl<T> Default for Store<T> {
+impl<N, T> Default for Store<N, T> {
     fn default() -> Self {
-        Store { chunks: BTreeMap::new(), next: 1 }
+        Store { chunks: BTreeMap::new(), next: 1, numbers: PhantomData }
     }
 }
 
-impl<T> Store<T> {
+impl<N: ObjectNumber, T> Store<N, T> {
     /// The number that the next object gets.
-    pub fn next_number(&self) -> u64 {
-        self.next
+    pub fn next_number(&self) -> N {
+        N::from_raw(self.next)
     }
 
     /// Adds an object.
-    pub fn insert(&mut self, object: T) -> u64 {
-        let number = self.next;
+    pub fn insert(&mut self, object: T) -> N {
+        let number = self.next_number();
         self.next += 1;
         let (chunk, at) = place(number);
         let chunk = self.chunks.entry(chunk).or_insert_with(|| Chunk { objects: Vec::new(), living: 0 });
@@ -45,19 +88,19 @@ impl<T> Store<T> {
     }
 
     /// The object of a number, if it still is.
-    pub fn get(&self, number: u64) -> Option<&T> {
+    pub fn get(&self, number: N) -> Option<&T> {
         let (chunk, at) = place(number);
         self.chunks.get(&chunk)?.objects.get(at)?.as_ref()
     }
 
     /// The same, to be changed.
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+    pub fn get_mut(&mut self, number: N) -> Option<&mut T> {
         let (chunk, at) = place(number);
         self.chunks.get_mut(&chunk)?.objects.get_mut(at)?.as_mut()
     }
 
     /// Takes an object out.
-    pub fn remove(&mut self, number: u64) -> Option<T> {
+    pub fn remove(&mut self, number: N) -> Option<T> {
         let (place, at) = place(number);
         let chunk = self.chunks.get_mut(&place)?;
         let object = chunk.objects.get_mut(at)?.take()?;
@@ -74,31 +117,32 @@ impl<T> Store<T> {
     }
 
     /// All, by number.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (N, &T)> {
         self.chunks.iter().flat_map(|(chunk, known)| {
             let numbered = (chunk * CHUNK..).zip(&known.objects);
-            numbered.filter_map(|(number, object)| object.as_ref().map(|object| (number, object)))
+            numbered.filter_map(|(number, object)| object.as_ref().map(|object| (N::from_raw(number), object)))
         })
     }
 }
 
-impl<T> std::ops::Index<u64> for Store<T> {
+impl<N: ObjectNumber, T> std::ops::Index<N> for Store<N, T> {
     type Output = T;
     /// # Panics
     /// For an object that is gone: inside the kernel numbers are held only as long as their objects.
-    fn index(&self, number: u64) -> &T {
+    fn index(&self, number: N) -> &T {
         self.get(number).expect("an object that the kernel still refers to")
     }
 }
 
-impl<T> std::ops::IndexMut<u64> for Store<T> {
-    fn index_mut(&mut self, number: u64) -> &mut T {
+impl<N: ObjectNumber, T> std::ops::IndexMut<N> for Store<N, T> {
+    fn index_mut(&mut self, number: N) -> &mut T {
         self.get_mut(number).expect("an object that the kernel still refers to")
     }
 }
 
 /// The chunk of a number, and its place there.
-fn place(number: u64) -> (u64, usize) {
+fn place(number: impl ObjectNumber) -> (u64, usize) {
+    let number = number.raw();
     // CAST: less than a chunk.
     (number / CHUNK, (number % CHUNK) as usize)
 }
@@ -109,7 +153,7 @@ mod tests {
 
     #[test]
     fn numbers_are_never_used_twice_and_what_is_gone_is_gone() {
-        let mut store = Store::default();
+        let mut store: Store<u64, u64> = Store::default();
         let mut known = BTreeMap::new();
         for step in 0..1_000u64 {
             let number = store.insert(step);

@@ -37,12 +37,13 @@ use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Context, Queue};
+use crate::object::{Context, ContextNumber, DeviceNumber, Queue, QueueNumber};
 use crate::packet::Running;
-use crate::suspension::SuspendReasons;
+use crate::store::ObjectNumber;
+use crate::suspension::{Leaving, SuspendReasons};
 pub use group::Hung;
 use group::Preparation;
-use paging::{RING, RingWatch};
+use paging::RingWatch;
 
 /// Looks in a delay.
 const LOOKS: u64 = 8;
@@ -54,7 +55,7 @@ pub struct Timeouts {
     look_ns: Option<u64>,
     /// The time of the last look, or of the begin.
     looked_ns: u64,
-    queues: BTreeMap<u64, Watched>,
+    queues: BTreeMap<QueueNumber, Watched>,
     /// The packet that each node runs, and how long it has.
     nodes: BTreeMap<usize, (Running, u64)>,
     /// Packets that were asked since a process called last.
@@ -105,7 +106,7 @@ impl Adapter {
     /// Arranges for the next look, if there is something to look for. After every turn of the machine.
     pub fn arm_timeouts(&mut self, cx: &Cx<'_>) {
         let Some(delay_ns) = self.config.recovery.delay_ns else { return };
-        let unasked = |number: u64| self.timeouts.queues.get(&number).is_none_or(|watched| !watched.asked);
+        let unasked = |number: QueueNumber| self.timeouts.queues.get(&number).is_none_or(|watched| !watched.asked);
         let runs = |queue: &Queue| self.devices[queue.device].suspended.is_empty() && self.is_busy(queue).is_some();
         let busy = self.queues.iter().any(|(number, queue)| unasked(number) && runs(queue));
         let runs = |running: Running| {
@@ -164,13 +165,13 @@ impl Adapter {
     /// Samples the fences with waiters: their interrupt may have been lost.
     fn look_at_waited(&mut self, cx: &mut Cx<'_>) {
         let waited = self.waits.with_waiters();
-        let numbers: Vec<u64> = waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
+        let numbers: Vec<_> = waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
         self.sample_fences(cx, &numbers);
     }
 
     /// The devices whose queues have made no progress for the delay are suspended.
     fn ask_who_stands(&mut self, cx: &mut Cx<'_>, passed_ns: u64, delay_ns: u64) {
-        let busy = |(number, queue): (u64, &Queue)| Some((number, queue.device, self.is_busy(queue)?));
+        let busy = |(number, queue): (QueueNumber, &Queue)| Some((number, queue.device, self.is_busy(queue)?));
         let busy: Vec<_> = self.queues.iter().filter_map(busy).collect();
         let mut devices = BTreeSet::new();
         let mut watched = BTreeMap::new();
@@ -197,7 +198,7 @@ impl Adapter {
 
     /// The devices whose packets have had a node for the delay, and that were not asked for them.
     // spec: sync §4.4
-    fn packets_that_stand(&mut self, passed_ns: u64, delay_ns: u64) -> Vec<u64> {
+    fn packets_that_stand(&mut self, passed_ns: u64, delay_ns: u64) -> Vec<DeviceNumber> {
         let (mut nodes, mut devices) = (BTreeMap::new(), Vec::new());
         for (node, running) in self.running_packets() {
             let device = self.packet_contexts[running.context].device;
@@ -221,7 +222,7 @@ impl Adapter {
     /// Devices that were asked and have left the hardware go on.
     pub fn resume_suspended_by_timeout(&mut self, cx: &mut Cx<'_>) {
         let asked = self.devices.iter().filter(|(_, device)| device.suspended.contains(SuspendReasons::TIMEOUT));
-        let over = asked.map(|(number, _)| number).filter(|number| !self.suspensions.awaits(*number));
+        let over = asked.map(|(number, _)| number).filter(|number| !self.suspensions.awaits(Some(*number)));
         for device in over.collect::<Vec<_>>() {
             self.resume_device(cx, device, SuspendReasons::TIMEOUT);
         }
@@ -230,24 +231,22 @@ impl Adapter {
 
     /// A context has not left the hardware in time.
     // spec: sync §4.1, sync §4.4
-    fn context_hung(&mut self, cx: &mut Cx<'_>, number: u64) {
-        if number == RING {
-            self.ring_hung(cx);
-            return;
-        }
-        let Some(context) = self.contexts.get(number) else {
-            self.packets_hung(cx, number);
-            return;
+    fn context_hung(&mut self, cx: &mut Cx<'_>, hung: Leaving) {
+        let number = match hung {
+            Leaving::Ring => return self.ring_hung(cx),
+            Leaving::Packets(context) => return self.packets_hung(cx, context),
+            Leaving::Hardware(number) => number,
         };
+        let Some(context) = self.contexts.get(number) else { return };
         let (node, device) = (context.node, context.device);
         if self.stopped.is_some() || self.devices[device].state != DeviceState::Active {
             return;
         }
-        self.engine_hung(cx, node, Hung::Context(number));
+        self.engine_hung(cx, node, Hung::Context(hung));
     }
 
     /// A hardware context, or the ring, does not leave its engine.
-    fn reset_hw_engine(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: u64) {
+    fn reset_hw_engine(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Leaving) {
         self.driver_left(cx);
         let hardware = self.miniport.hardware_queues().expect("it has a hardware context");
         let reset = hardware.reset_hw_engine(node, 0);
@@ -261,17 +260,18 @@ impl Adapter {
     }
 
     /// The engine has forgotten what some contexts ran on it; the others go on.
-    fn engine_was_reset(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: u64, invalidated: &[KmdContext]) {
-        let named = |(number, context): (u64, &Context)| invalidated.contains(&context.kmd).then_some(number);
-        let named: BTreeSet<u64> = self.contexts.iter().filter_map(named).collect();
-        if !named.contains(&hung) && !invalidated.contains(&self.ring.context) {
+    fn engine_was_reset(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Leaving, invalidated: &[KmdContext]) {
+        let named = |(number, context): (ContextNumber, &Context)| invalidated.contains(&context.kmd).then_some(number);
+        let named: BTreeSet<_> = self.contexts.iter().filter_map(named).collect();
+        let context = if let Leaving::Hardware(context) = hung { Some(context) } else { None };
+        if context.is_none_or(|context| !named.contains(&context)) && !invalidated.contains(&self.ring.context) {
             // It has left the hardware meanwhile, and the word of it is on its way. Once.
             if !self.suspensions.wait_on_for(hung) {
                 self.hardware_lost(cx, format!("node {} was reset, and what was hung is hung", node.0));
             }
             return;
         }
-        let hung = self.contexts.get(hung).map_or(0, |context| context.device);
+        let hung = context.and_then(|context| self.contexts.get(context)).map_or(0, |context| context.device.raw());
         self.counters.engine_resets += 1;
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
         if invalidated.contains(&self.ring.context) {
@@ -279,7 +279,7 @@ impl Adapter {
             self.hardware_lost(cx, format!("node {} was reset under paging work", node.0));
             return;
         }
-        let devices: BTreeSet<u64> = named.iter().map(|context| self.contexts[*context].device).collect();
+        let devices: BTreeSet<_> = named.iter().map(|context| self.contexts[*context].device).collect();
         self.devices_are_hung(cx, devices, node);
         self.driver_left(cx);
         let Some(hardware) = self.miniport.hardware_queues() else { return };
@@ -294,7 +294,7 @@ impl Adapter {
 
     /// A node was reset under work of these devices.
     // spec: sync §4.4
-    pub fn devices_are_hung(&mut self, cx: &mut Cx<'_>, devices: BTreeSet<u64>, node: NodeId) {
+    pub fn devices_are_hung(&mut self, cx: &mut Cx<'_>, devices: BTreeSet<DeviceNumber>, node: NodeId) {
         let processes: BTreeSet<_> = devices.iter().map(|device| self.devices[*device].process).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Hung, format!("its work on node {} did not end", node.0));

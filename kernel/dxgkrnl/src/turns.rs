@@ -12,7 +12,8 @@ use wddm_types::{FencePoint, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::notification::RegistrationKind;
-use crate::object::Terms;
+use crate::object::{DeviceNumber, Terms};
+use crate::store::ObjectNumber;
 use crate::suspension::SuspendReasons;
 
 /// How often the kernel looks for changes that no call or interrupt tells of: a suspended device that got work by doorbell, a process
@@ -144,8 +145,8 @@ impl Adapter {
         work: u64,
         devices: &[DeviceId],
     ) -> Vec<FencePoint<FenceId>> {
-        let numbers: Vec<u64> = devices.iter().filter_map(|device| self.device_number(*device)).collect();
-        let suspend = |number: u64| {
+        let numbers: Vec<_> = devices.iter().filter_map(|device| self.device_number(*device)).collect();
+        let suspend = |number: DeviceNumber| {
             // The ring is built ahead of the hardware: a turn that was given behind an earlier suspension may not have begun.
             self.cancel_resume(number, work);
             self.suspend_device(cx, number, SuspendReasons::RESIDENCY)
@@ -157,7 +158,7 @@ impl Adapter {
     /// has become idle.
     pub fn note_idle_devices(&mut self) -> bool {
         let mut changed = false;
-        let devices: Vec<(u64, DeviceId)> =
+        let devices: Vec<(DeviceNumber, DeviceId)> =
             self.devices.iter().map(|(number, device)| (number, device.vidmm)).collect();
         for (number, vidmm) in devices {
             let idle = self.has_nothing_to_run(number);
@@ -174,7 +175,7 @@ impl Adapter {
         changed
     }
 
-    fn has_nothing_to_run(&self, device: u64) -> bool {
+    fn has_nothing_to_run(&self, device: DeviceNumber) -> bool {
         !self.has_waiting_renders(device)
             && !self.has_promised(device)
             && !self.displays.want(device)
@@ -191,7 +192,7 @@ impl Adapter {
     }
 
     /// A device's content is back: it runs, at least for so long that bringing it back was worth it.
-    pub fn begin_turn(&mut self, cx: &mut Cx<'_>, number: u64, decided_ns: u64) {
+    pub fn begin_turn(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, decided_ns: u64) {
         if let Some(device) = self.devices.get(number) {
             let switch_ns = cx.now_ns.saturating_sub(decided_ns);
             self.vidmm.turn_began(device.vidmm, cx.now_ns, switch_ns);
@@ -220,7 +221,10 @@ impl Adapter {
             flags.set(TrimFlags::RESTART_PERIODIC_TRIM, request.flags.restart_periodic);
             flags.set(TrimFlags::TRIM_TO_BUDGET, request.flags.to_budget);
             self.counters.trims += 1;
-            cx.emit(self.index, Event::TrimRequested { device: number, flags: flags.bits(), bytes: request.bytes });
+            cx.emit(
+                self.index,
+                Event::TrimRequested { device: number.raw(), flags: flags.bits(), bytes: request.bytes },
+            );
             let kind = NotificationKind::Trim { flags, bytes_to_trim: request.bytes };
             self.notify(cx, number, RegistrationKind::Trim, kind);
         }
@@ -252,7 +256,7 @@ impl Adapter {
         }
     }
 
-    fn device_number(&self, device: DeviceId) -> Option<u64> {
+    fn device_number(&self, device: DeviceId) -> Option<DeviceNumber> {
         self.devices_by_id.get(&device).copied()
     }
 }

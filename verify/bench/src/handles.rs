@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use dxgkrnl::{HandleTable, Object};
-use wddm_types::RawHandle;
+use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::machine::pin_here;
 use crate::report::{Goal, Row};
@@ -47,7 +47,7 @@ impl Random {
 
 fn lookups(count: u32, batches: usize) -> Row {
     let mut table = HandleTable::default();
-    let slice: Vec<Object> = (0..u64::from(black_box(count))).map(|number| Object::Allocation(0, number)).collect();
+    let slice: Vec<Object> = (0..black_box(count)).map(|number| Object::Adapter(AdapterIndex(number))).collect();
     let handles: Vec<RawHandle> = slice.iter().map(|object| table.insert(*object).expect("room")).collect();
     let mut random = Random(7);
     // Both orders are 32 bits wide, so that neither waits longer for memory to say what comes next.
@@ -69,7 +69,7 @@ fn lookups(count: u32, batches: usize) -> Row {
 }
 
 fn number(object: &Object) -> u64 {
-    if let Object::Allocation(_, number) = object { *number } else { 0 }
+    if let Object::Adapter(index) = object { index.0.into() } else { 0 }
 }
 
 fn each_ns(all: impl Fn() -> u64) -> f64 {

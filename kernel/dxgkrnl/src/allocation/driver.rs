@@ -10,6 +10,7 @@ use vidmm::AllocationId;
 use wddm_types::{Blame, NtStatus};
 
 use crate::adapter::Adapter;
+use crate::object::{DeviceNumber, ResourceNumber};
 use crate::refusal::{from_driver, refuse};
 
 impl Adapter {
@@ -17,7 +18,7 @@ impl Adapter {
         &mut self,
         blobs: &[Vec<u8>],
         call: &ResourceRequest,
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
     ) -> Result<(Vec<ddi::AllocationInfo>, KmdResource), Refusal> {
         let mut new: Vec<NewAllocation<'_>> = blobs.iter().map(|blob| NewAllocation::new(blob)).collect();
         let in_resource = resource.is_some() || call.flags.contains(CreateAllocationFlags::CREATE_RESOURCE);
@@ -49,7 +50,7 @@ impl Adapter {
     // spec: memory §2.7: Open with Create = 1 follows the creation
     pub(super) fn open_in_driver(
         &mut self,
-        device: u64,
+        device: DeviceNumber,
         infos: &[ddi::AllocationInfo],
         blobs: &mut [Vec<u8>],
         call: &ResourceRequest,

@@ -6,6 +6,7 @@ use kmt_calls::{AllocationRequest, Refusal, ResourceRequest};
 use wddm_types::{NtStatus, PAGE_BYTES, SegmentId, SegmentSet};
 
 use crate::adapter::Adapter;
+use crate::object::ResourceNumber;
 use crate::refusal::invalid;
 use crate::scarcity::{Lack, NotCreated};
 
@@ -17,7 +18,7 @@ impl Adapter {
         &mut self,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
-        resource: Option<u64>,
+        resource: Option<ResourceNumber>,
     ) -> Result<Vec<u64>, Refusal> {
         self.check_lengths(requests, call)?;
         let blobs: Vec<Vec<u8>> = requests.iter().map(|request| request.private_data.clone()).collect();

@@ -12,6 +12,7 @@ use wddm_types::{Blame, NtStatus};
 use super::{Created, Creation, PRIVATE_DATA_MAX};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, invalid, not_supported, refuse};
 use crate::scarcity::NotCreated;
 
@@ -50,7 +51,7 @@ impl Adapter {
     pub fn create_surface(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         wanted: StandardAllocation,
     ) -> Result<(Created, Option<u32>), Refusal> {
         let Rows { pitch_bytes: row_bytes, count, seen } = rows(wanted)?;

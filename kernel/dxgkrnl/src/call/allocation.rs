@@ -8,7 +8,7 @@ use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocations, CreatedSection, DestroyFlags,
     OpenedResource, Refusal, Reply, ResourceRequest, SectionCall, ShareName,
 };
-use wddm_types::{NtStatus, RawHandle};
+use wddm_types::{AdapterIndex, NtStatus, RawHandle};
 
 use crate::allocation::Created;
 use crate::call::keyed_mutex::Companions;
@@ -16,7 +16,7 @@ use crate::call::share::SharedResource;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::memory::LIST_MAX;
-use crate::object::Object;
+use crate::object::{AllocationNumber, DeviceNumber, Object, ResourceNumber};
 use crate::quota::Kind;
 use crate::refusal::invalid;
 use crate::scarcity::{Lack, Lacking, NotCreated};
@@ -33,9 +33,9 @@ pub struct CreatedSurface {
 /// The allocations that a target names, and the resource if the caller named them through it.
 pub(super) struct Targets {
     /// Numbers in the order of the list.
-    pub numbers: Vec<u64>,
+    pub numbers: Vec<AllocationNumber>,
     /// The resource.
-    pub resource: Option<u64>,
+    pub resource: Option<ResourceNumber>,
 }
 
 impl Turn<'_> {
@@ -43,7 +43,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         call: Call,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
             Call::CreateAllocation { device: handle, allocations, resource } => {
@@ -64,7 +64,7 @@ impl Turn<'_> {
             Call::QueryResourceInfo { device, share } => {
                 let (index, _) = self.live_device(device, touched)?;
                 let SharedResource { body, .. } = self.resource_named(index, share)?;
-                done(Reply::ResourceInfo(self.adapters[index as usize].query_resource(body)?))
+                done(Reply::ResourceInfo(self.adapters[index.0 as usize].query_resource(body)?))
             }
             Call::DescribeAllocations { device, allocations, resource } => {
                 let (index, device) = self.live_device(device, touched)?;
@@ -72,7 +72,7 @@ impl Turn<'_> {
                     RawHandle::NONE => None,
                     handle => Some(self.resource_of(index, device, handle)?),
                 };
-                let adapter = &mut self.adapters[index as usize];
+                let adapter = &mut self.adapters[index.0 as usize];
                 done(Reply::AllocationSizes(adapter.describe_allocations(&allocations, &resource, known)?))
             }
             Call::Section(SectionCall::IsInUse { section }) => {
@@ -87,7 +87,7 @@ impl Turn<'_> {
                     Some(Object::Device(index, _)) => *index,
                     _ => self.adapter(adapter)?,
                 };
-                self.adapters[index as usize].running()?;
+                self.adapters[index.0 as usize].running()?;
                 let given = match call {
                     SectionCall::CreateOver { given, .. } => Some(given),
                     _ => None,
@@ -106,7 +106,7 @@ impl Turn<'_> {
     }
 
     /// The refusal of a creation. Notes the lack: the machine has the call wait where memory is coming.
-    fn not_created(&mut self, adapter: u32, why: NotCreated, call: impl FnOnce() -> Call) -> Refusal {
+    fn not_created(&mut self, adapter: AdapterIndex, why: NotCreated, call: impl FnOnce() -> Call) -> Refusal {
         match why {
             NotCreated::Refused(refusal) => refusal,
             NotCreated::Lacks(lack, refusal) => {
@@ -119,7 +119,7 @@ impl Turn<'_> {
     fn create_section(
         &mut self,
         cx: &mut Cx<'_>,
-        index: u32,
+        index: AdapterIndex,
         size_bytes: u64,
         given: Option<u64>,
     ) -> Result<Answer, NotCreated> {
@@ -127,7 +127,7 @@ impl Turn<'_> {
             let room = self.room.take(kind, wanted);
             room.map_err(|refusal| NotCreated::Lacks(Lack::Quota(kind, wanted), refusal))?;
         }
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes, given)?;
         match self.name(Object::Section(number)) {
             Ok(section) => Ok(done(Reply::Section(CreatedSection { section, mapped }))?),
@@ -141,8 +141,8 @@ impl Turn<'_> {
     fn create_allocations(
         &mut self,
         cx: &mut Cx<'_>,
-        index: u32,
-        device: u64,
+        index: AdapterIndex,
+        device: DeviceNumber,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
     ) -> Result<Answer, NotCreated> {
@@ -162,7 +162,7 @@ impl Turn<'_> {
         if call.flags.contains(CreateAllocationFlags::CREATE_SHARED) {
             self.room_for_global()?;
         }
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let created = adapter.create_allocations(cx, device, requests, call, resource, existing)?;
         entered.into_iter().for_each(|section| self.sections.enter(section));
         Ok(done(Reply::Allocations(self.name_created(cx, index, call.resource, created)?))?)
@@ -175,11 +175,11 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         device: RawHandle,
         wanted: StandardAllocation,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<CreatedSurface, Refusal> {
         let (index, device) = self.live_device(device, touched)?;
         self.room_for_global()?;
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let (created, pitch_bytes) = adapter.create_surface(cx, device, wanted)?;
         Ok(CreatedSurface { created: self.name_created(cx, index, RawHandle::NONE, created)?, pitch_bytes })
     }
@@ -188,7 +188,7 @@ impl Turn<'_> {
     fn name_created(
         &mut self,
         cx: &mut Cx<'_>,
-        index: u32,
+        index: AdapterIndex,
         given: RawHandle,
         created: Created,
     ) -> Result<CreatedAllocations, Refusal> {
@@ -204,11 +204,11 @@ impl Turn<'_> {
                     resource: named.unwrap_or(given),
                     global_share: global_share.unwrap_or_default(),
                     flags: created.flags,
-                    allocations: self.adapters[index as usize].named(created.allocations, handles),
+                    allocations: self.adapters[index.0 as usize].named(created.allocations, handles),
                 })
             }
             Err(refusal) => {
-                let adapter = &mut self.adapters[index as usize];
+                let adapter = &mut self.adapters[index.0 as usize];
                 match fresh {
                     Some(resource) => adapter.destroy_resource(cx, resource, &[]),
                     None => created.allocations.iter().for_each(|(number, _)| {
@@ -223,7 +223,7 @@ impl Turn<'_> {
     fn open_resource(
         &mut self,
         cx: &mut Cx<'_>,
-        (index, device): (u32, u64),
+        (index, device): (AdapterIndex, DeviceNumber),
         share: ShareName,
         keyed_mutex_data: Vec<u8>,
     ) -> Result<Answer, Refusal> {
@@ -235,7 +235,7 @@ impl Turn<'_> {
         }
         // The keyed mutex and the synchronization object.
         self.room.take(Kind::SyncObjects, with.map_or(0, |_| 2))?;
-        let opened = self.adapters[index as usize].open_resource(cx, device, body)?;
+        let opened = self.adapters[index.0 as usize].open_resource(cx, device, body)?;
         // spec: memory §2.7: the resource has its handle before its allocations
         let mut objects = vec![Object::Resource(index, opened.resource)];
         objects.extend(opened.allocations.iter().map(|(number, _)| Object::Allocation(index, *number)));
@@ -245,7 +245,7 @@ impl Turn<'_> {
             Ok(mut handles) => {
                 let mut others = handles.split_off(1 + opened.allocations.len()).into_iter();
                 let resource = handles.remove(0);
-                let adapter = &mut self.adapters[index as usize];
+                let adapter = &mut self.adapters[index.0 as usize];
                 let reply = Reply::OpenedResource(OpenedResource {
                     resource,
                     allocations: adapter.named(opened.allocations, handles),
@@ -261,7 +261,7 @@ impl Turn<'_> {
                 if let Some(companions) = companions {
                     self.close_companions(cx, companions);
                 }
-                self.adapters[index as usize].destroy_resource(cx, opened.resource, &[]);
+                self.adapters[index.0 as usize].destroy_resource(cx, opened.resource, &[]);
                 Err(refusal)
             }
         }
@@ -270,8 +270,8 @@ impl Turn<'_> {
     fn destroy_allocations(
         &mut self,
         cx: &mut Cx<'_>,
-        index: u32,
-        device: u64,
+        index: AdapterIndex,
+        device: DeviceNumber,
         target: &AllocationTarget,
         flags: DestroyFlags,
     ) -> Result<Answer, Refusal> {
@@ -283,7 +283,7 @@ impl Turn<'_> {
             true => self.resource_with_list(index, device, target)?,
             false => self.targets(index, device, target)?,
         };
-        let adapter = &self.adapters[index as usize];
+        let adapter = &self.adapters[index.0 as usize];
         let mut once = targets.numbers.clone();
         once.sort_unstable();
         once.dedup();
@@ -299,7 +299,7 @@ impl Turn<'_> {
         let names = targets.numbers.iter().flat_map(|number| adapter.allocations[*number].renaming.handles());
         let names: Vec<RawHandle> = names.chain(target.allocations.iter().copied()).collect();
         let token = self.token;
-        let answer = self.adapters[index as usize].destroy_bindings(
+        let answer = self.adapters[index.0 as usize].destroy_bindings(
             cx,
             token,
             device,
@@ -319,11 +319,16 @@ impl Turn<'_> {
 
     /// A resource that is destroyed with a list beside it: it goes with all its allocations if the list has none of others.
     // spec: memory §6.2
-    fn resource_with_list(&self, index: u32, device: u64, target: &AllocationTarget) -> Result<Targets, Refusal> {
+    fn resource_with_list(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        target: &AllocationTarget,
+    ) -> Result<Targets, Refusal> {
         let whole = AllocationTarget { resource: target.resource, allocations: Vec::new() };
         let listed = AllocationTarget { resource: RawHandle::NONE, allocations: target.allocations.clone() };
         let (whole, listed) = (self.targets(index, device, &whole)?, self.targets(index, device, &listed)?);
-        let members: BTreeSet<u64> = whole.numbers.iter().copied().collect();
+        let members: BTreeSet<_> = whole.numbers.iter().copied().collect();
         if let Some(at) = listed.numbers.iter().position(|number| !members.contains(number)) {
             let named = target.allocations[at];
             return Err(invalid(format!("{named} of the list is no allocation of the resource {}", target.resource)));
@@ -333,13 +338,18 @@ impl Turn<'_> {
 
     /// The allocations of a target: either a resource or a list, all of this device.
     // spec: memory §2.3, memory §6.2
-    pub(super) fn targets(&self, index: u32, device: u64, target: &AllocationTarget) -> Result<Targets, Refusal> {
+    pub(super) fn targets(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        target: &AllocationTarget,
+    ) -> Result<Targets, Refusal> {
         if target.resource != RawHandle::NONE {
             if !target.allocations.is_empty() {
                 return Err(invalid("either a resource or a list of allocations"));
             }
             let resource = self.resource_of(index, device, target.resource)?;
-            let numbers = self.adapters[index as usize].resources[resource].allocations.clone();
+            let numbers = self.adapters[index.0 as usize].resources[resource].allocations.clone();
             return Ok(Targets { numbers, resource: Some(resource) });
         }
         if target.allocations.is_empty() || target.allocations.len() > LIST_MAX {
@@ -350,10 +360,15 @@ impl Turn<'_> {
         Ok(Targets { numbers, resource: None })
     }
 
-    pub(super) fn resource_of(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+    pub(super) fn resource_of(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        handle: RawHandle,
+    ) -> Result<ResourceNumber, Refusal> {
         let (on, number) = self.any_resource(handle)?;
         // spec: memory §9.3
-        if on == index && self.adapters[index as usize].resources[number].device == device {
+        if on == index && self.adapters[index.0 as usize].resources[number].device == device {
             Ok(number)
         } else {
             Err(invalid("a resource of another device"))
@@ -362,7 +377,12 @@ impl Turn<'_> {
 
     /// The resource that a creation names. It is none of this call's: the function has a status of its own for that.
     // spec: memory §9.3: INVALID_HANDLE
-    fn resource_to_add_to(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+    fn resource_to_add_to(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        handle: RawHandle,
+    ) -> Result<ResourceNumber, Refusal> {
         let unknown = |refusal: Refusal| Refusal { status: NtStatus::INVALID_HANDLE, ..refusal };
         self.any_resource(handle).map_err(unknown)?;
         self.resource_of(index, device, handle)

@@ -1,6 +1,7 @@
 //! Calls on displays (memory §5.7, sync §4.6).
 
 use kmt_calls::{DisplayCall, Refusal, Reply};
+use wddm_types::AdapterIndex;
 
 use crate::call::{Turn, done};
 use crate::display::Behind;
@@ -13,27 +14,27 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         call: DisplayCall,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
             DisplayCall::SetVidPnSourceOwner { device, sources } => {
                 let (index, device) = self.live_device(device, touched)?;
-                self.adapters[index as usize].set_source_owner(cx, device, &sources)?;
+                self.adapters[index.0 as usize].set_source_owner(cx, device, &sources)?;
                 done(Reply::Done)
             }
             DisplayCall::CheckVidPnExclusiveOwnership { adapter, source } => {
                 let index = self.adapter(adapter)?;
-                self.adapters[index as usize].check_exclusive_ownership(source)?;
+                self.adapters[index.0 as usize].check_exclusive_ownership(source)?;
                 done(Reply::Done)
             }
             DisplayCall::GetPresentState { device, source } => {
                 let (index, device) = self.live_device(device, touched)?;
-                done(Reply::PresentState(self.adapters[index as usize].present_state(device, source)))
+                done(Reply::PresentState(self.adapters[index.0 as usize].present_state(device, source)))
             }
             DisplayCall::SetDisplayMode { device, primary } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let number = self.allocation_of(index, device, primary)?;
-                self.adapters[index as usize].set_display_mode(cx, self.token, device, number)
+                self.adapters[index.0 as usize].set_display_mode(cx, self.token, device, number)
             }
             DisplayCall::Flip { context, primary, interval } => {
                 if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
@@ -41,22 +42,22 @@ impl Turn<'_> {
                 }
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let primary = self.listed_allocation(index, device, primary)?;
-                self.adapters[index as usize].present_flip(cx, self.token, Behind::Context(number), primary, interval)
+                self.adapters[index.0 as usize].present_flip(cx, self.token, Behind::Context(number), primary, interval)
             }
             DisplayCall::FlipOnHwQueue { queue, primary, interval } => {
                 let (index, number) = self.live_queue(queue, touched)?;
-                let device = self.adapters[index as usize].queues[number].device;
+                let device = self.adapters[index.0 as usize].queues[number].device;
                 let primary = self.listed_allocation(index, device, primary)?;
-                self.adapters[index as usize].present_flip(cx, self.token, Behind::Queue(number), primary, interval)
+                self.adapters[index.0 as usize].present_flip(cx, self.token, Behind::Queue(number), primary, interval)
             }
             DisplayCall::SetQueuedLimit { device, limit } => {
                 let (index, device) = self.live_device(device, touched)?;
-                self.adapters[index as usize].set_queued_limit(cx, device, limit)?;
+                self.adapters[index.0 as usize].set_queued_limit(cx, device, limit)?;
                 done(Reply::Done)
             }
             DisplayCall::WaitForVerticalBlankEvent { device, source } => {
                 let (index, device) = self.live_device(device, touched)?;
-                self.adapters[index as usize].wait_for_blank(self.token, device, source)
+                self.adapters[index.0 as usize].wait_for_blank(self.token, device, source)
             }
         }
     }

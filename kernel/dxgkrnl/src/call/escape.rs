@@ -4,11 +4,11 @@
 
 use ddi::Escape;
 use kmt_calls::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags, Refusal, Reply};
-use wddm_types::RawHandle;
+use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::machine::Answer;
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::refusal::{from_driver, invalid, not_supported};
 
 /// `D3DKMT_ESCAPETYPE`: the last number that has a meaning, and those of the window manager.
@@ -16,7 +16,7 @@ const KIND_LAST: u32 = 39;
 const WINDOW_MANAGERS: std::ops::RangeInclusive<u32> = 1024..=1038;
 
 impl Turn<'_> {
-    pub(super) fn escape(&mut self, call: EscapeCall, touched: &mut Option<u32>) -> Result<Answer, Refusal> {
+    pub(super) fn escape(&mut self, call: EscapeCall, touched: &mut Option<AdapterIndex>) -> Result<Answer, Refusal> {
         check_kind(call.kind)?;
         let flags = check_flags(call.flags)?;
         let mut private_data = call.private_data;
@@ -26,7 +26,7 @@ impl Turn<'_> {
         let index = self.adapter(call.adapter)?;
         let device = self.escaping_device(index, call.device)?;
         let context = self.escaping_context(index, device, call.context)?;
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         adapter.running()?;
         if let Some(device) = device {
             adapter.device_active(device)?;
@@ -43,7 +43,7 @@ impl Turn<'_> {
         done(Reply::Escaped(private_data))
     }
 
-    fn escaping_device(&self, index: u32, handle: RawHandle) -> Result<Option<u64>, Refusal> {
+    fn escaping_device(&self, index: AdapterIndex, handle: RawHandle) -> Result<Option<DeviceNumber>, Refusal> {
         if handle == RawHandle::NONE {
             return Ok(None);
         }
@@ -53,14 +53,14 @@ impl Turn<'_> {
 
     fn escaping_context(
         &self,
-        index: u32,
-        device: Option<u64>,
+        index: AdapterIndex,
+        device: Option<DeviceNumber>,
         handle: RawHandle,
     ) -> Result<Option<ddi::KmdContext>, Refusal> {
         if handle == RawHandle::NONE {
             return Ok(None);
         }
-        let adapter = &self.adapters[index as usize];
+        let adapter = &self.adapters[index.0 as usize];
         let (on, owner, kmd) = match self.process.handles.get(handle) {
             Some(Object::Context(on, number)) if *on == index => {
                 (*on, adapter.contexts[*number].device, adapter.contexts[*number].kmd)

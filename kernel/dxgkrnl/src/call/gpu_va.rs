@@ -1,13 +1,13 @@
 //! Calls about GPU virtual addresses (memory §4.8).
 
 use kmt_calls::{Call, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
-use wddm_types::RawHandle;
+use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::fence::PointUse;
 use crate::gpu_va::{MapCall, ReserveCall, UpdateContext, UpdateRequest};
 use crate::machine::{Answer, Cx};
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::refusal::invalid;
 
 impl Turn<'_> {
@@ -15,7 +15,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         call: Call,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
             Call::MapGpuVirtualAddress {
@@ -30,7 +30,7 @@ impl Turn<'_> {
                 driver_protection,
             } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                let device = self.adapters[index as usize].paging_queues[queue].device;
+                let device = self.adapters[index.0 as usize].paging_queues[queue].device;
                 self.alive(index, device, touched)?;
                 let allocation = match allocation {
                     RawHandle::NONE => None,
@@ -46,7 +46,7 @@ impl Turn<'_> {
                     protection,
                     driver_protection,
                 };
-                let (va, paging_fence_value) = self.adapters[index as usize].map_gpu_va(cx, queue, map)?;
+                let (va, paging_fence_value) = self.adapters[index.0 as usize].map_gpu_va(cx, queue, map)?;
                 done(Reply::MappedVa { va, paging_fence_value })
             }
             Call::ReserveGpuVirtualAddress {
@@ -60,14 +60,14 @@ impl Turn<'_> {
             } => {
                 let (index, device) = self.space_owner(device, touched)?;
                 let reserve = ReserveCall { base, minimum, maximum, size_bytes, reservation_type, driver_protection };
-                self.adapters[index as usize].reserve_gpu_va(cx, self.token, device, reserve)
+                self.adapters[index.0 as usize].reserve_gpu_va(cx, self.token, device, reserve)
             }
             Call::UpdateGpuVirtualAddress { device, context, fence, fence_value, operations, flags } => {
                 self.update_gpu_va(cx, (device, context), (fence, fence_value), (&operations, flags), touched)
             }
             Call::FreeGpuVirtualAddress { device, base, size_bytes } => {
                 let (index, device) = self.space_owner(device, touched)?;
-                self.adapters[index as usize].free_gpu_va(cx, device, base, size_bytes)?;
+                self.adapters[index.0 as usize].free_gpu_va(cx, device, base, size_bytes)?;
                 done(Reply::Done)
             }
             call => self.on_lock(cx, call, touched),
@@ -80,7 +80,7 @@ impl Turn<'_> {
         (device, context): (RawHandle, RawHandle),
         (fence, fence_value): (RawHandle, u64),
         (operations, flags): (&[UpdateGpuVaOperation], UpdateGpuVaFlags),
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device, touched)?;
         let context = self.update_context(index, device, context)?;
@@ -96,16 +96,20 @@ impl Turn<'_> {
             }
         }
         let request = UpdateRequest { device, context, fence, fence_value, operations, allocations, flags };
-        self.adapters[index as usize].update_gpu_va(cx, self.token, request)
+        self.adapters[index.0 as usize].update_gpu_va(cx, self.token, request)
     }
 
     /// Finds the device that stands for the process's address space on an adapter: a named device; the device of a named paging queue
     /// (the older form); for an adapter any device of the process there. A process without a device has no space there.
     // spec: memory §4.8 (hAdapter∪hPagingQueue)
-    fn space_owner(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64), Refusal> {
+    fn space_owner(
+        &self,
+        handle: RawHandle,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
         let (index, device) = match self.process.handles.get(handle) {
             Some(&Object::Adapter(index)) => {
-                let adapter = &self.adapters[index as usize];
+                let adapter = &self.adapters[index.0 as usize];
                 let own = adapter.devices.iter().filter(|(_, device)| device.process == self.from);
                 // One in error stands for the space only when there is no other.
                 let device = own.min_by_key(|(number, _)| adapter.device_alive(*number).is_err());
@@ -113,7 +117,7 @@ impl Turn<'_> {
                 (index, device)
             }
             Some(&Object::PagingQueue(index, queue)) => {
-                (index, self.adapters[index as usize].paging_queues[queue].device)
+                (index, self.adapters[index.0 as usize].paging_queues[queue].device)
             }
             _ => return self.live_device(handle, touched),
         };
@@ -123,10 +127,15 @@ impl Turn<'_> {
 
     /// A context whose updates are queued: of this device, and one that has GPU virtual addresses.
     // spec: memory §4.8
-    fn update_context(&self, index: u32, device: u64, handle: RawHandle) -> Result<UpdateContext, Refusal> {
+    fn update_context(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        handle: RawHandle,
+    ) -> Result<UpdateContext, Refusal> {
         let (on, owner, context) = match self.process.handles.get(handle) {
             Some(Object::PacketContext(on, number)) => {
-                let known = &self.adapters[*on as usize].packet_contexts[*number];
+                let known = &self.adapters[on.0 as usize].packet_contexts[*number];
                 if !known.addresses {
                     return Err(invalid("a context that is patched has no addresses to update"));
                 }
@@ -134,7 +143,7 @@ impl Turn<'_> {
             }
             _ => {
                 let (on, number) = self.context(handle)?;
-                let known = &self.adapters[on as usize].contexts[number];
+                let known = &self.adapters[on.0 as usize].contexts[number];
                 (on, known.device, UpdateContext::Hardware(number))
             }
         };

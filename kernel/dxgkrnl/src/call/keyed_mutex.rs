@@ -1,13 +1,14 @@
 //! Calls on keyed mutexes, none of which needs an adapter, and the ends of those that go round with a resource.
 
 use kmt_calls::{CreatedKeyedMutex, KeyedMutexCall, OpenSyncObjectRequest, Refusal, Reply, SyncObjectAccess};
-use wddm_types::{Blame, NtStatus, RawHandle};
+use wddm_types::{AdapterIndex, Blame, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
+use crate::fence::SyncOpenNumber;
 use crate::global_handle::Global;
 use crate::keyed_mutex::Acquire;
 use crate::machine::{Answer, Cx};
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, refuse};
 
 /// What was opened with a shared resource and goes with it.
@@ -16,7 +17,7 @@ pub(super) struct Companions {
     /// The open of the keyed mutex.
     mutex: u64,
     /// Adapter and number of the synchronization object's open.
-    sync_object: (u32, u64),
+    sync_object: (AdapterIndex, SyncOpenNumber),
 }
 
 impl Companions {
@@ -84,7 +85,7 @@ impl Turn<'_> {
     pub(super) fn open_companions(
         &mut self,
         cx: &mut Cx<'_>,
-        (index, device): (u32, u64),
+        (index, device): (AdapterIndex, DeviceNumber),
         with: Option<(u64, u64)>,
         keyed_mutex_data: Vec<u8>,
     ) -> Option<Companions> {
@@ -92,7 +93,7 @@ impl Turn<'_> {
         let opened = self.keyed_mutexes.open(cx, self.from, Some((index, device)), (mutex, keyed_mutex_data));
         let open = opened.expect("the data were checked");
         let all = (sync_object, SyncObjectAccess::ALL_ACCESS);
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let sync = adapter.open_named_sync_object(cx, (self.from, Some(device)), all, OpenSyncObjectRequest::default());
         let sync = sync.expect("the set gives every access");
         Some(Companions { mutex: open, sync_object: (index, sync) })
@@ -102,11 +103,11 @@ impl Turn<'_> {
     pub(super) fn close_companions(&mut self, cx: &mut Cx<'_>, Companions { mutex, sync_object }: Companions) {
         self.close_keyed_mutex(cx, mutex);
         let (index, open) = sync_object;
-        self.adapters[index as usize].close_sync_object(cx, open);
+        self.adapters[index.0 as usize].close_sync_object(cx, open);
     }
 
     /// A device goes: closes the keyed mutexes that it has opened with a resource. An open that owns its mutex abandons it.
-    pub(super) fn close_keyed_mutexes_of(&mut self, cx: &mut Cx<'_>, device: (u32, u64)) {
+    pub(super) fn close_keyed_mutexes_of(&mut self, cx: &mut Cx<'_>, device: (AdapterIndex, DeviceNumber)) {
         for open in self.keyed_mutexes.opens_of_device(device) {
             self.process.handles.remove_object(Object::KeyedMutex(open));
             self.close_keyed_mutex(cx, open);

@@ -1,39 +1,39 @@
 //! Calls about the CPU's access to allocations (memory §6.3, §6.5).
 
 use kmt_calls::{Call, LockFlags, Refusal};
-use wddm_types::RawHandle;
+use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::Turn;
 use crate::lock::LockArguments;
 use crate::machine::{Answer, Cx};
-use crate::object::{InstanceName, Object};
+use crate::object::{AllocationNumber, InstanceName, Object};
 
 impl Turn<'_> {
     pub(super) fn on_lock(
         &mut self,
         cx: &mut Cx<'_>,
         call: Call,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
             Call::Lock2 { device, allocation, flags } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let allocation = self.allocation_of(index, device, allocation)?;
-                self.adapters[index as usize].lock2(cx, self.token, allocation, flags)
+                self.adapters[index.0 as usize].lock2(cx, self.token, allocation, flags)
             }
             Call::Unlock2 { device, allocation } => {
                 // Allowed on a device in error (memory §8.6).
                 let (index, device) = self.device(device)?;
                 *touched = Some(index);
                 let allocation = self.allocation_of(index, device, allocation)?;
-                self.adapters[index as usize].unlock2(cx, self.token, allocation)
+                self.adapters[index.0 as usize].unlock2(cx, self.token, allocation)
             }
             Call::Lock { device, allocation, private_driver_data, pages, flags } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let number = self.allocation_of(index, device, allocation)?;
                 let arguments = LockArguments { private_driver_data, pages: &pages, flags };
                 let name = self.name_next_instance(index, number, allocation, flags)?;
-                let adapter = &mut self.adapters[index as usize];
+                let adapter = &mut self.adapters[index.0 as usize];
                 let answer = adapter.lock_legacy(cx, self.token, number, allocation, arguments);
                 if let Some(handle) = name.filter(|_| answer.is_err()) {
                     adapter.take_instance_name(number);
@@ -44,9 +44,9 @@ impl Turn<'_> {
             Call::Unlock { device, allocations } => {
                 let (index, device) = self.device(device)?;
                 *touched = Some(index);
-                let numbers: Result<Vec<u64>, Refusal> =
+                let numbers: Result<Vec<_>, Refusal> =
                     allocations.iter().map(|allocation| self.allocation_of(index, device, *allocation)).collect();
-                self.adapters[index as usize].unlock_legacy(cx, self.token, &numbers?)
+                self.adapters[index.0 as usize].unlock_legacy(cx, self.token, &numbers?)
             }
             call => self.on_allocation(cx, call, touched),
         }
@@ -57,16 +57,16 @@ impl Turn<'_> {
     // spec: memory §6.5
     fn name_next_instance(
         &mut self,
-        index: u32,
-        number: u64,
+        index: AdapterIndex,
+        number: AllocationNumber,
         own: RawHandle,
         flags: LockFlags,
     ) -> Result<Option<RawHandle>, Refusal> {
-        let wanted = self.adapters[index as usize].instance_name_wanted(number);
+        let wanted = self.adapters[index.0 as usize].instance_name_wanted(number);
         let Some(name) = wanted.filter(|_| flags.contains(LockFlags::DISCARD)) else { return Ok(None) };
         let handle = self.name(Object::Instance(index, number, name))?;
         let spare = InstanceName { handle, number: name };
-        self.adapters[index as usize].give_instance_name(number, own, spare);
+        self.adapters[index.0 as usize].give_instance_name(number, own, spare);
         Ok(Some(handle))
     }
 }

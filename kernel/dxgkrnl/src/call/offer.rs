@@ -2,14 +2,15 @@
 //! result for each.
 
 use kmt_calls::{OfferFlags, OfferList, ReclaimResult, Refusal, Reply};
-use wddm_types::RawHandle;
+use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
+use crate::object::{AllocationNumber, DeviceNumber};
 
 /// The allocations of a list.
 struct Offerable {
-    numbers: Vec<u64>,
+    numbers: Vec<AllocationNumber>,
     /// How many of them each name stands for.
     parts: Vec<usize>,
 }
@@ -22,11 +23,11 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         (device, list): (RawHandle, &OfferList),
         (priority, flags): (u32, OfferFlags),
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device, touched)?;
         let offered = self.offerable(index, device, list)?;
-        self.adapters[index as usize].offer(cx, device, &offered.numbers, priority, flags)?;
+        self.adapters[index.0 as usize].offer(cx, device, &offered.numbers, priority, flags)?;
         done(Reply::Done)
     }
 
@@ -37,11 +38,11 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         (device, list): (RawHandle, &OfferList),
         asks: bool,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device, touched)?;
         let offered = self.offerable(index, device, list)?;
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let results = adapter.reclaim(cx, device, &offered.numbers, asks)?;
         let lost = offered.of_each(&results).into_iter().map(|result| result != ReclaimResult::Ok);
         let lost = if asks { lost.collect() } else { Vec::new() };
@@ -54,18 +55,18 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         (paging_queue, list): (RawHandle, &OfferList),
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, queue) = self.paging_queue(paging_queue)?;
-        let device = self.adapters[index as usize].paging_queues[queue].device;
+        let device = self.adapters[index.0 as usize].paging_queues[queue].device;
         self.alive(index, device, touched)?;
         let offered = self.offerable(index, device, list)?;
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let (results, paging_fence_value) = adapter.reclaim2(cx, queue, &offered.numbers)?;
         done(Reply::Reclaimed { results: offered.of_each(&results), paging_fence_value })
     }
 
-    fn offerable(&self, index: u32, device: u64, list: &OfferList) -> Result<Offerable, Refusal> {
+    fn offerable(&self, index: AdapterIndex, device: DeviceNumber, list: &OfferList) -> Result<Offerable, Refusal> {
         let resources = match list {
             OfferList::Allocations(handles) => {
                 let numbers = self.allocations(index, handles)?;
@@ -76,7 +77,7 @@ impl Turn<'_> {
         let (mut numbers, mut parts) = (Vec::new(), Vec::new());
         for handle in resources {
             let resource = self.resource_of(index, device, *handle)?;
-            let members = &self.adapters[index as usize].resources[resource].allocations;
+            let members = &self.adapters[index.0 as usize].resources[resource].allocations;
             parts.push(members.len());
             numbers.extend(members);
         }

@@ -3,12 +3,12 @@
 
 use kmt_calls::{AllocationListItem, ContextFlags, CreatedContext, PacketCall, Refusal, Reply};
 use vidmm::AllocationId;
-use wddm_types::{Blame, NodeId, NtStatus, RawHandle};
+use wddm_types::{AdapterIndex, Blame, NodeId, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
-use crate::object::Object;
-use crate::packet::{ListEntry, Listed, Submission, check_primaries};
+use crate::object::{DeviceNumber, Object};
+use crate::packet::{ListEntry, Listed, PacketContextNumber, Submission, check_primaries};
 use crate::refusal::{invalid, not_supported, refuse};
 
 /// The arguments of CreateContext and CreateContextVirtual.
@@ -25,13 +25,13 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         call: PacketCall,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
             PacketCall::CreateContext { device, node, engine_affinity, flags, private_data } => {
                 let wanted = Wanted { device, node, engine_affinity, flags, private_data };
                 let (index, number, context) = self.create_packet_context(cx, &wanted, false, touched)?;
-                let info = self.adapters[index as usize].packet_contexts[number].info;
+                let info = self.adapters[index.0 as usize].packet_contexts[number].info;
                 let created = CreatedContext {
                     context,
                     command_buffer_bytes: info.dma_buffer_bytes,
@@ -48,7 +48,7 @@ impl Turn<'_> {
             PacketCall::DestroyContext { context } => {
                 let (index, number) = self.packet_context(context)?;
                 *touched = Some(index);
-                self.adapters[index as usize].destroy_packet_context(cx, number);
+                self.adapters[index.0 as usize].destroy_packet_context(cx, number);
                 self.process.handles.remove(context);
                 done(Reply::Done)
             }
@@ -59,7 +59,7 @@ impl Turn<'_> {
             PacketCall::SubmitNull { context, written_primaries } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 self.primaries(index, device, &written_primaries)?;
-                done(Reply::Queued(self.adapters[index as usize].submit_null(cx, number)?))
+                done(Reply::Queued(self.adapters[index.0 as usize].submit_null(cx, number)?))
             }
             PacketCall::Present { context, source, destination } => {
                 self.present(cx, context, (source, destination), touched)
@@ -67,7 +67,7 @@ impl Turn<'_> {
             PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries, private_data } => {
                 let (index, number, device) = self.live_packet_context(context, touched)?;
                 let primaries = self.primaries(index, device, &written_primaries)?;
-                let adapter = &mut self.adapters[index as usize];
+                let adapter = &mut self.adapters[index.0 as usize];
                 if adapter.packet_contexts[number].null_rendering {
                     return done(Reply::Queued(adapter.submit_null(cx, number)?));
                 }
@@ -89,18 +89,18 @@ impl Turn<'_> {
         context: RawHandle,
         allocation_list: &[AllocationListItem],
         what: Submission,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, number, device) = self.live_packet_context(context, touched)?;
-        if self.adapters[index as usize].packet_contexts[number].null_rendering {
-            return done(Reply::Queued(self.adapters[index as usize].submit_null(cx, number)?));
+        if self.adapters[index.0 as usize].packet_contexts[number].null_rendering {
+            return done(Reply::Queued(self.adapters[index.0 as usize].submit_null(cx, number)?));
         }
-        let room = self.adapters[index as usize].packet_contexts[number].info.allocation_list_entries;
+        let room = self.adapters[index.0 as usize].packet_contexts[number].info.allocation_list_entries;
         if allocation_list.len() > room as usize {
             return Err(invalid(format!("an allocation list of {}; at most {room}", allocation_list.len())));
         }
         let entries = self.list_entries(index, device, allocation_list)?;
-        self.adapters[index as usize].submit_listed(cx, self.token, number, entries, what)
+        self.adapters[index.0 as usize].submit_listed(cx, self.token, number, entries, what)
     }
 
     /// Copies a picture to another allocation.
@@ -109,7 +109,7 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         context: RawHandle,
         (source, destination): (RawHandle, RawHandle),
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         // spec: sync §3.17, presentation stays on packets that the kernel submits
         if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
@@ -118,22 +118,27 @@ impl Turn<'_> {
         let (index, number, device) = self.live_packet_context(context, touched)?;
         let source = self.listed_allocation(index, device, source)?;
         let destination = self.listed_allocation(index, device, destination)?;
-        self.adapters[index as usize].may_write(destination.number)?;
+        self.adapters[index.0 as usize].may_write(destination.number)?;
         let entries = vec![
             ListEntry::default(),
             ListEntry { allocation: Some(source), ..ListEntry::default() },
             ListEntry { allocation: Some(destination), write: true, ..ListEntry::default() },
         ];
-        self.adapters[index as usize].submit_listed(cx, self.token, number, entries, Submission::Present)
+        self.adapters[index.0 as usize].submit_listed(cx, self.token, number, entries, Submission::Present)
     }
 
     /// The written primaries of a submission, to a packet context or to a hardware queue.
     // spec: memory §5.6, memory §10.1
-    pub(super) fn primaries(&self, index: u32, device: u64, list: &[RawHandle]) -> Result<Vec<AllocationId>, Refusal> {
+    pub(super) fn primaries(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        list: &[RawHandle],
+    ) -> Result<Vec<AllocationId>, Refusal> {
         check_primaries(list.len())?;
         let written = |handle: &RawHandle| {
             let listed = self.listed_allocation(index, device, *handle)?;
-            self.adapters[index as usize].may_write(listed.number).map(|()| listed.instance)
+            self.adapters[index.0 as usize].may_write(listed.number).map(|()| listed.instance)
         };
         list.iter().map(written).collect()
     }
@@ -143,17 +148,17 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         wanted: &Wanted,
         addresses: bool,
-        touched: &mut Option<u32>,
-    ) -> Result<(u32, u64, RawHandle), Refusal> {
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(AdapterIndex, PacketContextNumber, RawHandle), Refusal> {
         let (index, device) = self.live_device(wanted.device, touched)?;
         let Wanted { node, engine_affinity, flags, private_data, .. } = wanted;
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let number =
             adapter.create_packet_context(cx, device, *node, *engine_affinity, *flags, addresses, private_data)?;
         match self.name(Object::PacketContext(index, number)) {
             Ok(handle) => Ok((index, number, handle)),
             Err(refusal) => {
-                self.adapters[index as usize].destroy_packet_context(cx, number);
+                self.adapters[index.0 as usize].destroy_packet_context(cx, number);
                 Err(refusal)
             }
         }
@@ -161,15 +166,21 @@ impl Turn<'_> {
 
     /// Answers a creation when the driver's allocations for the context are there, so before the caller can use it.
     // spec: memory §7.5
-    fn answer_created(&mut self, cx: &mut Cx<'_>, index: u32, number: u64, reply: Reply) -> Answer {
-        let adapter = &mut self.adapters[index as usize];
+    fn answer_created(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: AdapterIndex,
+        number: PacketContextNumber,
+        reply: Reply,
+    ) -> Answer {
+        let adapter = &mut self.adapters[index.0 as usize];
         match adapter.packet_contexts[number].allocations.is_empty() {
             true => Answer::Done(Ok(reply)),
             false => adapter.after_ring(cx, self.token, reply),
         }
     }
 
-    fn packet_context(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    fn packet_context(&self, handle: RawHandle) -> Result<(AdapterIndex, PacketContextNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::PacketContext(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(invalid(format!("{handle} is no packet context of this process"))),
@@ -179,23 +190,28 @@ impl Turn<'_> {
     pub(super) fn live_packet_context(
         &self,
         handle: RawHandle,
-        touched: &mut Option<u32>,
-    ) -> Result<(u32, u64, u64), Refusal> {
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(AdapterIndex, PacketContextNumber, DeviceNumber), Refusal> {
         let (index, number) = self.packet_context(handle)?;
-        let device = self.adapters[index as usize].packet_contexts[number].device;
+        let device = self.adapters[index.0 as usize].packet_contexts[number].device;
         self.alive(index, device, touched)?;
         Ok((index, number, device))
     }
 
     // spec: memory §7.2
-    fn list_entries(&self, index: u32, device: u64, list: &[AllocationListItem]) -> Result<Vec<ListEntry>, Refusal> {
+    fn list_entries(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        list: &[AllocationListItem],
+    ) -> Result<Vec<ListEntry>, Refusal> {
         list.iter()
             .map(|item| {
                 let named = item.allocation != RawHandle::NONE;
                 let allocation = named.then(|| self.listed_allocation(index, device, item.allocation)).transpose()?;
                 let entry = ListEntry::new(allocation, item.flags)?;
                 if let Some(listed) = allocation.filter(|_| entry.write) {
-                    self.adapters[index as usize].may_write(listed.number)?;
+                    self.adapters[index.0 as usize].may_write(listed.number)?;
                 }
                 Ok(entry)
             })
@@ -204,9 +220,14 @@ impl Turn<'_> {
 
     /// An allocation in a list: of the list's device.
     // spec: memory §9.3
-    pub(super) fn listed_allocation(&self, index: u32, device: u64, handle: RawHandle) -> Result<Listed, Refusal> {
+    pub(super) fn listed_allocation(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        handle: RawHandle,
+    ) -> Result<Listed, Refusal> {
         let number = self.allocation(index, handle)?;
-        if self.adapters[index as usize].allocations[number].device == device {
+        if self.adapters[index.0 as usize].allocations[number].device == device {
             return self.instance(index, number, handle);
         }
         let wrong = NtStatus::GRAPHICS_WRONG_ALLOCATION_DEVICE;

@@ -1,7 +1,7 @@
 //! Calls on priorities (sync §4.2): which process may change which object's. `scheduling` gives priorities their meaning.
 
 use kmt_calls::{PriorityCall, Refusal, Reply};
-use wddm_types::{Blame, NtStatus, RawHandle};
+use wddm_types::{AdapterIndex, Blame, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
@@ -14,24 +14,24 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         call: PriorityCall,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
             PriorityCall::SetContextSchedulingPriority { context, priority } => {
                 let (index, context) = self.any_context(context, touched)?;
-                let known = self.adapters[index as usize].context_priority(context);
+                let known = self.adapters[index.0 as usize].context_priority(context);
                 let wanted = known.with_priority(priority)?;
                 // spec: sync §4.2
                 if priority > 1 {
                     self.privileged("a priority above 1")?;
                 }
-                self.adapters[index as usize].set_context_priority(cx, context, wanted);
+                self.adapters[index.0 as usize].set_context_priority(cx, context, wanted);
                 done(Reply::Done)
             }
             PriorityCall::SetContextInProcessSchedulingPriority { context, priority } => {
                 let (index, context) = self.any_context(context, touched)?;
-                let wanted = self.adapters[index as usize].context_priority(context).with_in_process(priority)?;
-                self.adapters[index as usize].set_context_priority(cx, context, wanted);
+                let wanted = self.adapters[index.0 as usize].context_priority(context).with_in_process(priority)?;
+                self.adapters[index.0 as usize].set_context_priority(cx, context, wanted);
                 done(Reply::Done)
             }
             PriorityCall::GetContextSchedulingPriority { context } => {
@@ -66,19 +66,23 @@ impl Turn<'_> {
         }
     }
 
-    fn priority_of(&self, context: RawHandle, touched: &mut Option<u32>) -> Result<ContextPriority, Refusal> {
+    fn priority_of(&self, context: RawHandle, touched: &mut Option<AdapterIndex>) -> Result<ContextPriority, Refusal> {
         let (index, context) = self.any_context(context, touched)?;
-        Ok(self.adapters[index as usize].context_priority(context))
+        Ok(self.adapters[index.0 as usize].context_priority(context))
     }
 
     /// A context of either kind, of a device that is not lost.
-    fn any_context(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, AnyContext), Refusal> {
+    fn any_context(
+        &self,
+        handle: RawHandle,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(AdapterIndex, AnyContext), Refusal> {
         let (index, context) = match self.process.handles.get(handle) {
             Some(Object::Context(index, number)) => (*index, AnyContext::Hardware(*number)),
             Some(Object::PacketContext(index, number)) => (*index, AnyContext::Packets(*number)),
             _ => return Err(invalid(format!("{handle} is no context of this process"))),
         };
-        self.alive(index, self.adapters[index as usize].device_of_context(context), touched)?;
+        self.alive(index, self.adapters[index.0 as usize].device_of_context(context), touched)?;
         Ok((index, context))
     }
 

@@ -2,9 +2,11 @@
 //! that a CPU cache may hold (memory §6.7).
 
 use kmt_calls::{Call, Refusal, Reply};
+use wddm_types::AdapterIndex;
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
+use crate::object::AllocationNumber;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
@@ -12,7 +14,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         call: Call,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
             Call::SetAllocationPriority { device, target, priorities } => {
@@ -24,37 +26,37 @@ impl Turn<'_> {
                     return Err(invalid(format!("{} priorities for {wanted}", priorities.len())));
                 }
                 let each = |nth: usize| priorities[if targets.resource.is_some() { 0 } else { nth }];
-                let list: Vec<(u64, u32)> =
+                let list: Vec<(AllocationNumber, u32)> =
                     targets.numbers.iter().enumerate().map(|(nth, number)| (*number, each(nth))).collect();
-                self.adapters[index as usize].set_allocation_priority(&list)?;
+                self.adapters[index.0 as usize].set_allocation_priority(&list)?;
                 done(Reply::Done)
             }
             Call::GetAllocationPriority { device, target } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let targets = self.targets(index, device, &target)?;
-                done(Reply::Priorities(self.adapters[index as usize].allocation_priorities(&targets.numbers)))
+                done(Reply::Priorities(self.adapters[index.0 as usize].allocation_priorities(&targets.numbers)))
             }
             Call::QueryAllocationResidency { device, target } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let targets = self.targets(index, device, &target)?;
-                let each = self.adapters[index as usize].allocation_residency(&targets.numbers);
+                let each = self.adapters[index.0 as usize].allocation_residency(&targets.numbers);
                 // spec: memory §9.2: a resource is the worst of its allocations
                 let worst = |each: Vec<_>| each.into_iter().max().into_iter().collect();
                 done(Reply::ResidencyStatuses(if targets.resource.is_some() { worst(each) } else { each }))
             }
             Call::UpdateAllocationProperty { paging_queue, allocation, request } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                let device = self.adapters[index as usize].paging_queues[queue].device;
+                let device = self.adapters[index.0 as usize].paging_queues[queue].device;
                 self.alive(index, device, touched)?;
                 let number = self.allocation_of(index, device, allocation)?;
-                self.adapters[index as usize]
+                self.adapters[index.0 as usize]
                     .update_allocation_property(cx, queue, number, request)
                     .and_then(|residency| done(Reply::Residency(residency)))
             }
             Call::InvalidateCache { device, allocation, offset_bytes, length_bytes } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let number = self.allocation_of(index, device, allocation)?;
-                self.adapters[index as usize].invalidate_cache(number, offset_bytes, length_bytes)?;
+                self.adapters[index.0 as usize].invalidate_cache(number, offset_bytes, length_bytes)?;
                 done(Reply::Done)
             }
             call => self.on_residency(cx, call, touched),

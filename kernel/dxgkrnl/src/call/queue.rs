@@ -1,14 +1,14 @@
 //! Calls on hardware contexts, their queues and doorbells (sync §3).
 
 use kmt_calls::{CreatedDoorbell, CreatedHwQueue, QueueCall, QueueFlags, Refusal, Reply};
-use wddm_types::{GpuVa, NodeId, RawHandle};
+use wddm_types::{AdapterIndex, GpuVa, NodeId, RawHandle};
 
 use crate::call::sync::broadcast;
 use crate::call::{Turn, done};
 use crate::fence::PointUse;
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx};
-use crate::object::Object;
+use crate::object::{Object, QueueNumber};
 use crate::queue::{Command, NewDoorbell};
 
 impl Turn<'_> {
@@ -16,7 +16,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         call: QueueCall,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
             QueueCall::CreateHwContext { device, node, private_data } => {
@@ -33,20 +33,20 @@ impl Turn<'_> {
             QueueCall::ConnectDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
                 *touched = Some(index);
-                self.adapters[index as usize].connect_and_wake(cx, self.token, number)
+                self.adapters[index.0 as usize].connect_and_wake(cx, self.token, number)
             }
             QueueCall::DestroyDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
                 *touched = Some(index);
-                self.adapters[index as usize].destroy_doorbell(number);
+                self.adapters[index.0 as usize].destroy_doorbell(number);
                 self.process.handles.remove(doorbell);
                 done(Reply::Done)
             }
             QueueCall::NotifyWorkSubmission { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
-                let queue = self.adapters[index as usize].doorbells[number].queue;
-                self.alive(index, self.adapters[index as usize].queues[queue].device, touched)?;
-                self.adapters[index as usize].notify_work_submission(cx, number);
+                let queue = self.adapters[index.0 as usize].doorbells[number].queue;
+                self.alive(index, self.adapters[index.0 as usize].queues[queue].device, touched)?;
+                self.adapters[index.0 as usize].notify_work_submission(cx, number);
                 done(Reply::Done)
             }
             QueueCall::SubmitCommandToHwQueue {
@@ -63,13 +63,13 @@ impl Turn<'_> {
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
                 let (index, number) = self.live_queue(queue, touched)?;
                 let points = self.points(index, &points, PointUse::GpuWait)?;
-                self.adapters[index as usize].submit_wait(cx, number, &points)?;
+                self.adapters[index.0 as usize].submit_wait(cx, number, &points)?;
                 done(Reply::Done)
             }
             QueueCall::SubmitSignalSyncObjectsToHwQueue { queues, points, flags } => {
                 let (index, numbers) = self.broadcast_queues(&queues, touched)?;
                 let points = self.points(index, &points, PointUse::GpuSignal)?;
-                self.adapters[index as usize].submit_signal(cx, &numbers, points, flags)?;
+                self.adapters[index.0 as usize].submit_signal(cx, &numbers, points, flags)?;
                 done(Reply::Done)
             }
         }
@@ -80,12 +80,12 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         device: RawHandle,
         (node, private_data): (NodeId, &[u8]),
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device, touched)?;
-        let number = self.adapters[index as usize].create_context(cx, device, node, private_data)?;
+        let number = self.adapters[index.0 as usize].create_context(cx, device, node, private_data)?;
         let handle = self.name(Object::Context(index, number))?;
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         // The allocations that the driver made for the context are there before the process uses it.
         if adapter.contexts[number].allocations.is_empty() {
             done(Reply::Handle(handle))
@@ -99,12 +99,12 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         context: RawHandle,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.context(context)?;
         *touched = Some(index);
-        let named = self.adapters[index as usize].named_of_context(number);
-        self.adapters[index as usize].destroy_context(cx, number);
+        let named = self.adapters[index.0 as usize].named_of_context(number);
+        self.adapters[index.0 as usize].destroy_context(cx, number);
         self.forget_all(named);
         done(Reply::Done)
     }
@@ -115,16 +115,16 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         context: RawHandle,
         (flags, mut private_data): (QueueFlags, Vec<u8>),
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.context(context)?;
-        self.alive(index, self.adapters[index as usize].contexts[number].device, touched)?;
-        let queue = self.adapters[index as usize].create_queue(cx, number, flags, &mut private_data)?;
-        let adapter = &self.adapters[index as usize];
+        self.alive(index, self.adapters[index.0 as usize].contexts[number].device, touched)?;
+        let queue = self.adapters[index.0 as usize].create_queue(cx, number, flags, &mut private_data)?;
+        let adapter = &self.adapters[index.0 as usize];
         let open = adapter.only_open(adapter.queues[queue].progress);
         let logs = adapter.queues[queue].logs.as_ref().map(QueueLogs::detail);
         let (queue, fence_handle) = (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
-        let progress = self.adapters[index as usize].created_fence(open, fence_handle, Default::default());
+        let progress = self.adapters[index.0 as usize].created_fence(open, fence_handle, Default::default());
         let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;
         let made = CreatedHwQueue { queue, flags, progress, logs, private_data };
         self.when_mapped(cx, index, Reply::HwQueue(made))
@@ -135,12 +135,12 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         queue: RawHandle,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.queue(queue)?;
         *touched = Some(index);
-        let named = self.adapters[index as usize].named_of_queue(number);
-        self.adapters[index as usize].destroy_queue(cx, number);
+        let named = self.adapters[index.0 as usize].named_of_queue(number);
+        self.adapters[index.0 as usize].destroy_queue(cx, number);
         self.forget_all(named);
         done(Reply::Done)
     }
@@ -150,15 +150,15 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         queue: RawHandle,
         (ring, ring_va, private_data): (RawHandle, GpuVa, Vec<u8>),
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.queue(queue)?;
-        self.alive(index, self.adapters[index as usize].queues[number].device, touched)?;
+        self.alive(index, self.adapters[index.0 as usize].queues[number].device, touched)?;
         let ring = self.allocation(index, ring)?;
         let new = NewDoorbell { queue: number, ring, ring_va, private_data };
-        let (doorbell, private_data) = self.adapters[index as usize].create_doorbell(cx, new)?;
+        let (doorbell, private_data) = self.adapters[index.0 as usize].create_doorbell(cx, new)?;
         let handle = self.name(Object::Doorbell(index, doorbell))?;
-        let made = &self.adapters[index as usize].doorbells[doorbell];
+        let made = &self.adapters[index.0 as usize].doorbells[doorbell];
         done(Reply::Doorbell(CreatedDoorbell {
             doorbell: handle,
             address: made.address,
@@ -174,19 +174,23 @@ impl Turn<'_> {
         queue: RawHandle,
         command: Command,
         written_primaries: &[RawHandle],
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.live_queue(queue, touched)?;
         // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
-        let device = self.adapters[index as usize].queues[number].device;
+        let device = self.adapters[index.0 as usize].queues[number].device;
         let primaries = self.primaries(index, device, written_primaries)?;
-        self.adapters[index as usize].submit_command(cx, number, command, primaries)?;
+        self.adapters[index.0 as usize].submit_command(cx, number, command, primaries)?;
         done(Reply::Done)
     }
 
     /// The queues of a signal, all of one adapter, none twice.
     // spec: sync §2.4
-    fn broadcast_queues(&self, list: &[RawHandle], touched: &mut Option<u32>) -> Result<(u32, Vec<u64>), Refusal> {
+    fn broadcast_queues(
+        &self,
+        list: &[RawHandle],
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(AdapterIndex, Vec<QueueNumber>), Refusal> {
         broadcast(list, "queue", |handle| self.live_queue(handle, touched))
     }
 }

@@ -1,76 +1,93 @@
 //! Handles to objects: an allegation becomes an object of the calling process, or the call is refused (memory §9.3).
 
 use kmt_calls::Refusal;
-use wddm_types::RawHandle;
+use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::Turn;
-use crate::fence::{POINTS_MAX, PointUse};
+use crate::fence::{FenceNumber, FenceOpenNumber, POINTS_MAX, PointUse};
 use crate::memory::LIST_MAX;
-use crate::object::Object;
+use crate::notification::RegistrationNumber;
+use crate::object::{
+    AllocationNumber, ContextNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber,
+    ResourceNumber,
+};
 use crate::packet::Listed;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
-    pub(super) fn device(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    pub(super) fn device(&self, handle: RawHandle) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Device(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("device", handle)),
         }
     }
 
-    pub(super) fn live_device(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64), Refusal> {
+    pub(super) fn live_device(
+        &self,
+        handle: RawHandle,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
         let (index, number) = self.device(handle)?;
         self.alive(index, number, touched)?;
         Ok((index, number))
     }
 
-    pub(super) fn alive(&self, index: u32, device: u64, touched: &mut Option<u32>) -> Result<(), Refusal> {
+    pub(super) fn alive(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(), Refusal> {
         *touched = Some(index);
-        self.adapters[index as usize].device_alive(device)
+        self.adapters[index.0 as usize].device_alive(device)
     }
 
-    pub(super) fn live_queue(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64), Refusal> {
+    pub(super) fn live_queue(
+        &self,
+        handle: RawHandle,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(AdapterIndex, QueueNumber), Refusal> {
         let (index, number) = self.queue(handle)?;
-        self.alive(index, self.adapters[index as usize].queues[number].device, touched)?;
+        self.alive(index, self.adapters[index.0 as usize].queues[number].device, touched)?;
         Ok((index, number))
     }
 
-    pub(super) fn adapter(&self, handle: RawHandle) -> Result<u32, Refusal> {
+    pub(super) fn adapter(&self, handle: RawHandle) -> Result<AdapterIndex, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Adapter(adapter)) => Ok(*adapter),
             _ => Err(wrong_handle("adapter", handle)),
         }
     }
 
-    pub(super) fn paging_queue(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    pub(super) fn paging_queue(&self, handle: RawHandle) -> Result<(AdapterIndex, PagingQueueNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::PagingQueue(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("paging queue", handle)),
         }
     }
 
-    pub(super) fn context(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    pub(super) fn context(&self, handle: RawHandle) -> Result<(AdapterIndex, ContextNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Context(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("context", handle)),
         }
     }
 
-    pub(super) fn queue(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    pub(super) fn queue(&self, handle: RawHandle) -> Result<(AdapterIndex, QueueNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Queue(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("hardware queue", handle)),
         }
     }
 
-    pub(super) fn registration(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    pub(super) fn registration(&self, handle: RawHandle) -> Result<(AdapterIndex, RegistrationNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Registration(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("registration", handle)),
         }
     }
 
-    pub(super) fn doorbell(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    pub(super) fn doorbell(&self, handle: RawHandle) -> Result<(AdapterIndex, DoorbellNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Doorbell(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("doorbell", handle)),
@@ -78,14 +95,14 @@ impl Turn<'_> {
     }
 
     /// The open of a fence that a handle names.
-    pub(super) fn fence(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    pub(super) fn fence(&self, handle: RawHandle) -> Result<(AdapterIndex, FenceOpenNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Fence(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("synchronization object", handle)),
         }
     }
 
-    pub(super) fn any_resource(&self, handle: RawHandle) -> Result<(u32, u64), Refusal> {
+    pub(super) fn any_resource(&self, handle: RawHandle) -> Result<(AdapterIndex, ResourceNumber), Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Resource(adapter, number)) => Ok((*adapter, *number)),
             _ => Err(wrong_handle("resource", handle)),
@@ -107,7 +124,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn allocation(&self, index: u32, handle: RawHandle) -> Result<u64, Refusal> {
+    pub(super) fn allocation(&self, index: AdapterIndex, handle: RawHandle) -> Result<AllocationNumber, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Allocation(adapter, number) | Object::Instance(adapter, number, _)) if *adapter == index => {
                 Ok(*number)
@@ -118,21 +135,35 @@ impl Turn<'_> {
 
     /// The instance that an entry of an allocation list names: a rename gives an instance a name of its own.
     // spec: memory §6.5, memory §7.2
-    pub(super) fn instance(&self, index: u32, number: u64, handle: RawHandle) -> Result<Listed, Refusal> {
+    pub(super) fn instance(
+        &self,
+        index: AdapterIndex,
+        number: AllocationNumber,
+        handle: RawHandle,
+    ) -> Result<Listed, Refusal> {
         let name = match self.process.handles.get(handle) {
             Some(Object::Instance(_, _, name)) => *name,
             _ => 0,
         };
-        self.adapters[index as usize].listed_instance(number, name)
+        self.adapters[index.0 as usize].listed_instance(number, name)
     }
 
-    pub(super) fn allocation_of(&self, index: u32, device: u64, handle: RawHandle) -> Result<u64, Refusal> {
+    pub(super) fn allocation_of(
+        &self,
+        index: AdapterIndex,
+        device: DeviceNumber,
+        handle: RawHandle,
+    ) -> Result<AllocationNumber, Refusal> {
         let number = self.allocation(index, handle)?;
-        let owner = self.adapters[index as usize].allocations[number].device;
+        let owner = self.adapters[index.0 as usize].allocations[number].device;
         if owner == device { Ok(number) } else { Err(invalid("an allocation of another device")) }
     }
 
-    pub(super) fn allocations(&self, index: u32, list: &[RawHandle]) -> Result<Vec<u64>, Refusal> {
+    pub(super) fn allocations(
+        &self,
+        index: AdapterIndex,
+        list: &[RawHandle],
+    ) -> Result<Vec<AllocationNumber>, Refusal> {
         if list.len() > LIST_MAX {
             return Err(invalid(format!("a list of {}; at most {LIST_MAX}", list.len())));
         }
@@ -142,14 +173,14 @@ impl Turn<'_> {
     /// The fences of a call, all of which it may use so.
     pub(super) fn points(
         &self,
-        index: u32,
+        index: AdapterIndex,
         list: &[(RawHandle, u64)],
         what: PointUse,
-    ) -> Result<Vec<(u64, u64)>, Refusal> {
+    ) -> Result<Vec<(FenceNumber, u64)>, Refusal> {
         if list.is_empty() || list.len() > POINTS_MAX {
             return Err(invalid(format!("a call names 1 to {POINTS_MAX} objects, not {}", list.len())));
         }
-        let adapter = &self.adapters[index as usize];
+        let adapter = &self.adapters[index.0 as usize];
         list.iter()
             .map(|(handle, value)| {
                 let fence = self.usable_fence(index, *handle, what)?;
@@ -161,9 +192,14 @@ impl Turn<'_> {
     }
 
     /// The fence of a handle, if it may be used so.
-    pub(super) fn usable_fence(&self, index: u32, handle: RawHandle, what: PointUse) -> Result<u64, Refusal> {
+    pub(super) fn usable_fence(
+        &self,
+        index: AdapterIndex,
+        handle: RawHandle,
+        what: PointUse,
+    ) -> Result<FenceNumber, Refusal> {
         match self.fence(handle)? {
-            (adapter, open) if adapter == index => self.adapters[index as usize].usable_fence(open, what),
+            (adapter, open) if adapter == index => self.adapters[index.0 as usize].usable_fence(open, what),
             _ => Err(invalid("a fence of another adapter")),
         }
     }

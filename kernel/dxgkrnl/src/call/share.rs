@@ -2,25 +2,26 @@
 //! synchronization object by one. Resources are opened where resources are.
 
 use kmt_calls::{Call, OpenSyncObjectRequest, Refusal, Reply, ShareName, SyncObjectAccess};
-use wddm_types::{GpuVa, RawHandle};
+use wddm_types::{AdapterIndex, GpuVa, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::cross_adapter::CrossFences;
-use crate::fence::Opened;
+use crate::fence::{FenceNumber, FenceOpenNumber, Opened};
 use crate::global_handle::Global;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, not_supported};
+use crate::store::ObjectNumber;
 
 impl Turn<'_> {
     pub(super) fn on_share(
         &mut self,
         cx: &mut Cx<'_>,
         call: Call,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
             Call::ShareObjects { objects, access, name } => {
@@ -56,13 +57,13 @@ impl Turn<'_> {
     pub(super) fn open_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        index: u32,
-        device: u64,
+        index: AdapterIndex,
+        device: DeviceNumber,
         request: OpenSyncObjectRequest,
         native: bool,
     ) -> Result<Answer, Refusal> {
         let (fence, access) = match self.nt_handles.named(request.handle)? {
-            Shared::Fence { adapter, fence, access } if adapter == index => (fence, access),
+            Shared::Fence { adapter, fence, access } if adapter == index => (FenceNumber::from_raw(fence), access),
             Shared::CrossFence { fence, access } => {
                 return self.open_cross_fence(cx, (index, device), (fence, access), request, native);
             }
@@ -80,7 +81,7 @@ impl Turn<'_> {
                 return Err(invalid("an NT handle of a process, not of a synchronization object"));
             }
         };
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let monitored = adapter.is_monitored_fence(fence);
         if monitored && native {
             return Err(invalid("a monitored fence of this adapter: OpenSyncObjectFromNtHandle2 opens it"));
@@ -94,12 +95,12 @@ impl Turn<'_> {
     fn open_cross_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        (index, device): (u32, u64),
+        (index, device): (AdapterIndex, DeviceNumber),
         (cross, access): (u64, SyncObjectAccess),
         request: OpenSyncObjectRequest,
         native: bool,
     ) -> Result<Answer, Refusal> {
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let (word, flags, native_here) = self.cross_fences.lend(cross, adapter);
         if native && !native_here {
             return Err(match adapter.has_native_fences() {
@@ -124,17 +125,17 @@ impl Turn<'_> {
     fn opened_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        index: u32,
+        index: AdapterIndex,
         (open, private_data): Opened,
         monitored: bool,
         native: bool,
     ) -> Result<Answer, Refusal> {
         let handle = self.name(Object::Fence(index, open))?;
         if monitored {
-            let opened = self.adapters[index as usize].created_monitored_fence(open, handle);
+            let opened = self.adapters[index.0 as usize].created_monitored_fence(open, handle);
             return self.when_mapped(cx, index, Reply::MonitoredFence(opened));
         }
-        let mut opened = self.adapters[index as usize].created_fence(open, handle, private_data);
+        let mut opened = self.adapters[index.0 as usize].created_fence(open, handle, private_data);
         if !native {
             opened.monitored_va = GpuVa::NULL;
         }
@@ -149,7 +150,7 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         (objects, name): (&[RawHandle], Option<&str>),
         access: SyncObjectAccess,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<u64, Refusal> {
         let object = match *objects {
             [handle] => self.name_one(handle, access, touched)?,
@@ -173,14 +174,14 @@ impl Turn<'_> {
         &mut self,
         handle: RawHandle,
         access: SyncObjectAccess,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Shared, Refusal> {
         Ok(match self.process.handles.get(handle) {
             Some(&Object::Fence(adapter, open)) => {
                 self.alive_fence(adapter, open, touched)?;
-                let fence = self.adapters[adapter as usize].share_fence(open, access)?;
-                match self.adapters[adapter as usize].fences[fence].cross() {
-                    None => Shared::Fence { adapter, fence, access },
+                let fence = self.adapters[adapter.0 as usize].share_fence(open, access)?;
+                match self.adapters[adapter.0 as usize].fences[fence].cross() {
+                    None => Shared::Fence { adapter, fence: fence.raw(), access },
                     Some(cross) => {
                         self.cross_fences.name(cross)?;
                         Shared::CrossFence { fence: cross, access }
@@ -189,23 +190,27 @@ impl Turn<'_> {
             }
             Some(&Object::Legacy(adapter, open)) => {
                 *touched = Some(adapter);
-                let known = &mut self.adapters[adapter as usize];
+                let known = &mut self.adapters[adapter.0 as usize];
                 known.running()?;
                 Shared::SyncObject { adapter, object: known.share_sync_object(open, access)?, access }
             }
             _ => {
                 let (adapter, body) = self.shareable_resource(handle, touched)?;
-                self.adapters[adapter as usize].name_resource(body);
+                self.adapters[adapter.0 as usize].name_resource(body);
                 Shared::Resource { adapter, body }
             }
         })
     }
 
-    fn shareable_resource(&self, handle: RawHandle, touched: &mut Option<u32>) -> Result<(u32, u64), Refusal> {
+    fn shareable_resource(
+        &self,
+        handle: RawHandle,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(AdapterIndex, u64), Refusal> {
         let (adapter, number) = self.any_resource(handle)?;
-        let device = self.adapters[adapter as usize].resources[number].device;
+        let device = self.adapters[adapter.0 as usize].resources[number].device;
         self.alive(adapter, device, touched)?;
-        Ok((adapter, self.adapters[adapter as usize].may_share_resource(number)?))
+        Ok((adapter, self.adapters[adapter.0 as usize].may_share_resource(number)?))
     }
 
     /// Gives a resource, its keyed mutex and its synchronization object one more name that they share. A process that opens it may do
@@ -216,7 +221,7 @@ impl Turn<'_> {
         resource: RawHandle,
         keyed_mutex: RawHandle,
         sync_object: RawHandle,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Shared, Refusal> {
         let (adapter, body) = self.shareable_resource(resource, touched)?;
         let open = self.keyed_mutex(keyed_mutex)?;
@@ -226,9 +231,9 @@ impl Turn<'_> {
             _ => return Err(invalid("with a resource and its keyed mutex goes an object without a word in memory")),
         };
         self.keyed_mutexes.name(keyed_mutex)?;
-        match self.adapters[adapter as usize].share_sync_object(open, SyncObjectAccess::ALL_ACCESS) {
+        match self.adapters[adapter.0 as usize].share_sync_object(open, SyncObjectAccess::ALL_ACCESS) {
             Ok(sync_object) => {
-                self.adapters[adapter as usize].name_resource(body);
+                self.adapters[adapter.0 as usize].name_resource(body);
                 Ok(Shared::ResourceSet { adapter, body, keyed_mutex, sync_object })
             }
             Err(refusal) => {
@@ -239,7 +244,7 @@ impl Turn<'_> {
     }
 
     /// A shared resource on this adapter.
-    pub(super) fn resource_named(&self, index: u32, share: ShareName) -> Result<SharedResource, Refusal> {
+    pub(super) fn resource_named(&self, index: AdapterIndex, share: ShareName) -> Result<SharedResource, Refusal> {
         let alone = |body| SharedResource { body, with: None };
         match share {
             ShareName::Global(handle) => match self.globals.get(handle) {
@@ -260,8 +265,13 @@ impl Turn<'_> {
         }
     }
 
-    fn alive_fence(&self, adapter: u32, open: u64, touched: &mut Option<u32>) -> Result<(), Refusal> {
-        match self.adapters[adapter as usize].fence_opens[open].device {
+    fn alive_fence(
+        &self,
+        adapter: AdapterIndex,
+        open: FenceOpenNumber,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(), Refusal> {
+        match self.adapters[adapter.0 as usize].fence_opens[open].device {
             Some(device) => self.alive(adapter, device, touched),
             None => Err(invalid("a fence of the kernel's own")),
         }
@@ -282,15 +292,17 @@ type Named<'a> = (&'a mut [Adapter], &'a mut CrossFences, &'a mut KeyedMutexes);
 /// A name of this object has gone.
 pub fn unname((adapters, cross_fences, keyed_mutexes): Named<'_>, cx: &mut Cx<'_>, object: Shared) {
     match object {
-        Shared::Resource { adapter, body } => adapters[adapter as usize].unname_resource(cx, body),
+        Shared::Resource { adapter, body } => adapters[adapter.0 as usize].unname_resource(cx, body),
         Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } => {
-            adapters[adapter as usize].unname_resource(cx, body);
+            adapters[adapter.0 as usize].unname_resource(cx, body);
             keyed_mutexes.unname(cx, keyed_mutex);
-            adapters[adapter as usize].unname_sync_object(cx, sync_object);
+            adapters[adapter.0 as usize].unname_sync_object(cx, sync_object);
         }
-        Shared::Fence { adapter, fence, .. } => adapters[adapter as usize].unname_fence(cx, fence),
+        Shared::Fence { adapter, fence, .. } => {
+            adapters[adapter.0 as usize].unname_fence(cx, FenceNumber::from_raw(fence))
+        }
         Shared::CrossFence { fence, .. } => cross_fences.unname(adapters, cx, fence),
-        Shared::SyncObject { adapter, object, .. } => adapters[adapter as usize].unname_sync_object(cx, object),
+        Shared::SyncObject { adapter, object, .. } => adapters[adapter.0 as usize].unname_sync_object(cx, object),
         Shared::Process { .. } | Shared::Ended => {}
     }
 }

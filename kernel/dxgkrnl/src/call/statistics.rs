@@ -39,7 +39,7 @@ impl Turn<'_> {
                 if physical_adapter != 0 {
                     return Err(invalid(format!("no physical adapter has the number {physical_adapter}")));
                 }
-                done(Reply::ClockCalibration(self.adapters[index as usize].calibration(cx.now_ns, node)?))
+                done(Reply::ClockCalibration(self.adapters[index.0 as usize].calibration(cx.now_ns, node)?))
             }
         }
     }

@@ -6,16 +6,17 @@ use kmt_calls::{
     FenceFlags, FencePrivateData, NativeFenceRequest, Refusal, Reply, SignalFlags, SyncCall, SyncObjectKind,
     SyncObjectRequest, WaitFlags,
 };
-use wddm_types::{NtStatus, RawHandle, VidPnTargetId};
+use wddm_types::{AdapterIndex, NtStatus, RawHandle, VidPnTargetId};
 
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::event::EventName;
-use crate::fence::{CommonWord, POINTS_MAX, PointUse};
+use crate::fence::{CommonWord, FenceNumber, POINTS_MAX, PointUse};
 use crate::machine::{Answer, Cx};
-use crate::object::Object;
-use crate::packet::Signal;
+use crate::object::{DeviceNumber, Object};
+use crate::packet::{PacketContextNumber, Signal};
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 /// `D3DDDI_MAX_BROADCAST_CONTEXT` (sync §0).
 const BROADCAST_MAX: usize = 64;
@@ -24,7 +25,7 @@ const BROADCAST_MAX: usize = 64;
 #[derive(Default)]
 struct Listed {
     /// Fences with a word in memory, and values.
-    points: Vec<(u64, u64)>,
+    points: Vec<(FenceNumber, u64)>,
     /// Objects without.
     objects: Vec<u64>,
     /// The value for these.
@@ -36,7 +37,7 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         call: SyncCall,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
             SyncCall::CreateNativeFence { device, request } => self.create_native_fence(cx, device, request, touched),
@@ -51,7 +52,7 @@ impl Turn<'_> {
             SyncCall::SignalSynchronizationObjectFromCpu { device, points, flags } => {
                 let (index, _) = self.live_device(device, touched)?;
                 let points = self.points(index, &points, PointUse::CpuSignal)?;
-                self.adapters[index as usize].signal_from_cpu(cx, &points, flags)?;
+                self.adapters[index.0 as usize].signal_from_cpu(cx, &points, flags)?;
                 done(Reply::Done)
             }
             SyncCall::OpenNativeFenceFromNtHandle { device, request } => {
@@ -70,13 +71,13 @@ impl Turn<'_> {
             SyncCall::WaitForSynchronizationObjectFromGpu { context, points } => {
                 let (index, number, _) = self.live_packet_context(context, touched)?;
                 let Listed { points, objects, fence_value } = self.listed(index, &points, PointUse::GpuWait)?;
-                self.adapters[index as usize].packet_wait(cx, number, &points, objects, fence_value)?;
+                self.adapters[index.0 as usize].packet_wait(cx, number, &points, objects, fence_value)?;
                 done(Reply::Done)
             }
             SyncCall::WaitForSynchronizationObject2 { context, objects, fence_value } => {
                 let (index, number, _) = self.live_packet_context(context, touched)?;
                 let objects = self.sync_objects(index, &objects, PointUse::GpuWait)?;
-                self.adapters[index as usize].packet_wait(cx, number, &[], objects, fence_value)?;
+                self.adapters[index.0 as usize].packet_wait(cx, number, &[], objects, fence_value)?;
                 done(Reply::Done)
             }
             SyncCall::SignalSynchronizationObjectFromGpu { context, points } => {
@@ -108,11 +109,11 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         device: RawHandle,
         request: NativeFenceRequest,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device, touched)?;
         let (open, private_data) = match request.flags.contains(FenceFlags::CROSS_ADAPTER) {
-            false => self.adapters[index as usize].create_native_fence(cx, device, request, None)?,
+            false => self.adapters[index.0 as usize].create_native_fence(cx, device, request, None)?,
             true => {
                 let what = (true, request.flags);
                 self.cross_fences.create(self.adapters, index, what, |adapter, word| {
@@ -121,7 +122,7 @@ impl Turn<'_> {
             }
         };
         let handle = self.name(Object::Fence(index, open))?;
-        let created = self.adapters[index as usize].created_fence(open, handle, private_data);
+        let created = self.adapters[index.0 as usize].created_fence(open, handle, private_data);
         self.when_mapped(cx, index, Reply::Fence(created))
     }
 
@@ -130,17 +131,17 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         named: RawHandle,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         if let Some(&Object::Legacy(index, open)) = self.process.handles.get(named) {
             *touched = Some(index);
-            self.adapters[index as usize].close_sync_object(cx, open);
+            self.adapters[index.0 as usize].close_sync_object(cx, open);
             self.process.handles.remove(named);
             return done(Reply::Done);
         }
         let (index, open) = self.fence(named)?;
         *touched = Some(index);
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let device = adapter.fence_opens[open].device;
         if !device.is_some_and(|device| adapter.devices[device].fences.contains(&open)) {
             return Err(invalid("the fence belongs to a queue and goes with it"));
@@ -157,7 +158,7 @@ impl Turn<'_> {
         device: RawHandle,
         (points, flags): (&[(RawHandle, u64)], WaitFlags),
         async_event: RawHandle,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device, touched)?;
         let points = match self.points(index, points, PointUse::CpuWait) {
@@ -165,14 +166,14 @@ impl Turn<'_> {
             Err(refusal) => return Err(self.refused_wait(index, async_event, refusal)),
         };
         let event = self.some_event(async_event)?;
-        self.adapters[index as usize].wait_from_cpu(cx, self.token, device, &points, event, flags)
+        self.adapters[index.0 as usize].wait_from_cpu(cx, self.token, device, &points, event, flags)
     }
 
     fn create_sync_object(
         &mut self,
         cx: &mut Cx<'_>,
-        index: u32,
-        device: u64,
+        index: AdapterIndex,
+        device: DeviceNumber,
         request: SyncObjectRequest,
     ) -> Result<Answer, Refusal> {
         let flags = request.flags;
@@ -183,7 +184,7 @@ impl Turn<'_> {
         if flags.contains(FenceFlags::SHARED) {
             self.room_for_global()?;
         }
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let open = match request.kind {
             SyncObjectKind::MonitoredFence { initial_value, engine_affinity } => {
                 let mut create = |adapter: &mut Adapter, word: Option<CommonWord>| {
@@ -197,7 +198,7 @@ impl Turn<'_> {
                     }
                 };
                 let handle = self.name(Object::Fence(index, open))?;
-                let created = self.adapters[index as usize].created_monitored_fence(open, handle);
+                let created = self.adapters[index.0 as usize].created_monitored_fence(open, handle);
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));
             }
             SyncObjectKind::MutexObject { owned } => {
@@ -226,7 +227,7 @@ impl Turn<'_> {
                     }
                 };
                 let handle = self.name(Object::Fence(index, open))?;
-                let created = self.adapters[index as usize].created_monitored_fence(open, handle);
+                let created = self.adapters[index.0 as usize].created_monitored_fence(open, handle);
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));
             }
             // spec: sync §6 A10
@@ -238,7 +239,11 @@ impl Turn<'_> {
 
     /// The contexts of a signal, all of one adapter, none twice.
     // spec: sync §2.4
-    fn broadcast(&self, list: &[RawHandle], touched: &mut Option<u32>) -> Result<(u32, Vec<u64>), Refusal> {
+    fn broadcast(
+        &self,
+        list: &[RawHandle],
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<(AdapterIndex, Vec<PacketContextNumber>), Refusal> {
         broadcast(list, "context", |handle| {
             self.live_packet_context(handle, touched).map(|(index, number, _)| (index, number))
         })
@@ -248,8 +253,8 @@ impl Turn<'_> {
     fn signal(
         &mut self,
         cx: &mut Cx<'_>,
-        index: u32,
-        contexts: &[u64],
+        index: AdapterIndex,
+        contexts: &[PacketContextNumber],
         listed: Listed,
         event: RawHandle,
         flags: SignalFlags,
@@ -269,7 +274,7 @@ impl Turn<'_> {
             false => None,
         };
         let signal = Signal { points, objects, fence_value, event, flags, fed: Vec::new() };
-        self.adapters[index as usize].packet_signal(cx, contexts, signal)?;
+        self.adapters[index.0 as usize].packet_signal(cx, contexts, signal)?;
         done(Reply::Done)
     }
 
@@ -277,11 +282,11 @@ impl Turn<'_> {
     // spec: sync §5
     /// A wait that `NoWait` forbids sets its event all the same, so that a thread which sleeps for it goes on; no fence changes.
     // spec: sync §2.4
-    fn refused_wait(&mut self, index: u32, event: RawHandle, refusal: Refusal) -> Refusal {
+    fn refused_wait(&mut self, index: AdapterIndex, event: RawHandle, refusal: Refusal) -> Refusal {
         if refusal.status == NtStatus::ACCESS_DENIED
             && let Ok(Some(event)) = self.some_event(event)
         {
-            self.adapters[index as usize].set_events.push(event);
+            self.adapters[index.0 as usize].set_events.push(event);
         }
         refusal
     }
@@ -295,7 +300,7 @@ impl Turn<'_> {
 
     /// Fences and objects of a context's call. The call has one value for all packet fences.
     // spec: sync §2.4
-    fn listed(&self, index: u32, list: &[(RawHandle, u64)], what: PointUse) -> Result<Listed, Refusal> {
+    fn listed(&self, index: AdapterIndex, list: &[(RawHandle, u64)], what: PointUse) -> Result<Listed, Refusal> {
         check_count(list.len())?;
         let mut listed = Listed::default();
         for (handle, value) in list {
@@ -313,15 +318,15 @@ impl Turn<'_> {
         Ok(listed)
     }
 
-    fn sync_objects(&self, index: u32, list: &[RawHandle], what: PointUse) -> Result<Vec<u64>, Refusal> {
+    fn sync_objects(&self, index: AdapterIndex, list: &[RawHandle], what: PointUse) -> Result<Vec<u64>, Refusal> {
         check_count(list.len())?;
         list.iter().map(|handle| self.sync_object(index, *handle, what)).collect()
     }
 
-    fn sync_object(&self, index: u32, handle: RawHandle, what: PointUse) -> Result<u64, Refusal> {
+    fn sync_object(&self, index: AdapterIndex, handle: RawHandle, what: PointUse) -> Result<u64, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Legacy(adapter, open)) if *adapter == index => {
-                self.adapters[index as usize].usable_sync_object(*open, what)
+                self.adapters[index.0 as usize].usable_sync_object(*open, what)
             }
             Some(Object::Legacy(..)) => Err(invalid("a synchronization object of another adapter")),
             Some(Object::Fence(..)) => Err(invalid("a fence with a word in memory has values of its own")),
@@ -332,11 +337,11 @@ impl Turn<'_> {
 
 /// The targets of a broadcast: contexts or queues, all of one adapter, none twice.
 // spec: sync §2.4
-pub(super) fn broadcast(
+pub(super) fn broadcast<N: ObjectNumber + PartialEq>(
     list: &[RawHandle],
     kind: &str,
-    mut find: impl FnMut(RawHandle) -> Result<(u32, u64), Refusal>,
-) -> Result<(u32, Vec<u64>), Refusal> {
+    mut find: impl FnMut(RawHandle) -> Result<(AdapterIndex, N), Refusal>,
+) -> Result<(AdapterIndex, Vec<N>), Refusal> {
     if list.is_empty() || list.len() > BROADCAST_MAX {
         return Err(invalid(format!("a call names 1 to {BROADCAST_MAX} {kind}s, not {}", list.len())));
     }

@@ -2,13 +2,14 @@
 //! resources go by (sync §2.2, memory §2.7).
 
 use kmt_calls::{CreatedSyncObject, FenceFlags, OpenSyncObjectRequest, Refusal, Reply, SyncObjectAccess};
-use wddm_types::RawHandle;
+use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
+use crate::fence::SyncOpenNumber;
 use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
-use crate::object::Object;
+use crate::object::{DeviceNumber, Object, ResourceNumber};
 use crate::refusal::{invalid, no_memory};
 
 impl Turn<'_> {
@@ -22,8 +23,8 @@ impl Turn<'_> {
 
     /// The global handle of a resource that was just created; NONE: it is not shared that way.
     // spec: memory §2.7
-    pub(super) fn name_resource(&mut self, index: u32, resource: u64) -> RawHandle {
-        let adapter = &mut self.adapters[index as usize];
+    pub(super) fn name_resource(&mut self, index: AdapterIndex, resource: ResourceNumber) -> RawHandle {
+        let adapter = &mut self.adapters[index.0 as usize];
         let Some(body) = adapter.shared_by_global(resource) else { return RawHandle::NONE };
         let name = self.globals.name(Global::Resource { adapter: index, body });
         adapter.resource_bodies[body].global = name;
@@ -34,13 +35,13 @@ impl Turn<'_> {
     // spec: sync §2.2, sync §2.3: with NtSecuritySharing it has no global handle
     pub(super) fn name_sync_object(
         &mut self,
-        index: u32,
-        open: u64,
+        index: AdapterIndex,
+        open: SyncOpenNumber,
         flags: FenceFlags,
     ) -> Result<CreatedSyncObject, Refusal> {
         let handle = self.name(Object::Legacy(index, open))?;
         let by_global = flags.contains(FenceFlags::SHARED) && !flags.contains(FenceFlags::NT_SECURITY_SHARING);
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let object = adapter.sync_opens[open].object;
         let global_share = match by_global {
             true => self.globals.name(Global::SyncObject { adapter: index, object }),
@@ -56,13 +57,13 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         shared: RawHandle,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let Some(Global::SyncObject { adapter: index, object }) = self.globals.get(shared) else {
             return Err(invalid("no synchronization object has this global handle"));
         };
         *touched = Some(index);
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         adapter.running()?;
         let open = adapter.open_global_sync_object(cx, self.from, object);
         done(Reply::Handle(self.name(Object::Legacy(index, open))?))
@@ -74,12 +75,12 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         handle: u64,
-        touched: &mut Option<u32>,
+        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match self.nt_handles.named(handle)? {
             Shared::SyncObject { adapter: index, object, access } => {
                 *touched = Some(index);
-                self.adapters[index as usize].running()?;
+                self.adapters[index.0 as usize].running()?;
                 self.open_named(cx, index, None, (object, access), OpenSyncObjectRequest::default())
             }
             Shared::Fence { .. } | Shared::CrossFence { .. } => {
@@ -95,12 +96,12 @@ impl Turn<'_> {
     pub(super) fn open_named(
         &mut self,
         cx: &mut Cx<'_>,
-        index: u32,
-        device: Option<u64>,
+        index: AdapterIndex,
+        device: Option<DeviceNumber>,
         object: (u64, SyncObjectAccess),
         request: OpenSyncObjectRequest,
     ) -> Result<Answer, Refusal> {
-        let adapter = &mut self.adapters[index as usize];
+        let adapter = &mut self.adapters[index.0 as usize];
         let open = adapter.open_named_sync_object(cx, (self.from, device), object, request)?;
         done(Reply::Handle(self.name(Object::Legacy(index, open))?))
     }

@@ -7,6 +7,7 @@ use wddm_types::{VidPnSourceId, VidPnTargetId};
 use super::INTERVAL_MAX;
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::DeviceNumber;
 use crate::refusal::invalid;
 
 impl Adapter {
@@ -75,7 +76,12 @@ impl Adapter {
     }
 
     /// `D3DKMTWaitForVerticalBlankEvent`.
-    pub fn wait_for_blank(&mut self, token: Token, device: u64, source: VidPnSourceId) -> Result<Answer, Refusal> {
+    pub fn wait_for_blank(
+        &mut self,
+        token: Token,
+        device: DeviceNumber,
+        source: VidPnSourceId,
+    ) -> Result<Answer, Refusal> {
         let source = self.source(source)?;
         if self.displays.sources[source].mode.is_none() {
             return Err(invalid("a display that is off has no vertical blanks"));

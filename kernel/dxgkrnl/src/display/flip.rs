@@ -10,9 +10,12 @@ use wddm_types::{ProcessId, SegmentId};
 use super::{Behind, Flip, INTERVAL_MAX};
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::{DeviceNumber, QueueNumber};
 use crate::packet::Listed;
 use crate::queue::refused as queue_refused;
 use crate::refusal::{invalid, no_memory};
+use crate::scheduling::AnyContext;
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// `D3DKMTPresent` and `D3DKMTSubmitPresentToHwQueue` with Flags.Flip.
@@ -27,8 +30,8 @@ impl Adapter {
     ) -> Result<Answer, Refusal> {
         let Listed { number, instance: primary } = listed;
         let (context, device) = match behind {
-            Behind::Context(context) => (context, self.packet_contexts[context].device),
-            Behind::Queue(queue) => (self.queues[queue].context, self.queues[queue].device),
+            Behind::Context(context) => (AnyContext::Packets(context), self.packet_contexts[context].device),
+            Behind::Queue(queue) => (AnyContext::Hardware(self.queues[queue].context), self.queues[queue].device),
         };
         let kmd = self.allocations[number].kmd;
         let source = self.owned_source(device, primary)?;
@@ -63,7 +66,8 @@ impl Adapter {
         self.displays.flips_made += 1;
         let flip = self.displays.flips_made;
         let name = self.displays.sources[source].path.source.0;
-        cx.emit(self.index, Event::FlipQueued { context, flip, source: name, allocation: number, interval });
+        let of = context.number();
+        cx.emit(self.index, Event::FlipQueued { context: of, flip, source: name, allocation: number.raw(), interval });
         self.displays.devices.entry(device).or_default().queued += 1;
         let (gone, address, present_id, start) = (false, None, 0, 0);
         let number = flip;
@@ -121,7 +125,7 @@ impl Adapter {
     }
 
     /// One flip less of a device.
-    pub(super) fn flip_over(&mut self, cx: &mut Cx<'_>, device: u64) {
+    pub(super) fn flip_over(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         if let Some(of) = self.displays.devices.get_mut(&device) {
             of.queued -= 1;
         }
@@ -129,7 +133,7 @@ impl Adapter {
     }
 
     /// Presents whose device has few enough flips are answered.
-    pub(super) fn answer_presents(&mut self, cx: &mut Cx<'_>, device: u64) {
+    pub(super) fn answer_presents(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let Some(of) = self.displays.devices.get(&device).filter(|of| of.queued <= of.limit) else { return };
         let queued = of.queued;
         self.displays.blocked.retain(|(token, of)| {
@@ -221,7 +225,7 @@ impl Adapter {
     }
 
     /// Pins a primary that was away when the flip to it was queued, if it is back.
-    pub(super) fn pin_late(&mut self, cx: &mut Cx<'_>, device: u64, primary: AllocationId) -> Next<()> {
+    pub(super) fn pin_late(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, primary: AllocationId) -> Next<()> {
         let owner = self.devices.get(device).map(|device| device.vidmm);
         match (self.pin_displayed(cx, device, primary), owner) {
             (Ok(()), _) => Next::Hand(()),
@@ -245,7 +249,7 @@ impl Adapter {
     pub(super) fn pin_displayed(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         primary: AllocationId,
     ) -> Result<(), DisplayError> {
         let work = self.vidmm.pin_displayed(primary)?;
@@ -277,13 +281,16 @@ impl Adapter {
 
     /// A hardware queue has come to a command that writes primaries. Whether it may go on; if not, it does when they are free.
     // spec: memory §5.6, memory §10.1 row 31
-    pub fn queue_may_write(&mut self, cx: &mut Cx<'_>, queue: u64, primaries: Vec<AllocationId>) -> bool {
+    pub fn queue_may_write(&mut self, cx: &mut Cx<'_>, queue: QueueNumber, primaries: Vec<AllocationId>) -> bool {
         let Some(shown) = primaries.iter().copied().find(|primary| !self.packets.flips.may_write(*primary)) else {
             return true;
         };
         cx.emit(
             self.index,
-            Event::QueueHeldForFlip { queue, allocation: self.allocation_numbers.get(&shown).copied().unwrap_or(0) },
+            Event::QueueHeldForFlip {
+                queue: queue.raw(),
+                allocation: self.allocation_numbers.get(&shown).map_or(0, |number| number.raw()),
+            },
         );
         self.displays.held.push((queue, primaries));
         false
@@ -295,12 +302,12 @@ impl Adapter {
         let held = std::mem::take(&mut self.displays.held).into_iter();
         let (free, kept) = held.partition(|(_, primaries)| primaries.iter().all(|primary| flips.may_write(*primary)));
         self.displays.held = kept;
-        let goes_on = |(queue, _): (u64, Vec<AllocationId>)| Waiter::Queue { queue, packet: true };
+        let goes_on = |(queue, _): (QueueNumber, Vec<AllocationId>)| Waiter::Queue { queue, packet: true };
         self.due.extend(Vec::into_iter(free).map(goes_on));
     }
 
     /// A hardware queue goes.
-    pub fn queue_leaves_displays(&mut self, queue: u64) {
+    pub fn queue_leaves_displays(&mut self, queue: QueueNumber) {
         self.displays.held.retain(|(of, _)| *of != queue);
     }
 }

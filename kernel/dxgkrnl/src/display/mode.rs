@@ -9,11 +9,13 @@ use wddm_types::{Blame, NtStatus, SegmentId, VidPnSourceId};
 use super::{INTERVAL_MAX, QUEUED_LIMIT_MAX};
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::{AllocationNumber, DeviceNumber};
 use crate::refusal::{access_denied, from_driver, invalid, no_memory, not_supported, refuse};
+use crate::store::ObjectNumber;
 
 /// A mode that a source is to show.
 pub(super) struct Mode {
-    device: u64,
+    device: DeviceNumber,
     source: usize,
     id: AllocationId,
     kmd: KmdAllocation,
@@ -22,7 +24,12 @@ pub(super) struct Mode {
 
 impl Adapter {
     /// `D3DKMTSetVidPnSourceOwner`.
-    pub fn set_source_owner(&mut self, cx: &mut Cx<'_>, device: u64, wanted: &[VidPnSourceId]) -> Result<(), Refusal> {
+    pub fn set_source_owner(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        wanted: &[VidPnSourceId],
+    ) -> Result<(), Refusal> {
         for source in wanted {
             let source = self.source(*source)?;
             if self.displays.sources[source].owner.is_some_and(|owner| owner != device) {
@@ -43,7 +50,7 @@ impl Adapter {
     }
 
     /// `D3DKMTGetDeviceState` of presents.
-    pub fn present_state(&self, device: u64, source: VidPnSourceId) -> PresentState {
+    pub fn present_state(&self, device: DeviceNumber, source: VidPnSourceId) -> PresentState {
         let known = self.displays.devices.get(&device);
         PresentState {
             shown: self.statistics.shown_on(source),
@@ -67,7 +74,7 @@ impl Adapter {
     }
 
     /// `D3DKMTSetQueuedLimit`.
-    pub fn set_queued_limit(&mut self, cx: &mut Cx<'_>, device: u64, limit: u32) -> Result<(), Refusal> {
+    pub fn set_queued_limit(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, limit: u32) -> Result<(), Refusal> {
         if !(1..=QUEUED_LIMIT_MAX).contains(&limit) {
             return Err(invalid(format!("a limit of {limit}; 1 to {QUEUED_LIMIT_MAX} flips may be queued")));
         }
@@ -82,8 +89,8 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        device: u64,
-        number: u64,
+        device: DeviceNumber,
+        number: AllocationNumber,
     ) -> Result<Answer, Refusal> {
         let id = self.allocations[number].vidmm;
         self.mode_of(device, number)?;
@@ -103,7 +110,7 @@ impl Adapter {
     }
 
     /// The mode that a primary gives its source, which is this device's.
-    pub(super) fn mode_of(&mut self, device: u64, number: u64) -> Result<Mode, Refusal> {
+    pub(super) fn mode_of(&mut self, device: DeviceNumber, number: AllocationNumber) -> Result<Mode, Refusal> {
         let (id, kmd) = (self.allocations[number].vidmm, self.allocations[number].kmd);
         let source = self.owned_source(device, id)?;
         let surface = self.display()?.describe_allocation(kmd);
@@ -144,12 +151,15 @@ impl Adapter {
         (known.mode, known.blanks) = (Some(surface), INTERVAL_MAX);
         let before = self.packets.flips.begin(name.0, id);
         assert_eq!(before, None, "it was off");
-        cx.emit(self.index, Event::DisplayOn { source: name.0, device, width: surface.width, height: surface.height });
+        cx.emit(
+            self.index,
+            Event::DisplayOn { source: name.0, device: device.raw(), width: surface.width, height: surface.height },
+        );
         Ok(())
     }
 
     /// The source of a primary, which is this device's.
-    pub(super) fn owned_source(&self, device: u64, id: AllocationId) -> Result<usize, Refusal> {
+    pub(super) fn owned_source(&self, device: DeviceNumber, id: AllocationId) -> Result<usize, Refusal> {
         let shown_on = self.bodies[&id].primary.ok_or_else(|| invalid("an allocation that is no primary"))?;
         let source = self.source(shown_on)?;
         if self.displays.sources[source].owner != Some(device) {
@@ -210,7 +220,7 @@ impl Adapter {
     }
 
     /// A device is lost or goes: nothing of it is shown, and its calls are over.
-    pub fn device_leaves_displays(&mut self, cx: &mut Cx<'_>, device: u64) {
+    pub fn device_leaves_displays(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         // Before its flips are over, which would let its presents go on.
         self.answer_lost(cx, |of| of == device);
         for source in 0..self.displays.sources.len() {
@@ -226,7 +236,7 @@ impl Adapter {
         self.answer_lost(cx, |_| true);
     }
 
-    fn answer_lost(&mut self, cx: &mut Cx<'_>, lost: impl Fn(u64) -> bool) {
+    fn answer_lost(&mut self, cx: &mut Cx<'_>, lost: impl Fn(DeviceNumber) -> bool) {
         let waiting = self.displays.sources.iter_mut().flat_map(|source| {
             let (gone, kept) = std::mem::take(&mut source.waiting).into_iter().partition(|(_, of)| lost(*of));
             source.waiting = kept;

@@ -9,20 +9,21 @@ use wddm_types::SegmentId;
 use super::flip::Next;
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::{AllocationNumber, DeviceNumber};
 use crate::refusal::no_memory;
 
 /// A mode that waits for its primary.
 pub(super) struct PendingMode {
     token: Token,
-    pub(super) device: u64,
-    number: u64,
+    pub(super) device: DeviceNumber,
+    number: AllocationNumber,
     pub(super) id: AllocationId,
     pinned: bool,
 }
 
 impl PendingMode {
     /// Whether a device waits for it.
-    pub(super) fn is_of(&self, device: u64) -> bool {
+    pub(super) fn is_of(&self, device: DeviceNumber) -> bool {
         self.device == device
     }
 }
@@ -34,7 +35,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        (device, number): (u64, u64),
+        (device, number): (DeviceNumber, AllocationNumber),
         pinned: bool,
     ) -> Result<Answer, Refusal> {
         let id = self.allocations[number].vidmm;
@@ -107,7 +108,7 @@ impl Adapter {
     }
 
     /// Drops these modes. Answers with their calls and devices.
-    pub(super) fn forget_pending_modes(&mut self, gone: impl Fn(&PendingMode) -> bool) -> Vec<(Token, u64)> {
+    pub(super) fn forget_pending_modes(&mut self, gone: impl Fn(&PendingMode) -> bool) -> Vec<(Token, DeviceNumber)> {
         let (gone, kept) = std::mem::take(&mut self.displays.pending_modes).into_iter().partition::<Vec<_>, _>(gone);
         self.displays.pending_modes = kept.into();
         let forget = |mut pending: PendingMode| {

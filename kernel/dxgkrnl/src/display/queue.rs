@@ -26,6 +26,7 @@ use super::flip::Next;
 use crate::adapter::Adapter;
 use crate::driver::Driver;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 
 /// The only plane of a source.
 pub(super) const LAYER: u32 = 0;
@@ -85,7 +86,12 @@ impl Source {
     }
 
     /// The flip from which on blanks interrupt. `freed`: the primaries that waiters need free.
-    fn wanted(&self, shown: Option<AllocationId>, freed: &BTreeSet<AllocationId>, excess: &[(u64, u32)]) -> u64 {
+    fn wanted(
+        &self,
+        shown: Option<AllocationId>,
+        freed: &BTreeSet<AllocationId>,
+        excess: &[(DeviceNumber, u32)],
+    ) -> u64 {
         if !self.waiting.is_empty() {
             return EVERY_VSYNC;
         }

@@ -22,8 +22,11 @@ use super::lifetime::NewMonitored;
 use super::open::{Opened, PER_DEVICE, check_open};
 use super::{FenceWord, NewFence};
 use crate::adapter::Adapter;
+use crate::fence::FenceNumber;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::no_memory;
+use crate::store::ObjectNumber;
 
 /// The CurrentValue of a cross-adapter fence as an adapter is lent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub enum News {
 #[derive(Debug, Default)]
 pub struct CommonFences {
     /// The adapter's fence of each that is open here.
-    pub members: BTreeMap<u64, u64>,
+    pub members: BTreeMap<u64, FenceNumber>,
     /// How many times the word is reached from here: opens, and those that have ended but for queued paging work.
     uses: BTreeMap<u64, u32>,
     /// Which adapters each is told to by doorbells, a bit for each.
@@ -95,7 +98,7 @@ impl CommonFences {
     }
 
     /// A fence is one of this adapter's.
-    pub(super) fn join(&mut self, cross: u64, number: u64) {
+    pub(super) fn join(&mut self, cross: u64, number: FenceNumber) {
         self.members.insert(cross, number);
         self.news.push(News::Awaited(cross));
     }
@@ -131,7 +134,7 @@ impl Adapter {
     pub fn join_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         (common, flags, native): (CommonWord, FenceFlags, bool),
         access: SyncObjectAccess,
         request: OpenSyncObjectRequest,
@@ -170,7 +173,7 @@ impl Adapter {
     }
 
     /// Something is news of a fence: other adapters are told, if it has any.
-    pub(super) fn tell_others(&mut self, number: u64, news: fn(u64) -> News) {
+    pub(super) fn tell_others(&mut self, number: FenceNumber, news: fn(u64) -> News) {
         if let Some(cross) = self.fences[number].cross() {
             self.common.tell(news(cross));
         }
@@ -193,14 +196,14 @@ impl Adapter {
     }
 
     /// The least value of a fence that is waited for here.
-    pub fn earliest_of(&self, number: u64) -> Option<u64> {
+    pub fn earliest_of(&self, number: FenceNumber) -> Option<u64> {
         self.waits.earliest(self.fences[number].waits)
     }
 
     /// The same of all that are native here, or are not, and for whose members this holds: the interrupt did not say which.
     // spec: sync §3.12, derived cases: idempotent, so it is told unless nobody can wait for it
-    pub fn tell_others_of_any(&mut self, native: bool, which: impl Fn(&Adapter, u64) -> bool) {
-        let is = |number: u64| (self.waits.kind(self.fences[number].waits) != FenceKind::Monitored) == native;
+    pub fn tell_others_of_any(&mut self, native: bool, which: impl Fn(&Adapter, FenceNumber) -> bool) {
+        let is = |number: FenceNumber| (self.waits.kind(self.fences[number].waits) != FenceKind::Monitored) == native;
         let members = self.common.members.iter().filter(|(_, number)| is(**number) && which(self, **number));
         let news: Vec<News> = members.map(|(cross, _)| News::Signaled(*cross)).collect();
         self.common.news.extend(news);
@@ -210,13 +213,13 @@ impl Adapter {
     /// kernel knows of a wait, for it knows nothing of waits on the GPU: for all, but those that its hardware was told of by itself. Then
     /// the kernel releases the waits here.
     // spec: sync §3.12 rows 5 to 7, sync §3.18
-    pub fn values_arrived(&mut self, cx: &mut Cx<'_>, numbers: &[u64], told: &[u64]) {
+    pub fn values_arrived(&mut self, cx: &mut Cx<'_>, numbers: &[FenceNumber], told: &[FenceNumber]) {
         if self.stopped.is_some() {
             return;
         }
         for &fence in numbers {
             let value = self.current_value(fence);
-            cx.emit(self.index, Event::CrossAdapterValueArrived { adapter: self.index.0, fence, value });
+            cx.emit(self.index, Event::CrossAdapterValueArrived { adapter: self.index.0, fence: fence.raw(), value });
         }
         if self.notify_only(cx, told) {
             self.sample_fences(cx, numbers);
@@ -226,11 +229,11 @@ impl Adapter {
     /// `UpdateCurrentValuesFromCpu` with NotificationOnly. A device without power runs no work that waits, and is told when it wakes.
     /// False: the driver failed, and the adapter is stopped.
     // spec: sync §2.6, sync §3.12
-    pub(super) fn notify_only(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) -> bool {
+    pub(super) fn notify_only(&mut self, cx: &mut Cx<'_>, numbers: &[FenceNumber]) -> bool {
         if self.is_off() {
             return true;
         }
-        let update = |number: &u64| {
+        let update = |number: &FenceNumber| {
             let fence = &self.fences[*number];
             let (value, current) = (fence.value(&self.memory), self.memory.word(fence.slot.current.0));
             fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
@@ -247,12 +250,12 @@ impl Adapter {
     /// The adapter has failed: waits elsewhere for its signals end.
     // spec: sync §3.12, derived cases; sync §3.16
     pub fn lose_common_fences(&mut self) {
-        let lost = |(cross, number): (&u64, &u64)| {
+        let lost = |(cross, number): (&u64, &FenceNumber)| {
             let mut opens = self.fences[*number].opens.iter();
             let signals = opens.any(|open| self.fence_opens[*open].is_lost_with_device());
             (signals || self.fences[*number].periodic.is_some()).then_some((*cross, *number))
         };
-        let lost: Vec<(u64, u64)> = self.common.members.iter().filter_map(lost).collect();
+        let lost: Vec<_> = self.common.members.iter().filter_map(lost).collect();
         for (cross, number) in lost {
             let fence = &mut self.fences[number];
             if !std::mem::replace(&mut fence.always_signaled, true) {

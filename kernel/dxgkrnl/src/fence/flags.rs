@@ -5,6 +5,7 @@ use ddi::FenceType;
 use kmt_calls::{FenceFlags, Refusal, SyncObjectAccess};
 
 use crate::adapter::Adapter;
+use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::refusal::{access_denied, invalid};
 
 /// `D3DDDI_SYNCHRONIZATIONOBJECT_TYPE` (sync §1.1).
@@ -127,7 +128,7 @@ impl Adapter {
     /// # Errors
     /// `ACCESS_DENIED`; `INVALID_PARAMETER` for what no device may do with a fence of its type.
     // spec: sync §2.3, sync §1.4, sync §5
-    pub fn usable_fence(&self, open: u64, what: PointUse) -> Result<u64, Refusal> {
+    pub fn usable_fence(&self, open: FenceOpenNumber, what: PointUse) -> Result<FenceNumber, Refusal> {
         let open = &self.fence_opens[open];
         let (flag, name) = match what.waits() {
             true => (FenceFlags::NO_WAIT, "NoWait"),

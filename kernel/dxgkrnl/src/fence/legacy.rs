@@ -18,9 +18,12 @@ use crate::adapter::{Adapter, Waiter};
 use crate::event::EventName;
 use crate::fence::flags::{self, ObjectType};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, not_supported};
+use crate::store::ObjectNumber;
 
-pub use open::SyncOpen;
+pub use open::{SyncOpen, SyncOpenNumber};
 
 /// Such an object.
 #[derive(Debug)]
@@ -33,7 +36,7 @@ pub struct SyncObject {
     /// NT handles that name it.
     names: u32,
     /// The open that created it.
-    creator: u64,
+    creator: SyncOpenNumber,
     /// Its global handle, if it is shared that way.
     pub global: RawHandle,
 }
@@ -60,10 +63,10 @@ impl Adapter {
     pub fn create_legacy_object(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         flags: FenceFlags,
         kind: LegacyKind,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<SyncOpenNumber, Refusal> {
         let object = match kind {
             LegacyKind::MutexObject { .. } => ObjectType::MutexObject,
             LegacyKind::Semaphore { .. } => ObjectType::Semaphore,
@@ -81,10 +84,10 @@ impl Adapter {
     pub fn create_cpu_notification(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         flags: FenceFlags,
         event: EventName,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<SyncOpenNumber, Refusal> {
         flags::check(ObjectType::CpuNotification, flags)?;
         if flags.contains(FenceFlags::SIGNAL_BY_KMD) {
             // Feature 3 has a name in the sheet and no law: by what callback a driver would name the event is not known.
@@ -128,7 +131,7 @@ impl Adapter {
 
     /// A context goes or is lost: the mutexes that it has are given up.
     // spec: sync §3.4 (process exit)
-    pub fn abandon_mutexes(&mut self, cx: &mut Cx<'_>, context: u64) {
+    pub fn abandon_mutexes(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
         for id in self.legacy.taken_by(context) {
             let known =
                 self.sync_objects.iter().find(|(_, object)| matches!(object.part, SyncPart::Waited(of) if of == id));
@@ -139,7 +142,7 @@ impl Adapter {
     }
 
     /// The same of one that was created owned, with the open that created it.
-    fn abandon_created(&mut self, cx: &mut Cx<'_>, open: u64) {
+    fn abandon_created(&mut self, cx: &mut Cx<'_>, open: SyncOpenNumber) {
         let number = self.sync_opens[open].object;
         let object = &self.sync_objects[number];
         if let SyncPart::Waited(id) = object.part
@@ -153,12 +156,12 @@ impl Adapter {
 
     /// A device is lost, with the mutexes that it created owned.
     // spec: sync §3.16
-    pub fn abandon_created_by(&mut self, cx: &mut Cx<'_>, device: u64) {
-        let opens: Vec<u64> = self.devices[device].sync_objects.iter().copied().collect();
+    pub fn abandon_created_by(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
+        let opens: Vec<_> = self.devices[device].sync_objects.iter().copied().collect();
         opens.into_iter().for_each(|open| self.abandon_created(cx, open));
     }
 
-    fn contexts_go_on(&mut self, contexts: Vec<u64>) {
+    fn contexts_go_on(&mut self, contexts: Vec<PacketContextNumber>) {
         for context in contexts {
             self.software.forget_wait(context);
             self.due.push_back(Waiter::Packets { context });
@@ -168,14 +171,14 @@ impl Adapter {
     fn add_sync_object(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         (object, flags): (ObjectType, FenceFlags),
         part: SyncPart,
-    ) -> u64 {
+    ) -> SyncOpenNumber {
         let creator = self.sync_opens.next_number();
         let new = SyncObject { part, flags, opens: 0, names: 0, creator, global: RawHandle::NONE };
         let number = self.sync_objects.insert(new);
-        cx.emit(self.index, Event::SyncObjectCreated { device, object: number, kind: object.number() });
+        cx.emit(self.index, Event::SyncObjectCreated { device: device.raw(), object: number, kind: object.number() });
         let process = self.devices[device].process;
         let open = SyncOpen::of_creator(process, device, number);
         self.add_sync_open(open)

@@ -26,13 +26,16 @@ use super::open::{Opened, PER_DEVICE};
 use super::periodic::Periodic;
 use super::{CommonWord, Fence, FenceOpen, FenceSlot, FenceWord};
 use crate::adapter::Adapter;
+use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, invalid, no_memory, not_supported};
+use crate::store::ObjectNumber;
 
 /// The properties of a new fence.
 pub struct NewFence {
     /// The device that it is created on; `None` for the kernel's own.
-    pub device: Option<u64>,
+    pub device: Option<DeviceNumber>,
     pub owner: ProcessId,
     pub initial: u64,
     pub fence_type: FenceType,
@@ -75,13 +78,16 @@ pub struct NewMonitored {
     pub periodic: Option<Periodic>,
 }
 
+/// A fence, its creator's open of it, and what the driver had to say.
+pub type MadeFence = (FenceNumber, FenceOpenNumber, FencePrivateData);
+
 impl Adapter {
     /// `D3DKMTCreateNativeFence`: the creator's open.
     // spec: sync §3.2, sync §5
     pub fn create_native_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         request: NativeFenceRequest,
         common: Option<CommonWord>,
     ) -> Result<Opened, Refusal> {
@@ -119,7 +125,12 @@ impl Adapter {
     }
 
     /// Makes the progress fence of a queue, which no other process shares.
-    pub fn create_progress_fence(&mut self, cx: &mut Cx<'_>, device: u64, owner: ProcessId) -> Result<u64, Refusal> {
+    pub fn create_progress_fence(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        owner: ProcessId,
+    ) -> Result<FenceNumber, Refusal> {
         let new = NewFence { device: Some(device), by_engines: true, ..NewFence::of_the_kernel(owner) };
         self.make_fence(cx, new).map(|(fence, ..)| fence)
     }
@@ -128,17 +139,17 @@ impl Adapter {
     pub fn create_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: Option<u64>,
+        device: Option<DeviceNumber>,
         owner: ProcessId,
         initial: u64,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<FenceNumber, Refusal> {
         let new = NewFence { device, initial, ..NewFence::of_the_kernel(owner) };
         self.make_fence(cx, new).map(|(fence, ..)| fence)
     }
 
     /// Makes a fence: words, their mappings, then the driver's create, then its open; published only when all has succeeded.
     // spec: sync §3.2
-    pub fn make_fence(&mut self, cx: &mut Cx<'_>, new: NewFence) -> Result<(u64, u64, FencePrivateData), Refusal> {
+    pub fn make_fence(&mut self, cx: &mut Cx<'_>, new: NewFence) -> Result<MadeFence, Refusal> {
         let periodic = new.monitored.and_then(|monitored| monitored.periodic);
         let shared = new.flags.contains(FenceFlags::SHARED) || new.common.is_some() || periodic.is_some();
         let slot = self.take_slot(cx, &new, shared)?;
@@ -199,7 +210,7 @@ impl Adapter {
             Ok((open, private_data)) => {
                 let (process, current) = (new.owner.0, slot.current.0);
                 let initial = if new.common.is_some() { self.current_value(number) } else { new.initial };
-                cx.emit(self.index, Event::FenceCreated { process, fence: number, initial, current });
+                cx.emit(self.index, Event::FenceCreated { process, fence: number.raw(), initial, current });
                 Ok((number, open, private_data))
             }
             Err(refusal) => {
@@ -228,20 +239,20 @@ impl Adapter {
     }
 
     /// Destroys a fence of the kernel's own or of a queue, with its one open.
-    pub fn destroy_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn destroy_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
         let open = self.only_open(number);
         self.close_fence(cx, open);
     }
 
     /// A fence that its process only waits for: the kernel or a queue signals it.
-    pub fn forbid_signals(&mut self, fence: u64) {
+    pub fn forbid_signals(&mut self, fence: FenceNumber) {
         let open = self.only_open(fence);
         self.fence_opens[open].flags |= FenceFlags::NO_SIGNAL;
     }
 
     /// `D3DKMTShareObjects` of a fence: it has one name more. A cross-adapter fence has its names with the machine.
     // spec: sync §2.2, sync §5
-    pub fn share_fence(&mut self, open: u64, access: SyncObjectAccess) -> Result<u64, Refusal> {
+    pub fn share_fence(&mut self, open: FenceOpenNumber, access: SyncObjectAccess) -> Result<FenceNumber, Refusal> {
         let unknown = access.difference(SyncObjectAccess::ALL_ACCESS);
         if !unknown.is_empty() {
             return Err(invalid(format!("access {:#x} is nothing that a synchronization object has", unknown.bits())));
@@ -262,24 +273,24 @@ impl Adapter {
     }
 
     /// Gives a fence that has a name one more.
-    pub fn name_fence_again(&mut self, number: u64) -> Result<(), Refusal> {
+    pub fn name_fence_again(&mut self, number: FenceNumber) -> Result<(), Refusal> {
         let names = &mut self.fences[number].names;
         *names = names.checked_add(1).ok_or_else(|| no_memory("the fence has too many names"))?;
         Ok(())
     }
 
     /// A name of a fence has gone; with the last, and without an open, the fence.
-    pub fn unname_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn unname_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
         let fence = &mut self.fences[number];
         fence.names -= 1;
         if fence.names == 0 && fence.opens.is_empty() {
             self.forget_fence(number);
-            cx.emit(self.index, Event::FenceDestroyed { fence: number });
+            cx.emit(self.index, Event::FenceDestroyed { fence: number.raw() });
         }
     }
 
     /// Removes an object without opens, and gives its words back.
-    pub(super) fn forget_fence(&mut self, number: u64) {
+    pub(super) fn forget_fence(&mut self, number: FenceNumber) {
         let fence = self.fences.remove(number).expect("a fence is destroyed once");
         assert!(fence.opens.is_empty() && fence.kmd.is_none(), "a fence is destroyed behind its last close");
         self.fence_numbers.remove(&fence.waits);
@@ -294,7 +305,12 @@ impl Adapter {
     }
 
     /// A fence as a device sees it.
-    pub fn created_fence(&self, open: u64, handle: RawHandle, private_data: FencePrivateData) -> CreatedFence {
+    pub fn created_fence(
+        &self,
+        open: FenceOpenNumber,
+        handle: RawHandle,
+        private_data: FencePrivateData,
+    ) -> CreatedFence {
         let open = &self.fence_opens[open];
         let fence = &self.fences[open.fence];
         let (current_va, monitored_va) = fence.addresses(open.process);

@@ -25,6 +25,7 @@ use wddm_types::{GpuVa, NtStatus, PAGE_BYTES, Pages, PhysicalAddress, ProcessId}
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, no_memory, not_supported};
 
 /// The fill pattern of MonitoredValues that no signal exceeds, 32 bits of it.
@@ -80,7 +81,7 @@ const OPTIMIZED: Kind = Kind { fence_type: FenceType::Default, value_type: Fence
 /// A word in local memory.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalWord {
-    pub(super) device: u64,
+    pub(super) device: DeviceNumber,
     pub(super) allocation: AllocationId,
     pub(super) index: u16,
     pub va: GpuVa,
@@ -96,7 +97,7 @@ impl Adapter {
     pub(super) fn take_intra_gpu_word(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         value_type: FenceValueType,
     ) -> Result<LocalWord, Refusal> {
         let kind = Kind { fence_type: FenceType::IntraGpu, value_type };
@@ -112,7 +113,11 @@ impl Adapter {
     /// # Errors
     /// The driver answered what it must not.
     // spec: sync §1.4 (DEFAULT optimized), sync §1.5
-    pub(super) fn take_optimized_word(&mut self, cx: &mut Cx<'_>, device: u64) -> Result<Option<LocalWord>, Refusal> {
+    pub(super) fn take_optimized_word(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+    ) -> Result<Option<LocalWord>, Refusal> {
         let allowed = self.features.native_fence_os_caps().optimized_default_fence_type;
         if !allowed || self.config.bus.is_none() {
             return Ok(None);
@@ -126,7 +131,7 @@ impl Adapter {
         }
     }
 
-    fn take_local_word(&mut self, cx: &mut Cx<'_>, device: u64, kind: Kind) -> Result<LocalWord, NoPage> {
+    fn take_local_word(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, kind: Kind) -> Result<LocalWord, NoPage> {
         let pages = &self.devices[device].local_words;
         let page = match pages.iter().position(|page| page.kind == kind && !page.free.is_empty()) {
             Some(page) => page,
@@ -152,7 +157,7 @@ impl Adapter {
         }
     }
 
-    fn add_local_page(&mut self, cx: &mut Cx<'_>, device: u64, kind: Kind) -> Result<usize, NoPage> {
+    fn add_local_page(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, kind: Kind) -> Result<usize, NoPage> {
         let Kind { fence_type, value_type } = kind;
         let (size_bytes, priority) = (PAGE_BYTES, PRIORITY_MAXIMUM);
         let info = AllocationInfo { size_bytes, priority, ..AllocationInfo::default() };
@@ -210,7 +215,7 @@ impl Adapter {
     fn place_storage(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         info: AllocationInfo,
         pattern: u32,
     ) -> Result<AllocationId, Refusal> {
@@ -284,7 +289,7 @@ impl Adapter {
     }
 
     /// Takes the pages of a device that goes out of all spaces; the allocations go with its other ones.
-    pub fn unmap_local_words(&mut self, cx: &mut Cx<'_>, device: u64) {
+    pub fn unmap_local_words(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let (system, process) = (self.processes[&ProcessId::SYSTEM].space, self.devices[device].process);
         let space = self.processes[&process].space;
         for page in std::mem::take(&mut self.devices[device].local_words) {
@@ -300,7 +305,7 @@ impl Adapter {
         }
     }
 
-    fn end_storage(&mut self, cx: &mut Cx<'_>, device: u64, allocation: AllocationId) {
+    fn end_storage(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, allocation: AllocationId) {
         let process = self.devices[device].process;
         self.let_move(allocation);
         let work = self.vidmm.destroy_allocation(allocation, &[]);

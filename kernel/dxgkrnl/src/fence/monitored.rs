@@ -9,8 +9,9 @@ use wddm_types::RawHandle;
 use crate::adapter::Adapter;
 use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{CommonWord, FenceWord, NewFence};
+use crate::fence::{CommonWord, FenceNumber, FenceOpenNumber, FenceWord, NewFence};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 
 impl Adapter {
     /// The monitored type of `D3DKMTCreateSynchronizationObject2`: the creator's open.
@@ -18,12 +19,12 @@ impl Adapter {
     pub fn create_monitored_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         flags: FenceFlags,
         initial_value: u64,
         engine_affinity: u32,
         common: Option<CommonWord>,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<FenceOpenNumber, Refusal> {
         flags::check(ObjectType::MonitoredFence, flags)?;
         check_affinity(engine_affinity)?;
         let reached = self.engines_reach_words() && (common.is_none() || self.reaches_common_words());
@@ -55,13 +56,13 @@ impl Adapter {
     }
 
     /// Whether a fence that can be shared was created as a monitored one.
-    pub fn is_monitored_fence(&self, fence: u64) -> bool {
+    pub fn is_monitored_fence(&self, fence: FenceNumber) -> bool {
         self.waits.kind(self.fences[fence].waits) == FenceKind::Monitored
     }
 
     /// A monitored fence as a device that has it open sees it.
     // spec: sync §2.2, sync §1.5
-    pub fn created_monitored_fence(&self, open: u64, fence: RawHandle) -> CreatedMonitoredFence {
+    pub fn created_monitored_fence(&self, open: FenceOpenNumber, fence: RawHandle) -> CreatedMonitoredFence {
         let open = &self.fence_opens[open];
         let known = &self.fences[open.fence];
         let coherent = self.config.is_io_coherent();

@@ -21,9 +21,10 @@ use wddm_types::{PhysicalAddress, SegmentId, WordAddress};
 use super::Fence;
 use super::local::{LocalPage, LocalWord};
 use crate::adapter::Adapter;
+use crate::fence::FenceNumber;
 use crate::machine::Cx;
-use crate::object::Device;
-use crate::store::Store;
+use crate::object::{Device, DeviceNumber};
+use crate::store::{ObjectNumber, Store};
 
 /// The CPU's way to what devices show of their memory on the bus.
 pub trait BusMemory: Send + Sync + std::fmt::Debug {
@@ -37,7 +38,7 @@ pub(super) struct MonitoredWords<'a> {
     pub memory: &'a Memory,
     pub bus: Option<&'a dyn BusMemory>,
     pub vidmm: &'a VidMm<FenceId>,
-    pub devices: &'a Store<Device>,
+    pub devices: &'a Store<DeviceNumber, Device>,
     /// The paging work that the hardware is past.
     pub done: u64,
 }
@@ -61,7 +62,7 @@ impl<'a> MonitoredWords<'a> {
     }
 }
 
-fn local_page(devices: &Store<Device>, word: LocalWord) -> Option<&LocalPage> {
+fn local_page(devices: &Store<DeviceNumber, Device>, word: LocalWord) -> Option<&LocalPage> {
     devices.get(word.device)?.local_words.iter().find(|page| page.allocation == word.allocation)
 }
 
@@ -79,7 +80,7 @@ impl Adapter {
             let base = if word.allocation == storage { address } else { page.address };
             (page.place(word, base), page.is_published())
         };
-        let moved = |(number, fence): (u64, &Fence)| {
+        let moved = |(number, fence): (FenceNumber, &Fence)| {
             if fence.kmd.is_none() || !fence.slot.stands_in(storage) {
                 return None;
             }
@@ -96,7 +97,13 @@ impl Adapter {
                     (PhysicalAddress { segment: SegmentId::SYSTEM, offset: word.0 }, word)
                 }
             };
-            Some(FenceResidency { fence: OsGlobalFence(number), current, monitored, current_word, monitored_word })
+            Some(FenceResidency {
+                fence: OsGlobalFence(number.raw()),
+                current,
+                monitored,
+                current_word,
+                monitored_word,
+            })
         };
         self.fences.iter().filter_map(moved).collect()
     }
@@ -130,7 +137,7 @@ impl Adapter {
 
     /// Whether the hardware has not yet brought a fence's CurrentValue, if that lies in local memory, to where the driver believes it to
     /// be. The end of the move calls the asking code again ([`Adapter::words_have_moved`]).
-    pub(super) fn is_word_on_its_way(&self, number: u64) -> bool {
+    pub(super) fn is_word_on_its_way(&self, number: FenceNumber) -> bool {
         let page = self.fences[number].slot.local_current().and_then(|word| local_page(&self.devices, word));
         page.is_some_and(|page| page.there_after > self.ring.done())
     }

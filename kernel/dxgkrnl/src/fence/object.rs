@@ -9,6 +9,13 @@ use wddm_types::ProcessId;
 
 use super::periodic::Periodic;
 use super::{FenceSlot, FenceView, FenceWord};
+use crate::object::DeviceNumber;
+use crate::store::object_number;
+
+object_number! {
+    /// A fence of an adapter, for as long as the adapter runs. Its waiters know it by its [`FenceId`].
+    FenceNumber
+}
 
 /// A fence on this adapter, which all devices share.
 #[derive(Debug)]
@@ -26,7 +33,7 @@ pub struct Fence {
     /// The driver's name of it; `None`: its adapter has no fences of its own and the kernel alone signals it, or no process has it open.
     pub kmd: Option<KmdGlobalFence>,
     /// Its opens, by number.
-    pub opens: BTreeSet<u64>,
+    pub opens: BTreeSet<FenceOpenNumber>,
     /// Where processes see the words of a shareable one.
     pub views: BTreeMap<ProcessId, FenceView>,
     /// Its NT handles.
@@ -41,14 +48,19 @@ pub struct Fence {
     pub doomed: bool,
 }
 
+object_number! {
+    /// A device's open of a fence, for as long as the adapter runs.
+    FenceOpenNumber
+}
+
 /// A fence as one device has it.
 #[derive(Debug)]
 pub struct FenceOpen {
-    pub fence: u64,
+    pub fence: FenceNumber,
     /// The process that has its handle.
     pub process: ProcessId,
     /// `None` for the kernel's own.
-    pub device: Option<u64>,
+    pub device: Option<DeviceNumber>,
     /// The driver's local handle.
     pub kmd: Option<KmdLocalFence>,
     /// NoSignal, NoWait, NoSignalMaxValueOnTdr of this device.

@@ -11,12 +11,14 @@ use wddm_types::ProcessId;
 
 use crate::adapter::{Adapter, Waiter};
 use crate::fence::lifetime::check_affinity;
-use crate::fence::{FenceOpen, News};
+use crate::fence::{FenceNumber, FenceOpen, FenceOpenNumber, News};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, from_driver, invalid};
+use crate::store::ObjectNumber;
 
 /// A device's open, and what the driver had to say.
-pub type Opened = (u64, FencePrivateData);
+pub type Opened = (FenceOpenNumber, FencePrivateData);
 
 impl Adapter {
     /// `D3DKMTOpenNativeFenceFromNtHandle`, `D3DKMTOpenSyncObjectFromNtHandle2`: the fence of a name, for another device.
@@ -24,8 +26,8 @@ impl Adapter {
     pub fn open_shared_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
-        (fence, access): (u64, SyncObjectAccess),
+        device: DeviceNumber,
+        (fence, access): (FenceNumber, SyncObjectAccess),
         request: OpenSyncObjectRequest,
     ) -> Result<Opened, Refusal> {
         check_open(access, &request)?;
@@ -33,7 +35,7 @@ impl Adapter {
         let open = FenceOpen { fence, process, device: Some(device), kmd: None, flags: request.flags, access };
         let (open, private_data) = self.add_open(cx, open, request.private_data)?;
         self.devices[device].fences.insert(open);
-        cx.emit(self.index, Event::FenceOpened { process: process.0, fence, open });
+        cx.emit(self.index, Event::FenceOpened { process: process.0, fence: fence.raw(), open: open.raw() });
         Ok((open, private_data))
     }
 
@@ -83,8 +85,8 @@ impl Adapter {
     // spec: sync §3.2 steps 4 and 5, sync §3.3
     fn open_fence_in_driver(
         &mut self,
-        fence: u64,
-        number: u64,
+        fence: FenceNumber,
+        number: FenceOpenNumber,
         open: &FenceOpen,
         private_data: &mut FencePrivateData,
     ) -> Result<Option<KmdLocalFence>, DriverStatus> {
@@ -101,7 +103,7 @@ impl Adapter {
         let fences = self.miniport.native_fences().expect("native fences have their facet");
         let opened = fences.open(&mut OpenNativeFence {
             global,
-            local: OsLocalFence(number),
+            local: OsLocalFence(number.raw()),
             device,
             current_va,
             monitored_va,
@@ -117,7 +119,7 @@ impl Adapter {
 
     fn create_fence_in_driver(
         &mut self,
-        fence: u64,
+        fence: FenceNumber,
         private_data: &mut FencePrivateData,
     ) -> Result<KmdGlobalFence, DriverStatus> {
         let known = &self.fences[fence];
@@ -128,7 +130,7 @@ impl Adapter {
             if told { (slot.system_current_va, slot.system_monitored_va) } else { Default::default() };
         let fences = self.miniport.native_fences().expect("native fences have their facet");
         let global = fences.create(&mut CreateNativeFence {
-            fence: OsGlobalFence(fence),
+            fence: OsGlobalFence(fence.raw()),
             fence_type,
             current_system_va,
             monitored_system_va,
@@ -141,7 +143,7 @@ impl Adapter {
     /// `D3DKMTDestroySynchronizationObject`: ends this device's open of a fence. With the last open the driver's global handle goes, and
     /// the object itself unless it has a name.
     // spec: sync §3.4
-    pub fn close_fence(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn close_fence(&mut self, cx: &mut Cx<'_>, number: FenceOpenNumber) {
         let open = self.fence_opens.remove(number).expect("an open is closed once");
         if let Some(device) = open.device.and_then(|device| self.devices.get_mut(device)) {
             device.fences.remove(&number);
@@ -165,7 +167,10 @@ impl Adapter {
         }
         if !last {
             self.drop_unused_view(cx, open.fence, open.process);
-            cx.emit(self.index, Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
+            cx.emit(
+                self.index,
+                Event::FenceClosed { process: open.process.0, fence: open.fence.raw(), open: number.raw() },
+            );
             return;
         }
         if let (Some(global), Some(fences)) = (self.fences[open.fence].kmd.take(), self.miniport.native_fences()) {
@@ -174,17 +179,20 @@ impl Adapter {
         self.drop_unused_view(cx, open.fence, open.process);
         if self.fences[open.fence].names == 0 {
             self.forget_fence(open.fence);
-            cx.emit(self.index, Event::FenceDestroyed { fence: open.fence });
+            cx.emit(self.index, Event::FenceDestroyed { fence: open.fence.raw() });
         } else {
             // It is kept for those on other adapters, if there are any.
             self.tell_others(open.fence, News::Left);
-            cx.emit(self.index, Event::FenceClosed { process: open.process.0, fence: open.fence, open: number });
+            cx.emit(
+                self.index,
+                Event::FenceClosed { process: open.process.0, fence: open.fence.raw(), open: number.raw() },
+            );
         }
     }
 
     /// A process's queues do not reach a fence any more: the kernel looks for their last signals, for nothing that the process has open
     /// and no name in its logs tells of them.
-    pub fn look_at_unreached(&mut self, cx: &mut Cx<'_>, fence: u64) {
+    pub fn look_at_unreached(&mut self, cx: &mut Cx<'_>, fence: FenceNumber) {
         if self.fences.get(fence).is_some_and(|fence| !fence.opens.is_empty()) {
             self.tell_others(fence, News::Signaled);
             self.sample_fences(cx, &[fence]);
@@ -192,11 +200,11 @@ impl Adapter {
     }
 
     /// The open of a fence that only its creator has open.
-    pub fn only_open(&self, fence: u64) -> u64 {
+    pub fn only_open(&self, fence: FenceNumber) -> FenceOpenNumber {
         *self.fences[fence].opens.first().expect("its creator's")
     }
 
-    fn drop_unused_view(&mut self, cx: &mut Cx<'_>, fence: u64, process: ProcessId) {
+    fn drop_unused_view(&mut self, cx: &mut Cx<'_>, fence: FenceNumber, process: ProcessId) {
         let views = &mut self.fences[fence].views;
         if views.get(&process).is_some_and(|view| view.opens == 0)
             && let Some(view) = views.remove(&process)

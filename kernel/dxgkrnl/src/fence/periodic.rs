@@ -14,9 +14,11 @@ use wddm_types::VidPnTargetId;
 use crate::adapter::Adapter;
 use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{CommonWord, FenceWord, NewFence};
+use crate::fence::{CommonWord, FenceNumber, FenceOpenNumber, FenceWord, NewFence};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, invalid, not_supported};
+use crate::store::ObjectNumber;
 
 /// The source of a periodic fence's signals.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +33,12 @@ impl Adapter {
     pub fn create_periodic_fence(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         flags: FenceFlags,
         (target, time_100ns): (VidPnTargetId, u64),
         engine_affinity: u32,
         common: Option<CommonWord>,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<FenceOpenNumber, Refusal> {
         // spec: sync §1.1, sync §2.2
         let version = self.reported.ddi_version;
         if version < DdiVersion::WDDM_2_2 {
@@ -62,7 +64,7 @@ impl Adapter {
             )));
         }
         // CAST: objects are counted far below 2^32, and the name is only asked back.
-        let id = NotificationId(self.fences.next_number() as u32);
+        let id = NotificationId(self.fences.next_number().raw() as u32);
         let display = self.display()?;
         let notification = display.create_periodic_frame_notification(target, time_100ns, id).map_err(from_driver)?;
         let mapped = self.engines_reach_words();
@@ -119,7 +121,7 @@ impl Adapter {
         target: VidPnTargetId,
         NotificationId(id): NotificationId,
     ) {
-        let number = u64::from(id);
+        let number = FenceNumber::from_raw(id.into());
         match self.fences.get(number).and_then(|fence| fence.periodic) {
             Some(periodic) if periodic.target == target => {
                 let next = self.current_value(number).saturating_add(1);

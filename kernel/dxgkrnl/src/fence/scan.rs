@@ -15,6 +15,7 @@ use kmt_calls::MonitoredFenceSignal;
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::fence::FenceNumber;
 use crate::machine::Cx;
 
 impl Adapter {
@@ -62,13 +63,13 @@ impl Adapter {
 
     /// Looks at the monitored fences of some processes. Answers how many, and how many waits that ended.
     fn look_at_monitored(&mut self, cx: &mut Cx<'_>, whose: impl Fn(ProcessId) -> bool) -> (u32, u32) {
-        let worth_it = |number: &u64| {
+        let worth_it = |number: &FenceNumber| {
             let fence = &self.fences[*number];
             self.waits.kind(fence.waits) == FenceKind::Monitored
                 && fence.opens.iter().any(|open| whose(self.fence_opens[*open].process))
         };
         let waited = self.waits.with_waiters().filter_map(|fence| self.fence_numbers.get(&fence));
-        let mut numbers: Vec<u64> = waited.chain(&self.half_fences).copied().filter(worth_it).collect();
+        let mut numbers: Vec<_> = waited.chain(&self.half_fences).copied().filter(worth_it).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let released = self.sample_fences(cx, &numbers);

@@ -10,8 +10,10 @@ use shared_words::Word;
 
 use super::{Fence, News};
 use crate::adapter::Adapter;
+use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// `D3DKMTSignalSynchronizationObjectFromCpu`.
@@ -19,14 +21,14 @@ impl Adapter {
     pub fn signal_from_cpu(
         &mut self,
         cx: &mut Cx<'_>,
-        points: &[(u64, u64)],
+        points: &[(FenceNumber, u64)],
         flags: SignalFlags,
     ) -> Result<(), Refusal> {
         if !SignalFlags::ALLOW_FENCE_REWIND.contains(flags) {
             return Err(invalid(format!("signal flags {:#x}: from the CPU only AllowFenceRewind", flags.bits())));
         }
         let rewind = flags.contains(SignalFlags::ALLOW_FENCE_REWIND);
-        let mut changes: Vec<(u64, u64)> = Vec::with_capacity(points.len());
+        let mut changes: Vec<_> = Vec::with_capacity(points.len());
         for &(number, value) in points {
             if self.fences[number].always_signaled {
                 continue;
@@ -46,13 +48,13 @@ impl Adapter {
     }
 
     /// Brings a fence to a value from the CPU and releases the waits that it satisfies. A value that it has already is no change.
-    pub fn signal_fence(&mut self, cx: &mut Cx<'_>, number: u64, value: u64) {
+    pub fn signal_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber, value: u64) {
         self.set_fence(cx, number, value, false);
     }
 
     /// The same; with `rewind` also to a lower value. Released waits stay released.
     // spec: sync §3.6, sync §6 B4
-    pub fn set_fence(&mut self, cx: &mut Cx<'_>, number: u64, value: u64, rewind: bool) {
+    pub fn set_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber, value: u64, rewind: bool) {
         let current = self.current_value(number);
         if !self.fences[number].always_signaled && (value > current || rewind && value != current) {
             self.signal_fences(cx, &[(number, value)]);
@@ -61,7 +63,7 @@ impl Adapter {
 
     /// Brings fences to values that they do not have yet, all by one call of the driver.
     // spec: sync §3.6, sync §2.6
-    fn signal_fences(&mut self, cx: &mut Cx<'_>, changes: &[(u64, u64)]) {
+    fn signal_fences(&mut self, cx: &mut Cx<'_>, changes: &[(FenceNumber, u64)]) {
         for &(number, value) in changes {
             let fence = &mut self.fences[number];
             // Of native fences the driver stores it.
@@ -69,7 +71,7 @@ impl Adapter {
                 fence.store(&self.memory, value);
             }
         }
-        let update = |&(number, value): &(u64, u64)| {
+        let update = |&(number, value): &(FenceNumber, u64)| {
             let fence = &self.fences[number];
             let current = self.memory.word(fence.slot.current.0);
             fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
@@ -86,17 +88,17 @@ impl Adapter {
             if let Some(open) = self.fences[fence].opens.first().and_then(|open| self.fence_opens.get(*open)) {
                 self.statistics.count_signal(open.process);
             }
-            cx.emit(self.index, Event::FenceSignaledFromCpu { fence, value });
+            cx.emit(self.index, Event::FenceSignaledFromCpu { fence: fence.raw(), value });
             self.tell_others(fence, News::Stored);
         }
-        let fences: Vec<u64> = changes.iter().map(|(fence, _)| *fence).collect();
+        let fences: Vec<_> = changes.iter().map(|(fence, _)| *fence).collect();
         self.sample_fences(cx, &fences);
     }
 
     /// The device that may signal a fence of user mode is lost: a monitored fence gets its greatest value, a native one is
     /// satisfied for ever.
     // spec: sync §3.16
-    pub fn lose_signaller(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn lose_signaller(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
         match self.waits.kind(self.fences[number].waits) {
             FenceKind::Monitored => self.set_fence(cx, number, u64::MAX, false),
             FenceKind::Native | FenceKind::NativeCrossAdapter => self.signal_always(cx, number),
@@ -105,7 +107,7 @@ impl Adapter {
 
     /// Looks at fences' values and releases the waits that they satisfy; all values to be published go to the driver in one call. Returns
     /// how many waits ended.
-    pub fn sample_fences(&mut self, cx: &mut Cx<'_>, numbers: &[u64]) -> u32 {
+    pub fn sample_fences(&mut self, cx: &mut Cx<'_>, numbers: &[FenceNumber]) -> u32 {
         let (mut count, mut updates) = (0, BTreeMap::new());
         for &number in numbers {
             // A driver may name a fence of which the CPU sees no word, so that the kernel has no waits on it.
@@ -125,7 +127,7 @@ impl Adapter {
 
     /// Marks a fence satisfied for ever and releases all its waits (sync §3.16).
     // spec: sync §3.16
-    pub fn signal_always(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn signal_always(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
         let fence = &mut self.fences[number];
         if std::mem::replace(&mut fence.always_signaled, true) {
             return;
@@ -144,7 +146,7 @@ impl Adapter {
 
     /// Readers see the largest value, and the driver passes every wait. False: the driver failed, and the adapter is stopped.
     // spec: sync §3.16, sync §6 B12
-    pub(super) fn tell_always_signaled(&mut self, cx: &mut Cx<'_>, number: u64) -> bool {
+    pub(super) fn tell_always_signaled(&mut self, cx: &mut Cx<'_>, number: FenceNumber) -> bool {
         let fence = &mut self.fences[number];
         let on_cpu = fence.slot.on_cpu();
         if on_cpu {
@@ -187,7 +189,7 @@ impl Adapter {
         let updates = self.fences.iter().filter_map(|(_, fence)| differs(fence)).collect();
         self.publish(cx, updates);
         // spec: sync §3.12: other adapters have signalled meanwhile
-        let common: Vec<u64> = self.common.members.values().copied().collect();
+        let common: Vec<_> = self.common.members.values().copied().collect();
         self.notify_only(cx, &common);
     }
 }

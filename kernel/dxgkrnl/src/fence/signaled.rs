@@ -21,16 +21,18 @@ use wddm_types::{NodeId, ProcessId};
 
 use super::News;
 use crate::adapter::Adapter;
+use crate::fence::FenceNumber;
 use crate::fence_log::{LogNews, Names};
 use crate::interrupt::NativeSignals;
 use crate::machine::Cx;
-use crate::object::Queue;
+use crate::object::{DeviceNumber, Queue, QueueNumber};
+use crate::store::ObjectNumber;
 
 /// The queues whose logs the kernel reads, and the fences that it looks at for lack of a log.
 #[derive(Default)]
 struct Scope {
     /// Queues with logs, by their numbers.
-    logged: Vec<u64>,
+    logged: Vec<QueueNumber>,
     /// Processes all of whose fences are looked at.
     processes: BTreeSet<ProcessId>,
     /// All fences are.
@@ -54,12 +56,14 @@ impl Adapter {
     // spec: sync §3.10, sync §6 B18
     fn fences_signaled(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, named: &[OsGlobalFence]) {
         // The driver's fence is destroyed with the last open, also while a name keeps the kernel's.
-        let dead = |fence: &&OsGlobalFence| self.fences.get(fence.0).is_none_or(|fence| fence.opens.is_empty());
+        let dead = |fence: &&OsGlobalFence| {
+            self.fences.get(FenceNumber::from_raw(fence.0)).is_none_or(|fence| fence.opens.is_empty())
+        };
         if let Some(fence) = named.iter().find(dead) {
             self.stop(cx, format!("an interrupt named fence {}, which is destroyed", fence.0));
             return;
         }
-        let numbers: Vec<u64> = named.iter().map(|fence| fence.0).collect();
+        let numbers: Vec<_> = named.iter().map(|fence| FenceNumber::from_raw(fence.0)).collect();
         numbers.iter().for_each(|fence| self.tell_others(*fence, News::Signaled));
         let devices = self.devices_of(&numbers);
         let released = self.sample_fences(cx, &numbers);
@@ -83,8 +87,8 @@ impl Adapter {
 
     /// Which queue signalled, and when: the logs of all queues of these devices tell. Their waiters are released already.
     // spec: sync §3.10, sync §3.14
-    fn find_signallers(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, devices: &BTreeSet<u64>) {
-        let queues: Vec<u64> =
+    fn find_signallers(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, devices: &BTreeSet<DeviceNumber>) {
+        let queues: Vec<_> =
             self.queues.iter().filter(|(_, queue)| devices.contains(&queue.device)).map(|(number, _)| number).collect();
         let news = self.read_logs(cx, names, &queues);
         self.look_at_processes(cx, &news.incomplete);
@@ -111,7 +115,7 @@ impl Adapter {
 
     /// The fences that the kernel looks at whatever the logs have said.
     // spec: sync §3.15, sync §6 C10
-    fn fences_of_scope(&self, scope: &Scope) -> Vec<u64> {
+    fn fences_of_scope(&self, scope: &Scope) -> Vec<FenceNumber> {
         if scope.everything {
             return self.waited_native_fences();
         }
@@ -175,7 +179,7 @@ impl Adapter {
     /// Ends the waits that these values satisfy, of fences that no other process has; the fences are not read for it, but once more behind an
     /// update of what is monitored.
     // spec: sync §3.15, sync §3.9
-    fn reach_fences(&mut self, cx: &mut Cx<'_>, points: &[(u64, u64)]) -> u32 {
+    fn reach_fences(&mut self, cx: &mut Cx<'_>, points: &[(FenceNumber, u64)]) -> u32 {
         let (mut count, mut updates) = (0, BTreeMap::new());
         for &(number, value) in points {
             let fence = &self.fences[number];
@@ -194,12 +198,12 @@ impl Adapter {
     /// Looks at all fences of processes that have waiters.
     // spec: sync §3.14 (overrun), sync §3.15
     pub fn look_at_processes(&mut self, cx: &mut Cx<'_>, processes: &BTreeSet<ProcessId>) -> u32 {
-        let numbers: Vec<u64> = processes.iter().flat_map(|process| self.waited_fences_of(*process)).collect();
+        let numbers: Vec<_> = processes.iter().flat_map(|process| self.waited_fences_of(*process)).collect();
         self.sample_fences(cx, &numbers)
     }
 
     /// The native fences that a process has open and that have waiters.
-    fn waited_fences_of(&self, process: ProcessId) -> Vec<u64> {
+    fn waited_fences_of(&self, process: ProcessId) -> Vec<FenceNumber> {
         let of = self.processes.get(&process).into_iter().flat_map(|on_adapter| &on_adapter.devices);
         let fences = of.flat_map(|device| {
             let device = &self.devices[*device];
@@ -213,12 +217,12 @@ impl Adapter {
     }
 
     /// Those of them that others may have open, too.
-    fn waited_shared_fences(&self, process: ProcessId) -> impl Iterator<Item = u64> {
+    fn waited_shared_fences(&self, process: ProcessId) -> impl Iterator<Item = FenceNumber> {
         let of = self.processes.get(&process).into_iter().flat_map(|on_adapter| &on_adapter.shared_fences);
         of.copied().filter(|fence| self.is_waited_native(*fence))
     }
 
-    fn is_waited_native(&self, number: u64) -> bool {
+    fn is_waited_native(&self, number: FenceNumber) -> bool {
         let fence = self.fences[number].waits;
         self.waits.is_waited_for(fence) && self.waits.kind(fence) != FenceKind::Monitored
     }
@@ -227,7 +231,7 @@ impl Adapter {
         self.devices[queue.device].process
     }
 
-    fn waited_native_fences(&self) -> Vec<u64> {
+    fn waited_native_fences(&self) -> Vec<FenceNumber> {
         let native = |fence: &gpu_fence::FenceId| self.waits.kind(*fence) != FenceKind::Monitored;
         let waited = self.waits.with_waiters().filter(native);
         waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect()
@@ -237,16 +241,16 @@ impl Adapter {
     /// and no interrupt is to come, their driver has neither named them nor said that it does not know.
     // spec: sync §3.10
     pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
-        let passed = |number: u64| {
+        let passed = |number: FenceNumber| {
             let fence = &self.fences[number];
             let follows = self.waits.kind(fence.waits) == FenceKind::Native && fence.slot.on_cpu();
             let (current, monitored) = (self.current_value(number), self.waits.monitored_value(fence.waits));
-            (follows && current > monitored).then_some((number, current, monitored))
+            (follows && current > monitored).then_some((number.raw(), current, monitored))
         };
         self.waited_native_fences().into_iter().filter_map(passed).collect()
     }
 
-    fn devices_of(&self, fences: &[u64]) -> BTreeSet<u64> {
+    fn devices_of(&self, fences: &[FenceNumber]) -> BTreeSet<DeviceNumber> {
         let opens = fences.iter().flat_map(|fence| &self.fences[*fence].opens);
         opens.filter_map(|open| self.fence_opens[*open].device).collect()
     }

@@ -21,6 +21,7 @@ use super::local::LocalWord;
 use super::page::{Taken, Which};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::no_memory;
 
 /// Where one word lies.
@@ -146,7 +147,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         owner: ProcessId,
-        device: u64,
+        device: DeviceNumber,
     ) -> Result<FenceSlot, Refusal> {
         let Some(monitored) = self.take_optimized_word(cx, device)? else { return self.take_fence_slot(cx, owner) };
         let current = match self.take_word(cx, owner, Which::Current) {
@@ -173,7 +174,7 @@ impl Adapter {
 
     /// Words in local memory, for a fence that only engines touch.
     // spec: sync §1.4, sync §1.5
-    pub(super) fn take_local_slot(&mut self, cx: &mut Cx<'_>, device: u64) -> Result<FenceSlot, Refusal> {
+    pub(super) fn take_local_slot(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) -> Result<FenceSlot, Refusal> {
         let current = self.take_intra_gpu_word(cx, device, FenceValueType::Current)?;
         let monitored = match self.take_intra_gpu_word(cx, device, FenceValueType::Monitored) {
             Ok(monitored) => monitored,

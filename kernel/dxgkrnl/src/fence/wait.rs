@@ -8,8 +8,11 @@ use wddm_types::FencePoint;
 
 use crate::adapter::{Adapter, Waiter};
 use crate::event::EventName;
+use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Token};
+use crate::object::DeviceNumber;
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 /// The paging ring as a party that waits: no device has this number.
 const RING: Party = Party(u64::MAX);
@@ -17,7 +20,7 @@ const RING: Party = Party(u64::MAX);
 /// The party whose end ends a wait: the waits of a device's threads end with the device, the ring's with the ring.
 fn party_of(waiter: &Waiter) -> Option<Party> {
     match waiter {
-        Waiter::Answer { device, .. } | Waiter::Event { device, .. } => Some(Party(*device)),
+        Waiter::Answer { device, .. } | Waiter::Event { device, .. } => Some(Party(device.raw())),
         Waiter::Ring(_) => Some(RING),
         _ => None,
     }
@@ -30,8 +33,8 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        device: u64,
-        points: &[(u64, u64)],
+        device: DeviceNumber,
+        points: &[(FenceNumber, u64)],
         event: Option<EventName>,
         flags: WaitFlags,
     ) -> Result<Answer, Refusal> {
@@ -51,7 +54,7 @@ impl Adapter {
         };
         self.counters.cpu_waits += 1;
         let process = self.devices[device].process.0;
-        cx.emit(self.index, Event::CpuWaitBegan { process, wait: token.0, fence: first.0, value: first.1 });
+        cx.emit(self.index, Event::CpuWaitBegan { process, wait: token.0, fence: first.0.raw(), value: first.1 });
         // Publishing may find the value reached already: the wait then ends in this turn.
         self.publish(cx, updates);
         Ok(answer)
@@ -76,8 +79,8 @@ impl Adapter {
 
     /// Ends the CPU waits of a device that is lost, or goes; they are answered so.
     // spec: sync §3.16, sync §6 B8
-    pub fn end_waits_of_device(&mut self, cx: &mut Cx<'_>, number: u64) {
-        let ended = self.waits.end_waits_of(Party(number));
+    pub fn end_waits_of_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber) {
+        let ended = self.waits.end_waits_of(Party(number.raw()));
         self.release(cx, ended.released);
         self.publish(cx, ended.updates);
     }

@@ -16,19 +16,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use ddi::KmdQueue;
 use events::Event;
 use shared_words::{Memory, Word, log};
-use wddm_types::{ProcessId, RawHandle};
+use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use super::{Log, QueueLogs};
 use crate::adapter::Adapter;
+use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
-use crate::object::{Object, Process, Queue};
+use crate::object::{Object, Process, Queue, QueueNumber};
+use crate::store::ObjectNumber;
 
 /// The processes, by whose names entries call fences.
 pub struct Names<'a>(pub &'a BTreeMap<ProcessId, Process>);
 
 impl Names<'_> {
     /// The open that a process's handle of a fence of this adapter names.
-    fn open(&self, adapter: u32, process: ProcessId, handle: RawHandle) -> Option<u64> {
+    fn open(&self, adapter: AdapterIndex, process: ProcessId, handle: RawHandle) -> Option<FenceOpenNumber> {
         match self.0.get(&process)?.handles.get(handle)? {
             Object::Fence(index, open) if *index == adapter => Some(*open),
             _ => None,
@@ -41,11 +43,11 @@ impl Names<'_> {
 #[must_use]
 pub struct LogNews {
     /// Fences and the values that signals have brought them to, in the order of the entries; a value may appear twice.
-    pub signalled: Vec<(u64, u64)>,
+    pub signalled: Vec<(FenceNumber, u64)>,
     /// Processes some of whose signals are not among these.
     pub incomplete: BTreeSet<ProcessId>,
     /// Queues whose signal log had something new.
-    pub spoken: BTreeSet<u64>,
+    pub spoken: BTreeSet<QueueNumber>,
 }
 
 /// An entry.
@@ -70,7 +72,7 @@ enum Which {
 /// A log that has news: its queue, its kind, and its generation among the queue's logs that are still used.
 #[derive(Clone, Copy, Debug)]
 struct Source {
-    queue: u64,
+    queue: QueueNumber,
     which: Which,
     generation: usize,
 }
@@ -154,7 +156,7 @@ struct Taken {
 impl Adapter {
     /// Reads what is new in the logs of these queues; those without logs have nothing to say.
     // spec: sync §3.14 (consumer)
-    pub fn read_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, queues: &[u64]) -> LogNews {
+    pub fn read_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, queues: &[QueueNumber]) -> LogNews {
         let mut news = LogNews::default();
         if self.is_off() || self.stopped.is_some() {
             return news;
@@ -177,7 +179,7 @@ impl Adapter {
     }
 
     /// Logs of a queue whose header is another than the one that was seen last, with what it counts now.
-    fn fresh_logs(&self, queue: u64) -> Vec<(Source, u64)> {
+    fn fresh_logs(&self, queue: QueueNumber) -> Vec<(Source, u64)> {
         let Some(known) = self.queues.get(queue) else { return Vec::new() };
         let all = [Which::Signals, Which::Waits, Which::Submissions];
         let which = if self.fence_tracing.is_on() { &all[..] } else { &all[..1] };
@@ -210,8 +212,8 @@ impl Adapter {
             cx.emit(
                 self.index,
                 match which {
-                    Which::Submissions => Event::SubmissionLogOverrun { queue: number, lost: taken.lost },
-                    _ => Event::FenceLogOverrun { queue: number, waits: which == Which::Waits, lost: taken.lost },
+                    Which::Submissions => Event::SubmissionLogOverrun { queue: number.raw(), lost: taken.lost },
+                    _ => Event::FenceLogOverrun { queue: number.raw(), waits: which == Which::Waits, lost: taken.lost },
                 },
             );
         }
@@ -220,18 +222,24 @@ impl Adapter {
             let Some(fence) = self.fence_of_entry(names, process, which, entry) else {
                 cx.emit(
                     self.index,
-                    Event::FenceLogEntryIgnored { queue: number, waits: which == Which::Waits, position },
+                    Event::FenceLogEntryIgnored { queue: number.raw(), waits: which == Which::Waits, position },
                 );
                 continue;
             };
             let Entry { value, observed, end, .. } = entry;
             match which {
-                Which::Waits => {
-                    cx.emit(self.index, Event::FenceWaitUnblocked { queue: number, fence, value, observed, end })
+                Which::Waits => cx.emit(
+                    self.index,
+                    Event::FenceWaitUnblocked { queue: number.raw(), fence: fence.raw(), value, observed, end },
+                ),
+                Which::Submissions => {
+                    cx.emit(self.index, Event::SubmissionBegun { queue: number.raw(), value, at: end })
                 }
-                Which::Submissions => cx.emit(self.index, Event::SubmissionBegun { queue: number, value, at: end }),
                 Which::Signals => {
-                    cx.emit(self.index, Event::FenceSignalExecuted { queue: number, fence, value, end });
+                    cx.emit(
+                        self.index,
+                        Event::FenceSignalExecuted { queue: number.raw(), fence: fence.raw(), value, end },
+                    );
                     news.signalled.push((fence, value));
                 }
             }
@@ -240,13 +248,13 @@ impl Adapter {
 
     /// The fence that an entry speaks of; none for an entry of another kind. The handle means what it means in the queue's own process.
     // spec: sync §3.14 (validation)
-    fn fence_of_entry(&self, names: &Names<'_>, process: ProcessId, which: Which, entry: Entry) -> Option<u64> {
+    fn fence_of_entry(&self, names: &Names<'_>, process: ProcessId, which: Which, entry: Entry) -> Option<FenceNumber> {
         let operation = match which {
             Which::Waits => log::WAIT_UNBLOCKED,
             Which::Signals => log::SIGNAL_EXECUTED,
             Which::Submissions => log::SUBMISSION_BEGUN,
         };
-        let open = names.open(self.index.0, process, entry.handle).filter(|_| entry.operation == operation)?;
+        let open = names.open(self.index, process, entry.handle).filter(|_| entry.operation == operation)?;
         let open = self.fence_opens.get(open)?;
         self.fences[open.fence].kmd.map(|_| open.fence)
     }
@@ -261,7 +269,7 @@ impl Adapter {
         if end != 0 && end < before {
             cx.emit(
                 self.index,
-                Event::FenceLogTimeReversed { queue: number, waits: which == Which::Waits, before, end },
+                Event::FenceLogTimeReversed { queue: number.raw(), waits: which == Which::Waits, before, end },
             );
         }
         log.last_end = before.max(end);

@@ -16,6 +16,7 @@ use wddm_types::Pages;
 use super::{Names, QueueLogs};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::QueueNumber;
 
 /// Logs that a queue had before.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Adapter {
     }
 
     /// The process of a queue connects its doorbell: from now on it names the logs that it is told of.
-    pub fn logs_known(&mut self, number: u64) {
+    pub fn logs_known(&mut self, number: QueueNumber) {
         let queue = &mut self.queues[number];
         let Some(doorbell) = queue.doorbell else { return };
         let queued = Word::load(self.memory.word(self.doorbells[doorbell].last_queued.0));
@@ -59,7 +60,7 @@ impl Adapter {
     /// Reads and then frees the logs that no command names any more.
     // spec: sync §3.14 (resize)
     pub(super) fn free_retired_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
-        let over = |number: &u64| {
+        let over = |number: &QueueNumber| {
             let queue = &self.queues[*number];
             let over = |until: u64| self.current_value(queue.progress) >= until;
             queue.retired_logs.iter().any(|retired| retired.until.is_some_and(over))

@@ -17,9 +17,11 @@ use wddm_types::{FencePoint, NodeId, Pages};
 
 use super::Names;
 use crate::adapter::Adapter;
-use crate::fence::FenceOpen;
+use crate::fence::{FenceNumber, FenceOpen};
 use crate::machine::Cx;
-use crate::object::{Object, Process};
+use crate::object::{Object, Process, QueueNumber};
+use crate::packet::PacketContextNumber;
+use crate::store::ObjectNumber;
 
 /// Pages of each log of a queue while a tool traces. Policy: room for 5,460 entries, which a client that has
 /// 64 submissions of some waits under way does not fill between two of its calls.
@@ -29,9 +31,9 @@ const TRACED_PAGES: u64 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
     /// A hardware queue.
-    Queue(u64),
+    Queue(QueueNumber),
     /// A packet context.
-    Packets(u64),
+    Packets(PacketContextNumber),
 }
 
 /// Whether a tool traces what the logs tell.
@@ -64,7 +66,7 @@ impl Adapter {
     /// A tool begins or ceases to trace. At the end the kernel reads the logs once more.
     pub fn trace_fences(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, on: bool) {
         if self.fence_tracing.on {
-            let queues: Vec<u64> = self.queues.iter().map(|(number, _)| number).collect();
+            let queues: Vec<_> = self.queues.iter().map(|(number, _)| number).collect();
             let news = self.read_logs(cx, names, &queues);
             self.heed_logs(cx, &news);
         }
@@ -107,7 +109,7 @@ impl Adapter {
                 half_full(&logs.waits) || half_full(&logs.signals) || logs.submissions.as_ref().is_some_and(half_full)
             })
         });
-        let queues: Vec<u64> = full.map(|(number, _)| number).collect();
+        let queues: Vec<_> = full.map(|(number, _)| number).collect();
         if !queues.is_empty() {
             let news = self.read_logs(cx, names, &queues);
             self.heed_logs(cx, &news);
@@ -118,10 +120,10 @@ impl Adapter {
     /// A process says that it has put a wait or a signal into what it submits on a queue of its own. Names that mean nothing are
     /// ignored: it says so for a tool's sake.
     // spec: sync §3.14
-    pub fn fence_queued(&self, cx: &mut Cx<'_>, process: &Process, queue: u64, queued: QueuedFence) {
+    pub fn fence_queued(&self, cx: &mut Cx<'_>, process: &Process, queue: QueueNumber, queued: QueuedFence) {
         let QueuedFence { fence, value, signal, recorded_ns } = queued;
         let Some(Object::Fence(index, open)) = process.handles.get(fence) else { return };
-        if *index != self.index.0 || self.queues.get(queue).is_none() {
+        if *index != self.index || self.queues.get(queue).is_none() {
             return;
         }
         // As in a log: such a queue waits for native fences and signals them.
@@ -132,8 +134,8 @@ impl Adapter {
         cx.emit(
             self.index,
             match signal {
-                true => Event::FenceSignalQueued { queue, fence, value, recorded_ns },
-                false => Event::FenceWaitQueued { queue, fence, value, recorded_ns },
+                true => Event::FenceSignalQueued { queue: queue.raw(), fence: fence.raw(), value, recorded_ns },
+                false => Event::FenceWaitQueued { queue: queue.raw(), fence: fence.raw(), value, recorded_ns },
             },
         );
     }
@@ -141,20 +143,20 @@ impl Adapter {
     /// A tool is told of waits and signals on a queue that the kernel feeds: they were submitted, or are done. Of these the kernel knows
     /// everything by itself; such queues have no logs.
     // spec: sync §3.14 (their waits and signals are software commands, which the kernel times itself)
-    pub fn tell_fed(&self, cx: &mut Cx<'_>, of: Fed, points: &[(u64, u64)], signal: bool, done: bool) {
+    pub fn tell_fed(&self, cx: &mut Cx<'_>, of: Fed, points: &[(FenceNumber, u64)], signal: bool, done: bool) {
         if !self.fence_tracing.is_on() {
             return;
         }
         let (queue, packets) = match of {
-            Fed::Queue(queue) => (queue, false),
-            Fed::Packets(context) => (context, true),
+            Fed::Queue(queue) => (queue.raw(), false),
+            Fed::Packets(context) => (context.raw(), true),
         };
         for &(fence, value) in points {
             cx.emit(
                 self.index,
                 match done {
-                    false => Event::KernelFedFenceQueued { queue, packets, fence, value, signal },
-                    true => Event::KernelFedFenceDone { queue, packets, fence, value, signal },
+                    false => Event::KernelFedFenceQueued { queue, packets, fence: fence.raw(), value, signal },
+                    true => Event::KernelFedFenceDone { queue, packets, fence: fence.raw(), value, signal },
                 },
             );
         }
@@ -163,7 +165,7 @@ impl Adapter {
     /// The same of waits that hold.
     pub fn tell_waited(&self, cx: &mut Cx<'_>, of: Fed, points: impl IntoIterator<Item = FencePoint<FenceId>>) {
         let numbered = |point: FencePoint<FenceId>| Some((*self.fence_numbers.get(&point.fence)?, point.value));
-        let points: Vec<(u64, u64)> = points.into_iter().filter_map(numbered).collect();
+        let points: Vec<(FenceNumber, u64)> = points.into_iter().filter_map(numbered).collect();
         self.tell_fed(cx, of, &points, false, true);
     }
 

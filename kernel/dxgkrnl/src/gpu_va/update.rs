@@ -14,10 +14,13 @@ use wddm_types::{GpuVa, ProcessId};
 
 use super::{from_map, protection, reserved};
 use crate::adapter::{Adapter, Waiter};
+use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;
-use crate::object::Allocation;
+use crate::object::{Allocation, AllocationNumber, ContextNumber, DeviceNumber};
+use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, removed};
+use crate::store::ObjectNumber;
 
 /// So many updates wait on a context; a call with one more waits with them.
 // spec: memory §0, memory §4.8
@@ -27,17 +30,17 @@ const QUEUED_MAX: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UpdateContext {
     /// With hardware queues.
-    Hardware(u64),
+    Hardware(ContextNumber),
     /// With packets.
-    Packets(u64),
+    Packets(PacketContextNumber),
 }
 
 impl UpdateContext {
     /// Its number, and whether packet contexts are meant.
     fn named(self) -> (u64, bool) {
         match self {
-            UpdateContext::Hardware(number) => (number, false),
-            UpdateContext::Packets(number) => (number, true),
+            UpdateContext::Hardware(number) => (number.raw(), false),
+            UpdateContext::Packets(number) => (number.raw(), true),
         }
     }
 }
@@ -56,7 +59,7 @@ pub struct UpdateQueue {
 struct Queued {
     update: Update,
     process: ProcessId,
-    fence: u64,
+    fence: FenceNumber,
     value: u64,
     wait: bool,
     /// The call that is answered when fewer stand before it.
@@ -65,13 +68,13 @@ struct Queued {
 
 /// The members of `D3DKMT_UPDATEGPUVIRTUALADDRESS`, its handles resolved.
 pub struct UpdateRequest<'a> {
-    pub device: u64,
+    pub device: DeviceNumber,
     pub context: UpdateContext,
-    pub fence: u64,
+    pub fence: FenceNumber,
     pub fence_value: u64,
     pub operations: &'a [UpdateGpuVaOperation],
     /// The allocations that MAP operations name, in their order.
-    pub allocations: Vec<u64>,
+    pub allocations: Vec<AllocationNumber>,
     pub flags: UpdateGpuVaFlags,
 }
 
@@ -145,7 +148,7 @@ impl Adapter {
             let (number, packets) = context.named();
             cx.emit(
                 self.index,
-                Event::GpuVaUpdated { context: number, packets, fence: due.fence, value: due.value + 1 },
+                Event::GpuVaUpdated { context: number, packets, fence: due.fence.raw(), value: due.value + 1 },
             );
             let work = self.vidmm.apply_update(due.update);
             self.queue_any(cx, due.process, work);
@@ -220,7 +223,7 @@ impl Adapter {
     fn update_operation<'a>(
         &self,
         operation: &UpdateGpuVaOperation,
-        allocations: &mut impl Iterator<Item = &'a u64>,
+        allocations: &mut impl Iterator<Item = &'a AllocationNumber>,
     ) -> Result<UpdateOperation, Refusal> {
         match *operation {
             UpdateGpuVaOperation::Map {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wddm_types::RawHandle;
+use wddm_types::{AdapterIndex, RawHandle};
 
 use super::{Checked, ensure};
 use crate::adapter::Adapter;
@@ -17,7 +17,7 @@ impl Machine {
     // spec: sync §2.2, sync §3.4
     pub(super) fn check_sync_objects(&self) -> Checked {
         for adapter in &self.adapters {
-            let index = adapter.index.0;
+            let index = adapter.index;
             for (number, object) in adapter.sync_objects.iter() {
                 let names = |shared: &Shared| match *shared {
                     Shared::SyncObject { adapter, object, .. } => (adapter, object) == (index, number),
@@ -37,10 +37,10 @@ impl Machine {
         let known = |object: &Global| {
             let name = match *object {
                 Global::Resource { adapter, body } => {
-                    self.adapters[adapter as usize].resource_bodies.get(body).map(|body| body.global)
+                    self.adapters[adapter.0 as usize].resource_bodies.get(body).map(|body| body.global)
                 }
                 Global::SyncObject { adapter, object } => {
-                    self.adapters[adapter as usize].sync_objects.get(object).map(|object| object.global)
+                    self.adapters[adapter.0 as usize].sync_objects.get(object).map(|object| object.global)
                 }
                 Global::KeyedMutex { mutex } => self.keyed_mutexes.get(mutex).map(|mutex| mutex.global),
             };
@@ -60,7 +60,7 @@ impl Machine {
     /// A resource counts the NT handles that name it, and is there as long as one does.
     // spec: sync §2.2, memory §2.7
     pub(super) fn check_named_resources(&self) -> Checked {
-        let mut named: BTreeMap<(u32, u64), u32> = BTreeMap::new();
+        let mut named: BTreeMap<(AdapterIndex, u64), u32> = BTreeMap::new();
         for (_, handle) in self.nt_handles.iter() {
             if let Shared::Resource { adapter, body } | Shared::ResourceSet { adapter, body, .. } = handle.object {
                 *named.entry((adapter, body)).or_default() += 1;
@@ -68,7 +68,7 @@ impl Machine {
         }
         for adapter in &self.adapters {
             for (number, body) in adapter.resource_bodies.iter() {
-                let names = named.remove(&(adapter.index.0, number)).unwrap_or_default();
+                let names = named.remove(&(adapter.index, number)).unwrap_or_default();
                 ensure(names == body.names, "names", || format!("resource {number} has {names} names: {body:?}"))?;
             }
         }

@@ -17,28 +17,28 @@ use vidmm::{AllocationId, OfferFlags, OfferPriority};
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
-use crate::object::InstanceName;
+use crate::object::{AllocationNumber, InstanceName};
 use crate::packet::{ListEntry, Listed};
 use crate::refusal::invalid;
 
 impl Adapter {
     /// The number of the name that a lock with Discard may need, if the allocation has none in hand.
     // spec: memory §6.5
-    pub fn instance_name_wanted(&self, number: u64) -> Option<u32> {
+    pub fn instance_name_wanted(&self, number: AllocationNumber) -> Option<u32> {
         let renaming = &self.allocations[number].renaming;
         let first = self.caps.driver_model == DriverModel::Wddm1;
         (first && renaming.spare.is_none() && self.is_renamed(number)).then_some(renaming.names + 1)
     }
 
     /// Gives an allocation, whose own handle is `own`, a name for its next instance.
-    pub fn give_instance_name(&mut self, number: u64, own: RawHandle, spare: InstanceName) {
+    pub fn give_instance_name(&mut self, number: AllocationNumber, own: RawHandle, spare: InstanceName) {
         let renaming = &mut self.allocations[number].renaming;
         renaming.current.get_or_insert(InstanceName { handle: own, number: 0 });
         (renaming.spare, renaming.names) = (Some(spare), spare.number);
     }
 
     /// Takes the name back that was given last: the call that it was for is refused.
-    pub fn take_instance_name(&mut self, number: u64) {
+    pub fn take_instance_name(&mut self, number: AllocationNumber) {
         let renaming = &mut self.allocations[number].renaming;
         renaming.spare = None;
         renaming.names -= 1;
@@ -52,7 +52,7 @@ impl Adapter {
     /// # Errors
     /// A list has named a later instance since.
     // spec: memory §6.5: once A(k+1) appears in a list, A(k) becomes invalid
-    pub fn listed_instance(&self, number: u64, name: u32) -> Result<Listed, Refusal> {
+    pub fn listed_instance(&self, number: AllocationNumber, name: u32) -> Result<Listed, Refusal> {
         let allocation = &self.allocations[number];
         let current = allocation.renaming.current.is_none_or(|current| current.number == name);
         if current {
@@ -88,13 +88,13 @@ impl Adapter {
 
     /// Nothing that was not submitted names any instance.
     // spec: memory §6.5, NoExistingReference
-    pub(super) fn retire_all(&mut self, number: u64) {
+    pub(super) fn retire_all(&mut self, number: AllocationNumber) {
         let former = self.allocations[number].renaming.former.iter();
         let over: Vec<AllocationId> = former.filter(|instance| !instance.retired).map(|i| i.vidmm).collect();
         over.into_iter().for_each(|id| self.retire(number, id));
     }
 
-    fn retire(&mut self, number: u64, id: AllocationId) {
+    fn retire(&mut self, number: AllocationNumber, id: AllocationId) {
         let mut former = self.allocations[number].renaming.former.iter_mut();
         former.find(|instance| instance.vidmm == id).expect("it was found there").retired = true;
         self.offer_instance(number, id);
@@ -102,7 +102,7 @@ impl Adapter {
 
     /// Offers an instance: from now on its memory goes before other allocations', behind the GPU's last use of it.
     // spec: memory §6.5: trimmed under pressure
-    pub(super) fn offer_instance(&mut self, number: u64, id: AllocationId) {
+    pub(super) fn offer_instance(&mut self, number: AllocationNumber, id: AllocationId) {
         if self.is_waited_for_a_turn_with(id) {
             // It is offered when that has its turn: paging never waits for what waits for paging.
             return;

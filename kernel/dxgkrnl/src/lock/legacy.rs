@@ -15,13 +15,15 @@ use super::from_lock;
 use super::rename::Renamed;
 use crate::adapter::{Adapter, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::{AllocationNumber, DeviceNumber};
 use crate::refusal::{invalid, refuse};
+use crate::store::ObjectNumber;
 
 /// A lock as it was asked for and checked.
 pub struct LegacyRequest {
     token: Token,
-    device: u64,
-    number: u64,
+    device: DeviceNumber,
+    number: AllocationNumber,
     handle: RawHandle,
     how: LegacyLock,
     /// Not ReadOnly.
@@ -47,7 +49,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        number: u64,
+        number: AllocationNumber,
         handle: RawHandle,
         arguments: LockArguments<'_>,
     ) -> Result<Answer, Refusal> {
@@ -81,7 +83,7 @@ impl Adapter {
         let used = if flags.contains(LockFlags::IGNORE_SYNC) {
             // spec: memory §10.2: honoured alone, and logged
             if !flags.contains(LockFlags::DONOT_WAIT) {
-                cx.emit(self.index, Event::IgnoreSyncAlone { allocation: number });
+                cx.emit(self.index, Event::IgnoreSyncAlone { allocation: number.raw() });
             }
             Vec::new()
         } else {
@@ -164,7 +166,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        number: u64,
+        number: AllocationNumber,
         handle: RawHandle,
         flags: LockFlags,
     ) -> Result<Answer, Refusal> {
@@ -189,7 +191,7 @@ impl Adapter {
     pub(super) fn lock_through(
         &mut self,
         cx: &mut Cx<'_>,
-        number: u64,
+        number: AllocationNumber,
         how: LegacyLock,
         writes: bool,
     ) -> Result<(Mapped, Option<u64>), Refusal> {
@@ -212,7 +214,7 @@ impl Adapter {
 
     /// Checks the caller's flags against an allocation.
     // spec: memory §6.5
-    fn check_allocation(&self, number: u64, flags: LockFlags) -> Result<(), Refusal> {
+    fn check_allocation(&self, number: AllocationNumber, flags: LockFlags) -> Result<(), Refusal> {
         let id = self.allocations[number].vidmm;
         let info = self.vidmm.info(id);
         let aperture = |segment| self.vidmm.segments().iter().any(|known| known.id == segment && known.is_aperture());
@@ -248,13 +250,18 @@ impl Adapter {
     }
 
     /// Whether other devices can have an allocation.
-    pub(super) fn is_shared(&self, number: u64) -> bool {
+    pub(super) fn is_shared(&self, number: AllocationNumber) -> bool {
         let body = self.allocations[number].resource.map(|resource| self.resources[resource].body);
         body.is_some_and(|body| self.resource_bodies[body].shared)
     }
 
     /// `D3DKMTUnlock`: one lock of each, all or none.
-    pub fn unlock_legacy(&mut self, cx: &mut Cx<'_>, token: Token, numbers: &[u64]) -> Result<Answer, Refusal> {
+    pub fn unlock_legacy(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        numbers: &[AllocationNumber],
+    ) -> Result<Answer, Refusal> {
         let mut once = numbers.to_vec();
         once.sort_unstable();
         once.dedup();

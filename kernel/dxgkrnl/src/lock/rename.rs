@@ -20,9 +20,10 @@ use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{Instance, InstanceName};
+use crate::object::{AllocationNumber, Instance, InstanceName};
 use crate::quota::Kind;
 use crate::refusal::no_memory;
+use crate::store::ObjectNumber;
 
 /// The result of a rename.
 pub(super) enum Renamed {
@@ -52,7 +53,7 @@ struct Next {
 impl Adapter {
     /// Whether Discard means something for an allocation. It is ignored for what is pinned, a primary, or shared.
     // spec: memory §6.5
-    pub(super) fn is_renamed(&self, number: u64) -> bool {
+    pub(super) fn is_renamed(&self, number: AllocationNumber) -> bool {
         let id = self.allocations[number].vidmm;
         // A process that has it locked goes on seeing its instance.
         self.vidmm.may_be_renamed(id) && !self.is_shared(number) && !self.vidmm.is_locked(id)
@@ -64,7 +65,12 @@ impl Adapter {
     /// # Errors
     /// There is no room for another instance, or none that the caller cannot name; nothing has changed.
     // spec: memory §6.5
-    pub(super) fn rename(&mut self, cx: &mut Cx<'_>, number: u64, no_reference: bool) -> Result<Renamed, Refusal> {
+    pub(super) fn rename(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: AllocationNumber,
+        no_reference: bool,
+    ) -> Result<Renamed, Refusal> {
         let current = self.allocations[number].vidmm;
         if no_reference && self.gpu_uses(current, false).is_empty() {
             self.retire_all(number);
@@ -97,7 +103,7 @@ impl Adapter {
 
     /// An instance that no list can name and no work uses, or a new one.
     // spec: memory §6.5
-    fn next_instance(&mut self, number: u64, no_reference: bool) -> Result<Next, Shortage> {
+    fn next_instance(&mut self, number: AllocationNumber, no_reference: bool) -> Result<Next, Shortage> {
         let allocation = &self.allocations[number];
         let renaming = &allocation.renaming;
         let mut former = renaming.former.iter().filter(|instance| instance.retired || no_reference);
@@ -125,7 +131,7 @@ impl Adapter {
     }
 
     /// Makes an instance the current one: it takes the old one's place on its device's list.
-    fn switch_instance(&mut self, cx: &mut Cx<'_>, number: u64, next: Next) -> Result<(), String> {
+    fn switch_instance(&mut self, cx: &mut Cx<'_>, number: AllocationNumber, next: Next) -> Result<(), String> {
         let (old, device) = (self.allocations[number].vidmm, self.allocations[number].device);
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         // CAST: a list names an allocation far less often than 2^32 times.
@@ -165,12 +171,12 @@ impl Adapter {
         renaming.former.push_back(Instance { vidmm: old, name, retired: false });
         // CAST: instances are counted in ones.
         let instances = renaming.former.len() as u32 + 1;
-        cx.emit(self.index, Event::AllocationRenamed { allocation: number, instances });
+        cx.emit(self.index, Event::AllocationRenamed { allocation: number.raw(), instances });
         Ok(())
     }
 
     /// Takes an instance back that was offered. Of its content nothing is wanted.
-    fn reclaim_instance(&mut self, cx: &mut Cx<'_>, number: u64, id: AllocationId) -> Result<(), String> {
+    fn reclaim_instance(&mut self, cx: &mut Cx<'_>, number: AllocationNumber, id: AllocationId) -> Result<(), String> {
         if self.vidmm.offered(id).is_none() {
             return Ok(());
         }
@@ -189,7 +195,7 @@ impl Adapter {
     }
 
     /// An instance that has no room on the list is what it was before.
-    fn release_instance(&mut self, cx: &mut Cx<'_>, number: u64, next: Next) {
+    fn release_instance(&mut self, cx: &mut Cx<'_>, number: AllocationNumber, next: Next) {
         let process = self.devices[self.allocations[number].device].process;
         if next.fresh {
             let creator = self.devices[self.allocations[number].device].process;

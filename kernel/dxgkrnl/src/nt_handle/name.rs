@@ -96,9 +96,11 @@ fn in_capitals(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wddm_types::AdapterIndex;
+
     use super::*;
 
-    const OBJECT: Shared = Shared::Resource { adapter: 0, body: 1 };
+    const OBJECT: Shared = Shared::Resource { adapter: AdapterIndex(0), body: 1 };
 
     fn status<T>(result: Result<T, Refusal>) -> NtStatus {
         result.err().map_or(NtStatus::SUCCESS, |refusal| refusal.status)

@@ -10,6 +10,8 @@ use wddm_types::{Blame, GpuVa, NtStatus};
 use super::{list, split};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 use crate::refusal::{no_memory, refuse, removed};
 
 /// The input of DMA buffers.
@@ -36,7 +38,7 @@ impl Adapter {
     pub(super) fn write_dma_buffers(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         list: &[AllocationListEntry],
         source: &Source<'_>,
     ) -> Result<Vec<Built>, Refusal> {
@@ -65,14 +67,14 @@ impl Adapter {
         }
     }
 
-    pub(super) fn release_built(&mut self, cx: &mut Cx<'_>, context: u64, built: Vec<Built>) {
+    pub(super) fn release_built(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, built: Vec<Built>) {
         built.into_iter().for_each(|built| self.release_dma_buffer(cx, context, built.buffer));
     }
 
     /// Asks the driver once. Says whether that was all.
     fn write_buffer(
         &mut self,
-        context: u64,
+        context: PacketContextNumber,
         built: &mut Built,
         list: &[AllocationListEntry],
         source: &Source<'_>,
@@ -103,7 +105,7 @@ impl Adapter {
 
     /// The refusals of Render and Present by a driver, as statuses.
     // spec: memory §9.2
-    pub(super) fn refused_by_driver(&mut self, cx: &mut Cx<'_>, device: u64, status: RenderStatus) -> Refusal {
+    pub(super) fn refused_by_driver(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, status: RenderStatus) -> Refusal {
         let (code, blame) = match status {
             RenderStatus::NoMemory(_) => (NtStatus::NO_MEMORY, Blame::Scarcity),
             RenderStatus::InsufficientDmaBuffer => unreachable!("another buffer, or a breach of the contract"),

@@ -5,11 +5,12 @@ use events::Event;
 use kmt_calls::{DeviceFault, DeviceState};
 use wddm_types::{NodeId, ProcessId};
 
-use super::watch::suspension_name;
 use super::{Handed, InFlight, Node, Work};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::statistics::Fate;
+use crate::store::ObjectNumber;
+use crate::suspension::Leaving;
 
 impl Adapter {
     /// The driver reports that a packet is done, and with it every one before it on the node.
@@ -62,9 +63,10 @@ impl Adapter {
                 self.lists_wrote(&written);
                 self.packet_counts(context, Fate::Completed);
                 let number = portion.number.expect("it is not the last");
-                self.signal_fence(cx, self.packet_contexts[context].portions, number);
+                let portions = self.packet_contexts[context].portions.expect("a portion has ended");
+                self.signal_fence(cx, portions, number);
                 if !self.runs_packets(context) {
-                    self.forget_suspension(cx, suspension_name(context));
+                    self.forget_suspension(cx, Leaving::Packets(context));
                 }
                 return;
             }
@@ -82,13 +84,13 @@ impl Adapter {
         if let Some(buffer) = buffer {
             self.release_dma_buffer(cx, context, buffer);
         }
-        cx.emit(self.index, Event::PacketCompleted { context, packet: number });
+        cx.emit(self.index, Event::PacketCompleted { context: context.raw(), packet: number });
         self.signal_fence(cx, progress, number);
         let (node, device) = (self.packet_contexts[context].node, self.packet_contexts[context].device);
         let process = self.devices[device].process;
         self.buffer_completed(cx, node, process);
         if !self.runs_packets(context) {
-            self.forget_suspension(cx, suspension_name(context));
+            self.forget_suspension(cx, Leaving::Packets(context));
         }
     }
 
@@ -118,6 +120,6 @@ impl Adapter {
         let state = if addresses { DeviceState::ErrorDmaPageFault } else { DeviceState::ErrorDmaFault };
         let DmaFault { virtual_address: address, write, invalid_instruction, .. } = fault;
         let fault = DeviceFault { address, write, invalid_instruction };
-        self.fail_faulted_device(cx, device, (state, format!("context {context}")), fault);
+        self.fail_faulted_device(cx, device, (state, format!("context {}", context.raw())), fault);
     }
 }

@@ -12,10 +12,14 @@ use super::PacketContext;
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::driver_host::{Creating, DriverHost};
+use crate::fence::FenceNumber;
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
-use crate::object::Device;
+use crate::object::{Device, DeviceNumber};
+use crate::packet::PacketContextNumber;
 use crate::refusal::{from_driver, invalid, not_supported};
+use crate::store::ObjectNumber;
+use crate::suspension::Leaving;
 
 /// The bit of the only engine of a node, as drivers are told it.
 // spec: memory §7.1: 1 << engine
@@ -28,19 +32,19 @@ impl Adapter {
     pub fn create_packet_context(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         node: NodeId,
         engine_affinity: u32,
         flags: ContextFlags,
         addresses: bool,
         private_data: &[u8],
-    ) -> Result<u64, Refusal> {
+    ) -> Result<PacketContextNumber, Refusal> {
         self.check_context(node, engine_affinity, flags, addresses)?;
         let number = self.packet_contexts.next_number();
         let Device { process, kmd: kmd_device, vidmm, .. } = self.devices[device];
         let create = CreateContext {
             device: kmd_device,
-            context: OsContext(number),
+            context: OsContext(number.raw()),
             node,
             engine_affinity: ENGINE_0,
             flags: if addresses { CreateContextFlags::VIRTUAL_ADDRESSING } else { CreateContextFlags::empty() },
@@ -58,7 +62,7 @@ impl Adapter {
         };
         let in_portions = !addresses && self.lists_are_residency();
         let portions = match in_portions.then(|| self.create_fence(cx, None, ProcessId::SYSTEM, 0)).transpose() {
-            Ok(portions) => portions.unwrap_or(0),
+            Ok(portions) => portions,
             Err(refusal) => {
                 self.take_back_context(cx, process, kmd, allocations);
                 self.defer_fence(progress);
@@ -92,8 +96,14 @@ impl Adapter {
         assert_eq!(self.packet_contexts.insert(context), number);
         self.packets.by_queue.insert(vidsch, number);
         self.devices[device].packet_contexts.insert(number);
-        cx.emit(self.index, Event::PacketContextCreated { context: number, device, node: node.0, patched: !addresses });
+        self.emit_packet_context(cx, number);
         Ok(number)
+    }
+
+    fn emit_packet_context(&self, cx: &mut Cx<'_>, number: PacketContextNumber) {
+        let PacketContext { device, node, addresses, .. } = self.packet_contexts[number];
+        let (device, node) = (device.raw(), node.0);
+        cx.emit(self.index, Event::PacketContextCreated { context: number.raw(), device, node, patched: !addresses });
     }
 
     /// Asks the driver for a context of a device. What it made for a context that it then refuses is destroyed.
@@ -165,7 +175,7 @@ impl Adapter {
     }
 
     /// `D3DKMTDestroyContext`: its queued packets are dropped; running ones have ended when the driver returns.
-    pub fn destroy_packet_context(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn destroy_packet_context(&mut self, cx: &mut Cx<'_>, number: PacketContextNumber) {
         self.drop_packets(number);
         self.drop_updates(cx, UpdateContext::Packets(number));
         self.destroy_in_packet_driver(self.packet_contexts[number].kmd);
@@ -177,14 +187,14 @@ impl Adapter {
         self.packets.by_queue.remove(&context.vidsch);
         let dropped = self.vidsch.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
-        self.forget_suspension(cx, super::watch::suspension_name(number));
+        self.forget_suspension(cx, Leaving::Packets(number));
         self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
         // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
-        for fence in [context.progress, context.portions].into_iter().filter(|fence| *fence != 0) {
+        for fence in std::iter::once(context.progress).chain(context.portions) {
             self.signal_always(cx, fence);
             self.defer_fence(fence);
         }
-        cx.emit(self.index, Event::PacketContextDestroyed { context: number });
+        cx.emit(self.index, Event::PacketContextDestroyed { context: number.raw() });
     }
 
     fn destroy_in_packet_driver(&mut self, kmd: KmdContext) {
@@ -194,7 +204,7 @@ impl Adapter {
 
     /// The contexts of a device that went into error: nothing of them runs any more. Answers with their fences.
     // spec: memory §8.6
-    pub fn fail_packets(&mut self, cx: &mut Cx<'_>, device: u64) -> Vec<u64> {
+    pub fn fail_packets(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) -> Vec<FenceNumber> {
         let mut fences = Vec::new();
         for number in self.packet_contexts_of(device) {
             let (kmd, vidsch) = (self.packet_contexts[number].kmd, self.packet_contexts[number].vidsch);
@@ -202,9 +212,9 @@ impl Adapter {
             self.drop_packets(number);
             let dropped = self.vidsch.fail(vidsch);
             self.drop_software(cx, number, dropped);
-            self.forget_suspension(cx, super::watch::suspension_name(number));
+            self.forget_suspension(cx, Leaving::Packets(number));
             let known = &self.packet_contexts[number];
-            fences.extend([known.progress, known.portions].into_iter().filter(|fence| *fence != 0));
+            fences.extend(std::iter::once(known.progress).chain(known.portions));
         }
         fences
     }
@@ -221,12 +231,12 @@ impl Adapter {
     }
 
     /// The packet contexts of a device.
-    pub fn packet_contexts_of(&self, device: u64) -> Vec<u64> {
+    pub fn packet_contexts_of(&self, device: DeviceNumber) -> Vec<PacketContextNumber> {
         self.devices.get(device).map(|known| known.packet_contexts.iter().copied().collect()).unwrap_or_default()
     }
 
     /// Forgets what a context has queued and in flight. The hardware is, or is about to be, told.
-    fn drop_packets(&mut self, number: u64) {
+    fn drop_packets(&mut self, number: PacketContextNumber) {
         let context = &mut self.packet_contexts[number];
         context.queued.clear();
         let node = &mut self.packets.nodes[usize::from(context.node.0)];

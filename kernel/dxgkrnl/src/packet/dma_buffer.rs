@@ -17,7 +17,9 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::packet::PacketContextNumber;
 use crate::packet::info::dma_buffer_segments;
+use crate::store::ObjectNumber;
 
 /// Buffers of one context at most: policy, more than a client has ahead of its engine.
 pub const BUFFERS_MAX: usize = 32;
@@ -46,7 +48,7 @@ pub struct DmaBuffer {
 
 impl Adapter {
     /// Takes a free buffer, or makes one if there is none and the pool may grow.
-    pub(super) fn take_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64) -> Option<u64> {
+    pub(super) fn take_dma_buffer(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) -> Option<u64> {
         let pool = &mut self.packet_contexts[context].buffers;
         if let Some(free) = pool.iter_mut().find(|buffer| !buffer.busy) {
             free.busy = true;
@@ -58,7 +60,7 @@ impl Adapter {
         self.create_dma_buffer(cx, context)
     }
 
-    fn create_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64) -> Option<u64> {
+    fn create_dma_buffer(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) -> Option<u64> {
         let info = self.packet_contexts[context].info;
         let bytes = u64::from(info.dma_buffer_bytes);
         let count = Pages::holding(bytes);
@@ -95,7 +97,7 @@ impl Adapter {
         self.clear_pages(&pages);
         self.packets.buffers_made += 1;
         let number = self.packets.buffers_made;
-        cx.emit(self.index, Event::DmaBufferCreated { context, bytes, segment: at.0.0 });
+        cx.emit(self.index, Event::DmaBufferCreated { context: context.raw(), bytes, segment: at.0.0 });
         self.packet_contexts[context].buffers.push(DmaBuffer {
             number,
             pages,
@@ -111,7 +113,7 @@ impl Adapter {
         Some(number)
     }
 
-    fn space_of_context(&self, context: u64) -> SpaceId {
+    fn space_of_context(&self, context: PacketContextNumber) -> SpaceId {
         self.processes[&self.devices[self.packet_contexts[context].device].process].space
     }
 
@@ -131,7 +133,7 @@ impl Adapter {
     }
 
     /// A buffer is done with. One free one is kept, the others go.
-    pub(super) fn release_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64, number: u64) {
+    pub(super) fn release_dma_buffer(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, number: u64) {
         let pool = &mut self.packet_contexts[context].buffers;
         let spare = pool.iter().any(|buffer| !buffer.busy);
         let at = pool.iter().position(|buffer| buffer.number == number).expect("a buffer in use is in its pool");
@@ -146,7 +148,7 @@ impl Adapter {
     /// Shows all DMA buffers again through an aperture that has lost them. Queued packets wait for that.
     // spec: memory §7.1, memory §8.4
     pub fn show_dma_buffers_again(&mut self, cx: &mut Cx<'_>) {
-        let contexts: Vec<u64> = self.packet_contexts.iter().map(|(number, _)| number).collect();
+        let contexts: Vec<_> = self.packet_contexts.iter().map(|(number, _)| number).collect();
         for context in contexts {
             let shown = |buffer: &DmaBuffer| buffer.shown.as_ref().map(|(_, _, map)| map.clone());
             let maps: Vec<Operation> = self.packet_contexts[context].buffers.iter().filter_map(shown).collect();
@@ -159,7 +161,7 @@ impl Adapter {
     }
 
     /// Ends a buffer that the hardware does not read any more.
-    pub(super) fn destroy_dma_buffer(&mut self, cx: &mut Cx<'_>, context: u64, gone: DmaBuffer) {
+    pub(super) fn destroy_dma_buffer(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, gone: DmaBuffer) {
         if let Some((segment, first, _)) = gone.shown {
             let count = Pages(gone.pages.iter().map(|run| run.count.0).sum());
             let unmap = self.vidmm.unmap_dma_buffer(segment, first, count);
@@ -172,11 +174,11 @@ impl Adapter {
         for run in gone.pages {
             self.defer_pages(run);
         }
-        cx.emit(self.index, Event::DmaBufferDestroyed { context });
+        cx.emit(self.index, Event::DmaBufferDestroyed { context: context.raw() });
     }
 
     /// Brings words of a buffer to where the GPU reads them: the words of a portion, so that running portions are left alone.
-    pub(super) fn store_dma_buffer(&self, context: u64, number: u64, words: Range<usize>) {
+    pub(super) fn store_dma_buffer(&self, context: PacketContextNumber, number: u64, words: Range<usize>) {
         let buffer = self.dma_buffer(context, number);
         let mut run_start = 0usize;
         for run in &buffer.pages {
@@ -191,7 +193,7 @@ impl Adapter {
         }
     }
 
-    pub(super) fn dma_buffer(&self, context: u64, number: u64) -> &DmaBuffer {
+    pub(super) fn dma_buffer(&self, context: PacketContextNumber, number: u64) -> &DmaBuffer {
         let pool = &self.packet_contexts[context].buffers;
         pool.iter().find(|buffer| buffer.number == number).expect("a buffer in use is in its pool")
     }

@@ -9,11 +9,18 @@ use vidmm::{AllocationId, Cut, EvictFlags, Portion, PortionError, Use};
 use super::{ListEntry, Listed};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 
 impl Adapter {
     /// Tells the driver of a flip on a context whose lists it patches: where the primary is now, if it is anywhere.
     // spec: memory §5.7
-    pub fn tell_of_flip(&mut self, cx: &mut Cx<'_>, context: u64, primary: Listed) -> Result<(), Refusal> {
+    pub fn tell_of_flip(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: PacketContextNumber,
+        primary: Listed,
+    ) -> Result<(), Refusal> {
         let known = &self.packet_contexts[context];
         if known.addresses {
             return Ok(());
@@ -34,7 +41,7 @@ impl Adapter {
     }
 
     /// Whether a primary is brought in for each flip: no residency list of its device holds it, and its driver knows none.
-    pub fn is_brought_in(&self, device: u64, primary: AllocationId) -> bool {
+    pub fn is_brought_in(&self, device: DeviceNumber, primary: AllocationId) -> bool {
         let listed = self.devices.get(device).is_none_or(|device| self.vidmm.count(device.vidmm, primary) > 0);
         self.lists_are_residency() && !listed
     }
@@ -44,7 +51,12 @@ impl Adapter {
     /// # Errors
     /// As of Render; nothing has changed.
     // spec: memory §6.1, memory §7.3, memory §8.2
-    pub fn bring_in_primary(&mut self, cx: &mut Cx<'_>, device: u64, primary: AllocationId) -> Result<(), Refusal> {
+    pub fn bring_in_primary(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        primary: AllocationId,
+    ) -> Result<(), Refusal> {
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let whole = [Use { slot: 0, split_offset: 0, allocation: Some(primary) }];
         let made = match self.bring_in(device, &whole, &Cut::default()) {
@@ -68,7 +80,7 @@ impl Adapter {
     // spec: memory §10.1 row 10
     pub(super) fn bring_in(
         &mut self,
-        device: u64,
+        device: DeviceNumber,
         uses: &[Use],
         from: &Cut,
     ) -> Result<Portion<gpu_fence::FenceId>, PortionError> {

@@ -7,6 +7,7 @@ use vidmm::Segment;
 use wddm_types::{Blame, NtStatus, SegmentId, SegmentSet};
 
 use crate::adapter::Adapter;
+use crate::object::DeviceNumber;
 use crate::refusal::refuse;
 
 /// Most bytes that a driver may want for a DMA buffer.
@@ -18,7 +19,7 @@ const SIZES: &str = "sizes of DMA buffers or lists that no context can have";
 impl Adapter {
     /// A context's needs as its driver said: a patched context of which it said nothing has those of its device.
     // spec: memory §7.1
-    pub(super) fn info_of_context(&self, device: u64, said: ContextInfo, addresses: bool) -> ContextInfo {
+    pub(super) fn info_of_context(&self, device: DeviceNumber, said: ContextInfo, addresses: bool) -> ContextInfo {
         let ContextInfo { caps, paging_companion_node, .. } = said;
         // A half answer is no answer, and breaks the rules.
         if addresses || said != (ContextInfo { caps, paging_companion_node, ..ContextInfo::default() }) {

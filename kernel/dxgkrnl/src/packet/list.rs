@@ -11,6 +11,8 @@ use wddm_types::{GpuVa, SegmentId};
 use super::split::Portion;
 use super::{Binding, Bound, Handed, Packet, Work};
 use crate::adapter::Adapter;
+use crate::object::{AllocationNumber, DeviceNumber};
+use crate::packet::PacketContextNumber;
 use crate::refusal::invalid;
 
 /// Bits of a slot id.
@@ -31,7 +33,7 @@ pub struct ListEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The allocation's number.
-    pub number: u64,
+    pub number: AllocationNumber,
     /// The instance that the name means.
     pub instance: AllocationId,
 }
@@ -64,7 +66,7 @@ impl Adapter {
     // spec: memory §7.3
     pub(super) fn check_places(
         &self,
-        context: u64,
+        context: PacketContextNumber,
         command_bytes: u64,
         list: &[ListEntry],
         places: &[PatchLocationItem],
@@ -106,7 +108,7 @@ impl Adapter {
 
     /// Binds a list to the places that its allocations have now. Says also what may not be named, and why.
     // spec: memory §5.6
-    pub(super) fn bind(&self, device: u64, list: &[ListEntry]) -> (Vec<Bound>, Option<String>) {
+    pub(super) fn bind(&self, device: DeviceNumber, list: &[ListEntry]) -> (Vec<Bound>, Option<String>) {
         let (owner, mut wrong) = (self.devices[device].vidmm, None);
         let brought_in = self.lists_are_residency();
         let bound = list.iter().map(|&entry| {
@@ -138,7 +140,7 @@ impl Adapter {
 
     /// It is decided where the content of a suspended device returns: from its turn on, its packets find it there.
     // spec: memory §7.4, memory §10.1
-    pub fn packets_turn_decided(&mut self, device: u64) {
+    pub fn packets_turn_decided(&mut self, device: DeviceNumber) {
         let turn = self.packets.turns.entry(device).or_default();
         turn.0 += 1;
         let turn = turn.0;
@@ -149,7 +151,7 @@ impl Adapter {
 
     /// The oldest turn that was decided has come, or never comes: its content was taken away again before.
     // spec: memory §8.6
-    pub fn packets_turn_over(&mut self, device: u64, came: bool) {
+    pub fn packets_turn_over(&mut self, device: DeviceNumber, came: bool) {
         let turn = self.packets.turns.entry(device).or_default();
         turn.1 += 1;
         let turn = turn.1;
@@ -164,7 +166,7 @@ impl Adapter {
 
     /// Content moves while a device is quiesced: buffers that were bound before learn its new place.
     // spec: memory §7.4
-    pub fn packets_relocated(&mut self, device: u64, moved: &[(AllocationId, Binding)]) {
+    pub fn packets_relocated(&mut self, device: DeviceNumber, moved: &[(AllocationId, Binding)]) {
         self.each_bound(device, |_, bound, id| {
             let Some((_, now)) = moved.iter().find(|(of, _)| *of == id) else { return };
             let turns = bound.turns.iter_mut().map(|(_, binding)| binding);
@@ -179,7 +181,7 @@ impl Adapter {
     }
 
     /// Every list entry of a device's queued packets that names memory, and of those with the driver: they may come back.
-    fn each_bound(&mut self, device: u64, mut act: impl FnMut(&Adapter, &mut Bound, AllocationId)) {
+    fn each_bound(&mut self, device: DeviceNumber, mut act: impl FnMut(&Adapter, &mut Bound, AllocationId)) {
         let mut each = |adapter: &Adapter, packet: &mut Packet| {
             let Work::Patched { entries, .. } = &mut packet.work else { return };
             for bound in entries {

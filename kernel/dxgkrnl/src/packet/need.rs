@@ -6,6 +6,7 @@ use vidmm::AllocationId;
 
 use super::{Packet, Work};
 use crate::adapter::Adapter;
+use crate::packet::PacketContextNumber;
 
 /// A point that the paging ring must get past before a packet may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum RingNeed {
 
 impl Adapter {
     /// Whether a context's next step is a packet that may start.
-    pub(super) fn may_start(&self, context: u64) -> bool {
+    pub(super) fn may_start(&self, context: PacketContextNumber) -> bool {
         let known = &self.packet_contexts[context];
         let device = &self.devices[known.device];
         let runs = device.state == DeviceState::Active && device.suspended.is_empty();
@@ -29,7 +30,7 @@ impl Adapter {
     }
 
     /// Whether a context's next packet names memory that was taken and comes back with a turn of its device.
-    fn awaits_turn(&self, context: u64) -> bool {
+    fn awaits_turn(&self, context: PacketContextNumber) -> bool {
         let known = &self.packet_contexts[context];
         let Some(Packet { work: Work::Patched { entries, portions, .. }, .. }) = known.queued.front() else {
             return false;
@@ -45,7 +46,7 @@ impl Adapter {
 
     /// The point of the paging ring that a context's next packet still needs.
     // spec: memory §5.1, memory §7.4
-    fn need_of(&self, context: u64) -> Option<RingNeed> {
+    fn need_of(&self, context: PacketContextNumber) -> Option<RingNeed> {
         let known = &self.packet_contexts[context];
         let (shown_after, serial) = match &known.queued.front()?.work {
             Work::Patched { buffer, entries, portions, .. } => {
@@ -70,7 +71,7 @@ impl Adapter {
 
     /// Whether the primaries that a packet writes are neither displayed nor about to be.
     // spec: memory §5.6, memory §10.1
-    fn primaries_are_free(&self, context: u64) -> bool {
+    fn primaries_are_free(&self, context: PacketContextNumber) -> bool {
         match self.packet_contexts[context].queued.front().map(|packet| &packet.work) {
             Some(Work::Virtual { primaries, .. }) => {
                 primaries.iter().all(|primary| self.packets.flips.may_write(*primary))
@@ -101,7 +102,7 @@ impl Adapter {
 
     /// The least point of the paging ring that a next packet needs.
     pub fn ring_need(&self) -> Option<RingNeed> {
-        let waits = |number: u64| {
+        let waits = |number: PacketContextNumber| {
             let known = &self.packet_contexts[number];
             let runs = self.devices[known.device].suspended.is_empty() && self.vidsch.next_is_work(known.vidsch);
             runs.then(|| self.need_of(number)).flatten()

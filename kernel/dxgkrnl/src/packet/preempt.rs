@@ -11,11 +11,13 @@ use vidsch::{NodeDecision, Occupied};
 use wddm_types::{EngineId, NodeId, ProcessId};
 
 use super::split::Portion;
-use super::watch::suspension_name;
 use super::{Handed, InFlight, Packet, Work};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
+use crate::packet::PacketContextNumber;
 use crate::statistics::Fate;
+use crate::store::ObjectNumber;
+use crate::suspension::Leaving;
 
 /// A driver's answer to a preemption, copied from its interrupt.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +30,7 @@ pub struct NodePreempted {
 
 impl Adapter {
     /// The context whose packet a node takes next.
-    pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: usize) -> NodeDecision<u64> {
+    pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: usize) -> NodeDecision<PacketContextNumber> {
         let known = &self.packets.nodes[node];
         let holder = known.holder();
         let here = known.holder().map(|holder| self.contenders(&[holder])[0]);
@@ -38,7 +40,7 @@ impl Adapter {
             self.packets.nodes[node].time.passes(cx.now_ns, here);
             return NodeDecision::Wait { again_ns: None };
         };
-        let on_node = |context: &u64| usize::from(self.packet_contexts[*context].node.0) == node;
+        let on_node = |context: &PacketContextNumber| usize::from(self.packet_contexts[*context].node.0) == node;
         let mut ready = self.packets.contexts_of(self.vidsch.holding());
         ready.retain(|context| on_node(context) && self.may_start(*context));
         let ready = self.contenders(&ready);
@@ -52,14 +54,20 @@ impl Adapter {
         self.packets.nodes[node].time.next_turn(cx.now_ns, occupied, &ready)
     }
 
-    fn device_of(&self, context: u64) -> &crate::object::Device {
+    fn device_of(&self, context: PacketContextNumber) -> &crate::object::Device {
         &self.devices[self.packet_contexts[context].device]
     }
 
     /// Asks a node for its packets; does nothing where the driver gives none back. `context`: the context that the request is for,
-    /// 0 for paging.
+    /// `None` for paging.
     // spec: sync §4.3
-    pub(super) fn preempt(&mut self, cx: &mut Cx<'_>, node: usize, why: PreemptedFor, context: u64) {
+    pub(super) fn preempt(
+        &mut self,
+        cx: &mut Cx<'_>,
+        node: usize,
+        why: PreemptedFor,
+        context: Option<PacketContextNumber>,
+    ) {
         if self.packets.caps.is_none_or(|caps| caps.preemption.is_none()) {
             return;
         }
@@ -68,8 +76,8 @@ impl Adapter {
         let fence = known.preemptions;
         known.asked = Some(fence);
         // CAST: at most 64 nodes.
-        let number = node as u16;
-        cx.emit(self.index, Event::PreemptionRequested { node: number, preemption_fence: fence, why, context });
+        let (number, of) = (node as u16, context.map_or(0, ObjectNumber::raw));
+        cx.emit(self.index, Event::PreemptionRequested { node: number, preemption_fence: fence, why, context: of });
         let command = PreemptCommand { node: NodeId(number), engine: EngineId(0), preemption_fence_id: fence };
         let driver = self.miniport.packet_scheduling().expect("the node has packets of it");
         if let Err(status) = driver.preempt_command(command) {
@@ -175,7 +183,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         node: u16,
-        context: u64,
+        context: PacketContextNumber,
         packet: u64,
         fence_id: u32,
         written: &[AllocationId],
@@ -183,9 +191,9 @@ impl Adapter {
         // A part of it may have run.
         self.lists_wrote(written);
         self.packet_counts(context, Fate::Preempted);
-        cx.emit(self.index, Event::PacketPreempted { context, packet, node, fence_id });
+        cx.emit(self.index, Event::PacketPreempted { context: context.raw(), packet, node, fence_id });
         if !self.runs_packets(context) {
-            self.forget_suspension(cx, suspension_name(context));
+            self.forget_suspension(cx, Leaving::Packets(context));
         }
     }
 }

@@ -11,12 +11,19 @@ use super::{ListEntry, Listed, Presented, Work};
 use crate::adapter::Adapter;
 use crate::gpu_va::from_map;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 use crate::refusal::not_supported;
 
 impl Adapter {
     /// `D3DKMTPresent` as far as memory goes: the list carries the parameters.
     // spec: memory §5.7
-    pub fn present(&mut self, cx: &mut Cx<'_>, context: u64, entries: &[ListEntry]) -> Result<u32, Refusal> {
+    pub fn present(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: PacketContextNumber,
+        entries: &[ListEntry],
+    ) -> Result<u32, Refusal> {
         if self.packet_contexts[context].addresses {
             self.present_by_address(cx, context, entries)
         } else {
@@ -25,7 +32,12 @@ impl Adapter {
     }
 
     // spec: memory §5.7, memory §7.2
-    fn present_by_address(&mut self, cx: &mut Cx<'_>, context: u64, entries: &[ListEntry]) -> Result<u32, Refusal> {
+    fn present_by_address(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: PacketContextNumber,
+        entries: &[ListEntry],
+    ) -> Result<u32, Refusal> {
         if self.packet_contexts[context].info.dma_buffer_bytes == 0 {
             return Err(not_supported("the driver writes no DMA buffers for contexts with addresses"));
         }
@@ -65,7 +77,7 @@ impl Adapter {
     fn listed_by_address(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         entry: &ListEntry,
     ) -> Result<AllocationListEntry, Refusal> {
         let Some(Listed { number, instance: allocation }) = entry.allocation else {
@@ -93,7 +105,7 @@ impl Adapter {
     fn view_of(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         allocation: vidmm::AllocationId,
         write: bool,
     ) -> Result<GpuVa, Refusal> {

@@ -8,6 +8,7 @@ use gpu_fence::FenceId;
 use vidsch::Promises;
 
 use crate::adapter::Adapter;
+use crate::packet::PacketContextNumber;
 use crate::scheduling::AnyContext;
 
 /// An object that a context waits for and that another one is to signal.
@@ -25,7 +26,7 @@ pub type Promised = Promises<Awaited, AnyContext>;
 impl Adapter {
     /// Packet contexts as contenders for a node, with the ranks that they have now.
     // spec: sync §4.2
-    pub(super) fn contenders(&self, contexts: &[u64]) -> Vec<Contender<u64>> {
+    pub(super) fn contenders(&self, contexts: &[PacketContextNumber]) -> Vec<Contender<PacketContextNumber>> {
         let raised = self.raised_ranks();
         let contender = |context| {
             let any = AnyContext::Packets(context);

@@ -16,7 +16,11 @@ use super::build::{Built, Source};
 use super::{ListEntry, Packet, Work, uses};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, refuse, removed};
+use crate::scheduling::AnyContext;
+use crate::store::ObjectNumber;
 
 /// Private data of a submission are as much as the driver takes at most.
 ///
@@ -36,7 +40,7 @@ impl Adapter {
     pub fn render(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         command: &[u64],
         entries: &[ListEntry],
         places: &[PatchLocationItem],
@@ -51,7 +55,7 @@ impl Adapter {
     /// The rules of a command buffer and its lists.
     pub(super) fn check_render(
         &self,
-        context: u64,
+        context: PacketContextNumber,
         command: &[u64],
         entries: &[ListEntry],
         places: &[PatchLocationItem],
@@ -70,7 +74,7 @@ impl Adapter {
     pub fn submit_virtual(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         (commands, bytes): (GpuVa, u32),
         private_data: Vec<u8>,
         primaries: &[AllocationId],
@@ -94,14 +98,14 @@ impl Adapter {
         )
     }
 
-    fn check_patched(&self, context: u64) -> Result<(), Refusal> {
+    fn check_patched(&self, context: PacketContextNumber) -> Result<(), Refusal> {
         if self.packet_contexts[context].addresses {
             return Err(invalid("a context with GPU virtual addresses takes no lists"));
         }
         Ok(())
     }
 
-    pub(super) fn owner_of(&self, context: u64) -> (u64, vidmm::DeviceId) {
+    pub(super) fn owner_of(&self, context: PacketContextNumber) -> (DeviceNumber, vidmm::DeviceId) {
         let device = self.packet_contexts[context].device;
         (device, self.devices[device].vidmm)
     }
@@ -110,7 +114,7 @@ impl Adapter {
     pub(super) fn queue_patched(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         entries: &[ListEntry],
         source: &Source<'_>,
         flags: SubmitFlags,
@@ -152,7 +156,7 @@ impl Adapter {
     pub(super) fn queue_built(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         works: Vec<(u64, Work)>,
         used: Vec<(vidmm::AllocationId, bool)>,
     ) -> Result<u32, Refusal> {
@@ -178,7 +182,7 @@ impl Adapter {
     }
 
     /// Whether a context takes so many packets more.
-    pub fn may_queue(&self, context: u64, packets: usize) -> Result<(), Refusal> {
+    pub fn may_queue(&self, context: PacketContextNumber, packets: usize) -> Result<(), Refusal> {
         self.vidsch.may_submit(self.packet_contexts[context].vidsch, packets).map_err(|error| match error {
             SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
             SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
@@ -188,14 +192,19 @@ impl Adapter {
 
     /// Checks that locked allocations may be rendered from: in an aperture, or not at all.
     // spec: memory §6.5, memory §9.2
-    fn locked_may_leave(&mut self, cx: &mut Cx<'_>, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
+    fn locked_may_leave(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        entries: &[ListEntry],
+    ) -> Result<(), Refusal> {
         let refused = self.locked_of(entries).into_iter().find_map(|id| self.vidmm.may_render_from(id).err());
         refused.map_or(Ok(()), |error| Err(self.portion_refused(cx, device, error)))
     }
 
     /// Moves locked allocations to where they are rendered from.
     // spec: memory §6.5
-    fn locked_leave(&mut self, cx: &mut Cx<'_>, device: u64, entries: &[ListEntry]) -> Result<(), Refusal> {
+    fn locked_leave(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, entries: &[ListEntry]) -> Result<(), Refusal> {
         let process = self.devices[device].process;
         for id in self.locked_of(entries) {
             let work = self.vidmm.render_from_locked(id).map_err(|error| self.portion_refused(cx, device, error))?;
@@ -210,7 +219,7 @@ impl Adapter {
         named.filter(|id| self.lists_are_residency() && self.vidmm.is_locked(*id)).collect()
     }
 
-    fn queue_packet(&mut self, cx: &mut Cx<'_>, context: u64, mut work: Work) -> Result<u32, Refusal> {
+    fn queue_packet(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, mut work: Work) -> Result<u32, Refusal> {
         let known = &self.packet_contexts[context];
         let (vidsch, number) = (known.vidsch, known.last_submitted + 1);
         self.may_queue(context, 1)?;
@@ -219,7 +228,7 @@ impl Adapter {
         self.vidsch.submit(vidsch, Queued::Work(Payload::Packet(number))).expect("the scheduler has just said so");
         known.last_submitted = number;
         known.queued.push_back(Packet { number, work, preempted: false });
-        cx.emit(self.index, Event::PacketQueued { context, packet: number });
+        cx.emit(self.index, Event::PacketQueued { context: context.raw(), packet: number });
         self.pump_packets(cx);
         let done = self.packet_contexts.get(context).map_or(number, |known| self.current_value(known.progress));
         // CAST: the scheduler's limit is far below 2^32.
@@ -228,7 +237,14 @@ impl Adapter {
 
     /// A submission names what it may not: the kernel rejects it and its device is lost; other devices go on.
     // spec: memory §5.6, memory §5.8, memory §9.3
-    pub fn reject(&mut self, cx: &mut Cx<'_>, context: u64, device: u64, reason: String) -> Refusal {
+    pub fn reject(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: impl Into<AnyContext>,
+        device: DeviceNumber,
+        reason: String,
+    ) -> Refusal {
+        let context = context.into().number();
         cx.emit(self.index, Event::SubmissionRejected { context, reason: reason.clone() });
         self.fail_device(cx, device, DeviceState::ErrorDmaFault, format!("context {context}: {reason}"));
         refuse(NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, Blame::Caller, reason)

@@ -13,10 +13,11 @@ use ddi::{Interrupt, Notify, ResetEngine};
 use events::Event;
 use wddm_types::{EngineId, NodeId};
 
-use super::watch::context_of_suspension;
 use super::{InFlight, Running};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::packet::PacketContextNumber;
+use crate::store::ObjectNumber;
 use crate::timeout::Hung;
 
 /// Stands for a preemption without a request while a node is reset: the kernel hands nothing over.
@@ -40,10 +41,9 @@ impl Notify for Heard {
 }
 
 impl Adapter {
-    /// A context that was to leave its node, as suspensions name it, has not.
+    /// A context that was to leave its node has not.
     // spec: sync §4.4
-    pub fn packets_hung(&mut self, cx: &mut Cx<'_>, name: u64) {
-        let context = context_of_suspension(name);
+    pub fn packets_hung(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
         // The reset that another one brought may have taken it off the node, or away.
         if let Some(known) = self.packet_contexts.get(context)
             && self.runs_packets(context)
@@ -108,12 +108,12 @@ impl Adapter {
         }
         // Ids rise, and go round.
         let later = |packet: &InFlight| packet.fence_id.wrapping_sub(last_aborted).wrapping_sub(1) < 1 << 31;
-        let aborted: Vec<Option<u64>> =
+        let aborted: Vec<Option<PacketContextNumber>> =
             known.in_flight.iter().take_while(|packet| !later(packet)).map(InFlight::context).collect();
         let front = known.in_flight.front().and_then(InFlight::running);
-        let guilty: BTreeSet<u64> =
+        let guilty: BTreeSet<_> =
             aborted.iter().flatten().map(|context| self.packet_contexts[*context].device).collect();
-        let first = guilty.first().copied().unwrap_or(0);
+        let first = guilty.first().map_or(0, |device| device.raw());
         self.counters.engine_resets += 1;
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: first });
         if aborted.contains(&None) {

@@ -17,11 +17,13 @@ use super::{Handed, InFlight, Work};
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::fence_log::Fed;
 use crate::machine::Cx;
+use crate::packet::PacketContextNumber;
 use crate::statistics::Fate;
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// A wait of a context is over.
-    pub fn packets_released(&mut self, cx: &mut Cx<'_>, context: u64) {
+    pub fn packets_released(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
         if self.release_context(cx, context) {
             self.pump_packets(cx);
         }
@@ -58,8 +60,8 @@ impl Adapter {
             }
             match self.next_turn(cx, node) {
                 NodeDecision::Start(context) => self.start_packet(cx, node, context),
-                NodeDecision::Preempt(context) => self.preempt(cx, node, PreemptedFor::Rank, context),
-                NodeDecision::Clear(context) => self.preempt(cx, node, PreemptedFor::Standstill, context),
+                NodeDecision::Preempt(context) => self.preempt(cx, node, PreemptedFor::Rank, Some(context)),
+                NodeDecision::Clear(context) => self.preempt(cx, node, PreemptedFor::Standstill, Some(context)),
                 NodeDecision::Wait { again_ns } => {
                     self.packets.nodes[node].again_ns = again_ns;
                     break;
@@ -83,7 +85,7 @@ impl Adapter {
     }
 
     /// A wait of a context is over. Says whether there is such a context, and it goes on.
-    fn release_context(&mut self, cx: &mut Cx<'_>, context: u64) -> bool {
+    fn release_context(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) -> bool {
         // A context that was destroyed while it waited has nothing to go on with.
         let Some(known) = self.packet_contexts.get_mut(context) else { return false };
         if self.devices[known.device].state != DeviceState::Active {
@@ -152,7 +154,7 @@ impl Adapter {
                 return;
             }
             if known.holder().is_some() {
-                self.preempt(cx, node, PreemptedFor::Paging, 0);
+                self.preempt(cx, node, PreemptedFor::Paging, None);
                 return;
             }
             if known.in_flight.len() >= cap {
@@ -187,8 +189,8 @@ impl Adapter {
         self.packets.caps.map_or(1, |caps| caps.hw_queue_packets.max(1) as usize)
     }
 
-    fn start_packet(&mut self, cx: &mut Cx<'_>, node: usize, context: u64) {
-        let vidsch = self.packet_contexts[context].vidsch;
+    fn start_packet(&mut self, cx: &mut Cx<'_>, node: usize, context: PacketContextNumber) {
+        let (vidsch, of) = (self.packet_contexts[context].vidsch, context.raw());
         let packet = self.packet_contexts[context].queued.pop_front().expect("a packet that may start is queued");
         let number = packet.number;
         let mut packet = packet;
@@ -235,12 +237,12 @@ impl Adapter {
                 if portion.as_ref().is_none_or(|portion| portion.bytes.start == 0) {
                     // CAST: at most 64 nodes.
                     let node = node as u16;
-                    cx.emit(self.index, Event::PacketStarted { context, packet: number, node, fence_id, patched });
+                    cx.emit(self.index, Event::PacketStarted { context: of, packet: number, node, fence_id, patched });
                 }
                 let part = |portion: &&Portion| more || portion.bytes.start > 0;
                 if let Some(Portion { bytes, .. }) = portion.as_ref().filter(part) {
                     let (packet, start_offset, end_offset) = (number, bytes.start, bytes.end);
-                    let started = Event::PortionStarted { context, packet, fence_id, start_offset, end_offset };
+                    let started = Event::PortionStarted { context: of, packet, fence_id, start_offset, end_offset };
                     cx.emit(self.index, started);
                 }
                 let what = match portion {
@@ -262,7 +264,7 @@ impl Adapter {
     fn hand_over(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         fence_id: u32,
         work: &mut Work,
         portion: Option<&Portion>,
@@ -330,7 +332,7 @@ impl Adapter {
     // spec: memory §7.4
     fn hand_over_virtual(
         &mut self,
-        context: u64,
+        context: PacketContextNumber,
         fence_id: u32,
         (dma_buffer, dma_buffer_bytes): (GpuVa, u32),
         users: &[u8],
@@ -357,7 +359,7 @@ impl Adapter {
         driver.submit_command_virtual(submit).map(|()| false).map_err(Refused::Virtual)
     }
 
-    fn packet_refused(&mut self, cx: &mut Cx<'_>, context: u64, refused: Refused) {
+    fn packet_refused(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, refused: Refused) {
         let device = self.packet_contexts[context].device;
         match refused {
             Refused::Away => {
@@ -366,7 +368,7 @@ impl Adapter {
                 drop(self.reject(cx, context, device, reason));
             }
             Refused::Virtual(DriverStatus::InvalidParameter(reason)) => {
-                let reason = format!("context {context}: the driver refused a submission: {reason}");
+                let reason = format!("context {}: the driver refused a submission: {reason}", context.raw());
                 self.fail_device(cx, device, DeviceState::ErrorDmaFault, reason);
             }
             // Bug check 0x119: parameter 3 for Patch, 2 for SubmitCommand.

@@ -18,11 +18,14 @@ use super::rank::{Awaited, Promised};
 use crate::adapter::{Adapter, Payload};
 use crate::display::Flip;
 use crate::event::EventName;
-use crate::fence::SyncPart;
+use crate::fence::{FenceNumber, SyncPart};
 use crate::fence_log::Fed;
 use crate::machine::Cx;
+use crate::object::QueueNumber;
+use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, removed};
 use crate::scheduling::AnyContext;
+use crate::store::ObjectNumber;
 
 /// The software packets of an adapter.
 #[derive(Default)]
@@ -32,7 +35,7 @@ pub struct Software {
     /// Numbers given so far, to both.
     made: u64,
     /// Contexts that wait for objects.
-    waits: BTreeMap<u64, LegacyWaitId>,
+    waits: BTreeMap<PacketContextNumber, LegacyWaitId>,
     /// The signals that contexts have promised by their queues.
     pub(super) promised: Promised,
 }
@@ -63,7 +66,7 @@ struct Broadcast {
 #[derive(Clone, Default)]
 pub struct Signal {
     /// Fences with a word in memory.
-    pub points: Vec<(u64, u64)>,
+    pub points: Vec<(FenceNumber, u64)>,
     /// The others.
     pub objects: Vec<u64>,
     /// For the fences among these.
@@ -88,7 +91,7 @@ impl Software {
     }
 
     /// A context waits for no object any more.
-    pub fn forget_wait(&mut self, context: u64) {
+    pub fn forget_wait(&mut self, context: PacketContextNumber) {
         self.waits.remove(&context);
     }
 }
@@ -100,8 +103,8 @@ impl Adapter {
     pub fn packet_wait(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
-        points: &[(u64, u64)],
+        context: PacketContextNumber,
+        points: &[(FenceNumber, u64)],
         objects: Vec<u64>,
         value: u64,
     ) -> Result<(), Refusal> {
@@ -127,7 +130,7 @@ impl Adapter {
 
     /// A submission with NullRendering. Answers with how many the context has queued.
     // spec: sync §2.5
-    pub fn submit_null(&mut self, cx: &mut Cx<'_>, context: u64) -> Result<u32, Refusal> {
+    pub fn submit_null(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) -> Result<u32, Refusal> {
         let queue = self.packet_contexts[context].vidsch;
         self.vidsch.may_submit(queue, 1).map_err(refused)?;
         let number = self.software.number();
@@ -142,7 +145,12 @@ impl Adapter {
 
     /// `D3DKMTSignalSynchronizationObjectFromGpu` and its relatives: when all these contexts have come so far.
     // spec: sync §3.7, sync §2.4, sync §2.3
-    pub fn packet_signal(&mut self, cx: &mut Cx<'_>, contexts: &[u64], mut signal: Signal) -> Result<(), Refusal> {
+    pub fn packet_signal(
+        &mut self,
+        cx: &mut Cx<'_>,
+        contexts: &[PacketContextNumber],
+        mut signal: Signal,
+    ) -> Result<(), Refusal> {
         let queues: Vec<QueueId> = contexts.iter().map(|context| self.packet_contexts[*context].vidsch).collect();
         for queue in &queues {
             self.vidsch.may_submit(*queue, 2).map_err(refused)?;
@@ -152,7 +160,7 @@ impl Adapter {
         signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, false));
         let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
         // Signalled when what is before has entered the pipeline: as early as the kernel knows of.
-        let top = |(fence, _): &(u64, u64)| self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
+        let top = |(fence, _): &(FenceNumber, u64)| self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
         let (early, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut signal.points).into_iter().partition(top);
         if !early.is_empty() {
             let early = Signal { points: early, flags: signal.flags, fed: signal.fed.clone(), ..Signal::default() };
@@ -199,7 +207,7 @@ impl Adapter {
 
     /// The turn of a software packet has come.
     // spec: sync §3.7, sync §3.8
-    pub fn software_turn(&mut self, cx: &mut Cx<'_>, context: u64, number: u64) {
+    pub fn software_turn(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, number: u64) {
         match self.software.steps.remove(&number).expect("a packet comes once") {
             Step::Take { objects, value } => {
                 let waited = |number: &u64| match self.sync_objects.get(*number)?.part {
@@ -213,7 +221,7 @@ impl Adapter {
                         self.software.waits.insert(context, wait);
                         let awaits = objects.iter().map(|object| (Awaited::Object(*object), 0));
                         self.packet_contexts[context].awaits = awaits.collect();
-                        cx.emit(self.index, Event::ContextHeld { context, object: objects[0] });
+                        cx.emit(self.index, Event::ContextHeld { context: context.raw(), object: objects[0] });
                     }
                 }
             }
@@ -251,7 +259,7 @@ impl Adapter {
 
     /// The turn of a software packet on a hardware queue has come.
     // spec: sync §3.7
-    pub fn queue_software_turn(&mut self, cx: &mut Cx<'_>, queue: u64, number: u64) {
+    pub fn queue_software_turn(&mut self, cx: &mut Cx<'_>, queue: QueueNumber, number: u64) {
         match self.software.steps.remove(&number).expect("a packet comes once") {
             Step::Part(broadcast) => {
                 self.software.promised.over(number);
@@ -301,7 +309,12 @@ impl Adapter {
     }
 
     /// A context goes or is lost: with what it waits for, and with what it had still to do.
-    pub fn drop_software(&mut self, cx: &mut Cx<'_>, context: u64, dropped: Vec<Queued<Payload, FenceId>>) {
+    pub fn drop_software(
+        &mut self,
+        cx: &mut Cx<'_>,
+        context: PacketContextNumber,
+        dropped: Vec<Queued<Payload, FenceId>>,
+    ) {
         if let Some(wait) = self.software.waits.remove(&context) {
             self.legacy.cancel(wait);
         }

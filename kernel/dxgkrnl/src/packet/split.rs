@@ -23,8 +23,12 @@ use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 use super::render::check_private_data;
 use super::{Binding, Bound, ListEntry, Work};
 use crate::adapter::{Adapter, Waiter};
+use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, refuse};
+use crate::store::ObjectNumber;
 
 /// A part of a DMA buffer that is handed over by itself.
 pub(super) struct Portion {
@@ -43,12 +47,12 @@ pub(super) struct Portion {
 /// A submission that waits until its device runs again.
 pub struct WaitingRender {
     token: Token,
-    pub device: u64,
-    context: u64,
+    pub device: DeviceNumber,
+    context: PacketContextNumber,
     pub(super) entries: Vec<ListEntry>,
     what: Submission,
     /// A fence of the kernel's own. Its value 1: the GPU is done with what was asked for, or it was refused.
-    pub(super) done: u64,
+    pub(super) done: FenceNumber,
     /// The allocations of its device's list that its own process had locked when it asked.
     locked: Vec<AllocationId>,
 }
@@ -74,7 +78,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         token: Token,
-        context: u64,
+        context: PacketContextNumber,
         entries: Vec<ListEntry>,
         what: Submission,
     ) -> Result<Answer, Refusal> {
@@ -99,7 +103,7 @@ impl Adapter {
     fn queue_listed(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         entries: &[ListEntry],
         what: &Submission,
     ) -> Result<u32, Refusal> {
@@ -114,33 +118,33 @@ impl Adapter {
     /// No process waits for its own unlock: a device whose list holds an allocation that its process has locked, and that may not come
     /// back before the unlock, has no turn until then.
     // spec: memory §6.5, memory §9.2, memory §10.1 row 23
-    fn check_own_locks(&self, device: u64) -> Result<(), Refusal> {
+    fn check_own_locks(&self, device: DeviceNumber) -> Result<(), Refusal> {
         if self.is_kept_out_by(device, self.devices[device].process) { Err(kept_out()) } else { Ok(()) }
     }
 
     /// The locked allocations on a device's list that are its process's own. The call may come from the thread that is to unlock them.
-    fn own_locks(&self, device: u64) -> Vec<AllocationId> {
+    fn own_locks(&self, device: DeviceNumber) -> Vec<AllocationId> {
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let own = self.bodies.iter().filter(|(_, body)| body.creator == process).map(|(id, _)| *id);
         own.filter(|id| self.vidmm.is_locked(*id) && self.vidmm.count(owner, *id) > 0).collect()
     }
 
     /// Whether a device has no turn before a process unlocks something.
-    pub(super) fn is_kept_out_by(&self, device: u64, process: ProcessId) -> bool {
+    pub(super) fn is_kept_out_by(&self, device: DeviceNumber, process: ProcessId) -> bool {
         let locked = self.devices.get(device).and_then(|device| self.vidmm.kept_out_of(device.vidmm));
         // Only the creator of an allocation may lock it.
         locked.is_some_and(|locked| self.bodies[&locked].creator == process)
     }
 
     /// Whether a list names something that no residency list of its device holds.
-    fn names_unlisted(&self, device: u64, entries: &[ListEntry]) -> bool {
+    fn names_unlisted(&self, device: DeviceNumber, entries: &[ListEntry]) -> bool {
         let owner = self.devices[device].vidmm;
         let mut named = entries.iter().filter_map(|entry| entry.allocation);
         named.any(|listed| self.vidmm.count(owner, listed.instance) == 0)
     }
 
     /// Whether a call of a device waits to be queued: it has something to run.
-    pub fn has_waiting_renders(&self, device: u64) -> bool {
+    pub fn has_waiting_renders(&self, device: DeviceNumber) -> bool {
         self.waiting_renders.iter().any(|waiting| waiting.device == device)
     }
 
@@ -188,7 +192,7 @@ impl Adapter {
     }
 
     /// Ends the wait of work behind a submission that waited for its device's turn.
-    pub fn render_done(&mut self, cx: &mut Cx<'_>, done: u64) {
+    pub fn render_done(&mut self, cx: &mut Cx<'_>, done: FenceNumber) {
         self.signal_fence(cx, done, 1);
         self.defer_fence(done);
     }
@@ -202,7 +206,7 @@ impl Adapter {
     pub(super) fn make_portions(
         &mut self,
         cx: &mut Cx<'_>,
-        context: u64,
+        context: PacketContextNumber,
         number: u64,
         work: &mut Work,
     ) -> Result<(), Refusal> {
@@ -261,21 +265,24 @@ impl Adapter {
         }
         if portions.len() > 1 {
             // CAST: at most one for each patch location.
-            cx.emit(self.index, Event::PacketSplit { context, packet: number, portions: portions.len() as u32 });
+            cx.emit(
+                self.index,
+                Event::PacketSplit { context: context.raw(), packet: number, portions: portions.len() as u32 },
+            );
         }
         Ok(())
     }
 
     /// The point behind a portion: its own, or the packet's for the last.
-    fn portion_point(&self, context: u64, packet: u64, portion: Option<u64>) -> FencePoint<FenceId> {
+    fn portion_point(&self, context: PacketContextNumber, packet: u64, portion: Option<u64>) -> FencePoint<FenceId> {
         let known = &self.packet_contexts[context];
         match portion {
-            Some(portion) => self.point(known.portions, portion),
+            Some(portion) => self.point(known.portions.expect("the context has portions"), portion),
             None => self.point(known.progress, packet),
         }
     }
 
-    pub(super) fn portion_refused(&mut self, cx: &mut Cx<'_>, device: u64, error: PortionError) -> Refusal {
+    pub(super) fn portion_refused(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, error: PortionError) -> Refusal {
         let (PortionError::Unsplittable { bytes_to_trim, .. } | PortionError::Held { bytes_to_trim, .. }) = error
         else {
             // spec: memory §6.5, memory §9.2
@@ -285,7 +292,7 @@ impl Adapter {
             };
             return refuse(status, Blame::Caller, error.to_string());
         };
-        cx.emit(self.index, Event::MakeResidentRefused { device, bytes_to_trim });
+        cx.emit(self.index, Event::MakeResidentRefused { device: device.raw(), bytes_to_trim });
         let mut refusal = no_memory(error.to_string());
         refusal.bytes_to_trim = bytes_to_trim;
         refusal

@@ -7,6 +7,8 @@ use wddm_types::{FencePoint, ProcessId};
 
 use super::{Bound, ListEntry, WaitingRender};
 use crate::adapter::Adapter;
+use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 
 /// The allocations that one buffer uses.
 pub struct Uses {
@@ -21,7 +23,7 @@ pub(super) fn of(list: &[Bound]) -> Vec<(AllocationId, bool)> {
 
 impl Adapter {
     /// The last packet of a context uses these.
-    pub(super) fn note_uses(&mut self, context: u64, allocations: Vec<(AllocationId, bool)>) {
+    pub(super) fn note_uses(&mut self, context: PacketContextNumber, allocations: Vec<(AllocationId, bool)>) {
         let Some(progress) = self.packet_contexts.get(context).map(|known| known.progress) else { return };
         let done = self.current_value(progress);
         let known = &mut self.packet_contexts[context];
@@ -41,7 +43,7 @@ impl Adapter {
 
     /// The points after which no buffer that one device has submitted so far uses an allocation.
     // spec: memory §6.2
-    pub fn gpu_uses_of(&self, device: u64, allocation: AllocationId) -> Vec<FencePoint<FenceId>> {
+    pub fn gpu_uses_of(&self, device: DeviceNumber, allocation: AllocationId) -> Vec<FencePoint<FenceId>> {
         let contexts = self.devices[device].packet_contexts.iter().map(|context| &self.packet_contexts[*context]);
         let queued = contexts.filter_map(|known| self.last_use(known, allocation, false));
         let waiting = self.waiting_for(allocation, false).filter(|waiting| waiting.device == device);

@@ -7,42 +7,32 @@ use wddm_types::NodeId;
 use super::{Handed, InFlight};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
+use crate::packet::PacketContextNumber;
 use crate::statistics::Fate;
+use crate::suspension::Leaving;
 
 /// A packet, or a part of one, that a node has in front. It is the same when it came back from a preemption and was handed over again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Running {
-    pub context: u64,
+    pub context: PacketContextNumber,
     packet: u64,
     /// The number of the part; `None`: it is the last, or there are none.
     portion: Option<u64>,
 }
 
-/// Packet contexts stand beside hardware contexts in the list of what a suspension waits for; this bit tells them apart.
-const SUSPENSION_BIT: u64 = 1 << 63;
-
-/// A packet context as suspensions name it.
-pub(super) fn suspension_name(context: u64) -> u64 {
-    SUSPENSION_BIT | context
-}
-
-/// The packet context that has this name.
-pub(super) fn context_of_suspension(name: u64) -> u64 {
-    name & !SUSPENSION_BIT
-}
-
 impl Adapter {
     /// Whether the hardware may execute for a context.
-    pub fn runs_packets(&self, context: u64) -> bool {
+    pub fn runs_packets(&self, context: PacketContextNumber) -> bool {
         let node = &self.packets.nodes[usize::from(self.packet_contexts[context].node.0)];
         node.holder() == Some(context)
     }
 
-    /// The contexts of a device to be quiesced that have packets with the driver, as suspensions name them.
+    /// The contexts of a device to be quiesced that have packets with the driver.
     // spec: sync §4.1, memory §8.6
-    pub fn packets_running(&self, device: u64) -> Vec<u64> {
+    pub fn packets_running(&self, device: DeviceNumber) -> Vec<Leaving> {
         let contexts = self.packet_contexts_of(device).into_iter();
-        contexts.filter(|context| self.runs_packets(*context)).map(suspension_name).collect()
+        contexts.filter(|context| self.runs_packets(*context)).map(Leaving::Packets).collect()
     }
 
     /// The packet that each node runs, of contexts whose packets may be hung. Paging is not among them.
@@ -58,13 +48,13 @@ impl Adapter {
 
 impl Adapter {
     /// The nodes that have packets, each with the context of the one in front; `None`: it is a paging buffer.
-    pub fn packet_fronts(&self) -> impl Iterator<Item = (usize, Option<u64>)> {
+    pub fn packet_fronts(&self) -> impl Iterator<Item = (usize, Option<PacketContextNumber>)> {
         let front = |(node, known): (usize, &super::Node)| Some((node, known.in_flight.front()?.context()));
         self.packets.nodes.iter().enumerate().filter_map(front)
     }
 
     /// A packet of a context came further.
-    pub(super) fn packet_counts(&mut self, context: u64, fate: Fate) {
+    pub(super) fn packet_counts(&mut self, context: PacketContextNumber, fate: Fate) {
         let known = &self.packet_contexts[context];
         let (node, process) = (known.node, self.devices[known.device].process);
         self.statistics.count_buffers(node, process, fate, 1);
@@ -88,7 +78,7 @@ impl Adapter {
     pub fn preempt_for(&mut self, cx: &mut Cx<'_>, node: NodeId, why: PreemptedFor) {
         let node = usize::from(node.0);
         if self.packets.nodes[node].asked.is_none() {
-            self.preempt(cx, node, why, 0);
+            self.preempt(cx, node, why, None);
         }
     }
 }

@@ -11,7 +11,9 @@ use vidmm::SpaceId;
 use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::{Adapter, RingWait, Waiter};
+use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::object::{DeviceNumber, PagingQueueNumber};
 use crate::packet::RingNeed;
 
 /// One thing that waits for the ring.
@@ -22,19 +24,19 @@ pub(super) enum Deferred {
     CommonUse(u64),
     Space(SpaceId),
     Process(ddi::KmdProcess),
-    Fence(u64),
+    Fence(FenceNumber),
     /// A process does not reach a fence any more that others have.
-    UnreachedFence(u64),
-    PagingQueue(u64),
+    UnreachedFence(FenceNumber),
+    PagingQueue(PagingQueueNumber),
     /// A device whose turn begins, and when that was decided.
-    Resume(u64, u64),
+    Resume(DeviceNumber, u64),
     Section(u64),
     /// The system copy of an allocation is up to date.
     Copy(vidmm::AllocationId),
     /// Lines of an allocation whose backing store the hardware writes.
     Lines(vidmm::AllocationId),
     Signal {
-        fence: u64,
+        fence: FenceNumber,
         value: u64,
     },
     PowerDown(Token, ddi::PowerState),
@@ -48,7 +50,7 @@ pub(super) enum Deferred {
     /// Storage of fences that is somewhere else.
     WordsMoved(vidmm::AllocationId),
     /// Devices that were quiesced while content moved.
-    Relocated(Vec<u64>),
+    Relocated(Vec<DeviceNumber>),
     /// Processes that were quiesced for the work of this number.
     StillnessOver(u64),
 }
@@ -106,7 +108,7 @@ impl Adapter {
     }
 
     /// Destroys a fence when the ring has got past everything queued so far.
-    pub fn defer_fence(&mut self, fence: u64) {
+    pub fn defer_fence(&mut self, fence: FenceNumber) {
         self.fences[fence].doomed = true;
         self.defer(Deferred::Fence(fence));
     }
@@ -114,23 +116,23 @@ impl Adapter {
     /// Looks at a fence when the ring has got past what takes it out of a process's reach: until then the process's queues signal it, and
     /// neither what it has open nor a name in its logs says so.
     // spec: sync §3.4, sync §3.15
-    pub fn look_behind_ring(&mut self, fence: u64) {
+    pub fn look_behind_ring(&mut self, fence: FenceNumber) {
         self.defer(Deferred::UnreachedFence(fence));
     }
 
     /// Forgets a paging queue when the ring has got past everything queued so far.
-    pub fn defer_paging_queue(&mut self, queue: u64) {
+    pub fn defer_paging_queue(&mut self, queue: PagingQueueNumber) {
         self.paging_queues[queue].doomed = true;
         self.defer(Deferred::PagingQueue(queue));
     }
 
     /// Lets a device run again when the ring has brought its content back.
-    pub fn defer_resume(&mut self, device: u64, decided_ns: u64) {
+    pub fn defer_resume(&mut self, device: DeviceNumber, decided_ns: u64) {
         self.defer(Deferred::Resume(device, decided_ns));
     }
 
     /// A device must quiesce for the work of this number: cancels a turn that it was to have before and that has not begun.
-    pub fn cancel_resume(&mut self, device: u64, before: u64) {
+    pub fn cancel_resume(&mut self, device: DeviceNumber, before: u64) {
         let cancelled = |what: &Deferred| matches!(what, Deferred::Resume(resumed, _) if *resumed == device);
         if self.ring.turns == 0 {
             return;
@@ -151,7 +153,7 @@ impl Adapter {
     }
 
     /// Lets devices go on that were quiesced for moves within a segment, when the ring has got past them.
-    pub(super) fn defer_relocated(&mut self, devices: Vec<u64>) {
+    pub(super) fn defer_relocated(&mut self, devices: Vec<DeviceNumber>) {
         self.defer(Deferred::Relocated(devices));
     }
 
@@ -191,7 +193,7 @@ impl Adapter {
     }
 
     /// Signals a fence when the ring has got past everything queued so far.
-    pub fn defer_signal(&mut self, fence: u64, value: u64) {
+    pub fn defer_signal(&mut self, fence: FenceNumber, value: u64) {
         self.defer(Deferred::Signal { fence, value });
     }
 

@@ -6,6 +6,7 @@ use wddm_types::{PageRun, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::store::ObjectNumber;
 
 /// One allocation's pages within the GPU's reach, as the moves told add up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +120,7 @@ impl Adapter {
     }
 
     fn allocation_number(&self, allocation: vidmm::AllocationId) -> u64 {
-        self.allocation_numbers.get(&allocation).copied().unwrap_or(0)
+        self.allocation_numbers.get(&allocation).map_or(0, |number| number.raw())
     }
 
     fn event_cause(&self, cause: vidmm::Cause) -> Cause {

@@ -10,14 +10,14 @@ use gpu_fence::FenceId;
 use vidmm::{DeviceId, Direction, Form, Operation, Part, ScratchSlot, SpaceId, VidMm};
 use wddm_types::{GpuVa, PAGE_BYTES};
 
-use crate::object::Device;
+use crate::object::{Device, DeviceNumber};
 use crate::store::Store;
 
 /// The driver's handles of what operations name.
 pub(super) struct Names<'a> {
     pub spaces: &'a BTreeMap<SpaceId, KmdProcess>,
-    pub devices: &'a Store<Device>,
-    pub numbers: &'a BTreeMap<DeviceId, u64>,
+    pub devices: &'a Store<DeviceNumber, Device>,
+    pub numbers: &'a BTreeMap<DeviceId, DeviceNumber>,
     pub vidmm: &'a VidMm<FenceId>,
 }
 

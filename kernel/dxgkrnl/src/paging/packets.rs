@@ -23,6 +23,7 @@ use wddm_types::NodeId;
 use crate::adapter::Adapter;
 use crate::driver::Driver;
 use crate::machine::Cx;
+use crate::object::PagingQueueNumber;
 use crate::paging::PagingRing;
 use crate::paging::pool::Buffer;
 use crate::start::StartError;
@@ -187,7 +188,7 @@ impl Adapter {
     }
 
     /// Signals a paging queue for a work that is complete: only the kernel signals there.
-    pub(super) fn signal_paging_queue(&mut self, cx: &mut Cx<'_>, queue: u64, value: u64) {
+    pub(super) fn signal_paging_queue(&mut self, cx: &mut Cx<'_>, queue: PagingQueueNumber, value: u64) {
         if let Some(fence) = self.paging_queues.get(queue).map(|queue| queue.fence) {
             self.signal_fence(cx, fence, value);
         }

@@ -10,11 +10,17 @@ use wddm_types::ProcessId;
 use super::rotation::MediumChange;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::PagingQueueNumber;
 
 impl Adapter {
     /// Whether the hardware may signal a work's value itself. If not, it is noted for the kernel to do so.
     // spec: memory §4.9, memory §6.3
-    pub(super) fn hardware_keeps(&mut self, (queue, value): (u64, u64), work: u64, turns: &[MediumChange]) -> bool {
+    pub(super) fn hardware_keeps(
+        &mut self,
+        (queue, value): (PagingQueueNumber, u64),
+        work: u64,
+        turns: &[MediumChange],
+    ) -> bool {
         let process = self.devices[self.paging_queues[queue].device].process;
         let promises = &mut self.paging_queues[queue].pending_remap_signals;
         if promises.is_empty() && !turns.iter().any(|turn| turn.shows_to(process)) {
@@ -27,7 +33,7 @@ impl Adapter {
 
     /// Signals what is kept: works are done, and their processes see what has come.
     pub(super) fn send_pending_remap_signals(&mut self, cx: &mut Cx<'_>) {
-        let queues: Vec<u64> = self.ring.promised.iter().copied().collect();
+        let queues: Vec<_> = self.ring.promised.iter().copied().collect();
         for queue in queues {
             let mut reached = None;
             if let Some(known) = self.paging_queues.get_mut(queue) {

@@ -14,20 +14,21 @@ use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::packet::Binding;
 use crate::suspension::SuspendReasons;
 
 /// The moves of one work of content that devices list.
 #[derive(Default)]
 pub(super) struct Relocation {
-    devices: Vec<u64>,
+    devices: Vec<DeviceNumber>,
     /// Where content is from this work on.
     moved: Vec<(AllocationId, Binding)>,
 }
 
 impl Relocation {
     /// The devices that quiesce.
-    pub fn devices(&self) -> &[u64] {
+    pub fn devices(&self) -> &[DeviceNumber] {
         &self.devices
     }
 }
@@ -36,7 +37,7 @@ impl Adapter {
     /// Binds the moves of a work that is being queued: later ones may be decided before its turn comes.
     pub(super) fn bind_relocation(&self, quiesced: &[DeviceId], moves: &[vidmm::Move]) -> Relocation {
         let number = |id: &DeviceId| self.devices_by_id.get(id).copied();
-        let devices: Vec<u64> = quiesced.iter().filter_map(number).collect();
+        let devices: Vec<_> = quiesced.iter().filter_map(number).collect();
         if devices.is_empty() {
             return Relocation::default();
         }
@@ -64,7 +65,7 @@ impl Adapter {
     }
 
     /// The moves are over: the devices go on, unless another work needs them still.
-    pub(super) fn relocated(&mut self, cx: &mut Cx<'_>, devices: Vec<u64>) {
+    pub(super) fn relocated(&mut self, cx: &mut Cx<'_>, devices: Vec<DeviceNumber>) {
         for number in devices {
             let Some(device) = self.devices.get_mut(number) else { continue };
             device.relocations -= 1;

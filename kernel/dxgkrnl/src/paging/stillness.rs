@@ -13,12 +13,13 @@ use wddm_types::{FencePoint, PhysicalAddress};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::suspension::SuspendReasons;
 
 /// The spaces and devices that one work quiesces.
 pub(super) struct Stillness {
     spaces: Vec<SpaceId>,
-    devices: Vec<u64>,
+    devices: Vec<DeviceNumber>,
 }
 
 /// The spaces in which nothing may run during a work, each with its strongest reason.
@@ -52,7 +53,7 @@ impl Adapter {
         let spaces: Vec<SpaceId> = spaces.into_iter().map(|(space, _)| space).collect();
         let processes: BTreeSet<_> = spaces.iter().filter_map(|space| self.processes_by_space.get(space)).collect();
         let devices = processes.into_iter().flat_map(|process| &self.processes[process].devices);
-        let devices: Vec<u64> = devices.copied().collect::<BTreeSet<u64>>().into_iter().collect();
+        let devices: Vec<_> = devices.copied().collect::<BTreeSet<_>>().into_iter().collect();
         for &device in &devices {
             self.devices[device].table_changes += 1;
         }
@@ -82,7 +83,7 @@ impl Adapter {
     }
 
     /// Quiesces a new device of a quiesced process.
-    pub fn quiesce_new_device(&mut self, number: u64) {
+    pub fn quiesce_new_device(&mut self, number: DeviceNumber) {
         let Some(process) = self.processes.get(&self.devices[number].process) else { return };
         let space = process.space;
         for stillness in self.ring.stillnesses.values_mut().filter(|known| known.spaces.contains(&space)) {

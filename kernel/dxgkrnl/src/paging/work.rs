@@ -10,10 +10,11 @@ use wddm_types::{PAGE_BYTES, PageRun, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
-use crate::object::Gone;
+use crate::object::{Gone, PagingQueueNumber};
 use crate::paging::buffer::Progress;
 use crate::paging::parts::{empty_work, part_that_leaves};
 use crate::paging::{relocation, rotation, stillness};
+use crate::store::ObjectNumber;
 
 /// A work whose last buffer is with the hardware.
 pub(super) struct Submitted {
@@ -21,7 +22,7 @@ pub(super) struct Submitted {
     pub number: u64,
     pub serial: u64,
     /// The value that the kernel signals for it: the hardware of a ring of packets signals nothing.
-    pub completes: Option<(u64, u64)>,
+    pub completes: Option<(PagingQueueNumber, u64)>,
 }
 
 pub(super) struct QueuedWork {
@@ -31,7 +32,7 @@ pub(super) struct QueuedWork {
     pub operations: VecDeque<Operation>,
     pub progress: Progress,
     /// Paging queue and the value of its fence that the work completes.
-    pub completes: Option<(u64, u64)>,
+    pub completes: Option<(PagingQueueNumber, u64)>,
     pub destroys: Vec<Gone>,
     /// Locked content that it moves.
     pub turns: Vec<rotation::MediumChange>,
@@ -55,7 +56,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         process: ProcessId,
-        paging_queue: Option<u64>,
+        paging_queue: Option<PagingQueueNumber>,
         work: Option<Work<FenceId>>,
         destroys: Vec<Gone>,
     ) -> u64 {
@@ -90,7 +91,7 @@ impl Adapter {
         // A list of this queue waits for a turn: its values are signalled together with that.
         let completes = completes.filter(|(queue, _)| !self.paging_queues[*queue].awaits_turn);
         let completes = completes.filter(|promise| self.hardware_keeps(*promise, number, &turns));
-        self.ring.last_paging_queue = paging_queue.unwrap_or(0);
+        self.ring.last_paging_queue = paging_queue;
         let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
         self.emit_table_moves(cx, number, &work.tables);
         self.emit_conversions(cx, number, &work.conversions);
@@ -103,12 +104,12 @@ impl Adapter {
         }
         let after: Vec<_> = self.live_points(work.after);
         let after = self.unreached(after);
-        let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence, value));
+        let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence.raw(), value));
         cx.emit(
             self.index,
             Event::PagingQueued {
                 work: number,
-                paging_queue: paging_queue.unwrap_or(0),
+                paging_queue: paging_queue.map_or(0, ObjectNumber::raw),
                 fence,
                 value,
                 in_bytes,
@@ -189,7 +190,12 @@ impl Adapter {
 
     /// The value of a paging queue's fence after which everything decided so far for it is there, or `None` when it is
     /// now. Work of other queues may stand before it in the ring: then an empty work marks this queue's place.
-    pub fn paging_value_now(&mut self, cx: &mut Cx<'_>, process: ProcessId, paging_queue: u64) -> Option<u64> {
+    pub fn paging_value_now(
+        &mut self,
+        cx: &mut Cx<'_>,
+        process: ProcessId,
+        paging_queue: PagingQueueNumber,
+    ) -> Option<u64> {
         self.queue_any(cx, process, None);
         self.reap_paging(cx);
         if self.paging_queues[paging_queue].awaits_turn {
@@ -198,7 +204,7 @@ impl Adapter {
         if self.ring.is_idle() {
             return None;
         }
-        if self.ring.last_paging_queue == paging_queue {
+        if self.ring.last_paging_queue == Some(paging_queue) {
             return Some(self.paging_queues[paging_queue].last_value);
         }
         Some(self.queue_work(cx, process, Some(paging_queue), None, Vec::new()))

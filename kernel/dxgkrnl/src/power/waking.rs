@@ -15,7 +15,7 @@ use super::Stage;
 use crate::adapter::Adapter;
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::Connection;
+use crate::object::{Connection, DoorbellNumber};
 use crate::refusal::{invalid, removed};
 
 impl Adapter {
@@ -33,7 +33,7 @@ impl Adapter {
             return;
         }
         self.power.stage = Stage::Saving;
-        let doorbells: Vec<u64> = self.doorbells.iter().map(|(number, _)| number).collect();
+        let doorbells: Vec<_> = self.doorbells.iter().map(|(number, _)| number).collect();
         for doorbell in doorbells {
             self.disconnect_doorbell(cx, doorbell, DoorbellTaken::Power);
         }
@@ -44,7 +44,12 @@ impl Adapter {
     /// # Errors
     /// Only what is irrecoverable.
     // spec: sync §3.17, sync §5
-    pub fn connect_and_wake(&mut self, cx: &mut Cx<'_>, token: Token, number: u64) -> Result<Answer, Refusal> {
+    pub fn connect_and_wake(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        number: DoorbellNumber,
+    ) -> Result<Answer, Refusal> {
         self.may_connect(number)?;
         if self.power.stage == Stage::Saving {
             self.power.connects.push((token, number));
@@ -68,7 +73,7 @@ impl Adapter {
         true
     }
 
-    fn connect_awake(&mut self, cx: &mut Cx<'_>, token: Token, number: u64) -> Result<Answer, Refusal> {
+    fn connect_awake(&mut self, cx: &mut Cx<'_>, token: Token, number: DoorbellNumber) -> Result<Answer, Refusal> {
         if self.is_off() {
             self.power_up(cx)?;
         }
@@ -83,7 +88,7 @@ impl Adapter {
 
     /// Whether a doorbell is one that can be connected, awake or not.
     // spec: sync §3.17, memory §8.6
-    fn may_connect(&self, number: u64) -> Result<(), Refusal> {
+    fn may_connect(&self, number: DoorbellNumber) -> Result<(), Refusal> {
         self.running()?;
         let doorbell = self.doorbells.get(number).ok_or_else(|| invalid("the doorbell was destroyed"))?;
         self.device_active(self.queues[doorbell.queue].device)?;

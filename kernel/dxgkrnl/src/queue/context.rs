@@ -10,18 +10,20 @@ use crate::adapter::Adapter;
 use crate::driver_host::{Creating, DriverHost};
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
-use crate::object::Context;
+use crate::object::{Context, ContextNumber, DeviceNumber};
 use crate::refusal::{from_driver, invalid, not_supported};
+use crate::store::ObjectNumber;
+use crate::suspension::Leaving;
 
 impl Adapter {
     /// `D3DKMTCreateHwContext`.
     pub fn create_context(
         &mut self,
         cx: &mut Cx<'_>,
-        device: u64,
+        device: DeviceNumber,
         node: NodeId,
         private_data: &[u8],
-    ) -> Result<u64, Refusal> {
+    ) -> Result<ContextNumber, Refusal> {
         if usize::from(node.0) >= self.nodes.len() {
             return Err(invalid(format!("node {} of {}", node.0, self.nodes.len())));
         }
@@ -31,7 +33,7 @@ impl Adapter {
         let number = self.contexts.next_number();
         let (kmd_device, process) = (self.devices[device].kmd, self.devices[device].process);
         let create =
-            CreateHwContext { device: kmd_device, context: OsContext(number), node, system: false, private_data };
+            CreateHwContext { device: kmd_device, context: OsContext(number.raw()), node, system: false, private_data };
         let (mut asked, features, pages, miniport) =
             self.context_host(self.devices[device].vidmm, self.devices[device].process);
         let mut host = DriverHost { features, pages, creating: Creating::Context(&mut asked) };
@@ -80,8 +82,8 @@ impl Adapter {
     }
 
     /// `D3DKMTDestroyHwContext` with its queues.
-    pub fn destroy_context(&mut self, cx: &mut Cx<'_>, number: u64) {
-        let queues: Vec<u64> = self.contexts[number].queues.iter().copied().collect();
+    pub fn destroy_context(&mut self, cx: &mut Cx<'_>, number: ContextNumber) {
+        let queues: Vec<_> = self.contexts[number].queues.iter().copied().collect();
         for queue in queues {
             self.destroy_queue(cx, queue);
         }
@@ -90,6 +92,6 @@ impl Adapter {
         self.devices[context.device].contexts.remove(&number);
         self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
         self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
-        self.forget_suspension(cx, number);
+        self.forget_suspension(cx, Leaving::Hardware(number));
     }
 }

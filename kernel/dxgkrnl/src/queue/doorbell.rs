@@ -13,16 +13,20 @@ mod ring;
 
 use ddi::{CreateDoorbell, DOORBELL_PRIVATE_DATA_MAX, OsDoorbell, OsQueue};
 use events::{DoorbellTaken, Event};
-use kmt_calls::Refusal;
+use kmt_calls::{DoorbellAddress, Refusal};
 use shared_words::Word;
-use wddm_types::{GpuVa, Pages};
+use wddm_types::{AdapterIndex, GpuVa, Pages};
 
 use self::lent::LentDoorbells;
 use crate::adapter::Adapter;
-use crate::doorbell_page::{Shown, doorbell_address};
+use crate::doorbell_page::Shown;
 use crate::machine::Cx;
-use crate::object::{Connection, Doorbell};
+use crate::object::{AllocationNumber, Connection, Doorbell, DoorbellNumber, QueueNumber};
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
+use crate::store::ObjectNumber;
+
+/// Bits of a doorbell's address below its adapter's index.
+const NUMBER_BITS: u32 = 40;
 
 /// `D3DDDI_DOORBELLSTATUS` (sync §2.9).
 mod doorbell_status {
@@ -34,8 +38,8 @@ mod doorbell_status {
 
 /// The arguments of `D3DKMTCreateDoorbell`.
 pub struct NewDoorbell {
-    pub queue: u64,
-    pub ring: u64,
+    pub queue: QueueNumber,
+    pub ring: AllocationNumber,
     /// Null: where its process has all of it mapped.
     pub ring_va: GpuVa,
     pub private_data: Vec<u8>,
@@ -44,7 +48,7 @@ pub struct NewDoorbell {
 impl Adapter {
     /// `D3DKMTCreateDoorbell`: the ring is an allocation of the queue's device. The private data are the driver's now.
     // spec: sync §2.9, sync §3.17
-    pub fn create_doorbell(&mut self, cx: &mut Cx<'_>, new: NewDoorbell) -> Result<(u64, Vec<u8>), Refusal> {
+    pub fn create_doorbell(&mut self, cx: &mut Cx<'_>, new: NewDoorbell) -> Result<(DoorbellNumber, Vec<u8>), Refusal> {
         let NewDoorbell { queue, ring, ring_va, mut private_data } = new;
         let (device, user_mode, kmd_queue) =
             (self.queues[queue].device, self.queues[queue].user_mode, self.queues[queue].kmd);
@@ -82,8 +86,8 @@ impl Adapter {
         };
         let create = CreateDoorbell {
             queue: kmd_queue,
-            os_queue: OsQueue(queue),
-            doorbell: OsDoorbell(number),
+            os_queue: OsQueue(queue.raw()),
+            doorbell: OsDoorbell(number.raw()),
             ring: ring_va,
             ring_bytes,
             private_data: &mut private_data,
@@ -103,7 +107,8 @@ impl Adapter {
                 if let Some(pages) = &self.config.doorbells {
                     pages.made(address, process);
                 }
-                cx.emit(self.index, Event::DoorbellCreated { queue, driver_data: first_word(&private_data) });
+                let driver_data = first_word(&private_data);
+                cx.emit(self.index, Event::DoorbellCreated { queue: queue.raw(), driver_data });
                 Ok((number, private_data))
             }
             Err(error) => {
@@ -116,7 +121,7 @@ impl Adapter {
 
     /// Connects a doorbell that can be, on an adapter that has power. Whether the process is to tell the kernel when it has rung.
     // spec: sync §3.17
-    pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: u64) -> Result<bool, Refusal> {
+    pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber) -> Result<bool, Refusal> {
         let Doorbell { queue, kmd, address, status, .. } = self.doorbells[number];
         self.raise_engine(cx, self.contexts[self.queues[queue].context].node);
         let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
@@ -124,7 +129,7 @@ impl Adapter {
         let connected = self.miniport.doorbells().expect("it made this doorbell").connect_doorbell(&mut lent, kmd);
         for queue in lent.taken {
             self.counters.doorbells_passed_on += 1;
-            cx.emit(self.index, Event::DoorbellDisconnected { queue, why: DoorbellTaken::Driver });
+            cx.emit(self.index, Event::DoorbellDisconnected { queue: queue.raw(), why: DoorbellTaken::Driver });
         }
         let connected = match connected {
             Ok(connected) => connected,
@@ -142,13 +147,13 @@ impl Adapter {
         let word = if connected.notify { doorbell_status::CONNECTED_NOTIFY_KMD } else { doorbell_status::CONNECTED };
         Word::store(self.memory.word(status.0), word);
         self.counters.doorbells_connected += 1;
-        cx.emit(self.index, Event::DoorbellConnected { queue, offset: connected.offset });
+        cx.emit(self.index, Event::DoorbellConnected { queue: queue.raw(), offset: connected.offset });
         Ok(connected.notify)
     }
 
     /// The kernel takes a connected doorbell away: its process finds out when it has rung, and connects it again.
     // spec: sync §3.17
-    pub fn disconnect_doorbell(&mut self, cx: &mut Cx<'_>, number: u64, why: DoorbellTaken) {
+    pub fn disconnect_doorbell(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber, why: DoorbellTaken) {
         let Doorbell { queue, kmd, address, status, connection, .. } = self.doorbells[number];
         if connection != Connection::Connected {
             return;
@@ -161,12 +166,12 @@ impl Adapter {
         let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
         shown.take_away(address, status, word, || doorbells.disconnect_doorbell(kmd));
         self.doorbells[number].connection = connection;
-        cx.emit(self.index, Event::DoorbellDisconnected { queue, why });
+        cx.emit(self.index, Event::DoorbellDisconnected { queue: queue.raw(), why });
     }
 
     /// The device of a doorbell is lost: its process has to destroy the doorbell with its queue, and connects it no more.
     // spec: sync §3.17
-    pub fn abort_doorbell(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn abort_doorbell(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber) {
         self.disconnect_doorbell(cx, number, DoorbellTaken::Lost);
         let doorbell = &mut self.doorbells[number];
         doorbell.connection = Connection::Aborted;
@@ -183,7 +188,7 @@ impl Adapter {
     }
 
     /// `D3DKMTDestroyDoorbell`.
-    pub fn destroy_doorbell(&mut self, number: u64) {
+    pub fn destroy_doorbell(&mut self, number: DoorbellNumber) {
         let doorbell = self.doorbells.remove(number).expect("a doorbell is destroyed once");
         // Later stores there reach no doorbell.
         if let Some(pages) = &self.config.doorbells {
@@ -209,12 +214,17 @@ impl Adapter {
     }
 
     /// `D3DKMTNotifyWorkSubmission`.
-    pub fn notify_work_submission(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn notify_work_submission(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber) {
         let queue = &self.queues[self.doorbells[number].queue];
         let (context, queue) = (queue.context, queue.kmd);
         self.raise_engine(cx, self.contexts[context].node);
         self.miniport.doorbells().expect("it made this doorbell").notify_work_submission(queue);
     }
+}
+
+/// Where processes ring an adapter's doorbell.
+fn doorbell_address(adapter: AdapterIndex, number: DoorbellNumber) -> DoorbellAddress {
+    DoorbellAddress(u64::from(adapter.0) << NUMBER_BITS | number.raw())
 }
 
 /// How private data begin, as tools of the driver read them.

@@ -5,16 +5,22 @@ use vidsch::{Packet, SoftwareTurn};
 
 use super::refused;
 use crate::adapter::Adapter;
-use crate::fence::POINTS_MAX;
+use crate::fence::{FenceNumber, POINTS_MAX};
 use crate::fence_log::Fed;
 use crate::machine::Cx;
+use crate::object::QueueNumber;
 use crate::packet::Signal;
 use crate::refusal::invalid;
 use crate::scheduling::AnyContext;
 
 impl Adapter {
     /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
-    pub fn submit_wait(&mut self, cx: &mut Cx<'_>, number: u64, points: &[(u64, u64)]) -> Result<(), Refusal> {
+    pub fn submit_wait(
+        &mut self,
+        cx: &mut Cx<'_>,
+        number: QueueNumber,
+        points: &[(FenceNumber, u64)],
+    ) -> Result<(), Refusal> {
         if points.is_empty() || points.len() > POINTS_MAX {
             return Err(invalid(format!("1 to {POINTS_MAX} fences")));
         }
@@ -31,8 +37,8 @@ impl Adapter {
     pub fn submit_signal(
         &mut self,
         cx: &mut Cx<'_>,
-        numbers: &[u64],
-        points: Vec<(u64, u64)>,
+        numbers: &[QueueNumber],
+        points: Vec<(FenceNumber, u64)>,
         flags: SignalFlags,
     ) -> Result<(), Refusal> {
         let known = SignalFlags::SIGNAL_AT_SUBMISSION | SignalFlags::ALLOW_FENCE_REWIND;
@@ -41,8 +47,8 @@ impl Adapter {
             return Err(invalid(format!("signal flags {:#x} mean nothing for hardware queues", wrong.bits())));
         }
         // spec: sync §2.5: a signal of one queue is no broadcast
-        let takes_part = |number: &&u64| numbers.len() == 1 || !self.queues[**number].no_broadcast_signal;
-        let numbers: Vec<u64> = numbers.iter().filter(takes_part).copied().collect();
+        let takes_part = |number: &&QueueNumber| numbers.len() == 1 || !self.queues[**number].no_broadcast_signal;
+        let numbers: Vec<_> = numbers.iter().filter(takes_part).copied().collect();
         if numbers.is_empty() {
             return Err(invalid("none of these queues takes part in broadcasts"));
         }
@@ -55,8 +61,9 @@ impl Adapter {
         let queues: Vec<_> = numbers.iter().map(|number| self.queues[*number].vidsch).collect();
         // spec: sync §2.3: signalled when what is before has entered the pipeline, as early as the kernel knows of
         let at_submission = flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
-        let top =
-            |(fence, _): &(u64, u64)| at_submission || self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
+        let top = |(fence, _): &(FenceNumber, u64)| {
+            at_submission || self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE)
+        };
         let fed: Vec<Fed> = numbers.iter().map(|number| Fed::Queue(*number)).collect();
         fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &points, true, false));
         let (early, rest): (Vec<_>, Vec<_>) = points.into_iter().partition(top);

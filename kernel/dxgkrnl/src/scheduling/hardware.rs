@@ -11,6 +11,7 @@ use super::AnyContext;
 use crate::adapter::Adapter;
 use crate::driver::Driver;
 use crate::machine::Cx;
+use crate::object::ContextNumber;
 
 /// Tells a driver with hardware queues how to share its engines out.
 // spec: sync §2.5
@@ -35,12 +36,12 @@ pub fn rank_paging(driver: &mut Driver, context: KmdContext) -> Result<(), Drive
 impl Adapter {
     /// Tells the driver a context's rank before any work is submitted on it.
     // spec: sync §4.2
-    pub fn rank_newcomer(&mut self, number: u64) -> Result<(), DriverStatus> {
+    pub fn rank_newcomer(&mut self, number: ContextNumber) -> Result<(), DriverStatus> {
         let rank = self.rank_of_context(AnyContext::Hardware(number));
         self.set_rank(number, rank)
     }
 
-    fn set_rank(&mut self, number: u64, rank: Rank) -> Result<(), DriverStatus> {
+    fn set_rank(&mut self, number: ContextNumber, rank: Rank) -> Result<(), DriverStatus> {
         let (kmd, quanta) = (self.contexts[number].kmd, self.quanta());
         self.contexts[number].told = Some(rank);
         set(&mut self.miniport, kmd, rank, quanta)
@@ -54,7 +55,7 @@ impl Adapter {
             return;
         }
         let mut lent = false;
-        let numbers: Vec<u64> = self.contexts.iter().map(|(number, _)| number).collect();
+        let numbers: Vec<_> = self.contexts.iter().map(|(number, _)| number).collect();
         for number in numbers {
             let context = AnyContext::Hardware(number);
             let own = self.rank_of_context(context);
@@ -72,7 +73,7 @@ impl Adapter {
 
     /// A context stands elsewhere.
     // spec: sync §4.2
-    pub fn tell_rank(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn tell_rank(&mut self, cx: &mut Cx<'_>, number: ContextNumber) {
         if let Err(status) = self.rank_newcomer(number) {
             self.stop(cx, format!("SetContextSchedulingProperties failed: {status}"));
         }
@@ -81,8 +82,8 @@ impl Adapter {
     /// All contexts of a process do.
     pub fn tell_ranks(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
         let of_process =
-            |(_, context): &(u64, &crate::object::Context)| self.devices[context.device].process == process;
-        let contexts: Vec<u64> = self.contexts.iter().filter(of_process).map(|(number, _)| number).collect();
+            |(_, context): &(ContextNumber, &crate::object::Context)| self.devices[context.device].process == process;
+        let contexts: Vec<_> = self.contexts.iter().filter(of_process).map(|(number, _)| number).collect();
         for number in contexts {
             if self.stopped.is_none() {
                 self.tell_rank(cx, number);

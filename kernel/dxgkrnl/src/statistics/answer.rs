@@ -8,7 +8,7 @@ use vidmm::{SegmentGroup, SpaceTally, Tally};
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::object::ProcessOnAdapter;
+use crate::object::{DeviceNumber, ProcessOnAdapter};
 
 impl Adapter {
     /// All figures of this moment.
@@ -104,7 +104,7 @@ impl Adapter {
 
     fn of_process(&self, process: ProcessId, known: &ProcessOnAdapter, tally: &Tally) -> ProcessStatistics {
         let theirs = || self.devices.iter().filter(move |(_, device)| device.process == process);
-        let is_theirs = |device: u64| self.devices[device].process == process;
+        let is_theirs = |device: DeviceNumber| self.devices[device].process == process;
         let hardware = self.contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
         let packets = self.packet_contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
         let queues = self.queues.iter().filter(|(_, queue)| is_theirs(queue.device)).count();

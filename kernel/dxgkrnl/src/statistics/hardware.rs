@@ -10,6 +10,7 @@ use ddi::KmdQueue;
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::object::QueueNumber;
 use crate::statistics::Statistics;
 
 impl Statistics {
@@ -35,13 +36,13 @@ impl Adapter {
 
     /// All hardware queues have run until now.
     pub fn charge_queues(&mut self) {
-        let queues: Vec<u64> = self.queues.iter().map(|(number, _)| number).collect();
+        let queues: Vec<_> = self.queues.iter().map(|(number, _)| number).collect();
         queues.into_iter().for_each(|number| self.charge_queue(number));
         self.charge_ring();
     }
 
     /// Charges a queue's process with what the queue has run since the last charge.
-    pub fn charge_queue(&mut self, number: u64) {
+    pub fn charge_queue(&mut self, number: QueueNumber) {
         let queue = &self.queues[number];
         let (kmd, before, context, device) = (queue.kmd, queue.counted_ns, queue.context, queue.device);
         let Some((ns, now)) = self.counted_since(kmd, before) else { return };

@@ -20,10 +20,10 @@ use kmt_calls::DeviceState;
 use wddm_types::NodeId;
 
 use super::Timeouts;
-use super::paging::RING;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::suspension::SuspendReasons;
+use crate::object::DeviceNumber;
+use crate::suspension::{Leaving, SuspendReasons};
 
 /// So long the work of a group has to leave its engines.
 // spec: sync §4.4
@@ -35,7 +35,7 @@ pub enum Hung {
     /// The packets that the node was handed.
     Packets,
     /// A hardware context by its number, or the ring.
-    Context(u64),
+    Context(Leaving),
 }
 
 /// An engine that is to be reset when the work of those that are reset with it has left.
@@ -117,7 +117,7 @@ impl Adapter {
             self.preempt_for(cx, node, PreemptedFor::Reset);
         }
         let here = self.contexts.iter().filter(|(_, context)| context.node == node);
-        let devices: BTreeSet<u64> = here.map(|(_, context)| context.device).collect();
+        let devices: BTreeSet<_> = here.map(|(_, context)| context.device).collect();
         for device in devices {
             if self.devices[device].state == DeviceState::Active {
                 self.suspend_device(cx, device, SuspendReasons::RESET);
@@ -129,18 +129,19 @@ impl Adapter {
     }
 
     /// A context comes to an engine that is about to be reset: suspends its device with the others.
-    pub fn keep_off_group(&mut self, cx: &mut Cx<'_>, device: u64, node: NodeId) {
+    pub fn keep_off_group(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, node: NodeId) {
         if self.timeouts.is_preparing(node.0.into()) {
             self.suspend_device(cx, device, SuspendReasons::RESET);
         }
     }
 
     /// A hardware context that has not left a node, though it was asked to; or the ring.
-    fn owes_context(&self, node: NodeId) -> Option<u64> {
+    fn owes_context(&self, node: NodeId) -> Option<Leaving> {
         let ring_here = usize::from(node.0) == self.paging_node();
-        self.suspensions.waiting().find(|context| match self.contexts.get(*context) {
-            Some(known) => known.node == node,
-            None => *context == RING && ring_here,
+        self.suspensions.waiting().find(|context| match *context {
+            Leaving::Ring => ring_here,
+            Leaving::Hardware(number) => self.contexts.get(number).is_some_and(|known| known.node == node),
+            Leaving::Packets(_) => false,
         })
     }
 

@@ -11,10 +11,8 @@ use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
+use crate::suspension::Leaving;
 use crate::timeout::Hung;
-
-/// The ring's number among those of contexts: no context has 0.
-pub const RING: u64 = 0;
 
 /// The state of the watch over the ring.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,7 +92,7 @@ impl Adapter {
     /// Whether the ring was asked to leave the engine and has not said that it has.
     fn ring_owes_answer(&self) -> bool {
         match self.ring.kmd_queue() {
-            Some(_) => self.suspensions.awaits(RING),
+            Some(_) => self.suspensions.awaits(None),
             None => self.owes_preemption(NodeId(self.reported.paging_node)),
         }
     }
@@ -117,8 +115,8 @@ impl Adapter {
         let hardware = self.miniport.hardware_queues().expect("the ring has a hardware queue");
         match hardware.suspend_context(self.ring.context, value) {
             Ok(status) => {
-                let waits = (status == SuspendStatus::Pending).then_some(RING);
-                self.suspensions.add(value, RING, waits.into_iter().collect(), false);
+                let waits = (status == SuspendStatus::Pending).then_some(Leaving::Ring);
+                self.suspensions.add(value, None, waits.into_iter().collect(), false);
                 self.timeouts.ring_left = true;
                 self.advance_suspensions(cx);
                 self.resume_ring();
@@ -130,7 +128,7 @@ impl Adapter {
     /// A ring that was asked and has left the hardware goes on.
     pub(super) fn resume_ring(&mut self) {
         let kept = self.timeouts.is_preparing(self.paging_node());
-        if kept || !self.timeouts.ring_left || self.suspensions.awaits(RING) {
+        if kept || !self.timeouts.ring_left || self.suspensions.awaits(None) {
             return;
         }
         self.timeouts.ring_left = false;
@@ -144,8 +142,8 @@ impl Adapter {
     // spec: sync §4.1, sync §4.4
     pub(super) fn ring_hung(&mut self, cx: &mut Cx<'_>) {
         let node = NodeId(self.reported.paging_node);
-        if self.stopped.is_none() && self.suspensions.awaits(RING) {
-            self.engine_hung(cx, node, Hung::Context(RING));
+        if self.stopped.is_none() && self.suspensions.awaits(None) {
+            self.engine_hung(cx, node, Hung::Context(Leaving::Ring));
         }
     }
 
@@ -153,6 +151,6 @@ impl Adapter {
     pub fn ring_unwatched(&mut self, cx: &mut Cx<'_>) {
         self.timeouts.ring = RingWatch::default();
         self.timeouts.ring_left = false;
-        self.forget_suspension(cx, RING);
+        self.forget_suspension(cx, Leaving::Ring);
     }
 }

@@ -9,7 +9,14 @@ use crate::adapter::Adapter;
 use crate::fence::flags::PointUse;
 use crate::fence::open::check_open;
 use crate::machine::Cx;
+use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, invalid, no_memory};
+use crate::store::{ObjectNumber, object_number};
+
+object_number! {
+    /// A device's open of an object without a word in memory, for as long as the adapter runs.
+    SyncOpenNumber
+}
 
 /// An open.
 #[derive(Clone, Copy, Debug)]
@@ -17,20 +24,20 @@ pub struct SyncOpen {
     /// The process that has the handle.
     pub process: ProcessId,
     /// The device that it goes with; `None`: opened by a call that names none, it goes with its process.
-    pub device: Option<u64>,
+    pub device: Option<DeviceNumber>,
     /// The object that it opens.
     pub object: u64,
     access: SyncObjectAccess,
 }
 
 impl SyncOpen {
-    pub(super) fn of_creator(process: ProcessId, device: u64, object: u64) -> SyncOpen {
+    pub(super) fn of_creator(process: ProcessId, device: DeviceNumber, object: u64) -> SyncOpen {
         SyncOpen { process, device: Some(device), object, access: SyncObjectAccess::ALL_ACCESS }
     }
 }
 
 impl Adapter {
-    pub(super) fn add_sync_open(&mut self, open: SyncOpen) -> u64 {
+    pub(super) fn add_sync_open(&mut self, open: SyncOpen) -> SyncOpenNumber {
         let number = self.sync_opens.insert(open);
         self.sync_objects[open.object].opens += 1;
         if let Some(device) = open.device {
@@ -41,7 +48,7 @@ impl Adapter {
 
     /// `D3DKMTOpenSynchronizationObject`: by the global handle, which knows no rights.
     // spec: sync §2.2
-    pub fn open_global_sync_object(&mut self, cx: &mut Cx<'_>, process: ProcessId, object: u64) -> u64 {
+    pub fn open_global_sync_object(&mut self, cx: &mut Cx<'_>, process: ProcessId, object: u64) -> SyncOpenNumber {
         self.open_sync_object(cx, SyncOpen { process, device: None, object, access: SyncObjectAccess::ALL_ACCESS })
     }
 
@@ -50,10 +57,10 @@ impl Adapter {
     pub fn open_named_sync_object(
         &mut self,
         cx: &mut Cx<'_>,
-        (process, device): (ProcessId, Option<u64>),
+        (process, device): (ProcessId, Option<DeviceNumber>),
         (object, access): (u64, SyncObjectAccess),
         request: OpenSyncObjectRequest,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<SyncOpenNumber, Refusal> {
         check_open(access, &request)?;
         if !request.flags.is_empty() {
             return Err(invalid(format!("{:?} is for monitored fences", request.flags)));
@@ -61,15 +68,18 @@ impl Adapter {
         Ok(self.open_sync_object(cx, SyncOpen { process, device, object, access }))
     }
 
-    fn open_sync_object(&mut self, cx: &mut Cx<'_>, open: SyncOpen) -> u64 {
+    fn open_sync_object(&mut self, cx: &mut Cx<'_>, open: SyncOpen) -> SyncOpenNumber {
         let number = self.add_sync_open(open);
-        cx.emit(self.index, Event::SyncObjectOpened { process: open.process.0, object: open.object, open: number });
+        cx.emit(
+            self.index,
+            Event::SyncObjectOpened { process: open.process.0, object: open.object, open: number.raw() },
+        );
         number
     }
 
     /// `D3DKMTDestroySynchronizationObject`: the last destroys it.
     // spec: sync §3.4
-    pub fn close_sync_object(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub fn close_sync_object(&mut self, cx: &mut Cx<'_>, number: SyncOpenNumber) {
         self.abandon_created(cx, number);
         let open = self.sync_opens.remove(number).expect("an open is closed once");
         if let Some(device) = open.device.and_then(|device| self.devices.get_mut(device)) {
@@ -81,7 +91,7 @@ impl Adapter {
 
     /// `D3DKMTShareObjects`: it has one name more.
     // spec: sync §2.2, sync §5
-    pub fn share_sync_object(&mut self, open: u64, access: SyncObjectAccess) -> Result<u64, Refusal> {
+    pub fn share_sync_object(&mut self, open: SyncOpenNumber, access: SyncObjectAccess) -> Result<u64, Refusal> {
         let open = &self.sync_opens[open];
         let object = &mut self.sync_objects[open.object];
         let unknown = access.difference(SyncObjectAccess::ALL_ACCESS);
@@ -113,7 +123,7 @@ impl Adapter {
 
     /// The object of an open, if contexts of its process may do this with it.
     // spec: sync §2.2, sync §5
-    pub fn usable_sync_object(&self, open: u64, what: PointUse) -> Result<u64, Refusal> {
+    pub fn usable_sync_object(&self, open: SyncOpenNumber, what: PointUse) -> Result<u64, Refusal> {
         let open = &self.sync_opens[open];
         let wanted = what.access();
         if !open.access.contains(wanted) {

@@ -6,15 +6,15 @@ use shared_words::Word;
 
 use super::doorbell_status;
 use crate::doorbell_page::Shown;
-use crate::object::{Connection, Doorbell};
-use crate::store::Store;
+use crate::object::{Connection, Doorbell, DoorbellNumber, QueueNumber};
+use crate::store::{ObjectNumber, Store};
 
 /// The doorbells of an adapter in its driver's hands.
 pub(super) struct LentDoorbells<'a> {
-    pub doorbells: &'a mut Store<Doorbell>,
+    pub doorbells: &'a mut Store<DoorbellNumber, Doorbell>,
     pub shown: Shown<'a>,
     /// Of these queues one was taken away.
-    pub taken: Vec<u64>,
+    pub taken: Vec<QueueNumber>,
 }
 
 impl DoorbellHost for LentDoorbells<'_> {
@@ -25,7 +25,8 @@ impl DoorbellHost for LentDoorbells<'_> {
         doorbell: OsDoorbell,
         reason: Disconnected,
     ) -> Result<(), DriverStatus> {
-        let doorbell = self.doorbells.get_mut(doorbell.0).filter(|doorbell| doorbell.queue == queue.0);
+        let (queue, doorbell) = (QueueNumber::from_raw(queue.0), DoorbellNumber::from_raw(doorbell.0));
+        let doorbell = self.doorbells.get_mut(doorbell).filter(|doorbell| doorbell.queue == queue);
         let doorbell = doorbell.ok_or(DriverStatus::InvalidParameter("the queue has no such doorbell"))?;
         let (left, word) = match reason {
             Disconnected::Retry => (Connection::Disconnected, doorbell_status::DISCONNECTED_RETRY),
@@ -35,7 +36,7 @@ impl DoorbellHost for LentDoorbells<'_> {
             Connection::Connected => {
                 self.shown.take_away(doorbell.address, doorbell.status, word, || {});
                 doorbell.connection = left;
-                self.taken.push(queue.0);
+                self.taken.push(queue);
             }
             // A disconnected doorbell can still be lost; a lost one stays lost.
             Connection::Disconnected if reason == Disconnected::Abort => {
@@ -104,7 +105,7 @@ mod tests {
         let mut doorbells = Store::default();
         let numbers = [0u64, 1, 2].map(|index| {
             doorbells.insert(Doorbell {
-                queue: 10 + index,
+                queue: QueueNumber::from_raw(10 + index),
                 kmd: KmdDoorbell(index),
                 ring: (GpuVa::NULL, 0),
                 address: DoorbellAddress(index),
@@ -117,11 +118,12 @@ mod tests {
         let statuses = || STATUS.map(|at| Word::load(memory.word(at)));
         let shown = Shown { memory: &memory, pages: Some(&pages) };
         let mut lent = LentDoorbells { doorbells: &mut doorbells, shown, taken: Vec::new() };
-        let mut take = |queue: u64, number: u64, reason| {
-            let refused = lent.disconnect_doorbell(OsQueue(queue), OsDoorbell(number), reason);
-            (refused.is_ok(), std::mem::take(&mut lent.taken))
+        let mut take = |queue: u64, number: DoorbellNumber, reason| {
+            let refused = lent.disconnect_doorbell(OsQueue(queue), OsDoorbell(number.raw()), reason);
+            let taken: Vec<u64> = std::mem::take(&mut lent.taken).into_iter().map(ObjectNumber::raw).collect();
+            (refused.is_ok(), taken)
         };
-        for (queue, number) in [(11, numbers[0]), (10, 99)] {
+        for (queue, number) in [(11, numbers[0]), (10, DoorbellNumber::from_raw(99))] {
             assert_eq!(take(queue, number, Disconnected::Retry), (false, vec![]));
         }
         assert_eq!((statuses(), pages.1.lock().unwrap().len()), ([CONNECTED, CONNECTED, RETRY], 0), "nothing changed");

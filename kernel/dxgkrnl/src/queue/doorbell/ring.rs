@@ -7,19 +7,20 @@ use vidmm::AllocationId;
 use wddm_types::GpuVa;
 
 use crate::adapter::Adapter;
-use crate::object::Connection;
+use crate::object::{Connection, DeviceNumber, DoorbellNumber};
 use crate::refusal::invalid;
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// Whether these may go: none is the ring of a doorbell that lives.
     // spec: sync §3.17
-    pub fn check_rings(&self, device: u64, list: &[AllocationId]) -> Result<(), Refusal> {
+    pub fn check_rings(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
         self.check_rings_among(device, list, |_| true)
     }
 
     /// Whether these may leave the device's list, of which each takes one count.
     // spec: sync §3.17, memory §5.3
-    pub fn check_rings_leaving(&self, device: u64, list: &[AllocationId]) -> Result<(), Refusal> {
+    pub fn check_rings_leaving(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
         self.check_rings_among(device, list, |id| {
             let given_up = list.iter().filter(|other| **other == id).count() as u64;
             given_up == self.vidmm.count(self.devices[device].vidmm, id)
@@ -28,7 +29,7 @@ impl Adapter {
 
     /// Whether a process may have this range of addresses show something else, or nothing.
     // spec: sync §3.17
-    pub fn check_rings_at(&self, device: u64, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
+    pub fn check_rings_at(&self, device: DeviceNumber, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
         let base = self.vidmm.plain(base);
         let of_process = &self.processes[&self.devices[device].process].devices;
         let rings = of_process.iter().flat_map(|device| self.devices[*device].rings.values().flatten());
@@ -36,7 +37,7 @@ impl Adapter {
             let doorbell = &self.doorbells[*number];
             let (va, bytes) = doorbell.ring;
             if base < va.0.saturating_add(bytes) && va.0 < base.saturating_add(size_bytes) {
-                let (of, at) = (doorbell.queue, va.0);
+                let (of, at) = (doorbell.queue.raw(), va.0);
                 return Err(invalid(format!(
                     "the ring of queue {of} is at {at:#x}, and its doorbell lives: destroy the doorbell first"
                 )));
@@ -47,7 +48,7 @@ impl Adapter {
 
     fn check_rings_among(
         &self,
-        device: u64,
+        device: DeviceNumber,
         list: &[AllocationId],
         goes: impl Fn(AllocationId) -> bool,
     ) -> Result<(), Refusal> {
@@ -58,7 +59,7 @@ impl Adapter {
         for (at, id) in list.iter().enumerate() {
             let doorbell = rings.get(id).and_then(|of_ring| of_ring.iter().find(|number| self.keeps_ring(**number)));
             if let Some(doorbell) = doorbell.filter(|_| goes(*id)) {
-                let of = self.doorbells[*doorbell].queue;
+                let of = self.doorbells[*doorbell].queue.raw();
                 return Err(invalid(format!(
                     "allocation {at} of the list is the ring of queue {of}, whose doorbell lives: destroy the doorbell first"
                 )));
@@ -68,7 +69,7 @@ impl Adapter {
     }
 
     /// One that was lost with its device, or its adapter, rings no engine.
-    fn keeps_ring(&self, doorbell: u64) -> bool {
+    fn keeps_ring(&self, doorbell: DoorbellNumber) -> bool {
         self.stopped.is_none() && self.doorbells[doorbell].connection != Connection::Aborted
     }
 }
