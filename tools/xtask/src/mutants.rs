@@ -1,16 +1,20 @@
 //! `cargo xtask mutants`: breaks the product in every small way that cargo-mutants knows, and counts the breaks that no test sees.
 //!
-//! Called by people and by a nightly job; `ci` does not call it, because a whole run takes days of one machine. So a run can
-//! end anywhere and go on later: the unit of work is one source file against one [`Stage`] of tests, and the ledger
-//! (`docs/verification/mutants.toml`) has a line for each unit that is done, with the hash of the file that it is true for. A
-//! file that changes is broken anew.
+//! Called by people and by a nightly job; `ci` does not call it, because a whole run takes hours. So a run can end
+//! anywhere and go on later: the unit of work is one source file against one [`Stage`] of tests, and the ledger
+//! (`docs/verification/mutants.toml`) has a line for each unit that is done, with the hash of the file's code that it is true
+//! for. A file whose code changes is broken anew.
 //!
-//! A break meets the tests of its own crate first, which take seconds, and those of the crates above it if these saw nothing.
-//! The breaks are made in a copy of the house below `target`: a run that is killed leaves no broken file behind.
+//! A break meets the tests of its own crate first, and those of the crates above it if these saw nothing. Up to 1,500 breaks share
+//! a build: each function chooses among its own body and broken copies when the tests run. cargo-mutants finds the breaks, and
+//! builds the few anew that no function can choose. The breaks are made in a copy of the house below `target`: a run that is
+//! killed leaves no broken file behind.
 //!
 //! - [`target`]: which crates, their goals, and the packages whose tests can see a break there
 //! - [`ledger`]: the survivors, file by file, and the excused ones
 //! - [`copy`]: the house that is broken
+//! - [`listing`]: the breaks that cargo-mutants finds; [`task`]: those that a stage tries, in builds
+//! - [`weave`]: many breaks in one text; [`build`]: the ones of them that compile; [`trial`]: the ones that a test sees
 //! - [`page`]: the page `docs/verification/mutants.md`
 
 mod build;
@@ -19,6 +23,7 @@ mod ledger;
 mod listing;
 mod page;
 mod target;
+mod task;
 mod trial;
 mod weave;
 
@@ -32,14 +37,13 @@ use build::Build;
 use ledger::{Excuses, Ledger, Unit};
 use listing::{Break, Listing};
 use target::{Stage, TARGETS, Target};
+use task::{Task, batches};
 use trial::Trial;
 
 /// Where the ledger, the excuses and the page are.
 const LEDGER: &str = "docs/verification/mutants.toml";
 const EXCUSES: &str = "docs/verification/excused.toml";
 const PAGE: &str = "docs/verification/mutants.md";
-/// Breaks of one build. Policy: a larger build takes more memory, more builds take more time.
-const BREAKS_MAX: usize = 1_500;
 /// What tests of the crate itself may take for one break in a build with others, and those of the crates above. Policy: the fastest
 /// tests that run the broken function look, as many as fit.
 const OWN_MAX: Duration = Duration::from_secs(60);
@@ -125,10 +129,7 @@ pub fn run(house: &House, words: &[String]) -> Result<bool, String> {
                 tasks.extend(Task::of(stage, file, breaks, (hash, known), (&excuses, options.again)));
             }
             for batch in batches(tasks) {
-                if until.is_some_and(|until| Instant::now() >= until) {
-                    break;
-                }
-                tool.work(target, stage, &batch, &mut |unit| {
+                tool.work(target, stage, &batch, until, &mut |unit| {
                     ledger.enter(unit);
                     house.write(LEDGER, &ledger.to_string())
                 })?;
@@ -139,75 +140,6 @@ pub fn run(house: &House, words: &[String]) -> Result<bool, String> {
     house.write(PAGE, &page.to_string())?;
     print!("{}", page.table());
     Ok(page.meets_goals())
-}
-
-/// One file that a stage of tests has to look at.
-struct Task {
-    file: String,
-    hash: String,
-    /// All breaks that were found in the file.
-    found: usize,
-    /// Those that are tried now.
-    tried: Vec<Break>,
-    /// What is known of the file as it is.
-    known: Option<Unit>,
-}
-
-impl Task {
-    /// `None`: this stage has looked at this very file already.
-    fn of(
-        stage: Stage,
-        file: &str,
-        breaks: &[Break],
-        (hash, known): (String, Option<Unit>),
-        (excuses, again): (&Excuses, bool),
-    ) -> Option<Task> {
-        let survivors: Option<&[String]> = known.as_ref().map(|unit| &unit.survivors[..]);
-        let open = survivors.map(|survivors| excuses.split(survivors).1);
-        let tried: Vec<Break> = match (stage, &known, &open) {
-            (Stage::Own, None, _) => breaks.to_vec(),
-            // An excused break is tried by the tests of its own crate, the first time, and by no others.
-            (Stage::Own, Some(_), Some(open)) if again => {
-                breaks.iter().filter(|one| open.contains(&one.key().as_str())).cloned().collect()
-            }
-            (Stage::Above, Some(unit), Some(open)) if unit.stage == Stage::Own => {
-                breaks.iter().filter(|one| open.contains(&one.key().as_str())).cloned().collect()
-            }
-            _ => return None,
-        };
-        let worth = !tried.is_empty() || known.is_none();
-        worth.then(|| Task { file: file.to_string(), hash, found: breaks.len(), tried, known })
-    }
-
-    /// What is known when these survive of those that were tried, and these do not compile.
-    fn unit(&self, stage: Stage, mut survivors: Vec<String>, unviable: usize) -> Unit {
-        let unviable = self.known.as_ref().map_or(unviable, |known| known.unviable);
-        let tried: Vec<String> = self.tried.iter().map(Break::key).collect();
-        let untried = self.known.iter().flat_map(|known| &known.survivors).filter(|name| !tried.contains(name));
-        survivors.extend(untried.cloned());
-        survivors.sort();
-        Unit {
-            file: self.file.clone(),
-            hash: self.hash.clone(),
-            stage: self.known.as_ref().map_or(stage, |known| known.stage.max(stage)),
-            killed: self.found - unviable - survivors.len(),
-            unviable,
-            survivors,
-        }
-    }
-}
-
-/// Tasks of one build each.
-fn batches(tasks: Vec<Task>) -> Vec<Vec<Task>> {
-    let mut batches: Vec<Vec<Task>> = Vec::new();
-    for task in tasks {
-        let breaks = |batch: &Vec<Task>| batch.iter().map(|task| task.tried.len()).sum::<usize>();
-        match batches.last_mut().filter(|batch| breaks(batch) + task.tried.len() <= BREAKS_MAX) {
-            Some(batch) => batch.push(task),
-            None => batches.push(vec![task]),
-        }
-    }
-    batches
 }
 
 /// The copy of the house, the builds of it, and cargo-mutants.
@@ -245,14 +177,20 @@ impl Tool {
         listing::parse(&String::from_utf8_lossy(&output.stdout))
     }
 
-    /// Tries the breaks of some files of a crate, in one build as far as that goes, and enters each file when it is done.
+    /// Tries the breaks of some files of a crate, in one build as far as that goes, and enters each file when it is done. No file begins
+    /// after `until`.
     fn work(
         &self,
         target: &Target,
         stage: Stage,
         batch: &[Task],
+        until: Option<Instant>,
         enter: &mut dyn FnMut(Unit) -> Result<(), String>,
     ) -> Result<(), String> {
+        let is_over = || until.is_some_and(|until| Instant::now() >= until);
+        if is_over() {
+            return Ok(());
+        }
         let breaks: Vec<Break> = batch.iter().flat_map(|task| task.tried.clone()).collect();
         let Some((room, _)) = batch.first().and_then(|task| task.file.split_once("/src/")) else { return Ok(()) };
         let tests = stage.packages(target).join(", ");
@@ -263,7 +201,7 @@ impl Tool {
         let programs = build.programs(stage.packages(target))?;
         let trial = Trial::new(programs, &self.output, if stage == Stage::Own { OWN_MAX } else { ABOVE_MAX })?;
         let mut outcomes = Vec::new();
-        for task in batch {
+        for task in batch.iter().take_while(|_| !is_over()) {
             let of_file = || build.woven().filter(|(_, one)| one.file == task.file);
             let numbers: Vec<(u32, u32)> = of_file().map(|(number, _)| (number, build.function_of(number))).collect();
             let survivors = trial.survivors(&numbers);
@@ -281,7 +219,7 @@ impl Tool {
         }
         // cargo-mutants breaks the copy itself, and needs it whole.
         drop(build);
-        for (task, mut survivors, unviable, apart) in outcomes {
+        for (task, mut survivors, unviable, apart) in outcomes.into_iter().take_while(|_| !is_over()) {
             let outcome = self.apart(target, stage, &task.file, &apart)?;
             survivors.extend(outcome.survivors);
             enter(task.unit(stage, survivors, unviable + outcome.unviable))?;
@@ -366,51 +304,6 @@ mod tests {
             let refused = parse(words).expect_err(words);
             assert!(refused.contains(named), "{words}: {refused}");
         }
-    }
-
-    fn listed(file: &str, names: &[&str]) -> Vec<Break> {
-        let span = r#"{"start":{"line":1,"column":1},"end":{"line":1,"column":2}}"#;
-        let one = |name: &&str| {
-            format!(
-                r#"{{"name":"{file}:1:1: {name}","file":"{file}","span":{span},"replacement":"","genre":"FnValue","function":null}}"#
-            )
-        };
-        let text = names.iter().map(one).collect::<Vec<_>>().join(",");
-        listing::parse(&format!("[{text}]")).expect("a listing").remove(file).unwrap_or_default()
-    }
-
-    #[test]
-    fn a_stage_looks_at_what_is_new_and_at_what_the_stage_before_it_left() {
-        let breaks = listed("a.rs", &["x", "y", "z"]);
-        let excuses = Excuses::parse("[[excused]]\nmutant = \"a.rs: z\"\nreason = \"a hint\"\n").expect("excuses");
-        let unit = |stage, survivors: &[&str]| {
-            let survivors = survivors.iter().map(ToString::to_string).collect();
-            Unit { file: "a.rs".into(), hash: "h".into(), stage, killed: 0, unviable: 1, survivors }
-        };
-        let task = |stage, known, again| Task::of(stage, "a.rs", &breaks, ("h".into(), known), (&excuses, again));
-        let names = |task: Option<Task>| task.map(|task| task.tried.iter().map(Break::key).collect::<Vec<_>>());
-        let known = || Some(unit(Stage::Own, &["a.rs: y", "a.rs: z"]));
-        assert_eq!(names(task(Stage::Own, None, false)).map(|names| names.len()), Some(3));
-        assert_eq!(names(task(Stage::Own, known(), false)), None, "it has looked");
-        assert_eq!(names(task(Stage::Own, known(), true)), Some(vec!["a.rs: y".to_string()]));
-        assert_eq!(names(task(Stage::Above, known(), false)), Some(vec!["a.rs: y".to_string()]));
-        assert_eq!(names(task(Stage::Above, Some(unit(Stage::Own, &["a.rs: z"])), false)), None, "it is excused");
-        assert_eq!(names(task(Stage::Above, Some(unit(Stage::Above, &["a.rs: y"])), false)), None);
-        let seen = task(Stage::Above, known(), false).expect("a task").unit(Stage::Above, Vec::new(), 0);
-        assert_eq!((seen.killed, seen.unviable, seen.stage), (1, 1, Stage::Above));
-        assert_eq!(seen.survivors, ["a.rs: z"], "what was not tried survives still");
-    }
-
-    #[test]
-    fn a_build_has_no_more_breaks_than_it_may_and_files_are_whole() {
-        let task = |name: &str, count: usize| {
-            let tried = vec![listed(name, &["x"]).remove(0); count];
-            Task { file: name.into(), hash: String::new(), found: count, tried, known: None }
-        };
-        let tasks = vec![task("a", 1_000), task("b", 500), task("c", 1), task("d", 2_000), task("e", 2)];
-        let files: Vec<Vec<String>> =
-            batches(tasks).into_iter().map(|batch| batch.into_iter().map(|task| task.file).collect()).collect();
-        assert_eq!(files, [vec!["a", "b"], vec!["c"], vec!["d"], vec!["e"]]);
     }
 
     #[test]
