@@ -83,7 +83,8 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "programs",
-        action: Action::Cargo(&["build", "--workspace", "--bins", "--quiet"]),
+        // With all targets, for without tests the dependencies would have fewer features and be built again.
+        action: Action::Cargo(&["build", "--workspace", "--all-targets", "--quiet"]),
         needs: "",
         fast: false,
     },
