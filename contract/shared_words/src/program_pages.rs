@@ -167,9 +167,8 @@ impl StoreHold {
         // SAFETY: the pages are the program's own, and what they hold stays.
         let _ = unsafe { madvise(place.as_ptr().cast(), bytes as usize, Advice::LinuxPopulateRead) };
         // SAFETY: the pages are the program's own, and they are let go when this is dropped.
-        StoreHold(
-            faults.filter(|faults| unsafe { faults.hold(place, bytes) }.is_ok()).map(|faults| (faults, place, bytes)),
-        )
+        let holds = |faults: &Faults| unsafe { faults.hold(place, bytes) }.is_ok();
+        StoreHold(faults.filter(holds).map(|faults| (faults, place, bytes)))
     }
 }
 

@@ -23,12 +23,13 @@ mod share;
 mod statistics;
 mod sync;
 mod sync_object;
+mod targets;
+mod turned;
 
 pub use allocation::CreatedSurface;
 pub use share::unname;
 
 use ddi::StandardAllocation;
-use events::Event;
 use kmt_calls::{
     Call, CreateAllocationFlags, CreatedPagingQueue, KeyedMutexCall, NotificationCall, PacketCall, ProcessAccess,
     QueueCall, Refusal, Reply, SectionCall, StatisticsCall, SyncCall,
@@ -37,6 +38,7 @@ use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::call::info::{info, result_of};
+use crate::call::turned::Turned;
 use crate::cross_adapter::CrossFences;
 use crate::features;
 use crate::global_handle::GlobalHandles;
@@ -83,39 +85,7 @@ pub fn create_standard(
     turned.told(machine, cx, (from, "CreateStandardAllocation"))
 }
 
-/// How a turn ended; the adapter that it touched has settled.
-struct Turned<T> {
-    touched: Option<AdapterIndex>,
-    result: Result<T, Refusal>,
-    /// The call is refused for want of this, and may wait for it.
-    lacking: Option<Lacking>,
-    /// Settling changed the memory of the adapter that lacks it.
-    memory_changed: bool,
-}
-
-impl<T> Turned<T> {
-    /// The result; a refusal is counted, and traced under the call's name.
-    fn told(self, machine: &mut Machine, cx: &mut Cx<'_>, (from, name): (ProcessId, &str)) -> Result<T, Refusal> {
-        if let Err(refusal) = &self.result {
-            let refused = Event::CallRefused {
-                process: from.0,
-                call: name.to_owned(),
-                status: refusal.status.0,
-                reason: refusal.reason.to_string(),
-            };
-            match self.touched {
-                Some(adapter) => {
-                    machine.adapters[adapter.0 as usize].counters.calls_refused += 1;
-                    cx.emit(adapter, refused);
-                }
-                None => cx.emit_of_all(refused),
-            }
-        }
-        self.result
-    }
-}
-
-/// Does something for a process, and settles the adapter that it touched.
+/// Acts for a process, and settles the adapter that the act touched.
 ///
 /// # Errors
 /// The kernel does not know the process.

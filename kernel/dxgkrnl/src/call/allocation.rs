@@ -1,22 +1,19 @@
 //! Calls about allocations, resources and sections (memory §2.7, §2.8, §6.2, §6.7): handles become objects of the caller's,
 //! lists are checked whole before anything changes.
 
-use std::collections::BTreeSet;
-
 use ddi::StandardAllocation;
 use kmt_calls::{
     AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocations, CreatedSection, DestroyFlags,
     OpenedResource, Refusal, Reply, ResourceRequest, SectionCall, ShareName,
 };
-use wddm_types::{AdapterIndex, NtStatus, RawHandle};
+use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::allocation::Created;
 use crate::call::keyed_mutex::Companions;
 use crate::call::share::SharedResource;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
-use crate::memory::LIST_MAX;
-use crate::object::{AllocationNumber, DeviceNumber, Object, ResourceNumber};
+use crate::object::{DeviceNumber, Object};
 use crate::quota::Kind;
 use crate::refusal::invalid;
 use crate::scarcity::{Lack, Lacking, NotCreated};
@@ -28,14 +25,6 @@ pub struct CreatedSurface {
     pub created: CreatedAllocations,
     /// Bytes from one row to the next; none of a surface that only the GPU reads.
     pub pitch_bytes: Option<u32>,
-}
-
-/// The allocations that a target names, and the resource if the caller named them through it.
-pub(super) struct Targets {
-    /// Numbers in the order of the list.
-    pub numbers: Vec<AllocationNumber>,
-    /// The resource.
-    pub resource: Option<ResourceNumber>,
 }
 
 impl Turn<'_> {
@@ -315,77 +304,6 @@ impl Turn<'_> {
         }
         self.process.handles.remove(target.resource);
         Ok(answer)
-    }
-
-    /// A resource that is destroyed with a list beside it: it goes with all its allocations if the list has none of others.
-    // spec: memory §6.2
-    fn resource_with_list(
-        &self,
-        index: AdapterIndex,
-        device: DeviceNumber,
-        target: &AllocationTarget,
-    ) -> Result<Targets, Refusal> {
-        let whole = AllocationTarget { resource: target.resource, allocations: Vec::new() };
-        let listed = AllocationTarget { resource: RawHandle::NONE, allocations: target.allocations.clone() };
-        let (whole, listed) = (self.targets(index, device, &whole)?, self.targets(index, device, &listed)?);
-        let members: BTreeSet<_> = whole.numbers.iter().copied().collect();
-        if let Some(at) = listed.numbers.iter().position(|number| !members.contains(number)) {
-            let named = target.allocations[at];
-            return Err(invalid(format!("{named} of the list is no allocation of the resource {}", target.resource)));
-        }
-        Ok(whole)
-    }
-
-    /// The allocations of a target: either a resource or a list, all of this device.
-    // spec: memory §2.3, memory §6.2
-    pub(super) fn targets(
-        &self,
-        index: AdapterIndex,
-        device: DeviceNumber,
-        target: &AllocationTarget,
-    ) -> Result<Targets, Refusal> {
-        if target.resource != RawHandle::NONE {
-            if !target.allocations.is_empty() {
-                return Err(invalid("either a resource or a list of allocations"));
-            }
-            let resource = self.resource_of(index, device, target.resource)?;
-            let numbers = self.adapters[index.0 as usize].resources[resource].allocations.clone();
-            return Ok(Targets { numbers, resource: Some(resource) });
-        }
-        if target.allocations.is_empty() || target.allocations.len() > LIST_MAX {
-            return Err(invalid(format!("a list has 1 to {LIST_MAX} allocations, not {}", target.allocations.len())));
-        }
-        let of_device = |handle: &RawHandle| self.allocation_of(index, device, *handle);
-        let numbers = target.allocations.iter().map(of_device).collect::<Result<_, _>>()?;
-        Ok(Targets { numbers, resource: None })
-    }
-
-    pub(super) fn resource_of(
-        &self,
-        index: AdapterIndex,
-        device: DeviceNumber,
-        handle: RawHandle,
-    ) -> Result<ResourceNumber, Refusal> {
-        let (on, number) = self.any_resource(handle)?;
-        // spec: memory §9.3
-        if on == index && self.adapters[index.0 as usize].resources[number].device == device {
-            Ok(number)
-        } else {
-            Err(invalid("a resource of another device"))
-        }
-    }
-
-    /// The resource that a creation names. It is none of this call's: the function has a status of its own for that.
-    // spec: memory §9.3: INVALID_HANDLE
-    fn resource_to_add_to(
-        &self,
-        index: AdapterIndex,
-        device: DeviceNumber,
-        handle: RawHandle,
-    ) -> Result<ResourceNumber, Refusal> {
-        let unknown = |refusal: Refusal| Refusal { status: NtStatus::INVALID_HANDLE, ..refusal };
-        self.any_resource(handle).map_err(unknown)?;
-        self.resource_of(index, device, handle)
     }
 
     /// Names all or nothing.
