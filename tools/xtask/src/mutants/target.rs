@@ -40,7 +40,7 @@ pub struct Target {
 }
 
 /// The tests through the whole stack.
-const STACK: &[&str] = &["openwddm-dxgkrnl", "openwddm-dxgk-host", "openwddm-conformance"];
+const STACK: &[&str] = &["openwddm-dxgkrnl", "openwddm-stack", "openwddm-conformance"];
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
@@ -61,6 +61,7 @@ pub const TARGETS: &[Target] = &[
             "openwddm-models",
             "openwddm-kmt-link",
             "openwddm-dxgk-host",
+            "openwddm-stack",
             "openwddm-dxgkd",
             "openwddm-libopenwddm",
         ],
@@ -71,7 +72,7 @@ pub const TARGETS: &[Target] = &[
         package: "openwddm-engine-time",
         files: &["*/engine_time/src/**/*.rs"],
         own: &["openwddm-engine-time"],
-        above: &["openwddm-softgpu", "openwddm-softgpu-kmd", "openwddm-dxgk-host"],
+        above: &["openwddm-softgpu", "openwddm-softgpu-kmd", "openwddm-stack"],
         goal: 95,
     },
     Target {
@@ -95,7 +96,7 @@ pub const TARGETS: &[Target] = &[
         package: "openwddm-softgpu",
         files: &["*/softgpu/src/**/*.rs"],
         own: &["openwddm-softgpu"],
-        above: &["openwddm-softgpu-kmd", "openwddm-softgpu-umd", "openwddm-dxgk-host"],
+        above: &["openwddm-softgpu-kmd", "openwddm-softgpu-umd", "openwddm-stack"],
         goal: 85,
     },
     Target {
@@ -103,7 +104,7 @@ pub const TARGETS: &[Target] = &[
         package: "openwddm-softgpu-kmd",
         files: &["*/softgpu_kmd/src/**/*.rs"],
         own: &["openwddm-softgpu-kmd"],
-        above: &["openwddm-softgpu-umd", "openwddm-dxgk-host", "openwddm-conformance"],
+        above: &["openwddm-softgpu-umd", "openwddm-stack", "openwddm-conformance"],
         goal: 85,
     },
     Target {
@@ -121,7 +122,7 @@ pub const TARGETS: &[Target] = &[
             "kernel/dxgkrnl/src/interrupt.rs",
         ],
         own: &["openwddm-dxgkrnl"],
-        above: &["openwddm-dxgk-host", "openwddm-conformance", "openwddm-softgpu-umd"],
+        above: &["openwddm-stack", "openwddm-conformance", "openwddm-softgpu-umd"],
         goal: 80,
     },
 ];

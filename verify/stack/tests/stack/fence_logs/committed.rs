@@ -1,0 +1,152 @@
+//! UpdateNativeFenceLogs through client, kernel, driver and device, whose engines have store buffers here ([`Probe::buffers_stores`]): it
+//! commits what a queue's engine has written while that engine is about its command. Threads play engine and kernel, for both have to be
+//! in the middle of something; each waits for the other at named points, so every run takes the same course.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ddi::{Interrupt, Notify};
+use device_port::{Observation, Probe, Unit};
+use dxgk_host::{Host, HostConfig, Mode, Profile};
+use shared_words::{Memory, Word, log};
+use softgpu_spec::bus::SYSTEM_BASE;
+use softgpu_spec::register::counter;
+use softgpu_umd::Commands;
+
+use super::read::{logs_in, new_fence};
+use crate::fence_interrupts::begin_wait;
+use crate::stubborn::{Whims, wrapped};
+use stack::world::{MIB, client};
+
+/// How often a thread looks whether another has come to a point before it says that the other never will.
+const LOOKS: u64 = 50_000_000;
+
+fn until(what: &str, there: impl Fn() -> bool) {
+    let came = (0..LOOKS).any(|_| {
+        std::thread::yield_now();
+        there()
+    });
+    assert!(came, "waited for {what}, which has not come");
+}
+
+/// How often a waiter is tried to be lost. An engine that falls asleep commits what all have written; the copy engine, which has mapped
+/// what the test uses, may fall asleep during the first rounds, and in later ones it sleeps.
+const ROUNDS: u64 = 10;
+
+/// The header of one signal log, whose second advance in a round overtakes the entry that it announces.
+#[derive(Default)]
+struct Overtaking {
+    header: OnceLock<(Arc<Memory>, u64)>,
+    /// What the header announces when a round begins; `IDLE`: no round.
+    before: AtomicU64,
+    told: AtomicU64,
+    overtaken: AtomicBool,
+    goes_on: AtomicBool,
+}
+
+const IDLE: u64 = u64::MAX;
+
+impl Overtaking {
+    /// How many entries the header announces to the processor.
+    fn announced(&self) -> u64 {
+        let (memory, at) = self.header.get().expect("the log is known");
+        Word::load(memory.word(*at))
+    }
+
+    fn begin_round(&self) {
+        self.told.store(0, Ordering::Relaxed);
+        self.overtaken.store(false, Ordering::Relaxed);
+        self.goes_on.store(false, Ordering::Relaxed);
+        self.before.store(self.announced(), Ordering::Release);
+    }
+
+    fn before(&self) -> Option<u64> {
+        Some(self.before.load(Ordering::Acquire)).filter(|before| *before != IDLE)
+    }
+
+    /// The kernel is told of a signal: of a round's first when two entries are announced, of each later one when three are.
+    fn told(&self) {
+        if let Some(before) = self.before() {
+            let announced = before + if self.told.fetch_add(1, Ordering::AcqRel) == 0 { 2 } else { 3 };
+            until("the engine, which writes the log", || self.announced() >= announced);
+        }
+    }
+}
+
+impl Probe for Overtaking {
+    fn observe(&self, _at_ns: u64, _what: Observation) {}
+
+    fn buffers_stores(&self) -> bool {
+        true
+    }
+
+    /// The header with two more entries leaves the engine's buffer before them, and the engine rests there.
+    fn stored(&self, _unit: Unit, bus: Option<u64>, value: u64) -> bool {
+        let Some(before) = self.before() else { return false };
+        let (memory, at) = self.header.get().expect("the log is known");
+        if bus != Some(SYSTEM_BASE + at) || value != before + 2 {
+            return false;
+        }
+        Word::store(memory.word(*at), value);
+        self.overtaken.store(true, Ordering::Release);
+        until("the kernel, which reads the log", || self.goes_on.load(Ordering::Acquire));
+        true
+    }
+}
+
+fn host(overtaking: &Arc<Overtaking>) -> Arc<Host> {
+    let hears = Arc::clone(overtaking);
+    let say = move |interrupt: Interrupt<'_>, notify: &mut dyn Notify| {
+        if matches!(interrupt, Interrupt::NativeFenceSignaled { .. }) {
+            hears.told();
+        }
+        notify.interrupt(interrupt);
+    };
+    let config = HostConfig {
+        vram_bytes: 4 * MIB,
+        page_table_bytes: 16 * MIB,
+        system_bytes: 64 * MIB,
+        probe: Some(Arc::clone(overtaking) as Arc<dyn Probe>),
+        wrap_miniport: Some(wrapped(Whims { say: Box::new(say), ..Whims::default() })),
+        ..HostConfig::new(Profile::named("optimized-fences").expect("a built-in profile"), Mode::Real)
+    };
+    Host::start(config).expect("the host starts")
+}
+
+/// An engine signals two fences that waiters need, and its progress, which no waiter needs. The kernel hears of the first while the second's
+/// entry is announced and not committed, and of a second interrupt, if there is one, when all three are announced: then the queue has
+/// spoken, and its fences are not looked at. What the kernel took for the second entry must have been the second entry.
+#[test]
+fn a_waiter_is_found_in_an_entry_that_only_the_driver_commits() {
+    // spec: sync §2.7, sync §3.14, sync §3.15
+    // seed: N109, N111
+    let overtaking = Arc::new(Overtaking { before: AtomicU64::new(IDLE), ..Overtaking::default() });
+    let host = host(&overtaking);
+    let raised = || host.device_register(counter::INTERRUPTS_RAISED);
+    let before = logs_in(host.system_memory());
+    let mut client = client(&host);
+    let logs: Vec<u64> = logs_in(host.system_memory()).into_iter().filter(|at| !before.contains(at)).collect();
+    let &[log] = &logs[..] else { panic!("one queue, one log of signals: {logs:?}") };
+    overtaking.header.set((Arc::clone(host.system_memory()), log + log::POSITION_OFFSET)).expect("set once");
+    let [first, second] = [new_fence(&client), new_fence(&client)];
+    for round in 1..=ROUNDS {
+        let waits = [begin_wait(&host, &client, &first, round), begin_wait(&host, &client, &second, round)];
+        let raised_before = raised();
+        overtaking.begin_round();
+        let mut commands = Commands::new();
+        commands.signal(&first, round).signal(&second, round);
+        let done = client.stream.submit(&client.gpu, &[], &commands).expect("a submission");
+        until("the first interrupt", || overtaking.told.load(Ordering::Acquire) > 0);
+        // The dispatcher holds the kernel until it has read the log.
+        host.now_ns();
+        assert!(overtaking.overtaken.load(Ordering::Acquire), "it read while the engine was about its command");
+        overtaking.goes_on.store(true, Ordering::Release);
+        until("the last signal", || client.stream.progress().current() >= done);
+        until("each interrupt", || overtaking.told.load(Ordering::Acquire) == raised() - raised_before);
+        host.now_ns();
+        let found = waits.map(|wait| host.take_answer(wait).is_some());
+        assert_eq!(found, [true, true], "round {round}: a waiter sleeps whose entry was read before it was committed");
+        overtaking.before.store(IDLE, Ordering::Release);
+    }
+    assert_eq!(host.stopped(), None);
+}

@@ -1,0 +1,142 @@
+//! Locks of an allocation that a submitted buffer names while it waits for its device's turn: the allocation counts as in use by the GPU.
+
+use std::sync::Arc;
+
+use d3dkmt::{Allocation, EvictFlags, LockFlags};
+use dxgk_host::{Host, Pending};
+use kmt_calls::{Call, PacketCall, Refusal, Reply};
+use kmt_link::Link;
+use softgpu_umd::{ListedCommands, SurfaceKind};
+use wddm_types::NtStatus;
+
+use super::rendering::surface_of;
+use super::{BYTES, ENTIRE, Old, config, old, rows};
+use stack::world::{MIB, VIRTUAL};
+
+const AT_ONCE: LockFlags = LockFlags::LOCK_ENTIRE.union(LockFlags::DONOT_WAIT);
+
+/// A quiesced client, with a pending buffer that copies from `source` to `target`.
+struct Crowded {
+    host: Arc<Host>,
+    humble: Old,
+    proud: Old,
+    listed: Arc<Allocation>,
+    taker: Arc<Allocation>,
+    source: Arc<Allocation>,
+    target: Arc<Allocation>,
+    render: Pending,
+}
+
+/// `before`: the client's work before the kernel quiesces it.
+fn crowded(before: impl FnOnce(&Old)) -> Crowded {
+    let host = Host::start(config(VIRTUAL)).expect("the host starts");
+    let [humble, proud] = [old(&host), old(&host)];
+    host.set_process_priority(proud.link.process(), 4);
+    let [listed, taker] = [&humble, &proud].map(|client| surface_of(client, SurfaceKind::Local, 0, 3 * MIB));
+    humble.list(&listed);
+    let [source, target] = [(); 2].map(|()| humble.surface(0, 0));
+    humble.write(&source, ENTIRE, 1);
+    before(&humble);
+    proud.list(&taker);
+    let mut commands = ListedCommands::new();
+    commands.copy((&source, 0), (&target, 0), BYTES);
+    let call = PacketCall::Render {
+        context: humble.context.handle(),
+        command: commands.words,
+        allocation_list: commands.allocations,
+        patch_location_list: commands.places,
+        private_data: Vec::new(),
+    };
+    let render = begin(&host, &humble, Call::Packet(call)).expect_err("its device is quiesced");
+    Crowded { host, humble, proud, listed, taker, source, target, render }
+}
+
+fn begin(host: &Host, client: &Old, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
+    host.begin_call(client.link.process(), call)
+}
+
+impl Crowded {
+    /// Begins a lock that may wait.
+    fn lock(&self, allocation: &Allocation) -> Result<Result<Reply, Refusal>, Pending> {
+        let (device, allocation) = (self.humble.gpu.device().handle(), allocation.handle());
+        let call = Call::Lock { device, allocation, private_driver_data: 0, pages: Vec::new(), flags: ENTIRE };
+        begin(&self.host, &self.humble, call)
+    }
+
+    fn is_busy(&self, allocation: &Arc<Allocation>, flags: LockFlags) -> bool {
+        match self.humble.places(allocation, AT_ONCE | flags) {
+            Ok(_) => false,
+            Err(refusal) => {
+                assert_eq!(refusal.status, NtStatus::GRAPHICS_ALLOCATION_BUSY, "{refusal}");
+                true
+            }
+        }
+    }
+
+    /// How many packets the buffer's context holds when the buffer has been queued.
+    fn give_turn(&self) -> u32 {
+        self.proud.unlist(&self.taker, EvictFlags::empty());
+        assert_eq!(self.humble.link.wait_notification(), None, "time passes until nothing happens any more");
+        match self.host.take_answer(self.render) {
+            Some(Ok(Reply::Queued(queued))) => queued,
+            other => panic!("the buffer has had its turn: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_lock_waits_for_what_waits_for_its_turn() {
+    // spec: memory §6.5, memory §6.1
+    let mut go = None;
+    let crowded = crowded(|humble| {
+        let fence = humble.fence();
+        humble.context.wait(&fence, 1).expect("a wait");
+        go = Some(fence);
+    });
+    let (source, target) = (&crowded.source, &crowded.target);
+    let uses = || {
+        let none = LockFlags::empty();
+        assert!(crowded.is_busy(source, none) && crowded.is_busy(target, none));
+        assert!(!crowded.is_busy(source, LockFlags::IGNORE_READ_SYNC), "it is only read");
+        assert!(crowded.is_busy(target, LockFlags::IGNORE_READ_SYNC), "it is written");
+        assert!(!crowded.is_busy(target, LockFlags::IGNORE_SYNC), "the caller knows better");
+    };
+    uses();
+    let lock = crowded.lock(target).expect_err("it waits");
+    assert_eq!(crowded.give_turn(), 1, "it is with its context");
+    uses();
+    crowded.humble.gpu.device().signal(&go.expect("it was made"), 1).expect("the GPU goes on");
+    let other = crowded.humble.surface(0, 0);
+    crowded.humble.run(|commands| _ = commands.fill((&other, 0), 8, 0));
+    assert!(matches!(crowded.host.take_answer(lock), Some(Ok(Reply::Locked { .. }))));
+    assert_eq!(crowded.humble.read(target, ENTIRE), rows(1), "nested: the copy is over");
+    assert!(!crowded.is_busy(source, LockFlags::empty()));
+}
+
+#[test]
+fn discard_leaves_what_waits_for_its_turn_the_memory_that_it_names() {
+    // spec: memory §6.5, memory §7.2
+    for unsubmitted_name_none in [LockFlags::empty(), LockFlags::NO_EXISTING_REFERENCE] {
+        let crowded = crowded(|_| {});
+        for seed in [2, 3] {
+            let discard = ENTIRE | LockFlags::DISCARD | unsubmitted_name_none;
+            crowded.humble.write(&crowded.source, discard, seed);
+        }
+        crowded.give_turn();
+        let [target, source] = [&crowded.target, &crowded.source].map(|of| crowded.humble.read(of, ENTIRE));
+        assert_eq!((target, source), (rows(1), rows(3)), "{unsubmitted_name_none:?}");
+    }
+}
+
+#[test]
+fn no_lock_waits_for_a_buffer_that_waits_for_its_own_unlock() {
+    // spec: memory §6.5, memory §10.1 row 23
+    let crowded = crowded(|_| {});
+    let held = crowded.listed.lock_legacy(Vec::new(), ENTIRE).expect("a lock");
+    let refusal =
+        crowded.lock(&crowded.target).expect("it does not wait").expect_err("the wait would be for its own unlock");
+    assert_eq!(refusal.status, NtStatus::GRAPHICS_ALLOCATION_BUSY, "{refusal}");
+    drop(held);
+    crowded.give_turn();
+    assert_eq!(crowded.humble.read(&crowded.target, ENTIRE), rows(1));
+}

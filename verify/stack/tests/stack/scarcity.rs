@@ -1,0 +1,268 @@
+//! A creation that lacks memory waits for the destructions that give it back; it is refused only where all of them together would not.
+
+use std::sync::Arc;
+
+use d3dkmt::{Fence, NativeFenceRequest};
+use dxgk_host::{AccountId, Admission, Host, Pending, ProcessLink, Quota};
+use kmt_calls::{AllocationRequest, Call, CreatedAllocations, Refusal, Reply, ResourceRequest, SectionCall};
+use kmt_link::Link;
+use softgpu_spec::private_data;
+use softgpu_umd::{Commands, Gpu, GpuWait, Stream, StreamConfig, Surface, SurfaceKind};
+use wddm_types::{Blame, NodeId, NtStatus};
+
+use stack::world::{Client, MIB, VIRTUAL, host};
+
+/// A process with work that stands behind a fence.
+struct GatedProcess {
+    host: Arc<Host>,
+    client: Client,
+    gate: Fence,
+}
+
+fn client(link: Arc<ProcessLink>) -> Client {
+    let gpu = Gpu::open(Arc::clone(&link) as Arc<dyn Link>).expect("the adapter opens");
+    let stream = Stream::create(&gpu, NodeId(0), StreamConfig::default()).expect("a stream");
+    Client { stream, gpu, link }
+}
+
+impl GatedProcess {
+    fn new(host: &Arc<Host>, link: Arc<ProcessLink>) -> GatedProcess {
+        let client = client(link);
+        let gate = client.gpu.device().create_native_fence(NativeFenceRequest::default()).expect("a fence");
+        GatedProcess { host: Arc::clone(host), client, gate }
+    }
+
+    /// A surface that the GPU uses once the gate comes to this value, and that its owner destroys before.
+    fn destroy_in_use(&mut self, surface: Surface, value: u64) {
+        self.client.gpu.pin(&surface).expect("room for it");
+        let mut commands = Commands::new();
+        commands.touch(surface.va(), 4096, true);
+        let waits = [GpuWait { fence: (&self.gate).into(), value }];
+        self.client.stream.submit(&self.client.gpu, &waits, &commands).expect("a submission");
+    }
+
+    fn surface(&self, bytes: u64) -> Surface {
+        self.client.gpu.create_surface(SurfaceKind::Local, bytes).expect("a surface")
+    }
+
+    fn filler(&self, bytes: u64) -> Surface {
+        self.client.gpu.create_surface(SurfaceKind::System, bytes).expect("a surface")
+    }
+
+    /// System memory that is free, as a refusal says it.
+    fn free_bytes(&self) -> u64 {
+        let adapter = self.client.gpu.adapter().handle();
+        let section = Call::Section(SectionCall::Create { adapter, size_bytes: 1 << 40 });
+        let refused = self.begin(section).expect("more than there is").expect_err("a refusal");
+        let reason = refused.reason.split_whitespace().rev().nth(3).expect("… N bytes are free");
+        reason.parse().expect("a number of bytes")
+    }
+
+    fn open(&self, value: u64) {
+        self.client.gpu.device().signal(&self.gate, value).expect("the gate is open");
+    }
+
+    fn creation(&self, bytes: u64) -> Call {
+        let request = private_data::AllocationRequest {
+            kind: SurfaceKind::System,
+            cpu_visible: true,
+            cached: false,
+            accessed_physically: false,
+            size_bytes: bytes,
+        };
+        let one = AllocationRequest { private_data: request.encode().to_vec(), ..AllocationRequest::default() };
+        let device = self.client.gpu.device().handle();
+        Call::CreateAllocation { device, allocations: vec![one], resource: ResourceRequest::default() }
+    }
+
+    fn begin(&self, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
+        self.host.begin_call(self.client.link.process(), call)
+    }
+
+    /// The answer of a creation, at once or as time goes on.
+    fn created(&self, bytes: u64) -> Result<Reply, Refusal> {
+        let begun = self.begin(self.creation(bytes));
+        begun.unwrap_or_else(|pending| answer(&self.host, pending).expect("it is answered"))
+    }
+
+    fn waits(&self, bytes: u64) -> Pending {
+        match self.begin(self.creation(bytes)) {
+            Err(pending) => pending,
+            Ok(answer) => panic!("{bytes} bytes are answered at once: {answer:?}"),
+        }
+    }
+}
+
+/// The answer of a call that waits, as time goes on; `None`: it never comes.
+fn answer(host: &Host, pending: Pending) -> Option<Result<Reply, Refusal>> {
+    loop {
+        if let Some(answer) = host.take_answer(pending) {
+            return Some(answer);
+        }
+        if !host.step() {
+            return None;
+        }
+    }
+}
+
+fn one_allocation(answer: Option<Result<Reply, Refusal>>) -> CreatedAllocations {
+    match answer {
+        Some(Ok(Reply::Allocations(created))) if created.allocations.len() == 1 => created,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_creation_waits_for_the_destructions_that_give_it_back() {
+    // spec: memory §6.2
+    let host = host(VIRTUAL, 8 * MIB);
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let surface = held.surface(4 * MIB);
+    held.destroy_in_use(surface, 1);
+    let rest = held.filler(held.free_bytes() - 3 * MIB);
+    let pending = held.waits(6 * MIB);
+    while host.step() {}
+    assert!(host.take_answer(pending).is_none(), "the destroyed surface is in use");
+    // A creation that fits goes on.
+    let small = held.surface(MIB);
+    drop(small);
+    while host.step() {}
+    assert!(host.take_answer(pending).is_none(), "no page of the destroyed surface is back");
+    held.open(1);
+    one_allocation(answer(&host, pending));
+    host.check_invariants().expect("in order");
+    drop(rest);
+}
+
+#[test]
+fn memory_that_no_destruction_gives_back_is_refused_at_once() {
+    // spec: memory §9.2
+    let host = host(VIRTUAL, 8 * MIB);
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let surface = held.surface(4 * MIB);
+    held.destroy_in_use(surface, 1);
+    while host.step() {}
+    let free = held.free_bytes();
+    let refuse =
+        || held.begin(held.creation(free + 4 * MIB + 4096)).expect("one page too much").expect_err("a refusal");
+    // The first refusal also settles pending work.
+    refuse();
+    let before = host.state_digest();
+    let refused = refuse();
+    assert_eq!((refused.status, refused.blame), (NtStatus::NO_MEMORY, Blame::Scarcity));
+    assert!(refused.reason.contains(&format!("{}", free + 4 * MIB + 4096)), "{}", refused.reason);
+    assert_eq!(before.differences(&host.state_digest()), Vec::<String>::new());
+    // With one page less the pending destructions will free enough.
+    let pending = held.waits(free + 4 * MIB);
+    held.open(1);
+    one_allocation(answer(&host, pending));
+}
+
+#[test]
+fn a_creation_that_others_have_overtaken_is_refused_when_nothing_comes_any_more() {
+    // spec: memory §9.2
+    let host = host(VIRTUAL, 8 * MIB);
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let surface = held.surface(4 * MIB);
+    held.destroy_in_use(surface, 1);
+    let pending = held.waits(held.free_bytes() + 4 * MIB);
+    let kept = held.surface(MIB);
+    held.open(1);
+    let refused = answer(&host, pending).expect("it is answered").expect_err("a MiB is missing");
+    assert_eq!((refused.status, refused.blame), (NtStatus::NO_MEMORY, Blame::Scarcity));
+    drop(kept);
+}
+
+#[test]
+fn waiting_creations_are_tried_oldest_first_and_end_with_their_process() {
+    // spec: memory §6.2
+    let host = host(VIRTUAL, 8 * MIB);
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let other = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    for value in 1..=2 {
+        let surface = held.surface(3 * MIB);
+        held.destroy_in_use(surface, value);
+    }
+    let rest = held.filler(held.free_bytes());
+    let gone = other.waits(5 * MIB);
+    let [first, second] = [(); 2].map(|()| held.waits(3 * MIB));
+    // The process dies before any memory has come back: the memory goes to the next waiting creation.
+    host.process_died(other.client.link.process());
+    held.open(1);
+    while host.step() {}
+    one_allocation(host.take_answer(first));
+    assert!(host.take_answer(second).is_none(), "3 MiB have come back, for the first");
+    held.open(2);
+    one_allocation(answer(&host, second));
+    assert!(host.take_answer(gone).is_none(), "a dead process has no answers");
+    host.check_invariants().expect("in order");
+    drop(rest);
+}
+
+#[test]
+fn a_section_waits_as_an_allocation_does() {
+    // spec: memory §6.2
+    let host = host(VIRTUAL, 8 * MIB);
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let surface = held.surface(4 * MIB);
+    held.destroy_in_use(surface, 1);
+    let size_bytes = held.free_bytes() + 4 * MIB;
+    let section =
+        |size_bytes| Call::Section(SectionCall::Create { adapter: held.client.gpu.adapter().handle(), size_bytes });
+    let refused = held.begin(section(size_bytes + 4096)).expect("one page too much").expect_err("a refusal");
+    assert_eq!(refused.status, NtStatus::NO_MEMORY);
+    let pending = held.begin(section(size_bytes)).expect_err("it waits");
+    held.open(1);
+    assert!(matches!(answer(&host, pending), Some(Ok(Reply::Section(_)))));
+}
+
+#[test]
+fn what_a_quota_lacks_is_waited_for_where_the_process_gives_it_back_itself() {
+    // spec: memory §9.2
+    let quota = Quota { committed_bytes: 10 * MIB, ..Quota::NONE };
+    for (process, together) in [(quota, Quota::NONE), (Quota::NONE, quota)] {
+        let host = host(VIRTUAL, 8 * MIB);
+        let admission = Admission { account: AccountId(7), process, together };
+        let mut held = GatedProcess::new(&host, ProcessLink::admitted(Arc::clone(&host), admission));
+        let kept = held.surface(2 * MIB);
+        let surface = held.surface(4 * MIB);
+        held.destroy_in_use(surface, 1);
+        let refused = held.begin(held.creation(7 * MIB)).expect("2 MiB and the ring are kept").expect_err("a refusal");
+        assert_eq!((refused.status, refused.blame), (NtStatus::NO_MEMORY, Blame::Quota));
+        let pending = held.waits(5 * MIB);
+        held.open(1);
+        one_allocation(answer(&host, pending));
+        drop(kept);
+    }
+}
+
+#[test]
+fn a_creation_that_waits_is_refused_when_its_device_has_gone() {
+    // spec: memory §9.3
+    let host = host(VIRTUAL, 8 * MIB);
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let surface = held.surface(4 * MIB);
+    held.destroy_in_use(surface, 1);
+    let pending = held.waits(held.free_bytes() + 4 * MIB);
+    let device = held.client.gpu.device().handle();
+    held.begin(Call::DestroyDevice { device }).expect("destroyed at once").expect("its own device");
+    let refused = answer(&host, pending).expect("it is answered").expect_err("the device has gone");
+    assert_eq!(refused.status, NtStatus::INVALID_PARAMETER);
+    host.check_invariants().expect("in order");
+}
+
+#[test]
+fn a_creation_is_refused_where_virtual_time_ends_no_destruction_any_more() {
+    let host = host(VIRTUAL, 8 * MIB);
+    let mut held = GatedProcess::new(&host, ProcessLink::new(Arc::clone(&host)));
+    let surface = held.surface(4 * MIB);
+    held.destroy_in_use(surface, 1);
+    let wanted = held.free_bytes() + 4 * MIB;
+    let refused = host.call(held.client.link.process(), held.creation(wanted)).expect_err("the gate is shut");
+    assert_eq!((refused.status, refused.blame), (NtStatus::NO_MEMORY, Blame::Scarcity));
+    held.open(1);
+    while host.step() {}
+    // The refused call is over: it takes nothing when memory comes back.
+    let again = held.created(wanted);
+    one_allocation(Some(again));
+}
