@@ -22,6 +22,7 @@ mod copy;
 mod ledger;
 mod listing;
 mod page;
+mod patience;
 mod target;
 mod task;
 mod trial;

@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::build::Program;
+use super::patience::Patience;
 
 /// A test that takes longer alone looks at no break. Policy.
 const TEST_MAX: Duration = Duration::from_secs(40);
@@ -20,6 +21,8 @@ const TEST_MAX: Duration = Duration::from_secs(40);
 const GRACE: Duration = Duration::from_secs(10);
 /// Pages of memory that a run may have: a break that takes memory without end fails its test and not the machine. Policy.
 const PAGES_MAX: u64 = (6 << 30) / 4096;
+/// How often a run is looked at.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A test.
 #[derive(Debug)]
@@ -55,10 +58,8 @@ impl Trial {
             let (program, name) = &named[nth];
             let reached = scratch.join(format!("reached-{worker}"));
             let _ = std::fs::remove_file(&reached);
-            let begun = Instant::now();
             let mut command = command(&programs[*program], [name.as_str()]);
-            let seen = ends(command.env("MUTANT_REACH", &reached), TEST_MAX);
-            let takes = begun.elapsed();
+            let (seen, takes) = measured(command.env("MUTANT_REACH", &reached), TEST_MAX);
             let text = std::fs::read_to_string(&reached).unwrap_or_default();
             let runs: BTreeSet<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
             match seen {
@@ -131,8 +132,19 @@ fn command<'a>(program: &Program, names: impl IntoIterator<Item = &'a str>) -> C
 
 /// Runs tests until one fails. `None`: all passed; else the name of the one that failed, if its program could still say so.
 fn ends(command: &mut Command, within: Duration) -> Option<Option<String>> {
-    let until = Instant::now() + within;
-    let Ok(mut child) = command.spawn() else { return Some(None) };
+    measured(command, within).0
+}
+
+/// The same, and how long it took, without what it waited for a processor.
+fn measured(command: &mut Command, within: Duration) -> (Option<Option<String>>, Duration) {
+    let Ok(child) = command.spawn() else { return (Some(None), Duration::ZERO) };
+    let (begun, mut patience) = (Instant::now(), Patience::new(within));
+    let failed = watched(child, &mut patience);
+    let spent = within.saturating_sub(patience.left());
+    (failed, begun.elapsed().min(spent + LOOK))
+}
+
+fn watched(mut child: Child, patience: &mut Patience) -> Option<Option<String>> {
     let Some(output) = child.stdout.take() else { return end(child, None) };
     let (said, hears) = mpsc::channel();
     std::thread::spawn(move || {
@@ -142,15 +154,14 @@ fn ends(command: &mut Command, within: Duration) -> Option<Option<String>> {
         }
     });
     loop {
-        let rest = until.saturating_duration_since(Instant::now());
-        let heard = hears.recv_timeout(rest.min(Duration::from_millis(50)));
+        let heard = hears.recv_timeout(LOOK);
         if let Ok(name) = heard {
             return end(child, Some(name));
         }
         // Programs that a test has started may keep the output open.
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return None,
-            Ok(None) if !rest.is_zero() && resident_pages(child.id()) <= PAGES_MAX => {}
+            Ok(None) if patience.lasts(child.id()) && resident_pages(child.id()) <= PAGES_MAX => {}
             _ => return end(child, hears.try_recv().ok()),
         }
         if heard == Err(mpsc::RecvTimeoutError::Disconnected) {
