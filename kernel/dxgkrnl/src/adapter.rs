@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use ddi::{AdapterCaps, FeatureId, KmdProcess};
+use ddi::{FeatureId, KmdProcess};
 use events::Event;
 use gpu_fence::{FenceId, Fences, LegacyObjects};
 use kmt_calls::{DeviceState, Refusal, Reply, Wddm30Caps, Wddm31Caps};
@@ -18,11 +18,10 @@ use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId, RawHandle};
 use crate::client_memory::ClientMemory;
 use crate::coherency::CpuCache;
 use crate::doorbell_page::DoorbellPages;
-use crate::driver::DriverClock;
-use crate::driver_host::KernelPages;
+use crate::driver::{Driver, DriverClock};
 use crate::dying::DyingGroups;
 use crate::event::EventName;
-use crate::features::{FeaturePolicy, Features};
+use crate::features::FeaturePolicy;
 use crate::fence::{BusMemory, Fence, FenceNumber, FenceOpen, FenceOpenNumber, SyncObject, SyncOpen, SyncOpenNumber};
 use crate::given_memory::GivenMemory;
 use crate::gpu_va::UpdateContext;
@@ -175,12 +174,7 @@ pub struct Adapter {
     pub luid: Luid,
     pub config: AdapterConfig,
     pub memory: Arc<Memory>,
-    pub miniport: crate::driver::Driver,
-    /// The driver's answers at start: the kernel does not ask again.
-    pub caps: AdapterCaps,
-    pub features: Features,
-    pub nodes: Vec<ddi::NodeMetadata>,
-    pub reported: crate::description::Reported,
+    pub driver: Driver,
     pub vidmm: VidMm<FenceId>,
     pub vidsch: VidSch<Payload, FenceId>,
     pub waits: Fences<Waiter>,
@@ -196,7 +190,6 @@ pub struct Adapter {
     pub has_inherited_priority: bool,
     /// Events that the machine is to set.
     pub set_events: Vec<EventName>,
-    pub pages: KernelPages,
     /// Fences of 32 bits: the kernel looks at them with or without a waiter.
     pub half_fences: BTreeSet<FenceNumber>,
     pub spaces: BTreeMap<SpaceId, KmdProcess>,
@@ -265,7 +258,7 @@ impl Adapter {
     // spec: sync §2.1, sync §4.6
     pub fn wddm_3_0_caps(&self) -> Wddm30Caps {
         let mut caps = Wddm30Caps::empty();
-        let supported = self.features.state(FeatureId::HWFLIPQUEUE).supported_by_driver;
+        let supported = self.driver.feature_state(FeatureId::HWFLIPQUEUE).supported_by_driver;
         caps.set(Wddm30Caps::HW_FLIP_QUEUE_STABLE, supported);
         caps.set(Wddm30Caps::HW_FLIP_QUEUE_ENABLED, self.displays.are_queued_by_hardware());
         caps
@@ -275,7 +268,7 @@ impl Adapter {
     // spec: sync §3.1 step 8
     pub fn wddm_3_1_caps(&self) -> Wddm31Caps {
         let mut caps = Wddm31Caps::empty();
-        let on = self.features.enabled(FeatureId::NATIVE_FENCE) && self.caps.native_gpu_fence;
+        let on = self.driver.has_native_fences();
         caps.set(Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED, on);
         caps
     }

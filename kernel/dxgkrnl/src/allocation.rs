@@ -185,7 +185,7 @@ impl Adapter {
         flags::check(requests, call)?;
         // spec: memory §1.14, bit 4
         let across = call.flags.contains(CreateAllocationFlags::CROSS_ADAPTER);
-        if across && !self.caps.memory.contains(ddi::VidMmCaps::CROSS_ADAPTER_RESOURCE) {
+        if across && !self.driver.has_cross_adapter_resources() {
             return Err(invalid("CrossAdapter needs a driver with CrossAdapterResource"));
         }
         self.check_lengths(requests, call)?;
@@ -302,7 +302,7 @@ impl Adapter {
         if !info.flags2.contains(ddi::AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD) {
             return Ok(());
         }
-        if !self.features.enabled(ddi::FeatureId::SHARE_BACKING_STORE_WITH_KMD) {
+        if !self.driver.has_feature(ddi::FeatureId::SHARE_BACKING_STORE_WITH_KMD) {
             return Err(invalid("ShareBackingStoreWithKmd needs its feature, which is off"));
         }
         if !call.flags.contains(CreateAllocationFlags::CREATE_SHARED) {

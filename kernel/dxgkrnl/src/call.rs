@@ -220,7 +220,7 @@ impl Turn<'_> {
                         "feature {feature:#x} is the machine's: it is asked for without an adapter"
                     )));
                 }
-                let state = self.adapters[index.0 as usize].features.state(ddi::FeatureId(feature));
+                let state = self.adapters[index.0 as usize].driver.feature_state(ddi::FeatureId(feature));
                 done(Reply::Feature(result_of(state)))
             }
             Call::QueryVideoMemoryInfo { process, adapter, local } => {

@@ -11,9 +11,7 @@ use vidmm::{AllocationId, DeviceId, MapRequest, Protection, SpaceId, Target, Vid
 use wddm_types::{GpuVa, Pages, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::driver::Driver;
-use crate::driver_host::KernelPages;
-use crate::features::Features;
+use crate::driver::{ContextRequests, Driver};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 
@@ -35,9 +33,9 @@ pub struct ContextAllocation {
     pub flags: ContextAllocationFlags,
 }
 
-impl ContextHost<'_> {
+impl ContextRequests for ContextHost<'_> {
     // spec: memory §7.5
-    pub fn create(&mut self, create: CreateContextAllocation) -> Result<OsContextAllocation, DriverStatus> {
+    fn create(&mut self, create: CreateContextAllocation) -> Result<OsContextAllocation, DriverStatus> {
         // spec: memory §3.4, operations 10 and 13
         if !self.by_address {
             return Err(DriverStatus::NotSupported("context allocations where paging buffers run in no address space"));
@@ -75,7 +73,7 @@ impl ContextHost<'_> {
     }
 
     // spec: memory §7.5
-    pub fn map(&mut self, map: MapContextAllocation) -> Result<GpuVa, DriverStatus> {
+    fn map(&mut self, map: MapContextAllocation) -> Result<GpuVa, DriverStatus> {
         let known = self.find(map.allocation)?;
         if !known.flags.contains(ContextAllocationFlags::MAP_GPU_VIRTUAL_ADDRESS) {
             return Err(DriverStatus::InvalidParameter("a context allocation without MapGpuVirtualAddress"));
@@ -106,13 +104,15 @@ impl ContextHost<'_> {
     }
 
     // spec: memory §7.5
-    pub fn update(&mut self, allocation: OsContextAllocation, private_data: &[u8]) -> Result<(), DriverStatus> {
+    fn update(&mut self, allocation: OsContextAllocation, private_data: &[u8]) -> Result<(), DriverStatus> {
         let known = self.find(allocation)?;
         // The driver hears of it when a quiesced device has its list back, with its turn.
         self.works.extend(self.vidmm.update_context_allocation(known.vidmm, private_data.to_vec()));
         Ok(())
     }
+}
 
+impl ContextHost<'_> {
     fn find(&self, allocation: OsContextAllocation) -> Result<ContextAllocation, DriverStatus> {
         let nth = allocation.0.checked_sub(1).and_then(|nth| usize::try_from(nth).ok());
         let known = nth.and_then(|nth| self.made.get(nth)).copied();
@@ -122,11 +122,7 @@ impl ContextHost<'_> {
 
 impl Adapter {
     /// The host for a driver's requests while it creates a device, or a context of it.
-    pub fn context_host(
-        &mut self,
-        device: DeviceId,
-        process: ProcessId,
-    ) -> (ContextHost<'_>, &Features, &mut KernelPages, &mut Driver) {
+    pub fn context_host(&mut self, device: DeviceId, process: ProcessId) -> (ContextHost<'_>, &mut Driver) {
         let host = ContextHost {
             device,
             space: self.processes[&process].space,
@@ -135,7 +131,7 @@ impl Adapter {
             made: Vec::new(),
             works: Vec::new(),
         };
-        (host, &self.features, &mut self.pages, &mut self.miniport)
+        (host, &mut self.driver)
     }
 
     /// Queues what a driver's requests have decided.

@@ -252,7 +252,7 @@ impl Adapter {
     pub fn map_window(&mut self, allocation: AllocationId, map: &WindowMap) -> bool {
         self.unmap_window(&WindowPages { segment: map.segment, pages: map.unmap.clone() });
         let allocation = Some(self.vidmm.kmd_handle(allocation));
-        let Some(facet) = self.miniport.cpu_host_aperture() else { return false };
+        let Some(facet) = self.driver.cpu_host_aperture() else { return false };
         let map = MapCpuHostAperture {
             allocation,
             segment: map.segment,
@@ -266,7 +266,7 @@ impl Adapter {
     /// Lets the driver take window pages out.
     // spec: memory §6.6
     pub fn unmap_window(&mut self, pages: &WindowPages) {
-        if let Some(facet) = self.miniport.cpu_host_aperture().filter(|_| !pages.pages.is_empty()) {
+        if let Some(facet) = self.driver.cpu_host_aperture().filter(|_| !pages.pages.is_empty()) {
             facet.unmap_cpu_host_aperture(UnmapCpuHostAperture {
                 window_pages: &pages.pages,
                 segment: pages.segment,

@@ -67,7 +67,7 @@ impl CrossFence {
     /// Whether it is native on an adapter.
     // spec: sync §3.13
     pub fn is_native_on(&self, adapter: &mut Adapter) -> bool {
-        adapter.has_native_fences() && (self.native || adapter.index != self.creator)
+        adapter.driver.has_native_fences() && (self.native || adapter.index != self.creator)
     }
 }
 
@@ -176,7 +176,7 @@ impl CrossFences {
 
     fn give_back(&mut self, adapters: &mut [Adapter], number: u64) {
         let fence = self.fences.remove(number).expect("just seen");
-        adapters[fence.creator.0 as usize].pages.give_back(fence.page);
+        adapters[fence.creator.0 as usize].driver.pages().give_back(fence.page);
     }
 }
 

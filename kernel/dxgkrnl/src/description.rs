@@ -1,37 +1,14 @@
 //! An adapter as it started, for its embedder's listings: segments, totals, address translation, engines, capabilities. The kernel
 //! decides nothing by it.
 
-use ddi::{
-    CpuHostAperture, DdiVersion, DriverModel, GpuMmuCaps, NativeFenceOsCaps, NodeMetadata, PageTableLevelDesc,
-    PagingBufferInfo, PreemptionGranularity, SegmentFlags, VidMmCaps,
-};
+use ddi::{CpuHostAperture, NativeFenceOsCaps, NodeMetadata, PreemptionGranularity, SegmentFlags};
 use kmt_calls::MonitoredFenceSignal;
 use vidmm::{MemoryTotals, Segment, SegmentGroup};
 use wddm_types::{PageRun, SegmentId};
 
 use crate::adapter::Adapter;
+use crate::driver::Reported;
 use crate::features::FeatureReport;
-
-/// The facts that start has learned of the driver and that hold until it stops.
-#[derive(Clone, Debug)]
-pub struct Reported {
-    /// Its generation.
-    pub driver_model: DriverModel,
-    /// Its interface version.
-    pub ddi_version: DdiVersion,
-    /// The memory manager's capabilities, those of the facets included.
-    pub memory_caps: VidMmCaps,
-    /// How addresses are translated, leaf first; empty without GPU virtual addresses.
-    pub levels: Vec<PageTableLevelDesc>,
-    /// Bits and widths of the same.
-    pub mmu: GpuMmuCaps,
-    /// The paging buffers.
-    pub paging_buffer: PagingBufferInfo,
-    /// Addresses of the paging process in bytes; 0 without GPU virtual addresses.
-    pub paging_space_bytes: u64,
-    /// Which node runs paging buffers.
-    pub paging_node: u16,
-}
 
 /// One segment.
 #[derive(Clone, Debug)]
@@ -100,7 +77,7 @@ pub struct AdapterDescription {
 impl Adapter {
     /// The adapter as it started.
     pub fn description(&mut self) -> AdapterDescription {
-        let has = self.miniport.facets();
+        let has = self.driver.facets();
         let facets = [
             ("GPU virtual addresses", has.gpu_va),
             ("hardware queues", has.hardware_queues),
@@ -111,15 +88,15 @@ impl Adapter {
         ];
         AdapterDescription {
             name: self.config.name.clone(),
-            reported: self.reported.clone(),
+            reported: self.driver.reported().clone(),
             segments: self.vidmm.segments().iter().map(|segment| self.segment_report(segment)).collect(),
             totals: self.vidmm.totals(),
             budget_bytes: [SegmentGroup::Local, SegmentGroup::NonLocal].map(|group| self.vidmm.group_bytes(group)),
-            nodes: self.nodes.clone(),
-            features: self.features.report(),
-            native_fence_os_caps: self.features.native_fence_os_caps(),
+            nodes: self.driver.nodes().to_vec(),
+            features: self.driver.feature_report(),
+            native_fence_os_caps: self.driver.native_fence_os_caps(),
             monitored_fence_signals: self.monitored_fence_signals(),
-            monitored_fence_bits: if self.caps.no_64_bit_atomics { 32 } else { 64 },
+            monitored_fence_bits: if !self.driver.has_64_bit_atomics() { 32 } else { 64 },
             preemption: self.packets.granularity(),
             facets: facets.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect(),
         }

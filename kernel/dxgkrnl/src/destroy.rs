@@ -220,7 +220,7 @@ impl Adapter {
         let opens: Vec<_> = dying.bindings.iter().map(|binding| binding.open).collect();
         if !opens.is_empty() {
             let kmd = self.devices[dying.device].kmd;
-            self.miniport.close_allocation(kmd, &opens);
+            self.driver.close_allocation(kmd, &opens);
         }
         let (mut gone, mut sections) = (Vec::new(), Vec::new());
         let mut works = Vec::with_capacity(dying.bindings.len());

@@ -9,7 +9,7 @@ use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
-use crate::driver_host::{Creating, DriverHost};
+use crate::driver::Creating;
 use crate::fence::FenceOpenNumber;
 use crate::machine::Cx;
 use crate::object::{ContextNumber, Device, DeviceNumber, Object, QueueNumber, Terms};
@@ -80,9 +80,9 @@ impl Adapter {
         (vidmm, process): (vidmm::DeviceId, ProcessId),
         create: CreateDevice,
     ) -> Result<(Vec<ContextAllocation>, KmdDevice, DeviceInfo), Refusal> {
-        let (mut asked, features, pages, miniport) = self.context_host(vidmm, process);
-        let created = miniport
-            .create_device(&mut DriverHost { features, pages, creating: Creating::Context(&mut asked) }, create);
+        let (mut asked, driver) = self.context_host(vidmm, process);
+        let (driver, mut host) = driver.creating(Creating::Context(&mut asked));
+        let created = driver.create_device(&mut host, create);
         let (made, works) = (asked.made, asked.works);
         // What was decided is carried out in any case: a refusal takes it back behind it.
         self.queue_context_works(cx, process, works);
@@ -90,7 +90,7 @@ impl Adapter {
         let checked = created.map_err(from_driver).and_then(|(kmd, info)| {
             let sound = check_device_info(self.vidmm.segments(), &info);
             sound.map(|()| (kmd, info)).map_err(|rule| {
-                self.miniport.destroy_device(kmd);
+                self.driver.destroy_device(kmd);
                 refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, rule)
             })
         });
@@ -145,7 +145,7 @@ impl Adapter {
         self.displays.forget_device(number);
         let device = self.devices.remove(number).expect("a device is destroyed once");
         self.vidmm.destroy_device(device.vidmm, &[]);
-        self.miniport.destroy_device(device.kmd);
+        self.driver.destroy_device(device.kmd);
         self.devices_by_id.remove(&device.vidmm);
         let on_adapter = self.processes.get_mut(&device.process).expect("a device's process is on the adapter");
         on_adapter.devices.remove(&number);
@@ -210,8 +210,8 @@ impl Adapter {
         self.queue_any(cx, process, work);
         self.release_fence_storage(on_adapter.fences);
         self.release_logs(on_adapter.logs);
-        on_adapter.user_words.release(&mut self.pages);
-        on_adapter.status_words.release(&mut self.pages);
+        on_adapter.user_words.release(self.driver.pages());
+        on_adapter.status_words.release(self.driver.pages());
         self.defer_space(on_adapter.space, on_adapter.kmd);
     }
 
@@ -265,7 +265,7 @@ impl Adapter {
             let queue = &mut self.queues[queue];
             queue.awaits.clear();
             let (kmd, vidsch, progress) = (queue.kmd, queue.vidsch, queue.progress);
-            if let Some(hardware) = self.miniport.hardware_queues() {
+            if let Some(hardware) = self.driver.hardware_queues() {
                 hardware.stop_hw_queue(kmd);
             }
             // Packets that never started are dropped: their device is lost.

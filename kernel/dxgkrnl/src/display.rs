@@ -37,7 +37,7 @@ use kmt_calls::DisplayInfo;
 use vidmm::{AllocationId, StateDigest};
 use wddm_types::VidPnTargetId;
 
-use crate::driver::Driver;
+use crate::driver::EntryPoints;
 use crate::features::Features;
 use crate::machine::Token;
 use crate::object::{DeviceNumber, QueueNumber};
@@ -140,7 +140,11 @@ impl Displays {
     ///
     /// # Errors
     /// The rule that it broke.
-    pub fn of(miniport: &mut Driver, adapter: &AdapterCaps, features: &Features) -> Result<Displays, &'static str> {
+    pub fn of(
+        miniport: &mut EntryPoints,
+        adapter: &AdapterCaps,
+        features: &Features,
+    ) -> Result<Displays, &'static str> {
         let Some(display) = miniport.display() else { return Ok(Displays::default()) };
         let (caps, paths) = (display.flip_caps(), display.vidpn_paths());
         let targets = paths.iter().map(|path| path.target).collect::<std::collections::BTreeSet<_>>();

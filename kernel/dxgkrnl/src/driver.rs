@@ -1,170 +1,225 @@
-//! The driver of a started adapter: its `Miniport`, and the facets that it had when it started. The kernel asked then, once: a facet that
-//! turns up later is not there, and one that has gone refuses every call (`gone`), as a driver may that has failed. Everything else goes
-//! straight to the driver, and `watch` measures how long it takes.
+//! The driver of a started adapter: its entry points, its answers at start, the outcome of the negotiation of features, and the kernel's
+//! own pages, out of which it is served.
+//!
+//! This part is a leaf: every other part may ask it, and it asks none. The rules that a driver's answers have to keep stand in `start`, and
+//! what a failure means is for the part that made the call: a call returns the driver's status, and a late one is told when the turn ends.
+//!
+//! Relations between the fields, which [`Driver::new`] asserts and nothing changes afterwards:
+//! - the paging node is one of the nodes;
+//! - a driver with hardware queues has only nodes that interrupt when they signal a fence;
+//! - the entry points of native fences are there exactly where the driver has set the capability and the feature is on;
+//! - there are levels of page tables exactly where the driver has the entry points of GPU addresses.
 
+mod entry_points;
 mod gone;
+mod host;
+mod pages;
 mod watch;
 
 use std::ops::{Deref, DerefMut};
 
 use ddi::{
-    Display, Doorbells, FlipQueue, GpuVirtualAddressing, HardwareQueues, HostAperture, Miniport, NativeFenceCaps,
-    NativeFenceLogs, NativeFences, PacketScheduling, PeerDoorbellCaps, PeerDoorbells, Swizzling,
+    AdapterCaps, DdiVersion, DriverModel, FeatureId, FeatureState, GpuMmuCaps, NativeFenceOsCaps, NodeMetadata,
+    PageTableLevelDesc, PageTableUpdateMode, PagingBufferInfo, VidMmCaps,
 };
+use wddm_types::{NodeId, PageRun};
 
-use gone::Gone;
+use crate::features::{FeatureReport, Features};
+
+pub use entry_points::EntryPoints;
+pub use host::{ContextRequests, Creating, DriverHost, ProcessRequests};
+pub use pages::KernelPages;
 pub use watch::{DriverClock, LateCall, Watch};
 
-/// A driver whose facets are those that it started with.
+/// The driver of an adapter. Its entry points are called on it directly; a call that lends the driver the kernel takes
+/// [`Driver::with_host`].
 pub struct Driver {
-    miniport: Box<dyn Miniport>,
-    facets: Facets,
-    gone: Gone,
-    watch: Watch,
+    entry_points: EntryPoints,
+    features: Features,
+    pages: KernelPages,
+    said: Answers,
 }
 
-/// Which facets a driver has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facets {
-    pub gpu_va: bool,
-    pub hardware_queues: bool,
-    /// With what it says of native fences.
-    pub native_fences: Option<NativeFenceCaps>,
-    pub native_fence_logs: bool,
-    /// With what it says of doorbells from GPU to GPU.
-    pub peer_doorbells: Option<PeerDoorbellCaps>,
-    pub packet_scheduling: bool,
-    pub doorbells: bool,
-    pub cpu_host_aperture: bool,
-    pub swizzling: bool,
-    pub display: bool,
-    pub flip_queue: bool,
+/// The answers of a driver at start: the kernel does not ask again.
+pub struct Answers {
+    pub caps: AdapterCaps,
+    pub nodes: Vec<NodeMetadata>,
+    pub reported: Reported,
+}
+
+/// The facts that start has learned of the driver and that hold until it stops.
+#[derive(Clone, Debug)]
+pub struct Reported {
+    /// Its generation.
+    pub driver_model: DriverModel,
+    /// Its interface version.
+    pub ddi_version: DdiVersion,
+    /// The memory manager's capabilities, those of the facets included.
+    pub memory_caps: VidMmCaps,
+    /// How addresses are translated, leaf first; empty without GPU virtual addresses.
+    pub levels: Vec<PageTableLevelDesc>,
+    /// Bits and widths of the same.
+    pub mmu: GpuMmuCaps,
+    /// The paging buffers.
+    pub paging_buffer: PagingBufferInfo,
+    /// Addresses of the paging process in bytes; 0 without GPU virtual addresses.
+    pub paging_space_bytes: u64,
+    /// Which node runs paging buffers.
+    pub paging_node: u16,
 }
 
 impl Driver {
-    /// A driver whose device has started.
-    pub fn started(mut miniport: Box<dyn Miniport>, watch: Watch) -> Driver {
-        let facets = Facets {
-            gpu_va: miniport.gpu_va().is_some(),
-            hardware_queues: miniport.hardware_queues().is_some(),
-            native_fences: miniport.native_fences().map(|fences| fences.caps()),
-            native_fence_logs: miniport.native_fence_logs().is_some(),
-            peer_doorbells: miniport.peer_doorbells().map(|peers| peers.peer_doorbell_caps()),
-            packet_scheduling: miniport.packet_scheduling().is_some(),
-            doorbells: miniport.doorbells().is_some(),
-            cpu_host_aperture: miniport.cpu_host_aperture().is_some(),
-            swizzling: miniport.swizzling().is_some(),
-            display: miniport.display().is_some(),
-            flip_queue: miniport.flip_queue().is_some(),
-        };
-        Driver { miniport, facets, gone: Gone, watch }
+    /// A driver that has started and whose answers keep the rules.
+    pub fn new(entry_points: EntryPoints, features: Features, pages: KernelPages, said: Answers) -> Driver {
+        let facets = entry_points.facets();
+        assert!(usize::from(said.reported.paging_node) < said.nodes.len(), "the paging node is one of the nodes");
+        assert!(!facets.hardware_queues || said.nodes.iter().all(|node| node.fence_interrupt));
+        assert_eq!(facets.gpu_va, !said.reported.levels.is_empty(), "levels come with the entry points of addresses");
+        // spec: sync §3.1 step 8
+        let agreed = features.enabled(FeatureId::NATIVE_FENCE) && said.caps.native_gpu_fence;
+        assert_eq!(agreed, facets.native_fences.is_some(), "native fences need feature, capability and entry points");
+        Driver { entry_points, features, pages, said }
     }
 
-    /// Native fences are not agreed upon: whatever entry points it has for them, none of them is called.
-    // spec: sync §3.1 (called only while the feature is on and the cap is set)
-    pub fn forgo_native_fences(&mut self) {
-        (self.facets.native_fences, self.facets.native_fence_logs) = (None, false);
+    /// The entry points, and the kernel as the driver sees it during a call that creates nothing.
+    pub fn with_host(&mut self) -> (&mut EntryPoints, DriverHost<'_>) {
+        self.creating(Creating::Nothing)
     }
 
-    /// It has answered what it was asked in this turn. A call that took too long, if one did.
-    pub fn leaves(&mut self) -> Option<LateCall> {
-        self.watch.leaves()
+    /// The same for a call that creates something the driver may ask more for.
+    pub fn creating<'a>(&'a mut self, what: Creating<'a>) -> (&'a mut EntryPoints, DriverHost<'a>) {
+        (&mut self.entry_points, DriverHost::new(&self.features, &mut self.pages, what))
     }
 
-    /// Its facets.
-    pub fn facets(&self) -> Facets {
-        self.facets
+    /// The kernel's own pages.
+    pub fn pages(&mut self) -> &mut KernelPages {
+        &mut self.pages
     }
 
-    /// [`Miniport::gpu_va`].
-    pub fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
-        self.watch.enters("gpu_va");
-        let (there, shown) = (self.facets.gpu_va, self.miniport.gpu_va());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// The runs that the kernel's own pages have grown by.
+    pub fn grown_pages(&self) -> impl Iterator<Item = PageRun> {
+        self.pages.grown()
+    }
+}
+
+/// What was negotiated.
+impl Driver {
+    /// Whether a feature is on.
+    pub fn has_feature(&self, feature: FeatureId) -> bool {
+        self.features.enabled(feature)
     }
 
-    /// [`Miniport::hardware_queues`].
-    pub fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
-        self.watch.enters("hardware_queues");
-        let (there, shown) = (self.facets.hardware_queues, self.miniport.hardware_queues());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// The state of a feature; one that the kernel does not know is off with version 0.
+    pub fn feature_state(&self, feature: FeatureId) -> FeatureState {
+        self.features.state(feature)
     }
 
-    /// [`Miniport::native_fences`].
-    pub fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
-        self.watch.enters("native_fences");
-        let (there, shown) = (self.facets.native_fences.is_some(), self.miniport.native_fences());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// Every feature that the kernel has, with what came of it.
+    pub fn feature_report(&self) -> Vec<FeatureReport> {
+        self.features.report()
     }
 
-    /// [`Miniport::native_fence_logs`].
-    pub fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
-        self.watch.enters("native_fence_logs");
-        let (there, shown) = (self.facets.native_fence_logs, self.miniport.native_fence_logs());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// The native fence capabilities that the kernel allows; nothing while the feature is off.
+    pub fn native_fence_os_caps(&self) -> NativeFenceOsCaps {
+        self.features.native_fence_os_caps()
     }
 
-    /// [`Miniport::peer_doorbells`].
-    pub fn peer_doorbells(&mut self) -> Option<&mut dyn PeerDoorbells> {
-        self.watch.enters("peer_doorbells");
-        let (there, shown) = (self.facets.peer_doorbells.is_some(), self.miniport.peer_doorbells());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// Whether the adapter's fences are native: the feature is on, the driver says so, and has what it takes.
+    // spec: sync §3.1: the entry points are called in no other case
+    pub fn has_native_fences(&self) -> bool {
+        self.entry_points.facets().native_fences.is_some()
+    }
+}
+
+/// The driver's answers at start.
+impl Driver {
+    /// Its engines.
+    pub fn nodes(&self) -> &[NodeMetadata] {
+        &self.said.nodes
     }
 
-    /// [`Miniport::packet_scheduling`].
-    pub fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
-        self.watch.enters("packet_scheduling");
-        let (there, shown) = (self.facets.packet_scheduling, self.miniport.packet_scheduling());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// Whether there is such an engine.
+    pub fn has_node(&self, node: NodeId) -> bool {
+        usize::from(node.0) < self.said.nodes.len()
     }
 
-    /// [`Miniport::doorbells`].
-    pub fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
-        self.watch.enters("doorbells");
-        let (there, shown) = (self.facets.doorbells, self.miniport.doorbells());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// One engine, which there is.
+    pub fn node(&self, node: NodeId) -> &NodeMetadata {
+        &self.said.nodes[usize::from(node.0)]
     }
 
-    /// [`Miniport::cpu_host_aperture`].
-    pub fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
-        self.watch.enters("cpu_host_aperture");
-        let (there, shown) = (self.facets.cpu_host_aperture, self.miniport.cpu_host_aperture());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// The numbers of its engines.
+    pub fn node_ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        // CAST: start takes 64 nodes at most.
+        (0..self.said.nodes.len() as u16).map(NodeId)
     }
 
-    /// [`Miniport::swizzling`].
-    pub fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
-        self.watch.enters("swizzling");
-        let (there, shown) = (self.facets.swizzling, self.miniport.swizzling());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// The engine that runs paging buffers.
+    pub fn paging_node(&self) -> NodeId {
+        NodeId(self.said.reported.paging_node)
     }
 
-    /// [`Miniport::display`].
-    pub fn display(&mut self) -> Option<&mut dyn Display> {
-        self.watch.enters("display");
-        let (there, shown) = (self.facets.display, self.miniport.display());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// The paging buffers that it wants.
+    pub fn paging_buffer(&self) -> PagingBufferInfo {
+        self.said.reported.paging_buffer
     }
 
-    /// [`Miniport::flip_queue`].
-    pub fn flip_queue(&mut self) -> Option<&mut dyn FlipQueue> {
-        self.watch.enters("flip_queue");
-        let (there, shown) = (self.facets.flip_queue, self.miniport.flip_queue());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    /// Its interface version.
+    pub fn ddi_version(&self) -> DdiVersion {
+        self.said.reported.ddi_version
+    }
+
+    /// It is of the first generation: the kernel patches its buffers, and allocations have no handles of their own for its user mode.
+    pub fn is_wddm_1(&self) -> bool {
+        self.said.caps.driver_model == DriverModel::Wddm1
+    }
+
+    /// Its engines translate addresses by page tables that the kernel writes.
+    pub fn has_page_tables(&self) -> bool {
+        !self.said.reported.levels.is_empty()
+    }
+
+    /// How its page tables are written.
+    pub fn table_update_mode(&self) -> PageTableUpdateMode {
+        self.said.reported.mmu.update_mode
+    }
+
+    /// Its engines write 64 bits at once.
+    pub fn has_64_bit_atomics(&self) -> bool {
+        !self.said.caps.no_64_bit_atomics
+    }
+
+    /// Its interrupts name the fences that were signaled (`OptimizedNativeFenceSignaledInterrupt`).
+    pub fn names_signaled_fences(&self) -> bool {
+        self.said.caps.optimized_native_fence_interrupt
+    }
+
+    /// It takes allocations of memory that another adapter shares.
+    pub fn has_cross_adapter_resources(&self) -> bool {
+        self.said.caps.memory.contains(VidMmCaps::CROSS_ADAPTER_RESOURCE)
+    }
+
+    /// It maps pages into apertures by their device addresses.
+    pub fn has_map_aperture2(&self) -> bool {
+        self.said.caps.memory.contains(VidMmCaps::MAP_APERTURE2_SUPPORTED)
+    }
+
+    /// All of it, for a reader of listings.
+    pub fn reported(&self) -> &Reported {
+        &self.said.reported
     }
 }
 
 impl Deref for Driver {
-    type Target = dyn Miniport;
+    type Target = EntryPoints;
 
-    fn deref(&self) -> &Self::Target {
-        self.miniport.as_ref()
+    fn deref(&self) -> &EntryPoints {
+        &self.entry_points
     }
 }
 
 impl DerefMut for Driver {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        self.watch.enters("Miniport");
-        self.miniport.as_mut()
+    fn deref_mut(&mut self) -> &mut EntryPoints {
+        &mut self.entry_points
     }
 }

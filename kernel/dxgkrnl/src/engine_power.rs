@@ -42,7 +42,7 @@ impl Adapter {
     }
 
     fn lower_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if !self.is_awake() || self.engine_power.low.contains(&node) || !self.miniport.facets().hardware_queues {
+        if !self.is_awake() || self.engine_power.low.contains(&node) || !self.driver.facets().hardware_queues {
             return;
         }
         let doorbells: Vec<_> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
@@ -51,7 +51,7 @@ impl Adapter {
         }
         // The other side is a ring: it queues, rings, and looks at the status.
         fence(Ordering::SeqCst);
-        let paging = node.0 == self.reported.paging_node && self.is_paging();
+        let paging = node == self.driver.paging_node() && self.is_paging();
         if paging || self.queues_of(node).any(|(_, queue)| self.has_work(queue)) {
             return;
         }
@@ -73,7 +73,7 @@ impl Adapter {
 
     fn set_f_state(&mut self, cx: &mut Cx<'_>, node: NodeId, state: FState) {
         // A driver that shows its queues no more fails where it matters.
-        if let Some(hardware) = self.miniport.hardware_queues() {
+        if let Some(hardware) = self.driver.hardware_queues() {
             hardware.set_engine_f_state(node, EngineId(0), state);
             cx.emit(self.index, Event::EnginePower { adapter: self.index.0, node: node.0, low: state == FState::F1 });
         }

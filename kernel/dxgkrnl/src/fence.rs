@@ -117,7 +117,7 @@ impl Adapter {
             Some(ddi::MonitoredUpdate { fence: global, value, monitored })
         };
         let batch: Vec<ddi::MonitoredUpdate<'_>> = values.iter().filter_map(update).collect();
-        match self.miniport.native_fences() {
+        match self.driver.native_fences() {
             Some(fences) if !batch.is_empty() => fences.update_monitored_values(&batch),
             _ => Ok(()),
         }

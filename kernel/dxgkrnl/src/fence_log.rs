@@ -121,7 +121,7 @@ impl Adapter {
 
     /// `DxgkDdiSetNativeFenceLogBuffer`, once for each log.
     fn tell_logs(&mut self, queue: KmdQueue, logs: &QueueLogs) -> Result<(), Refusal> {
-        let driver = self.miniport.native_fence_logs().expect("checked at adapter start");
+        let driver = self.driver.native_fence_logs().expect("checked at adapter start");
         for log in [&logs.waits, &logs.signals].into_iter().chain(&logs.submissions) {
             // CAST: as above.
             let set = SetNativeFenceLogBuffer {

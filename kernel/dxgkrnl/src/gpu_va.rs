@@ -111,7 +111,7 @@ impl Adapter {
                 "addresses on this adapter are the CPU's (IoMmu): an allocation has its own from its creation on",
             ));
         }
-        if self.reported.levels.is_empty() {
+        if !self.driver.has_page_tables() {
             return Err(not_supported("the adapter has no GPU virtual addresses"));
         }
         Ok(())

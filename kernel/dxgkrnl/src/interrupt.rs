@@ -166,7 +166,7 @@ impl Adapter {
     fn run_routine(&mut self) -> Option<Reported> {
         let mut reported = Reported::default();
         let mut calls = 0;
-        while self.miniport.interrupt_routine(&mut reported) {
+        while self.driver.interrupt_routine(&mut reported) {
             calls += 1;
             if calls == ROUTINE_CALLS_MAX {
                 return None;
@@ -180,8 +180,8 @@ impl Adapter {
     /// interchangeable, and each node of this contract has one.
     // spec: sync §2.8
     fn has_engine(&mut self, cx: &mut Cx<'_>, node: NodeId, engine: EngineId, interrupt: u32) -> bool {
-        let wrong = if usize::from(node.0) >= self.nodes.len() {
-            format!("node {} of {}", node.0, self.nodes.len())
+        let wrong = if !self.driver.has_node(node) {
+            format!("node {} of {}", node.0, self.driver.nodes().len())
         } else if engine != EngineId(0) {
             format!("engine {} of node {}, which has engine 0 only", engine.0, node.0)
         } else {

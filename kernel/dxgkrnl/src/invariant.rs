@@ -205,7 +205,7 @@ impl Adapter {
         let heard = self.doorbells.iter().find(rings).filter(|_| self.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
         // A stopped adapter builds nothing any more: the last words of its memory manager are void.
-        let elsewhere: Vec<PageRun> = lent.iter().copied().chain(self.pages.grown()).collect();
+        let elsewhere: Vec<PageRun> = lent.iter().copied().chain(self.driver.grown_pages()).collect();
         self.vidmm.check_invariants(&elsewhere)
     }
 

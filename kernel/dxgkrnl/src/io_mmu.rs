@@ -142,7 +142,7 @@ impl Adapter {
 
     /// Whether engines have addresses of processes at all, their own or the CPU's.
     pub fn has_addresses(&mut self) -> bool {
-        self.uses_cpu_addresses() || self.miniport.facets().gpu_va
+        self.uses_cpu_addresses() || self.driver.facets().gpu_va
     }
 
     /// Gives the allocations of a call their addresses in the process, all or none. Nothing to do on adapters of other models,

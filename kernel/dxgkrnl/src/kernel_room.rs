@@ -13,23 +13,23 @@ impl Adapter {
     /// Consecutive pages of the kernel's own; `None`: system memory is used up.
     pub fn take_kernel_pages(&mut self, count: Pages) -> Option<PageRun> {
         self.make_kernel_room(count);
-        self.pages.take(count)
+        self.driver.pages().take(count)
     }
 
     /// Grows the kernel's pages where they have not so many in one piece.
     pub fn make_kernel_room(&mut self, count: Pages) {
-        if self.pages.has_room(count) {
+        if self.driver.pages().has_room(count) {
             return;
         }
         let sizes = [GROWTH.0.max(count.0), count.0];
         if let Some(run) = sizes.into_iter().find_map(|pages| self.vidmm.allocate_system(pages)) {
-            self.pages.grow(run);
+            self.driver.pages().grow(run);
         }
     }
 
     /// Gives back what the kernel's pages have grown by and nothing uses any more.
     pub fn shrink_kernel_pages(&mut self) {
-        while let Some(run) = self.pages.take_unused() {
+        while let Some(run) = self.driver.pages().take_unused() {
             self.vidmm.free_system(run);
         }
     }

@@ -270,7 +270,7 @@ impl Machine {
             if adapter.driver_left(cx) {
                 adapter.settle(cx);
                 // It is stopped: how long it takes now does not matter.
-                let _ = adapter.miniport.leaves();
+                let _ = adapter.driver.leaves();
             }
         }
     }
@@ -300,7 +300,7 @@ impl Machine {
         let adapter = self.adapters.get_mut(adapter.0 as usize)?;
         let description = adapter.description();
         // A description changes nothing, so a late call of the driver has no consequence here.
-        let _ = adapter.miniport.leaves();
+        let _ = adapter.driver.leaves();
         Some(description)
     }
 

@@ -201,7 +201,7 @@ impl Adapter {
     /// Creates the paging hardware queue and its buffers.
     // spec: memory §1.11, memory §4.7
     pub fn start_ring(&mut self, cx: &mut Cx<'_>, node: NodeId, info: PagingBufferInfo) -> Result<(), StartError> {
-        self.ring.device_pages = self.caps.memory.contains(ddi::VidMmCaps::MAP_APERTURE2_SUPPORTED);
+        self.ring.device_pages = self.driver.has_map_aperture2();
         let progress = self
             .create_fence(cx, None, ProcessId::SYSTEM, 0)
             .map_err(|_| StartError::Memory("the paging ring's fence"))?;
@@ -209,7 +209,7 @@ impl Adapter {
         let vidsch = self.vidsch.create_queue(node, QueueKind::System, 0);
         let counted_ns = kmd.and_then(|kmd| self.hardware_count(kmd));
         self.ring.queue = Some(RingQueue { kmd, vidsch, progress, counted_ns });
-        let in_flight = u32::from(self.nodes[usize::from(node.0)].max_in_flight_buffers);
+        let in_flight = u32::from(self.driver.node(node).max_in_flight_buffers);
         let count = if in_flight == 0 { self.config.paging_buffers } else { self.config.paging_buffers.min(in_flight) };
         for _ in 0..count.max(1) {
             self.add_paging_buffer(cx, info)?;
@@ -219,7 +219,7 @@ impl Adapter {
 
     /// The hardware queue of a ring that has one.
     fn create_ring_queue(&mut self, progress: FenceNumber) -> Result<Option<KmdQueue>, StartError> {
-        if PacketRing::is_used(&self.miniport) {
+        if PacketRing::is_used(&self.driver) {
             return Ok(None);
         }
         let slot = self.fences[progress].slot;
@@ -231,8 +231,8 @@ impl Adapter {
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
             private_data: &mut [],
         };
-        let mut host = crate::driver_host::DriverHost::new(&self.features, &mut self.pages);
-        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        let (driver, mut host) = self.driver.with_host();
+        let hardware = driver.hardware_queues().expect("checked at adapter start");
         Ok(Some(hardware.create_hw_queue(&mut host, create)?))
     }
 

@@ -31,19 +31,21 @@ impl Adapter {
     // spec: sync §3.18: a capability of both, else sync §3.12
     pub fn make_inbox(&mut self) {
         let number = self.index.0;
-        let Some(caps) = self.miniport.facets().peer_doorbells.filter(|_| self.has_native_fences()) else { return };
+        let Some(caps) = self.driver.facets().peer_doorbells.filter(|_| self.driver.has_native_fences()) else {
+            return;
+        };
         if u64::from(number) >= shared_words::peer::LANES {
             return;
         }
         let Some(page) = self.take_kernel_pages(Pages(1)) else { return };
         self.memory.fill(page.first * PAGE_BYTES, PAGE_BYTES, 0);
         self.peers = Peers { inbox: Some(page), linear: caps.linear_storage };
-        self.miniport.peer_doorbells().expect("it has them").set_inbox(number, page.first * PAGE_BYTES);
+        self.driver.peer_doorbells().expect("it has them").set_inbox(number, page.first * PAGE_BYTES);
     }
 
     /// Tells the driver where another adapter's inbox is.
     pub fn connect_peer(&mut self, peer: AdapterIndex, inbox: u64) {
-        if let Some(doorbells) = self.miniport.peer_doorbells().filter(|_| self.peers.inbox.is_some()) {
+        if let Some(doorbells) = self.driver.peer_doorbells().filter(|_| self.peers.inbox.is_some()) {
             doorbells.connect_peer(peer.0, inbox);
         }
     }

@@ -24,7 +24,6 @@ use vidmm::Sleep;
 use wddm_types::{Blame, NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::driver_host::DriverHost;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::DoorbellNumber;
 use crate::refusal::{invalid, refuse};
@@ -82,8 +81,8 @@ impl Adapter {
         }
         self.take_doorbells_for_sleep(cx);
         self.take_scheduling_logs(cx);
-        let mut host = DriverHost::new(&self.features, &mut self.pages);
-        let result = self.miniport.set_power_state(&mut host, state);
+        let (driver, mut host) = self.driver.with_host();
+        let result = driver.set_power_state(&mut host, state);
         let result = match result {
             Ok(()) => {
                 self.power.stage = Stage::Asleep;
@@ -140,8 +139,8 @@ impl Adapter {
         let named = self.resource_bodies.iter().next().is_some();
         if self.power.leaves && self.devices.iter().next().is_none() && self.dying.is_empty() && !named {
             self.power.leaves = false;
-            let mut host = DriverHost::new(&self.features, &mut self.pages);
-            self.miniport.stop_device(&mut host);
+            let (driver, mut host) = self.driver.with_host();
+            driver.stop_device(&mut host);
         }
     }
 
@@ -159,8 +158,8 @@ impl Adapter {
                 return Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the adapter is still falling asleep"));
             }
         }
-        let mut host = DriverHost::new(&self.features, &mut self.pages);
-        if let Err(status) = self.miniport.set_power_state(&mut host, PowerState::On) {
+        let (driver, mut host) = self.driver.with_host();
+        if let Err(status) = driver.set_power_state(&mut host, PowerState::On) {
             self.stop(cx, format!("SetPowerState failed: {status}"));
             return self.running();
         }

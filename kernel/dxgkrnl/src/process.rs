@@ -12,7 +12,7 @@ use vidmm::{DriverRange, MapError, Operation, SpaceId, SpaceKind, VidMm};
 use wddm_types::{GpuVa, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::driver_host::{Creating, DriverHost};
+use crate::driver::{Creating, ProcessRequests};
 use crate::machine::Cx;
 use crate::object::{ProcessOnAdapter, Terms};
 use crate::refusal::{from_driver, no_memory};
@@ -28,9 +28,9 @@ pub struct ProcessHost<'a> {
     pub made: Vec<(GpuVa, u64)>,
 }
 
-impl ProcessHost<'_> {
+impl ProcessRequests for ProcessHost<'_> {
     // spec: memory §4.6
-    pub fn reserve(&mut self, reserve: ReserveGpuVaRange) -> Result<GpuVa, DriverStatus> {
+    fn reserve(&mut self, reserve: ReserveGpuVaRange) -> Result<GpuVa, DriverStatus> {
         if reserve.process != self.process {
             return Err(DriverStatus::InvalidParameter("addresses of another process than the one being created"));
         }
@@ -71,10 +71,9 @@ impl Adapter {
         let (space, tables) = self.make_space(cx, terms).inspect_err(|_| self.pasids.give_back(pasid))?;
         let os = OsProcess(u64::from(process.0));
         let mut asked = ProcessHost { vidmm: &mut self.vidmm, process: os, space, made: Vec::new() };
-        let mut host =
-            DriverHost { features: &self.features, pages: &mut self.pages, creating: Creating::Process(&mut asked) };
         let create = CreateProcess { process: os, system: false, pasids: pasid.as_slice() };
-        let created = self.miniport.create_process(&mut host, create);
+        let (driver, mut host) = self.driver.creating(Creating::Process(&mut asked));
+        let created = driver.create_process(&mut host, create);
         let reserved = asked.made;
         let kmd = match created {
             Ok(kmd) => kmd,

@@ -18,7 +18,6 @@ use vidsch::{Packet, QueueKind, Step, SubmitError};
 use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload, Waiter};
-use crate::driver_host::DriverHost;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::object::{Context, ContextNumber, Queue, QueueNumber};
@@ -79,7 +78,7 @@ impl Adapter {
             }
         };
         let kind = if user_mode { QueueKind::User } else { QueueKind::Kernel };
-        let in_flight_max = self.nodes[usize::from(node.0)].max_in_flight_buffers;
+        let in_flight_max = self.driver.node(node).max_in_flight_buffers;
         let vidsch = self.open_scheduled(process, node, kind, in_flight_max.into());
         let queue = Queue {
             context,
@@ -124,13 +123,13 @@ impl Adapter {
     }
 
     fn create_queue_in_driver(&mut self, create: CreateHwQueue<'_>) -> Result<KmdQueue, DriverStatus> {
-        let mut host = DriverHost::new(&self.features, &mut self.pages);
-        self.miniport.hardware_queues().expect("checked at adapter start").create_hw_queue(&mut host, create)
+        let (driver, mut host) = self.driver.with_host();
+        driver.hardware_queues().expect("checked at adapter start").create_hw_queue(&mut host, create)
     }
 
     fn destroy_queue_in_driver(&mut self, queue: KmdQueue) {
-        let mut host = DriverHost::new(&self.features, &mut self.pages);
-        self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue);
+        let (driver, mut host) = self.driver.with_host();
+        driver.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue);
     }
 
     /// Whether the process itself feeds a queue with these flags, by its doorbell.
@@ -144,8 +143,8 @@ impl Adapter {
             )));
         }
         let user_mode = flags.contains(QueueFlags::USER_MODE_SUBMISSION);
-        let offered = self.nodes[usize::from(node.0)].user_mode_submission;
-        if user_mode && !(offered && self.features.enabled(FeatureId::USER_MODE_SUBMISSION)) {
+        let offered = self.driver.node(node).user_mode_submission;
+        if user_mode && !(offered && self.driver.has_feature(FeatureId::USER_MODE_SUBMISSION)) {
             return Err(not_supported("user-mode submission is not enabled on this node"));
         }
         Ok(user_mode)
@@ -160,7 +159,7 @@ impl Adapter {
         let queue = self.queues.remove(number).expect("a queue is destroyed once");
         self.destroy_queue_in_driver(queue.kmd);
         // The driver names it in no interrupt any more: the kernel looks for the signals of its end.
-        if self.caps.optimized_native_fence_interrupt {
+        if self.driver.names_signaled_fences() {
             self.look_at_processes(cx, &BTreeSet::from([self.devices[queue.device].process]));
         }
         if let Some(logs) = queue.logs {
@@ -200,7 +199,7 @@ impl Adapter {
                 "a command buffer lies at a nonzero multiple of 8 and has a nonzero multiple of 8 bytes",
             ));
         }
-        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        let hardware = self.driver.hardware_queues().expect("checked at adapter start");
         check_private_data(private_data, hardware.submission_data_bytes())?;
         self.queue_writes(self.queues[number].vidsch, primaries).map_err(refused)?;
         self.submit_packet(number, Packet::Work(Payload::Command(command)))?;
@@ -291,7 +290,7 @@ impl Adapter {
             private_data,
             paging: false,
         };
-        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        let hardware = self.driver.hardware_queues().expect("checked at adapter start");
         if let Err(status) = hardware.submit_command_to_hw_queue(submit) {
             let device = self.queues[number].device;
             self.fail_device(

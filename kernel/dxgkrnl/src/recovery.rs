@@ -19,7 +19,6 @@ use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::driver::LateCall;
-use crate::driver_host::DriverHost;
 use crate::machine::Cx;
 use crate::refusal::access_denied;
 use crate::scheduling::setup_bands;
@@ -160,7 +159,7 @@ impl Adapter {
     /// which it has kept waiting, it is the end of the adapter. Whether it is.
     // spec: sync §4.4
     pub fn driver_left(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(LateCall { call, took_ns }) = self.miniport.leaves() else { return false };
+        let Some(LateCall { call, took_ns }) = self.driver.leaves() else { return false };
         cx.emit(self.index, Event::DriverCallLate { adapter: self.index.0, call: call.to_owned(), took_ns });
         let fatal = self.timeouts.is_any_preparing() && self.stopped.is_none();
         if fatal {
@@ -176,7 +175,7 @@ impl Adapter {
     /// It took too long: bug check 0x116, which is the end of the adapter, and of no other.
     // spec: sync §4.4
     pub fn came_back(&mut self, cx: &mut Cx<'_>, call: &str) -> Result<(), String> {
-        let Some(LateCall { took_ns, .. }) = self.miniport.leaves() else { return Ok(()) };
+        let Some(LateCall { took_ns, .. }) = self.driver.leaves() else { return Ok(()) };
         cx.emit(self.index, Event::DriverCallLate { adapter: self.index.0, call: call.to_owned(), took_ns });
         Err(self.too_late(call, took_ns))
     }
@@ -229,8 +228,8 @@ impl Adapter {
             return Err(format!("it was reset {} times within {seconds} seconds", self.recovery.lately.len()));
         }
         self.driver_left(cx);
-        let mut host = DriverHost::new(&self.features, &mut self.pages);
-        let reset = self.miniport.reset_from_timeout(&mut host);
+        let (driver, mut host) = self.driver.with_host();
+        let reset = driver.reset_from_timeout(&mut host);
         self.came_back(cx, "ResetFromTimeout")?;
         reset.map_err(|status| format!("ResetFromTimeout failed: {status}"))?;
         self.recovery.lately.push_back(cx.now_ns);
@@ -248,11 +247,11 @@ impl Adapter {
         let windows = self.tell_lost_memory(cx);
         self.local_words_lost();
         self.driver_left(cx);
-        let mut host = DriverHost::new(&self.features, &mut self.pages);
-        let restarted = self.miniport.restart_from_timeout(&mut host);
+        let (driver, mut host) = self.driver.with_host();
+        let restarted = driver.restart_from_timeout(&mut host);
         self.came_back(cx, "RestartFromTimeout")?;
         restarted.map_err(|status| format!("RestartFromTimeout failed: {status}"))?;
-        setup_bands(&mut self.miniport, &self.config.scheduling)
+        setup_bands(&mut self.driver, &self.config.scheduling)
             .map_err(|status| format!("SetupPriorityBands failed: {status}"))?;
         self.engines_have_power();
         windows.iter().for_each(|pages| self.unmap_window(pages));

@@ -97,12 +97,12 @@ impl Adapter {
         if !self.scheduling_logs.on
             || self.stopped.is_some()
             || self.is_off()
-            || self.miniport.hardware_queues().is_none()
+            || self.driver.hardware_queues().is_none()
         {
             return;
         }
         // CAST: at most 64 nodes.
-        for node in (0..self.nodes.len() as u16).map(NodeId) {
+        for node in self.driver.node_ids() {
             let known = self.scheduling_logs.nodes.iter().position(|log| log.node == node);
             let Some(at) = known.or_else(|| self.make_scheduling_log(cx, node)) else { continue };
             if !self.set_scheduling_log(at) {
@@ -140,7 +140,7 @@ impl Adapter {
             interrupt_entry: ENTRIES as u32 / 2,
         };
         let set = SetSchedulingLogBuffer { node: log.node, engine: EngineId(0), buffer: Some(buffer) };
-        let hardware = self.miniport.hardware_queues();
+        let hardware = self.driver.hardware_queues();
         let is_set = hardware.is_some_and(|hardware| hardware.set_scheduling_log_buffer(set).is_ok());
         self.scheduling_logs.nodes[at].is_set = is_set;
         is_set
@@ -157,11 +157,11 @@ impl Adapter {
     /// Engines write nothing more: they are about to lose power, or no tool traces any more.
     pub fn take_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
         if self.stopped.is_none() {
-            let miniport = &mut self.miniport;
+            let driver = &mut self.driver;
             // A driver that cannot has a device that writes on: the pages are its own for good then.
             self.scheduling_logs.nodes.retain(|log| {
                 let none = SetSchedulingLogBuffer { node: log.node, engine: EngineId(0), buffer: None };
-                let hardware = miniport.hardware_queues();
+                let hardware = driver.hardware_queues();
                 !log.is_set || hardware.is_some_and(|hardware| hardware.set_scheduling_log_buffer(none).is_ok())
             });
         }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use ddi::{
     CreateDevice, CreateHwContext, CreateProcess, DriverStatus, KmdContext, KmdDevice, Miniport, OsContext, OsProcess,
-    PagingBufferInfo,
 };
 use events::Event;
 use gpu_fence::Fences;
@@ -19,9 +18,7 @@ use vidsch::{Limits, VidSch};
 use wddm_types::{AdapterIndex, CpuPlace, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig};
-use crate::description::Reported;
-use crate::driver::{Driver, Watch};
-use crate::driver_host::{Creating, DriverHost, KernelPages};
+use crate::driver::{Creating, Driver, DriverHost, EntryPoints, KernelPages, Watch};
 use crate::features::Features;
 use crate::io_mmu::Pasids;
 use crate::machine::Cx;
@@ -75,11 +72,11 @@ impl Adapter {
     ) -> Result<Adapter, StartError> {
         let features = Features::negotiate(miniport.as_mut(), &config.features);
         let mut pages = KernelPages::new(config.kernel_pages, config.clients.clone());
-        miniport.start_device(&mut DriverHost::new(&features, &mut pages))?;
+        miniport.start_device(&mut DriverHost::new(&features, &mut pages, Creating::Nothing))?;
         // The kernel asks once: later answers do not matter.
         let looks = config.recovery.delay_ns.is_some();
         let watch = Watch::new(config.driver_clock.clone().filter(|_| looks), config.recovery.ddi_delay_ns);
-        let mut miniport = Driver::started(miniport, watch);
+        let mut miniport = EntryPoints::started(miniport, watch);
         let caps = miniport.adapter_caps();
         let platform = PlatformOf {
             system_bytes: memory.bytes(),
@@ -91,47 +88,50 @@ impl Adapter {
             miniport.forgo_native_fences();
         }
         match described {
-            Ok(description) => Adapter::build(cx, index, memory, miniport, config, features, pages, description),
+            Ok((said, description)) => {
+                Adapter::build(cx, index, memory, Driver::new(miniport, features, pages, said), config, description)
+            }
             Err(error) => {
-                miniport.stop_device(&mut DriverHost::new(&features, &mut pages));
+                miniport.stop_device(&mut DriverHost::new(&features, &mut pages, Creating::Nothing));
                 Err(error)
             }
         }
     }
 
-    #[allow(clippy::too_many_arguments)] // each is a different thing that start has gathered; a struct would only rename them
     fn build(
         cx: &mut Cx<'_>,
         index: AdapterIndex,
         memory: Arc<Memory>,
-        mut miniport: Driver,
+        mut driver: Driver,
         config: AdapterConfig,
-        features: Features,
-        mut pages: KernelPages,
         description: Description,
     ) -> Result<Adapter, StartError> {
         let mut policy = Policy {
             page_table_reserve: config.page_table_reserve,
             directory_reserve: config.directory_reserve,
             paging_space: description.paging_space,
-            paging_table_reserve: caps::paging_tables(&description, config.page_table_reserve),
-            paging_by_gpu_va: description.caps.paging_by_gpu_va,
-            moves_within_segments: description.caps.move_paging_supported,
+            paging_table_reserve: caps::paging_tables(
+                driver.reported(),
+                description.paging_space,
+                config.page_table_reserve,
+            ),
+            paging_by_gpu_va: description.paging_by_gpu_va,
+            moves_within_segments: description.moves_within_segments,
             // The kernel lends clients what they see page by page; rows that a range shows in another order are smaller than pages.
             cpu_reaches_local: match &config.clients {
                 None => true,
-                Some(clients) => clients.lends_local() && miniport.facets().gpu_va,
+                Some(clients) => clients.lends_local() && driver.facets().gpu_va,
             },
             ..Policy::new(config.system_pages)
         };
         config.memory_policy.apply(&mut policy);
-        let by_address = description.pages_by_address();
+        let by_address = description.pages_by_address;
         let built = (|| {
-            setup_bands(&mut miniport, &config.scheduling)?;
+            setup_bands(&mut driver, &config.scheduling)?;
             let mut pasids = description.iommu.clone().map_or_else(Pasids::default, Pasids::at);
-            let mut vidmm = if miniport.facets().gpu_va {
-                let (levels, roots) = (&description.levels, &description.roots);
-                VidMm::with_roots(policy, description.layout, description.mmu, levels, roots)?
+            let mut vidmm = if driver.facets().gpu_va {
+                let (levels, roots) = (&driver.reported().levels, &description.roots);
+                VidMm::with_roots(policy, description.layout, driver.reported().mmu, levels, roots)?
             } else if description.iommu.is_some() {
                 VidMm::with_cpu_addresses(policy, description.layout)?
             } else {
@@ -148,24 +148,22 @@ impl Adapter {
             pasids.enter(space, pasid);
             let create = CreateProcess { process: OsProcess::default(), system: true, pasids: pasid.as_slice() };
             let mut asked = ProcessHost { vidmm: &mut vidmm, process: create.process, space, made: Vec::new() };
-            let mut host =
-                DriverHost { features: &features, pages: &mut pages, creating: Creating::Process(&mut asked) };
-            let kmd = miniport.create_process(&mut host, create)?;
-            let mut host = DriverHost::new(&features, &mut pages);
+            let (entry_points, mut host) = driver.creating(Creating::Process(&mut asked));
+            let kmd = entry_points.create_process(&mut host, create)?;
+            let (node, buffer) = (driver.paging_node(), driver.paging_buffer());
+            let (entry_points, mut host) = driver.with_host();
             let (device, info) =
-                miniport.create_device(&mut host, CreateDevice { process: kmd, system: true, pasid })?;
+                entry_points.create_device(&mut host, CreateDevice { process: kmd, system: true, pasid })?;
             // spec: memory §7.1
             check_device_info(vidmm.segments(), &info).map_err(StartError::Rule)?;
-            let node = description.paging_node;
-            let packets = PacketRing::is_used(&miniport);
+            let packets = PacketRing::is_used(entry_points);
             let context = if packets {
-                let buffer = description.paging_buffer;
-                PacketRing::create_context(&mut miniport, &mut host, device, node, buffer, by_address)?
+                PacketRing::create_context(entry_points, &mut host, device, node, buffer, by_address)?
             } else {
-                create_paging_context(&mut miniport, &mut host, device, node)?
+                create_paging_context(entry_points, &mut host, device, node)?
             };
-            let has_addresses = PacketRing::has_addresses(&miniport, by_address);
-            if let Some(addressing) = miniport.gpu_va().filter(|_| has_addresses) {
+            let has_addresses = PacketRing::has_addresses(entry_points, by_address);
+            if let Some(addressing) = entry_points.gpu_va().filter(|_| has_addresses) {
                 let (root, entries) = vidmm.root_table(space);
                 addressing.set_root_page_table(context, root, entries);
             }
@@ -174,20 +172,10 @@ impl Adapter {
         let (vidmm, pasids, space, tables, kmd, device, context, has_addresses) = match built {
             Ok(parts) => parts,
             Err(error) => {
-                miniport.stop_device(&mut DriverHost::new(&features, &mut pages));
+                let (entry_points, mut host) = driver.with_host();
+                entry_points.stop_device(&mut host);
                 return Err(error);
             }
-        };
-        let caps = description.caps;
-        let reported = Reported {
-            driver_model: caps.driver_model,
-            ddi_version: caps.ddi_version,
-            memory_caps: caps::memory_caps(&miniport, &caps),
-            levels: description.levels,
-            mmu: description.mmu,
-            paging_buffer: description.paging_buffer,
-            paging_space_bytes: if miniport.facets().gpu_va { description.paging_space.bytes() } else { 0 },
-            paging_node: description.paging_node.0,
         };
         let system = ProcessOnAdapter {
             class: crate::object::Terms::default().class,
@@ -202,20 +190,16 @@ impl Adapter {
             words_mapped_at: 0,
             views_mapped_at: 0,
         };
-        let packet_caps = miniport.packet_scheduling().map(|packets| packets.packet_caps());
-        let packets = Packets::new(packet_caps, description.nodes.len(), config.scheduling);
+        let packet_caps = driver.packet_scheduling().map(|packets| packets.packet_caps());
+        let packets = Packets::new(packet_caps, driver.nodes().len(), config.scheduling);
         let mut vidmm = vidmm;
-        vidmm.set_swizzling_ranges(miniport.swizzling().map_or(0, |facet| facet.swizzling_ranges()));
+        vidmm.set_swizzling_ranges(driver.swizzling().map_or(0, |facet| facet.swizzling_ranges()));
         let mut adapter = Adapter {
             index,
             luid: config.luid,
             memory,
-            miniport,
-            caps,
-            features,
-            statistics: Statistics::new(description.nodes.len()),
-            nodes: description.nodes,
-            reported,
+            statistics: Statistics::new(driver.nodes().len()),
+            driver,
             vidmm,
             vidsch: VidSch::new(Limits { packets_per_queue: PACKETS_PER_QUEUE }),
             waits: Fences::new(),
@@ -227,7 +211,6 @@ impl Adapter {
             software: Default::default(),
             has_inherited_priority: false,
             set_events: Vec::new(),
-            pages,
             spaces: BTreeMap::from([(space, kmd)]),
             pasids,
             processes_by_space: BTreeMap::from([(system.space, ProcessId::SYSTEM)]),
@@ -278,25 +261,18 @@ impl Adapter {
             counters: AdapterCounters::default(),
             config,
         };
-        let (node, buffer) = (description.paging_node, description.paging_buffer);
-        if let Err(error) = adapter.start_paging_process(cx, tables, node, buffer) {
-            let Adapter { miniport, features, pages, .. } = &mut adapter;
-            miniport.stop_device(&mut DriverHost::new(features, pages));
+        if let Err(error) = adapter.start_paging_process(cx, tables) {
+            let (entry_points, mut host) = adapter.driver.with_host();
+            entry_points.stop_device(&mut host);
             return Err(error);
         }
         adapter.announce(cx);
         Ok(adapter)
     }
 
-    fn start_paging_process(
-        &mut self,
-        cx: &mut Cx<'_>,
-        tables: Vec<vidmm::Operation>,
-        node: NodeId,
-        buffer: PagingBufferInfo,
-    ) -> Result<(), StartError> {
+    fn start_paging_process(&mut self, cx: &mut Cx<'_>, tables: Vec<vidmm::Operation>) -> Result<(), StartError> {
         self.execute_now(tables).map_err(|()| StartError::Rule("a page-table update of the paging process failed"))?;
-        self.start_ring(cx, node, buffer)?;
+        self.start_ring(cx, self.driver.paging_node(), self.driver.paging_buffer())?;
         self.start_scratch()
     }
 
@@ -328,8 +304,8 @@ impl Adapter {
 
 /// The system context of an adapter with hardware queues.
 pub(crate) fn create_paging_context(
-    miniport: &mut Driver,
-    host: &mut DriverHost<'_, '_>,
+    miniport: &mut EntryPoints,
+    host: &mut DriverHost<'_>,
     device: KmdDevice,
     node: NodeId,
 ) -> Result<KmdContext, StartError> {

@@ -210,7 +210,7 @@ fn count_move(paging: &mut PagingBytes, kind: vidmm::MoveKind, bytes: u64) {
 impl Adapter {
     /// A turn is over: whose work each node has from now on.
     pub fn meter_nodes(&mut self, now_ns: u64) {
-        let mut has: Vec<Vec<ProcessId>> = vec![Vec::new(); self.nodes.len()];
+        let mut has: Vec<Vec<ProcessId>> = vec![Vec::new(); self.driver.nodes().len()];
         if self.stopped.is_none() {
             for (_, queue) in self.queues.iter() {
                 let unfinished = |last: &u64| self.current_value(queue.progress) < *last;

@@ -164,7 +164,7 @@ impl Adapter {
                 self.vidsch.suspend(self.queues[queue].vidsch);
             }
             let kmd = self.contexts[context].kmd;
-            let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+            let hardware = self.driver.hardware_queues().expect("checked at adapter start");
             match hardware.suspend_context(kmd, value) {
                 Ok(SuspendStatus::Suspended) => {}
                 Ok(SuspendStatus::Pending) => {
@@ -217,7 +217,7 @@ impl Adapter {
         self.forget_suspension_of(cx, number);
         for context in self.devices[number].contexts.clone() {
             let kmd = self.contexts[context].kmd;
-            self.miniport.hardware_queues().expect("checked at adapter start").resume_context(kmd);
+            self.driver.hardware_queues().expect("checked at adapter start").resume_context(kmd);
             for queue in self.contexts[context].queues.clone() {
                 self.vidsch.resume(self.queues[queue].vidsch);
                 self.pump_queue(cx, queue);
@@ -231,7 +231,7 @@ impl Adapter {
             return Ok(());
         }
         let kmd = self.contexts[context].kmd;
-        let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+        let hardware = self.driver.hardware_queues().expect("checked at adapter start");
         // It has no queue yet, so there is nothing to wait for.
         hardware.suspend_context(kmd, self.suspensions.issued).map(|_| ())
     }

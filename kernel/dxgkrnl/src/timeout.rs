@@ -248,7 +248,7 @@ impl Adapter {
     /// A hardware context, or the ring, does not leave its engine.
     fn reset_hw_engine(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Leaving) {
         self.driver_left(cx);
-        let hardware = self.miniport.hardware_queues().expect("it has a hardware context");
+        let hardware = self.driver.hardware_queues().expect("it has a hardware context");
         let reset = hardware.reset_hw_engine(node, 0);
         if let Err(why) = self.came_back(cx, "ResetHwEngine") {
             return self.stop(cx, why);
@@ -282,7 +282,7 @@ impl Adapter {
         let devices: BTreeSet<_> = named.iter().map(|context| self.contexts[*context].device).collect();
         self.devices_are_hung(cx, devices, node);
         self.driver_left(cx);
-        let Some(hardware) = self.miniport.hardware_queues() else { return };
+        let Some(hardware) = self.driver.hardware_queues() else { return };
         let resumed = hardware.resume_hw_engine(node, 0);
         if let Err(why) = self.came_back(cx, "ResumeHwEngine") {
             return self.stop(cx, why);

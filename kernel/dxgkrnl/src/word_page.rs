@@ -3,7 +3,7 @@
 use shared_words::{ClientAccess, Memory};
 use wddm_types::{PAGE_BYTES, Pages, WordAddress};
 
-use crate::driver_host::KernelPages;
+use crate::driver::KernelPages;
 
 /// Bytes between two words: a cache line, so that two owners never share one (sync §6 A2).
 pub const WORD_STRIDE: u64 = 64;

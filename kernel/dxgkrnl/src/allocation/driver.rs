@@ -29,7 +29,7 @@ impl Adapter {
             resource: known.unwrap_or_default(),
             flags: if in_resource { ddi::CreateAllocationFlags::RESOURCE } else { ddi::CreateAllocationFlags::empty() },
         };
-        self.miniport.create_allocation(&mut create).map_err(from_driver)?;
+        self.driver.create_allocation(&mut create).map_err(from_driver)?;
         let kmd = create.resource;
         Ok((new.into_iter().map(|new| new.info).collect(), kmd))
     }
@@ -41,7 +41,7 @@ impl Adapter {
             if self.vidmm.shares_backing(id) {
                 let (allocation, backing) = (self.vidmm.kmd_handle(id), self.vidmm.backing(id));
                 let set = SetAllocationBackingStore { allocation, backing };
-                self.miniport.set_allocation_backing_store(set).map_err(from_driver)?;
+                self.driver.set_allocation_backing_store(set).map_err(from_driver)?;
             }
         }
         Ok(())
@@ -90,14 +90,14 @@ impl Adapter {
             subresource_offset: 0,
             pitch: 0,
         };
-        self.miniport.open_allocation(&mut open).map_err(from_driver)?;
+        self.driver.open_allocation(&mut open).map_err(from_driver)?;
         let named: Vec<_> = open.allocations.iter().map(|opened| opened.open).filter(|open| open.0 != 0).collect();
         if named.len() == open.allocations.len() {
             return Ok(());
         }
         // The driver reports all as open. The kernel closes those with a handle; it has no handle for the rest.
         if !named.is_empty() {
-            self.miniport.close_allocation(device, &named);
+            self.driver.close_allocation(device, &named);
         }
         let reason = "the driver opened an allocation and gave no handle of it";
         Err(refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, reason))
@@ -113,6 +113,6 @@ impl Adapter {
         } else {
             DestroyAllocationFlags::empty()
         };
-        self.miniport.destroy_allocation(&mut DestroyAllocation { allocations, resource, flags });
+        self.driver.destroy_allocation(&mut DestroyAllocation { allocations, resource, flags });
     }
 }

@@ -92,7 +92,7 @@ impl Adapter {
             pitch_bytes: 0,
             buffers: None,
         };
-        self.miniport.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
+        self.driver.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
         let sizes = [query.allocation_bytes as usize, query.resource_bytes as usize];
         if sizes.iter().any(|bytes| *bytes > PRIVATE_DATA_MAX) {
             return Err(not_supported("the driver wants more private data than the kernel keeps"));
@@ -100,7 +100,7 @@ impl Adapter {
         let (mut allocation, mut resource) = (vec![0; sizes[0]], vec![0; sizes[1]]);
         (query.wanted, query.pitch_bytes) = (wanted, 0);
         query.buffers = Some((&mut allocation, &mut resource));
-        self.miniport.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
+        self.driver.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
         let pitch_bytes = query.pitch_bytes;
         Ok(StandardData { allocation, resource, pitch_bytes })
     }

@@ -39,7 +39,7 @@ impl Turn<'_> {
         let process = adapter.processes.get(&self.from).map(|process| process.kmd);
         let device = device.map(|device| adapter.devices[device].kmd);
         let mut escape = Escape { process, device, context, flags, private_data: &mut private_data };
-        adapter.miniport.escape(&mut escape).map_err(from_driver)?;
+        adapter.driver.escape(&mut escape).map_err(from_driver)?;
         done(Reply::Escaped(private_data))
     }
 

@@ -103,7 +103,7 @@ impl Turn<'_> {
         let adapter = &mut self.adapters[index.0 as usize];
         let (word, flags, native_here) = self.cross_fences.lend(cross, adapter);
         if native && !native_here {
-            return Err(match adapter.has_native_fences() {
+            return Err(match adapter.driver.has_native_fences() {
                 true => invalid("a monitored fence of this adapter: OpenSyncObjectFromNtHandle2 opens it"),
                 false => not_supported("the adapter has no native fences: OpenSyncObjectFromNtHandle2 opens it"),
             });

@@ -72,7 +72,7 @@ impl Adapter {
         }
         known.told = needed;
         let name = known.path.source;
-        self.miniport.display().expect("it had displays when it started").control_interrupt(name, needed);
+        self.driver.display().expect("it had displays when it started").control_interrupt(name, needed);
     }
 
     /// `D3DKMTWaitForVerticalBlankEvent`.

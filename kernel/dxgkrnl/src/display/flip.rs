@@ -272,7 +272,7 @@ impl Adapter {
         known.handed += 1;
         let physical_address = set.physical_address;
         cx.emit(self.index, Event::FlipHandedOver { source: set.source.0, flip, physical_address });
-        let driver = self.miniport.display().expect("it had displays when it started");
+        let driver = self.driver.display().expect("it had displays when it started");
         if let Err(status) = driver.set_vidpn_source_address(set) {
             // Bug check 0x119, parameter 0xB.
             self.stop(cx, format!("SetVidPnSourceAddress failed: {status}"));

@@ -27,7 +27,7 @@ impl Adapter {
         let known = &mut self.displays.sources[source];
         let name = known.path.source;
         if known.queue.log.is_none() {
-            known.queue.log = self.pages.take(Pages(1));
+            known.queue.log = self.driver.pages().take(Pages(1));
         }
         let run = known.queue.log.ok_or_else(|| no_memory("no system memory left for the logs of displays"))?;
         known.queue.begin();

@@ -177,7 +177,7 @@ impl Adapter {
     }
 
     pub fn display(&mut self) -> Result<&mut dyn Display, Refusal> {
-        self.miniport.display().ok_or_else(|| not_supported("the adapter only renders: it has no displays"))
+        self.driver.display().ok_or_else(|| not_supported("the adapter only renders: it has no displays"))
     }
 
     /// Turns a display off: ends its flips and the calls that wait for its blanks, and unpins its primaries.
@@ -188,7 +188,7 @@ impl Adapter {
         self.end_flip_queue(cx, source);
         let name = self.displays.sources[source].path.source;
         // It must succeed; and of a stopped adapter nothing is heard any more.
-        if let Some(display) = self.miniport.display().filter(|_| self.stopped.is_none()) {
+        if let Some(display) = self.driver.display().filter(|_| self.stopped.is_none()) {
             display.control_interrupt(name, false);
             if let Err(status) = display.commit_vidpn(name, None) {
                 self.stop(cx, format!("CommitVidPn of no mode failed: {status}"));

@@ -24,7 +24,7 @@ use wddm_types::{NodeId, PageRun};
 use super::Source;
 use super::flip::Next;
 use crate::adapter::Adapter;
-use crate::driver::Driver;
+use crate::driver::EntryPoints;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 
@@ -119,7 +119,7 @@ impl Hardware {
     /// # Errors
     /// The rule that it broke.
     // spec: sync §4.6, MaxHwQueuedFlips > 1 enables
-    pub(super) fn of(miniport: &mut Driver) -> Result<Option<Hardware>, &'static str> {
+    pub(super) fn of(miniport: &mut EntryPoints) -> Result<Option<Hardware>, &'static str> {
         let Some(queue) = miniport.flip_queue() else {
             return Err("HWFLIPQUEUE needs the entry points of the flip queue");
         };
@@ -176,7 +176,7 @@ impl Adapter {
             Next::Wait => return Next::Wait,
             Next::Lost => return Next::Lost,
         };
-        let now = match self.miniport.calibrate_gpu_clock(NodeId(0)) {
+        let now = match self.driver.calibrate_gpu_clock(NodeId(0)) {
             Ok(clock) => clock.counter,
             Err(status) => {
                 self.stop(cx, format!("CalibrateGpuClock failed: {status}"));
@@ -271,7 +271,7 @@ impl Adapter {
             self.flip_queue().set_interrupt_target_present_id(name, LAYER, wanted);
         }
         if wanted != NO_PRESENT_ID && !std::mem::replace(&mut self.displays.sources[source].told, true) {
-            self.miniport.display().expect("it had displays when it started").control_interrupt(name, true);
+            self.driver.display().expect("it had displays when it started").control_interrupt(name, true);
         }
     }
 
@@ -314,6 +314,6 @@ impl Adapter {
     }
 
     pub(super) fn flip_queue(&mut self) -> &mut dyn FlipQueue {
-        self.miniport.flip_queue().expect("it had flip queues when it started")
+        self.driver.flip_queue().expect("it had flip queues when it started")
     }
 }

@@ -169,7 +169,7 @@ impl Adapter {
     /// Whether engines of an adapter without native fences may store to a word that others read as 64 bits.
     // spec: sync §3.13: without 64-bit atomics only packets signal it
     pub fn reaches_common_words(&self) -> bool {
-        !self.reported.levels.is_empty() && !self.caps.no_64_bit_atomics
+        self.driver.has_page_tables() && self.driver.has_64_bit_atomics()
     }
 
     /// Something is news of a fence: other adapters are told, if it has any.
@@ -185,7 +185,7 @@ impl Adapter {
         let (Some(number), true) = (self.common.members.get(&cross).copied(), self.stopped.is_none()) else { return };
         let before = self.common.peers.insert(cross, peers).unwrap_or(0);
         let fence = &self.fences[number];
-        if let (true, Some(global), Some(doorbells)) = (before != peers, fence.kmd, self.miniport.peer_doorbells())
+        if let (true, Some(global), Some(doorbells)) = (before != peers, fence.kmd, self.driver.peer_doorbells())
             && let Err(status) = doorbells.share_with_peers(global, cross, peers)
         {
             self.stop(cx, format!("the driver cannot share a fence with other adapters: {status}"));
@@ -239,7 +239,7 @@ impl Adapter {
             fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
         };
         let batch: Vec<CurrentUpdate<'_>> = numbers.iter().filter_map(update).collect();
-        let Some(fences) = self.miniport.native_fences().filter(|_| !batch.is_empty()) else { return true };
+        let Some(fences) = self.driver.native_fences().filter(|_| !batch.is_empty()) else { return true };
         let told = fences.update_current_values(&batch, UpdateCurrentFlags::NOTIFICATION_ONLY);
         if let Err(status) = told {
             self.stop(cx, format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"));

@@ -91,7 +91,7 @@ impl Adapter {
         request: NativeFenceRequest,
         common: Option<CommonWord>,
     ) -> Result<Opened, Refusal> {
-        if !self.has_native_fences() {
+        if !self.driver.has_native_fences() {
             return Err(not_supported("the adapter has no native fences"));
         }
         let fence_type = match request.fence_type {
@@ -104,7 +104,7 @@ impl Adapter {
         if request.flags.contains(FenceFlags::CROSS_ADAPTER) && fence_type != FenceType::Default {
             return Err(invalid("only fences of type DEFAULT are shared across adapters"));
         }
-        if fence_type == FenceType::IntraGpu && !self.features.native_fence_os_caps().intra_gpu_fence_type {
+        if fence_type == FenceType::IntraGpu && !self.driver.native_fence_os_caps().intra_gpu_fence_type {
             return Err(not_supported("INTRA_GPU fences: the kernel does not announce SupportIntraGpuFenceType"));
         }
         let new = NewFence {
@@ -154,7 +154,7 @@ impl Adapter {
         let shared = new.flags.contains(FenceFlags::SHARED) || new.common.is_some() || periodic.is_some();
         let slot = self.take_slot(cx, &new, shared)?;
         let number = self.fences.next_number();
-        let kind = match (new.monitored.is_none() && self.has_native_fences(), new.common) {
+        let kind = match (new.monitored.is_none() && self.driver.has_native_fences(), new.common) {
             (false, _) => FenceKind::Monitored,
             // spec: sync §3.18: with doorbells it follows who waits, here and where they reach
             (true, Some(_)) if self.peers.inbox().is_none() => FenceKind::NativeCrossAdapter,
@@ -229,7 +229,7 @@ impl Adapter {
                 self.take_shared_monitored_slot(new.owner, mapped, new.common)
             }
             (false, FenceType::IntraGpu, Some(device), _) => self.take_local_slot(cx, device),
-            (false, _, Some(device), None) if new.by_engines && self.has_native_fences() => {
+            (false, _, Some(device), None) if new.by_engines && self.driver.has_native_fences() => {
                 self.take_optimized_slot(cx, new.owner, device)
             }
             (false, _, _, None) => self.take_fence_slot(cx, new.owner),
@@ -326,13 +326,6 @@ impl Adapter {
     // spec: sync §1.5
     pub(super) fn va_for_gpu(&self, va: GpuVa) -> (GpuVa, CpuVa) {
         if self.uses_cpu_addresses() { (GpuVa::NULL, CpuVa(va.0)) } else { (va, CpuVa::NULL) }
-    }
-
-    /// Whether the adapter's fences are native: the feature is on, the driver says so, and has what it takes.
-    // spec: sync §3.1: the entry points are called in no other case
-    pub fn has_native_fences(&mut self) -> bool {
-        self.wddm_3_1_caps().contains(kmt_calls::Wddm31Caps::NATIVE_GPU_FENCE_SUPPORTED)
-            && self.miniport.facets().native_fences.is_some()
     }
 }
 

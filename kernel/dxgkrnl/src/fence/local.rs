@@ -118,7 +118,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         device: DeviceNumber,
     ) -> Result<Option<LocalWord>, Refusal> {
-        let allowed = self.features.native_fence_os_caps().optimized_default_fence_type;
+        let allowed = self.driver.native_fence_os_caps().optimized_default_fence_type;
         if !allowed || self.config.bus.is_none() {
             return Ok(None);
         }
@@ -162,7 +162,7 @@ impl Adapter {
         let (size_bytes, priority) = (PAGE_BYTES, PRIORITY_MAXIMUM);
         let info = AllocationInfo { size_bytes, priority, ..AllocationInfo::default() };
         let mut surface = FenceStorageSurface { value_type, fence_type, info };
-        let fences = self.miniport.native_fences().expect("native fences have their facet");
+        let fences = self.driver.native_fences().expect("native fences have their facet");
         fences.fence_storage(&mut surface).map_err(NoPage::NoStorage)?;
         let visible = AllocationFlags::CPU_VISIBLE | AllocationFlags::CPU_VISIBLE_ON_DEMAND;
         match fence_type {

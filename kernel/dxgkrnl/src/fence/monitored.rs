@@ -30,7 +30,7 @@ impl Adapter {
         let reached = self.engines_reach_words() && (common.is_none() || self.reaches_common_words());
         let mapped = reached && !flags.contains(FenceFlags::NO_GPU_ACCESS);
         // A word that no GPU reaches has 64 bits, whatever the GPU can do.
-        let half = mapped && self.caps.no_64_bit_atomics;
+        let half = mapped && !self.driver.has_64_bit_atomics();
         let word = if half { FenceWord::Half(Extension::new(initial_value)) } else { FenceWord::Whole };
         let new = NewFence {
             device: Some(device),
@@ -52,7 +52,7 @@ impl Adapter {
     /// Whether a process's words have addresses for engines: the GPU's, or in the IoMmu model the CPU's.
     // spec: sync §1.5
     pub fn engines_reach_words(&self) -> bool {
-        !self.reported.levels.is_empty() || self.uses_cpu_addresses()
+        self.driver.has_page_tables() || self.uses_cpu_addresses()
     }
 
     /// Whether a fence that can be shared was created as a monitored one.

@@ -100,7 +100,7 @@ impl Adapter {
             Some(global) => global,
             None => self.create_fence_in_driver(fence, private_data)?,
         };
-        let fences = self.miniport.native_fences().expect("native fences have their facet");
+        let fences = self.driver.native_fences().expect("native fences have their facet");
         let opened = fences.open(&mut OpenNativeFence {
             global,
             local: OsLocalFence(number.raw()),
@@ -128,7 +128,7 @@ impl Adapter {
         let told = self.fence_caps().map_to_gpu_system_process;
         let (current_system_va, monitored_system_va) =
             if told { (slot.system_current_va, slot.system_monitored_va) } else { Default::default() };
-        let fences = self.miniport.native_fences().expect("native fences have their facet");
+        let fences = self.driver.native_fences().expect("native fences have their facet");
         let global = fences.create(&mut CreateNativeFence {
             fence: OsGlobalFence(fence.raw()),
             fence_type,
@@ -159,7 +159,7 @@ impl Adapter {
         let ended = self.waits.end_waits_on(waits, &mut ends);
         self.release(cx, ended.released);
         self.publish(cx, ended.updates);
-        if let (Some(local), Some(fences)) = (open.kmd, self.miniport.native_fences()) {
+        if let (Some(local), Some(fences)) = (open.kmd, self.driver.native_fences()) {
             fences.close(local);
         }
         if let Some(view) = self.fences[open.fence].views.get_mut(&open.process) {
@@ -173,7 +173,7 @@ impl Adapter {
             );
             return;
         }
-        if let (Some(global), Some(fences)) = (self.fences[open.fence].kmd.take(), self.miniport.native_fences()) {
+        if let (Some(global), Some(fences)) = (self.fences[open.fence].kmd.take(), self.driver.native_fences()) {
             fences.destroy(global);
         }
         self.drop_unused_view(cx, open.fence, open.process);
@@ -214,7 +214,7 @@ impl Adapter {
             }
             self.unmap_fence_view(cx, process, view);
             // Without the cap the driver names the fence itself.
-            if self.caps.optimized_native_fence_interrupt && !self.fences[fence].opens.is_empty() {
+            if self.driver.names_signaled_fences() && !self.fences[fence].opens.is_empty() {
                 self.look_behind_ring(fence);
             }
         }

@@ -169,7 +169,7 @@ impl Adapter {
     // spec: sync §1.4 (User CPU VA), sync §1.5 (IoMmu adapters)
     pub(super) fn show_word_page(&mut self, run: PageRun) {
         let access = if self.uses_cpu_addresses() { ClientAccess::ReadWrite } else { ClientAccess::Read };
-        self.pages.show(run, access);
+        self.driver.pages().show(run, access);
     }
 
     /// A page for words, zeroed.

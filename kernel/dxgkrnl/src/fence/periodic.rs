@@ -40,7 +40,7 @@ impl Adapter {
         common: Option<CommonWord>,
     ) -> Result<FenceOpenNumber, Refusal> {
         // spec: sync §1.1, sync §2.2
-        let version = self.reported.ddi_version;
+        let version = self.driver.ddi_version();
         if version < DdiVersion::WDDM_2_2 {
             return Err(invalid(format!(
                 "periodic monitored fences need a driver of WDDM 2.2; this one is of {version}"
@@ -108,7 +108,7 @@ impl Adapter {
 
     /// A periodic fence is no more.
     pub(super) fn end_notification(&mut self, periodic: Option<Periodic>) {
-        if let (Some(Periodic { notification, .. }), Some(display)) = (periodic, self.miniport.display()) {
+        if let (Some(Periodic { notification, .. }), Some(display)) = (periodic, self.driver.display()) {
             display.destroy_periodic_frame_notification(notification);
         }
     }

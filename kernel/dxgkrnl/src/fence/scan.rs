@@ -25,7 +25,7 @@ impl Adapter {
         if !self.engines_reach_words() || !self.config.is_io_coherent() {
             return MonitoredFenceSignal::Packet;
         }
-        match self.nodes[usize::from(node.0)].fence_interrupt {
+        match self.driver.node(node).fence_interrupt {
             true => MonitoredFenceSignal::Advanced,
             false => MonitoredFenceSignal::Basic,
         }
@@ -34,7 +34,7 @@ impl Adapter {
     /// The same of all nodes.
     pub fn monitored_fence_signals(&self) -> Vec<MonitoredFenceSignal> {
         // CAST: at most 64 nodes.
-        (0..self.nodes.len()).map(|node| self.monitored_fence_signal(NodeId(node as u16))).collect()
+        self.driver.node_ids().map(|node| self.monitored_fence_signal(node)).collect()
     }
 
     /// Interrupt 11, or 19 with EvaluateLegacyMonitoredFences: every monitored fence is looked at.

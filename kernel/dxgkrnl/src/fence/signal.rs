@@ -77,7 +77,7 @@ impl Adapter {
             fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
         };
         let batch: Vec<CurrentUpdate<'_>> = changes.iter().filter_map(update).collect();
-        if let Some(fences) = self.miniport.native_fences().filter(|_| !batch.is_empty())
+        if let Some(fences) = self.driver.native_fences().filter(|_| !batch.is_empty())
             && let Err(status) = fences.update_current_values(&batch, UpdateCurrentFlags::empty())
         {
             self.stop(cx, format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"));
@@ -158,7 +158,7 @@ impl Adapter {
         if self.is_off() || self.is_word_on_its_way(number) {
             return true;
         }
-        let (Some(global), Some(fences)) = (self.fences[number].kmd, self.miniport.native_fences()) else {
+        let (Some(global), Some(fences)) = (self.fences[number].kmd, self.driver.native_fences()) else {
             return true;
         };
         let update = [CurrentUpdate { fence: global, value: ALWAYS_SIGNALED_VALUE, current: word }];

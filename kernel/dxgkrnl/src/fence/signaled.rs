@@ -43,7 +43,7 @@ impl Adapter {
     /// Interrupt 19.
     // spec: sync §3.10, sync §6 C11
     pub fn native_fences_signaled(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, signals: &NativeSignals) {
-        if self.caps.optimized_native_fence_interrupt {
+        if self.driver.names_signaled_fences() {
             self.queues_signaled(cx, names, signals.node, &signals.queues);
         } else if signals.fences.is_empty() {
             self.any_fence_signaled(cx, names);
@@ -131,7 +131,7 @@ impl Adapter {
     /// the interrupt that is still to come finds nothing new.
     // spec: sync §3.14, sync §3.15
     pub fn heed_logs(&mut self, cx: &mut Cx<'_>, news: &LogNews) {
-        if self.caps.optimized_native_fence_interrupt {
+        if self.driver.names_signaled_fences() {
             self.reach_fences(cx, &news.signalled);
             self.look_at_processes(cx, &news.incomplete);
         }
@@ -166,7 +166,7 @@ impl Adapter {
     }
 
     fn scope_of_node(&self, node: NodeId) -> Scope {
-        let mut scope = Scope { everything: self.reported.paging_node == node.0, ..Scope::default() };
+        let mut scope = Scope { everything: self.driver.paging_node() == node, ..Scope::default() };
         for (number, queue) in self.queues.iter().filter(|(_, queue)| self.contexts[queue.context].node == node) {
             match queue.logs {
                 Some(_) => scope.logged.push(number),

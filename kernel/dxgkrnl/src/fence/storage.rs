@@ -203,7 +203,7 @@ impl Adapter {
     pub(super) fn take_unmapped_slot(&mut self, owner: ProcessId) -> Result<FenceSlot, Refusal> {
         self.make_kernel_room(Pages(1));
         let process = self.processes.get_mut(&owner).expect("the owner is on the adapter");
-        let word = process.status_words.take(&self.memory, &mut self.pages, 0);
+        let word = process.status_words.take(&self.memory, self.driver.pages(), 0);
         let current = word.ok_or_else(|| no_memory(super::page::NO_PAGES))?;
         Ok(FenceSlot::without_monitored(owner, Home::Unmapped, current, GpuVa::NULL, GpuVa::NULL))
     }
@@ -268,7 +268,7 @@ impl Adapter {
             Ok(current) => current,
             Err(refusal) => {
                 if linear.is_none() {
-                    self.pages.give_back(monitored);
+                    self.driver.pages().give_back(monitored);
                 }
                 return Err(refusal);
             }
@@ -389,6 +389,6 @@ impl Adapter {
 
     /// The driver's fence capabilities; nothing where it has none.
     pub(super) fn fence_caps(&mut self) -> NativeFenceCaps {
-        self.miniport.facets().native_fences.unwrap_or_default()
+        self.driver.facets().native_fences.unwrap_or_default()
     }
 }

@@ -167,7 +167,7 @@ impl Adapter {
         if named.is_empty() {
             return news;
         }
-        let driver = self.miniport.native_fence_logs().expect("checked at adapter start");
+        let driver = self.driver.native_fence_logs().expect("checked at adapter start");
         if let Err(status) = driver.update_logs(&named) {
             self.stop(cx, format!("UpdateNativeFenceLogs failed: {status}"));
             return news;

@@ -13,7 +13,7 @@ use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::QueuedFence;
 use shared_words::log;
-use wddm_types::{FencePoint, NodeId, Pages};
+use wddm_types::{FencePoint, Pages};
 
 use super::Names;
 use crate::adapter::Adapter;
@@ -85,14 +85,14 @@ impl Adapter {
         if self.fence_tracing.verbose == on || self.stopped.is_some() {
             return;
         }
-        let Some(driver) = self.miniport.native_fence_logs() else { return };
+        let Some(driver) = self.driver.native_fence_logs() else { return };
         // Queued work still writes what is switched off: the kernel tells the driver when it gives no queue such a log any more.
         if on {
             driver.set_verbose_logs(true);
         }
         self.fence_tracing.verbose = on;
         self.resize_logs(cx);
-        if let (false, Some(driver)) = (on, self.miniport.native_fence_logs()) {
+        if let (false, Some(driver)) = (on, self.driver.native_fence_logs()) {
             driver.set_verbose_logs(false);
         }
     }
@@ -172,10 +172,10 @@ impl Adapter {
     /// Sets the clocks of the nodes beside the kernel's.
     pub fn calibrate_clocks(&self, cx: &mut Cx<'_>) {
         // CAST: at most 64 nodes.
-        for node in 0..self.nodes.len() as u16 {
-            if let Ok(clock) = self.miniport.calibrate_gpu_clock(NodeId(node)) {
+        for node in self.driver.node_ids() {
+            if let Ok(clock) = self.driver.calibrate_gpu_clock(node) {
                 let ddi::GpuClock { frequency_hz, counter } = clock;
-                cx.emit(self.index, Event::GpuClockCalibrated { node, frequency_hz, counter });
+                cx.emit(self.index, Event::GpuClockCalibrated { node: node.0, frequency_hz, counter });
             }
         }
     }

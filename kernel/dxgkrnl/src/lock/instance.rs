@@ -11,7 +11,6 @@
 //! the memory manager as worthless: under pressure it is the first to go, out of its segment uncopied, then its backing store. So the
 //! list is as long as memory allows, and no work ever reads what went.
 
-use ddi::DriverModel;
 use kmt_calls::Refusal;
 use vidmm::{AllocationId, OfferFlags, OfferPriority};
 use wddm_types::RawHandle;
@@ -26,7 +25,7 @@ impl Adapter {
     // spec: memory §6.5
     pub fn instance_name_wanted(&self, number: AllocationNumber) -> Option<u32> {
         let renaming = &self.allocations[number].renaming;
-        let first = self.caps.driver_model == DriverModel::Wddm1;
+        let first = self.driver.is_wddm_1();
         (first && renaming.spare.is_none() && self.is_renamed(number)).then_some(renaming.names + 1)
     }
 

@@ -4,7 +4,7 @@
 //!
 //! The kernel answers a lock that waits when the GPU is done with what was submitted before it, and does not look in between.
 
-use ddi::{AllocationFlags, DriverModel};
+use ddi::AllocationFlags;
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{DeviceState, LockFlags, Mapped, Refusal, Reply};
@@ -54,7 +54,7 @@ impl Adapter {
         arguments: LockArguments<'_>,
     ) -> Result<Answer, Refusal> {
         let LockArguments { private_driver_data, pages, flags } = arguments;
-        let first = self.caps.driver_model == DriverModel::Wddm1;
+        let first = self.driver.is_wddm_1();
         check_flags(flags, pages, first)?;
         let size_pages = self.vidmm.allocation_bytes(self.allocations[number].vidmm) / wddm_types::PAGE_BYTES;
         if pages.iter().any(|page| u64::from(*page) >= size_pages) {

@@ -89,7 +89,7 @@ impl Adapter {
         }
         let dma_buffer = DmaBuffer { words: &mut buffer.words, written: 0, private_data: &mut buffer.private_data };
         let patch_locations_out = PatchLocationsOut { list: &mut places, written: 0 };
-        let driver = self.miniport.packet_scheduling().expect("it made this context");
+        let driver = self.driver.packet_scheduling().expect("it made this context");
         let asked = Asked { list, dma_buffer, dma_buffer_va: buffer.va, patch_locations_out };
         let (used, listed, whole) = call_driver(driver, kmd, source, asked, multipass)?;
         if used == 0 || used > buffer.words.len() || listed > places.len() {

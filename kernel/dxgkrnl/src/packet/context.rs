@@ -11,7 +11,7 @@ use wddm_types::{NodeId, ProcessId};
 use super::PacketContext;
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
-use crate::driver_host::{Creating, DriverHost};
+use crate::driver::Creating;
 use crate::fence::FenceNumber;
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
@@ -114,9 +114,9 @@ impl Adapter {
         (device, process): (vidmm::DeviceId, ProcessId),
         create: CreateContext<'_>,
     ) -> Result<(Vec<ContextAllocation>, KmdContext, ContextInfo), Refusal> {
-        let (mut asked, features, pages, miniport) = self.context_host(device, process);
-        let mut host = DriverHost { features, pages, creating: Creating::Context(&mut asked) };
-        let packets = miniport.packet_scheduling().expect("just checked");
+        let (mut asked, driver) = self.context_host(device, process);
+        let (driver, mut host) = driver.creating(Creating::Context(&mut asked));
+        let packets = driver.packet_scheduling().expect("just checked");
         let created = packets.create_context(&mut host, create);
         let (allocations, works) = (asked.made, asked.works);
         // What was decided is carried out in any case: a refusal takes it back behind it.
@@ -149,13 +149,13 @@ impl Adapter {
         flags: ContextFlags,
         addresses: bool,
     ) -> Result<(), Refusal> {
-        let Some(metadata) = self.nodes.get(usize::from(node.0)) else {
-            return Err(invalid(format!("node {} of {}", node.0, self.nodes.len())));
-        };
+        if !self.driver.has_node(node) {
+            return Err(invalid(format!("node {} of {}", node.0, self.driver.nodes().len())));
+        }
         if self.packets.caps.is_none() {
             return Err(not_supported("the driver has no packet scheduling"));
         }
-        if addresses && !metadata.gpu_mmu_supported && !self.uses_cpu_addresses() {
+        if addresses && !self.driver.node(node).gpu_mmu_supported && !self.uses_cpu_addresses() {
             return Err(invalid("the node has no GPU virtual addresses: its contexts are patched"));
         }
         // The bit of engine 0, or none: programs pass either for the only engine of a node.
@@ -198,8 +198,8 @@ impl Adapter {
     }
 
     fn destroy_in_packet_driver(&mut self, kmd: KmdContext) {
-        let mut host = DriverHost::new(&self.features, &mut self.pages);
-        self.miniport.packet_scheduling().expect("it made this context").destroy_context(&mut host, kmd);
+        let (driver, mut host) = self.driver.with_host();
+        driver.packet_scheduling().expect("it made this context").destroy_context(&mut host, kmd);
     }
 
     /// The contexts of a device that went into error: nothing of them runs any more. Answers with their fences.
@@ -208,7 +208,7 @@ impl Adapter {
         let mut fences = Vec::new();
         for number in self.packet_contexts_of(device) {
             let (kmd, vidsch) = (self.packet_contexts[number].kmd, self.packet_contexts[number].vidsch);
-            self.miniport.packet_scheduling().expect("it made this context").stop_context(kmd);
+            self.driver.packet_scheduling().expect("it made this context").stop_context(kmd);
             self.drop_packets(number);
             let dropped = self.vidsch.fail(vidsch);
             self.drop_software(cx, number, dropped);

@@ -73,7 +73,7 @@ impl Adapter {
             if by_address {
                 let space = self.space_of_context(context);
                 let Ok(mapped) = self.map_pages(cx, space, run, false) else {
-                    self.pages.give_back(run);
+                    self.driver.pages().give_back(run);
                     return None;
                 };
                 va = mapped;
@@ -87,7 +87,7 @@ impl Adapter {
                 Some((segment, first, address, map))
             });
             let Some((segment, first, address, map)) = mapped else {
-                pages.into_iter().for_each(|run| self.pages.give_back(run));
+                pages.into_iter().for_each(|run| self.driver.pages().give_back(run));
                 return None;
             };
             // Through the ring, like everything in the aperture: the pages shown there before leave it first.
@@ -124,7 +124,7 @@ impl Adapter {
             match self.take_kernel_pages(Pages(1)) {
                 Some(run) => pages.push(run),
                 None => {
-                    pages.into_iter().for_each(|run| self.pages.give_back(run));
+                    pages.into_iter().for_each(|run| self.driver.pages().give_back(run));
                     return None;
                 }
             }

@@ -29,7 +29,7 @@ impl Adapter {
         let list = [ListEntry::default(), ListEntry { allocation: Some(primary), ..ListEntry::default() }];
         // The caller of this has refused entries that the list may not name.
         let list = Adapter::driver_list(&self.bind(device, &list).0, None);
-        let driver = self.miniport.packet_scheduling().expect("it made this context");
+        let driver = self.driver.packet_scheduling().expect("it made this context");
         match driver.present_flip(kmd, &list) {
             Ok(()) => Ok(()),
             Err(RenderStatus::InsufficientDmaBuffer) => {

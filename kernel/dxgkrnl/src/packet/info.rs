@@ -53,7 +53,7 @@ impl Adapter {
         }
         // spec: memory §4.8, memory §7.1: tile updates of the context go to a context there. Here one ring does all paging, in
         // order, whichever node is named.
-        if addresses && usize::from(info.paging_companion_node.0) >= self.nodes.len() {
+        if addresses && !self.driver.has_node(info.paging_companion_node) {
             return Err(broken("PagingCompanionNodeId names no node of the adapter"));
         }
         if addresses {

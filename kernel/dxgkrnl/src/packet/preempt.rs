@@ -79,7 +79,7 @@ impl Adapter {
         let (number, of) = (node as u16, context.map_or(0, ObjectNumber::raw));
         cx.emit(self.index, Event::PreemptionRequested { node: number, preemption_fence: fence, why, context: of });
         let command = PreemptCommand { node: NodeId(number), engine: EngineId(0), preemption_fence_id: fence };
-        let driver = self.miniport.packet_scheduling().expect("the node has packets of it");
+        let driver = self.driver.packet_scheduling().expect("the node has packets of it");
         if let Err(status) = driver.preempt_command(command) {
             // Bug check 0x119.
             self.stop(cx, format!("PreemptCommand failed: {status}"));

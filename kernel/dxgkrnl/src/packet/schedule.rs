@@ -138,7 +138,7 @@ impl Adapter {
     }
 
     pub fn paging_node(&self) -> usize {
-        usize::from(self.reported.paging_node)
+        usize::from(self.driver.paging_node().0)
     }
 
     /// Starts paging buffers that are packets: they come first, and other packets on their node give way.
@@ -291,7 +291,7 @@ impl Adapter {
         let known = &mut self.packet_contexts[context];
         let kmd = known.kmd;
         let found = known.buffers.iter_mut().find(|known| known.number == buffer).expect("a buffer in use");
-        let driver = self.miniport.packet_scheduling().expect("it made this context");
+        let driver = self.driver.packet_scheduling().expect("it made this context");
         if changed {
             let mut patch = Patch {
                 context: kmd,
@@ -324,7 +324,7 @@ impl Adapter {
             fence_id,
             flags,
         };
-        let driver = self.miniport.packet_scheduling().expect("it made this context");
+        let driver = self.driver.packet_scheduling().expect("it made this context");
         driver.submit_command(submit).map(|()| changed).map_err(Refused::Submit)
     }
 
@@ -355,7 +355,7 @@ impl Adapter {
             fence_id,
             flags,
         };
-        let driver = self.miniport.packet_scheduling().expect("it made this context");
+        let driver = self.driver.packet_scheduling().expect("it made this context");
         driver.submit_command_virtual(submit).map(|()| false).map_err(Refused::Virtual)
     }
 

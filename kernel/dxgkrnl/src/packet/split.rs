@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use ddi::{AllocationListEntry, DriverModel, PatchLocation};
+use ddi::{AllocationListEntry, PatchLocation};
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{DeviceState, PatchLocationItem, Refusal, Reply};
@@ -69,7 +69,7 @@ impl Adapter {
     /// Whether what lists name need not be on a residency list: the driver knows none.
     // spec: memory §6.1, memory §7.4
     pub(super) fn lists_are_residency(&self) -> bool {
-        self.reported.driver_model == DriverModel::Wddm1
+        self.driver.is_wddm_1()
     }
 
     /// Queues a buffer with lists, or has the call wait until its device runs again: only then can be said where what the

@@ -3,7 +3,7 @@
 use ddi::{BuildPagingBuffer, PageTableUpdateMode, PagingOp, PagingStatus, SubmitCommandToHwQueue};
 use events::Event;
 use vidmm::{Operation, Part};
-use wddm_types::{GpuVa, NodeId, PAGE_BYTES, Pages, ProcessId};
+use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
@@ -74,7 +74,7 @@ impl Adapter {
                 system_context: self.ring.context,
                 write_offset: 0,
             };
-            self.miniport.build_paging_buffer(&mut build).map_err(|_| ())?;
+            self.driver.build_paging_buffer(&mut build).map_err(|_| ())?;
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl Adapter {
     // spec: memory §3.2
     fn build_one_call(&mut self, content: &mut Content, va: GpuVa) -> Result<Option<Filled>, String> {
         let used = content.used;
-        let by_cpu = self.reported.mmu.update_mode == PageTableUpdateMode::CpuVirtual;
+        let by_cpu = self.driver.table_update_mode() == PageTableUpdateMode::CpuVirtual;
         let system = self.processes[&ProcessId::SYSTEM].space;
         let mut fences = Vec::new();
         match self.ring.building[0].operations.front() {
@@ -185,7 +185,7 @@ impl Adapter {
                 let copies = copies.as_slice();
                 let (idle, device_pages) = (before.idle, pages.as_deref());
                 let asked = Asked { part, idle, windows, device_pages, copies, fences: &fences };
-                as_paging_op(head, &names, self.reported.mmu.update_mode, asked)
+                as_paging_op(head, &names, self.driver.table_update_mode(), asked)
             }
             _ => match work.completes.filter(|_| self.ring.kmd_queue().is_some()) {
                 Some((queue, value)) => {
@@ -210,7 +210,7 @@ impl Adapter {
             // CAST: a paging buffer is far below 4 GiB.
             write_offset: (used * 8) as u32,
         };
-        let result = self.miniport.build_paging_buffer(&mut build);
+        let result = self.driver.build_paging_buffer(&mut build);
         let (written, multipass) = (build.written, build.multipass_offset);
         let private_written = build.private_written;
         if written > content.words.len() - used {
@@ -286,7 +286,7 @@ impl Adapter {
     fn submit_buffer(&mut self, cx: &mut Cx<'_>, number: u64, used: usize, va: GpuVa) -> Result<(), String> {
         self.ring.progress_value += 1;
         let value = self.ring.progress_value;
-        self.raise_engine(cx, NodeId(self.reported.paging_node));
+        self.raise_engine(cx, self.driver.paging_node());
         match self.ring.queue.as_ref().expect("the ring runs").kmd {
             Some(queue) => {
                 let Buffer { address, content, .. } = &self.ring.buffers[self.ring.next_buffer];
@@ -296,7 +296,7 @@ impl Adapter {
                 let (progress_value, buffer, paging) = (value, va, true);
                 let submit =
                     SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, private_data, paging };
-                let hardware = self.miniport.hardware_queues().expect("checked at adapter start");
+                let hardware = self.driver.hardware_queues().expect("checked at adapter start");
                 hardware
                     .submit_command_to_hw_queue(submit)
                     .map_err(|status| format!("a paging buffer was refused: {status}"))?;

@@ -255,7 +255,7 @@ impl Adapter {
             }
             self.ring.clears = number <= self.ring.leaving;
             match deferred {
-                Deferred::Pages(run) => self.pages.give_back(run),
+                Deferred::Pages(run) => self.driver.pages().give_back(run),
                 Deferred::Returns => {}
                 Deferred::CommonUse(cross) => self.common.end_use(cross),
                 Deferred::SystemMapping(va, count) => {
@@ -266,7 +266,7 @@ impl Adapter {
                     self.spaces.remove(&space);
                     self.pasids.leave(space);
                 }
-                Deferred::Process(process) => self.miniport.destroy_process(process),
+                Deferred::Process(process) => self.driver.destroy_process(process),
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
                 Deferred::UnreachedFence(fence) => self.look_at_unreached(cx, fence),
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),

@@ -3,13 +3,12 @@
 //! fence; the numbers of its works and of its progress rise on.
 
 use vidmm::{HeldRange, Operation, WindowPages};
-use wddm_types::{NodeId, ProcessId};
+use wddm_types::ProcessId;
 
 use super::rotation::{Awaited, Stage, Unanswered};
 use super::{PacketRing, PagingRing, RingQueue};
 use crate::adapter::{Adapter, Waiter};
 use crate::cpu_mapping::MappingChange;
-use crate::driver_host::DriverHost;
 use crate::machine::Cx;
 use crate::object::Gone;
 use crate::start::create_paging_context;
@@ -104,28 +103,28 @@ impl Adapter {
     /// The step that failed.
     // spec: memory §4.7, memory §8.4, sync §4.4
     pub fn restart_ring(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let node = NodeId(self.reported.paging_node);
+        let node = self.driver.paging_node();
         self.charge_ring();
         let old = self.ring.queue.as_ref().ok_or("there was no paging queue")?;
         let (old_kmd, old_vidsch, old_progress) = (old.kmd, old.vidsch, old.progress);
-        let mut host = DriverHost::new(&self.features, &mut self.pages);
         let (device, gone) = (self.ring.device, self.ring.context);
-        let made = if PacketRing::is_used(&self.miniport) {
-            let packets = self.miniport.packet_scheduling().expect("checked at adapter start");
+        let (buffer, addresses) = (self.driver.paging_buffer(), self.ring.has_addresses);
+        let (driver, mut host) = self.driver.with_host();
+        let made = if PacketRing::is_used(driver) {
+            let packets = driver.packet_scheduling().expect("checked at adapter start");
             packets.destroy_context(&mut host, gone);
-            let (buffer, addresses) = (self.reported.paging_buffer, self.ring.has_addresses);
-            PacketRing::create_context(&mut self.miniport, &mut host, device, node, buffer, addresses)
+            PacketRing::create_context(driver, &mut host, device, node, buffer, addresses)
         } else {
-            let hardware = self.miniport.hardware_queues().expect("else the paging ring takes packets");
+            let hardware = driver.hardware_queues().expect("else the paging ring takes packets");
             if let Some(queue) = old_kmd {
                 hardware.destroy_hw_queue(&mut host, queue);
             }
             hardware.destroy_hw_context(gone);
-            create_paging_context(&mut self.miniport, &mut host, device, node)
+            create_paging_context(driver, &mut host, device, node)
         };
         self.ring.context = made.map_err(|error| error.to_string())?;
         let space = self.processes[&ProcessId::SYSTEM].space;
-        if let Some(addressing) = self.miniport.gpu_va().filter(|_| self.ring.has_addresses) {
+        if let Some(addressing) = self.driver.gpu_va().filter(|_| self.ring.has_addresses) {
             let (root, entries) = self.vidmm.root_table(space);
             addressing.set_root_page_table(self.ring.context, root, entries);
         }

@@ -51,7 +51,7 @@ impl Adapter {
         writable: bool,
         window: (GpuVa, GpuVa),
     ) -> Result<GpuVa, kmt_calls::Refusal> {
-        let native = self.has_native_fences();
+        let native = self.driver.has_native_fences();
         let target = if native { Target::FencePages(run) } else { Target::SystemPages(run) };
         self.map_run(cx, space, (target, run), writable, window)
     }

@@ -21,7 +21,7 @@ use ddi::{
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
-use crate::driver::Driver;
+use crate::driver::EntryPoints;
 use crate::machine::Cx;
 use crate::object::PagingQueueNumber;
 use crate::paging::PagingRing;
@@ -57,13 +57,13 @@ pub struct PacketRing;
 
 impl PacketRing {
     /// Whether an adapter's ring is one.
-    pub fn is_used(miniport: &Driver) -> bool {
+    pub fn is_used(miniport: &EntryPoints) -> bool {
         !miniport.facets().hardware_queues
     }
 
     /// Whether paging buffers reach memory by addresses of the paging process: those of a hardware queue always.
     // spec: memory §3.3, memory §4.1, memory §4.2, memory §4.7
-    pub fn has_addresses(miniport: &Driver, by_address: bool) -> bool {
+    pub fn has_addresses(miniport: &EntryPoints, by_address: bool) -> bool {
         !PacketRing::is_used(miniport) || by_address
     }
 
@@ -74,7 +74,7 @@ impl PacketRing {
     /// The driver's refusal, `NotSupported` without packets; or the rule that it breaks.
     // spec: memory §1.11, memory §7.1
     pub fn create_context(
-        miniport: &mut Driver,
+        miniport: &mut EntryPoints,
         host: &mut dyn Host,
         device: KmdDevice,
         node: NodeId,
@@ -134,7 +134,7 @@ impl Adapter {
         let context = self.ring.context;
         let Buffer { place: (segment, physical), va, address, content, .. } = &mut self.ring.buffers[buffer];
         if self.ring.has_addresses {
-            let driver = self.miniport.packet_scheduling().expect("checked at adapter start");
+            let driver = self.driver.packet_scheduling().expect("checked at adapter start");
             self.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
             let (dma_buffer, dma_buffer_bytes) = (*va, end_offset);
             let private_data = content.private_data.as_slice();
@@ -151,7 +151,7 @@ impl Adapter {
             let submitted = driver.submit_command_virtual(submit);
             return submitted.map_err(|status| format!("SubmitCommandVirtual of a paging buffer failed: {status}"));
         }
-        let driver = self.miniport.packet_scheduling().expect("checked at adapter start");
+        let driver = self.driver.packet_scheduling().expect("checked at adapter start");
         let mut patch = Patch {
             context,
             words: &mut content.words[..words],

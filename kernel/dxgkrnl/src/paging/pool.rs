@@ -47,7 +47,7 @@ impl Content {
 impl Adapter {
     pub(super) fn add_paging_buffer(&mut self, cx: &mut Cx<'_>, info: PagingBufferInfo) -> Result<(), StartError> {
         let pages = Pages::holding(u64::from(info.size_bytes));
-        let run = self.pages.take(pages).ok_or(StartError::Memory("paging buffers"))?;
+        let run = self.driver.pages().take(pages).ok_or(StartError::Memory("paging buffers"))?;
         let address = run.first * PAGE_BYTES;
         let (mut shown, mut place) = (None, (SegmentId::SYSTEM, address));
         if !info.segment.is_system() {

@@ -76,7 +76,7 @@ impl Adapter {
                 contexts.extend(packets.filter(|context| context.addresses).map(|context| context.kmd));
             }
         }
-        let addressing = self.miniport.gpu_va().expect("checked at adapter start");
+        let addressing = self.driver.gpu_va().expect("checked at adapter start");
         for context in contexts {
             addressing.set_root_page_table(context, root, entries);
         }

@@ -7,7 +7,7 @@ use kmt_calls::Refusal;
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::driver_host::{Creating, DriverHost};
+use crate::driver::Creating;
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::object::{Context, ContextNumber, DeviceNumber};
@@ -24,20 +24,19 @@ impl Adapter {
         node: NodeId,
         private_data: &[u8],
     ) -> Result<ContextNumber, Refusal> {
-        if usize::from(node.0) >= self.nodes.len() {
-            return Err(invalid(format!("node {} of {}", node.0, self.nodes.len())));
+        if !self.driver.has_node(node) {
+            return Err(invalid(format!("node {} of {}", node.0, self.driver.nodes().len())));
         }
-        if !self.miniport.facets().hardware_queues {
+        if !self.driver.facets().hardware_queues {
             return Err(not_supported("the adapter has no hardware queues: its contexts take packets"));
         }
         let number = self.contexts.next_number();
         let (kmd_device, process) = (self.devices[device].kmd, self.devices[device].process);
         let create =
             CreateHwContext { device: kmd_device, context: OsContext(number.raw()), node, system: false, private_data };
-        let (mut asked, features, pages, miniport) =
-            self.context_host(self.devices[device].vidmm, self.devices[device].process);
-        let mut host = DriverHost { features, pages, creating: Creating::Context(&mut asked) };
-        let hardware = miniport.hardware_queues().expect("checked at adapter start");
+        let (mut asked, driver) = self.context_host(self.devices[device].vidmm, self.devices[device].process);
+        let (driver, mut host) = driver.creating(Creating::Context(&mut asked));
+        let hardware = driver.hardware_queues().expect("checked at adapter start");
         let created = hardware.create_hw_context(&mut host, create);
         let (made, works) = (asked.made, asked.works);
         // The kernel carries out decided work in any case: a refusal takes it back behind it.
@@ -76,7 +75,7 @@ impl Adapter {
     // spec: memory §4.1, memory §4.6
     pub fn tell_root(&mut self, context: KmdContext, process: ProcessId) {
         let (root, entries) = self.vidmm.root_table(self.processes[&process].space);
-        if let Some(addressing) = self.miniport.gpu_va() {
+        if let Some(addressing) = self.driver.gpu_va() {
             addressing.set_root_page_table(context, root, entries);
         }
     }
@@ -90,7 +89,7 @@ impl Adapter {
         self.drop_updates(cx, UpdateContext::Hardware(number));
         let context = self.contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].contexts.remove(&number);
-        self.miniport.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
+        self.driver.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
         self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
         self.forget_suspension(cx, Leaving::Hardware(number));
     }

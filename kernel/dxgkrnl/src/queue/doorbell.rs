@@ -15,7 +15,7 @@ use ddi::{CreateDoorbell, DOORBELL_PRIVATE_DATA_MAX, OsDoorbell, OsQueue};
 use events::{DoorbellTaken, Event};
 use kmt_calls::{DoorbellAddress, Refusal};
 use shared_words::Word;
-use wddm_types::{AdapterIndex, GpuVa, Pages};
+use wddm_types::{AdapterIndex, GpuVa, Pages, ProcessId, WordAddress};
 
 use self::lent::LentDoorbells;
 use crate::adapter::Adapter;
@@ -74,16 +74,7 @@ impl Adapter {
         let ring_va = ring_va.ok_or_else(|| invalid("the ring buffer is nowhere mapped whole"))?;
         self.check_updates_at(process, ring_va, ring_bytes)?;
         let number = self.doorbells.next_number();
-        // A page for each of the two words, at most.
-        self.make_kernel_room(Pages(2));
-        let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
-        let out_of_pages = || no_memory("no system memory left for doorbell words");
-        let last_queued = on_adapter.user_words.take(&self.memory, &mut self.pages, 0).ok_or_else(out_of_pages)?;
-        let status = on_adapter.status_words.take(&self.memory, &mut self.pages, doorbell_status::DISCONNECTED_RETRY);
-        let Some(status) = status else {
-            on_adapter.user_words.give_back(last_queued);
-            return Err(out_of_pages());
-        };
+        let (last_queued, status) = self.take_doorbell_words(process)?;
         let create = CreateDoorbell {
             queue: kmd_queue,
             os_queue: OsQueue(queue.raw()),
@@ -92,10 +83,11 @@ impl Adapter {
             ring_bytes,
             private_data: &mut private_data,
         };
-        let Some(doorbells) = self.miniport.doorbells() else {
-            return Err(not_supported("the driver has no doorbells"));
+        let made = match self.driver.doorbells() {
+            Some(doorbells) => doorbells.create_doorbell(create).map_err(from_driver),
+            None => Err(not_supported("the driver has no doorbells")),
         };
-        match doorbells.create_doorbell(create) {
+        match made {
             Ok(kmd) => {
                 let address = doorbell_address(self.index, number);
                 let connection = Connection::Disconnected;
@@ -111,12 +103,29 @@ impl Adapter {
                 cx.emit(self.index, Event::DoorbellCreated { queue: queue.raw(), driver_data });
                 Ok((number, private_data))
             }
-            Err(error) => {
+            Err(refusal) => {
+                let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
                 on_adapter.user_words.give_back(last_queued);
                 on_adapter.status_words.give_back(status);
-                Err(from_driver(error))
+                Err(refusal)
             }
         }
+    }
+
+    /// The words of a doorbell: the work that its process queued last, and its status.
+    fn take_doorbell_words(&mut self, process: ProcessId) -> Result<(WordAddress, WordAddress), Refusal> {
+        // A page for each of the two, at most.
+        self.make_kernel_room(Pages(2));
+        let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
+        let out_of_pages = || no_memory("no system memory left for doorbell words");
+        let pages = self.driver.pages();
+        let last_queued = on_adapter.user_words.take(&self.memory, pages, 0).ok_or_else(out_of_pages)?;
+        let status = on_adapter.status_words.take(&self.memory, pages, doorbell_status::DISCONNECTED_RETRY);
+        let Some(status) = status else {
+            on_adapter.user_words.give_back(last_queued);
+            return Err(out_of_pages());
+        };
+        Ok((last_queued, status))
     }
 
     /// Connects a doorbell that can be, on an adapter that has power. Whether the process is to tell the kernel when it has rung.
@@ -126,7 +135,7 @@ impl Adapter {
         self.raise_engine(cx, self.contexts[self.queues[queue].context].node);
         let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
         let mut lent = LentDoorbells { doorbells: &mut self.doorbells, shown, taken: Vec::new() };
-        let connected = self.miniport.doorbells().expect("it made this doorbell").connect_doorbell(&mut lent, kmd);
+        let connected = self.driver.doorbells().expect("it made this doorbell").connect_doorbell(&mut lent, kmd);
         for queue in lent.taken {
             self.counters.doorbells_passed_on += 1;
             cx.emit(self.index, Event::DoorbellDisconnected { queue: queue.raw(), why: DoorbellTaken::Driver });
@@ -162,7 +171,7 @@ impl Adapter {
             DoorbellTaken::Lost => (Connection::Aborted, doorbell_status::DISCONNECTED_ABORT),
             _ => (Connection::Disconnected, doorbell_status::DISCONNECTED_RETRY),
         };
-        let doorbells = self.miniport.doorbells().expect("it made this doorbell");
+        let doorbells = self.driver.doorbells().expect("it made this doorbell");
         let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
         shown.take_away(address, status, word, || doorbells.disconnect_doorbell(kmd));
         self.doorbells[number].connection = connection;
@@ -194,7 +203,7 @@ impl Adapter {
         if let Some(pages) = &self.config.doorbells {
             pages.gone(doorbell.address);
         }
-        let doorbells = self.miniport.doorbells().expect("it made this doorbell");
+        let doorbells = self.driver.doorbells().expect("it made this doorbell");
         if doorbell.connection == Connection::Connected {
             doorbells.disconnect_doorbell(doorbell.kmd);
         }
@@ -218,7 +227,7 @@ impl Adapter {
         let queue = &self.queues[self.doorbells[number].queue];
         let (context, queue) = (queue.context, queue.kmd);
         self.raise_engine(cx, self.contexts[context].node);
-        self.miniport.doorbells().expect("it made this doorbell").notify_work_submission(queue);
+        self.driver.doorbells().expect("it made this doorbell").notify_work_submission(queue);
     }
 }
 

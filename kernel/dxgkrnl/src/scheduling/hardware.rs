@@ -9,13 +9,13 @@ use wddm_types::ProcessId;
 
 use super::AnyContext;
 use crate::adapter::Adapter;
-use crate::driver::Driver;
+use crate::driver::EntryPoints;
 use crate::machine::Cx;
 use crate::object::ContextNumber;
 
 /// Tells a driver with hardware queues how to share its engines out.
 // spec: sync §2.5
-pub fn setup_bands(driver: &mut Driver, policy: &Policy) -> Result<(), DriverStatus> {
+pub fn setup_bands(driver: &mut EntryPoints, policy: &Policy) -> Result<(), DriverStatus> {
     let Some(hardware) = driver.hardware_queues() else { return Ok(()) };
     let of_band = |pick: fn(BandTerms) -> u64| BANDS.map(|band| pick(policy.band(band)) / SCHEDULING_UNIT_NS);
     supported(hardware.setup_priority_bands(SetupPriorityBands {
@@ -28,7 +28,7 @@ pub fn setup_bands(driver: &mut Driver, policy: &Policy) -> Result<(), DriverSta
 
 /// Ranks the kernel's own context for paging before all others.
 // spec: memory §7.4
-pub fn rank_paging(driver: &mut Driver, context: KmdContext) -> Result<(), DriverStatus> {
+pub fn rank_paging(driver: &mut EntryPoints, context: KmdContext) -> Result<(), DriverStatus> {
     let rank = Rank { band: Band::Realtime, level: REALTIME_LEVEL_MAX, ..Rank::ordinary(0) };
     set(driver, context, rank, Quanta::default())
 }
@@ -44,7 +44,7 @@ impl Adapter {
     fn set_rank(&mut self, number: ContextNumber, rank: Rank) -> Result<(), DriverStatus> {
         let (kmd, quanta) = (self.contexts[number].kmd, self.quanta());
         self.contexts[number].told = Some(rank);
-        set(&mut self.miniport, kmd, rank, quanta)
+        set(&mut self.driver, kmd, rank, quanta)
     }
 
     /// Lends hardware contexts the rank of contexts that wait for them, as long as those wait.
@@ -92,7 +92,7 @@ impl Adapter {
     }
 }
 
-fn set(driver: &mut Driver, context: KmdContext, rank: Rank, quanta: Quanta) -> Result<(), DriverStatus> {
+fn set(driver: &mut EntryPoints, context: KmdContext, rank: Rank, quanta: Quanta) -> Result<(), DriverStatus> {
     let priority_band = match rank.band {
         Band::Idle => PriorityBand::Idle,
         Band::Normal => PriorityBand::Normal,

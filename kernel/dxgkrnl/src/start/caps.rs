@@ -6,11 +6,10 @@ use vidmm::{Policy, SegmentDescription};
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use super::StartError;
-use super::describe::Description;
-use crate::driver::Driver;
+use crate::driver::{EntryPoints, Reported};
 
 /// The memory manager's capabilities as far as the driver says them, with those that its facets tell.
-pub fn memory_caps(miniport: &Driver, caps: &AdapterCaps) -> VidMmCaps {
+pub fn memory_caps(miniport: &EntryPoints, caps: &AdapterCaps) -> VidMmCaps {
     let mut memory = caps.memory;
     if miniport.facets().gpu_va {
         memory |= VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::GPU_MMU_SUPPORTED;
@@ -21,7 +20,7 @@ pub fn memory_caps(miniport: &Driver, caps: &AdapterCaps) -> VidMmCaps {
 /// Addresses of the paging process: as many as the driver says, else as many as a quarter of the largest memory segment has
 /// pages, and not too few for the kernel's own.
 // spec: memory §4.7
-pub fn paging_space(miniport: &Driver, caps: &AdapterCaps, segments: &[SegmentDescription]) -> Pages {
+pub fn paging_space(miniport: &EntryPoints, caps: &AdapterCaps, segments: &[SegmentDescription]) -> Pages {
     if miniport.facets().gpu_va
         && let Ok(megabytes @ 1..) = miniport.paging_process_gpu_va_mb()
     {
@@ -41,15 +40,15 @@ pub fn paging_space(miniport: &Driver, caps: &AdapterCaps, segments: &[SegmentDe
 /// of the reserve; at least some, what the scratch area takes beside where leaf tables are small, and what a window onto all others takes
 /// where they are written by address (an entry of 8 bytes for each page).
 // spec: memory §4.7
-pub(super) fn paging_tables(description: &Description, reserve: Pages) -> Pages {
-    let (mmu, leaf) = (&description.mmu, description.levels.first());
+pub(super) fn paging_tables(reported: &Reported, paging_space: Pages, reserve: Pages) -> Pages {
+    let (mmu, leaf) = (&reported.mmu, reported.levels.first());
     let policy = Policy::new(PageRun { first: 0, count: Pages::ZERO });
     let (usual, scratch) =
         (policy.paging_table_reserve.0, u64::from(policy.scratch_slots) * 2 * policy.scratch_window.0);
     let tables_for = |pages: u64| leaf.map_or(0, |leaf| pages >> leaf.index_bits.min(63));
     // Fence words of all processes stand there, a page or two of a shareable fence: their limit is memory, not the room for tables.
     let leaf_pages = leaf.map_or(0, |leaf| u64::from(leaf.size_bytes).div_ceil(PAGE_BYTES));
-    let whole = tables_for(description.paging_space.0).saturating_mul(leaf_pages).min(reserve.0 / 8);
+    let whole = tables_for(paging_space.0).saturating_mul(leaf_pages).min(reserve.0 / 8);
     // Leaf tables of 512 entries are the usual ones. A root that grows takes up to a quarter of all.
     let small = tables_for(scratch).saturating_sub(scratch / 512) * 3 / 2;
     let window = if mmu.update_mode == PageTableUpdateMode::GpuVirtual { reserve.0 / 128 } else { 0 };
@@ -59,7 +58,7 @@ pub(super) fn paging_tables(description: &Description, reserve: Pages) -> Pages 
 
 /// All rules. `system_bytes`: the system memory of this computer.
 // spec: memory §1.13, memory §1.14, memory §4.1, memory §10.2
-pub fn check(miniport: &Driver, caps: &AdapterCaps, system_bytes: u64) -> Result<(), StartError> {
+pub fn check(miniport: &EntryPoints, caps: &AdapterCaps, system_bytes: u64) -> Result<(), StartError> {
     use VidMmCaps as C;
     let told = caps.memory;
     let memory = memory_caps(miniport, caps);

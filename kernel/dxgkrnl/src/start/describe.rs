@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use ddi::{
-    AdapterCaps, DdiVersion, FeatureId, GpuMmuCaps, GpuVirtualAddressing, PageTableLevelDesc, PageTableUpdateMode,
-    PagingBufferInfo, RootPageTableSize, VidMmCaps,
+    AdapterCaps, DdiVersion, FeatureId, GpuMmuCaps, GpuVirtualAddressing, NodeMetadata, PageTableLevelDesc,
+    PageTableUpdateMode, RootPageTableSize, VidMmCaps,
 };
 use vidmm::MemoryLayout;
 use wddm_types::{NodeId, Pages};
 
 use crate::display::Displays;
-use crate::driver::Driver;
+use crate::driver::{Answers, EntryPoints, Reported};
 use crate::features::Features;
 use crate::io_mmu::IoMmu;
 use crate::start::{StartError, caps, segments};
@@ -19,30 +19,20 @@ use crate::start::{StartError, caps, segments};
 /// Most nodes that a driver may report.
 const NODES_MAX: u16 = 64;
 
-/// A started driver's description of its adapter.
+/// A started driver's description of its adapter, as far as the parts besides the driver are set up by it.
 pub(super) struct Description {
-    pub nodes: Vec<ddi::NodeMetadata>,
-    pub caps: AdapterCaps,
-    pub paging_node: NodeId,
     pub layout: MemoryLayout,
-    pub paging_buffer: PagingBufferInfo,
     pub paging_space: Pages,
-    pub mmu: GpuMmuCaps,
-    pub levels: Vec<PageTableLevelDesc>,
+    pub paging_by_gpu_va: bool,
+    pub moves_within_segments: bool,
+    /// Paging buffers need addresses of the paging process: content is moved, or tables are written, by address; or the engines have the
+    /// CPU's addresses.
+    // spec: memory §3.3, memory §4.1, memory §4.2
+    pub pages_by_address: bool,
     pub roots: Vec<RootPageTableSize>,
     /// The IOMMU that translates for an adapter of the IoMmu model.
     pub iommu: Option<Arc<dyn IoMmu>>,
     pub displays: Displays,
-}
-
-impl Description {
-    /// Whether paging buffers need addresses of the paging process: content is moved, or tables are written, by address; or the
-    /// engines have the CPU's addresses.
-    // spec: memory §3.3, memory §4.1, memory §4.2
-    pub fn pages_by_address(&self) -> bool {
-        let tables = !self.levels.is_empty() && self.mmu.update_mode == PageTableUpdateMode::GpuVirtual;
-        self.caps.paging_by_gpu_va || tables || self.iommu.is_some()
-    }
 }
 
 /// The facts of the computer that the driver's rules need.
@@ -54,11 +44,11 @@ pub(super) struct PlatformOf<'a> {
 }
 
 pub(super) fn describe(
-    miniport: &mut Driver,
+    miniport: &mut EntryPoints,
     caps: AdapterCaps,
     features: &Features,
     platform: PlatformOf<'_>,
-) -> Result<Description, StartError> {
+) -> Result<(Answers, Description), StartError> {
     caps::check(miniport, &caps, platform.system_bytes)?;
     // Asked once: a driver that answers otherwise later has not changed its model.
     let io_mmu = !miniport.facets().gpu_va && caps.memory.contains(VidMmCaps::IO_MMU_SUPPORTED);
@@ -69,18 +59,7 @@ pub(super) fn describe(
     };
     check_fences(miniport, &caps, features, io_mmu)?;
     let nodes: Vec<_> = (0..NODES_MAX).map_while(|node| miniport.node_metadata(NodeId(node))).collect();
-    let paging_node = NodeId(caps.paging_node);
-    if usize::from(paging_node.0) >= nodes.len() {
-        return Err(StartError::Rule("PagingNodeIndex names a node that there is"));
-    }
-    // spec: sync §3.7: nothing but its fences tells how far a hardware queue is
-    if miniport.facets().hardware_queues && nodes.iter().any(|node| !node.fence_interrupt) {
-        return Err(StartError::Rule("hardware queues need engines that interrupt when they signal a fence"));
-    }
-    // spec: memory §4.1, a context of such a node is given a root page table
-    if !miniport.facets().gpu_va && nodes.iter().any(|node| node.gpu_mmu_supported) {
-        return Err(StartError::Rule("GpuMmuSupported of a node needs the entry points of GPU addresses"));
-    }
+    check_nodes(miniport, &caps, &nodes)?;
     let (layout, paging_buffer) = segments::query(&**miniport, &caps)?;
     // spec: memory §6.6, both entry points work as soon as the segments are known
     let windowed = |segment: &vidmm::SegmentDescription| {
@@ -102,19 +81,44 @@ pub(super) fn describe(
     }
     let paging_space = caps::paging_space(miniport, &caps, &layout.segments);
     let displays = Displays::of(miniport, &caps, features).map_err(StartError::Rule)?;
-    Ok(Description {
-        nodes,
-        caps,
-        paging_node,
-        layout,
-        paging_buffer,
-        paging_space,
-        mmu,
+    let reported = Reported {
+        driver_model: caps.driver_model,
+        ddi_version: caps.ddi_version,
+        memory_caps: caps::memory_caps(miniport, &caps),
         levels,
+        mmu,
+        paging_buffer,
+        paging_space_bytes: if miniport.facets().gpu_va { paging_space.bytes() } else { 0 },
+        paging_node: caps.paging_node,
+    };
+    let tables = !reported.levels.is_empty() && reported.mmu.update_mode == PageTableUpdateMode::GpuVirtual;
+    let description = Description {
+        layout,
+        paging_space,
+        paging_by_gpu_va: caps.paging_by_gpu_va,
+        moves_within_segments: caps.move_paging_supported,
+        pages_by_address: caps.paging_by_gpu_va || tables || iommu.is_some(),
         roots,
         iommu,
         displays,
-    })
+    };
+    Ok((Answers { caps, nodes, reported }, description))
+}
+
+/// The rules of engines at adapter start.
+fn check_nodes(miniport: &EntryPoints, caps: &AdapterCaps, nodes: &[NodeMetadata]) -> Result<(), StartError> {
+    if usize::from(caps.paging_node) >= nodes.len() {
+        return Err(StartError::Rule("PagingNodeIndex names a node that there is"));
+    }
+    // spec: sync §3.7: nothing but its fences tells how far a hardware queue is
+    if miniport.facets().hardware_queues && nodes.iter().any(|node| !node.fence_interrupt) {
+        return Err(StartError::Rule("hardware queues need engines that interrupt when they signal a fence"));
+    }
+    // spec: memory §4.1, a context of such a node is given a root page table
+    if !miniport.facets().gpu_va && nodes.iter().any(|node| node.gpu_mmu_supported) {
+        return Err(StartError::Rule("GpuMmuSupported of a node needs the entry points of GPU addresses"));
+    }
+    Ok(())
 }
 
 /// How a driver's engines translate addresses.
@@ -127,7 +131,7 @@ struct Addresses {
 
 /// The driver's GPU virtual addresses; nothing without them, and then its engines take packets.
 // spec: memory §4.2, memory §4.3, memory §5.6
-fn describe_addresses(miniport: &mut Driver, caps: &AdapterCaps) -> Result<Addresses, StartError> {
+fn describe_addresses(miniport: &mut EntryPoints, caps: &AdapterCaps) -> Result<Addresses, StartError> {
     let queues = miniport.facets().hardware_queues;
     if !queues && !miniport.facets().packet_scheduling {
         return Err(StartError::Rule("an adapter without hardware queues takes packets"));
@@ -177,7 +181,7 @@ fn root_sizes(
 /// The rules of native fences at adapter start.
 // spec: sync §3.1, sync §1.6, sync §6 A3
 fn check_fences(
-    miniport: &mut Driver,
+    miniport: &mut EntryPoints,
     caps: &AdapterCaps,
     features: &Features,
     io_mmu: bool,

@@ -54,7 +54,7 @@ impl Adapter {
     }
 
     fn node_statistics(&self) -> Vec<NodeStatistics> {
-        let known = self.nodes.iter().zip(&self.statistics.nodes);
+        let known = self.driver.nodes().iter().zip(&self.statistics.nodes);
         let one = |(ordinal, (node, meter)): (usize, (&ddi::NodeMetadata, &super::NodeMeter))| {
             // CAST: at most 64 nodes.
             let ordinal = NodeId(ordinal as u16);
@@ -136,7 +136,7 @@ impl Adapter {
             }
         };
         // CAST: at most 64 nodes.
-        (0..self.nodes.len() as u16).map(NodeId).map(one).collect()
+        self.driver.node_ids().map(one).collect()
     }
 
     fn memory_of(&self, process: ProcessId, tally: Option<&SpaceTally>) -> ProcessMemory {

@@ -31,7 +31,7 @@ impl Adapter {
         if self.stopped.is_some() || self.is_off() {
             return None;
         }
-        self.miniport.hardware_queues()?.hw_queue_running_ns(queue).ok()
+        self.driver.hardware_queues()?.hw_queue_running_ns(queue).ok()
     }
 
     /// All hardware queues have run until now.

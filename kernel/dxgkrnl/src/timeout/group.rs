@@ -83,14 +83,14 @@ impl Adapter {
             return;
         }
         self.driver_left(cx);
-        let group = self.miniport.query_dependent_engine_group(node);
+        let group = self.driver.query_dependent_engine_group(node);
         if let Err(why) = self.came_back(cx, "QueryDependentEngineGroup") {
             return self.stop(cx, why);
         }
-        let there = u64::MAX >> (64 - self.nodes.len().clamp(1, 64));
+        let there = u64::MAX >> (64 - self.driver.nodes().len().clamp(1, 64));
         if group & !there != 0 || group >> node.0 & 1 == 0 {
             // Bug check 0x119, parameter 8.
-            let (number, count) = (node.0, self.nodes.len());
+            let (number, count) = (node.0, self.driver.nodes().len());
             self.stop(cx, format!("a reset of node {number} of {count} is said to reset the nodes {group:#x}"));
             return;
         }

@@ -7,7 +7,6 @@
 
 use ddi::SuspendStatus;
 use events::PreemptedFor;
-use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
@@ -55,7 +54,7 @@ impl Adapter {
     // spec: sync §4.4
     fn ring_runs(&self) -> Option<u64> {
         let (reached, _) = self.ring_reach().filter(|(reached, last)| reached < last)?;
-        let node = NodeId(self.reported.paging_node);
+        let node = self.driver.paging_node();
         (self.ring.kmd_queue().is_some() || self.is_paging_in_front(node)).then_some(reached)
     }
 
@@ -81,7 +80,7 @@ impl Adapter {
                 self.timeouts.ring.asked = Asked::Waits { ns: ns + passed_ns };
                 if self.ring.kmd_queue().is_none() && ns + passed_ns >= delay_ns {
                     self.timeouts.ring.asked = Asked::InVain;
-                    self.engine_hung(cx, NodeId(self.reported.paging_node), Hung::Packets);
+                    self.engine_hung(cx, self.driver.paging_node(), Hung::Packets);
                 }
             }
             Asked::Waits { .. } => self.timeouts.ring.asked = Asked::InVain,
@@ -93,14 +92,14 @@ impl Adapter {
     fn ring_owes_answer(&self) -> bool {
         match self.ring.kmd_queue() {
             Some(_) => self.suspensions.awaits(None),
-            None => self.owes_preemption(NodeId(self.reported.paging_node)),
+            None => self.owes_preemption(self.driver.paging_node()),
         }
     }
 
     fn ask_ring(&mut self, cx: &mut Cx<'_>) {
         self.timeouts.ring.asked = Asked::Waits { ns: 0 };
         if self.ring.kmd_queue().is_none() {
-            self.preempt_for(cx, NodeId(self.reported.paging_node), PreemptedFor::Timeout);
+            self.preempt_for(cx, self.driver.paging_node(), PreemptedFor::Timeout);
             return;
         }
         self.take_ring_off(cx);
@@ -112,7 +111,7 @@ impl Adapter {
             return;
         }
         let Some(value) = self.next_suspension(cx) else { return };
-        let hardware = self.miniport.hardware_queues().expect("the ring has a hardware queue");
+        let hardware = self.driver.hardware_queues().expect("the ring has a hardware queue");
         match hardware.suspend_context(self.ring.context, value) {
             Ok(status) => {
                 let waits = (status == SuspendStatus::Pending).then_some(Leaving::Ring);
@@ -133,7 +132,7 @@ impl Adapter {
         }
         self.timeouts.ring_left = false;
         let context = self.ring.context;
-        if let Some(hardware) = self.miniport.hardware_queues() {
+        if let Some(hardware) = self.driver.hardware_queues() {
             hardware.resume_context(context);
         }
     }
@@ -141,7 +140,7 @@ impl Adapter {
     /// The ring has not left the hardware in time.
     // spec: sync §4.1, sync §4.4
     pub(super) fn ring_hung(&mut self, cx: &mut Cx<'_>) {
-        let node = NodeId(self.reported.paging_node);
+        let node = self.driver.paging_node();
         if self.stopped.is_none() && self.suspensions.awaits(None) {
             self.engine_hung(cx, node, Hung::Context(Leaving::Ring));
         }

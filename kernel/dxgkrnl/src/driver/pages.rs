@@ -1,19 +1,13 @@
-//! The host that a driver is lent ([`ddi::Host`]), and the kernel's own system pages, out of which it is served.
+//! The kernel's own system pages: fence words, paging buffers, logs, and the rings that drivers ask for. Not how they grow out of system
+//! memory: that is `kernel_room`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ddi::{
-    CreateContextAllocation, DriverStatus, FeatureId, FeatureState, Host, MapContextAllocation, OsContextAllocation,
-    QueryFeatureInterface, ReserveGpuVaRange,
-};
 use shared_words::ClientAccess;
-use wddm_types::{CpuPlace, GpuVa, PageRun, Pages};
+use wddm_types::{CpuPlace, PageRun, Pages};
 
 use crate::client_memory::ClientMemory;
-use crate::context_allocation::ContextHost;
-use crate::features::{self, Features};
-use crate::process::ProcessHost;
 
 /// System pages for the kernel's own use: fence words, paging buffers, drivers' rings. First fit; neighbours merge.
 pub struct KernelPages {
@@ -130,88 +124,6 @@ impl KernelPages {
         }
         self.free.insert(first, length);
         (first, length)
-    }
-}
-
-/// The kernel as a driver sees it during one call.
-pub struct DriverHost<'a, 'b> {
-    pub features: &'a Features,
-    pub pages: &'a mut KernelPages,
-    pub creating: Creating<'a, 'b>,
-}
-
-/// The object that a driver is creating during the call: some of what it is lent belongs to that alone.
-pub enum Creating<'a, 'b> {
-    /// Nothing that it may ask more for.
-    Nothing,
-    /// A device of a process, or a context of one.
-    Context(&'a mut ContextHost<'b>),
-    /// A process.
-    Process(&'a mut ProcessHost<'b>),
-}
-
-impl<'a, 'b> DriverHost<'a, 'b> {
-    /// For a call that creates neither a process nor anything of one.
-    pub fn new(features: &'a Features, pages: &'a mut KernelPages) -> DriverHost<'a, 'b> {
-        DriverHost { features, pages, creating: Creating::Nothing }
-    }
-
-    fn context(&mut self) -> Result<&mut ContextHost<'b>, DriverStatus> {
-        match &mut self.creating {
-            Creating::Context(context) => Ok(context),
-            _ => Err(DriverStatus::NotSupported("no device and no context of a process is being created")),
-        }
-    }
-}
-
-impl Host for DriverHost<'_, '_> {
-    // spec: sync §3.1 step 5 (an adapter is asked about features of adapters)
-    fn is_feature_enabled(&mut self, feature: FeatureId) -> Result<FeatureState, DriverStatus> {
-        match features::global(feature) {
-            None => Ok(self.features.state(feature)),
-            Some(_) => Err(DriverStatus::InvalidParameter(
-                "a feature of the whole machine, which is asked about without an adapter",
-            )),
-        }
-    }
-
-    fn query_feature_interface(&mut self, query: &mut QueryFeatureInterface) -> Result<(), DriverStatus> {
-        self.features.query_interface(query)
-    }
-
-    fn allocate_contiguous(&mut self, pages: u64) -> Option<PageRun> {
-        self.pages.take(Pages(pages))
-    }
-
-    fn free_contiguous(&mut self, run: PageRun) {
-        self.pages.give_back(run);
-    }
-
-    fn create_context_allocation(
-        &mut self,
-        create: CreateContextAllocation,
-    ) -> Result<OsContextAllocation, DriverStatus> {
-        self.context()?.create(create)
-    }
-
-    fn map_context_allocation(&mut self, map: MapContextAllocation) -> Result<GpuVa, DriverStatus> {
-        self.context()?.map(map)
-    }
-
-    fn update_context_allocation(
-        &mut self,
-        allocation: OsContextAllocation,
-        private_data: &[u8],
-    ) -> Result<(), DriverStatus> {
-        self.context()?.update(allocation, private_data)
-    }
-
-    // spec: memory §4.6, only inside DxgkDdiCreateProcess
-    fn reserve_gpu_va_range(&mut self, reserve: ReserveGpuVaRange) -> Result<GpuVa, DriverStatus> {
-        match &mut self.creating {
-            Creating::Process(process) => process.reserve(reserve),
-            _ => Err(DriverStatus::NotSupported("no process is being created")),
-        }
     }
 }
 
