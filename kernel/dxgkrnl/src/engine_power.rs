@@ -103,7 +103,7 @@ impl Adapter {
         let busy = |queue: &Queue| !queue.no_timeout && self.has_work(queue);
         let mut devices: BTreeSet<DeviceNumber> =
             self.queues_of(node).filter(|(_, queue)| busy(queue)).map(|(_, queue)| queue.device).collect();
-        let packets = self.running_packets().filter(|(at, _)| *at == usize::from(node.0));
+        let packets = self.running_packets().filter(|(at, _)| *at == node);
         devices.extend(packets.map(|(_, running)| self.packet_contexts[running.context].device));
         for device in devices {
             self.suspend_device(cx, device, SuspendReasons::TIMEOUT);

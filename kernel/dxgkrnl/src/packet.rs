@@ -10,10 +10,9 @@
 //!             DMA_COMPLETED with its fence id ─► the context's progress rises, the buffer is free again
 //! ```
 //! # Packets in flight
-//! The packets in flight on a node are of one context, and paging buffers, so a fault costs exactly one device its packets; the
-//! order in which packets are handed over is the order in which they complete. `vidsch` decides which context gets the node
-//! (`vidsch::NodeTime`): equals take turns of a quantum; a higher rank, or a paging buffer, preempts. Packets that came back from a
-//! preemption stand in front of their queue again.
+//! `vidsch::Nodes` keeps what each node has, and decides: whose packet it is handed next, when it is preempted, and what a report of the
+//! driver means. This module carries the steps out: it calls the driver, finishes what is done, and puts packets that came back in front of
+//! their queues again.
 //!
 //! # Where memory is when a packet runs
 //! A packet without GPU addresses names memory by physical address, so the kernel owes it that the address is right:
@@ -71,7 +70,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{ContextInfo, KmdContext, KmdOpenAllocation, PacketCaps, PatchLocation, PreemptionGranularity, SubmitFlags};
 use vidmm::AllocationId;
-use vidsch::{Flips, NodeTime, QueueId};
+use vidsch::{Flips, NodeTerms, Nodes, PacketOf, QueueId};
 use wddm_types::{GpuVa, NodeId, SegmentId};
 
 use crate::context_allocation::ContextAllocation;
@@ -88,7 +87,9 @@ pub use render::check_primaries;
 pub(crate) use render::check_private_data;
 pub use software::{Signal, Software};
 pub use split::{Submission, WaitingRender};
-pub use watch::Running;
+
+/// A packet of a context, or a part of one, by the name that it keeps when it comes back.
+pub type Running = vidsch::Running<PacketContextNumber>;
 
 object_number! {
     /// A packet context of an adapter, for as long as the adapter runs.
@@ -199,12 +200,6 @@ pub struct Binding {
     serial: u64,
 }
 
-/// A packet with the driver.
-struct InFlight {
-    fence_id: u32,
-    what: Handed,
-}
-
 /// A packet that was handed over: the node keeps it until it is done, because it may come back.
 enum Handed {
     Paging(Ready),
@@ -225,76 +220,27 @@ enum Handed {
     },
 }
 
-impl InFlight {
-    /// The context that it is of; `None`: the kernel's own.
-    fn context(&self) -> Option<PacketContextNumber> {
-        match &self.what {
-            Handed::Paging(_) => None,
-            Handed::Portion { context, .. } | Handed::Packet { context, .. } => Some(*context),
-        }
+impl Handed {
+    /// The name by which the node knows it again.
+    fn of(&self) -> PacketOf<PacketContextNumber> {
+        let (context, packet, portion) = match self {
+            Handed::Paging(_) => return PacketOf::Paging,
+            Handed::Portion { context, packet, portion, .. } => (*context, *packet, portion.number),
+            Handed::Packet { context, packet, .. } => (*context, packet.number, None),
+        };
+        PacketOf::Context(Running { context, packet, portion })
     }
 }
 
-/// One node's packets.
-struct Node {
-    in_flight: VecDeque<InFlight>,
-    last_fence_id: u32,
-    /// The packet that was done last; 0: none.
-    last_completed: u32,
-    /// Packets that the driver had when their context was stopped, and of which it may have said nothing yet.
-    dropped: Vec<u32>,
-    /// The time of the contexts that take turns on it.
-    time: NodeTime<PacketContextNumber>,
-    /// When to decide again which context has the node.
-    again_ns: Option<u64>,
-    /// How often it was to be preempted.
-    preemptions: u32,
-    /// The preemption that the driver has not answered: nothing is handed over until then.
-    asked: Option<u32>,
-    /// The packet in front when a reset of the node lost nothing.
-    spared: Option<Running>,
-}
-
-impl Node {
-    fn new(policy: engine_time::Policy) -> Node {
-        Node {
-            in_flight: VecDeque::new(),
-            last_fence_id: 0,
-            last_completed: 0,
-            dropped: Vec::new(),
-            time: NodeTime::new(policy),
-            again_ns: None,
-            preemptions: 0,
-            asked: None,
-            spared: None,
-        }
-    }
-
-    /// The context that has packets on it.
-    fn holder(&self) -> Option<PacketContextNumber> {
-        self.in_flight.iter().find_map(InFlight::context)
-    }
-
-    /// The id of the next packet that is handed over for the first time.
-    fn next_fence_id(&self) -> u32 {
-        self.last_fence_id.wrapping_add(1).max(1)
-    }
-
-    /// A packet is done, and what was handed over before it.
-    fn passed(&mut self, fence_id: u32) {
-        self.last_completed = fence_id;
-        // Ids rise, and go round.
-        self.dropped.retain(|dropped| fence_id.wrapping_sub(*dropped) >= 1 << 31);
-    }
-}
+/// A packet with the driver.
+type InFlight = vidsch::InFlight<PacketContextNumber, Handed>;
 
 /// Packet scheduling on one adapter.
 pub struct Packets {
     /// `None`: the driver has none.
     caps: Option<PacketCaps>,
-    nodes: Vec<Node>,
-    /// The contexts by the queue that each has at the scheduler.
-    by_queue: BTreeMap<QueueId, PacketContextNumber>,
+    /// What the nodes have, and whose packet is next.
+    nodes: Nodes<PacketContextNumber, Handed>,
     /// Flips of primaries: packets that write one of them wait.
     pub flips: Flips<AllocationId>,
     /// Turns of suspended devices: how many were decided, and how many have come.
@@ -316,23 +262,18 @@ impl Packets {
 
     /// When to decide again which context has a node.
     pub fn deadline_ns(&self) -> Option<u64> {
-        self.nodes.iter().filter_map(|node| node.again_ns).min()
-    }
-
-    /// The contexts of these queues of the scheduler, in the order of their numbers; queues of other kinds are none of them. Of those that
-    /// hold packets something may be due, of the others nothing is.
-    fn contexts_of(&self, queues: impl Iterator<Item = QueueId>) -> Vec<PacketContextNumber> {
-        let mut contexts: Vec<_> = queues.filter_map(|queue| self.by_queue.get(&queue).copied()).collect();
-        contexts.sort_unstable();
-        contexts
+        self.nodes.deadline_ns()
     }
 
     /// Of an adapter with so many nodes.
     pub fn new(caps: Option<PacketCaps>, nodes: usize, policy: engine_time::Policy) -> Packets {
+        let terms = NodeTerms {
+            in_flight_max: caps.map_or(1, |caps| caps.hw_queue_packets.max(1) as usize),
+            preemptible: caps.is_some_and(|caps| caps.preemption.is_some()),
+        };
         Packets {
             caps,
-            nodes: (0..nodes).map(|_| Node::new(policy)).collect(),
-            by_queue: BTreeMap::new(),
+            nodes: Nodes::new(terms, nodes, policy),
             flips: Flips::new(),
             turns: BTreeMap::new(),
             buffers_made: 0,

@@ -223,11 +223,11 @@ impl Adapter {
                 }
             }
             if self.ring.kmd_queue().is_some() && self.ring.counted_ns().is_none() && self.is_paging() {
-                has[self.paging_node()].push(ProcessId::SYSTEM);
+                has[usize::from(self.paging_node().0)].push(ProcessId::SYSTEM);
             }
             for (node, front) in self.packet_fronts() {
                 let of = |context: PacketContextNumber| self.devices[self.packet_contexts[context].device].process;
-                has[node].push(front.map_or(ProcessId::SYSTEM, of));
+                has[usize::from(node.0)].push(front.map_or(ProcessId::SYSTEM, of));
             }
         }
         for (node, has) in has.into_iter().enumerate() {

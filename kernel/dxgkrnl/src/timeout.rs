@@ -57,7 +57,7 @@ pub struct Timeouts {
     looked_ns: u64,
     queues: BTreeMap<QueueNumber, Watched>,
     /// The packet that each node runs, and how long it has.
-    nodes: BTreeMap<usize, (Running, u64)>,
+    nodes: BTreeMap<NodeId, (Running, u64)>,
     /// Packets that were asked since a process called last.
     asked: BTreeSet<Running>,
     ring: RingWatch,

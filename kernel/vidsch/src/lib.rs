@@ -17,8 +17,8 @@
 //!
 //! # What it does not do
 //! Which hardware queue runs is the hardware scheduler's choice (sync §4.1, stage 1): every queue feeds the driver on its
-//! own. A node that takes packets has one sequence of them, and [`NodeTime`] decides whose packet is next and which context must give way,
-//! by the rule of [`engine_time`]; [`inherit`] raises contexts that others wait for. A queue for user-mode submission exists so that it has
+//! own. A node that takes packets has one sequence of them: [`Nodes`] says which packet it is handed next and which context must give way,
+//! by the rule of [`engine_time`], and what becomes of what it has; [`inherit`] raises contexts that others wait for. A queue for user-mode submission exists so that it has
 //! a node and a state; its work goes by doorbell and is not seen here, and packets on it are refused.
 //!
 //! # Blame
@@ -28,6 +28,7 @@
 
 mod flips;
 mod lifecycle;
+mod node;
 mod packet;
 mod promise;
 mod queue;
@@ -36,7 +37,10 @@ mod turn;
 
 pub use flips::Flips;
 pub use lifecycle::QueueState;
+pub use node::{
+    AbortBreach, Aborted, AfterReset, AnswerBreach, Faulted, InFlight, NodeStep, NodeTerms, Nodes, PacketFenceId,
+    PacketOf, PagingStep, PreemptFor, PreemptionNumber, ReportBreach, Running, Seen,
+};
 pub use packet::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
 pub use promise::{Promises, inherit};
 pub use scheduler::{Limits, PACKETS_PER_QUEUE_MAX, QueueId, VidSch};
-pub use turn::{NodeDecision, NodeTime, Occupied};

@@ -1,6 +1,6 @@
 //! The context whose packet a node takes next, and the one that must give way: the rule of bands, quanta and shares ([`engine_time`]) for
 //! packets, which the driver holds before they run and gives back only as a whole. A pure function of the ready contexts, the holder of the
-//! node, their ranks and the time used so far; `dxgkrnl` names the ready contexts and carries the decision out.
+//! node, their ranks and the time used so far; `node`, its only caller, keeps what a node has.
 //!
 //! ```text
 //! no context holds the node               the context that should have it takes it
@@ -15,7 +15,7 @@ use engine_time::{Contender, EngineTime, Policy, Who};
 
 /// The packets that a node has.
 #[derive(Clone, Copy, Debug)]
-pub struct Occupied<C> {
+pub(crate) struct Occupied<C> {
     /// Packets that were handed over and are not done, paging buffers among them.
     pub in_flight: usize,
     /// As many may be (`HwQueuePacketCap`).
@@ -31,7 +31,7 @@ pub struct Occupied<C> {
 /// The decision about a node.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeDecision<C> {
+pub(crate) enum NodeDecision<C> {
     /// The context's next packet is handed over.
     Start(C),
     /// The scheduler preempts the node for this context.
@@ -46,22 +46,22 @@ pub enum NodeDecision<C> {
 }
 
 /// A node's time.
-pub struct NodeTime<C>(EngineTime<C>);
+pub(crate) struct NodeTime<C>(EngineTime<C>);
 
 impl<C: Copy + Ord> NodeTime<C> {
     /// The state of a node that no context has used.
-    pub fn new(policy: Policy) -> Self {
+    pub(crate) fn new(policy: Policy) -> Self {
         NodeTime(EngineTime::new(policy))
     }
 
     /// Charges the holder of the node for the time, without a decision.
-    pub fn passes(&mut self, now_ns: u64, holder: Option<Contender<C>>) {
+    pub(crate) fn passes(&mut self, now_ns: u64, holder: Option<Contender<C>>) {
         self.0.passes(now_ns, holder);
     }
 
     /// Decides which context's packet the node takes next, or which one gives way.
     // spec: sync §4.1, sync §4.2, sync §4.3
-    pub fn next_turn(&mut self, now_ns: u64, node: Occupied<C>, ready: &[Contender<C>]) -> NodeDecision<C> {
+    pub(crate) fn next_turn(&mut self, now_ns: u64, node: Occupied<C>, ready: &[Contender<C>]) -> NodeDecision<C> {
         let idle = NodeDecision::Wait { again_ns: None };
         if let Some(holder) = node.holder.filter(|_| node.must_quiesce) {
             self.0.passes(now_ns, Some(holder));

@@ -3,9 +3,10 @@
 use ddi::DmaFault;
 use events::Event;
 use kmt_calls::{DeviceFault, DeviceState};
+use vidsch::{Faulted, PacketFenceId, ReportBreach};
 use wddm_types::{NodeId, ProcessId};
 
-use super::{Handed, InFlight, Node, Work};
+use super::{Handed, InFlight, Work};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::statistics::Fate;
@@ -15,46 +16,24 @@ use crate::suspension::Leaving;
 impl Adapter {
     /// The driver reports that a packet is done, and with it every one before it on the node.
     pub fn packet_completed(&mut self, cx: &mut Cx<'_>, node: NodeId, fence_id: u32) {
-        let Some(known) = self.packets.nodes.get_mut(usize::from(node.0)) else {
-            self.stop(cx, format!("a packet of node {} was reported; there is no such node", node.0));
-            return;
-        };
-        let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fence_id) else {
-            // A packet of a context that was stopped meanwhile.
-            if known.dropped.contains(&fence_id) {
-                known.passed(fence_id);
-            } else {
-                self.invalid_fence_id(cx, node, fence_id, "done");
+        match self.packets.nodes.completed(node, PacketFenceId(fence_id)) {
+            Ok(done) => done.into_iter().for_each(|packet| self.finish_packet(cx, node, packet)),
+            Err(ReportBreach::NoSuchNode) => {
+                self.stop(cx, format!("a packet of node {} was reported; there is no such node", node.0));
             }
-            return;
-        };
-        let done: Vec<InFlight> = known.in_flight.drain(..=at).collect();
-        known.passed(fence_id);
-        for packet in done {
-            self.finish_packet(cx, node, packet);
+            Err(why) => self.invalid_fence_id(cx, node, fence_id, "done", why),
         }
     }
 
     /// A report of a packet that the node does not have.
     // spec: sync §4.4
-    fn invalid_fence_id(&mut self, cx: &mut Cx<'_>, node: NodeId, fence_id: u32, reported: &str) {
-        let known = &self.packets.nodes[usize::from(node.0)];
-        let has = |known: &Node| known.in_flight.iter().any(|packet| packet.fence_id == fence_id);
-        let elsewhere = self.packets.nodes.iter().position(has);
-        // Ids rise, and go round.
-        let ahead = fence_id.wrapping_sub(known.last_fence_id);
-        let why = match elsewhere {
-            _ if fence_id == known.last_completed && fence_id != 0 => "it was reported done before".into(),
-            Some(other) => format!("node {other} has it"),
-            None if ahead != 0 && ahead < 1 << 31 => "it was never handed over".into(),
-            None => format!("packet {} was done before", known.last_completed),
-        };
+    fn invalid_fence_id(&mut self, cx: &mut Cx<'_>, node: NodeId, fence_id: u32, reported: &str, why: ReportBreach) {
         let said = format!("packet {fence_id} of node {} was reported {reported}: {why}", node.0);
         self.stop(cx, format!("bug check 0x119, parameter 0x1: {said}"));
     }
 
-    fn finish_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, packet: InFlight) {
-        let (context, packet, written) = match packet.what {
+    pub(super) fn finish_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, packet: InFlight) {
+        let (context, packet, written) = match packet.packet {
             Handed::Paging(ready) => {
                 self.statistics.count_buffers(node, ProcessId::SYSTEM, Fate::Completed, 1);
                 return self.paging_packet_done(cx, ready.value());
@@ -98,21 +77,16 @@ impl Adapter {
     /// is in error.
     // spec: memory §5.8
     pub fn packet_faulted(&mut self, cx: &mut Cx<'_>, fault: DmaFault) {
-        let Some(known) = self.packets.nodes.get(usize::from(fault.node.0)) else {
-            self.stop(cx, format!("a packet of node {} faulted; there is no such node", fault.node.0));
-            return;
-        };
-        let Some(at) = known.in_flight.iter().position(|packet| packet.fence_id == fault.fence_id) else {
-            if !known.dropped.contains(&fault.fence_id) {
-                self.invalid_fence_id(cx, fault.node, fault.fence_id, "to have faulted");
+        let Faulted { done, of } = match self.packets.nodes.faulted(fault.node, PacketFenceId(fault.fence_id)) {
+            Ok(Some(faulted)) => faulted,
+            Ok(None) => return,
+            Err(ReportBreach::NoSuchNode) => {
+                return self.stop(cx, format!("a packet of node {} faulted; there is no such node", fault.node.0));
             }
-            return;
+            Err(why) => return self.invalid_fence_id(cx, fault.node, fault.fence_id, "to have faulted", why),
         };
-        let context = known.in_flight[at].context();
-        if let Some(before) = at.checked_sub(1).map(|before| known.in_flight[before].fence_id) {
-            self.packet_completed(cx, fault.node, before);
-        }
-        let Some(context) = context else {
+        done.into_iter().for_each(|packet| self.finish_packet(cx, fault.node, packet));
+        let Some(context) = of.context() else {
             self.hardware_lost(cx, format!("a paging buffer faulted at {:#x}", fault.virtual_address));
             return;
         };

@@ -94,7 +94,7 @@ impl Adapter {
             allocations: self.keep_context_allocations(device, allocations),
         };
         assert_eq!(self.packet_contexts.insert(context), number);
-        self.packets.by_queue.insert(vidsch, number);
+        self.packets.nodes.enter(number, node, vidsch);
         self.devices[device].packet_contexts.insert(number);
         self.emit_packet_context(cx, number);
         Ok(number)
@@ -184,7 +184,7 @@ impl Adapter {
         }
         let context = self.packet_contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].packet_contexts.remove(&number);
-        self.packets.by_queue.remove(&context.vidsch);
+        self.packets.nodes.leave(context.vidsch);
         let dropped = self.vidsch.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
         self.forget_suspension(cx, Leaving::Packets(number));
@@ -223,11 +223,7 @@ impl Adapter {
     /// of the ring with its works.
     // spec: sync §4.4
     pub fn packets_lost(&mut self) {
-        for node in &mut self.packets.nodes {
-            node.in_flight.clear();
-            node.dropped.clear();
-            (node.asked, node.spared) = (None, None);
-        }
+        self.packets.nodes.lost();
     }
 
     /// The packet contexts of a device.
@@ -239,11 +235,7 @@ impl Adapter {
     fn drop_packets(&mut self, number: PacketContextNumber) {
         let context = &mut self.packet_contexts[number];
         context.queued.clear();
-        let node = &mut self.packets.nodes[usize::from(context.node.0)];
-        let (gone, kept): (VecDeque<_>, _) = std::mem::take(&mut node.in_flight)
-            .into_iter()
-            .partition(|p: &super::InFlight| p.context() == Some(number));
-        node.in_flight = kept;
-        node.dropped.extend(gone.iter().map(|packet| packet.fence_id));
+        let node = context.node;
+        self.packets.nodes.drop_of(node, number);
     }
 }

@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 
 use ddi::{AllocationListEntry, PatchLocation};
+use gpu_fence::FenceId;
 use kmt_calls::{AllocationListFlags, PatchLocationItem, Refusal};
-use vidmm::{AllocationId, ReferenceError};
+use vidmm::{AllocationId, ReferenceError, VidMm};
 use wddm_types::{GpuVa, SegmentId};
 
 use super::split::Portion;
@@ -144,8 +145,8 @@ impl Adapter {
         let turn = self.packets.turns.entry(device).or_default();
         turn.0 += 1;
         let turn = turn.0;
-        self.each_bound(device, |adapter, bound, id| {
-            bound.turns.push_back((turn, adapter.binding_of(id)));
+        self.each_bound(device, |vidmm, bound, id| {
+            bound.turns.push_back((turn, Binding::of(vidmm, id)));
         });
     }
 
@@ -176,33 +177,27 @@ impl Adapter {
 
     /// Where an allocation is after all that is decided.
     pub fn binding_of(&self, id: AllocationId) -> Binding {
-        let now = self.vidmm.whereabouts(id);
-        Binding { place: now.place, serial: now.serial }
+        Binding::of(&self.vidmm, id)
     }
 
     /// Every list entry of a device's queued packets that names memory, and of those with the driver: they may come back.
-    fn each_bound(&mut self, device: DeviceNumber, mut act: impl FnMut(&Adapter, &mut Bound, AllocationId)) {
-        let mut each = |adapter: &Adapter, packet: &mut Packet| {
-            let Work::Patched { entries, .. } = &mut packet.work else { return };
-            for bound in entries {
-                if let Some(id) = bound.vidmm {
-                    act(adapter, bound, id);
-                }
-            }
-        };
+    fn each_bound(&mut self, device: DeviceNumber, mut act: impl FnMut(&VidMm<FenceId>, &mut Bound, AllocationId)) {
         for context in self.packet_contexts_of(device) {
-            let node = usize::from(self.packet_contexts[context].node.0);
-            let mut in_flight = std::mem::take(&mut self.packets.nodes[node].in_flight);
-            for handed in &mut in_flight {
-                match &mut handed.what {
-                    Handed::Packet { context: of, packet, .. } if *of == context => each(self, packet),
-                    _ => {}
+            let vidmm = &self.vidmm;
+            let mut each = |packet: &mut Packet| {
+                let Work::Patched { entries, .. } = &mut packet.work else { return };
+                for bound in entries {
+                    if let Some(id) = bound.vidmm {
+                        act(vidmm, bound, id);
+                    }
                 }
-            }
-            self.packets.nodes[node].in_flight = in_flight;
-            let mut queued = std::mem::take(&mut self.packet_contexts[context].queued);
-            queued.iter_mut().for_each(|packet| each(self, packet));
-            self.packet_contexts[context].queued = queued;
+            };
+            let known = &mut self.packet_contexts[context];
+            self.packets.nodes.change_each(known.node, context, |handed| match handed {
+                Handed::Packet { packet, .. } => each(packet),
+                Handed::Portion { .. } | Handed::Paging(_) => {}
+            });
+            known.queued.iter_mut().for_each(each);
         }
     }
 
@@ -217,6 +212,14 @@ impl Adapter {
             AllocationListEntry { allocation, write_operation, segment, physical_address, virtual_address }
         };
         entries.iter().enumerate().map(entry).collect()
+    }
+}
+
+impl Binding {
+    /// Where an allocation is after all that is decided.
+    fn of(vidmm: &VidMm<FenceId>, id: AllocationId) -> Binding {
+        let now = vidmm.whereabouts(id);
+        Binding { place: now.place, serial: now.serial }
     }
 }
 

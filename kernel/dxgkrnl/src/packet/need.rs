@@ -87,8 +87,12 @@ impl Adapter {
 
     /// Primaries that packets are about to write which displays still show, or are about to.
     pub fn primaries_of_waiting_packets(&self) -> Vec<AllocationId> {
-        let known =
-            self.packets.contexts_of(self.vidsch.holding()).into_iter().map(|context| &self.packet_contexts[context]);
+        let known = self
+            .packets
+            .nodes
+            .contexts_of(self.vidsch.holding())
+            .into_iter()
+            .map(|context| &self.packet_contexts[context]);
         let work = known.filter(|known| self.vidsch.next_is_work(known.vidsch));
         let written = work.flat_map(|known| match known.queued.front().map(|packet| &packet.work) {
             Some(Work::Virtual { primaries, .. }) => primaries.clone(),
@@ -107,6 +111,6 @@ impl Adapter {
             let runs = self.devices[known.device].suspended.is_empty() && self.vidsch.next_is_work(known.vidsch);
             runs.then(|| self.need_of(number)).flatten()
         };
-        self.packets.contexts_of(self.vidsch.holding()).into_iter().find_map(waits)
+        self.packets.nodes.contexts_of(self.vidsch.holding()).into_iter().find_map(waits)
     }
 }

@@ -1,13 +1,14 @@
 //! Preemption (memory §7.4; sync §4.3): a node gives back what was handed over, for a context that goes first. `vidsch` chooses that
-//! context; this asks the driver, measures its answer, and puts the returned packets in front of their queues.
+//! context, and measures the driver's answer; this asks the driver, and puts the returned packets in front of their queues.
 //!
 //! An answer is an allegation: one without a pending request, or whose last completed packet the node never had or has left behind, stops
 //! the adapter, because the kernel can no longer know which packets have run.
 
 use ddi::PreemptCommand;
+use engine_time::Contender;
 use events::{Event, PreemptedFor};
 use vidmm::AllocationId;
-use vidsch::{NodeDecision, Occupied};
+use vidsch::{AnswerBreach, NodeStep, PacketFenceId, PacketOf, PreemptionNumber, Seen};
 use wddm_types::{EngineId, NodeId, ProcessId};
 
 use super::split::Portion;
@@ -29,56 +30,44 @@ pub struct NodePreempted {
 }
 
 impl Adapter {
-    /// The context whose packet a node takes next.
-    pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: usize) -> NodeDecision<PacketContextNumber> {
-        let known = &self.packets.nodes[node];
-        let holder = known.holder();
-        let here = known.holder().map(|holder| self.contenders(&[holder])[0]);
+    /// The step that is due on a node for its contexts.
+    pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: NodeId) -> NodeStep<PacketContextNumber> {
+        let holder = self.packets.nodes.holder(node);
         let paging_waits = self.ring.waits_for_node() && node == self.paging_node();
-        let kept = paging_waits || known.asked.is_some() || self.timeouts.is_preparing(node);
-        let Some(caps) = self.packets.caps.filter(|_| !kept) else {
-            self.packets.nodes[node].time.passes(cx.now_ns, here);
-            return NodeDecision::Wait { again_ns: None };
-        };
-        let on_node = |context: &PacketContextNumber| usize::from(self.packet_contexts[*context].node.0) == node;
-        let mut ready = self.packets.contexts_of(self.vidsch.holding());
-        ready.retain(|context| on_node(context) && self.may_start(*context));
-        let ready = self.contenders(&ready);
-        let occupied = Occupied {
-            in_flight: known.in_flight.len(),
-            in_flight_max: self.hw_queue_packets(),
-            holder: here,
+        let kept = paging_waits || !self.packets.nodes.is_fed(node) || self.timeouts.is_preparing(node.0.into());
+        let seen = Seen {
+            holder: holder.map(|holder| self.contenders(&[holder])[0]),
             must_quiesce: holder.is_some_and(|holder| !self.device_of(holder).suspended.is_empty()),
-            preemptible: caps.preemption.is_some(),
+            kept,
         };
-        self.packets.nodes[node].time.next_turn(cx.now_ns, occupied, &ready)
+        let ready = if kept { Vec::new() } else { self.ready_on(node) };
+        self.packets.nodes.next(cx.now_ns, node, &ready, seen)
+    }
+
+    /// The contexts of a node whose next packet may start.
+    fn ready_on(&self, node: NodeId) -> Vec<Contender<PacketContextNumber>> {
+        let mut ready = self.packets.nodes.contexts_on(node, self.vidsch.holding());
+        ready.retain(|context| self.may_start(*context));
+        self.contenders(&ready)
     }
 
     fn device_of(&self, context: PacketContextNumber) -> &crate::object::Device {
         &self.devices[self.packet_contexts[context].device]
     }
 
-    /// Asks a node for its packets; does nothing where the driver gives none back. `context`: the context that the request is for,
-    /// `None` for paging.
+    /// Asks a driver for what a node has. `context`: the context that the request is for; `None` for paging, and where there is none.
     // spec: sync §4.3
     pub(super) fn preempt(
         &mut self,
         cx: &mut Cx<'_>,
-        node: usize,
+        node: NodeId,
+        number: PreemptionNumber,
         why: PreemptedFor,
         context: Option<PacketContextNumber>,
     ) {
-        if self.packets.caps.is_none_or(|caps| caps.preemption.is_none()) {
-            return;
-        }
-        let known = &mut self.packets.nodes[node];
-        known.preemptions = known.preemptions.wrapping_add(1).max(1);
-        let fence = known.preemptions;
-        known.asked = Some(fence);
-        // CAST: at most 64 nodes.
-        let (number, of) = (node as u16, context.map_or(0, ObjectNumber::raw));
-        cx.emit(self.index, Event::PreemptionRequested { node: number, preemption_fence: fence, why, context: of });
-        let command = PreemptCommand { node: NodeId(number), engine: EngineId(0), preemption_fence_id: fence };
+        let (PreemptionNumber(fence), of) = (number, context.map_or(0, ObjectNumber::raw));
+        cx.emit(self.index, Event::PreemptionRequested { node: node.0, preemption_fence: fence, why, context: of });
+        let command = PreemptCommand { node, engine: EngineId(0), preemption_fence_id: fence };
         let driver = self.driver.packet_scheduling().expect("the node has packets of it");
         if let Err(status) = driver.preempt_command(command) {
             // Bug check 0x119.
@@ -89,81 +78,64 @@ impl Adapter {
     /// The driver has answered: packets that are not done come back.
     // spec: memory §7.4, sync §4.3
     pub fn node_preempted(&mut self, cx: &mut Cx<'_>, answer: NodePreempted) {
-        if let Err(reason) = self.check_answer(answer) {
-            self.stop(cx, reason);
-            return;
-        }
-        let node = usize::from(answer.node.0);
-        let (fence, last) = (answer.preemption_fence_id, answer.last_completed_fence_id);
-        let known = &mut self.packets.nodes[node];
-        // Ids rise, and go round.
-        let later = |packet: &&InFlight| packet.fence_id.wrapping_sub(last).wrapping_sub(1) < 1 << 31;
-        let done = known.in_flight.len() - known.in_flight.iter().rev().take_while(later).count();
-        // The completed packets first, then the rest: the kernel hands nothing over meanwhile, because the request is still pending.
-        if let Some(newest) = done.checked_sub(1).map(|newest| known.in_flight[newest].fence_id) {
-            self.packet_completed(cx, answer.node, newest);
-        }
-        let known = &mut self.packets.nodes[node];
-        known.last_completed = last;
-        known.dropped.clear();
-        let left = std::mem::take(&mut known.in_flight);
-        let paging = left.iter().filter(|packet| packet.context().is_none()).count();
+        let NodePreempted { node, preemption_fence_id: fence, last_completed_fence_id: last, .. } = answer;
+        let done = match self.answer_of(answer) {
+            Ok(done) => done,
+            Err(reason) => return self.stop(cx, reason),
+        };
+        // The completed packets first, then the rest: the node is handed nothing meanwhile.
+        done.into_iter().for_each(|packet| self.finish_packet(cx, node, packet));
+        let left = self.packets.nodes.give_back(node);
+        let paging = left.iter().filter(|packet| packet.of == PacketOf::Paging).count();
         // CAST: a node has few packets.
         let (packets, paging) = ((left.len() - paging) as u32, paging as u32);
-        // CAST: at most 64 nodes.
-        let number = node as u16;
         cx.emit(
             self.index,
-            Event::Preempted { node: number, preemption_fence: fence, last_completed: last, packets, paging },
+            Event::Preempted { node: node.0, preemption_fence: fence, last_completed: last, packets, paging },
         );
-        // The youngest first, so that the oldest is in front.
-        for packet in left.into_iter().rev() {
-            self.take_back(cx, number, packet);
-        }
-        self.packets.nodes[node].asked = None;
-        self.pump_packets(cx);
+        self.take_all_back(cx, node, left);
     }
 
-    fn check_answer(&self, answer: NodePreempted) -> Result<(), String> {
+    /// The packets that are done when this answer is true.
+    ///
+    /// # Errors
+    /// The reason why it cannot be true.
+    fn answer_of(&mut self, answer: NodePreempted) -> Result<Vec<InFlight>, String> {
         let NodePreempted { node, engine, preemption_fence_id: fence, last_completed_fence_id: last } = answer;
-        let Some(known) = self.packets.nodes.get(usize::from(node.0)).filter(|_| engine == EngineId(0)) else {
-            return Err(format!(
-                "a preemption of engine {} of node {} was reported; there is no such engine",
-                engine.0, node.0
-            ));
+        let answered = match engine {
+            EngineId(0) => self.packets.nodes.preempted(node, PreemptionNumber(fence), PacketFenceId(last)),
+            _ => Err(AnswerBreach::NoSuchNode),
         };
-        let said = format!("preemption {fence} of node {} was reported", node.0);
-        match known.asked {
-            None => return Err(format!("{said} without a pending request")),
-            Some(asked) if asked != fence => return Err(format!("{said}; {asked} was asked for")),
-            Some(_) => {}
-        }
-        let had = known.in_flight.iter().any(|packet| packet.fence_id == last) || known.dropped.contains(&last);
-        if had || last == known.last_completed {
-            return Ok(());
-        }
-        let behind = known.last_completed.wrapping_sub(last) < 1 << 31;
-        Err(if behind {
-            format!("{said} with packet {last} done last; packet {} was done before", known.last_completed)
-        } else {
-            format!("{said} with packet {last} done last, which the node does not have")
+        answered.map_err(|why| match why {
+            AnswerBreach::NoSuchNode => {
+                format!("a preemption of engine {} of node {} was reported; {why}", engine.0, node.0)
+            }
+            AnswerBreach::OtherAsked(_) => format!("preemption {fence} of node {} was reported; {why}", node.0),
+            _ => format!("preemption {fence} of node {} was reported {why}", node.0),
         })
+    }
+
+    /// Packets that a node gave back, the youngest first, stand in front of their queues again, and the node goes on.
+    pub(super) fn take_all_back(&mut self, cx: &mut Cx<'_>, node: NodeId, left: Vec<InFlight>) {
+        left.into_iter().for_each(|packet| self.take_back(cx, node, packet));
+        self.packets.nodes.goes_on(node);
+        self.pump_packets(cx);
     }
 
     /// A packet that was not done stands in front of its queue again.
     // spec: memory §7.4, sync §4.3
-    pub(super) fn take_back(&mut self, cx: &mut Cx<'_>, node: u16, packet: InFlight) {
-        let fence_id = packet.fence_id;
-        match packet.what {
+    fn take_back(&mut self, cx: &mut Cx<'_>, node: NodeId, packet: InFlight) {
+        let id = packet.id;
+        match packet.packet {
             Handed::Paging(ready) => {
-                self.statistics.count_buffers(NodeId(node), ProcessId::SYSTEM, Fate::Preempted, 1);
-                self.ring.give_back(ready, fence_id);
+                self.statistics.count_buffers(node, ProcessId::SYSTEM, Fate::Preempted, 1);
+                self.ring.give_back(ready, id);
             }
             Handed::Portion { context, packet, portion, written } => {
                 let known = &mut self.packet_contexts[context];
                 let front = known.queued.front_mut().filter(|front| front.number == packet);
                 front.expect("a packet is in front until its last portion is handed over").take_back(portion);
-                self.taken_back(cx, node, context, packet, fence_id, &written);
+                self.taken_back(cx, node, context, packet, id, &written);
             }
             Handed::Packet { context, mut packet, portion, written } => {
                 let number = packet.number;
@@ -174,7 +146,7 @@ impl Adapter {
                 let known = &mut self.packet_contexts[context];
                 known.queued.push_front(packet);
                 self.vidsch.preempted(known.vidsch, Payload::Packet(number));
-                self.taken_back(cx, node, context, number, fence_id, &written);
+                self.taken_back(cx, node, context, number, id, &written);
             }
         }
     }
@@ -182,15 +154,16 @@ impl Adapter {
     fn taken_back(
         &mut self,
         cx: &mut Cx<'_>,
-        node: u16,
+        node: NodeId,
         context: PacketContextNumber,
         packet: u64,
-        fence_id: u32,
+        id: PacketFenceId,
         written: &[AllocationId],
     ) {
         // A part of it may have run.
         self.lists_wrote(written);
         self.packet_counts(context, Fate::Preempted);
+        let (node, fence_id) = (node.0, id.0);
         cx.emit(self.index, Event::PacketPreempted { context: context.raw(), packet, node, fence_id });
         if !self.runs_packets(context) {
             self.forget_suspension(cx, Leaving::Packets(context));

@@ -8,16 +8,17 @@ use ddi::{DriverStatus, Patch, SubmitCommand, SubmitCommandVirtual, SubmitFlags}
 use events::{Event, PreemptedFor};
 use gpu_fence::WaitMode;
 use kmt_calls::DeviceState;
-use vidsch::{NodeDecision, Step};
+use vidsch::{NodeStep, PacketFenceId, PagingStep, PreemptFor, Step};
 use wddm_types::{FencePoint, GpuVa, NodeId, ProcessId};
 
 use super::rank::Awaited;
 use super::split::Portion;
-use super::{Handed, InFlight, Work};
+use super::{Handed, Work};
 use crate::adapter::{Adapter, Payload, Waiter};
 use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::packet::PacketContextNumber;
+use crate::paging::Ready;
 use crate::statistics::Fate;
 use crate::store::ObjectNumber;
 
@@ -32,13 +33,13 @@ impl Adapter {
     /// Starts what is due on every node.
     pub fn pump_packets(&mut self, cx: &mut Cx<'_>) {
         if self.packet_contexts.is_empty() && !self.ring.waits_for_node() {
-            self.packets.nodes.iter_mut().for_each(|node| node.again_ns = None);
+            self.packets.nodes.rest();
             return;
         }
         // Work of one node may release contexts of the others.
         let mut released = true;
         while std::mem::take(&mut released) {
-            for node in 0..self.packets.nodes.len() {
+            for node in self.packets.nodes.all() {
                 released |= self.pump_node(cx, node);
             }
         }
@@ -48,7 +49,7 @@ impl Adapter {
     }
 
     /// Starts what is due on a node. Answers whether contexts were released that may be on others.
-    fn pump_node(&mut self, cx: &mut Cx<'_>, node: usize) -> bool {
+    fn pump_node(&mut self, cx: &mut Cx<'_>, node: NodeId) -> bool {
         let mut released = false;
         self.start_paging(cx, node);
         while self.stopped.is_none() {
@@ -59,13 +60,14 @@ impl Adapter {
                 continue;
             }
             match self.next_turn(cx, node) {
-                NodeDecision::Start(context) => self.start_packet(cx, node, context),
-                NodeDecision::Preempt(context) => self.preempt(cx, node, PreemptedFor::Rank, Some(context)),
-                NodeDecision::Clear(context) => self.preempt(cx, node, PreemptedFor::Standstill, Some(context)),
-                NodeDecision::Wait { again_ns } => {
-                    self.packets.nodes[node].again_ns = again_ns;
-                    break;
+                NodeStep::Start(context, id) => self.start_packet(cx, node, context, id),
+                NodeStep::Preempt(number, PreemptFor::Rank(context)) => {
+                    self.preempt(cx, node, number, PreemptedFor::Rank, Some(context));
                 }
+                NodeStep::Preempt(number, PreemptFor::Standstill(holder)) => {
+                    self.preempt(cx, node, number, PreemptedFor::Standstill, Some(holder));
+                }
+                NodeStep::Wait => break,
             }
         }
         released
@@ -102,11 +104,10 @@ impl Adapter {
 
     /// The waits and signals that are due on a node's contexts.
     // spec: sync §3.8, sync §4.1
-    fn advance_contexts(&mut self, cx: &mut Cx<'_>, node: usize) {
-        for context in self.packets.contexts_of(self.vidsch.holding()) {
+    fn advance_contexts(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        for context in self.packets.nodes.contexts_on(node, self.vidsch.holding()) {
             // A step that is due on one of them may end another.
-            let on_node = self.packet_contexts.get(context).filter(|known| usize::from(known.node.0) == node);
-            let Some(vidsch) = on_node.map(|known| known.vidsch) else { continue };
+            let Some(vidsch) = self.packet_contexts.get(context).map(|known| known.vidsch) else { continue };
             while self.stopped.is_none() {
                 if self.vidsch.next_is_work(vidsch) {
                     break;
@@ -137,59 +138,47 @@ impl Adapter {
         }
     }
 
-    pub fn paging_node(&self) -> usize {
-        usize::from(self.driver.paging_node().0)
+    /// The node that runs paging.
+    pub fn paging_node(&self) -> NodeId {
+        self.driver.paging_node()
     }
 
     /// Starts paging buffers that are packets: they come first, and other packets on their node give way.
     // spec: memory §7.4, sync §4.3
-    fn start_paging(&mut self, cx: &mut Cx<'_>, node: usize) {
-        if node != self.paging_node() || self.timeouts.is_preparing(node) {
+    fn start_paging(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        if node != self.paging_node() || self.timeouts.is_preparing(node.0.into()) {
             return;
         }
-        let cap = self.hw_queue_packets();
-        while self.stopped.is_none() && !self.recovery.is_due() && self.ring.waits_for_node() {
-            let known = &self.packets.nodes[node];
-            if known.asked.is_some() {
-                return;
-            }
-            if known.holder().is_some() {
-                self.preempt(cx, node, PreemptedFor::Paging, None);
-                return;
-            }
-            if known.in_flight.len() >= cap {
-                return;
-            }
-            let Some(ready) = self.ring.take_ready() else { return };
-            let fence_id = ready.fence_id().unwrap_or_else(|| known.next_fence_id());
-            match self.hand_over_paging(ready, fence_id) {
-                Ok(()) => {
-                    let known = &mut self.packets.nodes[node];
-                    if ready.fence_id().is_none() {
-                        known.last_fence_id = fence_id;
-                    }
-                    known.in_flight.push_back(InFlight { fence_id, what: Handed::Paging(ready) });
-                    // CAST: at most 64 nodes.
-                    self.statistics.count_buffers(NodeId(node as u16), ProcessId::SYSTEM, Fate::Submitted, 1);
-                    let (progress_value, again) = (ready.value(), ready.fence_id().is_some());
-                    // CAST: at most 64 nodes.
-                    cx.emit(
-                        self.index,
-                        Event::PagingPacketStarted { progress_value, node: node as u16, fence_id, again },
-                    );
+        while self.stopped.is_none() && !self.recovery.is_due() {
+            let Some(next) = self.ring.next_ready() else { return };
+            match self.packets.nodes.next_paging(node, next.fence_id()) {
+                PagingStep::Start(id) => {
+                    let ready = self.ring.take_ready().expect("just seen");
+                    self.start_paging_packet(cx, node, ready, id);
                 }
-                // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
-                Err(reason) => self.recovery.fall_due(reason),
+                PagingStep::Preempt(number) => {
+                    return self.preempt(cx, node, number, PreemptedFor::Paging, None);
+                }
+                PagingStep::Wait => return,
             }
         }
     }
 
-    /// Packets that a node may have.
-    pub(super) fn hw_queue_packets(&self) -> usize {
-        self.packets.caps.map_or(1, |caps| caps.hw_queue_packets.max(1) as usize)
+    fn start_paging_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, ready: Ready, id: PacketFenceId) {
+        // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
+        if let Err(reason) = self.hand_over_paging(ready, id.0) {
+            return self.recovery.fall_due(reason);
+        }
+        let handed = Handed::Paging(ready);
+        self.packets.nodes.handed_over(node, id, handed.of(), handed);
+        self.statistics.count_buffers(node, ProcessId::SYSTEM, Fate::Submitted, 1);
+        let (progress_value, again) = (ready.value(), ready.fence_id().is_some());
+        let started = Event::PagingPacketStarted { progress_value, node: node.0, fence_id: id.0, again };
+        cx.emit(self.index, started);
     }
 
-    fn start_packet(&mut self, cx: &mut Cx<'_>, node: usize, context: PacketContextNumber) {
+    fn start_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, context: PacketContextNumber, id: PacketFenceId) {
+        let PacketFenceId(fence_id) = id;
         let (vidsch, of) = (self.packet_contexts[context].vidsch, context.raw());
         let packet = self.packet_contexts[context].queued.pop_front().expect("a packet that may start is queued");
         let number = packet.number;
@@ -207,7 +196,6 @@ impl Adapter {
                 "the scheduler keeps the order of packets"
             );
         }
-        let fence_id = self.packets.nodes[node].next_fence_id();
         let uses = match &packet.work {
             Work::Patched { entries, .. } => {
                 let here = |at: usize| portion.as_ref().is_none_or(|portion| portion.bindings[at].is_some());
@@ -231,12 +219,9 @@ impl Adapter {
         };
         match handed {
             Ok(patched) => {
-                let known = &mut self.packets.nodes[node];
-                known.last_fence_id = fence_id;
                 let written = uses.into_iter().filter(|(_, write)| *write).map(|(id, _)| id).collect();
                 if portion.as_ref().is_none_or(|portion| portion.bytes.start == 0) {
-                    // CAST: at most 64 nodes.
-                    let node = node as u16;
+                    let node = node.0;
                     cx.emit(self.index, Event::PacketStarted { context: of, packet: number, node, fence_id, patched });
                 }
                 let part = |portion: &&Portion| more || portion.bytes.start > 0;
@@ -245,14 +230,14 @@ impl Adapter {
                     let started = Event::PortionStarted { context: of, packet, fence_id, start_offset, end_offset };
                     cx.emit(self.index, started);
                 }
-                let what = match portion {
+                let handed = match portion {
                     Some(portion) if more => {
                         self.packet_contexts[context].queued.push_front(packet);
                         Handed::Portion { context, packet: number, portion, written }
                     }
                     portion => Handed::Packet { context, packet, portion, written },
                 };
-                self.packets.nodes[node].in_flight.push_back(InFlight { fence_id, what });
+                self.packets.nodes.handed_over(node, id, handed.of(), handed);
                 self.packet_counts(context, Fate::Submitted);
             }
             Err(refused) => self.packet_refused(cx, context, refused),

@@ -2,9 +2,10 @@
 
 use events::PreemptedFor;
 use kmt_calls::DeviceState;
+use vidsch::PacketOf;
 use wddm_types::NodeId;
 
-use super::{Handed, InFlight};
+use super::Running;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
@@ -12,20 +13,10 @@ use crate::packet::PacketContextNumber;
 use crate::statistics::Fate;
 use crate::suspension::Leaving;
 
-/// A packet, or a part of one, that a node has in front. It is the same when it came back from a preemption and was handed over again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Running {
-    pub context: PacketContextNumber,
-    packet: u64,
-    /// The number of the part; `None`: it is the last, or there are none.
-    portion: Option<u64>,
-}
-
 impl Adapter {
     /// Whether the hardware may execute for a context.
     pub fn runs_packets(&self, context: PacketContextNumber) -> bool {
-        let node = &self.packets.nodes[usize::from(self.packet_contexts[context].node.0)];
-        node.holder() == Some(context)
+        self.packets.nodes.holder(self.packet_contexts[context].node) == Some(context)
     }
 
     /// The contexts of a device to be quiesced that have packets with the driver.
@@ -37,20 +28,17 @@ impl Adapter {
 
     /// The packet that each node runs, of contexts whose packets may be hung. Paging is not among them.
     // spec: sync §4.4
-    pub fn running_packets(&self) -> impl Iterator<Item = (usize, Running)> {
-        let front = |(node, known): (usize, &super::Node)| Some((node, known.in_flight.front()?.running()?));
-        self.packets.nodes.iter().enumerate().filter_map(front).filter(|(_, running)| {
+    pub fn running_packets(&self) -> impl Iterator<Item = (NodeId, Running)> {
+        let of_context = |(node, of)| if let PacketOf::Context(running) = of { Some((node, running)) } else { None };
+        self.packets.nodes.fronts().filter_map(of_context).filter(|(_, running)| {
             let context = &self.packet_contexts[running.context];
             !context.no_timeout && self.devices[context.device].state == DeviceState::Active
         })
     }
-}
 
-impl Adapter {
     /// The nodes that have packets, each with the context of the one in front; `None`: it is a paging buffer.
-    pub fn packet_fronts(&self) -> impl Iterator<Item = (usize, Option<PacketContextNumber>)> {
-        let front = |(node, known): (usize, &super::Node)| Some((node, known.in_flight.front()?.context()));
-        self.packets.nodes.iter().enumerate().filter_map(front)
+    pub fn packet_fronts(&self) -> impl Iterator<Item = (NodeId, Option<PacketContextNumber>)> {
+        self.packets.nodes.fronts().map(|(node, of)| (node, of.context()))
     }
 
     /// A packet of a context came further.
@@ -65,34 +53,18 @@ impl Adapter {
 
     /// Whether a node has a paging buffer in front.
     pub fn is_paging_in_front(&self, node: NodeId) -> bool {
-        let front = self.packets.nodes[usize::from(node.0)].in_flight.front();
-        front.is_some_and(|front| front.context().is_none())
+        self.packets.nodes.front(node) == Some(PacketOf::Paging)
     }
 
     /// Whether a node owes the answer to a request for its packets, or never gives any back.
     pub fn owes_preemption(&self, node: NodeId) -> bool {
-        self.packets.nodes[usize::from(node.0)].asked.is_some() || self.packets.granularity().is_none()
+        !self.packets.nodes.is_fed(node) || self.packets.granularity().is_none()
     }
 
     /// Asks a node for what it has, unless that has been done.
     pub fn preempt_for(&mut self, cx: &mut Cx<'_>, node: NodeId, why: PreemptedFor) {
-        let node = usize::from(node.0);
-        if self.packets.nodes[node].asked.is_none() {
-            self.preempt(cx, node, why, None);
-        }
-    }
-}
-
-impl InFlight {
-    pub(super) fn running(&self) -> Option<Running> {
-        match &self.what {
-            Handed::Paging(_) => None,
-            Handed::Portion { context, packet, portion, .. } => {
-                Some(Running { context: *context, packet: *packet, portion: portion.number })
-            }
-            Handed::Packet { context, packet, .. } => {
-                Some(Running { context: *context, packet: packet.number, portion: None })
-            }
+        if let Some(number) = self.packets.nodes.ask(node) {
+            self.preempt(cx, node, number, why, None);
         }
     }
 }

@@ -12,12 +12,11 @@
 //! for a packet that is held back by this, because paging work is built only after all that it must wait for. The hardware
 //! signals no fence here; the kernel does, when packets complete.
 
-use std::collections::VecDeque;
-
 use ddi::{
     CreateContext, CreateContextFlags, DriverStatus, Host, KmdContext, KmdDevice, OsContext, PagingBufferInfo, Patch,
     SubmitCommand, SubmitCommandVirtual, SubmitFlags,
 };
+use vidsch::PacketFenceId;
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
@@ -36,7 +35,7 @@ pub struct Ready {
     /// The ring's progress that it completes.
     value: u64,
     /// The id that it had when it was preempted.
-    fence_id: Option<u32>,
+    fence_id: Option<PacketFenceId>,
 }
 
 impl Ready {
@@ -47,7 +46,7 @@ impl Ready {
 
     /// The id that it keeps.
     // spec: memory §7.4, sync §4.3
-    pub fn fence_id(&self) -> Option<u32> {
+    pub fn fence_id(&self) -> Option<PacketFenceId> {
         self.fence_id
     }
 }
@@ -108,13 +107,18 @@ impl PagingRing {
     }
 
     /// The next of them.
+    pub fn next_ready(&self) -> Option<&Ready> {
+        self.ready.front()
+    }
+
+    /// The next of them, which is handed over now.
     pub fn take_ready(&mut self) -> Option<Ready> {
-        VecDeque::pop_front(&mut self.ready)
+        self.ready.pop_front()
     }
 
     /// One came back: it is the next again, and keeps its id.
     // spec: memory §7.4, sync §4.3
-    pub fn give_back(&mut self, ready: Ready, fence_id: u32) {
+    pub fn give_back(&mut self, ready: Ready, fence_id: PacketFenceId) {
         self.ready.push_front(Ready { fence_id: Some(fence_id), ..ready });
     }
 }

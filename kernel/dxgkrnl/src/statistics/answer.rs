@@ -72,7 +72,7 @@ impl Adapter {
 
     /// The buffers of a ring with a hardware queue of its own: its fence counts them.
     fn ring_work(&self, node: NodeId) -> NodeWork {
-        let here = usize::from(node.0) == self.paging_node() && self.ring.kmd_queue().is_some();
+        let here = node == self.paging_node() && self.ring.kmd_queue().is_some();
         let reach = self.ring_reach().filter(|_| here);
         reach.map_or(NodeWork::default(), |(completed, submitted)| NodeWork {
             submitted,

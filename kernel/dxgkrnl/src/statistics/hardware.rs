@@ -55,8 +55,7 @@ impl Adapter {
         let (kmd, before) = (self.ring.kmd_queue(), self.ring.counted_ns());
         let Some((ns, now)) = kmd.and_then(|kmd| self.counted_since(kmd, before)) else { return };
         self.ring.note_counted(now);
-        // CAST: at most 64 nodes.
-        self.statistics.charge(NodeId(self.paging_node() as u16), ProcessId::SYSTEM, ns);
+        self.statistics.charge(self.paging_node(), ProcessId::SYSTEM, ns);
     }
 
     /// The increase of a count, and the count. One that has fallen, which breaks the contract, says nothing of this time.

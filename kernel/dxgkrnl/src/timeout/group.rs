@@ -123,7 +123,7 @@ impl Adapter {
                 self.suspend_device(cx, device, SuspendReasons::RESET);
             }
         }
-        if self.stopped.is_none() && usize::from(node.0) == self.paging_node() && self.ring.kmd_queue().is_some() {
+        if self.stopped.is_none() && node == self.paging_node() && self.ring.kmd_queue().is_some() {
             self.take_ring_off(cx);
         }
     }
@@ -137,7 +137,7 @@ impl Adapter {
 
     /// A hardware context that has not left a node, though it was asked to; or the ring.
     fn owes_context(&self, node: NodeId) -> Option<Leaving> {
-        let ring_here = usize::from(node.0) == self.paging_node();
+        let ring_here = node == self.paging_node();
         self.suspensions.waiting().find(|context| match *context {
             Leaving::Ring => ring_here,
             Leaving::Hardware(number) => self.contexts.get(number).is_some_and(|known| known.node == node),

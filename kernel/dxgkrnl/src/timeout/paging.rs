@@ -60,7 +60,7 @@ impl Adapter {
 
     pub(super) fn look_at_ring(&mut self, cx: &mut Cx<'_>, passed_ns: u64, delay_ns: u64) {
         // While its engine is about to be reset the ring is suspended, or asked to be.
-        if self.timeouts.is_preparing(self.paging_node()) {
+        if self.timeouts.is_preparing(self.paging_node().0.into()) {
             return;
         }
         let reached = self.ring_runs();
@@ -126,7 +126,7 @@ impl Adapter {
 
     /// A ring that was asked and has left the hardware goes on.
     pub(super) fn resume_ring(&mut self) {
-        let kept = self.timeouts.is_preparing(self.paging_node());
+        let kept = self.timeouts.is_preparing(self.paging_node().0.into());
         if kept || !self.timeouts.ring_left || self.suspensions.awaits(None) {
             return;
         }

@@ -1,0 +1,196 @@
+//! A driver's reports about a node: packets that are done or have faulted, the answer to a request for what it has, the end of a reset.
+//! Each is measured against what the node has, and changes nothing if it cannot be true.
+
+use std::collections::BTreeSet;
+
+use wddm_types::NodeId;
+
+use super::state::{Event, NodeState};
+use super::{
+    AbortBreach, AnswerBreach, InFlight, Node, Nodes, PacketFenceId, PacketOf, PreemptionNumber, ReportBreach, Running,
+};
+
+/// A packet has faulted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faulted<C, P> {
+    /// What was handed over before it is done; the oldest first.
+    pub done: Vec<InFlight<C, P>>,
+    /// Whose it is. The packet is in flight until its context is dropped, or the hardware lost.
+    pub of: PacketOf<C>,
+}
+
+/// A node was reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aborted<C> {
+    /// The contexts that lost packets. The caller drops them.
+    pub contexts: BTreeSet<C>,
+    /// How it goes on.
+    pub then: AfterReset<C>,
+}
+
+/// The consequence of a node's reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterReset<C> {
+    /// A paging buffer was lost: the adapter is to be reset.
+    PagingLost,
+    /// Nothing was lost, and the packet in front is the one that an earlier reset has spared: the adapter is to be reset.
+    HungAgain,
+    /// Nothing was lost, and the node is believed that this packet goes on.
+    Spared(Running<C>),
+    /// What is left comes back.
+    GoesOn,
+}
+
+impl<C: Copy + Ord, P> Node<C, P> {
+    /// Takes out what is done when the packet at this place is.
+    fn done_up_to(&mut self, place: usize) -> Vec<InFlight<C, P>> {
+        let done: Vec<_> = self.in_flight.drain(..=place).collect();
+        done.last().into_iter().for_each(|last| self.passed(last.id));
+        done
+    }
+
+    /// A packet is done, and what was handed over before it.
+    fn passed(&mut self, id: PacketFenceId) {
+        self.completed_last = id;
+        self.dropped.retain(|dropped| dropped.is_later_than(id));
+    }
+
+    /// Whether a packet may be the last of which the driver knows something: the node has it, or had it until its context was dropped, or
+    /// it was done last.
+    fn may_be_last(&self, id: PacketFenceId) -> bool {
+        self.place_of(id).is_some() || self.dropped.contains(&id) || id == self.completed_last
+    }
+
+    fn check_answer(&self, number: PreemptionNumber, last: PacketFenceId) -> Result<(), AnswerBreach> {
+        match self.state {
+            NodeState::Asked(asked) if asked == number => {}
+            NodeState::Asked(asked) => return Err(AnswerBreach::OtherAsked(asked)),
+            NodeState::Fed | NodeState::Answering(_) | NodeState::Resetting => return Err(AnswerBreach::NotAsked),
+        }
+        if self.may_be_last(last) {
+            return Ok(());
+        }
+        let done = self.completed_last;
+        Err(if done.is_later_than(last) {
+            AnswerBreach::LeftBehind { last, done }
+        } else {
+            AnswerBreach::NotThere(last)
+        })
+    }
+}
+
+impl<C: Copy + Ord, P> Nodes<C, P> {
+    /// The driver reports that a packet is done. Answers with it and all that the node was handed before it, the oldest first; with
+    /// nothing if the packet's context was dropped meanwhile.
+    ///
+    /// # Errors
+    /// The node does not have the packet.
+    // spec: memory §7.4, sync §4.4
+    pub fn completed(&mut self, node: NodeId, id: PacketFenceId) -> Result<Vec<InFlight<C, P>>, ReportBreach> {
+        let Some(known) = self.nodes.get_mut(usize::from(node.0)) else { return Err(ReportBreach::NoSuchNode) };
+        match known.place_of(id) {
+            Some(place) => Ok(known.done_up_to(place)),
+            None if known.dropped.contains(&id) => {
+                known.passed(id);
+                Ok(Vec::new())
+            }
+            None => Err(self.why_not_there(node, id)),
+        }
+    }
+
+    /// The driver reports that a packet has faulted. `None`: its context was dropped meanwhile.
+    ///
+    /// # Errors
+    /// The node does not have the packet.
+    // spec: memory §5.8, sync §4.4
+    pub fn faulted(&mut self, node: NodeId, id: PacketFenceId) -> Result<Option<Faulted<C, P>>, ReportBreach> {
+        let Some(known) = self.nodes.get_mut(usize::from(node.0)) else { return Err(ReportBreach::NoSuchNode) };
+        let Some(place) = known.place_of(id) else {
+            return if known.dropped.contains(&id) { Ok(None) } else { Err(self.why_not_there(node, id)) };
+        };
+        let of = known.in_flight[place].of;
+        let done = place.checked_sub(1).map_or_else(Vec::new, |before| known.done_up_to(before));
+        Ok(Some(Faulted { done, of }))
+    }
+
+    fn why_not_there(&self, node: NodeId, id: PacketFenceId) -> ReportBreach {
+        let known = self.node(node);
+        if id == known.completed_last && id != PacketFenceId::default() {
+            return ReportBreach::DoneBefore;
+        }
+        match self.all().find(|other| self.node(*other).place_of(id).is_some()) {
+            Some(other) => ReportBreach::Elsewhere(other),
+            None if id.is_later_than(known.handed_last) => ReportBreach::NeverHandedOver,
+            None => ReportBreach::LeftBehind(known.completed_last),
+        }
+    }
+
+    /// The driver answers a request: `last` was done last. Answers with what is done, the oldest first. The caller finishes it, then takes
+    /// the rest [back](Self::give_back).
+    ///
+    /// # Errors
+    /// The answer cannot be true.
+    // spec: memory §7.4, sync §4.3
+    pub fn preempted(
+        &mut self,
+        node: NodeId,
+        number: PreemptionNumber,
+        last: PacketFenceId,
+    ) -> Result<Vec<InFlight<C, P>>, AnswerBreach> {
+        let Some(known) = self.nodes.get_mut(usize::from(node.0)) else { return Err(AnswerBreach::NoSuchNode) };
+        known.check_answer(number, last)?;
+        known.happens(Event::Answer(last));
+        let left = known.in_flight.iter().rev().take_while(|packet| packet.id.is_later_than(last)).count();
+        let newest = (known.in_flight.len() - left).checked_sub(1);
+        Ok(newest.map_or_else(Vec::new, |newest| known.done_up_to(newest)))
+    }
+
+    /// Takes everything from a node that has answered or was reset, the youngest first: the caller puts each in front of its queue, then
+    /// says [`goes_on`](Self::goes_on).
+    // spec: memory §7.4, sync §4.3
+    pub fn give_back(&mut self, node: NodeId) -> Vec<InFlight<C, P>> {
+        let known = self.node_mut(node);
+        if let NodeState::Answering(last) = known.state {
+            known.completed_last = last;
+            known.dropped.clear();
+        }
+        known.in_flight.drain(..).rev().collect()
+    }
+
+    /// What came back stands in front of its queues: packets are handed over again.
+    pub fn goes_on(&mut self, node: NodeId) {
+        self.node_mut(node).happens(Event::GoOn);
+    }
+
+    /// A reset of the node begins: it is handed nothing, and its answer to a request will not come any more.
+    // spec: sync §4.4
+    pub fn reset_begins(&mut self, node: NodeId) {
+        self.node_mut(node).happens(Event::Reset);
+    }
+
+    /// The node was reset, and the driver has reported what was done meanwhile; `last` was aborted last. What comes behind it never began,
+    /// and comes [back](Self::give_back).
+    ///
+    /// # Errors
+    /// The node did not have `last`.
+    // spec: sync §4.4
+    pub fn aborted(&mut self, node: NodeId, last: PacketFenceId) -> Result<Aborted<C>, AbortBreach> {
+        let known = self.node_mut(node);
+        if !known.may_be_last(last) {
+            return Err(AbortBreach { completed: known.completed_last, handed_over: known.handed_last });
+        }
+        let began = known.in_flight.iter().take_while(|packet| !packet.id.is_later_than(last));
+        let lost: Vec<_> = began.map(|packet| packet.of).collect();
+        let contexts = lost.iter().filter_map(PacketOf::context).collect();
+        let front = known.in_flight.front().map(|packet| packet.of);
+        let then = match front {
+            _ if lost.contains(&PacketOf::Paging) => AfterReset::PagingLost,
+            Some(PacketOf::Context(front)) if lost.is_empty() => {
+                let before = known.spared.replace(front);
+                if before == Some(front) { AfterReset::HungAgain } else { AfterReset::Spared(front) }
+            }
+            _ => AfterReset::GoesOn,
+        };
+        Ok(Aborted { contexts, then })
+    }
+}
