@@ -183,8 +183,8 @@ impl<C: Copy + Ord, P> Node<C, P> {
         self.in_flight.iter().find_map(|packet| packet.of.context())
     }
 
-    fn place_of(&self, id: PacketFenceId) -> Option<usize> {
-        self.in_flight.iter().position(|packet| packet.id == id)
+    fn find(&self, id: PacketFenceId) -> Option<&InFlight<C, P>> {
+        self.in_flight.iter().find(|packet| packet.id == id)
     }
 
     /// The driver is to be asked for what the node has.

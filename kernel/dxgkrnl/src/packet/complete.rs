@@ -78,14 +78,15 @@ impl Adapter {
     // spec: memory §5.8
     pub fn packet_faulted(&mut self, cx: &mut Cx<'_>, fault: DmaFault) {
         let Faulted { done, of } = match self.packets.nodes.faulted(fault.node, PacketFenceId(fault.fence_id)) {
-            Ok(Some(faulted)) => faulted,
-            Ok(None) => return,
+            Ok(faulted) => faulted,
             Err(ReportBreach::NoSuchNode) => {
                 return self.stop(cx, format!("a packet of node {} faulted; there is no such node", fault.node.0));
             }
             Err(why) => return self.invalid_fence_id(cx, fault.node, fault.fence_id, "to have faulted", why),
         };
         done.into_iter().for_each(|packet| self.finish_packet(cx, fault.node, packet));
+        // A packet of a context that was dropped meanwhile.
+        let Some(of) = of else { return };
         let Some(context) = of.context() else {
             self.hardware_lost(cx, format!("a paging buffer faulted at {:#x}", fault.virtual_address));
             return;

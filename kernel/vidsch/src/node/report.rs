@@ -15,8 +15,8 @@ use super::{
 pub struct Faulted<C, P> {
     /// What was handed over before it is done; the oldest first.
     pub done: Vec<InFlight<C, P>>,
-    /// Whose it is. The packet is in flight until its context is dropped, or the hardware lost.
-    pub of: PacketOf<C>,
+    /// Whose it is; `None`: its context was dropped meanwhile. The packet is in flight until that happens, or the hardware is lost.
+    pub of: Option<PacketOf<C>>,
 }
 
 /// A node was reset.
@@ -42,23 +42,22 @@ pub enum AfterReset<C> {
 }
 
 impl<C: Copy + Ord, P> Node<C, P> {
-    /// Takes out what is done when the packet at this place is.
-    fn done_up_to(&mut self, place: usize) -> Vec<InFlight<C, P>> {
-        let done: Vec<_> = self.in_flight.drain(..=place).collect();
-        done.last().into_iter().for_each(|last| self.passed(last.id));
-        done
-    }
-
-    /// A packet is done, and what was handed over before it.
-    fn passed(&mut self, id: PacketFenceId) {
+    /// A packet is done, and what was handed over before it. Takes that out.
+    fn done_up_to(&mut self, id: PacketFenceId) -> Vec<InFlight<C, P>> {
         self.completed_last = id;
         self.dropped.retain(|dropped| dropped.is_later_than(id));
+        let done = self.in_flight.iter().take_while(|packet| !packet.id.is_later_than(id)).count();
+        self.in_flight.drain(..done).collect()
     }
 
-    /// Whether a packet may be the last of which the driver knows something: the node has it, or had it until its context was dropped, or
-    /// it was done last.
+    /// Whether the driver may report a packet: the node has it, or had it until its context was dropped.
+    fn may_be_reported(&self, id: PacketFenceId) -> bool {
+        self.find(id).is_some() || self.dropped.contains(&id)
+    }
+
+    /// Whether a packet may be the last of which the driver knows something: one that may be reported, or the one that was done last.
     fn may_be_last(&self, id: PacketFenceId) -> bool {
-        self.place_of(id).is_some() || self.dropped.contains(&id) || id == self.completed_last
+        self.may_be_reported(id) || id == self.completed_last
     }
 
     fn check_answer(&self, number: PreemptionNumber, last: PacketFenceId) -> Result<(), AnswerBreach> {
@@ -80,37 +79,31 @@ impl<C: Copy + Ord, P> Node<C, P> {
 }
 
 impl<C: Copy + Ord, P> Nodes<C, P> {
-    /// The driver reports that a packet is done. Answers with it and all that the node was handed before it, the oldest first; with
-    /// nothing if the packet's context was dropped meanwhile.
+    /// The driver reports that a packet is done. Answers with it, unless its context was dropped meanwhile, and with all that the node was
+    /// handed before it; the oldest first.
     ///
     /// # Errors
     /// The node does not have the packet.
     // spec: memory §7.4, sync §4.4
     pub fn completed(&mut self, node: NodeId, id: PacketFenceId) -> Result<Vec<InFlight<C, P>>, ReportBreach> {
         let Some(known) = self.nodes.get_mut(usize::from(node.0)) else { return Err(ReportBreach::NoSuchNode) };
-        match known.place_of(id) {
-            Some(place) => Ok(known.done_up_to(place)),
-            None if known.dropped.contains(&id) => {
-                known.passed(id);
-                Ok(Vec::new())
-            }
-            None => Err(self.why_not_there(node, id)),
-        }
+        if known.may_be_reported(id) { Ok(known.done_up_to(id)) } else { Err(self.why_not_there(node, id)) }
     }
 
-    /// The driver reports that a packet has faulted. `None`: its context was dropped meanwhile.
+    /// The driver reports that a packet has faulted.
     ///
     /// # Errors
     /// The node does not have the packet.
     // spec: memory §5.8, sync §4.4
-    pub fn faulted(&mut self, node: NodeId, id: PacketFenceId) -> Result<Option<Faulted<C, P>>, ReportBreach> {
+    pub fn faulted(&mut self, node: NodeId, id: PacketFenceId) -> Result<Faulted<C, P>, ReportBreach> {
         let Some(known) = self.nodes.get_mut(usize::from(node.0)) else { return Err(ReportBreach::NoSuchNode) };
-        let Some(place) = known.place_of(id) else {
-            return if known.dropped.contains(&id) { Ok(None) } else { Err(self.why_not_there(node, id)) };
-        };
-        let of = known.in_flight[place].of;
-        let done = place.checked_sub(1).map_or_else(Vec::new, |before| known.done_up_to(before));
-        Ok(Some(Faulted { done, of }))
+        if !known.may_be_reported(id) {
+            return Err(self.why_not_there(node, id));
+        }
+        let of = known.find(id).map(|packet| packet.of);
+        let before = known.in_flight.iter().take_while(|packet| id.is_later_than(packet.id)).last();
+        let done = before.map(|packet| packet.id).map_or_else(Vec::new, |before| known.done_up_to(before));
+        Ok(Faulted { done, of })
     }
 
     fn why_not_there(&self, node: NodeId, id: PacketFenceId) -> ReportBreach {
@@ -118,7 +111,7 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
         if id == known.completed_last && id != PacketFenceId::default() {
             return ReportBreach::DoneBefore;
         }
-        match self.all().find(|other| self.node(*other).place_of(id).is_some()) {
+        match self.all().find(|other| self.node(*other).find(id).is_some()) {
             Some(other) => ReportBreach::Elsewhere(other),
             None if id.is_later_than(known.handed_last) => ReportBreach::NeverHandedOver,
             None => ReportBreach::LeftBehind(known.completed_last),
@@ -140,9 +133,7 @@ impl<C: Copy + Ord, P> Nodes<C, P> {
         let Some(known) = self.nodes.get_mut(usize::from(node.0)) else { return Err(AnswerBreach::NoSuchNode) };
         known.check_answer(number, last)?;
         known.happens(Event::Answer(last));
-        let left = known.in_flight.iter().rev().take_while(|packet| packet.id.is_later_than(last)).count();
-        let newest = (known.in_flight.len() - left).checked_sub(1);
-        Ok(newest.map_or_else(Vec::new, |newest| known.done_up_to(newest)))
+        Ok(known.done_up_to(last))
     }
 
     /// Takes everything from a node that has answered or was reset, the youngest first: the caller puts each in front of its queue, then

@@ -7,6 +7,8 @@ use engine_time::{Quanta, Rank};
 use super::*;
 use crate::{Limits, QueueKind, VidSch};
 
+mod history;
+
 const N0: NodeId = NodeId(0);
 const N1: NodeId = NodeId(1);
 const ELSEWHERE: NodeId = NodeId(2);
@@ -204,7 +206,7 @@ fn the_packets_of_a_dropped_context_may_be_reported_until_a_later_one_is() {
     nodes.drop_of(N0, 1);
     assert_eq!((nodes.holder(N0), nodes.front(N0)), (None, Some(PacketOf::Paging)));
     assert_eq!(numbers(nodes.completed(N0, id(1)).unwrap()), [100]);
-    assert_eq!(nodes.faulted(N0, id(2)), Ok(None));
+    assert_eq!(nodes.faulted(N0, id(2)), Ok(Faulted { done: Vec::new(), of: None }));
     assert_eq!(nodes.completed(N0, id(3)), Ok(Vec::new()));
     assert_eq!(nodes.completed(N0, id(3)), Err(ReportBreach::DoneBefore));
     assert_eq!(nodes.completed(N0, id(2)), Err(ReportBreach::LeftBehind(id(3))));
@@ -213,15 +215,35 @@ fn the_packets_of_a_dropped_context_may_be_reported_until_a_later_one_is() {
 }
 
 #[test]
+fn a_report_of_a_dropped_packet_is_one_of_all_before_it_too() {
+    // spec: memory §5.8, memory §7.4
+    for reported in [2, 3] {
+        let mut nodes = nodes(true);
+        hand_over(&mut nodes, N0, &[100, 10, 11, 101]);
+        nodes.drop_of(N0, 1);
+        assert_eq!(numbers(nodes.completed(N0, id(reported)).unwrap()), [100]);
+        assert_eq!(nodes.front(N0), Some(PacketOf::Paging), "not of what comes behind it");
+        assert_eq!(numbers(nodes.completed(N0, id(4)).unwrap()), [101]);
+    }
+    let mut nodes = nodes(true);
+    hand_over(&mut nodes, N0, &[100, 10, 101]);
+    nodes.drop_of(N0, 1);
+    let faulted = nodes.faulted(N0, id(2)).unwrap();
+    assert_eq!((numbers(faulted.done), faulted.of), (vec![100], None));
+    assert_eq!(numbers(nodes.completed(N0, id(3)).unwrap()), [101]);
+}
+
+#[test]
 fn what_was_handed_over_before_a_faulted_packet_is_done() {
     // spec: memory §5.8, sync §4.4
     let mut nodes = nodes(true);
     hand_over(&mut nodes, N0, &[100, 10, 11]);
-    let first = nodes.faulted(N0, id(1)).unwrap().unwrap();
-    assert_eq!((numbers(first.done), first.of), (vec![], PacketOf::Paging));
-    let second = nodes.faulted(N0, id(3)).unwrap().unwrap();
-    assert_eq!((numbers(second.done), second.of), (vec![100, 10], PacketOf::Context(running(1, 11))));
-    assert_eq!(nodes.front(N0), Some(PacketOf::Context(running(1, 11))), "it is in flight still");
+    let first = nodes.faulted(N0, id(1)).unwrap();
+    assert_eq!((numbers(first.done), first.of), (vec![], Some(PacketOf::Paging)));
+    let second = nodes.faulted(N0, id(3)).unwrap();
+    let of = Some(PacketOf::Context(running(1, 11)));
+    assert_eq!((numbers(second.done), second.of), (vec![100, 10], of));
+    assert_eq!(nodes.front(N0), of, "it is in flight still");
     assert_eq!(nodes.completed(N0, id(2)), Err(ReportBreach::DoneBefore));
 }
 
