@@ -3,18 +3,23 @@
 //! An adapter settles after each turn: waits that were released during the turn are carried out (answers, queues that go
 //! on, paging work), which may release more, until nothing is due.
 
+mod display;
+mod flip;
+mod mode;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use ddi::{FeatureId, KmdProcess};
+use ddi::KmdProcess;
 use events::Event;
 use gpu_fence::{FenceId, Fences, LegacyObjects};
-use kmt_calls::{DeviceState, Refusal, Reply, Wddm30Caps, Wddm31Caps};
+use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
 use shared_words::Memory;
 use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
 use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId, RawHandle};
 
+use crate::breach::Breach;
 use crate::client_memory::ClientMemory;
 use crate::coherency::CpuCache;
 use crate::doorbell_page::DoorbellPages;
@@ -42,6 +47,8 @@ use crate::statistics::AdapterCounters;
 use crate::store::{ObjectNumber, Store};
 use crate::suspension::Suspensions;
 use crate::turns::Turns;
+
+pub use flip::Behind;
 
 /// How an adapter is set up. Sizes are in the units that their types say.
 #[derive(Clone, Debug)]
@@ -254,16 +261,6 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// `D3DKMT_WDDM_3_0_CAPS`.
-    // spec: sync §2.1, sync §4.6
-    pub fn wddm_3_0_caps(&self) -> Wddm30Caps {
-        let mut caps = Wddm30Caps::empty();
-        let supported = self.driver.feature_state(FeatureId::HWFLIPQUEUE).supported_by_driver;
-        caps.set(Wddm30Caps::HW_FLIP_QUEUE_STABLE, supported);
-        caps.set(Wddm30Caps::HW_FLIP_QUEUE_ENABLED, self.displays.are_queued_by_hardware());
-        caps
-    }
-
     /// `D3DKMT_WDDM_3_1_CAPS`.
     // spec: sync §3.1 step 8
     pub fn wddm_3_1_caps(&self) -> Wddm31Caps {
@@ -370,6 +367,11 @@ impl Adapter {
         }
         self.release_mappings(cx);
         self.ring.abandon();
+    }
+
+    /// Stops the adapter for a break of the contract by its driver or hardware. The answer, where there is none.
+    pub fn heed<T>(&mut self, cx: &mut Cx<'_>, told: Result<T, Breach>) -> Option<T> {
+        told.map_err(|Breach(reason)| self.stop(cx, reason)).ok()
     }
 
     /// Refuses everything on a stopped adapter.

@@ -20,38 +20,59 @@
 //! - A display goes black, and what was queued for it is over, when its owner goes, is lost or gives it up, when what it shows or has
 //!   been given is destroyed, when the adapter sleeps or is reset. Then it needs a mode anew.
 //!
-//! `mode` is about owners and modes, `pending_modes` about modes whose primary is on its way, `flip` about flips on their way, `blank`
-//! about what the hardware tells, `queue` about the flip queue of the hardware, `log` about what it says.
+//! # The part
+//! [`Displays`] owns all of that, and no other part touches it: which device has which source, what is shown, the flips that have come to
+//! their sources, the rule of primaries that may not be written. It is not where primaries lie, how they are brought in and pinned, nor
+//! what stands before a flip on its context: `adapter/flip.rs` and `adapter/mode.rs` ask the memory manager and the scheduler, and give
+//! the answers as arguments. It may ask the driver and count in the statistics, as `news::Lent` lends them. Its [`DisplayNews`] go to the
+//! adapter, as does a [`Breach`](crate::breach::Breach) of the driver.
+//!
+//! Relations that hold between calls (the checker of invariants asks `broken_rule`; `vidsch::Flips` asserts the counts):
+//! - A source that shows a mode has an owner; one that is off has neither flips nor calls that wait for a blank, and no blank of it
+//!   interrupts.
+//! - The driver has the oldest flips of a source, as many as `handed` says.
+//! - Each primary is counted in `flips` once for each flip to it on a source, and as shown for each source that shows it.
+//! - A device's `queued` counts its flips from `Present` on until they are shown or dropped, wherever they stand.
+//!
+//! `source` is one source, `mode` about owners and modes, `coming_mode` about modes whose primary is on its way, `flip` about flips on
+//! their way, `present` about the calls that make them, `held` about hardware queues that wait for primaries, `blank` about what the hardware tells, `queue` about the flip queue of
+//! the hardware, `log` about what it says.
 
 mod blank;
+mod coming_mode;
 mod flip;
+mod held;
 mod log;
 mod mode;
-mod pending_modes;
+mod news;
+mod present;
 mod queue;
+mod source;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use ddi::{AdapterCaps, DdiVersion, FeatureId, FlipCaps, KmdAllocation, Surface, VidPnPath};
-use kmt_calls::DisplayInfo;
+use ddi::{AdapterCaps, DdiVersion, Display, FeatureId, FlipCaps, VidPnPath};
+use kmt_calls::{DisplayInfo, Refusal};
 use vidmm::{AllocationId, StateDigest};
-use wddm_types::VidPnTargetId;
+use wddm_types::{VidPnSourceId, VidPnTargetId};
 
-use crate::driver::EntryPoints;
+pub use coming_mode::ComingMode;
+pub use flip::{Flip, NextFlip};
+pub use mode::{Mode, Primary};
+pub use news::{DisplayNews, Lent};
+
+use crate::driver::{Driver, EntryPoints};
 use crate::features::Features;
 use crate::machine::Token;
 use crate::object::{DeviceNumber, QueueNumber};
-use crate::packet::PacketContextNumber;
+use crate::refusal::{invalid, not_supported};
 
-use pending_modes::PendingMode;
-use queue::{Hardware, SourceQueue};
+use present::OfDevice;
+use queue::Hardware;
+use source::Sources;
 
 /// `FlipInterval` is at most so many.
 const INTERVAL_MAX: u32 = 4;
-/// How many flips a device may have queued when its Present returns, if it does not say.
-const QUEUED_LIMIT: u32 = 3;
-/// The most that it can say.
-const QUEUED_LIMIT_MAX: u32 = 16;
 
 /// The displays of an adapter.
 #[derive(Default)]
@@ -59,80 +80,30 @@ pub struct Displays {
     caps: FlipCaps,
     /// The flip queues of the hardware, where the feature is on.
     hardware: Option<Hardware>,
-    sources: Vec<Source>,
+    sources: Sources,
+    /// The primaries that are shown or about to be.
+    flips: vidsch::Flips<AllocationId>,
     devices: BTreeMap<DeviceNumber, OfDevice>,
     /// Presents that are not answered, oldest first.
     blocked: VecDeque<(Token, DeviceNumber)>,
     /// Modes whose primary is on its way, oldest first.
-    pending_modes: VecDeque<PendingMode>,
+    coming: VecDeque<ComingMode>,
     /// Hardware queues whose next command writes these primaries.
     held: Vec<(QueueNumber, Vec<AllocationId>)>,
     /// Flips made so far: their numbers.
     flips_made: u64,
 }
 
-/// A source.
-struct Source {
-    path: VidPnPath,
-    /// The device that has it.
-    owner: Option<DeviceNumber>,
-    /// The surface that it shows, in texels, while it is on.
-    mode: Option<Surface>,
-    /// Flips that are complete and not shown, oldest first.
-    flips: VecDeque<Flip>,
-    /// How many of them the driver has.
-    handed: usize,
-    /// Blanks behind the flip that was shown last, counted up to [`INTERVAL_MAX`].
-    blanks: u32,
-    /// Blanks interrupt.
-    told: bool,
-    /// Of its flip queue in the hardware.
-    queue: SourceQueue,
-    /// Calls that wait for a blank, and of which devices.
-    waiting: Vec<(Token, DeviceNumber)>,
+/// The displays of a driver.
+///
+/// # Errors
+/// `NOT_SUPPORTED` where it has none.
+pub fn display(driver: &mut Driver) -> Result<&mut dyn Display, Refusal> {
+    driver.display().ok_or_else(no_displays)
 }
 
-/// A device's flips.
-struct OfDevice {
-    /// Flips that are neither shown nor dropped.
-    queued: u32,
-    limit: u32,
-    /// It was told to ask again for a mode, when its content is back.
-    asks: bool,
-}
-
-impl Default for OfDevice {
-    fn default() -> OfDevice {
-        OfDevice { queued: 0, limit: QUEUED_LIMIT, asks: false }
-    }
-}
-
-/// The queue that a flip stands behind.
-#[derive(Clone, Copy)]
-pub enum Behind {
-    /// A packet context.
-    Context(PacketContextNumber),
-    /// A hardware queue that the kernel feeds.
-    // spec: sync §3.17, presentation stays on what the kernel submits
-    Queue(QueueNumber),
-}
-
-/// A flip.
-pub struct Flip {
-    number: u64,
-    device: DeviceNumber,
-    source: usize,
-    primary: AllocationId,
-    kmd: KmdAllocation,
-    interval: u32,
-    pinned: bool,
-    /// The primary was destroyed.
-    gone: bool,
-    /// Where it is, since the driver has been told.
-    address: Option<u64>,
-    /// Its number in the flip queue of the hardware, and the blank at which it is to be shown; 0: not known.
-    present_id: u64,
-    start: u64,
+fn no_displays() -> Refusal {
+    not_supported("the adapter only renders: it has no displays")
 }
 
 impl Displays {
@@ -157,18 +128,7 @@ impl Displays {
         if let Some((_, rule)) = rules.iter().find(|(kept, _)| !kept) {
             return Err(rule);
         }
-        let source = |path| Source {
-            path,
-            owner: None,
-            mode: None,
-            flips: VecDeque::new(),
-            handed: 0,
-            blanks: INTERVAL_MAX,
-            told: false,
-            queue: SourceQueue::default(),
-            waiting: Vec::new(),
-        };
-        let sources: Vec<_> = paths.into_iter().map(source).collect();
+        let sources = Sources::of(paths);
         let hardware = if features.enabled(FeatureId::HWFLIPQUEUE) && !sources.is_empty() {
             // spec: sync §2.11
             if adapter.ddi_version < DdiVersion::WDDM_3_0 {
@@ -196,35 +156,42 @@ impl Displays {
         self.hardware.is_some()
     }
 
+    /// The sources.
+    pub fn sources(&self) -> impl Iterator<Item = VidPnSourceId> + use<> {
+        self.sources.ids()
+    }
+
+    /// A source that a caller names.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` without displays, `INVALID_PARAMETER` when there is no such source.
+    fn source(&self, source: VidPnSourceId) -> Result<VidPnSourceId, Refusal> {
+        if self.sources.is_empty() {
+            return Err(no_displays());
+        }
+        let known = self.sources.has(source);
+        known.then_some(source).ok_or_else(|| invalid(format!("there is no source {}", source.0)))
+    }
+
     /// For the digest of the adapter's state.
     pub fn add_to(&self, digest: &mut StateDigest) {
-        for source in &self.sources {
-            let flips: Vec<_> = source.flips.iter().map(|flip| (flip.number, flip.device, flip.primary)).collect();
+        for source in self.sources.iter() {
+            let flips: Vec<_> = source.flips.iter().map(Flip::digest).collect();
             let shown = (source.mode, flips, source.handed, source.waiting.len());
             digest.add("display", &source.path.source.0, &(source.owner, shown));
         }
-        for (device, of) in self.devices.iter().filter(|(_, of)| of.queued > 0 || of.limit != QUEUED_LIMIT) {
+        for (device, of) in self.devices.iter().filter(|(_, of)| of.is_noteworthy()) {
             digest.add("flips of a device", device, &(of.queued, of.limit));
         }
-        let pending: Vec<_> = self.pending_modes.iter().map(|pending| pending.id).collect();
-        digest.add("waiters for displays", &"", &(self.blocked.len(), pending, &self.held));
+        let coming: Vec<_> = self.coming.iter().map(|coming| coming.primary).collect();
+        digest.add("waiters for displays", &"", &(self.blocked.len(), coming, &self.held));
+        digest.add("flips", &"", &self.flips);
     }
 
-    /// Whether a device needs its content to be shown: it is not idle then.
-    pub fn want(&self, device: DeviceNumber) -> bool {
-        self.devices.get(&device).is_some_and(|of| of.queued > 0 || of.asks)
-            || self.pending_modes.iter().any(|pending| pending.is_of(device))
-    }
-
-    /// A device goes, with its flips.
-    pub fn forget_device(&mut self, device: DeviceNumber) {
-        self.devices.remove(&device);
-    }
-
-    /// Devices whose presents wait, and how many of their flips are too many.
-    fn presents_above_limit(&self) -> impl Iterator<Item = (DeviceNumber, u32)> + '_ {
-        let excess = |of: &OfDevice| of.queued.saturating_sub(of.limit);
-        self.blocked.iter().filter_map(move |(_, device)| Some((*device, excess(self.devices.get(device)?))))
+    /// Whether a buffer that writes this primary may start: no display shows it, or is about to.
+    // spec: memory §5.6, memory §10.1
+    pub fn may_write(&self, primary: AllocationId) -> bool {
+        self.flips.may_write(primary)
     }
 
     /// The displays as a query of the adapter reports them.
@@ -234,16 +201,22 @@ impl Displays {
     }
 
     /// Primaries that displays read, or are about to.
-    pub fn primaries(&self, shown: &vidsch::Flips<AllocationId>) -> Vec<AllocationId> {
-        let handed = self.sources.iter().flat_map(|source| source.flips.iter().take(source.handed));
-        handed.map(|flip| flip.primary).chain(shown.shown()).collect()
-    }
-
-    /// A source that shows a mode and has no owner; a sound state has none.
-    pub fn abandoned(&self) -> Option<u32> {
+    pub fn primaries(&self) -> Vec<AllocationId> {
         self.sources
             .iter()
-            .find(|source| source.mode.is_some() && source.owner.is_none())
-            .map(|known| known.path.source.0)
+            .flat_map(|source| source.with_driver())
+            .map(Flip::primary)
+            .chain(self.flips.shown())
+            .collect()
+    }
+
+    /// The rule that a source breaks, and which; a sound state has none.
+    pub fn broken_rule(&self) -> Option<(VidPnSourceId, &'static str)> {
+        self.sources.iter().find_map(|known| {
+            let shown = self.flips.shown_on(known.path.source.0).is_some() == known.mode.is_some();
+            let broken =
+                known.broken_rule().or((!shown).then_some("shows a primary without a mode, or a mode without one"));
+            broken.map(|rule| (known.path.source, rule))
+        })
     }
 }

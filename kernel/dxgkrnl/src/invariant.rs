@@ -210,9 +210,9 @@ impl Adapter {
     }
 
     fn check_displays(&self) -> Checked {
-        let abandoned = self.displays.abandoned();
-        ensure(abandoned.is_none(), "displays", || format!("source {abandoned:?} shows a mode and has no owner"))?;
-        let loose = self.displays.primaries(&self.packets.flips).into_iter().find(|id| !self.vidmm.is_pinned(*id));
+        let broken = self.displays.broken_rule();
+        ensure(broken.is_none(), "displays", || format!("a source breaks a rule: {broken:?}"))?;
+        let loose = self.displays.primaries().into_iter().find(|id| !self.vidmm.is_pinned(*id));
         ensure(loose.is_none(), "displays", || format!("{loose:?} is shown and may move"))
     }
 
@@ -402,7 +402,6 @@ impl Adapter {
             digest.add("packet context", &id, &(context.device, context.last_submitted));
         }
         self.displays.add_to(digest);
-        digest.add("flips", &"", &self.packets.flips);
         digest.add("destroyed", &"", &self.dying);
     }
 }

@@ -17,6 +17,7 @@
 
 mod adapter;
 mod allocation;
+mod breach;
 mod call;
 mod client_memory;
 mod coherency;

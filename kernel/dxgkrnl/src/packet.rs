@@ -70,7 +70,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{ContextInfo, KmdContext, KmdOpenAllocation, PacketCaps, PatchLocation, PreemptionGranularity, SubmitFlags};
 use vidmm::AllocationId;
-use vidsch::{Flips, NodeTerms, Nodes, PacketOf, QueueId};
+use vidsch::{NodeTerms, Nodes, PacketOf, QueueId};
 use wddm_types::{GpuVa, NodeId, SegmentId};
 
 use crate::context_allocation::ContextAllocation;
@@ -241,8 +241,6 @@ pub struct Packets {
     caps: Option<PacketCaps>,
     /// What the nodes have, and whose packet is next.
     nodes: Nodes<PacketContextNumber, Handed>,
-    /// Flips of primaries: packets that write one of them wait.
-    pub flips: Flips<AllocationId>,
     /// Turns of suspended devices: how many were decided, and how many have come.
     turns: BTreeMap<DeviceNumber, (u64, u64)>,
     /// DMA buffers made so far: their numbers.
@@ -271,12 +269,6 @@ impl Packets {
             in_flight_max: caps.map_or(1, |caps| caps.hw_queue_packets.max(1) as usize),
             preemptible: caps.is_some_and(|caps| caps.preemption.is_some()),
         };
-        Packets {
-            caps,
-            nodes: Nodes::new(terms, nodes, policy),
-            flips: Flips::new(),
-            turns: BTreeMap::new(),
-            buffers_made: 0,
-        }
+        Packets { caps, nodes: Nodes::new(terms, nodes, policy), turns: BTreeMap::new(), buffers_made: 0 }
     }
 }

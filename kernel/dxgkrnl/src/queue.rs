@@ -170,7 +170,7 @@ impl Adapter {
         // Work that never started is dropped with the queue.
         let dropped = self.vidsch.destroy_queue(queue.vidsch);
         self.drop_parts(cx, dropped);
-        self.queue_leaves_displays(number);
+        self.displays.forget_queue(number);
         self.read_scheduling_logs(cx);
         self.contexts[queue.context].queues.remove(&number);
         self.devices[queue.device].queues.remove(&number);

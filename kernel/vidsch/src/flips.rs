@@ -10,12 +10,18 @@
 use std::collections::BTreeMap;
 
 /// Flips of one adapter's displays. `A`: a primary, as the caller names it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Flips<A> {
     /// Flips to each primary that are queued and not shown.
     queued: BTreeMap<A, u32>,
     /// The primary that each display shows.
     shown: BTreeMap<u32, A>,
+}
+
+impl<A: Copy + Ord> Default for Flips<A> {
+    fn default() -> Self {
+        Flips::new()
+    }
 }
 
 impl<A: Copy + Ord> Flips<A> {

@@ -3,8 +3,8 @@
 use kmt_calls::{DisplayCall, Refusal, Reply};
 use wddm_types::AdapterIndex;
 
+use crate::adapter::{Adapter, Behind};
 use crate::call::{Turn, done};
-use crate::display::Behind;
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
 use crate::refusal::invalid;
@@ -24,12 +24,13 @@ impl Turn<'_> {
             }
             DisplayCall::CheckVidPnExclusiveOwnership { adapter, source } => {
                 let index = self.adapter(adapter)?;
-                self.adapters[index.0 as usize].check_exclusive_ownership(source)?;
+                self.adapters[index.0 as usize].displays.check_exclusive_ownership(source)?;
                 done(Reply::Done)
             }
             DisplayCall::GetPresentState { device, source } => {
                 let (index, device) = self.live_device(device, touched)?;
-                done(Reply::PresentState(self.adapters[index.0 as usize].present_state(device, source)))
+                let Adapter { displays, statistics, .. } = &self.adapters[index.0 as usize];
+                done(Reply::PresentState(displays.present_state(statistics, device, source)))
             }
             DisplayCall::SetDisplayMode { device, primary } => {
                 let (index, device) = self.live_device(device, touched)?;
@@ -52,7 +53,7 @@ impl Turn<'_> {
             }
             DisplayCall::SetQueuedLimit { device, limit } => {
                 let (index, device) = self.live_device(device, touched)?;
-                self.adapters[index.0 as usize].set_queued_limit(cx, device, limit)?;
+                self.adapters[index.0 as usize].displays.set_queued_limit(cx, device, limit)?;
                 done(Reply::Done)
             }
             DisplayCall::WaitForVerticalBlankEvent { device, source } => {

@@ -1,7 +1,7 @@
 //! An adapter's answers about itself and its features.
 
 use ddi::{GpuMmuCaps, GpuMmuFlags};
-use kmt_calls::{AdapterInfo, FeatureResult, SegmentInfo};
+use kmt_calls::{AdapterInfo, FeatureResult, SegmentInfo, Wddm30Caps};
 
 use crate::adapter::Adapter;
 
@@ -39,7 +39,7 @@ pub(super) fn info(adapter: &Adapter) -> AdapterInfo {
         atomics_64_bit: adapter.driver.has_64_bit_atomics(),
         segments,
         nodes: adapter.driver.nodes().iter().map(|node| node.name.to_owned()).collect(),
-        wddm_3_0_caps: adapter.wddm_3_0_caps(),
+        wddm_3_0_caps: wddm_3_0_caps(adapter),
         wddm_3_1_caps: adapter.wddm_3_1_caps(),
         monitored_fence_signals: adapter.monitored_fence_signals(),
         user_mode_submission: adapter.driver.has_feature(ddi::FeatureId::USER_MODE_SUBMISSION),
@@ -51,6 +51,16 @@ pub(super) fn info(adapter: &Adapter) -> AdapterInfo {
         io_coherent: adapter.config.is_io_coherent(),
         displays: adapter.displays.info(),
     }
+}
+
+/// `D3DKMT_WDDM_3_0_CAPS`.
+// spec: sync §2.1, sync §4.6
+fn wddm_3_0_caps(adapter: &Adapter) -> Wddm30Caps {
+    let mut caps = Wddm30Caps::empty();
+    let supported = adapter.driver.feature_state(ddi::FeatureId::HWFLIPQUEUE).supported_by_driver;
+    caps.set(Wddm30Caps::HW_FLIP_QUEUE_STABLE, supported);
+    caps.set(Wddm30Caps::HW_FLIP_QUEUE_ENABLED, adapter.displays.are_queued_by_hardware());
+    caps
 }
 
 /// The bits of `D3DKMT_GPUMMU_CAPS` are numbered otherwise than those of the driver's.

@@ -1,94 +1,104 @@
-//! Flips on their way: from the call behind what the context has queued, to the source, to the driver. And hardware queues
-//! whose commands write what is shown, which are held until it is not.
+//! Flips on their way: from the call, which makes them, to the source, to the driver. Where they stand in between, behind what their
+//! contexts have queued, the scheduler keeps them.
 
-use ddi::{SetVidPnSourceAddress, SetVidPnSourceAddressFlags};
+use ddi::{KmdAllocation, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface};
 use events::Event;
-use kmt_calls::{Refusal, Reply};
-use vidmm::{AllocationId, DisplayError, PinError};
-use wddm_types::{ProcessId, SegmentId};
+use kmt_calls::Refusal;
+use vidmm::AllocationId;
+use wddm_types::{SegmentId, VidPnSourceId};
 
-use super::{Behind, Flip, INTERVAL_MAX};
-use crate::adapter::{Adapter, Waiter};
-use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::{DeviceNumber, QueueNumber};
-use crate::packet::Listed;
-use crate::queue::refused as queue_refused;
-use crate::refusal::{invalid, no_memory};
-use crate::scheduling::AnyContext;
-use crate::store::ObjectNumber;
+use super::{DisplayNews, Displays, INTERVAL_MAX, Lent, Primary, display};
+use crate::breach::Breach;
+use crate::driver::Driver;
+use crate::object::DeviceNumber;
+use crate::refusal::invalid;
 
-impl Adapter {
-    /// `D3DKMTPresent` and `D3DKMTSubmitPresentToHwQueue` with Flags.Flip.
-    // spec: memory §5.7, a flip has no DMA buffer; memory §5.1, only what the device lists
-    pub fn present_flip(
-        &mut self,
-        cx: &mut Cx<'_>,
-        token: Token,
-        behind: Behind,
-        listed: Listed,
+/// A flip.
+pub struct Flip {
+    pub(super) number: u64,
+    pub(super) device: DeviceNumber,
+    pub(super) source: VidPnSourceId,
+    pub(super) primary: AllocationId,
+    pub(super) kmd: KmdAllocation,
+    pub(super) interval: u32,
+    pinned: bool,
+    /// The primary was destroyed.
+    gone: bool,
+    /// Where it is, since the driver has been told.
+    pub(super) address: Option<u64>,
+    /// Its number in the flip queue of the hardware, and the blank at which it is to be shown; 0: not known.
+    pub(super) present_id: u64,
+    pub(super) start: u64,
+}
+
+/// The first flip of a source that the driver has not, when its turn has come: as soon as its primary has its place.
+#[derive(Clone, Copy, Debug)]
+pub struct NextFlip {
+    /// The device that made it.
+    pub device: DeviceNumber,
+    /// Its primary.
+    pub primary: AllocationId,
+    /// The primary stays where it is.
+    pub pinned: bool,
+}
+
+impl Flip {
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its primary.
+    pub fn primary(&self) -> AllocationId {
+        self.primary
+    }
+
+    /// When the display shows it.
+    pub(super) fn flags(&self) -> SetVidPnSourceAddressFlags {
+        match self.interval {
+            0 => SetVidPnSourceAddressFlags::FLIP_IMMEDIATE,
+            _ => SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC,
+        }
+    }
+
+    /// For the digest of the adapter's state.
+    pub(super) fn digest(&self) -> (u64, DeviceNumber, AllocationId) {
+        (self.number, self.device, self.primary)
+    }
+
+    /// It holds its primary no more. The primary, if it did.
+    #[must_use = "the memory manager pins it once less"]
+    pub fn unpin(&mut self) -> Option<AllocationId> {
+        std::mem::take(&mut self.pinned).then_some(self.primary)
+    }
+
+    /// A primary is destroyed: a flip to it will not be shown. As [`Flip::unpin`] of such a flip.
+    #[must_use = "the memory manager pins it once less"]
+    pub fn lose(&mut self, primary: AllocationId) -> Option<AllocationId> {
+        self.gone |= self.primary == primary;
+        if self.gone { self.unpin() } else { None }
+    }
+}
+
+impl Displays {
+    /// The source that a device may flip to a primary on, with this interval.
+    ///
+    /// # Errors
+    /// The primary or its source is not the device's, the display cannot count the interval, or its mode is another.
+    pub fn check_flip(
+        &self,
+        driver: &mut Driver,
+        device: DeviceNumber,
+        primary: Primary,
         interval: u32,
-    ) -> Result<Answer, Refusal> {
-        let Listed { number, instance: primary } = listed;
-        let (context, device) = match behind {
-            Behind::Context(context) => (AnyContext::Packets(context), self.packet_contexts[context].device),
-            Behind::Queue(queue) => (AnyContext::Hardware(self.queues[queue].context), self.queues[queue].device),
-        };
-        let kmd = self.allocations[number].kmd;
+    ) -> Result<VidPnSourceId, Refusal> {
         let source = self.owned_source(device, primary)?;
         self.check_interval(interval)?;
-        let mode = self.displays.sources[source].mode.ok_or_else(|| invalid("the source has no mode"))?;
-        if self.display()?.describe_allocation(kmd) != Some(mode) {
+        let mode: Surface = self.sources[source].mode.ok_or_else(|| invalid("the source has no mode"))?;
+        if display(driver)?.describe_allocation(primary.kmd) != Some(mode) {
             return Err(invalid("a primary that has not the mode of its source"));
         }
-        match behind {
-            Behind::Context(context) => self.may_queue(context, 1)?,
-            Behind::Queue(queue) => self.vidsch.may_submit(self.queues[queue].vidsch, 1).map_err(queue_refused)?,
-        }
-        let brought_in = self.is_brought_in(device, primary);
-        if !brought_in && let Err(error) = self.vidmm.reference_by_address(self.devices[device].vidmm, primary) {
-            return Err(self.reject(cx, context, device, error.to_string()));
-        }
-        if let Behind::Context(context) = behind {
-            self.tell_of_flip(cx, context, listed)?;
-        }
-        // Pins the primary from now on, if it is there; for a quiesced device it comes back first.
-        let pinned = if brought_in && !self.vidmm.is_suspended(self.devices[device].vidmm) {
-            self.bring_in_primary(cx, device, primary)?;
-            true
-        } else {
-            match self.pin_displayed(cx, device, primary) {
-                Ok(()) => true,
-                Err(error @ DisplayError::Aperture(_)) => return Err(no_memory(error.to_string())),
-                Err(DisplayError::Pin(_)) => false,
-            }
-        };
-        self.read_flip_logs(cx);
-        self.displays.flips_made += 1;
-        let flip = self.displays.flips_made;
-        let name = self.displays.sources[source].path.source.0;
-        let of = context.number();
-        cx.emit(self.index, Event::FlipQueued { context: of, flip, source: name, allocation: number.raw(), interval });
-        self.displays.devices.entry(device).or_default().queued += 1;
-        let (gone, address, present_id, start) = (false, None, 0, 0);
-        let number = flip;
-        let flip = Flip { number, device, source, primary, kmd, interval, pinned, gone, address, present_id, start };
-        match behind {
-            Behind::Context(context) => {
-                self.queue_flip(self.packet_contexts[context].vidsch, flip);
-                self.pump_packets(cx);
-            }
-            Behind::Queue(queue) => {
-                self.queue_flip(self.queues[queue].vidsch, flip);
-                self.pump_queue(cx, queue);
-            }
-        }
-        match self.displays.devices.get(&device) {
-            Some(of) if of.queued > of.limit => {
-                self.displays.blocked.push_back((token, device));
-                Ok(Answer::Later(token))
-            }
-            of => Ok(Answer::Done(Ok(Reply::Queued(of.map_or(0, |of| of.queued))))),
-        }
+        Ok(source)
     }
 
     /// Vertical blanks between a flip and the one before: as many as the display can count, and none only where it flips at once.
@@ -96,227 +106,141 @@ impl Adapter {
         if interval > INTERVAL_MAX {
             return Err(invalid(format!("an interval of {interval}; at most {INTERVAL_MAX}")));
         }
-        if interval == 0 && !self.displays.caps.flip_immediate {
+        if interval == 0 && !self.caps.flip_immediate {
             return Err(invalid("an interval of 0, and the display flips at vertical blanks only"));
         }
         Ok(())
     }
 
-    /// Everything before a flip on its context has completed.
-    // spec: memory §5.6, memory §10.1
-    pub fn flip_complete(&mut self, cx: &mut Cx<'_>, flip: Flip) {
-        let known = &self.displays.sources[flip.source];
-        if flip.gone || known.mode.is_none() || known.owner != Some(flip.device) {
-            return self.drop_flip(cx, flip);
+    /// A flip that [`Displays::check_flip`] allows. It counts as queued from now on.
+    pub fn make_flip(
+        &mut self,
+        device: DeviceNumber,
+        source: VidPnSourceId,
+        primary: Primary,
+        interval: u32,
+        pinned: bool,
+    ) -> Flip {
+        self.flips_made += 1;
+        self.flip_begins(device);
+        Flip {
+            number: self.flips_made,
+            device,
+            source,
+            primary: primary.id,
+            kmd: primary.kmd,
+            interval,
+            pinned,
+            gone: false,
+            address: None,
+            present_id: 0,
+            start: 0,
         }
-        self.packets.flips.queue(flip.primary);
-        self.displays.sources[flip.source].flips.push_back(flip);
-        self.pump_displays(cx);
+    }
+
+    /// Everything before a flip on its context has completed. Whether it is on its source now; if not, it is dropped.
+    // spec: memory §5.6, memory §10.1
+    pub fn flip_complete(&mut self, lent: &mut Lent<'_, '_>, flip: Flip) -> bool {
+        let known = &mut self.sources[flip.source];
+        if flip.gone || known.mode.is_none() || known.owner != Some(flip.device) {
+            self.drop_flip(lent, flip);
+            return false;
+        }
+        self.flips.queue(flip.primary);
+        known.flips.push_back(flip);
+        true
     }
 
     /// A flip will not be shown.
-    pub fn drop_flip(&mut self, cx: &mut Cx<'_>, flip: Flip) {
-        if flip.pinned {
-            self.vidmm.unpin_displayed(flip.primary);
-        }
-        self.statistics.count_flip(self.displays.sources[flip.source].path.source, false);
-        cx.emit(self.index, Event::FlipDropped { flip: flip.number });
-        self.flip_over(cx, flip.device);
+    pub fn drop_flip(&mut self, lent: &mut Lent<'_, '_>, mut flip: Flip) {
+        lent.news.extend(flip.unpin().map(DisplayNews::Unpin));
+        lent.statistics.count_flip(flip.source, false);
+        lent.emit(Event::FlipDropped { flip: flip.number });
+        self.flip_over(lent.cx, flip.device);
     }
 
-    /// One flip less of a device.
-    pub(super) fn flip_over(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
-        if let Some(of) = self.displays.devices.get_mut(&device) {
-            of.queued -= 1;
-        }
-        self.answer_presents(cx, device);
+    /// The first flip of a source that the driver has not will not be shown.
+    pub fn lose_flip(&mut self, lent: &mut Lent<'_, '_>, source: VidPnSourceId) {
+        let known = &mut self.sources[source];
+        let flip = known.flips.remove(known.handed).expect("just looked at");
+        self.flips.cancel(flip.primary);
+        self.free_held_queues(lent);
+        self.drop_flip(lent, flip);
     }
 
-    /// Presents whose device has few enough flips are answered.
-    pub(super) fn answer_presents(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
-        let Some(of) = self.displays.devices.get(&device).filter(|of| of.queued <= of.limit) else { return };
-        let queued = of.queued;
-        self.displays.blocked.retain(|(token, of)| {
-            let answered = *of == device;
-            if answered {
-                cx.effects.push(Effect::Answer { token: *token, result: Ok(Reply::Queued(queued)) });
-            }
-            !answered
-        });
+    /// The first flip of a source that the driver has not, if the driver may have it now.
+    pub fn next_flip(&self, source: VidPnSourceId) -> Option<NextFlip> {
+        let known = &self.sources[source];
+        let flip = known.flips.get(known.handed)?;
+        let its_turn = match &self.hardware {
+            Some(hardware) => self.may_queue_on_hardware(hardware, source),
+            None => self.may_follow(source, flip),
+        };
+        its_turn.then_some(NextFlip { device: flip.device, primary: flip.primary, pinned: flip.pinned })
     }
 
-    /// Gives drivers the flips that they can take.
-    pub fn pump_displays(&mut self, cx: &mut Cx<'_>) {
-        if self.stopped.is_none() && self.is_awake() {
-            self.hide_undisplayed(cx);
-        }
-        if self.displays.hardware.is_some() {
-            return self.pump_flip_queues(cx);
-        }
-        for source in 0..self.displays.sources.len() {
-            self.ask_for_blanks(source);
-            while self.stopped.is_none() && self.is_awake() {
-                match self.next_flip(cx, source) {
-                    Next::Hand(set) => self.hand_flip(cx, source, set),
-                    Next::Lost => self.lose_flip(cx, source),
-                    Next::Wait => break,
-                }
-            }
-        }
-    }
-
-    /// The first flip that the driver has not will not be shown.
-    pub(super) fn lose_flip(&mut self, cx: &mut Cx<'_>, source: usize) {
-        let handed = self.displays.sources[source].handed;
-        let flip = self.displays.sources[source].flips.remove(handed).expect("just looked at");
-        self.packets.flips.cancel(flip.primary);
-        self.free_held_queues();
-        self.drop_flip(cx, flip);
-    }
-
-    /// Decides about the first flip that the driver has not.
+    /// Whether a flip may be with the driver behind those that the driver has.
     // spec: sync §4.6, an interval of n is n refresh periods behind the flip before
-    fn next_flip(&mut self, cx: &mut Cx<'_>, source: usize) -> Next {
-        let depth = self.displays.caps.max_queued_flip_on_vsync as usize;
-        let known = &mut self.displays.sources[source];
-        let name = known.path.source;
-        let shown = self.packets.flips.shown_on(name.0);
-        let handed = known.handed;
-        if handed >= depth {
-            return Next::Wait;
+    fn may_follow(&self, source: VidPnSourceId, flip: &Flip) -> bool {
+        let known = &self.sources[source];
+        if known.handed >= self.caps.max_queued_flip_on_vsync as usize {
+            return false;
         }
-        let (before, rest) = known.flips.make_contiguous().split_at_mut(handed);
-        let Some(flip) = rest.first() else { return Next::Wait };
-        if handed == 0 && known.blanks + 1 < flip.interval {
-            return Next::Wait;
+        if known.handed == 0 {
+            return known.blanks + 1 >= flip.interval;
         }
         // Behind others only what is shown one blank behind them, and by an address that tells it from them.
-        let mut others = before.iter().map(|flip| flip.primary).chain(shown);
-        if handed > 0 && (flip.interval != 1 || others.any(|other| other == flip.primary)) {
-            return Next::Wait;
-        }
-        let (segment, physical_address) = match self.place_flip(cx, source) {
-            Next::Hand(place) => place,
-            Next::Wait => return Next::Wait,
-            Next::Lost => return Next::Lost,
-        };
-        let flip = &mut self.displays.sources[source].flips[handed];
-        let flags = match flip.interval {
-            0 => SetVidPnSourceAddressFlags::FLIP_IMMEDIATE,
-            _ => SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC,
-        };
-        flip.address = Some(physical_address);
-        Next::Hand(SetVidPnSourceAddress { source: name, segment, physical_address, allocation: flip.kmd, flags })
+        let mut others = known.with_driver().map(Flip::primary).chain(self.flips.shown_on(source.0));
+        flip.interval == 1 && others.all(|other| other != flip.primary)
     }
 
-    /// Where the primary of the first flip lies that the driver has not; it stays there.
-    pub(super) fn place_flip(&mut self, cx: &mut Cx<'_>, source: usize) -> Next<(SegmentId, u64)> {
-        let known = &self.displays.sources[source];
-        let (handed, flip) = (known.handed, &known.flips[known.handed]);
-        let primary = flip.primary;
-        if !flip.pinned {
-            match self.pin_late(cx, flip.device, primary) {
-                Next::Hand(()) => self.displays.sources[source].flips[handed].pinned = true,
-                Next::Wait => return Next::Wait,
-                Next::Lost => return Next::Lost,
-            }
-        }
-        self.shown_place(primary).map_or(Next::Wait, Next::Hand)
+    /// The primary of the next flip of a source stays where it is from now on.
+    pub fn pin_next(&mut self, source: VidPnSourceId) {
+        let known = &mut self.sources[source];
+        known.flips[known.handed].pinned = true;
     }
 
-    /// Pins a primary that was away when the flip to it was queued, if it is back.
-    pub(super) fn pin_late(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, primary: AllocationId) -> Next<()> {
-        let owner = self.devices.get(device).map(|device| device.vidmm);
-        match (self.pin_displayed(cx, device, primary), owner) {
-            (Ok(()), _) => Next::Hand(()),
-            // The process gave it away before it was shown, or what is shown takes all the room of the aperture.
-            (Err(DisplayError::Pin(PinError::NotResident)), Some(owner)) if self.is_brought_in(device, primary) => {
-                match self.vidmm.is_suspended(owner) {
-                    true => Next::Wait,
-                    false => self.bring_in_primary(cx, device, primary).map_or(Next::Lost, Next::Hand),
-                }
-            }
-            (Err(DisplayError::Pin(PinError::NotResident)), Some(owner)) if self.vidmm.count(owner, primary) > 0 => {
-                Next::Wait
-            }
-            // The process gave it away before it was shown, or what is shown takes all the room of the aperture.
-            (Err(_), _) => Next::Lost,
-        }
-    }
-
-    /// Pins a primary for a display, and has an aperture show it if it takes that.
-    // spec: memory §1.6, memory §4.1, memory §8.2
-    pub(super) fn pin_displayed(
+    /// Gives the driver the next flip of a source, whose primary lies here and stays there.
+    ///
+    /// # Errors
+    /// The driver fails.
+    pub fn hand_over(
         &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceNumber,
-        primary: AllocationId,
-    ) -> Result<(), DisplayError> {
-        let work = self.vidmm.pin_displayed(primary)?;
-        let process = self.devices.get(device).map_or(ProcessId::SYSTEM, |device| device.process);
-        self.queue_any(cx, process, work);
-        Ok(())
-    }
-
-    /// Takes primaries that no display shows any more out of their apertures.
-    // spec: memory §1.6
-    pub(super) fn hide_undisplayed(&mut self, cx: &mut Cx<'_>) {
-        if let Some(work) = self.vidmm.hide_undisplayed() {
-            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+        lent: &mut Lent<'_, '_>,
+        source: VidPnSourceId,
+        place: (SegmentId, u64),
+    ) -> Result<(), Breach> {
+        match self.hardware {
+            Some(hardware) => {
+                let queued = self.timed_flip(lent.driver, &hardware, source, place)?;
+                self.queue_on_hardware(lent, queued)
+            }
+            None => self.set_address(lent, source, place),
         }
     }
 
-    fn hand_flip(&mut self, cx: &mut Cx<'_>, source: usize, set: SetVidPnSourceAddress) {
-        let known = &mut self.displays.sources[source];
-        let flip = known.flips[known.handed].number;
+    fn set_address(
+        &mut self,
+        lent: &mut Lent<'_, '_>,
+        source: VidPnSourceId,
+        (segment, physical_address): (SegmentId, u64),
+    ) -> Result<(), Breach> {
+        let known = &mut self.sources[source];
+        let flip = &mut known.flips[known.handed];
         known.handed += 1;
-        let physical_address = set.physical_address;
-        cx.emit(self.index, Event::FlipHandedOver { source: set.source.0, flip, physical_address });
-        let driver = self.driver.display().expect("it had displays when it started");
-        if let Err(status) = driver.set_vidpn_source_address(set) {
-            // Bug check 0x119, parameter 0xB.
-            self.stop(cx, format!("SetVidPnSourceAddress failed: {status}"));
-        }
+        flip.address = Some(physical_address);
+        let flags = flip.flags();
+        let set = SetVidPnSourceAddress { source, segment, physical_address, allocation: flip.kmd, flags };
+        lent.emit(Event::FlipHandedOver { source: source.0, flip: flip.number, physical_address });
+        // Bug check 0x119, parameter 0xB.
+        let set = lent.display().set_vidpn_source_address(set);
+        set.map_err(|status| Breach(format!("SetVidPnSourceAddress failed: {status}")))
     }
 
-    /// A hardware queue has come to a command that writes primaries. Whether it may go on; if not, it does when they are free.
-    // spec: memory §5.6, memory §10.1 row 31
-    pub fn queue_may_write(&mut self, cx: &mut Cx<'_>, queue: QueueNumber, primaries: Vec<AllocationId>) -> bool {
-        let Some(shown) = primaries.iter().copied().find(|primary| !self.packets.flips.may_write(*primary)) else {
-            return true;
-        };
-        cx.emit(
-            self.index,
-            Event::QueueHeldForFlip {
-                queue: queue.raw(),
-                allocation: self.allocation_numbers.get(&shown).map_or(0, |number| number.raw()),
-            },
-        );
-        self.displays.held.push((queue, primaries));
-        false
+    /// The primaries whose places displays wait for.
+    pub fn awaited_places(&self) -> impl Iterator<Item = AllocationId> {
+        let comes = self.coming.iter().filter(|coming| coming.pinned).map(|coming| coming.primary);
+        let next = self.sources.iter().filter_map(|source| source.flips.get(source.handed));
+        comes.chain(next.filter(|flip| flip.pinned).map(Flip::primary))
     }
-
-    /// Primaries may have come free: queues that waited for them go on.
-    pub(super) fn free_held_queues(&mut self) {
-        let flips = &self.packets.flips;
-        let held = std::mem::take(&mut self.displays.held).into_iter();
-        let (free, kept) = held.partition(|(_, primaries)| primaries.iter().all(|primary| flips.may_write(*primary)));
-        self.displays.held = kept;
-        let goes_on = |(queue, _): (QueueNumber, Vec<AllocationId>)| Waiter::Queue { queue, packet: true };
-        self.due.extend(Vec::into_iter(free).map(goes_on));
-    }
-
-    /// A hardware queue goes.
-    pub fn queue_leaves_displays(&mut self, queue: QueueNumber) {
-        self.displays.held.retain(|(of, _)| *of != queue);
-    }
-}
-
-/// The decision about a flip.
-pub(super) enum Next<T = SetVidPnSourceAddress> {
-    Hand(T),
-    /// It stays where it is.
-    Wait,
-    /// Its content is not coming.
-    Lost,
 }

@@ -1,61 +1,72 @@
-//! Owners and modes: the calls that turn a display on, and everything that turns it off.
+//! Owners and modes: the sources that devices have, what turns a display on, and what turns it off.
 
-use ddi::{Display, KmdAllocation, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface};
+use ddi::{KmdAllocation, SetVidPnSourceAddress, SetVidPnSourceAddressFlags, Surface};
 use events::Event;
-use kmt_calls::{PresentState, Refusal, Reply};
+use kmt_calls::Refusal;
 use vidmm::AllocationId;
 use wddm_types::{Blame, NtStatus, SegmentId, VidPnSourceId};
 
-use super::{INTERVAL_MAX, QUEUED_LIMIT_MAX};
-use crate::adapter::Adapter;
-use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::{AllocationNumber, DeviceNumber};
-use crate::refusal::{access_denied, from_driver, invalid, no_memory, not_supported, refuse};
+use super::{DisplayNews, Displays, INTERVAL_MAX, Lent, display};
+use crate::breach::Breach;
+use crate::driver::Driver;
+use crate::machine::Effect;
+use crate::object::DeviceNumber;
+use crate::refusal::{access_denied, from_driver, invalid, refuse};
 use crate::store::ObjectNumber;
 
+/// An allocation that a caller names as a primary.
+#[derive(Clone, Copy, Debug)]
+pub struct Primary {
+    /// As the memory manager has it.
+    pub id: AllocationId,
+    /// As the driver has it.
+    pub kmd: KmdAllocation,
+    /// The source that it was created for, of a primary.
+    pub shown_on: Option<VidPnSourceId>,
+}
+
 /// A mode that a source is to show.
-pub(super) struct Mode {
+pub struct Mode {
     device: DeviceNumber,
-    source: usize,
-    id: AllocationId,
-    kmd: KmdAllocation,
+    source: VidPnSourceId,
+    primary: Primary,
     surface: Surface,
 }
 
-impl Adapter {
-    /// `D3DKMTSetVidPnSourceOwner`.
-    pub fn set_source_owner(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceNumber,
-        wanted: &[VidPnSourceId],
-    ) -> Result<(), Refusal> {
+impl Mode {
+    /// The source that it is a mode of.
+    pub fn source(&self) -> VidPnSourceId {
+        self.source
+    }
+}
+
+impl Displays {
+    /// `D3DKMTSetVidPnSourceOwner`: a device has these sources and no others. Those that it has no more, which go black.
+    ///
+    /// # Errors
+    /// There is no such source, or another device has it; nothing has changed.
+    pub fn set_owner(&mut self, device: DeviceNumber, wanted: &[VidPnSourceId]) -> Result<Vec<VidPnSourceId>, Refusal> {
         for source in wanted {
             let source = self.source(*source)?;
-            if self.displays.sources[source].owner.is_some_and(|owner| owner != device) {
-                return Err(access_denied(format!("source {source} is another device's")));
+            if self.sources[source].owner.is_some_and(|owner| owner != device) {
+                return Err(access_denied(format!("source {} is another device's", source.0)));
             }
         }
-        for source in 0..self.displays.sources.len() {
-            let known = &mut self.displays.sources[source];
-            let keeps = wanted.contains(&known.path.source);
-            if keeps {
+        let mut left = Vec::new();
+        for known in self.sources.iter_mut() {
+            if wanted.contains(&known.path.source) {
                 known.owner = Some(device);
             } else if known.owner == Some(device) {
                 known.owner = None;
-                self.go_black(cx, source);
+                left.push(known.path.source);
             }
         }
-        Ok(())
+        Ok(left)
     }
 
-    /// `D3DKMTGetDeviceState` of presents.
-    pub fn present_state(&self, device: DeviceNumber, source: VidPnSourceId) -> PresentState {
-        let known = self.displays.devices.get(&device);
-        PresentState {
-            shown: self.statistics.shown_on(source),
-            limit_reached: known.is_some_and(|known| known.queued >= known.limit),
-        }
+    /// A device is lost or goes: it has no source any more. Those that it had, which go black.
+    pub fn disown(&mut self, device: DeviceNumber) -> Vec<VidPnSourceId> {
+        self.set_owner(device, &[]).expect("it wants none")
     }
 
     /// `D3DKMTCheckVidPnExclusiveOwnership`: a source that a device owns shows what that device presents, and nothing else.
@@ -64,251 +75,159 @@ impl Adapter {
     /// `GRAPHICS_PRESENT_OCCLUDED`; `INVALID_PARAMETER` when there is no such source.
     pub fn check_exclusive_ownership(&self, source: VidPnSourceId) -> Result<(), Refusal> {
         let source = self.source(source)?;
-        match self.displays.sources[source].owner {
+        match self.sources[source].owner {
             None => Ok(()),
             Some(_) => {
-                let reason = format!("a device owns source {source}");
+                let reason = format!("a device owns source {}", source.0);
                 Err(refuse(NtStatus::GRAPHICS_PRESENT_OCCLUDED, Blame::Caller, reason))
             }
         }
     }
 
-    /// `D3DKMTSetQueuedLimit`.
-    pub fn set_queued_limit(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, limit: u32) -> Result<(), Refusal> {
-        if !(1..=QUEUED_LIMIT_MAX).contains(&limit) {
-            return Err(invalid(format!("a limit of {limit}; 1 to {QUEUED_LIMIT_MAX} flips may be queued")));
-        }
-        self.displays.devices.entry(device).or_default().limit = limit;
-        self.answer_presents(cx, device);
-        Ok(())
-    }
-
-    /// `D3DKMTSetDisplayMode`: the primary is shown at once.
-    // spec: memory §8.2, displayed primaries stay
-    pub fn set_display_mode(
-        &mut self,
-        cx: &mut Cx<'_>,
-        token: Token,
-        device: DeviceNumber,
-        number: AllocationNumber,
-    ) -> Result<Answer, Refusal> {
-        let id = self.allocations[number].vidmm;
-        self.mode_of(device, number)?;
-        if self.is_brought_in(device, id) {
-            return self.mode_comes(cx, token, (device, number), false);
-        }
-        self.vidmm.reference_by_address(self.devices[device].vidmm, id).map_err(|error| invalid(error.to_string()))?;
-        // The caller may have read the paging fence: the kernel reaps what it says.
-        self.reap_paging(cx);
-        let there = self.vidmm.is_resident(id) && self.vidmm.whereabouts(id).serial <= self.vidmm.completed_serial();
-        self.displays.devices.entry(device).or_default().asks = !there;
-        if !there {
-            return Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the primary is still on its way into memory"));
-        }
-        self.pin_displayed(cx, device, id).map_err(|error| no_memory(error.to_string()))?;
-        self.mode_comes(cx, token, (device, number), true)
-    }
-
-    /// The mode that a primary gives its source, which is this device's.
-    pub(super) fn mode_of(&mut self, device: DeviceNumber, number: AllocationNumber) -> Result<Mode, Refusal> {
-        let (id, kmd) = (self.allocations[number].vidmm, self.allocations[number].kmd);
-        let source = self.owned_source(device, id)?;
-        let surface = self.display()?.describe_allocation(kmd);
-        let surface = surface.ok_or_else(|| invalid("a primary that no display of this adapter shows"))?;
-        Ok(Mode { device, source, id, kmd, surface })
-    }
-
-    /// A source shows a pinned primary, which lies here. If it does not, the pin is undone.
-    pub(super) fn begin_mode(
-        &mut self,
-        cx: &mut Cx<'_>,
-        &Mode { device, source, id, kmd, surface }: &Mode,
-        (segment, physical_address): (SegmentId, u64),
-    ) -> Result<(), Refusal> {
-        self.go_black(cx, source);
-        let name = self.displays.sources[source].path.source;
-        if let Err(status) = self.display()?.commit_vidpn(name, Some(kmd)) {
-            self.vidmm.unpin_displayed(id);
-            return Err(from_driver(status));
-        }
-        if let Err(refusal) = self.begin_flip_queue(source) {
-            self.vidmm.unpin_displayed(id);
-            if let Err(status) = self.display()?.commit_vidpn(name, None) {
-                self.stop(cx, format!("CommitVidPn of no mode failed: {status}"));
-            }
-            return Err(refusal);
-        }
-        let flags = SetVidPnSourceAddressFlags::MODE_CHANGE;
-        let set = SetVidPnSourceAddress { source: name, segment, physical_address, allocation: kmd, flags };
-        if let Err(status) = self.display()?.set_vidpn_source_address(set) {
-            self.vidmm.unpin_displayed(id);
-            // Bug check 0x119, parameter 0xB.
-            self.stop(cx, format!("SetVidPnSourceAddress failed: {status}"));
-            return self.running();
-        }
-        self.display()?.set_vidpn_source_visibility(name, true);
-        let known = &mut self.displays.sources[source];
-        (known.mode, known.blanks) = (Some(surface), INTERVAL_MAX);
-        let before = self.packets.flips.begin(name.0, id);
-        assert_eq!(before, None, "it was off");
-        cx.emit(
-            self.index,
-            Event::DisplayOn { source: name.0, device: device.raw(), width: surface.width, height: surface.height },
-        );
-        Ok(())
-    }
-
     /// The source of a primary, which is this device's.
-    pub(super) fn owned_source(&self, device: DeviceNumber, id: AllocationId) -> Result<usize, Refusal> {
-        let shown_on = self.bodies[&id].primary.ok_or_else(|| invalid("an allocation that is no primary"))?;
+    pub(super) fn owned_source(&self, device: DeviceNumber, primary: Primary) -> Result<VidPnSourceId, Refusal> {
+        let shown_on = primary.shown_on.ok_or_else(|| invalid("an allocation that is no primary"))?;
         let source = self.source(shown_on)?;
-        if self.displays.sources[source].owner != Some(device) {
-            return Err(access_denied(format!("source {source} is not the device's")));
+        if self.sources[source].owner != Some(device) {
+            return Err(access_denied(format!("source {} is not the device's", source.0)));
         }
         Ok(source)
     }
 
-    pub(super) fn source(&self, source: VidPnSourceId) -> Result<usize, Refusal> {
-        if self.displays.sources.is_empty() {
-            return Err(not_supported("the adapter only renders: it has no displays"));
-        }
-        let known = (source.0 as usize) < self.displays.sources.len();
-        known.then_some(source.0 as usize).ok_or_else(|| invalid(format!("there is no source {}", source.0)))
+    /// Whether a source shows a mode.
+    pub fn is_on(&self, source: VidPnSourceId) -> bool {
+        self.sources[source].mode.is_some()
     }
 
-    pub fn display(&mut self) -> Result<&mut dyn Display, Refusal> {
-        self.driver.display().ok_or_else(|| not_supported("the adapter only renders: it has no displays"))
+    /// The mode that a primary gives its source, which is this device's.
+    ///
+    /// # Errors
+    /// It is no primary, its source is not the device's, or no display shows such a thing.
+    pub fn mode_of(&self, driver: &mut Driver, device: DeviceNumber, primary: Primary) -> Result<Mode, Refusal> {
+        let source = self.owned_source(device, primary)?;
+        let surface = display(driver)?.describe_allocation(primary.kmd);
+        let surface = surface.ok_or_else(|| invalid("a primary that no display of this adapter shows"))?;
+        Ok(Mode { device, source, primary, surface })
     }
 
-    /// Turns a display off: ends its flips and the calls that wait for its blanks, and unpins its primaries.
-    pub(super) fn go_black(&mut self, cx: &mut Cx<'_>, source: usize) {
-        if self.displays.sources[source].mode.is_none() {
-            return;
-        }
-        self.end_flip_queue(cx, source);
-        let name = self.displays.sources[source].path.source;
-        // It must succeed; and of a stopped adapter nothing is heard any more.
-        if let Some(display) = self.driver.display().filter(|_| self.stopped.is_none()) {
-            display.control_interrupt(name, false);
-            if let Err(status) = display.commit_vidpn(name, None) {
-                self.stop(cx, format!("CommitVidPn of no mode failed: {status}"));
-            }
-        }
-        self.forget_mode(cx, source);
+    /// The driver sets a mode on its source, which is off. A mode that it refuses pins its primary no more.
+    ///
+    /// # Errors
+    /// The driver refuses.
+    pub fn commit(&mut self, lent: &mut Lent<'_, '_>, mode: &Mode) -> Result<(), Refusal> {
+        let committed = display(lent.driver)?.commit_vidpn(mode.source, Some(mode.primary.kmd));
+        committed.map_err(|status| {
+            lent.tell(DisplayNews::Unpin(mode.primary.id));
+            from_driver(status)
+        })
     }
 
-    fn forget_mode(&mut self, cx: &mut Cx<'_>, source: usize) {
-        let known = &mut self.displays.sources[source];
+    /// A mode that was committed will not be shown.
+    ///
+    /// # Errors
+    /// The driver fails, and must not.
+    pub fn uncommit(&mut self, lent: &mut Lent<'_, '_>, mode: &Mode) -> Result<(), Breach> {
+        lent.tell(DisplayNews::Unpin(mode.primary.id));
+        commit_nothing(lent, mode.source)
+    }
+
+    /// A source shows the primary of the mode that was committed, which lies here and is pinned. The pin is undone if it does not.
+    ///
+    /// # Errors
+    /// The driver fails.
+    pub fn show_first(
+        &mut self,
+        lent: &mut Lent<'_, '_>,
+        &Mode { device, source, primary, surface }: &Mode,
+        (segment, physical_address): (SegmentId, u64),
+    ) -> Result<(), Breach> {
+        let flags = SetVidPnSourceAddressFlags::MODE_CHANGE;
+        let set = SetVidPnSourceAddress { source, segment, physical_address, allocation: primary.kmd, flags };
+        if let Err(status) = lent.display().set_vidpn_source_address(set) {
+            lent.tell(DisplayNews::Unpin(primary.id));
+            // Bug check 0x119, parameter 0xB.
+            return Err(Breach(format!("SetVidPnSourceAddress failed: {status}")));
+        }
+        lent.display().set_vidpn_source_visibility(source, true);
+        let known = &mut self.sources[source];
+        (known.mode, known.blanks) = (Some(surface), INTERVAL_MAX);
+        let before = self.flips.begin(source.0, primary.id);
+        assert_eq!(before, None, "it was off");
+        let Surface { width, height, .. } = surface;
+        lent.emit(Event::DisplayOn { source: source.0, device: device.raw(), width, height });
+        Ok(())
+    }
+
+    /// The driver turns a display off that is on. Its mode is to be forgotten in any case ([`Displays::forget_mode`]).
+    ///
+    /// # Errors
+    /// The driver fails, and must not.
+    pub fn switch_off(&mut self, lent: &mut Lent<'_, '_>, source: VidPnSourceId) -> Result<(), Breach> {
+        // Of an adapter that has stopped nothing is heard any more.
+        if !lent.runs {
+            return Ok(());
+        }
+        self.end_flip_queue(lent, source)?;
+        lent.display().control_interrupt(source, false);
+        commit_nothing(lent, source)
+    }
+
+    /// A display is off: its flips and the calls that wait for its blanks are over, and its primaries unpinned.
+    pub fn forget_mode(&mut self, lent: &mut Lent<'_, '_>, source: VidPnSourceId) {
+        let known = &mut self.sources[source];
         if known.mode.take().is_none() {
             return;
         }
-        let (flips, name) = (std::mem::take(&mut known.flips), known.path.source);
+        let flips = std::mem::take(&mut known.flips);
         (known.handed, known.told, known.blanks) = (0, false, INTERVAL_MAX);
         for (token, _) in std::mem::take(&mut known.waiting) {
             let result = Err(invalid("the display was switched off"));
-            cx.effects.push(Effect::Answer { token, result });
+            lent.cx.effects.push(Effect::Answer { token, result });
         }
-        cx.emit(self.index, Event::DisplayOff { source: name.0 });
+        lent.emit(Event::DisplayOff { source: source.0 });
         for flip in flips {
-            self.packets.flips.cancel(flip.primary);
-            self.drop_flip(cx, flip);
+            self.flips.cancel(flip.primary());
+            self.drop_flip(lent, flip);
         }
-        if let Some(shown) = self.packets.flips.end(name.0) {
-            self.vidmm.unpin_displayed(shown);
+        if let Some(shown) = self.flips.end(source.0) {
+            lent.tell(DisplayNews::Unpin(shown));
         }
-        self.free_held_queues();
+        self.free_held_queues(lent);
     }
 
-    /// A device is lost or goes: nothing of it is shown, and its calls are over.
-    pub fn device_leaves_displays(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
-        // Before its flips are over, which would let its presents go on.
-        self.answer_lost(cx, |of| of == device);
-        for source in 0..self.displays.sources.len() {
-            if self.displays.sources[source].owner == Some(device) {
-                self.displays.sources[source].owner = None;
-                self.go_black(cx, source);
-            }
+    /// Devices are lost: their calls that wait for blanks, modes and flips are over.
+    pub fn end_calls(&mut self, lent: &mut Lent<'_, '_>, lost: impl Fn(DeviceNumber) -> bool) {
+        let mut over = Vec::new();
+        for source in self.sources.iter_mut() {
+            over.extend(source.waiting.extract_if(.., |(_, of)| lost(*of)));
         }
-    }
-
-    /// The adapter has stopped: ends the calls that wait for a blank.
-    pub fn displays_stopped(&mut self, cx: &mut Cx<'_>) {
-        self.answer_lost(cx, |_| true);
-    }
-
-    fn answer_lost(&mut self, cx: &mut Cx<'_>, lost: impl Fn(DeviceNumber) -> bool) {
-        let waiting = self.displays.sources.iter_mut().flat_map(|source| {
-            let (gone, kept) = std::mem::take(&mut source.waiting).into_iter().partition(|(_, of)| lost(*of));
-            source.waiting = kept;
-            Vec::into_iter(gone)
-        });
-        let mut answered: Vec<_> = waiting.collect();
-        answered.extend(self.forget_pending_modes(|pending| lost(pending.device)));
-        let blocked = std::mem::take(&mut self.displays.blocked).into_iter();
+        over.extend(self.forget_coming_modes(lent, |coming| lost(coming.device)));
+        let blocked = std::mem::take(&mut self.blocked).into_iter();
         let (gone, kept) = blocked.partition::<Vec<_>, _>(|(_, of)| lost(*of));
-        self.displays.blocked = kept.into();
-        answered.extend(gone);
-        for (token, of) in answered {
-            let result: Result<Reply, Refusal> = Err(self.lost_meanwhile(of));
-            cx.effects.push(Effect::Answer { token, result });
-        }
+        self.blocked = kept.into();
+        over.extend(gone);
+        lent.news.extend(over.into_iter().map(|(token, of)| DisplayNews::Lost(token, of)));
     }
 
-    /// The adapter goes to sleep, or stops: the primaries of displays are saved like all content, and displays need a mode when
-    /// it is back.
-    pub fn displays_sleep(&mut self, cx: &mut Cx<'_>) {
-        (0..self.displays.sources.len()).for_each(|source| self.go_black(cx, source));
-        self.unpin_pending_modes();
-        self.unpin_queued(|_| true);
-        self.hide_undisplayed(cx);
+    /// Whether a display shows a primary, or its driver is about to.
+    pub fn shows(&self, source: VidPnSourceId, primary: AllocationId) -> bool {
+        let handed = self.sources[source].with_driver().any(|flip| flip.primary() == primary);
+        handed || self.flips.shown_on(source.0) == Some(primary)
     }
 
-    /// The hardware was reset: displays read nothing any more, and the driver knows no mode.
-    // spec: sync §4.4
-    pub fn displays_lost(&mut self, cx: &mut Cx<'_>) {
-        (0..self.displays.sources.len()).for_each(|source| self.forget_mode(cx, source));
-        self.unpin_pending_modes();
-        self.unpin_queued(|_| true);
+    /// A primary is destroyed: flips to it that the driver has not are dropped.
+    pub fn drop_flips_to(&mut self, lent: &mut Lent<'_, '_>, source: VidPnSourceId, primary: AllocationId) {
+        let flips = std::mem::take(&mut self.sources[source].flips).into_iter();
+        let (gone, kept) = flips.partition::<Vec<_>, _>(|flip| flip.primary() == primary);
+        self.sources[source].flips = kept.into();
+        for flip in gone {
+            self.flips.cancel(primary);
+            self.drop_flip(lent, flip);
+        }
     }
+}
 
-    /// The last device that had an allocation has destroyed it: a display that shows it, or is about to, goes black.
-    pub fn displays_lose(&mut self, cx: &mut Cx<'_>, id: AllocationId) {
-        for (token, _) in self.forget_pending_modes(|pending| pending.id == id) {
-            let result = Err(invalid("the primary was destroyed on its way to the display"));
-            cx.effects.push(Effect::Answer { token, result });
-        }
-        for source in 0..self.displays.sources.len() {
-            if self.displays.hardware.is_some() {
-                self.read_flip_log(cx, source);
-                self.take_flips_back(cx, source, id);
-            }
-            let known = &self.displays.sources[source];
-            let handed = known.flips.iter().take(known.handed).any(|flip| flip.primary == id);
-            if handed || self.packets.flips.shown_on(known.path.source.0) == Some(id) {
-                self.go_black(cx, source);
-                continue;
-            }
-            let (gone, kept) = std::mem::take(&mut self.displays.sources[source].flips)
-                .into_iter()
-                .partition::<Vec<_>, _>(|flip| flip.primary == id);
-            self.displays.sources[source].flips = kept.into();
-            for flip in gone {
-                self.packets.flips.cancel(id);
-                self.drop_flip(cx, flip);
-            }
-        }
-        self.unpin_queued(|flip| {
-            flip.gone |= flip.primary == id;
-            flip.gone
-        });
-    }
-
-    /// Flips that have not come to their sources hold these primaries no more.
-    fn unpin_queued(&mut self, mut which: impl FnMut(&mut super::Flip) -> bool) {
-        for flip in self.software.queued_flips() {
-            if which(flip) && std::mem::take(&mut flip.pinned) {
-                self.vidmm.unpin_displayed(flip.primary);
-            }
-        }
-    }
+fn commit_nothing(lent: &mut Lent<'_, '_>, source: VidPnSourceId) -> Result<(), Breach> {
+    let committed = lent.display().commit_vidpn(source, None);
+    committed.map_err(|status| Breach(format!("CommitVidPn of no mode failed: {status}")))
 }

@@ -13,19 +13,15 @@
 
 use std::collections::BTreeSet;
 
-use ddi::{
-    DrainNeeded, DriverStatus, EVERY_VSYNC, FlipQueue, FlipRefusal, NO_PRESENT_ID, QueueFlip,
-    SetVidPnSourceAddressFlags,
-};
+use ddi::{DrainNeeded, DriverStatus, EVERY_VSYNC, FlipRefusal, NO_PRESENT_ID, QueueFlip};
 use events::Event;
 use vidmm::AllocationId;
-use wddm_types::{NodeId, PageRun};
+use wddm_types::{NodeId, PageRun, SegmentId, VidPnSourceId};
 
-use super::Source;
-use super::flip::Next;
-use crate::adapter::Adapter;
-use crate::driver::EntryPoints;
-use crate::machine::Cx;
+use super::source::Source;
+use super::{DisplayNews, Displays, Lent};
+use crate::breach::Breach;
+use crate::driver::{Driver, EntryPoints};
 use crate::object::DeviceNumber;
 
 /// The only plane of a source.
@@ -35,6 +31,7 @@ const DEPTH_MAX: u32 = 64;
 const _: () = assert!(DEPTH_MAX < super::log::ENTRIES);
 
 /// The flip queues of an adapter.
+#[derive(Clone, Copy)]
 pub(super) struct Hardware {
     /// Flips that a source takes.
     depth: usize,
@@ -79,7 +76,7 @@ impl Source {
     // spec: sync §4.6, interval mapping
     fn start_of_next(&self, hardware: &Hardware, now: u64) -> Option<u64> {
         let (last, period) = (self.queue.last?, self.period(hardware));
-        let before = self.flips.iter().take(self.handed).next_back().map_or(last, |flip| flip.start);
+        let before = self.with_driver().last().map_or(last, |flip| flip.start);
         let next = last.saturating_add((now.saturating_sub(last) / period + 1).saturating_mul(period));
         let interval = u64::from(self.flips[self.handed].interval);
         Some(before.saturating_add(interval.saturating_mul(period)).max(next))
@@ -95,7 +92,7 @@ impl Source {
         if !self.waiting.is_empty() {
             return EVERY_VSYNC;
         }
-        let handed = || self.flips.iter().take(self.handed);
+        let handed = || self.with_driver();
         let Some(mut last) = self.handed.checked_sub(1) else { return NO_PRESENT_ID };
         if self.flips.len() > self.handed && self.queue.drain.is_none() {
             // Half of them are left when there is room for more.
@@ -132,188 +129,158 @@ impl Hardware {
     }
 }
 
-impl Adapter {
-    /// Gives the driver the flips that it takes, and says of which it is to tell.
-    pub(super) fn pump_flip_queues(&mut self, cx: &mut Cx<'_>) {
-        for source in 0..self.displays.sources.len() {
-            while self.stopped.is_none() && !self.recovery.is_due() && self.is_awake() {
-                match self.next_queued(cx, source) {
-                    Next::Hand(flip) => self.queue_on_hardware(cx, source, flip),
-                    Next::Lost => self.lose_flip(cx, source),
-                    Next::Wait => break,
-                }
-            }
-        }
-        self.ask_for_awaited_flips();
-    }
-
-    /// Says of which flips the driver is to tell, now that all has been done that could be.
-    pub fn ask_for_awaited_flips(&mut self) {
-        if self.displays.hardware.is_some() {
-            (0..self.displays.sources.len()).for_each(|source| self.ask_for_flips(source));
-        }
-    }
-
-    /// Decides about the first flip that the driver has not.
-    fn next_queued(&mut self, cx: &mut Cx<'_>, source: usize) -> Next<QueueFlip> {
-        let depth = self.displays.hardware.as_ref().expect("its caller looked").depth;
-        let known = &self.displays.sources[source];
-        let handed = known.handed;
-        if handed >= depth
-            || handed == known.flips.len()
-            || known.queue.drain.is_some_and(|drain| !self.drained(source, drain))
-        {
-            return Next::Wait;
+impl Displays {
+    /// Whether the hardware's queue of a source takes another flip.
+    pub(super) fn may_queue_on_hardware(&self, hardware: &Hardware, source: VidPnSourceId) -> bool {
+        let known = &self.sources[source];
+        if known.handed >= hardware.depth || known.queue.drain.is_some_and(|drain| !self.drained(source, drain)) {
+            return false;
         }
         // Another source waits until all are empty.
-        let drains =
-            |(nth, other): (usize, &Source)| nth != source && other.queue.drain == Some(DrainNeeded::AllSources);
-        if (handed > 0 && known.queue.last.is_none()) || self.displays.sources.iter().enumerate().any(drains) {
-            return Next::Wait;
-        }
-        let (segment, physical_address) = match self.place_flip(cx, source) {
-            Next::Hand(place) => place,
-            Next::Wait => return Next::Wait,
-            Next::Lost => return Next::Lost,
-        };
-        let now = match self.driver.calibrate_gpu_clock(NodeId(0)) {
-            Ok(clock) => clock.counter,
-            Err(status) => {
-                self.stop(cx, format!("CalibrateGpuClock failed: {status}"));
-                return Next::Wait;
-            }
-        };
-        let hardware = self.displays.hardware.as_ref().expect("as above");
-        let known = &self.displays.sources[source];
-        let (flip, name) = (&known.flips[handed], known.path.source);
-        let (half, before) = (known.period(hardware) / 2, handed.checked_sub(1).map(|nth| known.flips[nth].start));
+        let drains = |other: &Source| other.path.source != source && other.queue.drain == Some(DrainNeeded::AllSources);
+        // Until the kernel knows when the blanks are, one flip at a time.
+        (known.handed == 0 || known.queue.last.is_some()) && !self.sources.iter().any(drains)
+    }
+
+    /// The next flip of a source with its time, whose primary lies here.
+    ///
+    /// # Errors
+    /// The driver does not tell the time.
+    pub(super) fn timed_flip(
+        &mut self,
+        driver: &mut Driver,
+        hardware: &Hardware,
+        source: VidPnSourceId,
+        (segment, physical_address): (SegmentId, u64),
+    ) -> Result<QueueFlip, Breach> {
+        let clock = driver.calibrate_gpu_clock(NodeId(0));
+        let now = clock.map_err(|status| Breach(format!("CalibrateGpuClock failed: {status}")))?.counter;
+        let known = &mut self.sources[source];
+        let (half, before) = (known.period(hardware) / 2, known.with_driver().last().map(|flip| flip.start));
         // At once, or before the kernel knows when the blanks are: from now on, but not before the flips that are queued.
-        let start = match flip.interval {
+        let start = match known.flips[known.handed].interval {
             0 => before.unwrap_or(0),
             _ => known.start_of_next(hardware, now).unwrap_or(0),
         };
-        let flags = match flip.interval {
-            0 => SetVidPnSourceAddressFlags::FLIP_IMMEDIATE,
-            _ => SetVidPnSourceAddressFlags::FLIP_ON_NEXT_VSYNC,
-        };
-        let (present_id, allocation) = (known.queue.presents + 1, flip.kmd);
-        let flip = &mut self.displays.sources[source].flips[handed];
+        let present_id = known.queue.presents + 1;
+        let flip = &mut known.flips[known.handed];
         (flip.start, flip.present_id) = (start, present_id);
-        Next::Hand(QueueFlip {
-            source: name,
+        Ok(QueueFlip {
+            source,
             layer: LAYER,
             present_id,
             target_flip_time: start.saturating_sub(half),
             segment,
             physical_address,
-            allocation,
-            flags,
+            allocation: flip.kmd,
+            flags: flip.flags(),
         })
     }
 
+    /// Gives the hardware the next flip of a source.
+    ///
+    /// # Errors
+    /// The driver fails.
     // spec: sync §4.6, sync §5
-    fn queue_on_hardware(&mut self, cx: &mut Cx<'_>, source: usize, set: QueueFlip) {
-        let (name, physical_address) = (set.source.0, set.physical_address);
-        let queued = self.flip_queue().queue_flip(set);
-        let known = &mut self.displays.sources[source];
-        let flip = known.flips[known.handed].number;
+    pub(super) fn queue_on_hardware(&mut self, lent: &mut Lent<'_, '_>, set: QueueFlip) -> Result<(), Breach> {
+        let (source, physical_address) = (set.source, set.physical_address);
+        let queued = lent.flip_queue().queue_flip(set);
+        let known = &mut self.sources[source];
+        let (flip, immediate) = (known.flips[known.handed].number, known.flips[known.handed].interval == 0);
         match queued {
             Ok(()) => {
                 known.queue.presents += 1;
                 known.queue.drain = None;
                 known.handed += 1;
-                let immediate = known.flips[known.handed - 1].interval == 0;
-                cx.emit(self.index, Event::FlipHandedOver { source: name, flip, physical_address });
+                lent.emit(Event::FlipHandedOver { source: source.0, flip, physical_address });
                 if immediate {
                     // The hardware has carried it out by now, before the kernel has asked for an interrupt.
-                    self.read_flip_log(cx, source);
+                    self.read_flip_log(lent, source)?;
                 }
             }
             Err(FlipRefusal::Retry(drain)) if !self.drained(source, drain) => {
-                self.displays.sources[source].queue.drain = Some(drain);
-                cx.emit(self.index, Event::FlipAwaitsDrain { source: name, flip });
+                self.sources[source].queue.drain = Some(drain);
+                lent.emit(Event::FlipAwaitsDrain { source: source.0, flip });
             }
             // Released kernels take a dump and reset the adapter.
             Err(FlipRefusal::Retry(_)) => {
-                self.recovery.fall_due(format!("source {name} takes no flip, and none is queued"));
+                lent.tell(DisplayNews::ResetDue(format!("source {} takes no flip, and none is queued", source.0)));
             }
             Err(FlipRefusal::Failed(DriverStatus::InvalidParameter(why))) => {
-                self.recovery.fall_due(format!("source {name} does not take a flip: {why}"));
+                lent.tell(DisplayNews::ResetDue(format!("source {} does not take a flip: {why}", source.0)));
             }
             // Bug check 0x119, parameter 0xB.
             Err(FlipRefusal::Failed(status)) => {
-                self.stop(cx, format!("SetVidPnSourceAddressWithMultiPlaneOverlay3 failed: {status}"));
+                return Err(Breach(format!("SetVidPnSourceAddressWithMultiPlaneOverlay3 failed: {status}")));
             }
         }
+        Ok(())
     }
 
     /// Whether what a flip needs to be empty is.
-    fn drained(&self, source: usize, drain: DrainNeeded) -> bool {
+    fn drained(&self, source: VidPnSourceId, drain: DrainNeeded) -> bool {
         let empty = |source: &Source| source.handed == 0;
         match drain {
-            DrainNeeded::Plane | DrainNeeded::AllPlanes => empty(&self.displays.sources[source]),
-            DrainNeeded::AllSources => self.displays.sources.iter().all(empty),
+            DrainNeeded::Plane | DrainNeeded::AllPlanes => empty(&self.sources[source]),
+            DrainNeeded::AllSources => self.sources.iter().all(empty),
         }
     }
 
-    /// Says from which flip on the blanks of a source interrupt.
+    /// Says from which flip on the blanks of a source interrupt. `written`: the primaries that packets wait to write.
     // spec: sync §4.6, InterruptTargetPresentId
-    pub(super) fn ask_for_flips(&mut self, source: usize) {
-        let known = &self.displays.sources[source];
-        if known.mode.is_none() || self.stopped.is_some() {
+    pub fn ask_for_flips(&mut self, driver: &mut Driver, source: VidPnSourceId, written: &[AllocationId]) {
+        let known = &self.sources[source];
+        if self.hardware.is_none() || known.mode.is_none() {
             return;
         }
-        let name = known.path.source;
-        let excess: Vec<_> = self.displays.presents_above_limit().collect();
-        let wanted = known.wanted(self.packets.flips.shown_on(name.0), &self.awaited_primaries(), &excess);
-        let known = &mut self.displays.sources[source];
+        let excess: Vec<_> = self.presents_above_limit().collect();
+        let held = self.held.iter().flat_map(|(_, primaries)| primaries);
+        let freed = held.chain(written).copied().collect();
+        let wanted = known.wanted(self.flips.shown_on(source.0), &freed, &excess);
+        let known = &mut self.sources[source];
         if std::mem::replace(&mut known.queue.target, wanted) != wanted {
-            self.flip_queue().set_interrupt_target_present_id(name, LAYER, wanted);
+            let queue = driver.flip_queue().expect("it had flip queues when it started");
+            queue.set_interrupt_target_present_id(source, LAYER, wanted);
         }
-        if wanted != NO_PRESENT_ID && !std::mem::replace(&mut self.displays.sources[source].told, true) {
-            self.driver.display().expect("it had displays when it started").control_interrupt(name, true);
+        if wanted != NO_PRESENT_ID && !std::mem::replace(&mut known.told, true) {
+            driver.display().expect("it had displays when it started").control_interrupt(source, true);
         }
     }
 
-    /// Primaries that drawings wait for.
-    fn awaited_primaries(&self) -> BTreeSet<AllocationId> {
-        let held = self.displays.held.iter().flat_map(|(_, primaries)| primaries.iter().copied());
-        held.chain(self.primaries_of_waiting_packets()).collect()
-    }
-
-    /// Whether a waiter waits for a flip that the logs may already report.
-    pub(super) fn awaits_flips(&self) -> bool {
-        !self.displays.blocked.is_empty() || !self.awaited_primaries().is_empty()
+    /// Whether a call or a hardware queue waits for a flip that the logs may already report.
+    pub fn await_flips(&self) -> bool {
+        !self.blocked.is_empty() || !self.held.is_empty()
     }
 
     /// Takes flips back that are with the driver, from the first of a primary on. They wait for their turn again.
+    ///
+    /// # Errors
+    /// The driver took others back, or breaks the contract in the log.
     // spec: sync §4.6, CancelFlips
-    pub(super) fn take_flips_back(&mut self, cx: &mut Cx<'_>, source: usize, primary: AllocationId) {
-        let known = &self.displays.sources[source];
-        let handed = known.flips.iter().take(known.handed);
-        let Some(first) = handed.clone().find(|flip| flip.primary == primary).map(|flip| flip.present_id) else {
-            return;
-        };
-        let (last, name) = (known.queue.presents, known.path.source);
-        let taken = self.flip_queue().cancel_flips(name, LAYER, first);
+    pub fn take_flips_back(
+        &mut self,
+        lent: &mut Lent<'_, '_>,
+        source: VidPnSourceId,
+        primary: AllocationId,
+    ) -> Result<(), Breach> {
+        let known = &self.sources[source];
+        let first = known.with_driver().find(|flip| flip.primary() == primary).map(|flip| flip.present_id);
+        let Some(first) = first else { return Ok(()) };
+        let last = known.queue.presents;
+        let taken = lent.flip_queue().cancel_flips(source, LAYER, first);
         if taken != 0 && !(first..=last).contains(&taken) {
             // Bug check 0x119, parameter 9.
-            return self.stop(cx, format!("CancelFlips of {first} to {last} took back {taken}"));
+            return Err(Breach(format!("CancelFlips of {first} to {last} took back {taken}")));
         }
         // The display shows the rest by now, or is about to.
-        self.read_flip_log(cx, source);
-        let known = &mut self.displays.sources[source];
-        let Some(kept) = known.flips.iter().take(known.handed).position(|flip| taken != 0 && flip.present_id >= taken)
-        else {
-            return;
-        };
+        self.read_flip_log(lent, source)?;
+        let known = &mut self.sources[source];
+        let kept = known.with_driver().position(|flip| taken != 0 && flip.present_id >= taken);
+        let Some(kept) = kept else { return Ok(()) };
         let (flip, count) = (known.flips[kept].number, known.handed - kept);
         known.handed = kept;
         // CAST: few flips are with a driver.
-        cx.emit(self.index, Event::FlipsTakenBack { source: name.0, flip, count: count as u32 });
-    }
-
-    pub(super) fn flip_queue(&mut self) -> &mut dyn FlipQueue {
-        self.driver.flip_queue().expect("it had flip queues when it started")
+        lent.emit(Event::FlipsTakenBack { source: source.0, flip, count: count as u32 });
+        Ok(())
     }
 }

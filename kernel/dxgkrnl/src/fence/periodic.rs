@@ -65,7 +65,7 @@ impl Adapter {
         }
         // CAST: objects are counted far below 2^32, and the name is only asked back.
         let id = NotificationId(self.fences.next_number().raw() as u32);
-        let display = self.display()?;
+        let display = crate::display::display(&mut self.driver)?;
         let notification = display.create_periodic_frame_notification(target, time_100ns, id).map_err(from_driver)?;
         let mapped = self.engines_reach_words();
         let periodic = Some(Periodic { target, notification });

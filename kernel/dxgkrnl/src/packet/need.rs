@@ -73,13 +73,11 @@ impl Adapter {
     // spec: memory §5.6, memory §10.1
     fn primaries_are_free(&self, context: PacketContextNumber) -> bool {
         match self.packet_contexts[context].queued.front().map(|packet| &packet.work) {
-            Some(Work::Virtual { primaries, .. }) => {
-                primaries.iter().all(|primary| self.packets.flips.may_write(*primary))
-            }
+            Some(Work::Virtual { primaries, .. }) => primaries.iter().all(|primary| self.displays.may_write(*primary)),
             // spec: memory §6.1, where there are lists they say it
             Some(Work::Patched { entries, .. }) => {
                 let mut written = entries.iter().filter(|bound| bound.write).filter_map(|bound| bound.vidmm);
-                written.all(|id| self.packets.flips.may_write(id))
+                written.all(|id| self.displays.may_write(id))
             }
             None => true,
         }
@@ -101,7 +99,7 @@ impl Adapter {
             }
             None => Vec::new(),
         });
-        written.filter(|primary| !self.packets.flips.may_write(*primary)).collect()
+        written.filter(|primary| !self.displays.may_write(*primary)).collect()
     }
 
     /// The least point of the paging ring that a next packet needs.
