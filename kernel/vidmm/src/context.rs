@@ -7,7 +7,7 @@ use wddm_types::{PageRun, Pages, SegmentId};
 
 use crate::allocation::{Allocation, AllocationError, ContextContent, Placement};
 use crate::operation::Operation;
-use crate::paging::{Batch, Work};
+use crate::paging::Work;
 use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 
@@ -35,14 +35,13 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §7.5, memory §3.3
     pub fn update_context_allocation(&mut self, id: AllocationId, private_data: Vec<u8>) -> Option<Work<F>> {
         let there = self.is_resident(id);
-        let serial = self.serial + 1;
+        let mut batch = self.works.begin();
         let allocation = &mut self.allocations[id];
         let content = allocation.context.as_mut().expect("only what was made for a context is changed by its driver");
         content.updates.push(private_data);
         if !there || !content.initialized {
             return None;
         }
-        let mut batch = Batch::new(serial);
         allocation.last_work = batch.serial;
         batch.content.extend(content_of_driver(allocation));
         self.finish(batch, false)

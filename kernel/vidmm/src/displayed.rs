@@ -60,7 +60,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let segment = segment.ok_or(ApertureFull)?;
         let run = self.take_aperture(segment, pages, 1).ok_or(ApertureFull)?;
         self.pin(id).expect("what is in system memory is resident, and it is not offered");
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.note_paging(id, batch.serial);
         let coherent = cache_coherent(self.segment(segment), &self.allocations[id].info);
         let allocation = &mut self.allocations[id];
@@ -98,7 +98,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.undisplayed.is_empty() {
             return None;
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         for id in std::mem::take(&mut self.undisplayed) {
             let Some(allocation) = self.allocations.get(id).filter(|known| known.displayed.times == 0) else {
                 continue;

@@ -26,7 +26,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.policy.clear_ahead.is_zero() && !self.policy.write_back_ahead {
             return None;
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         if !self.policy.clear_ahead.is_zero() {
             self.clear_ahead(max_pages, &mut batch);
         }

@@ -5,6 +5,7 @@
 //! | rule | what it says |
 //! |---|---|
 //! | frames | every page of a segment, of system memory, of the table reserves has one owner or is free |
+//! | works | the ring has completed no work that was not returned |
 //! | lists | counts per device, their sums, holders and owners say the same; a running device has no postponed step |
 //! | budgets | a process's need is the sum over its lists, each allocation once, where it lies |
 //! | victims | the order of victims follows from the allocations alone |
@@ -26,7 +27,7 @@ use crate::allocation::Placement;
 use crate::segment::Segment;
 use crate::slab::{AllocationId, DeviceId};
 use crate::space::SpaceKind;
-use crate::system::pages_of;
+use crate::system_pages::pages_of;
 use crate::vidmm::VidMm;
 
 /// A rule that does not hold: a defect of ours, never of a caller or driver.
@@ -62,6 +63,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
                 .map_err(|place| broken("frames")(format!("segment {}: {place}", segment.id.0)))?;
         }
         self.check_system(lent).map_err(broken("frames"))?;
+        self.works.check().map_err(broken("works"))?;
         self.check_tables()?;
         self.check_lists()?;
         self.check_needs()?;
@@ -126,13 +128,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     fn check_system(&self, lent: &[PageRun]) -> Result<(), String> {
         let doomed = self.allocations.iter().filter(|(_, allocation)| allocation.returns);
         let doomed: u64 = doomed.map(|(_, allocation)| pages_of(&allocation.backing)).sum();
-        let retiring: u64 = self.retiring.iter().map(|(_, runs)| pages_of(runs)).sum();
-        if self.returning != doomed + retiring {
-            return Err(format!("{} pages return: of doomed {doomed}, of dead {retiring}", self.returning));
-        }
-        let mut owned = vec![self.dummy_page];
-        owned.extend(lent);
-        owned.extend(self.retiring.iter().flat_map(|(_, runs)| runs));
+        let mut owned = lent.to_vec();
         owned.extend(self.spaces.iter().filter_map(|(_, space)| space.zero_page));
         for (id, allocation) in self.allocations.iter() {
             let pages: u64 = allocation.backing.iter().map(|run| run.count.0).sum();
@@ -147,7 +143,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         for kind in [SpaceKind::Process, SpaceKind::Paging] {
             owned.extend(self.table_frames.peek(kind).in_system());
         }
-        self.system.check(&owned, 0)
+        self.system.check(&owned, doomed, self.works.completed())
     }
 
     fn check_tables(&self) -> Result<(), BrokenInvariant> {

@@ -8,10 +8,9 @@ use wddm_types::{FencePoint, PageRun, Pages, SegmentId, SegmentSet};
 
 use crate::allocation::{self, Allocation, AllocationError, Origin, Placement, Terms};
 use crate::extent::PageSet;
-use crate::paging::{Batch, Cause, Work, merge_points};
+use crate::paging::{Cause, Work, merge_points};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::suspend::Postponed;
-use crate::system::pages_of;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -60,7 +59,7 @@ impl<F: Copy + Eq> VidMm<F> {
             Some(runs) => Some(runs),
             None => {
                 self.decommit_for(pages);
-                self.take_backing(info.flags, pages)
+                self.system.take_backing(info.flags, pages)
             }
         };
         let backing = backing.ok_or_else(|| self.no_backing_store(pages))?;
@@ -106,15 +105,6 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn no_backing_store(&self, wanted: u64) -> AllocationError {
         AllocationError::NoBackingStore { wanted: Pages(wanted), free: self.free_system_pages() }
-    }
-
-    /// Takes free pages for a backing store; `None`: scarcity.
-    pub(crate) fn take_backing(&mut self, flags: AllocationFlags, pages: u64) -> Option<Vec<PageRun>> {
-        // A backing store that the CPU sees at one address is one contiguous run (memory §3.4, operation 17).
-        if flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE) {
-            return self.system.take_contiguous(pages, 1, false).map(|run| vec![run]);
-        }
-        self.system.take_scattered(pages)
     }
 
     /// The backing pages that are to hold the clear pattern before anybody uses a new allocation: all of them when it
@@ -208,7 +198,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// row 27). `after`: its last use; the work waits for it. The backing store returns to the pool when the ring is
     /// past every work that touched it ([`VidMm::completed`]).
     pub fn destroy_allocation(&mut self, allocation: AllocationId, after: &[FencePoint<F>]) -> Option<Work<F>> {
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.unlock_all(allocation);
         self.leave_window(allocation, &mut batch);
         let spaces: Vec<(SpaceId, u64)> = self.allocations[allocation].mappings.iter().copied().collect();
@@ -237,7 +227,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let work = self.finish(batch, false);
         let last = work.as_ref().map_or(gone.last_work, |work| work.serial);
         if gone.returns {
-            self.returning -= pages_of(&gone.backing);
+            self.system.announced_gone(&gone.backing);
         }
         if !gone.foreign {
             self.retire(last, gone.backing);

@@ -134,7 +134,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 None => ruling = self.rule_for(id, false)?,
             }
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         match ruling {
             Ruling::Refuse => return Err(LockError::CantLock),
             Ruling::InPlace => {}
@@ -174,7 +174,7 @@ impl<F: Copy + Eq> VidMm<F> {
             Ruling::MoveOut => {}
             ruling => unreachable!("row 6 says out or no, not {ruling:?} of segment {segment:?}"),
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.move_out(id, &mut batch)?;
         let work = self.finish(batch, false);
         let clear = self.make_whole(id);
@@ -367,7 +367,7 @@ impl<F: Copy + Eq> VidMm<F> {
         clear: Vec<PageRun>,
     ) -> LockPlan<F> {
         let allocation = &self.allocations[id];
-        let wait_for = Some(allocation.last_work).filter(|&serial| serial > self.completed);
+        let wait_for = Some(allocation.last_work).filter(|&serial| !self.works.is_past(serial));
         LockPlan { work, wait_for, clear, window, range: None, runs: allocation.locks.runs.clone() }
     }
 }

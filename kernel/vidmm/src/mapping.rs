@@ -140,7 +140,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let shown = self.check_target(space, &request)?;
         let (first, fresh) = self.choose(space, &request, by_driver)?;
         let run = PageRun { first, count: request.size_pages };
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.place(space, run, shown.map(|shown| (shown, request.protection)), &mut batch)?;
         if fresh {
             self.spaces[space].take(run, if request.target.is_kernels() { Origin::Kernel } else { Origin::Map });
@@ -179,7 +179,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn free(&mut self, space: SpaceId, run: PageRun) -> Option<Work<F>> {
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.conceal(space, run, &mut batch);
         let entry = &mut self.spaces[space];
         entry.give_all_but_the_drivers(run);
@@ -274,7 +274,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if !self.writer().needs_zero_page() || self.spaces[space].zero_page.is_some() {
             return Ok(());
         }
-        let page = self.system.take_contiguous(1, 1, false).ok_or(OutOfTables)?;
+        let page = self.system.take_run(1).ok_or(OutOfTables)?;
         batch.clear.push(page);
         self.spaces[space].zero_page = Some(page);
         Ok(())
@@ -285,7 +285,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let now = std::mem::replace(&mut self.spaces[space].zero_page, before);
         if let Some(page) = now.filter(|_| before.is_none()) {
             batch.clear.retain(|run| *run != page);
-            self.give_system(page);
+            self.system.give(page);
         }
     }
 

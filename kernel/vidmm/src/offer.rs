@@ -18,12 +18,11 @@ use ddi::AllocationFlags2;
 use wddm_types::{FencePoint, Pages};
 
 use crate::allocation::Placement;
-use crate::paging::{Batch, Cause, Work, merge_points};
+use crate::paging::{Cause, Work, merge_points};
 use crate::plan::{Claim, Limit, Plan, Takes};
 use crate::residency::MakeResidentError;
 use crate::slab::{AllocationId, DeviceId};
 use crate::suspend::Postponed;
-use crate::system::pages_of;
 use crate::vidmm::VidMm;
 
 /// `D3DKMT_OFFER_PRIORITY`, without NONE (allocation lists only).
@@ -236,7 +235,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let results: Vec<ReclaimResult> = list.iter().map(take_back).collect();
         // An allocation that got no backing store stays offered, so nothing comes in for it.
         plan.places.retain(|(id, _)| self.allocations[*id].offer.is_none());
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.begin(&mut plan, device, &mut batch);
         for &id in list.iter().filter(|id| counts(id)) {
             let group = self.group_of_placement(id);
@@ -301,7 +300,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let offer = self.allocations[id].offer.expect("the list was checked");
         if self.allocations[id].backing.is_empty() {
             let (flags, pages) = (self.allocations[id].info.flags, self.allocations[id].pages);
-            match self.take_backing(flags, pages) {
+            match self.system.take_backing(flags, pages) {
                 Some(backing) => self.allocations[id].backing = backing,
                 None => return ReclaimResult::NotCommitted,
             }
@@ -331,7 +330,7 @@ impl<F: Copy + Eq> VidMm<F> {
         // spec: memory §2.2, what the driver sees stays where it is until the allocation is destroyed
         let shared = allocation.info.flags2.contains(AllocationFlags2::SHARE_BACKING_STORE_WITH_KMD);
         let own = !allocation.foreign && !shared && !allocation.backing.is_empty();
-        nowhere && allocation.last_work <= self.completed && own
+        nowhere && self.works.is_past(allocation.last_work) && own
     }
 
     /// Gives up backing stores of offered content, LOW first, until this many system pages are free. When that cannot be,
@@ -352,10 +351,10 @@ impl<F: Copy + Eq> VidMm<F> {
             allocation.lose_content();
             let runs = std::mem::take(&mut allocation.backing);
             if allocation.returns {
-                self.returning -= pages_of(&runs);
+                self.system.announced_gone(&runs);
             }
             allocation.offer.as_mut().expect("only what is offered is in the list").discarded = true;
-            runs.into_iter().for_each(|run| self.give_system(run));
+            runs.into_iter().for_each(|run| self.system.give(run));
         }
     }
 }

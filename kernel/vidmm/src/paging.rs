@@ -1,8 +1,9 @@
 //! Paging work as values: what is to be done with memory, after which fence points, and why. It performs nothing:
 //! the kernel's paging ring turns each [`Operation`] into a driver call and queues the work. `operation` defines the operations, `batch`
-//! puts a work together.
+//! puts a work together, `sequence` numbers the works.
 
 mod batch;
+mod sequence;
 
 use ddi::KmdAllocation;
 use wddm_types::{CpuRun, FencePoint, PageRun, SegmentId};
@@ -13,6 +14,7 @@ use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::swizzle::HeldRange;
 use crate::table_form::Conversion;
 pub(crate) use batch::{Batch, Hull, Section};
+pub(crate) use sequence::WorkSequence;
 
 /// One piece of paging work. Works enter the adapter's one paging ring in the order in which VidMm returned them.
 #[must_use = "the logical state has already moved on; dropped work makes the hardware differ from it"]

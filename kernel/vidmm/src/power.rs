@@ -18,7 +18,7 @@ use wddm_types::PAGE_BYTES;
 
 use crate::allocation::Placement;
 use crate::entry::hull;
-use crate::paging::{Batch, Cause, Hull, Work};
+use crate::paging::{Cause, Hull, Work};
 use crate::segment::Segment;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::space::SpaceKind;
@@ -50,7 +50,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// or offered, apertures are unmapped. All devices are suspended for it.
     // spec: memory §1.10, memory §8.4
     pub fn power_down(&mut self, sleep: Sleep) -> Option<Work<F>> {
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         let devices: Vec<DeviceId> = self.devices.iter().map(|(device, _)| device).collect();
         for device in devices {
             if !self.is_suspended(device) {
@@ -96,7 +96,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if !self.geometry.translates() {
             return None;
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         let spaces: Vec<SpaceId> =
             self.spaces.iter().filter(|(_, space)| space.kind == kind).map(|(id, _)| id).collect();
         let whole = self.geometry.space_pages();

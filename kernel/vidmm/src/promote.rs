@@ -44,7 +44,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if !self.may_promote() {
             return Promotion::Nothing;
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         let (mut moved, mut later) = (0, false);
         let ids: Vec<AllocationId> = self.demoted.keys().copied().take(SCAN_MAX).collect();
         for id in ids {

@@ -5,7 +5,7 @@ use ddi::{AllocationFlags, AllocationInfo, SegmentPreference};
 use wddm_types::SegmentSet;
 
 use crate::allocation::{self, AllocationError, Origin, Placement};
-use crate::paging::{Batch, Cause, Work};
+use crate::paging::{Cause, Work};
 use crate::pin::PinError;
 use crate::plan::{Claim, Limit, Takes};
 use crate::slab::AllocationId;
@@ -100,7 +100,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.allocations[id].unmoveable = false;
             self.unpin(id);
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         if leaves {
             for device in self.running_holders(id) {
                 self.suspend_now(device, &mut batch);

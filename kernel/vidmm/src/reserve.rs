@@ -4,7 +4,7 @@
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use crate::mapping::MapError;
-use crate::paging::{Batch, Work};
+use crate::paging::Work;
 use crate::slab::SpaceId;
 use crate::space::{Origin, Protection, Reserved, Shown, SpaceKind, page_of};
 use crate::vidmm::VidMm;
@@ -105,7 +105,7 @@ impl<F: Copy + Eq> VidMm<F> {
             None => self.find(space, pages, (request.minimum, request.maximum), UNIT_BYTES)?,
         };
         let run = PageRun { first, count: Pages(pages) };
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         if request.reserved == Reserved::Zero {
             self.place(space, run, Some((Shown::Zero, Protection::default())), &mut batch)?;
         }

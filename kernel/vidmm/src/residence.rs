@@ -38,7 +38,6 @@ impl<F> VidMm<F> {
 
     /// Takes the moves without work that were decided before the work of this serial and not yet taken.
     pub fn take_untold(&mut self, before: u64) -> Vec<Move> {
-        let later = self.untold.partition_point(|(serial, _)| *serial <= before);
-        self.untold.drain(..later).map(|(_, moved)| moved).collect()
+        self.works.take_untold(before)
     }
 }

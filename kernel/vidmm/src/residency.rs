@@ -110,7 +110,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if plan.is_empty() {
             return Ok(None);
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
         Ok(self.finish(batch, false))
@@ -132,7 +132,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for &id in list {
             self.count_up(device, id);
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         if !self.is_suspended(device) {
             self.suspend_now(device, &mut batch);
         }
@@ -183,7 +183,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return Ok(None);
         }
         merge_points(&mut self.devices[device].last_uses, last_use);
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.count_down(device, list, flags, last_use, Some(&mut batch));
         Ok(self.finish(batch, false))
     }

@@ -43,7 +43,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let first = entry.find(pages, 0, u64::MAX, window).ok_or(OutOfTables)?;
         let mut made = entry.table.cover(space, first, pages, None, self.table_frames.of(SpaceKind::Paging))?;
         // Never unmapped: what it shows changes from chunk to chunk.
-        let shown = Shown::System(self.dummy_page.first);
+        let shown = Shown::System(self.system.dummy_page().first);
         entry.take(PageRun { first, count: Pages(pages) }, Origin::Kernel);
         entry.show(first, Mapping { pages, shown, protection: Protection::READ_WRITE });
         made.extend(self.open_scratch_tables(space, PageRun { first, count: Pages(pages) })?);

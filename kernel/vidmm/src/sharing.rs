@@ -3,7 +3,7 @@
 
 use wddm_types::{PageRun, Pages};
 
-use crate::paging::{Batch, Work};
+use crate::paging::Work;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::suspend::Postponed;
 use crate::vidmm::VidMm;
@@ -20,7 +20,7 @@ impl<F: Copy + Eq> VidMm<F> {
         heir: Option<DeviceId>,
         unmap: bool,
     ) -> Option<Work<F>> {
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         if let Some(count) = self.devices[device].counts.remove(&id) {
             self.remove_holder(id, device);
             self.release(id, count, &[]);

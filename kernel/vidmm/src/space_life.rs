@@ -6,7 +6,7 @@ use wddm_types::GpuVa;
 
 use crate::budget::Process;
 use crate::page_table::PageTable;
-use crate::paging::{Batch, Operation, Work};
+use crate::paging::{Operation, Work};
 use crate::slab::SpaceId;
 use crate::space::{Space, SpaceKind};
 use crate::tables::OutOfTables;
@@ -85,7 +85,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let process = self.processes.remove(&space);
         self.forget_claims(space);
         assert!(process.is_none_or(|process| process.devices.is_empty()), "devices go before their space");
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         let explicit = self.mmu.flags.contains(GpuMmuFlags::EXPLICIT_PAGE_TABLE_INVALIDATION)
             // A process's number may be given to another one: nothing is left under it.
             || self.geometry.is_platforms();
@@ -111,7 +111,7 @@ impl<F: Copy + Eq> VidMm<F> {
         gone.table.destroy(self.table_frames.of(kind));
         let work = self.finish(batch, kind == SpaceKind::Paging);
         if let Some(page) = gone.zero_page {
-            self.retire(self.serial, vec![page]);
+            self.retire(self.works.returned(), vec![page]);
         }
         work
     }

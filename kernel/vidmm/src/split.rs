@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use wddm_types::FencePoint;
 
-use crate::paging::{Batch, Cause, Work};
+use crate::paging::{Cause, Work};
 use crate::plan::{Claim, Limit, Plan, Takes};
 use crate::residency::{EvictFlags, MakeResidentError};
 use crate::slab::{AllocationId, DeviceId};
@@ -185,7 +185,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let ways = if from.next == 0 { &WAYS[..3] } else { &WAYS };
         let way = self.way(device, &needs, uses[from.next].split_offset, ways)?;
         let cleared = way.clears.then(|| {
-            let mut batch = Batch::new(self.serial + 1);
+            let mut batch = self.works.begin();
             self.clear_victims(device, *needs.first().expect("what needs nothing fits"), &mut batch);
             self.finish(batch, false)
         });
@@ -279,7 +279,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for &id in &needs {
             self.count_up(device, id);
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.begin(&mut plan, device, &mut batch);
         self.carry_out(plan, Cause::MakeResident, &mut batch);
         let work = cleared.into_iter().chain(self.finish(batch, false)).collect();

@@ -131,7 +131,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Numbers of which one changes whenever a work is made or completed, or a device falls idle or wakes.
     fn turn_stamp(&self) -> [u64; 3] {
-        [self.tick, self.serial, self.completed]
+        [self.tick, self.works.returned(), self.works.completed()]
     }
 
     /// The device whose turn it is.
@@ -215,7 +215,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// elsewhere may stand where something lies that could not.
     pub fn withdraw_suspended(&mut self, device: DeviceId) -> Option<Work<F>> {
         assert!(self.is_suspended(device), "only what does not run loses its place");
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         for id in self.list_of(device) {
             if self.may_be_withdrawn(id) {
                 self.withdraw(id, Cause::Resume, &mut batch);
@@ -238,7 +238,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.waiting.remove(&suspension.tick);
         self.devices[device].active_since_ns = self.now_ns;
         self.devices[device].restart_trim = true;
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         for id in self.list_of(device) {
             self.rerank(id);
         }

@@ -11,7 +11,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// SynchronousPaging.
     // spec: memory §2.2, bit 11
     pub fn synchronous_serial(&self) -> u64 {
-        self.synchronous
+        self.works.synchronous()
     }
 
     /// A work moves an allocation. That content is idle by then holds for all: work waits for its last use.
@@ -19,7 +19,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn note_paging(&mut self, id: AllocationId, serial: u64) {
         let flags = self.allocations[id].info.flags;
         if self.model == DriverModel::Wddm1 && flags.contains(AllocationFlags::SYNCHRONOUS_PAGING) {
-            self.synchronous = self.synchronous.max(serial);
+            self.works.note_synchronous(serial);
         }
     }
 }

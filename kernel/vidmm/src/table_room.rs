@@ -85,7 +85,7 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §4.6
     pub fn make_room_for_root(&mut self, priority: ProcessPriority) -> Option<Work<F>> {
         let claim = TableClaim { space: None, band: priority, takes: Takes::Lower };
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         let wanted = [self.geometry.root_size()];
         let victims = self.table_victims(claim, &wanted, &batch)?;
         self.evict_tables(&victims, None, &mut batch);
@@ -234,7 +234,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 }
                 // The scratch area, whose entries are invalid until a chunk is moved through it, and the window onto page
                 // tables, which `table_window` writes.
-                Shown::System(page) if page == self.dummy_page.first => {}
+                Shown::System(page) if page == self.system.dummy_page().first => {}
                 Shown::System(_) | Shown::Words(_) | Shown::Zero => {
                     writer.fixed(&mut self.spaces, id, first, mapping, batch);
                 }

@@ -36,7 +36,7 @@ impl<F: Copy + Eq> VidMm<F> {
             operations.extend(entry.table.cover(space, first, frames.count.0, None, of_paging)?);
             entry.take(run, Origin::Kernel);
             // Only this file writes the entries there, as with the scratch area.
-            let shown = Shown::System(self.dummy_page.first);
+            let shown = Shown::System(self.system.dummy_page().first);
             entry.show(first, Mapping { pages: frames.count.0, shown, protection: Protection::READ_WRITE });
             self.table_window.push(TableWindow { space, first, segment, frames });
         }

@@ -9,6 +9,7 @@ use crate::policy::Policy;
 use crate::pool::FramePool;
 use crate::segment::{SegmentDescription, SegmentError};
 use crate::space::SpaceKind;
+use crate::system_pages::SystemPages;
 
 /// The reserve for page tables is used up (scarcity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -257,7 +258,7 @@ pub(crate) fn table_sources(
     policy: &Policy,
     segments: &[SegmentDescription],
     levels: &[PageTableLevelDesc],
-    system: &mut FramePool,
+    system: &mut SystemPages,
 ) -> Result<TableSources, SegmentError> {
     let mut source = |kind: SpaceKind| {
         let mut frames = TableFrames::none();
@@ -282,12 +283,12 @@ fn cut(
     segments: &[SegmentDescription],
     levels: &[PageTableLevelDesc],
     (kind, id): (SpaceKind, SegmentId),
-    system: &mut FramePool,
+    system: &mut SystemPages,
 ) -> Result<Reserve, SegmentError> {
     let (process, paging) = reserve_of(policy, levels, id);
     let count = if kind == SpaceKind::Process { process } else { paging };
     if id.is_system() {
-        let frames = system.take_contiguous(count.0, 1, true).ok_or(SegmentError::Reserve)?;
+        let frames = system.take_table_reserve(count.0).ok_or(SegmentError::Reserve)?;
         return Ok(Reserve::new(id, frames, &[]));
     }
     let descriptor = &segments[usize::from(id.0) - 1];

@@ -161,7 +161,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             self.check_part(*allocation, *from, (*period).min(run.count.0), protection.driver)?;
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         let held = self.hold_tables(space, &steps, &mut batch)?;
         let mut pinned = Vec::new();
         for step in &steps {
@@ -182,7 +182,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for step in &update.steps {
             self.draw(&update, step, &mut sketch);
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         for (run, drawn) in sketch.runs() {
             for part in without(run, &update.gone) {
                 let Drawn { wanted, copied_from } = drawn.advanced(part.first - run.first);
@@ -197,7 +197,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Gives an update up.
     pub fn drop_update(&mut self, update: Update) -> Option<Work<F>> {
-        let batch = Batch::new(self.serial + 1);
+        let batch = self.works.begin();
         self.let_go(update, batch)
     }
 

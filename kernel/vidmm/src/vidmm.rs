@@ -2,25 +2,25 @@
 //! Moving content is `residency`, `victim` and `lock`; addresses are `mapping`; system pages
 //! are `system`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{DdiVersion, DriverModel, GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, RootPageTableSize, VidMmCaps};
-use wddm_types::{FencePoint, PageRun, SegmentId};
+use wddm_types::{FencePoint, SegmentId};
 
 use crate::allocation::Allocation;
 use crate::budget::Processes;
 use crate::host_aperture::HostAperture;
 use crate::offer::OfferPriority;
 use crate::page_table::Geometry;
-use crate::paging::{Batch, Move, Work};
+use crate::paging::{Batch, Work, WorkSequence};
 use crate::policy::Policy;
-use crate::pool::FramePool;
 use crate::scratch::{ScratchTables, window_of};
 use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError};
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{Space, SpaceKind};
 use crate::suspend::{KnownTurn, Postponed, Suspension};
 use crate::swizzle::SwizzlingRanges;
+use crate::system_pages::SystemPages;
 use crate::table_window::TableWindow;
 use crate::tables::{TableSources, table_sources};
 
@@ -65,29 +65,14 @@ pub struct VidMm<F> {
     /// Content was evicted for room, or a request was refused, since the last periodic trim.
     pub(crate) pressure: bool,
     pub(crate) last_periodic_ns: u64,
-    /// Serial of the last work returned, and of the last one known to be complete.
-    pub(crate) serial: u64,
-    pub(crate) completed: u64,
-    /// Serial of the last work that moved content with SynchronousPaging.
-    pub(crate) synchronous: u64,
+    pub(crate) works: WorkSequence,
     /// Primaries that an aperture may still map although no display shows them.
     pub(crate) undisplayed: Vec<AllocationId>,
-    /// Moves without any work, each with the serial of the work before which it was decided.
-    pub(crate) untold: Vec<(u64, Move)>,
-    pub(crate) system: FramePool,
-    /// The callback for pages that return there.
-    pub(crate) returned: Option<crate::system::Returned>,
+    pub(crate) system: SystemPages,
     /// By memory segment.
     pub(crate) host_apertures: BTreeMap<SegmentId, HostAperture>,
     /// Through which the CPU sees swizzled content.
     pub(crate) ranges: SwizzlingRanges,
-    pub(crate) dummy_page: PageRun,
-    /// System pages of dead allocations, each with the serial of the last work that writes them.
-    pub(crate) retiring: VecDeque<(u64, Vec<PageRun>)>,
-    /// Pages of `retiring`, and of the backing stores of allocations that their owners have destroyed.
-    pub(crate) returning: u64,
-    /// System pages that have returned to the pool, from the start on.
-    pub(crate) returned_pages: u64,
 }
 
 /// A device: its residency requirement list (memory §5.1).
@@ -155,8 +140,7 @@ impl<F: Copy + Eq> VidMm<F> {
         geometry: Geometry,
     ) -> Result<Self, SegmentError> {
         let policy = window_of(policy, &mmu, levels);
-        let mut system = FramePool::new(policy.system_pages);
-        let dummy_page = system.take_contiguous(1, 1, false).ok_or(SegmentError::NoSystemPage)?;
+        let mut system = SystemPages::open(policy.system_pages).ok_or(SegmentError::NoSystemPage)?;
         let table_frames = table_sources(&policy, &layout.segments, levels, &mut system)?;
         let segments = segment::open(&policy, layout, levels);
         Ok(VidMm {
@@ -188,18 +172,10 @@ impl<F: Copy + Eq> VidMm<F> {
             now_ns: 0,
             pressure: false,
             last_periodic_ns: 0,
-            serial: 0,
-            completed: 0,
-            synchronous: 0,
+            works: WorkSequence::default(),
             system,
-            returned: None,
-            dummy_page,
             ranges: SwizzlingRanges::default(),
-            retiring: VecDeque::new(),
-            returning: 0,
-            returned_pages: 0,
             undisplayed: Vec::new(),
-            untold: Vec::new(),
         })
     }
 
@@ -290,15 +266,13 @@ impl<F: Copy + Eq> VidMm<F> {
         let work = match batch.finish(flush_fresh) {
             Ok(work) => work,
             Err(moves) => {
-                self.untold.extend(moves.into_iter().map(|moved| (self.serial + 1, moved)));
+                self.works.keep_untold(moves);
                 return None;
             }
         };
         if immediate {
             return Some(Work { serial: 0, immediate, ..work });
         }
-        self.serial += 1;
-        assert_eq!(work.serial, self.serial, "works are numbered in the order of return");
-        Some(work)
+        Some(self.works.hand_out(work))
     }
 }

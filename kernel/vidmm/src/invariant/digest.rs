@@ -61,14 +61,14 @@ impl<F: Copy + Eq + Debug> VidMm<F> {
         for segment in &self.segments {
             digest.add("segment", &segment.id, &(segment.pool.free_runs(), &segment.victims));
         }
-        digest.add("system pages", &"", &(self.system.free_runs(), &self.retiring));
+        digest.add("system pages", &"", &self.system.state());
         for (space, process) in &self.processes {
             digest.add("terms of", space, &terms(*space, process));
         }
         digest.add("turns", &"", &self.waiting);
         digest.add("offers", &"", &self.decommittable);
         digest.add("windows", &"", &self.host_apertures);
-        digest.add("works", &"", &(self.serial, self.completed));
+        digest.add("works", &"", &(self.works.returned(), self.works.completed()));
         digest
     }
 }

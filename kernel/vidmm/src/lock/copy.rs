@@ -94,7 +94,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if pieces.is_empty() {
             return None;
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         let allocation = &mut self.allocations[id];
         // Work queued before the evict reads the old content.
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));

@@ -21,7 +21,7 @@ use ddi::AllocationFlags;
 use wddm_types::{CpuRun, PAGE_BYTES};
 
 use crate::allocation::{Placement, SYSTEM_COPY};
-use crate::paging::{Batch, Cause, Work};
+use crate::paging::{Cause, Work};
 use crate::plan::{Claim, Limit, Takes};
 use crate::slab::AllocationId;
 use crate::swizzle::RangeWish;
@@ -143,7 +143,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let device = allocation.owner.expect("what is locked is some device's");
         let claim = Claim { device, takes: Takes::Ranked, limit: Limit::None, for_holders: false };
         let plan = self.plan(claim, &[id]).map_err(|_| LockError::CantLock)?;
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.carry_out(plan, Cause::Lock, &mut batch);
         if self.allocations[id].count == 0 {
             self.become_victim(id);
@@ -179,7 +179,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if moves {
             return self.lock_out(id, how);
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         let mut before_range = None;
         if ruling == Ruling::SystemCopy {
             if !nested {
@@ -237,7 +237,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn lock_out(&mut self, id: AllocationId, how: LegacyLock) -> Result<LockPlan<F>, LockError> {
         self.may_lock_out(id, how)?;
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.move_out(id, &mut batch)?;
         let confined = matches!(self.allocations[id].placement, Placement::None) && !self.supports_aperture(id);
         let work = self.finish(batch, false);

@@ -5,7 +5,7 @@
 use ddi::DriverModel;
 
 use crate::allocation::Placement;
-use crate::paging::{Batch, Work};
+use crate::paging::Work;
 use crate::slab::AllocationId;
 use crate::split::PortionError;
 use crate::vidmm::VidMm;
@@ -35,7 +35,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if !self.is_locked_inside(id) {
             return Ok(None);
         }
-        let mut batch = Batch::new(self.serial + 1);
+        let mut batch = self.works.begin();
         self.move_out(id, &mut batch).map_err(|_| PortionError::Locked)?;
         Ok(self.finish(batch, false))
     }

@@ -78,7 +78,7 @@ impl<F: Copy + Eq> VidMm<F> {
             && self.policy.cpu_reaches_local
             && !self.caps.contains(VidMmCaps::SECTION_BACKED_PRIMARY)
             && !allocation.info.flags.contains(AllocationFlags::USE_ALTERNATE_VA)
-            && allocation.last_work <= self.completed
+            && self.works.is_past(allocation.last_work)
             && self.in_aperture(id).is_some()
     }
 

@@ -47,7 +47,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut operations = entry.table.cover(space, first, pages, None, self.table_frames.of(SpaceKind::Paging))?;
         entry.take(PageRun { first, count: Pages(pages) }, Origin::Kernel);
         // Only this file writes the entries there, as with the scratch area.
-        let (shown, protection) = (Shown::System(self.dummy_page.first), Protection::default());
+        let (shown, protection) = (Shown::System(self.system.dummy_page().first), Protection::default());
         entry.show(first, Mapping { pages, shown, protection });
         self.scratch_tables = Some(ScratchTables { space, first, area });
         operations.extend(self.scratch_table_entries());

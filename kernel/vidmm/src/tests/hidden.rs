@@ -196,7 +196,7 @@ impl World {
         }
         for work in works {
             self.work(&work);
-            self.mm.completed(self.mm.serial);
+            self.mm.completed(self.mm.works.returned());
         }
         self.mm.check_invariants(&[]).expect("what always holds");
     }

@@ -258,7 +258,7 @@ fn what_a_quiesced_device_offers_is_there_for_the_work_that_it_queued_before() {
     let rest = mm.allocate_scattered(mm.free_system_pages().0).expect("free pages");
     assert!(mm.create_allocation(b, info(4, &[APERTURE])).is_err());
     assert_eq!(mm.check_invariants(&rest), Ok(()));
-    rest.into_iter().for_each(|run| mm.give_system(run));
+    rest.into_iter().for_each(|run| mm.system.give(run));
     mm.evict(b, &[y], LAZY, &[]).expect("counted");
     let work = mm.resume(a).expect("room").expect("it moves");
     assert!(work.moves.iter().any(|step| (step.allocation, step.kind) == (used, MoveKind::PageIn)), "{:?}", work.moves);

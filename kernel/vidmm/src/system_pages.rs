@@ -1,0 +1,177 @@
+//! The system pages of one adapter, and where each of them is on its way: free, lent, or returning. Called by everything that backs
+//! content or serves the kernel itself.
+//!
+//! ```text
+//!  free ──take──▶ lent ──give──────────────────────────▶ free
+//!                  └────retire (its owner is dead)──▶ retiring ──the ring is past its last work──▶ free
+//! ```
+//! It owns the pool, the dummy page, the pages of the dead and two counts for calls that wait for memory. It does not know what lies in a
+//! page: allocations, spaces and the kernel say which pages they have, and it asks none of them.
+//!
+//! What holds between its fields, at every call (`check`, and assertions):
+//! - `retiring` is in the order of its works, and all of them are ahead of the ring: what the ring is past is free;
+//! - `returning` counts the pages of `retiring`, and those that owners of destroyed allocations have announced;
+//! - a page is free, the dummy page, retiring, or lent: once.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use ddi::AllocationFlags;
+use wddm_types::{PAGE_BYTES, PageRun};
+
+use crate::pool::FramePool;
+
+/// Is told of system pages that return to the pool.
+pub struct Returned(pub Box<dyn Fn(PageRun) + Send>);
+
+impl Debug for Returned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Returned")
+    }
+}
+
+/// The system pages of one adapter.
+#[derive(Debug)]
+pub(crate) struct SystemPages {
+    pool: FramePool,
+    /// Unmapped aperture pages show it, and addresses whose entries only their owner writes.
+    dummy_page: PageRun,
+    /// The callback for pages that return.
+    told: Option<Returned>,
+    /// Pages of the dead, each with the serial of the last work that writes them.
+    retiring: VecDeque<(u64, Vec<PageRun>)>,
+    returning: u64,
+    /// Pages that have returned to the pool, from the start on.
+    returned: u64,
+}
+
+impl SystemPages {
+    /// All of these pages, one of them the dummy page; `None`: there is none.
+    pub fn open(pages: PageRun) -> Option<Self> {
+        let mut pool = FramePool::new(pages);
+        let dummy_page = pool.take_contiguous(1, 1, false)?;
+        Some(SystemPages { pool, dummy_page, told: None, retiring: VecDeque::new(), returning: 0, returned: 0 })
+    }
+
+    /// Names the callback for every page that returns to the pool, at that moment.
+    pub fn tell(&mut self, returned: Returned) {
+        self.told = Some(returned);
+    }
+
+    /// Consecutive pages; `None`: scarcity.
+    pub fn take_run(&mut self, pages: u64) -> Option<PageRun> {
+        self.pool.take_contiguous(pages, 1, false)
+    }
+
+    /// Pages wherever they are; `None`: scarcity.
+    pub fn take_scattered(&mut self, pages: u64) -> Option<Vec<PageRun>> {
+        self.pool.take_scattered(pages)
+    }
+
+    /// Pages for a backing store; `None`: scarcity.
+    pub fn take_backing(&mut self, flags: AllocationFlags, pages: u64) -> Option<Vec<PageRun>> {
+        // A backing store that the CPU sees at one address is one contiguous run (memory §3.4, operation 17).
+        if flags.contains(AllocationFlags::MAP_APERTURE_CPU_VISIBLE) {
+            return self.take_run(pages).map(|run| vec![run]);
+        }
+        self.take_scattered(pages)
+    }
+
+    /// The last of the pages, for page tables, for as long as the adapter runs.
+    pub fn take_table_reserve(&mut self, pages: u64) -> Option<PageRun> {
+        self.pool.take_contiguous(pages, 1, true)
+    }
+
+    /// Pages back that nothing uses any more.
+    pub fn give(&mut self, run: PageRun) {
+        if let Some(told) = &self.told {
+            (told.0)(run);
+        }
+        self.returned += run.count.0;
+        self.pool.give(run);
+    }
+
+    /// Pages of the dead: they return when the ring, which is past `completed`, is past work `last`.
+    pub fn retire(&mut self, last: u64, runs: Vec<PageRun>, completed: u64) {
+        if last <= completed {
+            runs.into_iter().for_each(|run| self.give(run));
+            return;
+        }
+        self.returning += pages_of(&runs);
+        let at = self.retiring.partition_point(|(serial, _)| *serial <= last);
+        self.retiring.insert(at, (last, runs));
+    }
+
+    /// The ring is past this work, and past every earlier one.
+    pub fn ring_passed(&mut self, completed: u64) {
+        while self.retiring.front().is_some_and(|(last, _)| *last <= completed) {
+            let (_, runs) = self.retiring.pop_front().expect("it was just looked at");
+            self.announced_gone(&runs);
+            runs.into_iter().for_each(|run| self.give(run));
+        }
+    }
+
+    /// The owner of these has destroyed what they back: they return, when its last use is over.
+    pub fn announce(&mut self, runs: &[PageRun]) {
+        self.returning += pages_of(runs);
+    }
+
+    /// Pages that were announced are not on their way any more: they are given or retired now.
+    pub fn announced_gone(&mut self, runs: &[PageRun]) {
+        let pages = pages_of(runs);
+        assert!(pages <= self.returning, "{pages} pages arrive, and {} were on their way", self.returning);
+        self.returning -= pages;
+    }
+
+    /// Free pages.
+    pub fn free_pages(&self) -> u64 {
+        self.pool.free_pages()
+    }
+
+    /// Pages on their way back.
+    pub fn returning_pages(&self) -> u64 {
+        self.returning
+    }
+
+    /// All pages that have ever returned.
+    pub fn returned_pages(&self) -> u64 {
+        self.returned
+    }
+
+    /// The page that unmapped aperture pages show.
+    pub fn dummy_page(&self) -> PageRun {
+        self.dummy_page
+    }
+
+    /// System physical address of the dummy page.
+    pub fn dummy_address(&self) -> u64 {
+        self.dummy_page.first * PAGE_BYTES
+    }
+
+    /// Finds a fault, given all pages that are lent, the pages that owners have announced, and how far the ring is.
+    pub fn check(&self, lent: &[PageRun], announced: u64, completed: u64) -> Result<(), String> {
+        let retiring: u64 = self.retiring.iter().map(|(_, runs)| pages_of(runs)).sum();
+        if self.returning != announced + retiring {
+            return Err(format!("{} pages return: of doomed {announced}, of dead {retiring}", self.returning));
+        }
+        let serials = self.retiring.iter().map(|(last, _)| *last);
+        if !serials.clone().is_sorted() || serials.clone().any(|last| last <= completed) {
+            let serials: Vec<u64> = serials.collect();
+            return Err(format!("pages of the dead wait for works {serials:?}, and the ring is past {completed}"));
+        }
+        let mut owned = vec![self.dummy_page];
+        owned.extend(lent);
+        owned.extend(self.retiring.iter().flat_map(|(_, runs)| runs));
+        self.pool.check(&owned, 0)
+    }
+
+    /// The state that a refused call must leave as it was.
+    pub fn state(&self) -> impl Debug + '_ {
+        (self.pool.free_runs(), &self.retiring)
+    }
+}
+
+/// Pages of all these runs.
+pub(crate) fn pages_of(runs: &[PageRun]) -> u64 {
+    runs.iter().map(|run| run.count.0).sum()
+}
