@@ -12,6 +12,7 @@ use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, KmdAllocation};
 use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::budget::ProcessPriority;
+use crate::budget::SegmentGroup;
 use crate::displayed::Displayed;
 use crate::extent::{Extents, PageSet};
 use crate::lock::Locks;
@@ -22,7 +23,6 @@ use crate::segment::Segment;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::swizzle::HeldRange;
 use crate::unique::UniqueProtections;
-use crate::usage::SegmentGroup;
 
 /// Why an allocation is not created. The driver's description or the caller's wish is to blame; `NoBackingStore` is
 /// scarcity.

@@ -15,29 +15,6 @@ use crate::vidmm::VidMm;
 pub struct ApertureFull;
 
 impl<F: Copy + Eq> VidMm<F> {
-    /// Pages that all apertures together may show at once (`ApertureSegmentCommitLimit` and what graphics may take of
-    /// system memory).
-    // spec: memory §1.12
-    pub(crate) fn commit_limit_pages(&self) -> u64 {
-        self.totals().shared_bytes / PAGE_BYTES
-    }
-
-    /// Pages that they may still show.
-    pub(crate) fn commit_left_pages(&self) -> u64 {
-        let apertures = self.segments.iter().filter(|segment| segment.is_aperture());
-        let shown: u64 = apertures.map(|segment| segment.pool.capacity_pages() - segment.pool.free_pages()).sum();
-        self.commit_limit_pages().saturating_sub(shown)
-    }
-
-    /// Takes a run of an aperture, if both limits allow it.
-    pub(crate) fn take_aperture(&mut self, segment: SegmentId, pages: u64, alignment: u64) -> Option<PageRun> {
-        assert!(self.segment(segment).is_aperture(), "only apertures show system pages");
-        if pages == 0 || pages > self.commit_left_pages() {
-            return None;
-        }
-        self.segment_mut(segment).pool.take_contiguous(pages, alignment, false)
-    }
-
     /// Shows system pages of the kernel through an aperture, for paging buffers (memory §1.11).
     ///
     /// # Errors
@@ -47,7 +24,7 @@ impl<F: Copy + Eq> VidMm<F> {
         segment: SegmentId,
         pages: PageRun,
     ) -> Result<(PhysicalAddress, Operation), ApertureFull> {
-        let run = self.take_aperture(segment, pages.count.0, 1).ok_or(ApertureFull)?;
+        let run = self.segments.take_aperture(segment, pages.count.0, 1).ok_or(ApertureFull)?;
         // The kernel writes them write-combined (memory §1.11), and such pages are never mapped coherently.
         let operation = Operation::MapAperture {
             device: None,
@@ -65,7 +42,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn aperture_unmap_system(&mut self, at: PhysicalAddress, count: Pages) -> Operation {
         let dummy_page = self.dummy_page_address();
         let first = at.offset / PAGE_BYTES;
-        self.segment_mut(at.segment).pool.give(PageRun { first, count });
+        self.segment_mut(at.segment).give(PageRun { first, count });
         Operation::UnmapAperture {
             device: None,
             allocation: None,

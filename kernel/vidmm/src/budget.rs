@@ -1,23 +1,35 @@
-//! Budgets: how many bytes a process may keep on its lists, per group of segments (memory §5.5). The size formula is policy: no
-//! document gives one (memory §10.3). Called by the kernel for the process's own calls, and by `plan`.
+//! The processes of one adapter, and how many bytes each may keep on its lists, per group of segments (memory §5.5). The size formula is
+//! policy: no document gives one (memory §10.3). Asked by `plan`, `trim` and the kernel's calls.
 //!
 //! The formula. A process's *need* is what the lists of its devices require, each allocation once. Its budget is what it
 //! could have if it wanted everything and all others wanted what they need now: processes of a higher protection are
 //! served first; among equals the room is divided evenly, and what one does not need goes to the others; those below do
 //! not count. Every process gets at least its reservation. A process alone gets everything, and if all processes keep to their budgets, all
 //! of their lists fit at once.
+//!
+//! It owns which processes there are, their protection, devices, caps, reservations and needs. It is told of needs (`count_need`) and knows
+//! neither allocations nor segments: it has the bytes of each group from the start, because no group ever grows or shrinks.
+//!
+//! What holds between its fields, at every call (`check`, and assertions):
+//! - a process is among the claims of a group exactly when it needs or has reserved some of it, so a division looks at those alone;
+//! - the reservations of a group are no more than the group;
+//! - the watch is still only while no budget can have changed by a step since all processes were told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_types::PAGE_BYTES;
 
 use self::division::{Division, Share, level};
-use crate::allocation::Placement;
-use crate::slab::{AllocationId, DeviceId, SpaceId};
-use crate::usage::SegmentGroup;
-use crate::vidmm::VidMm;
+use self::watch::BudgetWatch;
+use crate::policy::Policy;
+use crate::slab::{DeviceId, SpaceId};
 
+mod check;
 mod division;
+mod group;
+mod watch;
+
+pub use group::{SegmentGroup, VideoMemoryInfo};
 
 /// Protection of a process's memory: while a lower one holds a byte, a higher one loses none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,114 +64,172 @@ pub struct ReservationError {
 
 /// One process on this adapter.
 #[derive(Debug, Default)]
-pub(crate) struct Process {
-    pub priority: ProcessPriority,
+struct Process {
+    priority: ProcessPriority,
     /// Devices that it has, by the order in which they were made.
-    pub devices: BTreeMap<u64, DeviceId>,
+    devices: BTreeMap<u64, DeviceId>,
     /// How many it has had.
-    pub made: u64,
-    pub groups: [Group; 2],
+    made: u64,
+    groups: [Group; 2],
     /// When it was asked to trim last.
-    pub asked_ns: Option<u64>,
+    asked_ns: Option<u64>,
 }
 
 /// One process in one group; bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Group {
-    pub cap: Option<u64>,
-    pub reservation: u64,
-    pub need: u64,
-    pub told: Option<u64>,
+struct Group {
+    cap: Option<u64>,
+    reservation: u64,
+    need: u64,
+    told: Option<u64>,
 }
 
-/// Whether some budget can have changed by more than a step since all were divided last. Dividing them looks at every process for every
-/// process, and is done after each turn of the machine; most turns move less than any process is from its next step.
-///
-/// A budget is what a process gets beside the needs of the others, so it changes by no more than those change together, and by the rounding to
-/// pages. Reservations, caps, protections and processes that come or go have everything looked at again.
-#[derive(Debug, Default)]
-pub(crate) struct BudgetWatch {
-    /// Bytes by which needs have changed since.
-    moved: u64,
-    /// The least by which a budget had to change then to be told; `None`: everything is to be looked at.
-    slack: Option<u64>,
-}
-
-impl BudgetWatch {
-    /// Everything is looked at the next time.
-    pub fn look_again(&mut self) {
-        self.slack = None;
+impl Group {
+    /// What the others leave to it: no more than its cap.
+    fn capped_need(&self, more: u64) -> u64 {
+        (self.need + more).min(self.cap.unwrap_or(u64::MAX))
     }
 
-    fn moved(&mut self, bytes: u64) {
-        self.moved = self.moved.saturating_add(bytes);
-    }
-
-    /// Whether no budget can have changed by more than a step.
-    pub fn is_still(&self) -> bool {
-        self.slack.is_some_and(|slack| self.moved.saturating_add(2 * PAGE_BYTES) <= slack)
+    fn claims(&self) -> bool {
+        self.need > 0 || self.reservation > 0
     }
 }
 
-impl<F: Copy + Eq> VidMm<F> {
-    /// Says how well a process's memory is protected. Its content on and off lists changes rank at once.
-    pub fn set_process_priority(&mut self, space: SpaceId, priority: ProcessPriority) {
-        // Each new device says the terms of its process again, and nothing changes, however much that has.
-        if std::mem::replace(&mut self.process_mut(space).priority, priority) == priority {
-            return;
+/// The processes of one adapter.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    /// What each group can hold.
+    group_bytes: [u64; 2],
+    processes: BTreeMap<SpaceId, Process>,
+    /// By group: the processes that need something of it, or have reserved some.
+    claims: [BTreeSet<SpaceId>; 2],
+    watch: BudgetWatch,
+}
+
+impl Processes {
+    /// No process yet, on an adapter whose groups hold so many bytes.
+    pub fn new(group_bytes: [u64; 2]) -> Self {
+        let (processes, claims, watch) = (BTreeMap::new(), Default::default(), BudgetWatch::default());
+        Processes { group_bytes, processes, claims, watch }
+    }
+
+    /// A process comes to the adapter.
+    pub fn begin(&mut self, space: SpaceId) {
+        let before = self.processes.insert(space, Process::default());
+        assert!(before.is_none(), "a space is of one process");
+        self.watch.look_again();
+    }
+
+    /// A process leaves, and takes nothing any more.
+    pub fn end(&mut self, space: SpaceId) {
+        let gone = self.processes.remove(&space).expect("a process's space");
+        assert!(gone.devices.is_empty(), "devices go before their space");
+        self.claims.iter_mut().for_each(|claims| _ = claims.remove(&space));
+        self.watch.look_again();
+    }
+
+    /// Whether a space is a process's.
+    pub fn knows(&self, space: SpaceId) -> bool {
+        self.processes.contains_key(&space)
+    }
+
+    /// All of them.
+    pub fn spaces(&self) -> impl Iterator<Item = SpaceId> + '_ {
+        self.processes.keys().copied()
+    }
+
+    /// Gives a new device its place among all that its process has had: `device` makes it.
+    pub fn add_device(&mut self, space: SpaceId, device: impl FnOnce(u64) -> DeviceId) -> DeviceId {
+        let process = self.process_mut(space);
+        process.made += 1;
+        let device = device(process.made);
+        process.devices.insert(process.made, device);
+        device
+    }
+
+    /// A device of a process ends.
+    pub fn remove_device(&mut self, space: SpaceId, nth: u64) {
+        let gone = self.process_mut(space).devices.remove(&nth);
+        assert!(gone.is_some(), "a device is of its process");
+    }
+
+    /// The devices of a process, in the order in which they were made.
+    pub fn devices(&self, space: SpaceId) -> impl DoubleEndedIterator<Item = DeviceId> + '_ {
+        self.processes[&space].devices.values().copied()
+    }
+
+    /// The device that a process made at this place, if it has it.
+    pub fn device_at(&self, space: SpaceId, nth: u64) -> Option<DeviceId> {
+        self.processes.get(&space)?.devices.get(&nth).copied()
+    }
+
+    /// How well a process's memory is protected.
+    pub fn priority(&self, space: SpaceId) -> ProcessPriority {
+        self.processes[&space].priority
+    }
+
+    /// Says how well, and whether that is new.
+    #[must_use = "what its devices list or own has another protection now"]
+    pub fn set_priority(&mut self, space: SpaceId, priority: ProcessPriority) -> bool {
+        let changed = std::mem::replace(&mut self.process_mut(space).priority, priority) != priority;
+        if changed {
+            self.watch.look_again();
         }
-        self.budget_watch.look_again();
-        for device in self.processes[&space].devices.clone().into_values() {
-            let touched: Vec<AllocationId> =
-                self.devices[device].counts.keys().chain(&self.devices[device].owned).copied().collect();
-            for id in touched {
-                self.reband(id);
-                self.rerank(id);
-            }
-        }
+        changed
     }
 
-    /// Caps a process's budget; `None` lifts the cap. Not even CantTrimFurther goes beyond it.
-    pub fn set_budget(&mut self, space: SpaceId, group: SegmentGroup, cap: Option<u64>) {
+    /// Caps a process's budget; `None` lifts the cap.
+    pub fn set_cap(&mut self, space: SpaceId, group: SegmentGroup, cap: Option<u64>) {
         self.process_mut(space).groups[group as usize].cap = cap;
-        self.budget_watch.look_again();
+        self.watch.look_again();
     }
 
-    /// `D3DKMTChangeVideoMemoryReservation`: a hint for the minimum working set, in bytes.
-    ///
-    /// # Errors
-    /// More than is available for reservation.
-    // spec: memory §5.5
-    pub fn change_reservation(
+    /// Changes a reservation.
+    pub fn reserve(
         &mut self,
         space: SpaceId,
         group: SegmentGroup,
         bytes: u64,
+        policy: &Policy,
     ) -> Result<(), ReservationError> {
-        let available_bytes = self.available_for_reservation(space, group);
+        let available_bytes = self.available_for_reservation(space, group, policy);
         if bytes > available_bytes {
             return Err(ReservationError { available_bytes });
         }
         self.process_mut(space).groups[group as usize].reservation = bytes;
-        self.budget_watch.look_again();
+        self.watch.look_again();
         self.note_claim(space, group);
         Ok(())
     }
 
+    /// A process needs so many bytes more, or fewer.
+    // spec: memory §10.1 row 7
+    pub fn count_need(&mut self, space: SpaceId, group: SegmentGroup, bytes: u64, add: bool) {
+        let need = &mut self.process_mut(space).groups[group as usize].need;
+        let before = *need;
+        assert!(add || bytes <= before, "{bytes} bytes leave the lists of {space:?}, which need {before}");
+        let now = if add { before + bytes } else { before - bytes };
+        *need = now;
+        self.watch.moved(bytes);
+        if before == 0 || now == 0 {
+            self.note_claim(space, group);
+        }
+    }
+
     /// The budgets that changed since the last call, by more than the policy's step.
-    pub fn budget_changes(&mut self) -> Vec<BudgetChange> {
-        if self.budget_watch.is_still() {
+    pub fn budget_changes(&mut self, policy: &Policy) -> Vec<BudgetChange> {
+        if self.is_still() {
             return Vec::new();
         }
         let mut slack = u64::MAX;
-        let spaces: Vec<SpaceId> = self.processes.keys().copied().collect();
-        let groups = [SegmentGroup::Local, SegmentGroup::NonLocal].map(|group| (group, self.division(group)));
+        let spaces: Vec<SpaceId> = self.spaces().collect();
+        let groups = SegmentGroup::ALL.map(|group| (group, self.division(group)));
         let mut changes = Vec::new();
         for space in spaces {
             for (group, division) in &groups {
                 let group = *group;
                 let budget_bytes = self.budget_in(division, space, group);
-                let step = self.group_bytes(group) >> self.policy.budget_step_shift;
+                let step = self.group_bytes(group) >> policy.budget_step_shift;
                 let told = &mut self.process_mut(space).groups[group as usize].told;
                 // The process asks for its first budget itself; only a later change is reported.
                 let before = told.unwrap_or(budget_bytes);
@@ -173,30 +243,68 @@ impl<F: Copy + Eq> VidMm<F> {
                 }
             }
         }
-        self.budget_watch = BudgetWatch { moved: 0, slack: Some(slack) };
+        self.watch.looked(slack);
         changes
     }
 
-    /// Bytes by which a process's lists exceed its budgets: `NumBytesToTrim` of Evict and of the trim callback.
-    // spec: memory §5.3, memory §5.4
+    /// Whether no budget can have changed by a step since all were told.
+    pub fn is_still(&self) -> bool {
+        self.watch.is_still()
+    }
+
+    /// The processes that are to be asked to trim to their budgets now, each with the bytes that it is to trim; one that was
+    /// asked within the policy's pause is not asked again.
+    // spec: memory §5.4
+    pub fn to_be_trimmed(&mut self, now_ns: u64, policy: &Policy) -> Vec<(SpaceId, u64)> {
+        let over: Vec<(SpaceId, u64)> = self.spaces().map(|space| (space, self.bytes_over_budget(space))).collect();
+        let mut asked = Vec::new();
+        for (space, over) in over {
+            let last = &mut self.process_mut(space).asked_ns;
+            if over == 0 {
+                *last = None;
+            } else if last.is_none_or(|at| now_ns >= at.saturating_add(policy.trim_retry_ns)) {
+                *last = Some(now_ns);
+                asked.push((space, over));
+            }
+        }
+        asked
+    }
+
+    /// Whether the lists of any process exceed its budgets.
+    pub fn any_over_budget(&self) -> bool {
+        self.spaces().any(|space| self.bytes_over_budget(space) > 0)
+    }
+
+    /// Bytes by which a process's lists exceed its budgets.
     pub fn bytes_over_budget(&self, space: SpaceId) -> u64 {
         let over = |group| self.need(space, group).saturating_sub(self.budget_bytes(space, group));
         over(SegmentGroup::Local) + over(SegmentGroup::NonLocal)
     }
 
-    /// The space of a device's process.
-    pub fn space_of(&self, device: DeviceId) -> SpaceId {
-        self.devices[device].space
+    /// Bytes that a group can hold.
+    pub fn group_bytes(&self, group: SegmentGroup) -> u64 {
+        self.group_bytes[group as usize]
+    }
+
+    /// Usage and budget of a process.
+    // spec: memory §5.5
+    pub fn info(&self, space: SpaceId, group: SegmentGroup, policy: &Policy) -> VideoMemoryInfo {
+        VideoMemoryInfo {
+            budget_bytes: self.budget_bytes(space, group),
+            current_usage_bytes: self.need(space, group),
+            current_reservation_bytes: self.processes[&space].groups[group as usize].reservation,
+            available_for_reservation_bytes: self.available_for_reservation(space, group, policy),
+        }
     }
 
     /// The bytes that a process may keep on its lists now.
-    pub(crate) fn budget_bytes(&self, space: SpaceId, group: SegmentGroup) -> u64 {
+    pub fn budget_bytes(&self, space: SpaceId, group: SegmentGroup) -> u64 {
         self.budget_beside(space, group, None)
     }
 
     /// The same, if another process needed so many bytes more.
     // spec: memory §5.5
-    pub(crate) fn budget_beside(&self, space: SpaceId, group: SegmentGroup, more: Option<(SpaceId, u64)>) -> u64 {
+    pub fn budget_beside(&self, space: SpaceId, group: SegmentGroup, more: Option<(SpaceId, u64)>) -> u64 {
         let me = &self.processes[&space];
         let mine = me.groups[group as usize];
         let mut left = self.group_bytes(group);
@@ -207,7 +315,7 @@ impl<F: Copy + Eq> VidMm<F> {
         for (other, process) in claims.filter(|other| *other != space).map(|other| (other, &self.processes[&other])) {
             let theirs = process.groups[group as usize];
             let extra = more.filter(|(asking, _)| *asking == other).map_or(0, |(_, bytes)| bytes);
-            let need = (theirs.need + extra).min(theirs.cap.unwrap_or(u64::MAX));
+            let need = theirs.capped_need(extra);
             match process.priority.cmp(&me.priority) {
                 std::cmp::Ordering::Greater => left = left.saturating_sub(need),
                 std::cmp::Ordering::Equal => equals.push(Share { need, sure: need.min(theirs.reservation) }),
@@ -223,7 +331,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let claims = self.claims[group as usize].iter().map(|space| {
             let process = &self.processes[space];
             let theirs = process.groups[group as usize];
-            let need = theirs.need.min(theirs.cap.unwrap_or(u64::MAX));
+            let need = theirs.capped_need(0);
             (Share { need, sure: need.min(theirs.reservation) }, process.priority, *space)
         });
         Division::of(self.group_bytes(group), claims.collect())
@@ -237,123 +345,40 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     /// The limit that holds even with CantTrimFurther.
-    pub(crate) fn budget_max_bytes(&self, space: SpaceId, group: SegmentGroup) -> u64 {
+    pub fn budget_max_bytes(&self, space: SpaceId, group: SegmentGroup) -> u64 {
         let cap = self.processes[&space].groups[group as usize].cap;
         self.group_bytes(group).min(cap.unwrap_or(u64::MAX))
     }
 
     /// Bytes of a process's lists in a group.
-    pub(crate) fn need(&self, space: SpaceId, group: SegmentGroup) -> u64 {
+    pub fn need(&self, space: SpaceId, group: SegmentGroup) -> u64 {
         self.processes[&space].groups[group as usize].need
     }
 
     /// The bytes that a process may reserve: the policy's part of the group, less the other processes' reservations.
-    pub(crate) fn available_for_reservation(&self, space: SpaceId, group: SegmentGroup) -> u64 {
+    fn available_for_reservation(&self, space: SpaceId, group: SegmentGroup, policy: &Policy) -> u64 {
         let others = self.claims[group as usize].iter().filter(|other| **other != space);
         let taken: u64 = others.map(|other| self.processes[other].groups[group as usize].reservation).sum();
         // Divided first: a capacity in bytes times 100 could leave 64 bits.
-        let part = self.group_bytes(group) / 100 * self.policy.reservable_percent;
+        let part = self.group_bytes(group) / 100 * policy.reservable_percent;
         (part / PAGE_BYTES * PAGE_BYTES).saturating_sub(taken)
     }
 
     /// Whether a process's lists exceed a budget, if another process needed so many bytes more.
-    pub(crate) fn is_over_budget(&self, space: SpaceId, group: SegmentGroup, more: Option<(SpaceId, u64)>) -> bool {
+    pub fn is_over_budget(&self, space: SpaceId, group: SegmentGroup, more: Option<(SpaceId, u64)>) -> bool {
         self.need(space, group) > self.budget_beside(space, group, more)
     }
 
-    pub(crate) fn process_mut(&mut self, space: SpaceId) -> &mut Process {
+    fn process_mut(&mut self, space: SpaceId) -> &mut Process {
         self.processes.get_mut(&space).expect("a space of a process")
-    }
-
-    /// Puts a device on an allocation's list of holders.
-    pub(crate) fn add_holder(&mut self, id: AllocationId, device: DeviceId) {
-        let space = self.devices[device].space;
-        if !self.process_holds(space, id) {
-            self.count_need(id, space, true);
-        }
-        assert!(self.allocations[id].holders.insert(device), "a device holds once");
-        self.reband(id);
-    }
-
-    /// Takes a device off it.
-    pub(crate) fn remove_holder(&mut self, id: AllocationId, device: DeviceId) {
-        let space = self.devices[device].space;
-        assert!(self.allocations[id].holders.remove(&device), "it was a holder");
-        if !self.process_holds(space, id) {
-            self.count_need(id, space, false);
-        }
-        self.reband(id);
-    }
-
-    /// Charges an allocation's bytes to the processes that list it, in the group where it now is; `None`: to no process.
-    pub(crate) fn charge(&mut self, id: AllocationId, group: Option<SegmentGroup>) {
-        if self.allocations[id].charged == group {
-            return;
-        }
-        let spaces = self.holding_spaces(id);
-        for &space in &spaces {
-            self.count_need(id, space, false);
-        }
-        self.allocations[id].charged = group;
-        for &space in &spaces {
-            self.count_need(id, space, true);
-        }
-    }
-
-    /// The group in which an allocation lies now.
-    pub(crate) fn group_of_placement(&self, id: AllocationId) -> Option<SegmentGroup> {
-        match &self.allocations[id].placement {
-            Placement::None => None,
-            Placement::Memory(segment, _) => self.charged_group(*segment),
-            Placement::System(_) => self.system_group(),
-        }
-    }
-
-    /// Whether a device of this process lists the allocation.
-    pub(crate) fn process_holds(&self, space: SpaceId, id: AllocationId) -> bool {
-        self.allocations[id].holders.iter().any(|device| self.devices[*device].space == space)
-    }
-
-    fn holding_spaces(&self, id: AllocationId) -> Vec<SpaceId> {
-        let mut spaces: Vec<SpaceId> =
-            self.allocations[id].holders.iter().map(|device| self.devices[*device].space).collect();
-        spaces.sort_unstable();
-        spaces.dedup();
-        spaces
-    }
-
-    // spec: memory §10.1 row 7
-    fn count_need(&mut self, id: AllocationId, space: SpaceId, add: bool) {
-        let allocation = &self.allocations[id];
-        let (bytes, charged) = (allocation.bytes(), allocation.charged);
-        let Some(group) = charged else { return };
-        let need = &mut self.process_mut(space).groups[group as usize].need;
-        let before = *need;
-        let now = if add { before + bytes } else { before - bytes };
-        *need = now;
-        self.budget_watch.moved(bytes);
-        if before == 0 || now == 0 {
-            self.note_claim(space, group);
-        }
     }
 
     /// Whether a process takes anything of a group from the others: those alone are looked at when it is divided.
     fn note_claim(&mut self, space: SpaceId, group: SegmentGroup) {
         let theirs = self.processes[&space].groups[group as usize];
-        match theirs.need > 0 || theirs.reservation > 0 {
+        match theirs.claims() {
             true => self.claims[group as usize].insert(space),
             false => self.claims[group as usize].remove(&space),
         };
     }
-
-    /// A process has gone, and takes nothing any more.
-    pub(crate) fn forget_claims(&mut self, space: SpaceId) {
-        for claims in &mut self.claims {
-            claims.remove(&space);
-        }
-        self.budget_watch.look_again();
-    }
 }
-
-/// The processes by their spaces.
-pub(crate) type Processes = BTreeMap<SpaceId, Process>;

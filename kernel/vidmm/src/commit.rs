@@ -34,7 +34,7 @@ impl<F: Copy + Eq> VidMm<F> {
         // Contiguous runs first: the plan found them free, and scattered content must not take a page of them.
         for &(id, place) in &plan.places {
             if let Place::Memory(segment, Some(run)) = place {
-                self.segment_mut(segment).pool.take_exact(run);
+                self.segment_mut(segment).take_exact(run);
                 self.commit(id, segment, vec![run], cause_of(id), batch);
             }
         }
@@ -50,8 +50,7 @@ impl<F: Copy + Eq> VidMm<F> {
                     let pages = allocation.pages - allocation.resident_pages();
                     self.make_room(segment, pages, id, batch);
                     let wish = Wish::of(&self.allocations[id].info, self.segment(segment));
-                    let pool = &mut self.segment_mut(segment).pool;
-                    let frames = wish.take_scattered(pool, pages).expect("room was made");
+                    let frames = self.segments[segment].take_as_wished(&wish, pages, false).expect("room was made");
                     self.commit(id, segment, frames, cause_of(id), batch);
                 }
                 Place::System(aperture) => {
@@ -82,7 +81,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let first = self.model == DriverModel::Wddm1;
         let allocation = &mut self.allocations[id];
         if matches!(allocation.placement, Placement::None) {
-            let whole = allocation.pages_in(&self.segments[usize::from(segment.0) - 1]);
+            let whole = allocation.pages_in(&self.segments[segment]);
             allocation.placement = Placement::Memory(segment, Extents::of(whole));
         }
         let Placement::Memory(present, extents) = &mut allocation.placement else {
@@ -98,7 +97,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         extents.add(&added);
         allocation.last_work = batch.serial;
-        let place = &mut self.segments[usize::from(segment.0) - 1];
+        let place = &mut self.segments[segment];
         let base = place.descriptor.base_address;
         let pitched = place.aligns_pitches();
         // spec: memory §6.5: what lies in one piece may lie in tiles, and a page of it is no page of its content
@@ -153,7 +152,7 @@ impl<F: Copy + Eq> VidMm<F> {
             writer.show(&mut self.spaces, &self.allocations[id], id, None, first, count, batch);
         }
         self.note_place(id);
-        self.charge(id, self.charged_group(segment));
+        self.charge(id, self.segments.charged_group(segment));
         self.rerank(id);
     }
 
@@ -182,8 +181,8 @@ impl<F: Copy + Eq> VidMm<F> {
         let pages = allocation.pages;
         allocation.valid.insert(0, pages);
         if let Some((segment, run)) = aperture {
-            let place = &mut self.segments[usize::from(segment.0) - 1];
-            place.pool.take_exact(run);
+            let place = &mut self.segments[segment];
+            place.take_exact(run);
             batch.arrived.extend(allocation.came(place.id, run.first));
             batch.content.push(Operation::MapAperture {
                 device: allocation.device(),
@@ -198,7 +197,7 @@ impl<F: Copy + Eq> VidMm<F> {
         batch.content.extend(content_of_driver(&mut self.allocations[id]));
         writer.show(&mut self.spaces, &self.allocations[id], id, None, 0, pages, batch);
         self.note_place(id);
-        self.charge(id, self.system_group());
+        self.charge(id, self.segments.system_group());
     }
 }
 
@@ -268,8 +267,7 @@ fn fills(
     pattern: u32,
 ) -> impl Iterator<Item = Operation> {
     let (segment, base) = (place.id, place.descriptor.base_address);
-    let parts = place.pool.cleared_parts(frames).into_iter().filter(|(_, cleared)| !cleared);
-    parts.map(move |(run, _)| Operation::Fill {
+    place.uncleared_parts(frames).map(move |run| Operation::Fill {
         allocation,
         allocation_offset: (first + run.first - frames.first) * PAGE_BYTES,
         size_bytes: run.count.bytes(),

@@ -49,9 +49,9 @@ impl<F: Copy + Eq> VidMm<F> {
             }
             // The moves of one hole leave no place that another of them comes to, but those of a second hole in the same plan
             // may come to what the first has left: so the order is the plan's, here and in the copies.
-            let pool = &mut self.segment_mut(step.segment).pool;
-            pool.take_exact(step.to);
-            pool.give(step.from);
+            let segment = &mut self.segments[step.segment];
+            segment.take_exact(step.to);
+            segment.give(step.from);
         }
         // All entries go before any comes: a large page may be taken apart by one move and put together by another.
         let writer = self.writer();

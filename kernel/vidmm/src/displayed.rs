@@ -58,7 +58,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let (pages, segment) =
             (allocation.pages, allocation.candidates().find(|segment| self.segment(*segment).is_aperture()));
         let segment = segment.ok_or(ApertureFull)?;
-        let run = self.take_aperture(segment, pages, 1).ok_or(ApertureFull)?;
+        let run = self.segments.take_aperture(segment, pages, 1).ok_or(ApertureFull)?;
         self.pin(id).expect("what is in system memory is resident, and it is not offered");
         let mut batch = self.works.begin();
         self.note_paging(id, batch.serial);
@@ -121,7 +121,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let (device, named) = (allocation.device(), allocation.named());
         let dummy_page = self.dummy_page_address();
         self.note_paging(id, batch.serial);
-        self.segment_mut(segment).pool.give(run);
+        self.segment_mut(segment).give(run);
         batch.invalidations.push(Operation::UnmapAperture {
             device,
             allocation: named,

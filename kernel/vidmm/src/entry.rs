@@ -13,9 +13,7 @@ use crate::vidmm::VidMm;
 impl<F: Copy + Eq> VidMm<F> {
     /// How entries are written on this adapter.
     pub(crate) fn writer(&self) -> EntryWriter {
-        let coarse = self.segments.iter().filter(|segment| segment.page_bytes() > PAGE_BYTES);
-        let coarse = coarse.fold(SegmentSet::NONE, |set, segment| set.with(SegmentSet::only(segment.id)));
-        EntryWriter { flags: self.mmu.flags, coarse }
+        EntryWriter { flags: self.mmu.flags, coarse: self.segments.of_large_pages() }
     }
 }
 

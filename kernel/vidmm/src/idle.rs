@@ -40,9 +40,10 @@ impl<F: Copy + Eq> VidMm<F> {
     fn clear_ahead(&mut self, max_pages: u64, batch: &mut Batch<F>) {
         let (wanted, pattern) = (self.policy.clear_ahead.0, self.policy.clear_pattern);
         let mut left = max_pages;
-        for place in self.segments.iter_mut().filter(|segment| !segment.is_aperture()) {
-            while left > 0 && place.cleared_ahead < wanted {
-                let Some(run) = place.pool.uncleared(left.min(wanted - place.cleared_ahead)) else { break };
+        let memory = self.segments.ids().filter(|id| !self.segments[*id].is_aperture());
+        for id in memory.collect::<Vec<_>>() {
+            let place = &mut self.segments[id];
+            while let Some(run) = place.clear_next(left, wanted) {
                 batch.content.push(Operation::Fill {
                     allocation: None,
                     allocation_offset: 0,
@@ -51,8 +52,6 @@ impl<F: Copy + Eq> VidMm<F> {
                     segment: place.id,
                     address: place.descriptor.base_address + run.first * PAGE_BYTES,
                 });
-                place.pool.mark_cleared(run);
-                place.cleared_ahead += run.count.0;
                 left -= run.count.0;
             }
         }
@@ -63,8 +62,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut left = max_pages;
         let next: Vec<AllocationId> = self
             .segments
+            .all()
             .iter()
-            .flat_map(|segment| segment.victims.up_to(TIERS - 1).take(SCAN_MAX))
+            .flat_map(|segment| segment.victims().up_to(TIERS - 1).take(SCAN_MAX))
             .map(|(_, id)| id)
             .filter(|&id| self.worth_writing(id))
             .collect();
@@ -96,7 +96,7 @@ impl<F: Copy + Eq> VidMm<F> {
             unreachable!("victims have pages in a memory segment")
         };
         let segment = *segment;
-        let base = self.segments[usize::from(segment.0) - 1].descriptor.base_address;
+        let base = self.segments[segment].descriptor.base_address;
         let cleaned = extents.clean_first(max_pages);
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         allocation.last_work = batch.serial;

@@ -58,10 +58,11 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     /// The first rule that does not hold.
     // spec: memory §9.3
     pub fn check_invariants(&self, lent: &[PageRun]) -> Result<(), BrokenInvariant> {
-        for segment in &self.segments {
+        for segment in self.segments.all() {
             self.check_segment(segment)
                 .map_err(|place| broken("frames")(format!("segment {}: {place}", segment.id.0)))?;
         }
+        self.segments.check().map_err(broken("frames"))?;
         self.check_system(lent).map_err(broken("frames"))?;
         self.works.check().map_err(broken("works"))?;
         self.check_tables()?;
@@ -97,13 +98,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     }
 
     fn check_segment(&self, segment: &Segment) -> Result<(), String> {
-        let owned = self.owned(segment);
-        let held: u64 = owned.iter().map(|run| run.count.0).sum();
-        let pool = &segment.pool;
-        // Paging and DMA buffers are shown through apertures, and belong to the kernel.
-        let used = pool.capacity_pages() - pool.free_pages();
-        let elsewhere = if segment.is_aperture() { used.saturating_sub(held) } else { 0 };
-        pool.check(&owned, elsewhere)?;
+        segment.check(&self.owned(segment))?;
         for (id, allocation) in self.allocations.iter() {
             let displayed = &allocation.displayed;
             let hidden = matches!(allocation.placement, Placement::System(None));

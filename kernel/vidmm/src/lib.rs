@@ -31,6 +31,7 @@
 mod allocation;
 mod aperture;
 mod budget;
+mod charge;
 mod coherency;
 mod commit;
 mod compaction;
@@ -87,13 +88,12 @@ mod tests;
 mod trim;
 mod unique;
 mod update;
-mod usage;
 mod victim;
 mod vidmm;
 
 pub use allocation::{AllocationError, Origin, cut as cut_pages};
 pub use aperture::ApertureFull;
-pub use budget::{BudgetChange, ProcessPriority, ReservationError};
+pub use budget::{BudgetChange, ProcessPriority, ReservationError, SegmentGroup, VideoMemoryInfo};
 pub use coherency::{CoherencyTracker, Maintenance};
 pub use displayed::DisplayError;
 pub use host_aperture::{WindowMap, WindowPages};
@@ -127,5 +127,4 @@ pub use tables::OutOfTables;
 pub use tally::{SegmentTally, SpaceTally, Tally};
 pub use trim::{TrimFlags, TrimRequest};
 pub use update::{Update, UpdateError, UpdateOperation};
-pub use usage::{SegmentGroup, VideoMemoryInfo};
 pub use vidmm::VidMm;

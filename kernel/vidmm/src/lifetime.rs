@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, KmdAllocation};
-use wddm_types::{FencePoint, PageRun, Pages, SegmentId, SegmentSet};
+use wddm_types::{FencePoint, PageRun, Pages};
 
 use crate::allocation::{self, Allocation, AllocationError, Origin, Placement, Terms};
 use crate::extent::PageSet;
@@ -34,7 +34,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn check_allocations(&self, wanted: &[(AllocationInfo, Origin)]) -> Result<(), AllocationError> {
         let mut needed = 0u64;
         for (info, origin) in wanted {
-            let (_, pages) = allocation::check(self.with_system_alias(*info), origin, self.creation_terms())?;
+            let (_, pages) = allocation::check(self.segments.with_system_alias(*info), origin, self.creation_terms())?;
             needed = needed.saturating_add(if origin.existing.is_some() { 0 } else { pages });
         }
         if self.can_back(Pages(needed)) { Ok(()) } else { Err(self.no_backing_store(needed)) }
@@ -52,7 +52,7 @@ impl<F: Copy + Eq> VidMm<F> {
         origin: Origin,
     ) -> Result<AllocationId, AllocationError> {
         let _ = &self.devices[owner];
-        let info = self.by_physical_address(self.with_system_alias(info));
+        let info = self.by_physical_address(self.segments.with_system_alias(info));
         let (info, pages) = allocation::check(info, &origin, self.creation_terms())?;
         let foreign = origin.existing.is_some();
         let backing = match origin.existing {
@@ -237,25 +237,6 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// The terms by which an allocation's description is checked on this adapter.
     pub(crate) fn creation_terms(&self) -> Terms<'_> {
-        Terms { model: self.model, version: self.version, caps: self.caps, segments: &self.segments }
-    }
-
-    /// The number behind the last segment means system memory in sets and preferences; the documented way to say that
-    /// is the aperture's number (memory §10.2).
-    pub(crate) fn with_system_alias(&self, mut info: AllocationInfo) -> AllocationInfo {
-        // CAST: at most 31 segments.
-        let alias = SegmentId(self.driver_segments as u8 + 1);
-        let aperture = self
-            .segments
-            .iter()
-            .find(|segment| segment.is_aperture())
-            .expect("an aperture, or system memory for want of one")
-            .id;
-        if info.supported_segments.contains(alias) {
-            info.supported_segments.0 &= !(1 << (alias.0 - 1));
-            info.supported_segments = info.supported_segments.with(SegmentSet::only(aperture));
-        }
-        info.preferred_segment = info.preferred_segment.map(|id| if id == alias { aperture } else { id });
-        info
+        Terms { model: self.model, version: self.version, caps: self.caps, segments: self.segments.all() }
     }
 }

@@ -108,7 +108,7 @@ impl<F: Copy + Eq> VidMm<F> {
         pages: &[PageRun],
     ) -> Result<(u64, u64, Operation), ApertureFull> {
         let count = pages.iter().map(|run| run.count.0).sum();
-        let run = self.take_aperture(segment, count, 1).ok_or(ApertureFull)?;
+        let run = self.segments.take_aperture(segment, count, 1).ok_or(ApertureFull)?;
         let operation = Operation::MapAperture {
             device: None,
             allocation: None,
@@ -124,7 +124,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Takes a DMA buffer out of the aperture again.
     pub fn unmap_dma_buffer(&mut self, segment: SegmentId, first: u64, count: Pages) -> Operation {
         let dummy_page = self.dummy_page_address();
-        self.segment_mut(segment).pool.give(PageRun { first, count });
+        self.segment_mut(segment).give(PageRun { first, count });
         Operation::UnmapAperture {
             device: None,
             allocation: None,

@@ -321,11 +321,11 @@ impl<F: Copy + Eq> VidMm<F> {
             return Ok(None);
         }
         let alignment = (allocation.info.alignment_bytes / PAGE_BYTES).max(1);
-        let left = self.commit_left_pages();
+        let left = self.segments.commit_left_pages();
         let mut apertures = allocation.candidates().map(|id| self.segment(id)).filter(|s| s.is_aperture());
         let found = apertures.find_map(|place| {
             let pages = allocation.pages_in(place);
-            let run = (pages <= left).then(|| place.pool.clone().take_contiguous(pages, alignment, false))??;
+            let run = (pages <= left).then(|| place.trial().take_contiguous(pages, alignment, false))??;
             Some((place.id, run))
         });
         found.map(Some).ok_or(LockError::CantLock)

@@ -282,7 +282,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     fn afford_all(&self) -> Result<(), MakeResidentError> {
         let mut state = PlanState::new(self);
         for (position, &id) in self.list.iter().enumerate() {
-            let groups = self.candidates(id).into_iter().map(|candidate| self.mm.charged_group(candidate));
+            let groups = self.candidates(id).into_iter().map(|candidate| self.mm.segments.charged_group(candidate));
             let affordable = groups.map(|group| group.map(|group| (group, self.growth(id, group))));
             let mut affordable =
                 affordable.filter(|cost| cost.is_none_or(|(group, bytes)| state.affords(self, group, bytes)));
@@ -296,7 +296,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     }
 
     /// By how many bytes a process's need in a group grows when an allocation goes there.
-    fn growth(&self, id: AllocationId, group: crate::usage::SegmentGroup) -> u64 {
+    fn growth(&self, id: AllocationId, group: crate::budget::SegmentGroup) -> u64 {
         let space = self.mm.devices[self.claim.device].space;
         let allocation = &self.mm.allocations[id];
         let counted = allocation.charged == Some(group) && self.mm.process_holds(space, id);
@@ -349,7 +349,8 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
     // spec: memory §5.2
     fn overshoot(&self, position: usize, state: &PlanState) -> u64 {
         let group = |id: AllocationId| {
-            let mut groups = self.candidates(id).into_iter().filter_map(|candidate| self.mm.charged_group(candidate));
+            let mut groups =
+                self.candidates(id).into_iter().filter_map(|candidate| self.mm.segments.charged_group(candidate));
             self.mm.group_of_placement(id).or_else(|| groups.next())
         };
         let failing = group(self.list[position]).expect("only what is charged is refused for a budget");
@@ -380,7 +381,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
         // Contiguous content can fail though pages enough are free: then its own size is a step forward.
         let shortage = (own + behind).checked_sub(state.pages(segment)).filter(|&pages| pages > 0).unwrap_or(own);
         let request: u64 = self.list.iter().map(|id| mm.allocations[*id].pages_in(mm.segment(segment))).sum();
-        let never = request > mm.segment(segment).pool.capacity_pages();
+        let never = request > mm.segment(segment).capacity_pages();
         Pages(if never { request } else { shortage }).bytes()
     }
 }

@@ -63,11 +63,8 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.withdraw(id, Cause::Power, &mut batch);
             }
         }
-        for segment in self.segments.iter_mut().filter(|segment| !segment.is_aperture()) {
-            if !keeps(segment, sleep, segment.descriptor.size_bytes) {
-                segment.forget_cleared();
-            }
-        }
+        let lost = |segment: &Segment| !segment.is_aperture() && !keeps(segment, sleep, segment.descriptor.size_bytes);
+        self.segments.forget_cleared(lost);
         self.finish(batch, false)
     }
 

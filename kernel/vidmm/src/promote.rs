@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use wddm_types::{PageRun, SegmentId};
+use wddm_types::SegmentId;
 
 use crate::allocation::Placement;
 use crate::paging::{Batch, Cause, Work, merge_points};
@@ -114,21 +114,22 @@ impl<F: Copy + Eq> VidMm<F> {
     fn has_free(&self, id: AllocationId, candidate: SegmentId) -> bool {
         let (allocation, segment) = (&self.allocations[id], self.segment(candidate));
         let pages = allocation.pages_in(segment);
-        if pages > segment.pool.free_pages() {
+        if pages > segment.free_pages() {
             return false;
         }
         let wish = Wish::of(&allocation.info, segment);
-        !allocation.contiguous() || wish.take_contiguous(&mut segment.pool.clone(), pages).is_some()
+        !allocation.contiguous() || wish.take_contiguous(&mut segment.trial(), pages).is_some()
     }
 
     /// Whether every process that lists it keeps to its budget with it.
     // spec: memory §5.5
     fn all_afford(&self, id: AllocationId, candidate: SegmentId) -> bool {
         let allocation = &self.allocations[id];
-        let Some(group) = self.charged_group(candidate) else { return true };
+        let Some(group) = self.segments.charged_group(candidate) else { return true };
         let spaces: BTreeSet<SpaceId> = allocation.holders.iter().map(|device| self.devices[*device].space).collect();
         let affords = |space: &SpaceId| {
-            self.need(*space, group).saturating_add(allocation.bytes()) <= self.budget_bytes(*space, group)
+            self.processes.need(*space, group).saturating_add(allocation.bytes())
+                <= self.processes.budget_bytes(*space, group)
         };
         allocation.charged == Some(group) || spaces.iter().all(affords)
     }
@@ -161,12 +162,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let (allocation, segment) = (&self.allocations[id], self.segment(target));
         let (pages, contiguous) = (allocation.pages_in(segment), allocation.contiguous());
         let wish = Wish::of(&allocation.info, segment);
-        let pool = &mut self.segment_mut(target).pool;
-        let frames: Option<Vec<PageRun>> = if contiguous {
-            wish.take_contiguous(pool, pages).map(|run| vec![run])
-        } else {
-            wish.take_scattered(pool, pages)
-        };
+        let frames = self.segments[target].take_as_wished(&wish, pages, contiguous);
         self.commit(id, target, frames.expect("there is room"), Cause::Promote, batch);
     }
 }

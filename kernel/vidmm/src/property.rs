@@ -136,7 +136,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if let Some(physically) = update.accessed_physically {
             info.flags.set(AllocationFlags::ACCESSED_PHYSICALLY, physically);
         }
-        let info = self.by_physical_address(self.with_system_alias(info));
+        let info = self.by_physical_address(self.segments.with_system_alias(info));
         let existing = allocation.foreign.then(|| allocation.backing.clone());
         let origin = Origin { primary: allocation.primary, existing };
         let (info, pages) = allocation::check(info, &origin, self.creation_terms())?;

@@ -129,7 +129,7 @@ impl Victims {
         }
     }
 
-    fn remove(&mut self, id: AllocationId, standing: VictimEntry) {
+    pub(crate) fn remove(&mut self, id: AllocationId, standing: VictimEntry) {
         if let Some(rank) = standing.rank {
             assert!(self.order.remove(&(rank, id)), "a victim stands in the order");
             self.pages[rank.tier] -= standing.pages;
@@ -149,21 +149,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if old == new {
             return;
         }
-        if let Some(old) = old {
-            self.segment_mut(old.segment).victims.remove(id, old);
-        }
-        if let Some(new) = new {
-            self.segment_mut(new.segment).victims.add(id, new);
-        }
-        // Most changes are of a rank or of a few pages: they need not pay for this.
-        let (held, holds) = (old.and_then(VictimEntry::holds), new.and_then(VictimEntry::holds));
-        if held != holds {
-            for (at, here) in [(held, false), (holds, true)] {
-                if let Some((segment, band)) = at {
-                    self.segment_mut(segment).victims.hold(id, band, here);
-                }
-            }
-        }
+        self.segments.restand(id, old, new);
     }
 
     // spec: memory §8.2
@@ -193,7 +179,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// none for what only a name keeps.
     pub(crate) fn reband(&mut self, id: AllocationId) {
         let allocation = &self.allocations[id];
-        let of = |device| self.processes[&self.devices[device].space].priority;
+        let of = |device| self.processes.priority(self.devices[device].space);
         let highest = allocation.holders.iter().map(|device| of(*device)).max();
         let band = highest.or_else(|| allocation.owner.map(of)).unwrap_or(ProcessPriority::Background);
         self.allocations[id].band = band;

@@ -36,7 +36,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 self.withdraw(id, Cause::Reset, &mut batch);
             }
         }
-        self.segments.iter_mut().for_each(|segment| segment.forget_cleared());
+        self.segments.forget_cleared(|_| true);
         let rotations = self.rotations(&mut batch);
         // Of what an eviction would do only the notices are left: there is nothing to copy and no table to write.
         // The platform's own translations stay.

@@ -1,6 +1,7 @@
 //! The segments of one adapter: what the driver described, with the frames of each. It does not place anything:
 //! `residency` does. Called when an adapter starts, and wherever a frame becomes an address.
 //!
+//! `set` is all of them, `frames` what takes and gives the pages of one, `group` the budget that it counts in;
 //! `description` is what a driver said in whichever form, `check`, `levels` and
 //! `mmu_caps` the rules that it must keep, `bank` the
 //! division of a segment, `totals` the memory of the adapter as a whole.
@@ -9,12 +10,15 @@ mod bank;
 mod check;
 mod description;
 mod error;
+mod frames;
+mod group;
 mod levels;
 mod mmu_caps;
 mod placement;
+mod set;
 mod totals;
 
-use ddi::{CpuHostAperture, PageTableLevelDesc, SegmentFlags};
+use ddi::{CpuHostAperture, SegmentFlags};
 use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 
 pub use bank::BankTable;
@@ -24,13 +28,11 @@ pub use error::SegmentError;
 pub(crate) use levels::check_levels;
 pub(crate) use mmu_caps::check_mmu_caps;
 pub(crate) use placement::Wish;
+pub(crate) use set::Segments;
 pub use totals::MemoryTotals;
 
-use crate::extent::Extent;
-use crate::policy::Policy;
 use crate::pool::FramePool;
 use crate::rank::Victims;
-use crate::tables::reserve_of;
 
 /// One segment.
 #[derive(Debug)]
@@ -43,11 +45,11 @@ pub struct Segment {
     pub reported: SegmentFlags,
     /// Its banks, if it has any.
     pub banks: Option<BankTable>,
-    pub(crate) pool: FramePool,
+    pool: FramePool,
     /// The allocations with pages here, in the order in which they lose them.
-    pub(crate) victims: Victims,
+    victims: Victims,
     /// Free pages that were cleared ahead.
-    pub(crate) cleared_ahead: u64,
+    cleared_ahead: u64,
 }
 
 impl Segment {
@@ -73,24 +75,9 @@ impl Segment {
         Pages(self.pool.capacity_pages()).bytes()
     }
 
-    /// Frames have been taken: those that were cleared ahead are not free any more.
-    pub(crate) fn note_taken(&mut self, extent: &Extent) {
-        if self.cleared_ahead > 0 {
-            let parts = self.pool.cleared_parts(PageRun { first: extent.frame, count: Pages(extent.count) });
-            let cleared: u64 = parts.iter().filter(|(_, cleared)| *cleared).map(|(run, _)| run.count.0).sum();
-            self.cleared_ahead = self.cleared_ahead.saturating_sub(cleared);
-        }
-    }
-
-    /// The segment's bytes are lost, those of free pages too: none of them counts as cleared.
-    pub(crate) fn forget_cleared(&mut self) {
-        self.pool.forget_cleared();
-        self.cleared_ahead = 0;
-    }
-
     /// Bytes that allocations have here now, lazily evicted ones included.
     pub fn resident_bytes(&self) -> u64 {
-        Pages(self.pool.capacity_pages() - self.pool.free_pages()).bytes()
+        Pages(self.used_pages()).bytes()
     }
 
     /// The GPU's address of a page (`SegmentAddress`).
@@ -119,29 +106,6 @@ impl Segment {
     pub fn host_aperture(&self) -> Option<CpuHostAperture> {
         self.descriptor.cpu.host_aperture()
     }
-}
-
-/// Opens the pools of checked segments, the page-table reserves cut off the ends of theirs. Behind the driver's
-/// segments stands system memory itself where no aperture stands for it.
-pub(crate) fn open(policy: &Policy, layout: &MemoryLayout, levels: &[PageTableLevelDesc]) -> Vec<Segment> {
-    let shared = MemoryTotals::of(layout, policy.system_pages.count.bytes()).shared_bytes;
-    let mut segments: Vec<Segment> = Vec::new();
-    for (index, descriptor) in layout.segments.iter().enumerate() {
-        let id = id_of(index);
-        let bytes = if descriptor.is_aperture() {
-            // spec: memory §1.12, both limits count, the smaller wins
-            descriptor.commit_limit_bytes.min(shared) / PAGE_BYTES * PAGE_BYTES
-        } else {
-            let (of_processes, of_paging) = reserve_of(policy, levels, id);
-            descriptor.size_bytes - (of_processes + of_paging).bytes()
-        };
-        segments.push(open_one(id, descriptor, bytes));
-    }
-    if !segments.iter().any(Segment::is_aperture) {
-        let system = SegmentDescription { flags: SegmentFlags::APERTURE, ..SegmentDescription::default() };
-        segments.push(open_one(id_of(segments.len()), &system, 0));
-    }
-    segments
 }
 
 fn open_one(id: SegmentId, descriptor: &SegmentDescription, bytes: u64) -> Segment {

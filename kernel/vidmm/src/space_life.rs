@@ -4,7 +4,6 @@
 use ddi::{GpuMmuFlags, PageTableUpdateMode};
 use wddm_types::GpuVa;
 
-use crate::budget::Process;
 use crate::page_table::PageTable;
 use crate::paging::{Operation, Work};
 use crate::slab::SpaceId;
@@ -36,8 +35,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let first = self.begin_of(kind).min(end);
         let space = self.spaces.insert(Space::new(kind, table, first, end, self.asked_alignments()));
         if kind == SpaceKind::Process {
-            self.processes.insert(space, Process::default());
-            self.budget_watch.look_again();
+            self.processes.begin(space);
         }
         let mut operations = self.spaces[space].table.initialize(space);
         if kind == SpaceKind::Paging && self.mmu.update_mode == PageTableUpdateMode::GpuVirtual {
@@ -69,9 +67,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Takes a creation back whose operations are not carried out: the space has no device yet, and shows nothing.
     pub fn abandon_space(&mut self, space: SpaceId) {
-        let process = self.processes.remove(&space).expect("a process's space");
-        self.forget_claims(space);
-        assert!(process.devices.is_empty(), "a space without devices");
+        self.processes.end(space);
         let gone = self.spaces.remove(space);
         let unused = gone.mapped.is_empty() && gone.zero_page.is_none() && gone.table.is_resident();
         assert!(unused, "a space that shows nothing");
@@ -82,9 +78,9 @@ impl<F: Copy + Eq> VidMm<F> {
     /// entries invalid where the driver asks for that (ExplicitPageTableInvalidation). The id in its operations is
     /// stale at return.
     pub fn destroy_space(&mut self, space: SpaceId) -> Option<Work<F>> {
-        let process = self.processes.remove(&space);
-        self.forget_claims(space);
-        assert!(process.is_none_or(|process| process.devices.is_empty()), "devices go before their space");
+        if self.processes.knows(space) {
+            self.processes.end(space);
+        }
         let mut batch = self.works.begin();
         let explicit = self.mmu.flags.contains(GpuMmuFlags::EXPLICIT_PAGE_TABLE_INVALIDATION)
             // A process's number may be given to another one: nothing is left under it.

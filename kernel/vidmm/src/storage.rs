@@ -57,7 +57,7 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §1.7
     pub fn on_the_bus(&self, segments: SegmentSet) -> bool {
         segments.iter().all(|id| {
-            let known = usize::from(id.0) <= self.segments().len() && !id.is_system();
+            let known = usize::from(id.0) <= self.segments.drivers().len() && !id.is_system();
             known && (self.segment(id).is_aperture() || self.segment(id).bus_address(0).is_some())
         })
     }

@@ -117,7 +117,7 @@ impl<F: Copy + Eq> VidMm<F> {
             if kind == SpaceKind::Paging {
                 return Err(OutOfTables);
             }
-            let claim = TableClaim { space: Some(space), band: self.processes[&space].priority, takes: Takes::Lower };
+            let claim = TableClaim { space: Some(space), band: self.processes.priority(space), takes: Takes::Lower };
             victims = self.table_victims(claim, &wanted, batch).ok_or(OutOfTables)?;
         }
         let address = longer.map(|longer| {
@@ -270,14 +270,13 @@ impl<F: Copy + Eq> VidMm<F> {
 
     // spec: memory §8.2
     fn table_order(&self, space: SpaceId, claim: TableClaim) -> Option<Order> {
-        let process = &self.processes[&space];
-        let band = process.priority;
+        let band = self.processes.priority(space);
         if band > claim.band {
             return None;
         }
         let mut last = (SpaceActivity::Empty, 0);
-        for device in process.devices.values() {
-            let known = &self.devices[*device];
+        for device in self.processes.devices(space) {
+            let known = &self.devices[device];
             let ran = self.now_ns >= known.active_since_ns.saturating_add(self.policy.residency_quantum_ns);
             let stands = match (known.suspended, known.idle_since) {
                 (Some(suspension), _) => (SpaceActivity::Suspended, u64::MAX - suspension.tick),
@@ -296,7 +295,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn evict_tables(&mut self, victims: &[SpaceId], for_space: Option<SpaceId>, batch: &mut Batch<F>) {
         let not_before = self.now_ns.saturating_add(self.policy.residency_quantum_ns);
         for &id in victims {
-            for device in self.processes[&id].devices.clone().into_values() {
+            for device in self.processes.devices(id).collect::<Vec<_>>() {
                 if !self.is_suspended(device) {
                     self.suspend_now(device, batch);
                 }

@@ -58,7 +58,7 @@ impl Tally {
 impl<F: Copy + Eq> VidMm<F> {
     /// The tally as of now.
     pub fn tally(&self) -> Tally {
-        let segments = vec![SegmentTally::default(); self.driver_segments];
+        let segments = vec![SegmentTally::default(); self.segments.drivers().len()];
         let mut tally = Tally { segments, spaces: BTreeMap::new() };
         for (id, allocation) in self.allocations.iter() {
             let (at, here) = self.lies_in(allocation);
@@ -96,9 +96,9 @@ impl<F: Copy + Eq> VidMm<F> {
             Placement::Memory(segment, extents) => (Some(usize::from(segment.0) - 1), extents.pages()),
             Placement::System(Some((segment, run))) => (Some(usize::from(segment.0) - 1), run.count.0),
             Placement::System(None) => {
-                (self.segments().iter().position(|segment| segment.is_aperture()), allocation.pages)
+                (self.segments.drivers().iter().position(|segment| segment.is_aperture()), allocation.pages)
             }
         };
-        (segment.filter(|at| *at < self.driver_segments), Pages(pages).bytes())
+        (segment.filter(|at| *at < self.segments.drivers().len()), Pages(pages).bytes())
     }
 }

@@ -8,8 +8,8 @@
 //! - RestartPeriodicTrim goes, instead of the next PeriodicTrim, to a device that was suspended meanwhile: content that
 //!   it could not use for lack of a turn does not count as unused.
 
+use crate::budget::SegmentGroup;
 use crate::slab::{DeviceId, SpaceId};
-use crate::usage::SegmentGroup;
 use crate::vidmm::VidMm;
 
 /// `D3DDDI_TRIMRESIDENCYSET_FLAGS`.
@@ -53,7 +53,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether a trim may become due without another call: whether the kernel's timer is needed.
     pub fn trim_pending(&self) -> bool {
-        self.pressure || self.processes.keys().any(|space| self.bytes_over_budget(*space) > 0)
+        self.pressure || self.processes.any_over_budget()
     }
 
     fn periodic_trim(&mut self, device: DeviceId, requests: &mut Vec<TrimRequest>) {
@@ -72,19 +72,8 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn budget_trims(&mut self) -> Vec<TrimRequest> {
-        let spaces: Vec<SpaceId> = self.processes.keys().copied().collect();
         let mut requests = Vec::new();
-        for space in spaces {
-            let over = self.bytes_over_budget(space);
-            let asked = self.processes[&space].asked_ns;
-            if over == 0 {
-                self.process_mut(space).asked_ns = None;
-                continue;
-            }
-            if asked.is_some_and(|at| self.now_ns < at.saturating_add(self.policy.trim_retry_ns)) {
-                continue;
-            }
-            self.process_mut(space).asked_ns = Some(self.now_ns);
+        for (space, over) in self.processes.to_be_trimmed(self.now_ns, &self.policy) {
             self.ask(space, over, &mut requests);
         }
         requests
@@ -93,7 +82,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Spreads what a process is to trim over its devices.
     fn ask(&self, space: SpaceId, over: u64, requests: &mut Vec<TrimRequest>) {
         let length = |device: DeviceId| self.listed_bytes(device);
-        let mut devices: Vec<DeviceId> = self.processes[&space].devices.values().copied().collect();
+        let mut devices: Vec<DeviceId> = self.processes.devices(space).collect();
         devices.sort_by_key(|&device| (std::cmp::Reverse(length(device)), device));
         let mut left = over;
         for device in devices {

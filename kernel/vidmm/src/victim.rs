@@ -18,7 +18,7 @@ use crate::allocation::{Allocation, Placement};
 use crate::extent::Extent;
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, merge_points};
 use crate::rank::lazy_tier;
-use crate::segment::Segment;
+use crate::segment::{Segment, Segments};
 use crate::slab::{AllocationId, DeviceId};
 use crate::swizzle::Form;
 use crate::vidmm::VidMm;
@@ -32,9 +32,9 @@ impl<F: Copy + Eq> VidMm<F> {
         for_allocation: AllocationId,
         batch: &mut Batch<F>,
     ) {
-        while self.segment(segment).pool.free_pages() < pages {
-            let shortage = pages - self.segment(segment).pool.free_pages();
-            let (_, victim) = self.segment(segment).victims.first().expect("the victims suffice");
+        while self.segment(segment).free_pages() < pages {
+            let shortage = pages - self.segment(segment).free_pages();
+            let (_, victim) = self.segment(segment).victims().first().expect("the victims suffice");
             let allocation = &self.allocations[victim];
             let resident = allocation.resident_pages();
             let whole = allocation.all_or_nothing()
@@ -51,8 +51,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// one piece.
     pub(crate) fn clear_victims(&mut self, device: DeviceId, for_allocation: AllocationId, batch: &mut Batch<F>) {
         let tier = lazy_tier(self.band_of(device));
-        let of = |segment: &Segment| segment.victims.up_to(tier).map(|(_, id)| id).collect::<Vec<_>>();
-        let victims: Vec<AllocationId> = self.segments.iter().flat_map(of).collect();
+        let of = |segment: &Segment| segment.victims().up_to(tier).map(|(_, id)| id).collect::<Vec<_>>();
+        let victims: Vec<AllocationId> = self.segments.all().iter().flat_map(of).collect();
         for id in victims {
             self.withdraw(id, Cause::Pressure { for_allocation }, batch);
         }
@@ -78,7 +78,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let writer = self.writer();
         self.note_paging(id, batch.serial);
         let dummy_page = self.dummy_page_address();
-        let through = if self.policy.paging_by_gpu_va { 0 } else { self.commit_left_pages() };
+        let through = if self.policy.paging_by_gpu_va { 0 } else { self.segments.commit_left_pages() };
         self.leave_window(id, batch);
         let shown = self.shows_copy(id);
         let form = self.form_out(id, cause == Cause::Lock);
@@ -89,7 +89,6 @@ impl<F: Copy + Eq> VidMm<F> {
             unreachable!("only content of a memory segment has pages there")
         };
         let segment = *segment;
-        let index = usize::from(segment.0) - 1;
         // An allocation that its owner has destroyed leaves as if it were destroyed now, whatever the cause.
         let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
         // spec: memory §5.9, what is offered is thrown away
@@ -105,13 +104,13 @@ impl<F: Copy + Eq> VidMm<F> {
         merge_points(&mut batch.after, &std::mem::take(&mut allocation.last_use));
         batch.leaving.extend(goes);
         let mut ranges: Vec<(u64, u64)> = Vec::new();
-        let pitched = self.segments[index].aligns_pitches();
+        let pitched = self.segments[segment].aligns_pitches();
         for extent in taken {
             // spec: memory §2.6, the driver writes the backing store in its own layout, all of it
             let content = if pitched { Extent { page: 0, count: allocation.pages, ..extent } } else { extent };
             // Content of a destroyed allocation is never read again.
             let copied = (extent.dirty || listed) && !gone && !lost;
-            let address = self.segments[index].descriptor.base_address + extent.frame * PAGE_BYTES;
+            let address = self.segments[segment].descriptor.base_address + extent.frame * PAGE_BYTES;
             if copied {
                 let how = (form, dummy_page, through);
                 copy_out(&mut self.segments, allocation, &content, (segment, address), how, batch);
@@ -134,7 +133,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 segment,
                 run: PageRun { first: extent.frame, count: Pages(extent.count) },
             });
-            self.segments[index].pool.give(PageRun { first: extent.frame, count: Pages(extent.count) });
+            self.segments[segment].give(PageRun { first: extent.frame, count: Pages(extent.count) });
             match ranges.last_mut() {
                 Some((first, count)) if *first + *count == extent.page => *count += extent.count,
                 _ => ranges.push((extent.page, extent.count)),
@@ -194,7 +193,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.writer().hide(&mut self.spaces, &self.allocations[id], 0, pages, batch);
         if let Some((segment, run)) = aperture {
             let place = self.segment_mut(segment);
-            place.pool.give(run);
+            place.give(run);
             batch.invalidations.push(Operation::UnmapAperture {
                 device,
                 allocation: named,
@@ -239,7 +238,7 @@ impl<F: Copy + Eq> VidMm<F> {
 /// Apertures may show `through_max` pages more.
 // spec: memory §8.3
 fn copy_out<F>(
-    segments: &mut [Segment],
+    segments: &mut Segments,
     allocation: &Allocation<F>,
     extent: &Extent,
     from: (SegmentId, u64),
@@ -249,15 +248,15 @@ fn copy_out<F>(
     let backing = allocation.backing_of(extent.page, extent.count);
     let mut apertures = allocation.info.eviction_segments.iter().filter(|_| extent.count <= through_max);
     let window = apertures.find_map(|id| {
-        let run = segments[usize::from(id.0) - 1].pool.take_contiguous(extent.count, 1, false)?;
+        let run = segments[id].take_run(extent.count, 1)?;
         Some((id, run))
     });
     let (named, device) = (allocation.named(), allocation.device());
     let mut through = None;
     if let Some((id, run)) = window {
-        let aperture = &mut segments[usize::from(id.0) - 1];
+        let aperture = &mut segments[id];
         // Only for this copy: the next use of these pages comes behind it in the ring.
-        aperture.pool.give(run);
+        aperture.give(run);
         through = Some((id, aperture.descriptor.base_address + run.first * PAGE_BYTES));
         batch.out.push(Operation::MapAperture {
             device,

@@ -8,14 +8,14 @@ use ddi::{DdiVersion, DriverModel, GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, 
 use wddm_types::{FencePoint, SegmentId};
 
 use crate::allocation::Allocation;
-use crate::budget::Processes;
+use crate::budget::{Processes, SegmentGroup};
 use crate::host_aperture::HostAperture;
 use crate::offer::OfferPriority;
 use crate::page_table::Geometry;
 use crate::paging::{Batch, Work, WorkSequence};
 use crate::policy::Policy;
 use crate::scratch::{ScratchTables, window_of};
-use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError};
+use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError, Segments};
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{Space, SpaceKind};
 use crate::suspend::{KnownTurn, Postponed, Suspension};
@@ -30,14 +30,11 @@ pub struct VidMm<F> {
     pub(crate) policy: Policy,
     pub(crate) mmu: GpuMmuCaps,
     pub(crate) geometry: Geometry,
-    /// The driver's segments, and system memory behind them where no aperture stands for it.
-    pub(crate) segments: Vec<Segment>,
-    pub(crate) driver_segments: usize,
+    pub(crate) segments: Segments,
     /// Which version's flags and sets count.
     pub(crate) model: DriverModel,
     pub(crate) version: DdiVersion,
     pub(crate) caps: VidMmCaps,
-    totals: MemoryTotals,
     pub(crate) table_frames: TableSources,
     /// Where the paging process sees the tables of all others, segment by segment, if it writes them by address.
     pub(crate) table_window: Vec<TableWindow>,
@@ -46,9 +43,6 @@ pub struct VidMm<F> {
     pub(crate) devices: Slab<DeviceId, Device<F>>,
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
     pub(crate) processes: Processes,
-    /// By group: the processes that need something of it, or have reserved some.
-    pub(crate) claims: [BTreeSet<SpaceId>; 2],
-    pub(crate) budget_watch: crate::budget::BudgetWatch,
     /// Spaces whose tables are away.
     pub(crate) tables_away: usize,
     /// Order of evicts, offers, suspensions.
@@ -142,27 +136,22 @@ impl<F: Copy + Eq> VidMm<F> {
         let policy = window_of(policy, &mmu, levels);
         let mut system = SystemPages::open(policy.system_pages).ok_or(SegmentError::NoSystemPage)?;
         let table_frames = table_sources(&policy, &layout.segments, levels, &mut system)?;
-        let segments = segment::open(&policy, layout, levels);
+        let segments = Segments::open(&policy, layout, levels);
         Ok(VidMm {
             policy,
             mmu,
             geometry,
-            host_apertures: crate::host_aperture::open(&segments),
-            segments,
+            host_apertures: crate::host_aperture::open(segments.all()),
             model: layout.model,
             version: layout.version,
             caps: layout.caps,
-            driver_segments: layout.segments.len(),
-            totals: MemoryTotals::of(layout, policy.system_pages.count.bytes()),
             table_frames,
             table_window: Vec::new(),
             scratch_tables: None,
             spaces: Slab::new(),
             devices: Slab::new(),
             allocations: Slab::new(),
-            processes: Processes::new(),
-            claims: Default::default(),
-            budget_watch: Default::default(),
+            processes: Processes::new(segments.group_bytes(policy.system_pages.count.bytes())),
             tables_away: 0,
             tick: 0,
             waiting: BTreeMap::new(),
@@ -172,6 +161,7 @@ impl<F: Copy + Eq> VidMm<F> {
             now_ns: 0,
             pressure: false,
             last_periodic_ns: 0,
+            segments,
             works: WorkSequence::default(),
             system,
             ranges: SwizzlingRanges::default(),
@@ -182,12 +172,12 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The driver's segments, number 1 first.
     // spec: memory §1.1
     pub fn segments(&self) -> &[Segment] {
-        &self.segments[..self.driver_segments]
+        self.segments.drivers()
     }
 
     /// The memory of the adapter as a whole.
     pub fn totals(&self) -> MemoryTotals {
-        self.totals
+        self.segments.totals()
     }
 
     /// Bytes that content has in a segment now, lazily evicted content included; of an aperture, bytes mapped.
@@ -200,26 +190,31 @@ impl<F: Copy + Eq> VidMm<F> {
         self.segment(segment).capacity_bytes()
     }
 
+    /// The group that a segment's flags name; without a name memory is local and the aperture is not.
+    pub fn group_of(&self, segment: SegmentId) -> SegmentGroup {
+        self.segments[segment].group()
+    }
+
     /// Makes a device in a process's space. While the process's page tables are away it starts suspended
     /// ([`VidMm::is_suspended`]).
     pub fn create_device(&mut self, space: SpaceId) -> DeviceId {
         assert_eq!(self.spaces[space].kind, SpaceKind::Process, "devices belong to processes");
-        let process = self.process_mut(space);
-        process.made += 1;
-        let nth = process.made;
-        let device = self.devices.insert(Device {
-            space,
-            nth,
-            counts: BTreeMap::new(),
-            owned: BTreeSet::new(),
-            suspended: None,
-            active_since_ns: self.now_ns,
-            idle_since: None,
-            restart_trim: false,
-            last_uses: Vec::new(),
-            postponed: Vec::new(),
-        });
-        self.process_mut(space).devices.insert(nth, device);
+        let (devices, active_since_ns) = (&mut self.devices, self.now_ns);
+        let make = |nth| {
+            devices.insert(Device {
+                space,
+                nth,
+                counts: BTreeMap::new(),
+                owned: BTreeSet::new(),
+                suspended: None,
+                active_since_ns,
+                idle_since: None,
+                restart_trim: false,
+                last_uses: Vec::new(),
+                postponed: Vec::new(),
+            })
+        };
+        let device = self.processes.add_device(space, make);
         if !self.spaces[space].table.is_resident() {
             self.stand_in_line(device);
         }
@@ -235,7 +230,7 @@ impl<F: Copy + Eq> VidMm<F> {
             self.release(id, count, last_use);
         }
         let gone = self.devices.remove(device);
-        self.process_mut(gone.space).devices.remove(&gone.nth);
+        self.processes.remove_device(gone.space, gone.nth);
     }
 
     /// Bytes of page tables that exist for spaces of a kind.
@@ -244,11 +239,11 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     pub(crate) fn segment(&self, id: SegmentId) -> &Segment {
-        &self.segments[usize::from(id.0) - 1]
+        &self.segments[id]
     }
 
     pub(crate) fn segment_mut(&mut self, id: SegmentId) -> &mut Segment {
-        &mut self.segments[usize::from(id.0) - 1]
+        &mut self.segments[id]
     }
 
     /// Whether the TLB may remember invalid entries, so that entries made valid are flushed, too.

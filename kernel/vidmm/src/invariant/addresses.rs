@@ -16,7 +16,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
             } else {
                 ensure(space.mapped.is_empty(), "addresses", || format!("{id:?} shows what nothing translates"))?;
             }
-            let known = self.processes.contains_key(&id);
+            let known = self.processes.knows(id);
             ensure(known == (space.kind == SpaceKind::Process), "addresses", || format!("{id:?} is of no process"))?;
             for (&at, mapping) in &space.mapped {
                 let Shown::Allocation(shown, from) = mapping.shown else { continue };

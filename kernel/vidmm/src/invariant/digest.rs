@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 
-use crate::budget::Process;
-use crate::slab::SpaceId;
 use crate::vidmm::VidMm;
 
 /// A digest of a state by parts, so that two states that differ say where.
@@ -58,12 +56,12 @@ impl<F: Copy + Eq + Debug> VidMm<F> {
             digest.add("lists of", &id, &(lists, &device.last_uses, &device.postponed));
         }
         self.spaces.iter().for_each(|(id, value)| digest.add("addresses of", &id, value));
-        for segment in &self.segments {
-            digest.add("segment", &segment.id, &(segment.pool.free_runs(), &segment.victims));
+        for segment in self.segments.all() {
+            digest.add("segment", &segment.id, &segment.state());
         }
         digest.add("system pages", &"", &self.system.state());
-        for (space, process) in &self.processes {
-            digest.add("terms of", space, &terms(*space, process));
+        for (space, terms) in self.processes.state() {
+            digest.add("terms of", &space, &terms);
         }
         digest.add("turns", &"", &self.waiting);
         digest.add("offers", &"", &self.decommittable);
@@ -71,9 +69,4 @@ impl<F: Copy + Eq + Debug> VidMm<F> {
         digest.add("works", &"", &(self.works.returned(), self.works.completed()));
         digest
     }
-}
-
-fn terms(space: SpaceId, process: &Process) -> impl Debug + use<> {
-    let groups = process.groups.map(|group| (group.cap, group.reservation, group.need));
-    (space, process.priority, process.devices.values().copied().collect::<Vec<_>>(), groups)
 }

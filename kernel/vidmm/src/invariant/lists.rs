@@ -2,21 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use super::{BrokenInvariant, ensure};
+use super::{BrokenInvariant, broken, ensure};
+use crate::allocation::Allocation;
 use crate::offer::OfferPriority;
 use crate::rank::Victims;
 use crate::slab::AllocationId;
 use crate::suspend::Postponed;
-use crate::usage::SegmentGroup;
 use crate::vidmm::{Device, VidMm};
 
 impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     // spec: memory §5.1
     pub(super) fn check_lists(&self) -> Result<(), BrokenInvariant> {
         for (device, known) in self.devices.iter() {
-            let owner =
-                self.processes.get(&known.space).filter(|process| process.devices.get(&known.nth) == Some(&device));
-            ensure(owner.is_some(), "lists", || format!("{device:?} is no device of its process"))?;
+            let owner = self.processes.device_at(known.space, known.nth) == Some(device);
+            ensure(owner, "lists", || format!("{device:?} is no device of its process"))?;
             // spec: memory §4.6
             let walks = known.suspended.is_some() || self.tables_resident(known.space);
             ensure(walks, "lists", || format!("{device:?} runs while its page tables are away"))?;
@@ -51,7 +50,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
 
     // spec: memory §8.2
     fn check_victims(&self) -> Result<(), BrokenInvariant> {
-        for segment in &self.segments {
+        for segment in self.segments.all() {
             let mut naive = Victims::default();
             for (id, allocation) in self.allocations.iter() {
                 let standing = self.standing(allocation);
@@ -65,8 +64,8 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
                     }
                 }
             }
-            ensure(naive == segment.victims, "victims", || {
-                format!("segment {}: {:?}, and should be {naive:?}", segment.id.0, segment.victims)
+            ensure(naive == *segment.victims(), "victims", || {
+                format!("segment {}: {:?}, and should be {naive:?}", segment.id.0, segment.victims())
             })?;
         }
         Ok(())
@@ -74,24 +73,14 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
 
     // spec: memory §5.5, §10.1 row 7
     pub(super) fn check_needs(&self) -> Result<(), BrokenInvariant> {
-        for (space, process) in &self.processes {
-            for group in [SegmentGroup::Local, SegmentGroup::NonLocal] {
-                let lists = process.devices.values().flat_map(|device| self.devices[*device].counts.keys().copied());
-                let listed: BTreeSet<AllocationId> = lists.collect();
-                let charged = listed.iter().filter(|id| self.allocations[**id].charged == Some(group));
-                let sum: u64 = charged.map(|id| self.allocations[*id].bytes()).sum();
-                let need = process.groups[group as usize].need;
-                let claims = need > 0 || process.groups[group as usize].reservation > 0;
-                let known = self.claims[group as usize].contains(space);
-                ensure(claims == known, "budgets", || format!("{space:?} is looked at for {group:?}: {known}"))?;
-                ensure(sum == need, "budgets", || format!("{space:?} needs {need} bytes {group:?}, its lists {sum}"))?;
-            }
-        }
-        for group in [SegmentGroup::Local, SegmentGroup::NonLocal] {
-            let reserved: u64 = self.processes.values().map(|process| process.groups[group as usize].reservation).sum();
-            let whole = self.group_bytes(group);
-            ensure(reserved <= whole, "budgets", || format!("{reserved} of {whole} bytes {group:?} are reserved"))?;
-        }
+        let listed = |space, group| -> u64 {
+            let lists = self.processes.devices(space).flat_map(|device| self.devices[device].counts.keys().copied());
+            let listed: BTreeSet<AllocationId> = lists.collect();
+            let charged =
+                listed.into_iter().map(|id| &self.allocations[id]).filter(|known| known.charged == Some(group));
+            charged.map(Allocation::bytes).sum()
+        };
+        self.processes.check(listed).map_err(broken("budgets"))?;
         for (id, allocation) in self.allocations.iter() {
             let placed = self.group_of_placement(id).filter(|_| allocation.offer.is_none());
             let holds = placed.is_none() || placed == allocation.charged;

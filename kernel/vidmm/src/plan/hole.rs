@@ -147,7 +147,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     /// The victims that may be taken, in order. Content of devices about to be suspended follows unneeded content of the same protection.
     fn victims_for(&self, state: &PlanState, candidate: SegmentId, tier: usize) -> Vec<(usize, AllocationId)> {
         let suspended = state.suspended.iter().flat_map(|suspect| suspect.content.iter().copied());
-        let ranked = self.mm.segment(candidate).victims.up_to(tier).filter(|_| !self.alone);
+        let ranked = self.mm.segment(candidate).victims().up_to(tier).filter(|_| !self.alone);
         let mut victims: Vec<(usize, AllocationId)> = ranked.collect();
         victims.extend(suspended.map(|id| (suspended_tier(self.mm.allocations[id].band), id)));
         victims.retain(|(of, _)| *of <= tier);
@@ -165,10 +165,11 @@ impl<F: Copy + Eq> Planner<'_, F> {
         }
         let segment = self.mm.segment(candidate);
         if self.alone {
-            return segment.pool.emptied();
+            return segment.emptied_trial();
         }
-        let mut trial = segment.pool.clone();
-        let victims = segment.victims.up_to(self.tier_of_unneeded()).filter(|_| self.emptied).map(|(_, victim)| victim);
+        let mut trial = segment.trial();
+        let victims =
+            segment.victims().up_to(self.tier_of_unneeded()).filter(|_| self.emptied).map(|(_, victim)| victim);
         for left in victims.chain(self.all_anew()) {
             frames_in(self.mm, &Plan::default(), left, candidate).into_iter().for_each(|run| trial.give(run));
         }

@@ -24,7 +24,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         if self.alone || self.emptied || state.plan.whole_victims.is_empty() {
             return true;
         }
-        let memory = self.mm.segments.iter().filter(|segment| !segment.is_aperture()).map(|segment| segment.id);
+        let memory = self.mm.segments.all().iter().filter(|segment| !segment.is_aperture()).map(|segment| segment.id);
         memory.collect::<Vec<_>>().into_iter().all(|segment| self.empty_below_in(state, segment))
     }
 
@@ -32,7 +32,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let Some((highest, for_allocation)) = self.highest_loser(state, segment) else { return true };
         let moves = state.plan.relocations.iter().any(|step| step.segment == segment);
         let going = whole_victims(state);
-        let holding = self.mm.segment(segment).victims.holding_below(highest);
+        let holding = self.mm.segment(segment).victims().holding_below(highest);
         let mut lower: Vec<AllocationId> = holding.filter(|id| self.may_lose(*id) && !going.contains(id)).collect();
         lower.sort_unstable();
         let mut exact = true;
@@ -82,14 +82,14 @@ impl<F: Copy + Eq> Planner<'_, F> {
                 Place::Memory(..) | Place::System(_) => {}
             }
         }
-        let free = (self.mm.segment(segment).pool.free_pages() + freed).saturating_sub(runs);
+        let free = (self.mm.segment(segment).free_pages() + freed).saturating_sub(runs);
         let mut short = wanted.saturating_sub(free);
         if short == 0 {
             return None;
         }
         let going = whole_victims(state);
         let taken = |id: &AllocationId| self.wanted.contains(id) || going.contains(id);
-        let ranked = self.mm.segment(segment).victims.up_to(suspended_tier(ProcessPriority::Foreground));
+        let ranked = self.mm.segment(segment).victims().up_to(suspended_tier(ProcessPriority::Foreground));
         let mut victims: Vec<(usize, AllocationId)> = ranked.collect();
         let suspended = state.suspended.iter().flat_map(|suspect| suspect.content.iter().copied());
         let here = suspended.filter(|id| self.lies_in(*id, segment));

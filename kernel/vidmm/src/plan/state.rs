@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use wddm_types::{PageRun, SegmentId};
 
 use crate::budget::ProcessPriority;
+use crate::budget::SegmentGroup;
 use crate::plan::hole::Hole;
 use crate::plan::suspects::Suspect;
 use crate::plan::{Limit, Place, Plan, Planner};
 use crate::pool::FramePool;
 use crate::rank::{BANDS, lazy_tier, suspended_tier};
 use crate::slab::{AllocationId, DeviceId};
-use crate::usage::SegmentGroup;
 
 /// Why a list is not placed; the position is that of the allocation that failed.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +65,12 @@ pub(super) struct PlanState {
 
 impl PlanState {
     pub fn new<F: Copy + Eq>(planner: &Planner<'_, F>) -> Self {
-        let rooms = planner.mm.segments.iter().map(|segment| planner.room(segment.id)).collect();
-        let commit_left = if planner.alone { planner.mm.commit_limit_pages() } else { planner.mm.commit_left_pages() };
+        let rooms = planner.mm.segments.all().iter().map(|segment| planner.room(segment.id)).collect();
+        let commit_left = if planner.alone {
+            planner.mm.segments.commit_limit_pages()
+        } else {
+            planner.mm.segments.commit_left_pages()
+        };
         PlanState {
             rooms,
             commit_left,
@@ -150,7 +154,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let segment = self.mm.segment(id);
         let (trial, given) = (None, BTreeSet::new());
         if self.alone {
-            let pages = segment.pool.capacity_pages();
+            let pages = segment.capacity_pages();
             return SegmentRoom { pages, used: 0, below: [pages; BANDS], tier: 0, trial, given };
         }
         let standing = |id: &AllocationId| self.mm.allocations[*id].standing.filter(|s| s.segment == segment.id);
@@ -161,7 +165,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let up_to = |tier: usize| {
             let own = wanted.iter().filter(|standing| standing.rank.is_some_and(|rank| rank.tier <= tier));
             let own: u64 = own.map(|standing| standing.pages).sum();
-            segment.pool.free_pages() + segment.victims.pages_up_to(tier) + anew - own
+            segment.free_pages() + segment.victims().pages_up_to(tier) + anew - own
         };
         let below = [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground];
         SegmentRoom {
@@ -177,7 +181,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     /// How far up the victims' order the claimant may go: to its own protection; and to unlisted content of higher processes, once no lower
     /// process holds a page. A protected process loses no byte while a lower one holds any.
     fn last_tier(&self, segment: SegmentId, keeps_pages: bool) -> usize {
-        let victims = &self.mm.segment(segment).victims;
+        let victims = self.mm.segment(segment).victims();
         let band = self.mm.band_of(self.claim.device);
         let mut tier = suspended_tier(band);
         let (mut held, mut taken) = (0, 0);
@@ -203,14 +207,14 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let space = self.mm.devices[self.claim.device].space;
         let limit = match self.claim.limit {
             Limit::None => return u64::MAX,
-            Limit::Current => self.mm.budget_bytes(space, group),
-            Limit::Maximum => self.mm.budget_max_bytes(space, group),
+            Limit::Current => self.mm.processes.budget_bytes(space, group),
+            Limit::Maximum => self.mm.processes.budget_max_bytes(space, group),
         };
         // A budget of everything says nothing that the segments do not say more exactly.
         if limit >= self.mm.group_bytes(group) {
             return u64::MAX;
         }
-        limit.saturating_sub(self.mm.need(space, group))
+        limit.saturating_sub(self.mm.processes.need(space, group))
     }
 
     /// Puts one allocation into one segment, if it has room or can be given some.
@@ -242,7 +246,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         if aperture && self.mm.is_marked(id) {
             return Err(NoPlace::Room);
         }
-        let cost = self.mm.charged_group(candidate).map(|group| (group, self.growth(id, group)));
+        let cost = self.mm.segments.charged_group(candidate).map(|group| (group, self.growth(id, group)));
         if cost.is_some_and(|(group, growth)| !state.affords(self, group, growth)) {
             return Err(NoPlace::Budget);
         }

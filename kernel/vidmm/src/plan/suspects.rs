@@ -5,11 +5,11 @@ use wddm_types::SegmentId;
 
 use crate::allocation::Placement;
 use crate::budget::ProcessPriority;
+use crate::budget::SegmentGroup;
 use crate::plan::state::PlanState;
 use crate::plan::{Planner, Takes};
 use crate::rank::BANDS;
 use crate::slab::{AllocationId, DeviceId};
-use crate::usage::SegmentGroup;
 use crate::vidmm::VidMm;
 
 /// A device that a plan suspends.
@@ -51,7 +51,7 @@ enum DeviceStanding {
 impl<F: Copy + Eq> VidMm<F> {
     /// The protection of a device's process.
     pub(crate) fn band_of(&self, device: DeviceId) -> ProcessPriority {
-        self.processes[&self.devices[device].space].priority
+        self.processes.priority(self.devices[device].space)
     }
 }
 
@@ -75,7 +75,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
     /// Suspends the next device up to a protection that has something in a segment.
     pub(super) fn suspend_next(&self, state: &mut PlanState, segment: SegmentId, highest: ProcessPriority) -> bool {
-        let victims = &self.mm.segment(segment).victims;
+        let victims = self.mm.segment(segment).victims();
         let any = [ProcessPriority::Background, ProcessPriority::Normal, ProcessPriority::Foreground];
         let some = any.into_iter().any(|band| band <= highest && victims.held(band) > 0);
         if self.alone || !some || !self.mm.policy.suspend_others || self.claim.takes == Takes::Victims {
@@ -106,7 +106,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
     /// Suspends every device that the claim may suspend.
     pub(super) fn suspend_all(&self, state: &mut PlanState) {
-        let segments: Vec<SegmentId> = self.mm.segments.iter().map(|segment| segment.id).collect();
+        let segments: Vec<SegmentId> = self.mm.segments.ids().collect();
         for segment in segments {
             while self.suspend_next(state, segment, ProcessPriority::Foreground) {}
         }
@@ -134,7 +134,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
             // Sparing it must not cost a higher one anything.
             let below = [ProcessPriority::Background, ProcessPriority::Normal].into_iter().filter(|band| *band < own);
             let protects = below.into_iter().any(|band| {
-                let mut segments = self.mm.segments.iter().map(|segment| segment.id);
+                let mut segments = self.mm.segments.ids();
                 segments.any(|id| removed.frees(id, band) && state.reaches_above(id, band, 0))
             });
             if protects {
@@ -175,7 +175,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let over = || {
             [SegmentGroup::Local, SegmentGroup::NonLocal]
                 .into_iter()
-                .any(|group| self.mm.is_over_budget(known.space, group, more))
+                .any(|group| self.mm.processes.is_over_budget(known.space, group, more))
         };
         let (standing, since) = match known.idle_since {
             Some(since) => (DeviceStanding::Idle, since),
@@ -206,7 +206,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
 
     /// The pages that suspending a device would free, beside those suspended already.
     pub(super) fn suspect(&self, state: &PlanState, device: DeviceId) -> Suspect {
-        let mut freed = vec![[0; BANDS]; self.mm.segments.len()];
+        let mut freed = vec![[0; BANDS]; self.mm.segments.all().len()];
         let own = self.mm.band_of(self.claim.device);
         let (mut content, mut entangled) = (Vec::new(), false);
         let stands = |holder: &DeviceId| {

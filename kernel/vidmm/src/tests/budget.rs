@@ -119,7 +119,7 @@ fn what_is_told_of_budgets_is_what_dividing_them_each_time_would_tell() {
             }
             let mut expected = Vec::new();
             for (space, group) in processes.iter().flat_map(|(space, _)| groups.map(|group| (*space, group))) {
-                let budget_bytes = mm.budget_bytes(space, group);
+                let budget_bytes = mm.processes.budget_bytes(space, group);
                 let before = told.entry((space, group as usize)).or_insert(budget_bytes);
                 if before.abs_diff(budget_bytes) > mm.group_bytes(group) >> mm.policy.budget_step_shift {
                     *before = budget_bytes;
@@ -127,7 +127,7 @@ fn what_is_told_of_budgets_is_what_dividing_them_each_time_would_tell() {
                 }
             }
             expected.sort_by_key(|change| (change.space, change.group as usize));
-            still += u32::from(mm.budget_watch.is_still());
+            still += u32::from(mm.processes.is_still());
             let mut changes = mm.budget_changes();
             changes.sort_by_key(|change| (change.space, change.group as usize));
             told_at_all += changes.len();

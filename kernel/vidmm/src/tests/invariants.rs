@@ -35,9 +35,9 @@ fn every_rule_can_be_broken() {
     type Break = fn(&mut Mm, SpaceId, DeviceId, AllocationId);
     let table: &[(&str, Break)] = &[
         ("frames", |mm, _, _, _| {
-            _ = mm.segment_mut(VRAM).pool.take_scattered(1);
+            _ = mm.segment_mut(VRAM).take_run(1, 1);
         }),
-        ("frames", |mm, _, _, _| mm.segment_mut(VRAM).pool.give(PageRun { first: 0, count: Pages(1) })),
+        ("frames", |mm, _, _, _| mm.segment_mut(VRAM).give(PageRun { first: 0, count: Pages(1) })),
         ("frames", |mm, _, _, _| {
             _ = mm.system.take_scattered(1);
         }),
@@ -61,8 +61,8 @@ fn every_rule_can_be_broken() {
         }),
         ("lists", |mm, _, _, _| mm.decommittable.clear()),
         ("victims", |mm, _, _, a| mm.allocations[a].standing = None),
-        ("victims", |mm, _, _, _| mm.segment_mut(VRAM).victims = Default::default()),
-        ("budgets", |mm, space, _, _| mm.process_mut(space).groups[0].need += 1),
+        ("victims", |mm, _, _, _| mm.segment_mut(VRAM).forget_victims()),
+        ("budgets", |mm, space, _, _| mm.processes.miscount(space)),
         ("addresses", |mm, _, _, a| mm.allocations[a].mappings.clear()),
         ("addresses", |mm, space, _, _| mm.spaces[space].mapped.clear()),
         ("tables", |mm, space, _, a| {

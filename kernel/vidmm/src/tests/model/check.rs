@@ -78,11 +78,11 @@ impl Model {
                 };
                 for frame in runs.iter().flat_map(|&(first, count)| first..first + count) {
                     assert!(owned.insert(frame, id).is_none(), "a frame has one owner");
-                    assert!(frame < segment.pool.capacity_pages());
+                    assert!(frame < segment.capacity_pages());
                 }
             }
-            assert_eq!(owned.len() as u64 + segment.pool.free_pages(), segment.pool.capacity_pages());
-            assert_eq!(lazy, segment.victims.pages_up_to(crate::rank::TIERS - 1));
+            assert_eq!(owned.len() as u64 + segment.free_pages(), segment.capacity_pages());
+            assert_eq!(lazy, segment.victims().pages_up_to(crate::rank::TIERS - 1));
         }
         for (device, space) in self.devices.iter().map(|device| (device, mm.devices[*device].space)) {
             // spec: memory §4.6

@@ -27,7 +27,7 @@ impl Model {
         assert_eq!(self.mm.resident_bytes(VRAM), 0);
         self.check_told();
         assert_eq!(self.mm.table_bytes(SpaceKind::Process), 0);
-        let held = |band| self.mm.segment(VRAM).victims.held(band);
+        let held = |band| self.mm.segment(VRAM).victims().held(band);
         assert_eq!([held(ProcessPriority::Background), held(ProcessPriority::Normal)], [0, 0]);
     }
 }

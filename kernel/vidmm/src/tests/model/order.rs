@@ -18,7 +18,7 @@ impl Model {
 
     fn band_of(&self, id: AllocationId) -> ProcessPriority {
         let allocation = &self.mm.allocations[id];
-        let of = |device| self.mm.processes[&self.mm.devices[device].space].priority;
+        let of = |device| self.mm.processes.priority(self.mm.devices[device].space);
         let listed = self.mm.devices.iter().filter(|(_, device)| device.counts.contains_key(&id));
         listed.map(|(device, _)| of(device)).max().unwrap_or_else(|| of(allocation.owner.unwrap()))
     }
@@ -129,7 +129,7 @@ impl Model {
             for group in [SegmentGroup::Local, SegmentGroup::NonLocal] {
                 let charged = |id: &&AllocationId| self.mm.allocations[**id].charged == Some(group);
                 let need: u64 = listed.iter().filter(charged).map(|id| self.mm.allocation_bytes(*id)).sum();
-                assert_eq!(self.mm.need(space, group), need);
+                assert_eq!(self.mm.processes.need(space, group), need);
             }
         }
         for id in self.everything().filter(|id| self.mm.allocations[*id].offer.is_none()) {
