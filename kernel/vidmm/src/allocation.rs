@@ -268,6 +268,30 @@ impl<F> Allocation<F> {
         cut(&self.backing, first, count)
     }
 
+    /// Where its resident pages among `first..first + count` are: page, pages, segment, frame.
+    pub fn resident_pieces(&self, first: u64, count: u64) -> Vec<(u64, u64, SegmentId, u64)> {
+        let mut pieces = Vec::new();
+        match &self.placement {
+            Placement::None => {}
+            Placement::Memory(segment, extents) => {
+                for extent in extents.iter() {
+                    let (low, high) = (extent.page.max(first), (extent.page + extent.count).min(first + count));
+                    if low < high {
+                        pieces.push((low, high - low, *segment, extent.frame + (low - extent.page)));
+                    }
+                }
+            }
+            Placement::System(_) => {
+                let mut page = first;
+                for run in self.backing_of(first, count) {
+                    pieces.push((page, run.count.0, SegmentId::SYSTEM, run.first));
+                    page += run.count.0;
+                }
+            }
+        }
+        pieces
+    }
+
     /// The segments in the order of memory §8.1 step 1.
     pub fn candidates(&self) -> impl Iterator<Item = SegmentId> + '_ {
         let preferred = self.info.preferred_segment;

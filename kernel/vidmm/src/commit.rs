@@ -70,7 +70,6 @@ impl<F: Copy + Eq> VidMm<F> {
         cause: Cause,
         batch: &mut Batch<F>,
     ) {
-        let writer = self.writer();
         self.note_paging(id, batch.serial);
         let pattern = self.policy.clear_pattern;
         // A window that was kept shows the extents that there were.
@@ -149,7 +148,7 @@ impl<F: Copy + Eq> VidMm<F> {
             batch.arrived.extend(allocation.words_moved(id, address));
         }
         for (first, count) in missing {
-            writer.show(&mut self.spaces, &self.allocations[id], id, None, first, count, batch);
+            self.spaces.show(&self.allocations[id], id, None, first, count, batch);
         }
         self.note_place(id);
         self.charge(id, self.segments.charged_group(segment));
@@ -164,7 +163,6 @@ impl<F: Copy + Eq> VidMm<F> {
         cause: Cause,
         batch: &mut Batch<F>,
     ) {
-        let writer = self.writer();
         self.note_paging(id, batch.serial);
         let allocation = &mut self.allocations[id];
         allocation.moved_in_system(id, MoveKind::Map, aperture, cause, batch);
@@ -195,7 +193,7 @@ impl<F: Copy + Eq> VidMm<F> {
             });
         }
         batch.content.extend(content_of_driver(&mut self.allocations[id]));
-        writer.show(&mut self.spaces, &self.allocations[id], id, None, 0, pages, batch);
+        self.spaces.show(&self.allocations[id], id, None, 0, pages, batch);
         self.note_place(id);
         self.charge(id, self.segments.system_group());
     }

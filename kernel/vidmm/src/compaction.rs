@@ -54,10 +54,9 @@ impl<F: Copy + Eq> VidMm<F> {
             segment.give(step.from);
         }
         // All entries go before any comes: a large page may be taken apart by one move and put together by another.
-        let writer = self.writer();
         for step in moves {
             let (id, (page, count)) = (step.allocation, self.pages_at(step));
-            writer.hide(&mut self.spaces, &self.allocations[id], page, count, batch);
+            self.spaces.hide(&self.allocations[id], page, count, batch);
         }
         for step in moves {
             self.relocate_one(step, batch);
@@ -69,7 +68,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 batch.arrived.extend(first.and_then(|first| allocation.came(*segment, first)));
             }
         }
-        let flush_fresh = self.flushes_fresh();
+        let flush_fresh = self.spaces.flushes_fresh();
         batch.settle(flush_fresh);
     }
 
@@ -109,9 +108,8 @@ impl<F: Copy + Eq> VidMm<F> {
             to: address(to.first),
         });
         batch.relocated(id, owner, segment, for_allocation, [from, to]);
-        let writer = self.writer();
         let taken = Extent { page, frame: to.first, count, dirty: false };
         self.segment_mut(segment).note_taken(&taken);
-        writer.show(&mut self.spaces, &self.allocations[id], id, None, page, count, batch);
+        self.spaces.show(&self.allocations[id], id, None, page, count, batch);
     }
 }

@@ -26,7 +26,6 @@ use wddm_types::{PageRun, Pages};
 use crate::allocation::Placement;
 use crate::segment::Segment;
 use crate::slab::{AllocationId, DeviceId};
-use crate::space::SpaceKind;
 use crate::system_pages::pages_of;
 use crate::vidmm::VidMm;
 
@@ -65,7 +64,8 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         self.segments.check().map_err(broken("frames"))?;
         self.check_system(lent).map_err(broken("frames"))?;
         self.works.check().map_err(broken("works"))?;
-        self.check_tables()?;
+        self.spaces.check_frames().map_err(broken("frames"))?;
+        self.spaces.check_tables().map_err(broken("tables"))?;
         self.check_lists()?;
         self.check_needs()?;
         self.check_turns()?;
@@ -124,7 +124,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         let doomed = self.allocations.iter().filter(|(_, allocation)| allocation.returns);
         let doomed: u64 = doomed.map(|(_, allocation)| pages_of(&allocation.backing)).sum();
         let mut owned = lent.to_vec();
-        owned.extend(self.spaces.iter().filter_map(|(_, space)| space.zero_page));
+        owned.extend(self.spaces.system_pages());
         for (id, allocation) in self.allocations.iter() {
             let pages: u64 = allocation.backing.iter().map(|run| run.count.0).sum();
             let given_up = pages == 0 && allocation.offer.is_some_and(|offer| offer.discarded && offer.allow_decommit);
@@ -135,25 +135,6 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
                 owned.extend(&allocation.backing);
             }
         }
-        for kind in [SpaceKind::Process, SpaceKind::Paging] {
-            owned.extend(self.table_frames.peek(kind).in_system());
-        }
         self.system.check(&owned, doomed, self.works.completed())
-    }
-
-    fn check_tables(&self) -> Result<(), BrokenInvariant> {
-        if !self.geometry.translates() {
-            return Ok(());
-        }
-        for kind in [SpaceKind::Process, SpaceKind::Paging] {
-            let spaces = self.spaces.iter().filter(|(_, space)| space.kind == kind);
-            let frames: Vec<_> = spaces.flat_map(|(_, space)| space.table.frames()).collect();
-            let place = |place| broken("frames")(format!("tables of {kind:?} spaces: {place}"));
-            self.table_frames.peek(kind).check(&frames).map_err(place)?;
-        }
-        for (id, space) in self.spaces.iter() {
-            space.table.check(id, space, space.kind == SpaceKind::Paging).map_err(broken("tables"))?;
-        }
-        Ok(())
     }
 }

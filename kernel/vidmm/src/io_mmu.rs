@@ -55,7 +55,7 @@ impl<F: Copy + Eq> VidMm<F> {
         allocation: AllocationId,
         write: bool,
     ) -> Result<Option<Work<F>>, MapError> {
-        assert!(self.geometry.is_platforms(), "only here a process's addresses are the GPU's");
+        assert!(self.spaces.is_platforms(), "only here a process's addresses are the GPU's");
         if self.cpu_address(space, allocation).is_some() {
             return Ok(None);
         }
@@ -75,9 +75,11 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn cpu_address(&self, space: SpaceId, allocation: AllocationId) -> Option<CpuVa> {
         let mappings = &self.allocations[allocation].mappings;
         let of_space = mappings.range((space, 0)..=(space, u64::MAX));
-        let whole = |first: &u64| matches!(self.spaces[space].mapped[first].shown, Shown::Allocation(_, 0));
+        let whole = |first: &u64| {
+            self.spaces[space].mapping_at(*first).is_some_and(|at| matches!(at.shown, Shown::Allocation(_, 0)))
+        };
         let mut firsts = of_space.map(|(_, first)| *first).filter(whole);
-        firsts.next().filter(|_| self.geometry.is_platforms()).map(|first| CpuVa(first * PAGE_BYTES))
+        firsts.next().filter(|_| self.spaces.is_platforms()).map(|first| CpuVa(first * PAGE_BYTES))
     }
 
     /// Takes an address back that was given for a call that failed later.

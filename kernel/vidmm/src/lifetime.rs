@@ -203,7 +203,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.leave_window(allocation, &mut batch);
         let spaces: Vec<(SpaceId, u64)> = self.allocations[allocation].mappings.iter().copied().collect();
         for (space, first) in spaces {
-            let count = Pages(self.spaces[space].mapped[&first].pages);
+            let count = Pages(self.spaces[space].mapping_at(first).expect("an allocation knows its mappings").pages);
             let run = PageRun { first, count };
             self.conceal(space, run, &mut batch);
             self.revert(space, run, &mut batch);

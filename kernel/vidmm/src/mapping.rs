@@ -9,11 +9,10 @@ mod whole;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
 use crate::allocation::Placement;
-use crate::entry::{LeafEntry, hull, merged, resident_pieces};
-use crate::paging::{Batch, Hull, Section, Work};
+use crate::page_table::OutOfTables;
+use crate::paging::{Batch, Work};
 use crate::slab::{AllocationId, SpaceId};
-use crate::space::{Mapping, Origin, Protection, Reserved, Shown, SpaceKind, page_of};
-use crate::tables::OutOfTables;
+use crate::space::{AddressError, Mapping, Origin, Protection, Reserved, Shown, page_of};
 use crate::vidmm::VidMm;
 
 /// The target of an address range.
@@ -100,6 +99,17 @@ pub enum MapError {
     AllocationInPagingSpace,
 }
 
+impl From<AddressError> for MapError {
+    fn from(error: AddressError) -> MapError {
+        match error {
+            AddressError::Misaligned => MapError::Misaligned,
+            AddressError::OutsideSpace => MapError::OutsideSpace,
+            AddressError::Taken => MapError::ConflictingAddresses,
+            AddressError::NoRoom => MapError::NoRoom,
+        }
+    }
+}
+
 impl From<OutOfTables> for MapError {
     fn from(_: OutOfTables) -> MapError {
         MapError::OutOfTables
@@ -143,9 +153,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut batch = self.works.begin();
         self.place(space, run, shown.map(|shown| (shown, request.protection)), &mut batch)?;
         if fresh {
-            self.spaces[space].take(run, if request.target.is_kernels() { Origin::Kernel } else { Origin::Map });
+            self.spaces.take(space, run, if request.target.is_kernels() { Origin::Kernel } else { Origin::Map });
         }
-        let immediate = self.spaces[space].kind == SpaceKind::Paging;
+        let immediate = self.spaces[space].is_paging();
         Ok((GpuVa(first * PAGE_BYTES), self.finish(batch, immediate)))
     }
 
@@ -157,7 +167,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// reserved. Addresses that the driver reserved for user mode too become unmapped, and stay reserved.
     // spec: memory §4.8
     pub fn free_gpu_va(&mut self, space: SpaceId, base: GpuVa, size_bytes: u64) -> Result<Option<Work<F>>, MapError> {
-        let run = self.run_at(space, base, size_bytes)?;
+        let run = self.spaces.run_at(space, base, size_bytes)?;
         if !self.spaces[space].is_taken(run) {
             return Err(MapError::NotMapped);
         }
@@ -181,11 +191,10 @@ impl<F: Copy + Eq> VidMm<F> {
     fn free(&mut self, space: SpaceId, run: PageRun) -> Option<Work<F>> {
         let mut batch = self.works.begin();
         self.conceal(space, run, &mut batch);
-        let entry = &mut self.spaces[space];
-        entry.give_all_but_the_drivers(run);
-        let immediate = entry.kind == SpaceKind::Paging;
+        self.spaces.give_all_but_the_drivers(space, run);
+        let immediate = self.spaces[space].is_paging();
         if !immediate {
-            entry.table.shorten(space, self.table_frames.of(entry.kind), &mut batch);
+            self.spaces.shorten_root(space, &mut batch);
         }
         self.finish(batch, immediate)
     }
@@ -222,31 +231,18 @@ impl<F: Copy + Eq> VidMm<F> {
             self.conceal(space, run, batch);
             return Ok(());
         };
-        let before = self.spaces[space].zero_page;
-        if shown == Shown::Zero {
-            self.prepare_zero_page(space, batch)?;
-        }
-        let provided = self.provide_tables(space, &[(run.first, run.count.0)], batch);
-        let root = provided.inspect_err(|_| self.forget_zero_page(space, before, batch))?;
+        let made_zeros = shown == Shown::Zero && self.prepare_zero_page(space, batch)?;
+        let provided = self.provide_tables(space, &[run], batch);
+        let root = provided.inspect_err(|_| self.forget_zero_page(space, made_zeros, batch))?;
         // The new pages are counted before the old ones are not any more, so that tables in use stay.
-        let coarse =
-            self.begins_coarse(space, run, shown) && self.room_for_coarse(space, &[(run.first, run.count.0)], &[true]);
-        let coarse = coarse.then_some(batch.epoch);
-        let entry = &mut self.spaces[space];
-        let frames = self.table_frames.of(entry.kind);
-        let made = entry.table.cover(space, run.first, run.count.0, coarse, frames).expect("there is room for them");
+        let coarse = self.begins_coarse(space, run, shown) && self.spaces.room_for_coarse(space, &[run], &[true]);
+        let made = self.spaces.cover(space, run, coarse.then_some(batch.epoch)).expect("there is room for them");
         batch.entries.extend(made);
-        self.set_root(space, root, batch);
+        self.spaces.set_root(space, root, batch);
         self.conceal(space, run, batch);
         let mapping = Mapping { pages: run.count.0, shown, protection };
-        self.spaces[space].show(run.first, mapping);
-        let most = self.policy.scratch_window.0;
-        let entry = &mut self.spaces[space];
-        let copied = source.is_some_and(|source| entry.table.copy(source.first, run, most, space, &mut batch.entries));
-        if copied {
-            Hull::note(&mut batch.fresh, space, hull(entry.table.root(), run.first, run.count.0));
-        }
-        let writer = self.writer();
+        self.spaces.let_show(space, run.first, mapping);
+        let copied = source.is_some_and(|source| self.spaces.copy(space, source.first, run, batch));
         match shown {
             Shown::Allocation(id, from) => {
                 let allocation = &mut self.allocations[id];
@@ -257,33 +253,30 @@ impl<F: Copy + Eq> VidMm<F> {
                 }
                 if !matches!(allocation.placement, Placement::None) {
                     let only = Some((space, run.first));
-                    writer.show(&mut self.spaces, &self.allocations[id], id, only, from, run.count.0, batch);
+                    self.spaces.show(&self.allocations[id], id, only, from, run.count.0, batch);
                 }
             }
             Shown::System(_) | Shown::Words(_) | Shown::Zero if copied => {}
-            Shown::System(_) | Shown::Words(_) | Shown::Zero => {
-                writer.fixed(&mut self.spaces, space, run.first, mapping, batch)
-            }
+            Shown::System(_) | Shown::Words(_) | Shown::Zero => self.spaces.fixed(space, run.first, mapping, batch),
         }
         Ok(())
     }
 
-    /// Hardware without the Zero bit shows a page of zeros; each space has its own.
+    /// Hardware without the Zero bit shows a page of zeros; each space has its own. Answers whether it is made now.
     // spec: memory §4.10
-    pub(crate) fn prepare_zero_page(&mut self, space: SpaceId, batch: &mut Batch<F>) -> Result<(), OutOfTables> {
-        if !self.writer().needs_zero_page() || self.spaces[space].zero_page.is_some() {
-            return Ok(());
+    pub(crate) fn prepare_zero_page(&mut self, space: SpaceId, batch: &mut Batch<F>) -> Result<bool, OutOfTables> {
+        if !self.spaces.lacks_zero_page(space) {
+            return Ok(false);
         }
         let page = self.system.take_run(1).ok_or(OutOfTables)?;
         batch.clear.push(page);
-        self.spaces[space].zero_page = Some(page);
-        Ok(())
+        self.spaces.give_zero_page(space, page);
+        Ok(true)
     }
 
     /// Gives a page of zeros back that was made for nothing.
-    pub(crate) fn forget_zero_page(&mut self, space: SpaceId, before: Option<PageRun>, batch: &mut Batch<F>) {
-        let now = std::mem::replace(&mut self.spaces[space].zero_page, before);
-        if let Some(page) = now.filter(|_| before.is_none()) {
+    pub(crate) fn forget_zero_page(&mut self, space: SpaceId, made: bool, batch: &mut Batch<F>) {
+        if made && let Some(page) = self.spaces.take_zero_page(space) {
             batch.clear.retain(|run| *run != page);
             self.system.give(page);
         }
@@ -291,14 +284,12 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Lets addresses show nothing: entries invalid, empty tables freed. The addresses stay taken.
     pub(crate) fn conceal(&mut self, space: SpaceId, run: PageRun, batch: &mut Batch<F>) {
-        let entry = &mut self.spaces[space];
-        let vacated = entry.vacate(run);
-        let before = batch.invalidations.len();
+        let vacated = self.spaces.vacate(space, run);
         let mut valid = Vec::new();
-        let mut invalid = LeafEntry::INVALID;
+        let mut native_fence = false;
         for piece in &vacated {
             // The kernel takes its own mappings away one by one.
-            invalid.native_fence |= match piece.shown {
+            native_fence |= match piece.shown {
                 Shown::Words(_) => true,
                 Shown::Allocation(id, _) => self.allocations[id].stores_fences(),
                 Shown::System(_) | Shown::Zero => false,
@@ -307,23 +298,14 @@ impl<F: Copy + Eq> VidMm<F> {
                 Shown::System(_) | Shown::Words(_) | Shown::Zero => valid.push((piece.first, piece.pages)),
                 // Entries of pages that are not resident are invalid already.
                 Shown::Allocation(id, page) => valid.extend(
-                    resident_pieces(&self.allocations[id], page, piece.pages)
+                    self.allocations[id]
+                        .resident_pieces(page, piece.pages)
                         .into_iter()
                         .map(|(resident, pages, ..)| (piece.first + (resident - page), pages)),
                 ),
             }
         }
-        for (first, count) in merged(valid) {
-            entry.table.write(space, first, count, invalid, batch, Section::Invalid);
-        }
-        let root = entry.table.root();
-        let frames = self.table_frames.of(entry.kind);
-        for (first, count) in merged(vacated.iter().map(|piece| (piece.first, piece.pages)).collect()) {
-            batch.invalidations.extend(entry.table.uncover(space, first, count, frames));
-        }
-        if batch.invalidations.len() > before {
-            Hull::note(&mut batch.stale, space, hull(root, run.first, run.count.0));
-        }
+        self.spaces.conceal(space, run, &vacated, (valid, native_fence), batch);
         for piece in vacated {
             let Shown::Allocation(id, _) = piece.shown else { continue };
             let mappings = &mut self.allocations[id].mappings;
@@ -346,7 +328,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let (_, range) = self.spaces[space].range_of(here).expect("mapped addresses are taken");
             let part = PageRun { first: next, count: Pages(range.end.min(run.end()) - next) };
             match range.origin {
-                Origin::Map | Origin::Kernel => self.spaces[space].give(part),
+                Origin::Map | Origin::Kernel => self.spaces.give(space, part),
                 Origin::Reservation(Reserved::NoAccess, _) | Origin::Driver { .. } => {}
                 Origin::Reservation(Reserved::Zero, _) => {
                     let zero = Some((Shown::Zero, Protection::default()));

@@ -9,6 +9,8 @@ mod check;
 mod coarse;
 mod copy;
 mod dual;
+mod entry;
+mod frames;
 mod geometry;
 mod large;
 mod platform;
@@ -20,17 +22,25 @@ use std::collections::BTreeMap;
 use ddi::{Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId};
 
-use crate::entry::LeafEntry;
 use crate::paging::Operation;
 use crate::slab::SpaceId;
-use crate::space::SpaceKind;
 pub(crate) use coarse::{COARSE_PAGES, is_coarse_run};
 use coarse::{Coarse, leaf_update};
+pub(crate) use entry::LeafEntry;
+pub use frames::OutOfTables;
+pub(crate) use frames::{TableFrames, TableSize, TableSources, reserve_of, table_sources};
 pub(crate) use geometry::Geometry;
 use residence::NOWHERE;
 pub(crate) use root::{NewRoot, RootLength};
 
-use crate::tables::{OutOfTables, TableFrames, TableSize};
+/// The kind of an address space (memory §4.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceKind {
+    /// A process's; its tables are written in the paging ring.
+    Process,
+    /// The paging process's; its tables are written by the CPU at once.
+    Paging,
+}
 
 #[derive(Clone, Debug)]
 struct Table {

@@ -3,6 +3,7 @@
 //! puts a work together, `sequence` numbers the works.
 
 mod batch;
+mod conversion;
 mod sequence;
 
 use ddi::KmdAllocation;
@@ -12,8 +13,8 @@ use crate::host_aperture::WindowPages;
 pub(crate) use crate::operation::{Direction, Operation};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::swizzle::HeldRange;
-use crate::table_form::Conversion;
 pub(crate) use batch::{Batch, Hull, Section};
+pub use conversion::{Conversion, ConversionCause};
 pub(crate) use sequence::WorkSequence;
 
 /// One piece of paging work. Works enter the adapter's one paging ring in the order in which VidMm returned them.

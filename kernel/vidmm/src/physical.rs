@@ -30,7 +30,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// An allocation's description by a driver or a client, completed by the flags that this adapter implies.
     pub(crate) fn by_physical_address(&self, mut info: AllocationInfo) -> AllocationInfo {
-        if !self.geometry.translates() {
+        if !self.spaces.translates() {
             info.flags |= AllocationFlags::ACCESSED_PHYSICALLY;
         }
         info

@@ -17,10 +17,9 @@ use ddi::SegmentFlags;
 use wddm_types::PAGE_BYTES;
 
 use crate::allocation::Placement;
-use crate::entry::hull;
-use crate::paging::{Cause, Hull, Work};
+use crate::paging::{Cause, Work};
 use crate::segment::Segment;
-use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::slab::{AllocationId, DeviceId};
 use crate::space::SpaceKind;
 use crate::vidmm::VidMm;
 
@@ -90,22 +89,17 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn rebuild(&mut self, kind: SpaceKind) -> Option<Work<F>> {
-        if !self.geometry.translates() {
+        if !self.spaces.translates() {
             return None;
         }
         let mut batch = self.works.begin();
-        let spaces: Vec<SpaceId> =
-            self.spaces.iter().filter(|(_, space)| space.kind == kind).map(|(id, _)| id).collect();
-        let whole = self.geometry.space_pages();
-        for id in spaces {
-            let space = &mut self.spaces[id];
-            batch.invalidations.extend(space.table.rebuild(id));
-            Hull::note(&mut batch.stale, id, hull(space.table.root(), 0, whole));
+        for id in self.spaces.of_kind(kind).collect::<Vec<_>>() {
+            self.spaces.rebuild_tables(id, &mut batch);
             self.write_entries(id, &mut batch);
         }
         if kind == SpaceKind::Paging {
-            batch.entries.extend(self.table_window_entries());
-            batch.entries.extend(self.scratch_table_entries());
+            batch.entries.extend(self.spaces.table_window_entries());
+            batch.entries.extend(self.spaces.scratch_table_entries());
         }
         self.finish(batch, kind == SpaceKind::Paging)
     }

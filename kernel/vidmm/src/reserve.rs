@@ -6,12 +6,8 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 use crate::mapping::MapError;
 use crate::paging::Work;
 use crate::slab::SpaceId;
-use crate::space::{Origin, Protection, Reserved, Shown, SpaceKind, page_of};
+use crate::space::{Origin, Protection, Reserved, Shown, UNIT_BYTES, page_of};
 use crate::vidmm::VidMm;
-
-/// In which bases, bounds and sizes of reservations are counted.
-// spec: memory §4.8
-pub(crate) const UNIT_BYTES: u64 = 65536;
 
 /// `D3DDDI_RESERVEGPUVIRTUALADDRESS` (memory §4.8). Everything is a multiple of 64 KB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +46,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// See [`MapError`]: `NotTranslated`, `Misaligned`, `OutsideSpace`, `ConflictingAddresses`; `NoRoom` (scarcity).
     // spec: memory §4.6
     pub fn reserve_for_driver(&mut self, space: SpaceId, range: DriverRange) -> Result<GpuVa, MapError> {
-        let leaf_pages = self.geometry.leaf_table_pages().ok_or(MapError::NotTranslated)?;
+        let leaf_pages = self.spaces.leaf_table_pages().ok_or(MapError::NotTranslated)?;
         let leaf_bytes = leaf_pages * PAGE_BYTES;
         let alignment = range.alignment_bytes.max(leaf_bytes);
         let size_wrong = range.size_bytes == 0 || !range.size_bytes.is_multiple_of(leaf_bytes);
@@ -58,10 +54,10 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(MapError::Misaligned);
         }
         // Drivers' ranges begin behind what the first entry of the root translates.
-        let least = self.geometry.root_entry_pages();
+        let least = self.spaces.drivers_first_page();
         let first = match range.base.filter(|base| !base.is_null()) {
             Some(base) => {
-                let first = self.free_at(space, base, range.size_bytes, alignment)?;
+                let first = self.spaces.free_at(space, base, range.size_bytes, alignment)?;
                 if first < least {
                     return Err(MapError::OutsideSpace);
                 }
@@ -73,17 +69,8 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         };
         let run = PageRun { first, count: Pages(page_of(range.size_bytes)) };
-        self.spaces[space].take(run, Origin::Driver { user_maps: range.user_maps });
+        self.spaces.take(space, run, Origin::Driver { user_maps: range.user_maps });
         Ok(GpuVa(first * PAGE_BYTES))
-    }
-
-    /// The first page of addresses wanted at an exact base, if they are free.
-    fn free_at(&self, space: SpaceId, base: GpuVa, size_bytes: u64, alignment: u64) -> Result<u64, MapError> {
-        if !base.0.is_multiple_of(alignment) {
-            return Err(MapError::Misaligned);
-        }
-        let run = self.run_at(space, base, size_bytes)?;
-        if self.spaces[space].is_free(run) { Ok(run.first) } else { Err(MapError::ConflictingAddresses) }
     }
 
     /// Reserves addresses and answers with the first one. A Zero reservation has entries; the work writes them.
@@ -101,16 +88,16 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let pages = page_of(request.size_bytes);
         let first = match request.base.filter(|base| !base.is_null()) {
-            Some(base) => self.free_at(space, base, request.size_bytes, UNIT_BYTES)?,
-            None => self.find(space, pages, (request.minimum, request.maximum), UNIT_BYTES)?,
+            Some(base) => self.spaces.free_at(space, base, request.size_bytes, UNIT_BYTES)?,
+            None => self.spaces.find(space, pages, (request.minimum, request.maximum), UNIT_BYTES)?,
         };
         let run = PageRun { first, count: Pages(pages) };
         let mut batch = self.works.begin();
         if request.reserved == Reserved::Zero {
             self.place(space, run, Some((Shown::Zero, Protection::default())), &mut batch)?;
         }
-        self.spaces[space].take(run, Origin::Reservation(request.reserved, request.driver_protection));
-        let immediate = self.spaces[space].kind == SpaceKind::Paging;
+        self.spaces.take(space, run, Origin::Reservation(request.reserved, request.driver_protection));
+        let immediate = self.spaces[space].is_paging();
         Ok((GpuVa(first * PAGE_BYTES), self.finish(batch, immediate)))
     }
 }

@@ -31,7 +31,8 @@ impl<F: Copy + Eq> VidMm<F> {
             let there: Vec<(SpaceId, u64)> =
                 self.allocations[id].mappings.iter().copied().filter(|(mapped, _)| *mapped == space).collect();
             for (space, first) in there {
-                let count = Pages(self.spaces[space].mapped[&first].pages);
+                let count =
+                    Pages(self.spaces[space].mapping_at(first).expect("an allocation knows its mappings").pages);
                 let run = PageRun { first, count };
                 self.conceal(space, run, &mut batch);
                 self.revert(space, run, &mut batch);

@@ -1,5 +1,12 @@
-//! One GPU virtual address space: which addresses are taken, by what right, and what each page shows. It knows nothing
-//! of residency or entries: `mapping`, `reserve` and `update` write those. Addresses are counted in 4-KB pages here.
+//! GPU virtual address spaces with their page tables: which addresses are taken, by what right, what each page shows, and what that takes
+//! in tables. Addresses are counted in 4-KB pages here.
+//!
+//! The part ([`AddressSpaces`], `set`) owns all spaces of an adapter, the frames that their tables come from, and how entries are written
+//! (`entries`). It knows nothing of residency, devices or processes: it is told where an allocation's content lies when entries are to show it,
+//! and answers which tables a change lacks; which process gives up its own for that, `table_room` decides. `mapping`, `reserve` and `update`
+//! say what is to be shown.
+//!
+//! One space:
 //!
 //! ```text
 //!          reserve                      map                      the allocation dies
@@ -10,129 +17,74 @@
 //! free ─────────────────────────────────▶ mapped ──── the allocation dies, free ──────▶ free
 //! ```
 
+mod address;
 mod check;
+mod content;
+mod entries;
 mod gaps;
+mod mapping;
+mod room;
+mod scratch;
+mod set;
+mod window;
 
 use std::collections::BTreeMap;
 
 use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress};
 
 use crate::page_table::PageTable;
-use crate::slab::AllocationId;
+pub use crate::page_table::SpaceKind;
+pub use address::AddressError;
+pub(crate) use address::UNIT_BYTES;
 use gaps::{ASKED, Gaps};
-
-/// The kind of an address space (memory §4.7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpaceKind {
-    /// A process's; its tables are written in the paging ring.
-    Process,
-    /// The paging process's; its tables are written by the CPU at once.
-    Paging,
-}
-
-/// The accesses that a mapping allows (`D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE`, memory §4.8), besides reading.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Protection {
-    /// Bit Write.
-    pub write: bool,
-    /// Bit Execute.
-    pub execute: bool,
-    /// DriverProtection: for the driver, not read here but for its top bit (memory §4.11).
-    pub driver: u64,
-}
-
-impl Protection {
-    /// Reading and writing, nothing for the driver.
-    pub const READ_WRITE: Protection = Protection { write: true, execute: false, driver: 0 };
-}
-
-/// The behaviour of a reservation's page as long as nothing is mapped there (memory §4.8, §4.10).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reserved {
-    /// Every access faults.
-    NoAccess,
-    /// Reads return 0, writes are dropped.
-    Zero,
-}
-
-/// The target of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// Pages of an allocation from this one on.
-    Allocation(AllocationId, u64),
-    /// System pages from this one on.
-    System(u64),
-    /// System pages with words of native fences in them, from this one on.
-    Words(u64),
-    /// Zeros only.
-    Zero,
-}
-
-impl Shown {
-    /// The target `pages` further on.
-    pub fn advanced(self, pages: u64) -> Shown {
-        match self {
-            Shown::Allocation(allocation, page) => Shown::Allocation(allocation, page + pages),
-            Shown::System(page) => Shown::System(page + pages),
-            Shown::Words(page) => Shown::Words(page + pages),
-            Shown::Zero => Shown::Zero,
-        }
-    }
-}
-
-/// Pages that show something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mapping {
-    pub pages: u64,
-    pub shown: Shown,
-    pub protection: Protection,
-}
-
-/// By what right addresses are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Map: they are free again when nothing is shown there any more.
-    Map,
-    /// Map of the kernel's own pages: only the kernel touches them.
-    Kernel,
-    /// The driver's, from the process's creation to its end: it maps there, and user mode if it may.
-    Driver {
-        /// User mode may map there (AllowUserModeMapping).
-        user_maps: bool,
-    },
-    /// Reserved by ReserveGpuVirtualAddress until they are freed. With the behaviour of unmapped pages, and the
-    /// driver's part of a tile's protection.
-    Reservation(Reserved, u64),
-}
-
-/// Addresses taken by one call, or what is left of them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Range {
-    pub end: u64,
-    pub origin: Origin,
-}
+pub(crate) use mapping::{Mapping, Origin, Range, Shown};
+pub use mapping::{Protection, Reserved};
+pub use scratch::ScratchSlot;
+pub(crate) use scratch::window_of;
+pub(crate) use set::AddressSpaces;
 
 /// One address space.
 #[derive(Debug)]
 pub(crate) struct Space {
-    pub kind: SpaceKind,
-    pub table: PageTable,
+    kind: SpaceKind,
+    table: PageTable,
     /// The root that contexts have, and its entries. The table's own is ahead of it while a new one is under way.
-    pub shown_root: (PhysicalAddress, u32),
+    shown_root: (PhysicalAddress, u32),
     /// The mapped pages; pages of a taken range without an entry here fault.
-    pub mapped: BTreeMap<u64, Mapping>,
+    mapped: BTreeMap<u64, Mapping>,
     /// A page of zeros for hardware whose entries cannot say Zero, made when it is first needed.
-    pub zero_page: Option<PageRun>,
+    zero_page: Option<PageRun>,
     ranges: BTreeMap<u64, Range>,
     free: Gaps,
 }
 
 impl Space {
     /// A space whose pages `first..end` can be used. Free ones are asked for by these alignments (see [`Gaps`]).
-    pub fn new(kind: SpaceKind, table: PageTable, first: u64, end: u64, alignments: [u64; ASKED]) -> Self {
+    fn new(kind: SpaceKind, table: PageTable, first: u64, end: u64, alignments: [u64; ASKED]) -> Self {
         let free = Gaps::new(first, end, alignments);
         let shown_root = (table.root(), table.root_entries());
         Space { kind, table, shown_root, mapped: BTreeMap::new(), zero_page: None, ranges: BTreeMap::new(), free }
+    }
+
+    /// Whether the paging process's: its tables are written by the CPU at once.
+    pub fn is_paging(&self) -> bool {
+        self.kind == SpaceKind::Paging
+    }
+
+    /// What it shows from this page on, where a mapping begins.
+    pub fn mapping_at(&self, first: u64) -> Option<&Mapping> {
+        self.mapped.get(&first)
+    }
+
+    /// All mappings, each with its first page.
+    pub fn mappings(&self) -> impl Iterator<Item = (u64, Mapping)> + '_ {
+        self.mapped.iter().map(|(&first, &mapping)| (first, mapping))
+    }
+
+    /// Its page of zeros, for those who walk its entries.
+    #[cfg(test)]
+    pub fn zero_page(&self) -> Option<PageRun> {
+        self.zero_page
     }
 
     /// Lowest free range of `pages` pages in `minimum..maximum`, first page a multiple of `alignment`.
@@ -176,13 +128,13 @@ impl Space {
     }
 
     /// Takes free pages.
-    pub fn take(&mut self, run: PageRun, origin: Origin) {
+    fn take(&mut self, run: PageRun, origin: Origin) {
         self.free.take(run);
         self.ranges.insert(run.first, Range { end: run.end(), origin });
     }
 
     /// Makes taken pages free, cutting ranges that reach beyond them. They show nothing any more.
-    pub fn give(&mut self, run: PageRun) {
+    fn give(&mut self, run: PageRun) {
         let mut next = run.first;
         while next < run.end() {
             let (&first, &range) = self.ranges.range(..=next).next_back().expect("the pages are taken");
@@ -200,7 +152,7 @@ impl Space {
     }
 
     /// Makes pages free that a call took, like [`Space::give`]: those among them that are the driver's stay taken.
-    pub fn give_all_but_the_drivers(&mut self, run: PageRun) {
+    fn give_all_but_the_drivers(&mut self, run: PageRun) {
         for part in self.parts(run).into_iter().filter(|(_, origin)| !matches!(origin, Origin::Driver { .. })) {
             self.give(part.0);
         }
@@ -222,7 +174,7 @@ impl Space {
     }
 
     /// Lets pages show something that show nothing.
-    pub fn show(&mut self, first: u64, mapping: Mapping) {
+    fn show(&mut self, first: u64, mapping: Mapping) {
         self.mapped.insert(first, mapping);
     }
 
@@ -239,7 +191,7 @@ impl Space {
 
     /// Unmaps the pages of `run`; mappings that reach beyond it keep the rest. Each removed piece comes with the start
     /// of the mapping that it was part of.
-    pub fn vacate(&mut self, run: PageRun) -> Vec<Vacated> {
+    fn vacate(&mut self, run: PageRun) -> Vec<Vacated> {
         let mut vacated = Vec::new();
         for (next, piece) in self.pieces(run) {
             let (&first, &mapping) = self.mapped.range(..=next).next_back().expect("the piece is of a mapping");

@@ -10,13 +10,12 @@ mod sketch;
 
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages};
 
-use crate::entry::hull;
 use crate::mapping::MapError;
+use crate::page_table::OutOfTables;
 use crate::page_table::is_coarse_run;
-use crate::paging::{Batch, Hull, Work};
+use crate::paging::{Batch, Work};
 use crate::slab::{AllocationId, SpaceId};
-use crate::space::{Origin, Protection, Reserved, Shown, Space, page_of};
-use crate::tables::OutOfTables;
+use crate::space::{AddressError, Origin, Protection, Reserved, Shown, Space, page_of};
 use crate::vidmm::VidMm;
 use sketch::{Drawn, Sketch};
 
@@ -89,6 +88,12 @@ pub enum UpdateError {
 impl From<MapError> for UpdateError {
     fn from(error: MapError) -> UpdateError {
         UpdateError::Range(error)
+    }
+}
+
+impl From<AddressError> for UpdateError {
+    fn from(error: AddressError) -> UpdateError {
+        UpdateError::Range(error.into())
     }
 }
 
@@ -188,7 +193,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 let Drawn { wanted, copied_from } = drawn.advanced(part.first - run.first);
                 // The tables do not yet hold the entries that this update itself changes.
                 let source = copied_from.map(|first| PageRun { first, ..part });
-                let source = source.filter(|source| self.copies_entries() && !sketch.touches(*source));
+                let source = source.filter(|source| self.spaces.copies_entries() && !sketch.touches(*source));
                 self.place_copy(update.space, part, wanted, source, &mut batch).expect("the update holds its tables");
             }
         }
@@ -204,7 +209,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Addresses of a space are freed: a waiting update of it does nothing there any more.
     // spec: memory §4.8, pending updates on freed addresses are dropped
     pub fn update_loses_range(&self, update: &mut Update, space: SpaceId, base: GpuVa, size_bytes: u64) {
-        if let Ok(run) = self.run_at(space, base, size_bytes)
+        if let Ok(run) = self.spaces.run_at(space, base, size_bytes)
             && update.space == space
         {
             update.gone.push(run);
@@ -213,7 +218,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether a waiting update changes what some of these addresses show.
     pub fn update_changes(&self, update: &Update, space: SpaceId, base: GpuVa, size_bytes: u64) -> bool {
-        let Ok(run) = self.run_at(space, base, size_bytes) else { return false };
+        let Ok(run) = self.spaces.run_at(space, base, size_bytes) else { return false };
         let changes = |part: &PageRun| part.first < run.end() && run.first < part.end();
         update.space == space
             && update.steps.iter().any(|step| without(step.target(), &update.gone).iter().any(changes))
@@ -232,14 +237,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn let_go(&mut self, update: Update, mut batch: Batch<F>) -> Option<Work<F>> {
         for run in update.held {
-            let entry = &mut self.spaces[update.space];
-            let frames = self.table_frames.of(entry.kind);
-            let freed = entry.table.uncover(update.space, run.first, run.count.0, frames);
-            if !freed.is_empty() {
-                // The hardware may remember where the tables were.
-                Hull::note(&mut batch.stale, update.space, hull(entry.table.root(), run.first, run.count.0));
-            }
-            batch.invalidations.extend(freed);
+            self.spaces.uncover(update.space, run, &mut batch);
         }
         for allocation in update.pinned {
             self.unpin(allocation);
@@ -250,7 +248,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn check_step(&self, space: SpaceId, operation: &UpdateOperation) -> Result<Step, UpdateError> {
         match *operation {
             UpdateOperation::Map { base, size_bytes, allocation, offset_bytes, allocation_size_bytes, protection } => {
-                let run = self.run_at(space, base, size_bytes)?;
+                let run = self.spaces.run_at(space, base, size_bytes)?;
                 let part = if allocation_size_bytes == 0 { size_bytes } else { allocation_size_bytes };
                 if [offset_bytes, part].iter().any(|bytes| !bytes.is_multiple_of(PAGE_BYTES)) {
                     return Err(MapError::Misaligned.into());
@@ -263,11 +261,11 @@ impl<F: Copy + Eq> VidMm<F> {
                 Ok(Step::Map { run, allocation, from: page_of(offset_bytes), period: page_of(part), protection })
             }
             UpdateOperation::Unmap { base, size_bytes, reserved } => {
-                Ok(Step::Unmap { run: self.run_at(space, base, size_bytes)?, reserved })
+                Ok(Step::Unmap { run: self.spaces.run_at(space, base, size_bytes)?, reserved })
             }
             UpdateOperation::Copy { source, size_bytes, destination } => {
-                let source = self.run_at(space, source, size_bytes)?;
-                Ok(Step::Copy { source, to: self.run_at(space, destination, size_bytes)?.first })
+                let source = self.spaces.run_at(space, source, size_bytes)?;
+                Ok(Step::Copy { source, to: self.spaces.run_at(space, destination, size_bytes)?.first })
             }
         }
     }
@@ -294,28 +292,23 @@ impl<F: Copy + Eq> VidMm<F> {
         steps: &[Step],
         batch: &mut Batch<F>,
     ) -> Result<Vec<PageRun>, OutOfTables> {
-        let before = self.spaces[space].zero_page;
+        let mut made_zeros = false;
         let nothing = |step: &&Step| matches!(step, Step::Unmap { reserved: Reserved::NoAccess, .. });
         let wanted: Vec<&Step> = steps.iter().filter(|step| !nothing(step)).collect();
         let held: Vec<PageRun> = wanted.iter().map(|step| step.target()).collect();
         if steps.iter().any(|step| !matches!(step, Step::Map { .. })) {
-            self.prepare_zero_page(space, batch)?;
+            made_zeros = self.prepare_zero_page(space, batch)?;
         }
-        let runs: Vec<(u64, u64)> = held.iter().map(|run| (run.first, run.count.0)).collect();
         // Nothing of the batch is carried out on failure.
-        let provided = self.provide_tables(space, &runs, batch);
-        let root = provided.inspect_err(|_| self.forget_zero_page(space, before, batch))?;
+        let provided = self.provide_tables(space, &held, batch);
+        let root = provided.inspect_err(|_| self.forget_zero_page(space, made_zeros, batch))?;
         let coarse: Vec<bool> = wanted.iter().map(|step| self.step_begins_coarse(space, step)).collect();
-        let serial = self.room_for_coarse(space, &runs, &coarse).then_some(batch.epoch);
+        let serial = self.spaces.room_for_coarse(space, &held, &coarse).then_some(batch.epoch);
         for (run, coarse) in held.iter().zip(coarse) {
-            let entry = &mut self.spaces[space];
-            let frames = self.table_frames.of(entry.kind);
-            let coarse = serial.filter(|_| coarse);
-            let made =
-                entry.table.cover(space, run.first, run.count.0, coarse, frames).expect("there is room for them");
+            let made = self.spaces.cover(space, *run, serial.filter(|_| coarse)).expect("there is room for them");
             batch.entries.extend(made);
         }
-        self.set_root(space, root, batch);
+        self.spaces.set_root(space, root, batch);
         Ok(held)
     }
 

@@ -75,7 +75,6 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Takes the last `pages` resident pages of an allocation out of its memory segment.
     pub(crate) fn take_end(&mut self, id: AllocationId, pages: u64, cause: Cause, batch: &mut Batch<F>) {
-        let writer = self.writer();
         self.note_paging(id, batch.serial);
         let dummy_page = self.dummy_page_address();
         let through = if self.policy.paging_by_gpu_va { 0 } else { self.segments.commit_left_pages() };
@@ -148,7 +147,7 @@ impl<F: Copy + Eq> VidMm<F> {
             allocation.placement = Placement::None;
         }
         for (first, count) in ranges {
-            writer.hide(&mut self.spaces, &self.allocations[id], first, count, batch);
+            self.spaces.hide(&self.allocations[id], first, count, batch);
         }
         if listed && !matches!(cause, Cause::Promote | Cause::Property | Cause::Compaction { .. }) {
             self.note_loss(id);
@@ -190,7 +189,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let (pages, named) = (allocation.pages, allocation.named());
         let device = allocation.device();
         self.hide_displayed(id, batch);
-        self.writer().hide(&mut self.spaces, &self.allocations[id], 0, pages, batch);
+        self.spaces.hide(&self.allocations[id], 0, pages, batch);
         if let Some((segment, run)) = aperture {
             let place = self.segment_mut(segment);
             place.give(run);

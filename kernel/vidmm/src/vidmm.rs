@@ -4,47 +4,36 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ddi::{DdiVersion, DriverModel, GpuMmuCaps, GpuMmuFlags, PageTableLevelDesc, RootPageTableSize, VidMmCaps};
+use ddi::{DdiVersion, DriverModel, GpuMmuCaps, PageTableLevelDesc, RootPageTableSize, VidMmCaps};
 use wddm_types::{FencePoint, SegmentId};
 
 use crate::allocation::Allocation;
 use crate::budget::{Processes, SegmentGroup};
 use crate::host_aperture::HostAperture;
 use crate::offer::OfferPriority;
-use crate::page_table::Geometry;
+use crate::page_table::{Geometry, table_sources};
 use crate::paging::{Batch, Work, WorkSequence};
 use crate::policy::Policy;
-use crate::scratch::{ScratchTables, window_of};
 use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError, Segments};
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
-use crate::space::{Space, SpaceKind};
+use crate::space::{AddressSpaces, SpaceKind, window_of};
 use crate::suspend::{KnownTurn, Postponed, Suspension};
 use crate::swizzle::SwizzlingRanges;
 use crate::system_pages::SystemPages;
-use crate::table_window::TableWindow;
-use crate::tables::{TableSources, table_sources};
 
 /// One adapter's video memory. `F` names fences; VidMm only carries it.
 #[derive(Debug)]
 pub struct VidMm<F> {
     pub(crate) policy: Policy,
-    pub(crate) mmu: GpuMmuCaps,
-    pub(crate) geometry: Geometry,
     pub(crate) segments: Segments,
     /// Which version's flags and sets count.
     pub(crate) model: DriverModel,
     pub(crate) version: DdiVersion,
     pub(crate) caps: VidMmCaps,
-    pub(crate) table_frames: TableSources,
-    /// Where the paging process sees the tables of all others, segment by segment, if it writes them by address.
-    pub(crate) table_window: Vec<TableWindow>,
-    pub(crate) scratch_tables: Option<ScratchTables>,
-    pub(crate) spaces: Slab<SpaceId, Space>,
+    pub(crate) spaces: AddressSpaces,
     pub(crate) devices: Slab<DeviceId, Device<F>>,
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
     pub(crate) processes: Processes,
-    /// Spaces whose tables are away.
-    pub(crate) tables_away: usize,
     /// Order of evicts, offers, suspensions.
     pub(crate) tick: u64,
     /// Suspended devices by the time of their suspension.
@@ -137,22 +126,17 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut system = SystemPages::open(policy.system_pages).ok_or(SegmentError::NoSystemPage)?;
         let table_frames = table_sources(&policy, &layout.segments, levels, &mut system)?;
         let segments = Segments::open(&policy, layout, levels);
+        let spaces = AddressSpaces::open((mmu, geometry), table_frames, &segments, &policy, system.dummy_page());
         Ok(VidMm {
             policy,
-            mmu,
-            geometry,
             host_apertures: crate::host_aperture::open(segments.all()),
             model: layout.model,
             version: layout.version,
             caps: layout.caps,
-            table_frames,
-            table_window: Vec::new(),
-            scratch_tables: None,
-            spaces: Slab::new(),
+            spaces,
             devices: Slab::new(),
             allocations: Slab::new(),
             processes: Processes::new(segments.group_bytes(policy.system_pages.count.bytes())),
-            tables_away: 0,
             tick: 0,
             waiting: BTreeMap::new(),
             known_turn: None,
@@ -198,7 +182,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Makes a device in a process's space. While the process's page tables are away it starts suspended
     /// ([`VidMm::is_suspended`]).
     pub fn create_device(&mut self, space: SpaceId) -> DeviceId {
-        assert_eq!(self.spaces[space].kind, SpaceKind::Process, "devices belong to processes");
+        assert!(!self.spaces[space].is_paging(), "devices belong to processes");
         let (devices, active_since_ns) = (&mut self.devices, self.now_ns);
         let make = |nth| {
             devices.insert(Device {
@@ -215,7 +199,7 @@ impl<F: Copy + Eq> VidMm<F> {
             })
         };
         let device = self.processes.add_device(space, make);
-        if !self.spaces[space].table.is_resident() {
+        if !self.spaces.tables_resident(space) {
             self.stand_in_line(device);
         }
         device
@@ -235,7 +219,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Bytes of page tables that exist for spaces of a kind.
     pub fn table_bytes(&self, kind: SpaceKind) -> u64 {
-        self.table_frames.peek(kind).used_bytes()
+        self.spaces.table_bytes(kind)
     }
 
     pub(crate) fn segment(&self, id: SegmentId) -> &Segment {
@@ -246,18 +230,12 @@ impl<F: Copy + Eq> VidMm<F> {
         &mut self.segments[id]
     }
 
-    /// Whether the TLB may remember invalid entries, so that entries made valid are flushed, too.
-    // spec: memory §4.2
-    pub(crate) fn flushes_fresh(&self) -> bool {
-        !self.mmu.flags.contains(GpuMmuFlags::INVALID_TLB_ENTRIES_NOT_CACHED)
-    }
-
     pub(crate) fn finish(&mut self, mut batch: Batch<F>, immediate: bool) -> Option<Work<F>> {
         batch.rotations = self.rotations(&mut batch);
-        if self.mmu.flags.contains(GpuMmuFlags::PAGE_TABLE_UPDATE_REQUIRE_ADDRESS_SPACE_IDLE) {
+        if self.spaces.change_only_idle() {
             self.idle_changed_spaces(&mut batch);
         }
-        let flush_fresh = self.flushes_fresh();
+        let flush_fresh = self.spaces.flushes_fresh();
         let work = match batch.finish(flush_fresh) {
             Ok(work) => work,
             Err(moves) => {

@@ -2,23 +2,17 @@
 
 use super::{BrokenInvariant, broken, ensure};
 use crate::allocation::Placement;
-use crate::space::{Shown, SpaceKind};
+use crate::space::Shown;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     // spec: memory §4.8
     pub(super) fn check_addresses(&self) -> Result<(), BrokenInvariant> {
+        self.spaces.check_addresses().map_err(broken("addresses"))?;
         for (id, space) in self.spaces.iter() {
-            if self.geometry.translates() {
-                let end = self.end_of(space.kind, &space.table);
-                let first = self.begin_of(space.kind).min(end);
-                space.check(first, end).map_err(|place| broken("addresses")(format!("{id:?}: {place}")))?;
-            } else {
-                ensure(space.mapped.is_empty(), "addresses", || format!("{id:?} shows what nothing translates"))?;
-            }
             let known = self.processes.knows(id);
-            ensure(known == (space.kind == SpaceKind::Process), "addresses", || format!("{id:?} is of no process"))?;
-            for (&at, mapping) in &space.mapped {
+            ensure(known == !space.is_paging(), "addresses", || format!("{id:?} is of no process"))?;
+            for (at, mapping) in space.mappings() {
                 let Shown::Allocation(shown, from) = mapping.shown else { continue };
                 let holds = self.allocations.get(shown).is_some_and(|allocation| {
                     allocation.mappings.contains(&(id, at)) && from + mapping.pages <= allocation.pages
@@ -26,12 +20,9 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
                 ensure(holds, "addresses", || format!("{id:?} shows {mapping:?} at page {at:#x}, unknown to it"))?;
             }
         }
-        let away = self.spaces.iter().filter(|(_, space)| !space.table.is_resident()).count();
-        let counted = self.tables_away;
-        ensure(away == counted, "addresses", || format!("the tables of {away} spaces are away, {counted} counted"))?;
         for (id, allocation) in self.allocations.iter() {
             for &(space, at) in &allocation.mappings {
-                let mapping = self.spaces.get(space).and_then(|space| space.mapped.get(&at));
+                let mapping = self.spaces.get(space).and_then(|space| space.mapping_at(at));
                 let shows = mapping.is_some_and(|m| matches!(m.shown, Shown::Allocation(shown, _) if shown == id));
                 ensure(shows, "addresses", || format!("{id:?} is mapped at page {at:#x} of {space:?}: {mapping:?}"))?;
             }

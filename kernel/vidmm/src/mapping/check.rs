@@ -2,7 +2,7 @@
 
 use super::{MapError, MapRequest, Target};
 use crate::slab::{AllocationId, SpaceId};
-use crate::space::{Reserved, Shown, SpaceKind};
+use crate::space::{Reserved, Shown};
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -13,7 +13,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         match request.target {
             Target::Allocation { allocation, offset_pages } => {
-                if self.spaces[space].kind == SpaceKind::Paging {
+                if self.spaces[space].is_paging() {
                     return Err(MapError::AllocationInPagingSpace);
                 }
                 self.check_part(allocation, offset_pages.0, request.size_pages.0, request.protection.driver)?;
@@ -55,7 +55,7 @@ impl<F: Copy + Eq> VidMm<F> {
         // spec: memory §4.11
         let others = || {
             allocation.mappings.iter().any(|&(space, start)| {
-                let mapping = &self.spaces[space].mapped[&start];
+                let mapping = self.spaces[space].mapping_at(start).expect("an allocation knows its mappings");
                 let Shown::Allocation(_, from) = mapping.shown else { return false };
                 from < end && first < from + mapping.pages && mapping.protection.driver != driver_protection
             })

@@ -16,12 +16,12 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn whole_view(&self, space: SpaceId, allocation: AllocationId, write: bool) -> Option<GpuVa> {
         let known = &self.spaces[space];
         let fits = |first: &u64| {
-            let mapping = &known.mapped[first];
+            let mapping = known.mapping_at(*first).expect("an allocation knows its mappings");
             let range = known.range_of(wddm_types::PageRun { first: *first, count: Pages(mapping.pages) });
             let kernels = range.is_some_and(|(_, range)| range.origin == Origin::Kernel);
             let whole = mapping.shown == Shown::Allocation(allocation, 0)
                 && mapping.pages == self.allocations[allocation].pages;
-            whole && (kernels || self.geometry.is_platforms()) && (mapping.protection.write || !write)
+            whole && (kernels || self.spaces.is_platforms()) && (mapping.protection.write || !write)
         };
         let of_space = self.allocations[allocation].mappings.range((space, 0)..=(space, u64::MAX));
         of_space.map(|(_, first)| *first).find(fits).map(|first| GpuVa(first * PAGE_BYTES))
@@ -44,7 +44,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn whole_mapping(&self, space: SpaceId, allocation: AllocationId) -> Option<GpuVa> {
         let known = &self.spaces[space];
         let whole = |first: &u64| {
-            let mapping = &known.mapped[first];
+            let mapping = known.mapping_at(*first).expect("an allocation knows its mappings");
             let range = known.range_of(wddm_types::PageRun { first: *first, count: Pages(mapping.pages) });
             range.is_some_and(|(_, range)| range.origin != Origin::Kernel)
                 && mapping.shown == Shown::Allocation(allocation, 0)

@@ -8,7 +8,6 @@ use wddm_types::{PageRun, PhysicalAddress};
 use super::residence::NOWHERE;
 use super::{Geometry, PageTable};
 use crate::slab::SpaceId;
-use crate::space::Space;
 
 impl Geometry {
     /// Address bits of a leaf table, in pages.
@@ -50,8 +49,8 @@ impl PageTable {
     }
 
     /// Finds a fault in the tables of a space. `exact`: leaf tables count the mapped pages and no others. Updates that wait for their turn,
-    /// and the scratch area, count pages that show nothing yet.
-    pub(crate) fn check(&self, space: SpaceId, shown: &Space, exact: bool) -> Result<(), String> {
+    /// and the scratch area, count pages that show nothing yet. `shown`: how many pages show something, by leaf table.
+    pub(crate) fn check(&self, space: SpaceId, shown: &BTreeMap<u64, u64>, exact: bool) -> Result<(), String> {
         if self.geometry.is_platforms() {
             return self.check_platforms(space, shown, exact);
         }
@@ -88,14 +87,13 @@ impl PageTable {
                 return Err(format!("{space:?}, level {number}: tables below {prefix:#x} without a parent"));
             }
         }
-        let leaves = shown.shown_by_leaf(self.geometry.leaf_shift());
-        for (prefix, pages) in &leaves {
+        for (prefix, pages) in shown {
             let used = self.levels[0].get(prefix).map(|table| table.used);
             if used.is_none_or(|used| used < *pages || exact && used != *pages) {
                 return Err(format!("{space:?}, leaf {prefix:#x}: {pages} pages are shown, {used:?} counted"));
             }
         }
-        match self.levels[0].iter().find(|(prefix, table)| table.used == 0 || exact && !leaves.contains_key(prefix)) {
+        match self.levels[0].iter().find(|(prefix, table)| table.used == 0 || exact && !shown.contains_key(prefix)) {
             Some((prefix, _)) => Err(format!("{space:?}: leaf {prefix:#x} has nothing to translate")),
             None => Ok(()),
         }

@@ -14,13 +14,13 @@
 use ddi::{Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress};
 
+use super::LeafEntry;
 use super::dual::Beside;
 use super::{Geometry, PageTable};
-use crate::entry::{LeafEntry, hull};
 use crate::operation::Operation;
 use crate::paging::{Batch, Hull, Section};
+use crate::paging::{Conversion, ConversionCause};
 use crate::slab::SpaceId;
-use crate::table_form::{Conversion, ConversionCause};
 
 /// 4-KB pages behind one entry.
 pub(crate) const COARSE_PAGES: u64 = 16;
@@ -174,7 +174,7 @@ impl PageTable {
         }
         batch.idle_spaces.insert(space);
         // The hardware may remember where the old table is.
-        let changed = hull(self.root, start, 1 << shift);
+        let changed = Hull::of(self.root, start, 1 << shift);
         match section {
             Section::Invalid => Hull::note(&mut batch.stale, space, changed),
             Section::Valid => {

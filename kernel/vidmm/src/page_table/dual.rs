@@ -16,14 +16,14 @@
 use ddi::PteFlags;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun};
 
+use super::LeafEntry;
 use super::coarse::{COARSE_PAGES, can_be_coarse, leaf_update, why_converted};
 use super::large::LARGE_PAGES;
 use super::{PageTable, Table};
-use crate::entry::{LeafEntry, hull};
 use crate::operation::Operation;
+use crate::paging::Conversion;
 use crate::paging::{Batch, Hull, Section};
 use crate::slab::SpaceId;
-use crate::table_form::Conversion;
 
 /// The valid entries in the 4-KB table of a pair.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ impl PageTable {
         let shift = self.geometry.levels[0].table_shift;
         let slot = ((page & ((1 << shift) - 1)) / COARSE_PAGES) as usize;
         let (whole, bits) = (count == COARSE_PAGES, bits(page % COARSE_PAGES, count));
-        let changed = hull(self.root, page, count);
+        let changed = Hull::of(self.root, page, count);
         let coarse = self.coarse_mut(page >> shift);
         let beside = coarse.dual.as_mut().expect("a pair");
         let mut section = section;
@@ -157,7 +157,7 @@ impl PageTable {
         operations.push(leaf_update(space, coarse, run, LeafEntry::INVALID, true));
         operations.push(leaf_update(space, table, run, entry, false));
         batch.idle_spaces.insert(space);
-        let changed = hull(self.root, page, COARSE_PAGES);
+        let changed = Hull::of(self.root, page, COARSE_PAGES);
         match section {
             Section::Invalid => Hull::note(&mut batch.stale, space, changed),
             Section::Valid => {

@@ -5,8 +5,8 @@
 use ddi::{GpuMmuFlags, PteFlags};
 use wddm_types::PAGE_BYTES;
 
+use super::LeafEntry;
 use super::{Geometry, PageTable};
-use crate::entry::LeafEntry;
 use crate::operation::Operation;
 use crate::paging::{Batch, Section};
 use crate::slab::SpaceId;

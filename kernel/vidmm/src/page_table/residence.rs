@@ -7,8 +7,8 @@ use wddm_types::{PhysicalAddress, SegmentId};
 
 use super::{Geometry, Link, PageTable};
 use crate::operation::Operation;
+use crate::page_table::{OutOfTables, TableFrames, TableSize};
 use crate::slab::SpaceId;
-use crate::tables::{OutOfTables, TableFrames, TableSize};
 
 /// Address of a table that is nowhere.
 pub(super) const NOWHERE: PhysicalAddress = PhysicalAddress { segment: SegmentId::SYSTEM, offset: u64::MAX };

@@ -14,9 +14,9 @@ use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress};
 
 use super::{Geometry, Link, PageTable, Table};
 use crate::operation::Operation;
+use crate::page_table::{TableFrames, TableSize};
 use crate::paging::Batch;
 use crate::slab::SpaceId;
-use crate::tables::{TableFrames, TableSize};
 
 /// A length that roots can have.
 #[derive(Clone, Copy, Debug)]

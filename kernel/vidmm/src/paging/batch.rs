@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use ddi::KmdAllocation;
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
-use super::{Cause, Move, MoveKind, MoveStep, Operation, Rotation, TableMove, Work};
+use super::{Cause, Conversion, Move, MoveKind, MoveStep, Operation, Rotation, TableMove, Work};
 use crate::host_aperture::WindowPages;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
 use crate::swizzle::HeldRange;
-use crate::table_form::Conversion;
 
 /// A work under construction. Its sections keep the order of memory §8.3: drivers told, content out, entries invalid,
 /// TLB; content in, drivers told, entries valid, TLB. Operations in `settled` come before all of that.
@@ -82,6 +81,11 @@ pub(crate) struct Hull {
 }
 
 impl Hull {
+    /// The addresses of `count` pages from page `first` on.
+    pub fn of(root: PhysicalAddress, first: u64, count: u64) -> Hull {
+        Hull { root, first: GpuVa(first * PAGE_BYTES), last: GpuVa((first + count) * PAGE_BYTES - 1) }
+    }
+
     /// Widens the hull of `space` in `hulls`.
     pub fn note(hulls: &mut BTreeMap<SpaceId, Hull>, space: SpaceId, hull: Hull) {
         let known = hulls.entry(space).or_insert(hull);

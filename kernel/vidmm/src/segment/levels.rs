@@ -6,8 +6,8 @@ use wddm_types::{PAGE_BYTES, SegmentId};
 
 use super::description::SegmentDescription;
 use super::error::SegmentError;
+use crate::page_table::reserve_of;
 use crate::policy::Policy;
-use crate::tables::reserve_of;
 
 /// Rules of the page-table levels (memory §4.2, §4.3).
 pub(crate) fn check_levels(

@@ -14,10 +14,10 @@ use ddi::{AllocationInfo, PageTableLevelDesc, SegmentFlags};
 use wddm_types::{PAGE_BYTES, PageRun, SegmentId, SegmentSet};
 
 use super::{MemoryLayout, MemoryTotals, Segment, SegmentDescription, id_of, open_one};
+use crate::page_table::reserve_of;
 use crate::policy::Policy;
 use crate::rank::VictimEntry;
 use crate::slab::AllocationId;
-use crate::tables::reserve_of;
 
 /// The segments of one adapter.
 #[derive(Debug)]

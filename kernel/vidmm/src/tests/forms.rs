@@ -12,7 +12,6 @@ use proptest::prelude::*;
 use wddm_types::{GpuVa, PAGE_BYTES, Pages, PhysicalAddress, SegmentId};
 
 use super::world::*;
-use crate::entry::resident_pieces;
 use crate::space::page_of;
 use crate::{
     AllocationId, DeviceId, EvictFlags, MapRequest, Operation, Protection, ReserveRequest, Reserved, SpaceId,
@@ -190,12 +189,12 @@ impl Bench {
             });
             let expected = match self.naive[page as usize] {
                 Seen::Nothing => None,
-                Seen::Zero => Some(match self.mm.spaces[self.space].zero_page {
+                Seen::Zero => Some(match self.mm.spaces[self.space].zero_page() {
                     Some(page) => ((SegmentId::SYSTEM, page.first), PteFlags::READ_ONLY),
                     None => ((SegmentId::SYSTEM, 0), PteFlags::ZERO),
                 }),
                 Seen::Page { allocation, page, write } => {
-                    let piece = resident_pieces(&self.mm.allocations[allocation], page, 1).first().copied();
+                    let piece = self.mm.allocations[allocation].resident_pieces(page, 1).first().copied();
                     let flags = if write { PteFlags::empty() } else { PteFlags::READ_ONLY };
                     piece.map(|(_, _, segment, frame)| ((segment, frame), flags))
                 }

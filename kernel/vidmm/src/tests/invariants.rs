@@ -43,11 +43,7 @@ fn every_rule_can_be_broken() {
         }),
         ("frames", |mm, _, _, a| mm.system.give(mm.allocations[a].backing[0])),
         ("frames", |mm, _, _, _| {
-            _ = mm.table_frames.of(crate::SpaceKind::Process).take(crate::tables::TableSize {
-                level: 0,
-                pages: 1,
-                alignment_pages: 1,
-            });
+            mm.spaces.lose_frame();
         }),
         ("lists", |mm, _, _, a| mm.allocations[a].count += 1),
         ("lists", |mm, _, device, a| {
@@ -64,10 +60,10 @@ fn every_rule_can_be_broken() {
         ("victims", |mm, _, _, _| mm.segment_mut(VRAM).forget_victims()),
         ("budgets", |mm, space, _, _| mm.processes.miscount(space)),
         ("addresses", |mm, _, _, a| mm.allocations[a].mappings.clear()),
-        ("addresses", |mm, space, _, _| mm.spaces[space].mapped.clear()),
+        ("addresses", |mm, space, _, _| mm.spaces.forget_mappings(space)),
         ("tables", |mm, space, _, a| {
             let &(_, at) = mm.allocations[a].mappings.first().expect("mapped");
-            mm.spaces[space].table.miscount(at);
+            mm.spaces.table_and_frames(space).0.miscount(at);
         }),
         ("locks", |mm, _, _, _| {
             let locked = mm.allocations.iter().find(|(_, known)| known.locks.count > 0).expect("one is").0;

@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use wddm_types::{GpuVa, PAGE_BYTES, Pages};
 
 use super::world::*;
-use crate::entry::resident_pieces;
 use crate::{
     AllocationId, DeviceId, EvictFlags, MapRequest, Operation, Protection, ReserveRequest, Reserved, SpaceId,
     SpaceKind, Target, VidMm,
@@ -87,7 +86,7 @@ fn whole_aligned_tables_become_large_pages() {
 
 fn compare(mm: &Mm, machine: &Machine, space: SpaceId, base: GpuVa, id: AllocationId) {
     for page in 0..mm.allocations[id].pages {
-        let place = resident_pieces(&mm.allocations[id], page, 1).first().map(|piece| (piece.2, piece.3));
+        let place = mm.allocations[id].resident_pieces(page, 1).first().map(|piece| (piece.2, piece.3));
         let walked = machine.walk(mm.root(space), &BITS, base.offset(page * PAGE_BYTES));
         let there = walked.map(|entry| (entry.address.segment, entry.address.offset / PAGE_BYTES));
         assert_eq!(there, place, "page {page}");
@@ -147,7 +146,7 @@ proptest! {
                 let walked = machine.walk(mm.root(space), &BITS, base.offset(page as u64 * PAGE_BYTES));
                 let there = walked.map(|entry| (entry.address.segment, entry.address.offset / PAGE_BYTES));
                 let place = shown.and_then(|(id, page)| {
-                    resident_pieces(&mm.allocations[id], page, 1).first().map(|piece| (piece.2, piece.3))
+                    mm.allocations[id].resident_pieces(page, 1).first().map(|piece| (piece.2, piece.3))
                 });
                 prop_assert_eq!(there, place, "page {}", page);
             }

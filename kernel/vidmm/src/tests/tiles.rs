@@ -8,7 +8,6 @@ use proptest::prelude::*;
 use wddm_types::{GpuVa, PAGE_BYTES, Pages, SegmentId};
 
 use super::world::*;
-use crate::entry::resident_pieces;
 use crate::{
     AllocationId, DeviceId, EvictFlags, MapError, MapRequest, Protection, ReserveRequest, Reserved, SpaceId, SpaceKind,
     Target, Update, UpdateError, UpdateOperation, VidMm,
@@ -332,7 +331,7 @@ impl World {
 
     fn compare(&self) {
         let root = self.mm.root(self.space);
-        let says_zero = self.mm.mmu.flags.contains(GpuMmuFlags::ZERO_IN_PTE_SUPPORTED);
+        let says_zero = self.mm.spaces.entries_say_zero();
         for page in 0..AREA {
             let walked = self.machine.walk(root, self.bits, self.va(page));
             match self.naive.get(&page).map_or(Page::Nothing, |page| page.1) {
@@ -347,7 +346,7 @@ impl World {
                 Page::Shows(which, shown) => {
                     let id = self.allocations[which].expect("what has died is shown nowhere");
                     let place =
-                        resident_pieces(&self.mm.allocations[id], shown, 1).first().map(|piece| (piece.2, piece.3));
+                        self.mm.allocations[id].resident_pieces(shown, 1).first().map(|piece| (piece.2, piece.3));
                     let there = walked.map(|entry| (entry.address.segment, entry.address.offset / PAGE_BYTES));
                     assert_eq!(there, place, "page {page}");
                 }

@@ -1,7 +1,7 @@
 //! A pair of leaf tables by itself: what it is asked beyond what the memory manager asks of it today.
 
 use super::*;
-use crate::entry::LeafEntry;
+use crate::page_table::LeafEntry;
 use crate::paging::{Batch, Hull, Section};
 
 /// First page of the pair.
@@ -23,8 +23,8 @@ impl Pair {
     fn new(flags: GpuMmuFlags) -> Pair {
         let bench = Bench::new(coarse_shape(flags | GpuMmuFlags::DUAL_PTE_SUPPORTED), 1024, 64, &[]);
         let (mut mm, space) = (bench.mm, bench.space);
-        let frames = mm.table_frames.of(SpaceKind::Process);
-        mm.spaces[space].table.cover(space, FIRST, 512, None, frames).expect("room");
+        let (table, frames) = mm.spaces.table_and_frames(space);
+        table.cover(space, FIRST, 512, None, frames).expect("room");
         Pair { mm, space, serial: 100 }
     }
 
@@ -34,7 +34,7 @@ impl Pair {
     }
 
     fn write(&mut self, at: u64, pages: u64, entry: LeafEntry, batch: &mut Batch<u8>, section: Section) {
-        self.mm.spaces[self.space].table.write(self.space, FIRST + at, pages, entry, batch, section);
+        self.mm.spaces.table_and_frames(self.space).0.write(self.space, FIRST + at, pages, entry, batch, section);
     }
 
     /// The same in a work of its own.
@@ -142,7 +142,7 @@ fn a_pair_whose_memory_was_lost_begins_anew() {
     pair.write(16, WHOLE, memory(32, true), &mut batch, Section::Valid);
     pair.write(32, WHOLE, memory(3, false), &mut batch, Section::Valid);
     let space = pair.space;
-    let rebuilt = pair.mm.spaces[space].table.rebuild(space);
+    let rebuilt = pair.mm.spaces.table_and_frames(space).0.rebuild(space);
     let entries = written(&rebuilt);
     assert!(!entries.is_empty() && entries.iter().all(|(_, _, valid, _)| !valid), "all of it is invalid");
     // Nothing is left to be made invalid, in a work that knows nothing or in the one that had made it valid.
@@ -183,7 +183,7 @@ fn a_copy_of_nothing_leaves_nothing_valid() {
     drop(pair.alone(16, WHOLE, memory(3, false), Section::Valid));
     let (space, mut operations) = (pair.space, Vec::new());
     let to = wddm_types::PageRun { first: FIRST + 16, count: Pages(WHOLE) };
-    assert!(pair.mm.spaces[space].table.copy(FIRST + 64, to, 512, space, &mut operations));
+    assert!(pair.mm.spaces.table_and_frames(space).0.copy(FIRST + 64, to, 512, space, &mut operations));
     assert!(matches!(operations[..], [Operation::CopyEntries { source_start: 64, target_start: 16, count: 16, .. }]));
     let batch = pair.alone(16, WHOLE, LeafEntry::INVALID, Section::Invalid);
     assert!(batch.invalidations.is_empty(), "it says so already");

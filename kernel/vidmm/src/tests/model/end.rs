@@ -22,7 +22,7 @@ impl Model {
             self.queue(work);
         }
         self.machine.run(&mut self.mm);
-        let in_system = self.mm.table_frames.of_processes().in_system().map_or(0, |tables| tables.count.0);
+        let in_system: u64 = self.mm.spaces.system_pages().map(|tables| tables.count.0).sum();
         assert_eq!(self.mm.free_system_pages(), Pages(100_000 - 1 - in_system));
         assert_eq!(self.mm.resident_bytes(VRAM), 0);
         self.check_told();

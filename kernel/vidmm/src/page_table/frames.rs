@@ -5,10 +5,10 @@ use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use ddi::PageTableLevelDesc;
 
+use super::SpaceKind;
 use crate::policy::Policy;
 use crate::pool::FramePool;
 use crate::segment::{SegmentDescription, SegmentError};
-use crate::space::SpaceKind;
 use crate::system_pages::SystemPages;
 
 /// The reserve for page tables is used up (scarcity).

@@ -2,61 +2,78 @@
 //! virtual address (GPU_VIRTUAL, memory §4.2): all frames that such tables can have, those of each segment one behind the
 //! other, mapped once when the adapter starts. The builder of paging buffers asks it for the address of a table.
 
-use ddi::{GpuMmuFlags, Pte, PteFlags};
+use ddi::{Pte, PteFlags};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
-use crate::entry::LeafEntry;
+use super::{AddressSpaces, Mapping, Origin, Protection, SpaceKind};
 use crate::operation::Operation;
+use crate::page_table::{LeafEntry, OutOfTables};
+use crate::segment::Segments;
 use crate::slab::SpaceId;
-use crate::space::{Mapping, Origin, Protection, Shown, SpaceKind};
-use crate::tables::OutOfTables;
-use crate::vidmm::VidMm;
 
 /// Where the frames of process tables in one segment are seen.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TableWindow {
+#[derive(Clone, Debug)]
+pub(super) struct TableWindow {
     space: SpaceId,
     /// First page of addresses.
     first: u64,
     segment: SegmentId,
     frames: PageRun,
+    /// Frames in the window that no table may have, lowest first.
+    holes: Vec<PageRun>,
 }
 
-impl<F: Copy + Eq> VidMm<F> {
+impl AddressSpaces {
     /// Opens the window in the paging process's space. The operations make its tables and entries.
     // spec: memory §4.2, memory §4.7
-    pub(crate) fn open_table_window(&mut self, space: SpaceId) -> Result<Vec<Operation>, OutOfTables> {
+    pub(super) fn open_table_window(
+        &mut self,
+        space: SpaceId,
+        segments: &Segments,
+    ) -> Result<Vec<Operation>, OutOfTables> {
         let mut operations = Vec::new();
-        for (segment, frames) in self.table_frames.of(SpaceKind::Process).frames() {
-            let entry = &mut self.spaces[space];
-            assert_eq!(entry.kind, SpaceKind::Paging, "only the paging process writes tables");
-            let first = entry.find(frames.count.0, 0, u64::MAX, 1).ok_or(OutOfTables)?;
-            let run = PageRun { first, count: frames.count };
-            let of_paging = self.table_frames.of(SpaceKind::Paging);
-            operations.extend(entry.table.cover(space, first, frames.count.0, None, of_paging)?);
-            entry.take(run, Origin::Kernel);
-            // Only this file writes the entries there, as with the scratch area.
-            let shown = Shown::System(self.system.dummy_page().first);
-            entry.show(first, Mapping { pages: frames.count.0, shown, protection: Protection::READ_WRITE });
-            self.table_window.push(TableWindow { space, first, segment, frames });
+        for (segment, frames) in self.frames.of(SpaceKind::Process).frames() {
+            let (first, made) = self.set_apart(space, frames.count, 1, Protection::READ_WRITE)?;
+            operations.extend(made);
+            let holes = holes(segments, segment, frames);
+            self.windows.push(TableWindow { space, first, segment, frames, holes });
         }
         operations.extend(self.table_window_entries());
         Ok(operations)
     }
 
+    /// Takes addresses of the paging process for good, whose entries are written apart from all others. Answers with the first page, and
+    /// the operations that make their tables.
+    pub(super) fn set_apart(
+        &mut self,
+        space: SpaceId,
+        count: Pages,
+        alignment: u64,
+        protection: Protection,
+    ) -> Result<(u64, Vec<Operation>), OutOfTables> {
+        let entry = &mut self.spaces[space];
+        assert!(entry.is_paging(), "only the paging process sees page tables and has a scratch area");
+        let first = entry.find(count.0, 0, u64::MAX, alignment).ok_or(OutOfTables)?;
+        let of_paging = self.frames.of(SpaceKind::Paging);
+        let made = entry.table.cover(space, first, count.0, None, of_paging)?;
+        entry.take(PageRun { first, count }, Origin::Kernel);
+        entry.show(first, Mapping { pages: count.0, shown: self.scratch.shown_apart(), protection });
+        Ok((first, made))
+    }
+
     /// The entries of the windows, for a paging process whose tables are new or written anew.
-    pub(crate) fn table_window_entries(&self) -> Vec<Operation> {
+    pub fn table_window_entries(&self) -> Vec<Operation> {
         let mut operations = Vec::new();
-        for &window in &self.table_window {
+        for window in &self.windows {
             let mut flags = PteFlags::VALID;
-            let snoops = self.mmu.flags.contains(GpuMmuFlags::CACHE_COHERENT_MEMORY_SUPPORTED);
+            let snoops = self.snoops();
             flags.set(PteFlags::CACHE_COHERENT, window.segment.is_system() && snoops);
             let address = PhysicalAddress { segment: window.segment, offset: window.frames.first * PAGE_BYTES };
             let entry = LeafEntry { pte: Pte { flags, address }, repeat: false, ..LeafEntry::INVALID };
             let table = &self.spaces[window.space].table;
             // Pages of the segment that VidMm gives to no owner stay unmapped in the paging process too.
             let mut next = 0;
-            for hole in self.holes(window) {
+            for hole in &window.holes {
                 let from = hole.first - window.frames.first;
                 table.write_small(
                     window.space,
@@ -73,29 +90,29 @@ impl<F: Copy + Eq> VidMm<F> {
         operations
     }
 
-    /// Frames in the window that no table may have, lowest first.
-    // spec: memory §1.4
-    fn holes(&self, window: TableWindow) -> Vec<PageRun> {
-        if window.segment.is_system() {
-            return Vec::new();
-        }
-        let (low, high) = (window.frames.first, window.frames.end());
-        let hidden = self.segment(window.segment).descriptor.hidden_runs();
-        let cut = |run: PageRun| {
-            let (first, end) = (run.first.max(low), run.end().min(high));
-            (first < end).then(|| PageRun { first, count: Pages(end - first) })
-        };
-        hidden.into_iter().filter_map(cut).collect()
-    }
-
     /// The address of a process's page table in the paging process; NULL where tables are not written by address.
     // spec: memory §4.2
     pub fn table_va(&self, table: PhysicalAddress) -> GpuVa {
-        let seen = self.table_window.iter().find_map(|window| {
+        let seen = self.windows.iter().find_map(|window| {
             let offset = table.offset.checked_sub(window.frames.first * PAGE_BYTES)?;
             let inside = table.segment == window.segment && offset < window.frames.count.bytes();
             inside.then(|| GpuVa(window.first * PAGE_BYTES + offset))
         });
         seen.unwrap_or(GpuVa::NULL)
     }
+}
+
+/// Frames of a segment among these that no table may have, lowest first.
+// spec: memory §1.4
+fn holes(segments: &Segments, segment: SegmentId, frames: PageRun) -> Vec<PageRun> {
+    if segment.is_system() {
+        return Vec::new();
+    }
+    let (low, high) = (frames.first, frames.end());
+    let hidden = segments[segment].descriptor.hidden_runs();
+    let cut = |run: PageRun| {
+        let (first, end) = (run.first.max(low), run.end().min(high));
+        (first < end).then(|| PageRun { first, count: Pages(end - first) })
+    };
+    hidden.into_iter().filter_map(cut).collect()
 }
