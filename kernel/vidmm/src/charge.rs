@@ -14,9 +14,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return;
         }
         for device in self.processes.devices(space).collect::<Vec<_>>() {
-            let touched: Vec<AllocationId> =
-                self.devices[device].counts.keys().chain(&self.devices[device].owned).copied().collect();
-            for id in touched {
+            for id in self.devices[device].touched().collect::<Vec<_>>() {
                 self.reband(id);
                 self.rerank(id);
             }
@@ -67,12 +65,12 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// The space of a device's process.
     pub fn space_of(&self, device: DeviceId) -> SpaceId {
-        self.devices[device].space
+        self.devices[device].space()
     }
 
     /// Puts a device on an allocation's list of holders.
     pub(crate) fn add_holder(&mut self, id: AllocationId, device: DeviceId) {
-        let space = self.devices[device].space;
+        let space = self.devices[device].space();
         if !self.process_holds(space, id) {
             self.count_need(id, space, true);
         }
@@ -82,7 +80,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Takes a device off it.
     pub(crate) fn remove_holder(&mut self, id: AllocationId, device: DeviceId) {
-        let space = self.devices[device].space;
+        let space = self.devices[device].space();
         assert!(self.allocations[id].holders.remove(&device), "it was a holder");
         if !self.process_holds(space, id) {
             self.count_need(id, space, false);
@@ -116,12 +114,12 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether a device of this process lists the allocation.
     pub(crate) fn process_holds(&self, space: SpaceId, id: AllocationId) -> bool {
-        self.allocations[id].holders.iter().any(|device| self.devices[*device].space == space)
+        self.allocations[id].holders.iter().any(|device| self.devices[*device].space() == space)
     }
 
     fn holding_spaces(&self, id: AllocationId) -> Vec<SpaceId> {
         let mut spaces: Vec<SpaceId> =
-            self.allocations[id].holders.iter().map(|device| self.devices[*device].space).collect();
+            self.allocations[id].holders.iter().map(|device| self.devices[*device].space()).collect();
         spaces.sort_unstable();
         spaces.dedup();
         spaces

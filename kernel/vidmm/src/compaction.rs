@@ -27,7 +27,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn quiesce_meanwhile(&mut self, devices: Vec<DeviceId>, batch: &mut Batch<F>) {
         for &device in &devices {
             // As for a suspension: the work waits for these uses before the devices quiesce, never for quiesced ones.
-            merge_points(&mut batch.after, &std::mem::take(&mut self.devices[device].last_uses));
+            merge_points(&mut batch.after, &self.devices.take_uses(device));
         }
         batch.quiesced.extend(devices);
     }

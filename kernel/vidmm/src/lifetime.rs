@@ -7,10 +7,10 @@ use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, KmdAllocation};
 use wddm_types::{FencePoint, PageRun, Pages};
 
 use crate::allocation::{self, Allocation, AllocationError, Origin, Placement, Terms};
+use crate::device::Postponed;
 use crate::extent::PageSet;
 use crate::paging::{Cause, Work, merge_points};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
-use crate::suspend::Postponed;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -99,7 +99,7 @@ impl<F: Copy + Eq> VidMm<F> {
             displayed: Default::default(),
             last_work: 0,
         });
-        self.devices[owner].owned.insert(id);
+        self.devices.own(owner, id);
         Ok(id)
     }
 
@@ -163,19 +163,19 @@ impl<F: Copy + Eq> VidMm<F> {
         self.count_returning(id);
         let owner = self.allocations[id].owner.expect("a device has just destroyed it");
         if self.must_postpone(owner, after) {
-            self.devices[owner].postponed.push(Postponed::Doom { id, after: after.to_vec() });
+            self.devices.postpone(owner, Postponed::Doom { id, after: after.to_vec() });
             return;
         }
-        merge_points(&mut self.devices[owner].last_uses, after);
+        self.devices.note_uses(owner, after);
         self.doom(id, after);
     }
 
     pub(crate) fn doom(&mut self, id: AllocationId, after: &[FencePoint<F>]) {
         self.leave_lists(id);
-        self.tick += 1;
+        let tick = self.clock.next_tick();
         let allocation = &mut self.allocations[id];
         assert!(allocation.doomed.is_none(), "an allocation is destroyed once");
-        allocation.doomed = Some(self.tick);
+        allocation.doomed = Some(tick);
         merge_points(&mut allocation.last_use, after);
         self.rerank(id);
     }
@@ -185,7 +185,7 @@ impl<F: Copy + Eq> VidMm<F> {
         self.forget_postponed(id);
         let holders: Vec<DeviceId> = self.allocations[id].holders.iter().copied().collect();
         for device in holders {
-            self.devices[device].counts.remove(&id);
+            self.devices.unlist(device, id);
             self.remove_holder(id, device);
         }
         let allocation = &mut self.allocations[id];
@@ -219,7 +219,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let gone = self.allocations.remove(allocation);
         self.demoted.remove(&allocation);
         if let Some(owner) = gone.owner {
-            self.devices[owner].owned.remove(&allocation);
+            self.devices.disown(owner, allocation);
         }
         if let Some(offer) = gone.offer {
             self.decommittable.remove(&(offer.priority, offer.time, allocation));

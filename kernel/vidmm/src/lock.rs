@@ -23,7 +23,7 @@ use crate::allocation::{Placement, SYSTEM_COPY};
 use crate::extent::Extents;
 use crate::host_aperture::{WindowMap, WindowPages};
 use crate::paging::{Batch, Cause, Work};
-use crate::slab::{AllocationId, DeviceId};
+use crate::slab::AllocationId;
 use crate::swizzle::RangeWish;
 use crate::vidmm::VidMm;
 use rules::{Medium, Ruling, Subject};
@@ -305,8 +305,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let listed = self.allocations[id].count > 0;
         let aperture = self.way_out(id)?;
         // They stop at the turn of this work, not before: earlier work may wait for what they have queued.
-        let runs = |device: &DeviceId| self.devices[*device].suspended.is_none();
-        batch.quiesced.extend(self.allocations[id].holders.iter().copied().filter(runs));
+        batch.quiesced.extend(self.devices.running(&self.allocations[id].holders));
         self.withdraw(id, Cause::Lock, batch);
         if listed {
             self.enter_system(id, aperture, Cause::Lock, batch);

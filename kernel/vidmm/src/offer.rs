@@ -18,11 +18,11 @@ use ddi::AllocationFlags2;
 use wddm_types::{FencePoint, Pages};
 
 use crate::allocation::Placement;
+use crate::device::Postponed;
 use crate::paging::{Cause, Work, merge_points};
 use crate::plan::{Claim, Limit, Plan, Takes};
 use crate::residency::MakeResidentError;
 use crate::slab::{AllocationId, DeviceId};
-use crate::suspend::Postponed;
 use crate::vidmm::VidMm;
 
 /// `D3DKMT_OFFER_PRIORITY`, without NONE (allocation lists only).
@@ -159,20 +159,19 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let postponed = self.must_postpone(device, last_use);
         if !postponed {
-            merge_points(&mut self.devices[device].last_uses, last_use);
+            self.devices.note_uses(device, last_use);
         }
         for &id in list {
-            self.tick += 1;
+            let time = self.clock.next_tick();
             let allocation = &mut self.allocations[id];
             let priority = match priority {
                 OfferPriority::Auto => of_eviction_priority(allocation.info.priority),
                 named => named,
             };
-            let time = self.tick;
             let offer = Offer { priority, time, allow_decommit: flags.allow_decommit, discarded: false };
             allocation.offer_due = Some(offer);
             if postponed {
-                self.devices[device].postponed.push(Postponed::Offer { id, last_use: last_use.to_vec() });
+                self.devices.postpone(device, Postponed::Offer { id, last_use: last_use.to_vec() });
             } else {
                 self.begin_due_offer(id, last_use);
             }
@@ -263,10 +262,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn call_off(&mut self, id: AllocationId) -> bool {
         let due = self.allocations[id].offer_due.take().is_some();
         if due {
-            for device in self.waiting.values() {
-                let is_it = |step: &Postponed<F>| matches!(step, Postponed::Offer { id: of, .. } if *of == id);
-                self.devices[*device].postponed.retain(|step| !is_it(step));
-            }
+            self.devices.forget_postponed_offer(id);
         }
         due
     }

@@ -159,7 +159,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether all of it is resident and charged to the process already: the usual case, found without a copy of the list.
     fn has_all(&self, claim: Claim, list: &[AllocationId]) -> bool {
-        let space = self.devices[claim.device].space;
+        let space = self.devices[claim.device].space();
         list.iter().all(|&id| self.is_resident(id) && (claim.limit == Limit::None || self.process_holds(space, id)))
     }
 
@@ -221,7 +221,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
 
     /// Whether an allocation leaves only to be placed anew.
     fn is_anew(&self, id: AllocationId) -> bool {
-        let listed = || self.mm.devices[self.claim.device].counts.contains_key(&id);
+        let listed = || self.mm.devices[self.claim.device].lists(id);
         self.anew_for.is_some() && listed() && self.mm.may_be_placed_anew(id)
     }
 
@@ -297,7 +297,7 @@ impl<'a, F: Copy + Eq> Planner<'a, F> {
 
     /// By how many bytes a process's need in a group grows when an allocation goes there.
     fn growth(&self, id: AllocationId, group: crate::budget::SegmentGroup) -> u64 {
-        let space = self.mm.devices[self.claim.device].space;
+        let space = self.mm.devices[self.claim.device].space();
         let allocation = &self.mm.allocations[id];
         let counted = allocation.charged == Some(group) && self.mm.process_holds(space, id);
         if counted { 0 } else { allocation.bytes() }

@@ -71,7 +71,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// that needs it.
     // spec: memory §1.10, memory §4.7, memory §8.4
     pub fn power_up(&mut self) -> PowerUp<F> {
-        self.forgive_losses();
+        self.devices.forgive_losses();
         let paging_process = self.rebuild(SpaceKind::Paging);
         PowerUp { paging_process, processes: self.rebuild(SpaceKind::Process) }
     }

@@ -13,7 +13,7 @@ use wddm_types::SegmentId;
 use crate::allocation::Placement;
 use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::segment::Wish;
-use crate::slab::{AllocationId, DeviceId, SpaceId};
+use crate::slab::{AllocationId, SpaceId};
 use crate::vidmm::VidMm;
 
 /// How many allocations are looked at, and at most moved, at once.
@@ -33,8 +33,7 @@ pub enum Promotion<F> {
 impl<F: Copy + Eq> VidMm<F> {
     /// Whether content lies in a less preferred place, and no suspended device with work waits for room.
     pub fn may_promote(&self) -> bool {
-        let waits = |device: &DeviceId| self.devices[*device].idle_since.is_none();
-        self.policy.promote && !self.demoted.is_empty() && !self.waiting.values().any(waits)
+        self.policy.promote && !self.demoted.is_empty() && !self.devices.any_busy_waits()
     }
 
     /// Moves what there is room for to where it would rather be: up to `max_pages` pages, or one allocation. To be called
@@ -126,7 +125,7 @@ impl<F: Copy + Eq> VidMm<F> {
     fn all_afford(&self, id: AllocationId, candidate: SegmentId) -> bool {
         let allocation = &self.allocations[id];
         let Some(group) = self.segments.charged_group(candidate) else { return true };
-        let spaces: BTreeSet<SpaceId> = allocation.holders.iter().map(|device| self.devices[*device].space).collect();
+        let spaces: BTreeSet<SpaceId> = allocation.holders.iter().map(|device| self.devices[*device].space()).collect();
         let affords = |space: &SpaceId| {
             self.processes.need(*space, group).saturating_add(allocation.bytes())
                 <= self.processes.budget_bytes(*space, group)
@@ -138,13 +137,13 @@ impl<F: Copy + Eq> VidMm<F> {
     fn may_move(&self, id: AllocationId) -> bool {
         self.users_of(id).iter().all(|device| {
             let known = &self.devices[*device];
-            known.suspended.is_some() || self.policy.suspend_others && known.idle_since.is_some()
+            known.is_suspended() || self.policy.suspend_others && known.is_idle()
         })
     }
 
     /// Whether devices that run have kept it from moving for as long as the policy lets them.
     fn has_waited(&mut self, id: AllocationId) -> bool {
-        let now_ns = self.now_ns;
+        let now_ns = self.clock.now_ns();
         let since = *self.demoted.entry(id).or_insert(None).get_or_insert(now_ns);
         let patience_ns = self.policy.promote_patience_ns;
         self.policy.suspend_others && patience_ns != u64::MAX && now_ns - since >= patience_ns
@@ -152,10 +151,9 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn move_up(&mut self, id: AllocationId, target: SegmentId, batch: &mut Batch<F>) {
         for device in self.users_of(id) {
-            let known = &mut self.devices[device];
-            if known.suspended.is_none() && !batch.quiesced.contains(&device) {
+            if !self.devices[device].is_suspended() && !batch.quiesced.contains(&device) {
                 batch.quiesced.push(device);
-                merge_points(&mut batch.after, &std::mem::take(&mut known.last_uses));
+                merge_points(&mut batch.after, &self.devices.take_uses(device));
             }
         }
         self.withdraw(id, Cause::Promote, batch);

@@ -167,7 +167,7 @@ impl<F: Copy + Eq> VidMm<F> {
         } else if allocation.count == 0 {
             allocation.lazy_since.map(|time| Rank { tier: lazy_tier(band), priority, time })
         } else {
-            let ticks = allocation.holders.iter().map(|device| self.devices[*device].suspended.map(|s| s.tick));
+            let ticks = allocation.holders.iter().map(|device| self.devices[*device].suspended_at());
             // The holder that was suspended first has its turn first.
             let first = ticks.min().flatten();
             first.map(|tick| Rank { tier: suspended_tier(band), priority, time: suspended_at(tick) })
@@ -179,7 +179,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// none for what only a name keeps.
     pub(crate) fn reband(&mut self, id: AllocationId) {
         let allocation = &self.allocations[id];
-        let of = |device| self.processes.priority(self.devices[device].space);
+        let of = |device| self.processes.priority(self.devices[device].space());
         let highest = allocation.holders.iter().map(|device| of(*device)).max();
         let band = highest.or_else(|| allocation.owner.map(of)).unwrap_or(ProcessPriority::Background);
         self.allocations[id].band = band;

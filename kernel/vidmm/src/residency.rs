@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use wddm_types::FencePoint;
 
 use crate::allocation::Placement;
+use crate::device::{EvictFlags, Postponed};
 use crate::paging::{Batch, Cause, Work, merge_points};
 use crate::plan::{Claim, Limit, Takes};
 use crate::slab::{AllocationId, DeviceId};
-use crate::suspend::Postponed;
 use crate::vidmm::VidMm;
 
 /// Why MakeResident failed; no count changed.
@@ -49,15 +49,6 @@ pub struct MakeResidentFlags {
     /// The device is lost if this fails, so devices of the same or lower protection may be suspended for it. Counts only with
     /// `cant_trim_further`.
     pub must_succeed: bool,
-}
-
-/// `D3DDDICB_EVICT` flags (memory §5.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EvictFlags {
-    /// Keep the content in place until its room is needed. Counts only where the count reaches 0.
-    pub only_if_necessary: bool,
-    /// The GPU did not write since the content was made resident.
-    pub not_written_to: bool,
 }
 
 /// Why Evict was refused; nothing changed for the whole call (memory §9.3).
@@ -101,9 +92,9 @@ impl<F: Copy + Eq> VidMm<F> {
             return Err(MakeResidentError::Offered { allocation });
         }
         let claim = claim_of(device, flags);
-        let waits = self.devices[device].suspended.is_some();
+        let waits = self.devices[device].is_suspended();
         let plan = if waits { self.plan_alone(claim, list) } else { self.plan(claim, list) };
-        let mut plan = plan.inspect_err(|_| self.pressure = true)?;
+        let mut plan = plan.inspect_err(|_| self.pressure.feel())?;
         for &id in list {
             self.count_up(device, id);
         }
@@ -128,7 +119,7 @@ impl<F: Copy + Eq> VidMm<F> {
         list: &[AllocationId],
         flags: MakeResidentFlags,
     ) -> Result<Option<Work<F>>, MakeResidentError> {
-        self.plan_alone(claim_of(device, flags), list).inspect_err(|_| self.pressure = true)?;
+        self.plan_alone(claim_of(device, flags), list).inspect_err(|_| self.pressure.feel())?;
         for &id in list {
             self.count_up(device, id);
         }
@@ -152,9 +143,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     // spec: memory §5.1, memory §10.1 row 13
     pub(crate) fn count_up(&mut self, device: DeviceId, id: AllocationId) {
-        let count = self.devices[device].counts.entry(id).or_insert(0);
-        *count += 1;
-        let first = *count == 1;
+        let first = self.devices.list_up(device, id);
         let allocation = &mut self.allocations[id];
         allocation.count += 1;
         allocation.lazy_since = None;
@@ -178,11 +167,12 @@ impl<F: Copy + Eq> VidMm<F> {
     ) -> Result<Option<Work<F>>, EvictError> {
         self.check_counts(device, list)?;
         if self.must_postpone(device, last_use) {
-            let step = |&id: &AllocationId| Postponed::Evict { id, flags, last_use: last_use.to_vec() };
-            self.devices[device].postponed.extend(list.iter().map(step));
+            for &id in list {
+                self.devices.postpone(device, Postponed::Evict { id, flags, last_use: last_use.to_vec() });
+            }
             return Ok(None);
         }
-        merge_points(&mut self.devices[device].last_uses, last_use);
+        self.devices.note_uses(device, last_use);
         let mut batch = self.works.begin();
         self.count_down(device, list, flags, last_use, Some(&mut batch));
         Ok(self.finish(batch, false))
@@ -198,12 +188,8 @@ impl<F: Copy + Eq> VidMm<F> {
         mut batch: Option<&mut Batch<F>>,
     ) {
         for &id in list {
-            let counts = &mut self.devices[device].counts;
-            let count = counts.get_mut(&id).expect("the counts were checked");
-            *count -= 1;
-            let left_list = *count == 0;
+            let left_list = self.devices.list_down(device, id);
             if left_list {
-                counts.remove(&id);
                 self.remove_holder(id, device);
             }
             let allocation = &mut self.allocations[id];
@@ -225,10 +211,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// How often a device's list names an allocation.
     pub fn count(&self, device: DeviceId, allocation: AllocationId) -> u64 {
-        let known = &self.devices[device];
-        let evicted = |step: &&Postponed<F>| matches!(step, Postponed::Evict { id, .. } if *id == allocation);
-        let postponed = known.postponed.iter().filter(evicted).count() as u64;
-        known.counts.get(&allocation).copied().unwrap_or(0) - postponed
+        self.devices.count(device, allocation)
     }
 
     fn check_counts(&self, device: DeviceId, list: &[AllocationId]) -> Result<(), EvictError> {

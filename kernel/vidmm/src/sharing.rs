@@ -5,7 +5,6 @@ use wddm_types::{PageRun, Pages};
 
 use crate::paging::Work;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
-use crate::suspend::Postponed;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -21,13 +20,16 @@ impl<F: Copy + Eq> VidMm<F> {
         unmap: bool,
     ) -> Option<Work<F>> {
         let mut batch = self.works.begin();
-        if let Some(count) = self.devices[device].counts.remove(&id) {
+        if let Some(count) = self.devices.unlist(device, id) {
             self.remove_holder(id, device);
             self.release(id, count, &[]);
         }
-        self.drop_postponed(device, id);
+        if self.devices.drop_postponed(device, id) {
+            // Nothing that the device queued keeps the offer waiting.
+            self.begin_due_offer(id, &[]);
+        }
         if unmap {
-            let space = self.devices[device].space;
+            let space = self.devices[device].space();
             let there: Vec<(SpaceId, u64)> =
                 self.allocations[id].mappings.iter().copied().filter(|(mapped, _)| *mapped == space).collect();
             for (space, first) in there {
@@ -39,7 +41,7 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         }
         if self.allocations[id].owner == Some(device) {
-            self.devices[device].owned.remove(&id);
+            self.devices.disown(device, id);
             self.own(id, heir);
         }
         self.finish(batch, false)
@@ -55,22 +57,11 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn own(&mut self, id: AllocationId, owner: Option<DeviceId>) {
         if let Some(device) = owner {
-            self.devices[device].owned.insert(id);
+            self.devices.own(device, id);
         }
         self.allocations[id].owner = owner;
         self.reband(id);
         self.rerank(id);
-    }
-
-    /// A device has closed an allocation, which lives on: what was postponed for it is void, and nothing that it queued keeps an
-    /// offer waiting.
-    fn drop_postponed(&mut self, device: DeviceId, id: AllocationId) {
-        let (gone, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.devices[device].postponed).into_iter().partition(|step| step.allocation() == id);
-        self.devices[device].postponed = kept;
-        if gone.iter().any(|step| matches!(step, Postponed::Offer { .. })) {
-            self.begin_due_offer(id, &[]);
-        }
     }
 
     /// Its only device says that nothing uses it (AssumeNotInUse): its eviction and destruction wait for no earlier use.

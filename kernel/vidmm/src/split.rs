@@ -21,9 +21,10 @@ use std::ops::Range;
 
 use wddm_types::FencePoint;
 
+use crate::device::EvictFlags;
 use crate::paging::{Cause, Work};
 use crate::plan::{Claim, Limit, Plan, Takes};
-use crate::residency::{EvictFlags, MakeResidentError};
+use crate::residency::MakeResidentError;
 use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 

@@ -77,7 +77,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return;
         }
         for device in self.users_of(id) {
-            if self.devices[device].suspended.is_none() && !batch.quiesced.contains(&device) {
+            if !self.devices[device].is_suspended() && !batch.quiesced.contains(&device) {
                 batch.quiesced.push(device);
             }
         }
@@ -94,7 +94,7 @@ impl<F: Copy + Eq> VidMm<F> {
             return allocation.holders.iter().copied().collect();
         }
         let owner = allocation.owner.expect("fences' words go with their process");
-        let space = self.devices[owner].space;
-        self.devices.iter().filter(|(_, device)| device.space == space).map(|(id, _)| id).collect()
+        let space = self.devices[owner].space();
+        self.devices.iter().filter(|(_, device)| device.space() == space).map(|(id, _)| id).collect()
     }
 }

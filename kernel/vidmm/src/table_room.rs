@@ -113,7 +113,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Bytes that a suspended device's tables lack, if there is no room to be had for them.
     pub(crate) fn lacks_table_room(&self, device: DeviceId, takes: Takes) -> Option<u64> {
-        let space = self.devices[device].space;
+        let space = self.devices[device].space();
         let sizes = self.spaces.stranded_tables(space)?;
         let claim = TableClaim { space: Some(space), band: self.band_of(device), takes };
         let victims = self.table_victims(claim, &sizes, &Batch::new(0));
@@ -122,7 +122,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Takes the tables of others out that stand where those of a device's process are to come.
     pub(crate) fn clear_way_for_tables(&mut self, device: DeviceId, takes: Takes, batch: &mut Batch<F>) {
-        let space = self.devices[device].space;
+        let space = self.devices[device].space();
         let Some(sizes) = self.spaces.stranded_tables(space) else { return };
         let claim = TableClaim { space: Some(space), band: self.band_of(device), takes };
         let victims = self.table_victims(claim, &sizes, batch).expect("the plan has seen the room");
@@ -177,13 +177,13 @@ impl<F: Copy + Eq> VidMm<F> {
         let mut last = (SpaceActivity::Empty, 0);
         for device in self.processes.devices(space) {
             let known = &self.devices[device];
-            let ran = self.now_ns >= known.active_since_ns.saturating_add(self.policy.residency_quantum_ns);
-            let stands = match (known.suspended, known.idle_since) {
-                (Some(suspension), _) => (SpaceActivity::Suspended, u64::MAX - suspension.tick),
+            let ran = self.clock.now_ns() >= known.active_since_ns().saturating_add(self.policy.residency_quantum_ns);
+            let stands = match (known.suspended_at(), known.idle_since()) {
+                (Some(tick), _) => (SpaceActivity::Suspended, u64::MAX - tick),
                 _ if !self.policy.suspend_others => return None,
                 (None, Some(since)) => (SpaceActivity::Idle, since),
                 (None, None) if band < claim.band || claim.takes == Takes::Turn && ran => {
-                    (SpaceActivity::Running, known.active_since_ns)
+                    (SpaceActivity::Running, known.active_since_ns())
                 }
                 (None, None) => return None,
             };
@@ -193,18 +193,18 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn evict_tables(&mut self, victims: &[SpaceId], for_space: Option<SpaceId>, batch: &mut Batch<F>) {
-        let not_before = self.now_ns.saturating_add(self.policy.residency_quantum_ns);
+        let not_before = self.clock.now_ns().saturating_add(self.policy.residency_quantum_ns);
         for &id in victims {
             for device in self.processes.devices(id).collect::<Vec<_>>() {
                 if !self.is_suspended(device) {
                     self.suspend_now(device, batch);
                 }
                 // Like content: what left does not come back within a quantum.
-                self.devices[device].suspended.as_mut().expect("just seen to").not_before_ns = Some(not_before);
+                self.devices.keep_away(device, not_before);
             }
             let bytes = self.spaces.evict_tables(id, batch);
             batch.tables.push(TableMove { space: id, bytes, came: false, for_space });
-            self.pressure = true;
+            self.pressure.feel();
         }
     }
 }

@@ -64,7 +64,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let (at, here) = self.lies_in(allocation);
             // An allocation that only a name keeps alive counts for no process.
             if let Some(owner) = allocation.owner {
-                let theirs = tally.of(self.devices[owner].space);
+                let theirs = tally.of(self.devices[owner].space());
                 let bytes = allocation.bytes();
                 theirs.allocations += 1;
                 theirs.allocated_bytes += bytes;
@@ -81,7 +81,7 @@ impl<F: Copy + Eq> VidMm<F> {
                 continue;
             }
             tally.segments[at].resident_bytes += here;
-            let holders = allocation.holders.iter().map(|device| self.devices[*device].space);
+            let holders = allocation.holders.iter().map(|device| self.devices[*device].space());
             for space in holders.collect::<BTreeSet<_>>() {
                 tally.of(space).segments[at].resident_bytes += here;
             }

@@ -8,7 +8,6 @@
 //! - RestartPeriodicTrim goes, instead of the next PeriodicTrim, to a device that was suspended meanwhile: content that
 //!   it could not use for lack of a turn does not count as unused.
 
-use crate::budget::SegmentGroup;
 use crate::slab::{DeviceId, SpaceId};
 use crate::vidmm::VidMm;
 
@@ -40,9 +39,7 @@ impl<F: Copy + Eq> VidMm<F> {
     pub fn trim_requests(&mut self, now_ns: u64) -> Vec<TrimRequest> {
         self.set_time(now_ns);
         let mut requests = self.budget_trims();
-        if self.pressure && self.now_ns >= self.last_periodic_ns.saturating_add(self.policy.trim_period_ns) {
-            self.pressure = false;
-            self.last_periodic_ns = self.now_ns;
+        if self.pressure.begins_period(self.clock.now_ns(), self.policy.trim_period_ns) {
             let devices: Vec<DeviceId> = self.devices.iter().map(|(device, _)| device).collect();
             for device in devices {
                 self.periodic_trim(device, &mut requests);
@@ -53,15 +50,15 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Whether a trim may become due without another call: whether the kernel's timer is needed.
     pub fn trim_pending(&self) -> bool {
-        self.pressure || self.processes.any_over_budget()
+        self.pressure.is_felt() || self.processes.any_over_budget()
     }
 
     fn periodic_trim(&mut self, device: DeviceId, requests: &mut Vec<TrimRequest>) {
-        let known = &mut self.devices[device];
-        if known.suspended.is_some() || known.counts.is_empty() {
+        let known = &self.devices[device];
+        if known.is_suspended() || !known.lists_any() {
             return;
         }
-        let restart = std::mem::take(&mut known.restart_trim);
+        let restart = self.devices.take_restart_trim(device);
         let flags = TrimFlags { periodic: !restart, restart_periodic: restart, to_budget: false };
         match requests.iter_mut().find(|request| request.device == device) {
             Some(request) => {
@@ -73,7 +70,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn budget_trims(&mut self) -> Vec<TrimRequest> {
         let mut requests = Vec::new();
-        for (space, over) in self.processes.to_be_trimmed(self.now_ns, &self.policy) {
+        for (space, over) in self.processes.to_be_trimmed(self.clock.now_ns(), &self.policy) {
             self.ask(space, over, &mut requests);
         }
         requests
@@ -98,9 +95,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Bytes on a device's list that count for a budget.
     fn listed_bytes(&self, device: DeviceId) -> u64 {
-        let charged = |id: &&crate::AllocationId| {
-            matches!(self.allocations[**id].charged, Some(SegmentGroup::Local | SegmentGroup::NonLocal))
-        };
-        self.devices[device].counts.keys().filter(charged).map(|id| self.allocation_bytes(*id)).sum()
+        let charged = |id: &crate::AllocationId| self.allocations[*id].charged.is_some();
+        self.devices[device].list().filter(charged).map(|id| self.allocation_bytes(id)).sum()
     }
 }

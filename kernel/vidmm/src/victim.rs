@@ -152,7 +152,9 @@ impl<F: Copy + Eq> VidMm<F> {
         if listed && !matches!(cause, Cause::Promote | Cause::Property | Cause::Compaction { .. }) {
             self.note_loss(id);
         }
-        self.pressure |= matches!(cause, Cause::Pressure { .. });
+        if matches!(cause, Cause::Pressure { .. }) {
+            self.pressure.feel();
+        }
         self.rerank(id);
         self.demote_storage(id, cause, batch);
     }
@@ -222,11 +224,11 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Puts content without a count at the end of the victims' order.
     pub(crate) fn become_victim(&mut self, id: AllocationId) {
-        self.tick += 1;
+        let tick = self.clock.next_tick();
         let allocation = &mut self.allocations[id];
         assert!(allocation.count == 0 && allocation.lazy_since.is_none(), "it has just left the last list");
         if matches!(allocation.placement, Placement::Memory(..)) {
-            allocation.lazy_since = Some(self.tick);
+            allocation.lazy_since = Some(tick);
         }
         self.rerank(id);
     }

@@ -9,15 +9,17 @@ use wddm_types::{FencePoint, SegmentId};
 
 use crate::allocation::Allocation;
 use crate::budget::{Processes, SegmentGroup};
+use crate::clock::Clock;
+use crate::device::Devices;
 use crate::host_aperture::HostAperture;
 use crate::offer::OfferPriority;
 use crate::page_table::{Geometry, table_sources};
 use crate::paging::{Batch, Work, WorkSequence};
 use crate::policy::Policy;
+use crate::pressure::Pressure;
 use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError, Segments};
 use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
 use crate::space::{AddressSpaces, SpaceKind, window_of};
-use crate::suspend::{KnownTurn, Postponed, Suspension};
 use crate::swizzle::SwizzlingRanges;
 use crate::system_pages::SystemPages;
 
@@ -31,23 +33,15 @@ pub struct VidMm<F> {
     pub(crate) version: DdiVersion,
     pub(crate) caps: VidMmCaps,
     pub(crate) spaces: AddressSpaces,
-    pub(crate) devices: Slab<DeviceId, Device<F>>,
+    pub(crate) devices: Devices<F>,
     pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
     pub(crate) processes: Processes,
-    /// Order of evicts, offers, suspensions.
-    pub(crate) tick: u64,
-    /// Suspended devices by the time of their suspension.
-    pub(crate) waiting: BTreeMap<u64, DeviceId>,
-    /// The last answer about the next turn, valid while only time passes.
-    pub(crate) known_turn: Option<KnownTurn>,
+    pub(crate) clock: Clock,
     /// Offered content whose backing store may go, by priority and time.
     pub(crate) decommittable: BTreeSet<(OfferPriority, u64, AllocationId)>,
     /// Content that may lie in a less preferred place, and since when only running devices keep it there.
     pub(crate) demoted: BTreeMap<AllocationId, Option<u64>>,
-    pub(crate) now_ns: u64,
-    /// Content was evicted for room, or a request was refused, since the last periodic trim.
-    pub(crate) pressure: bool,
-    pub(crate) last_periodic_ns: u64,
+    pub(crate) pressure: Pressure,
     pub(crate) works: WorkSequence,
     /// Primaries that an aperture may still map although no display shows them.
     pub(crate) undisplayed: Vec<AllocationId>,
@@ -56,29 +50,6 @@ pub struct VidMm<F> {
     pub(crate) host_apertures: BTreeMap<SegmentId, HostAperture>,
     /// Through which the CPU sees swizzled content.
     pub(crate) ranges: SwizzlingRanges,
-}
-
-/// A device: its residency requirement list (memory §5.1).
-#[derive(Debug)]
-pub(crate) struct Device<F> {
-    pub space: SpaceId,
-    /// Its place among all devices that its process has had.
-    pub nth: u64,
-    /// Counts above 0.
-    pub counts: BTreeMap<AllocationId, u64>,
-    /// Allocations that it owns.
-    pub owned: BTreeSet<AllocationId>,
-    pub suspended: Option<Suspension>,
-    /// When its present turn began.
-    pub active_since_ns: u64,
-    /// Since which tick it has nothing to run.
-    pub idle_since: Option<u64>,
-    /// Its next periodic trim is a restart.
-    pub restart_trim: bool,
-    /// The last uses that its calls named: what it does not list any more may be in use up to these.
-    pub last_uses: Vec<FencePoint<F>>,
-    /// Steps that it asked for while suspended and that wait for its next turn.
-    pub postponed: Vec<Postponed<F>>,
 }
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -134,17 +105,13 @@ impl<F: Copy + Eq> VidMm<F> {
             version: layout.version,
             caps: layout.caps,
             spaces,
-            devices: Slab::new(),
+            devices: Devices::new(),
             allocations: Slab::new(),
             processes: Processes::new(segments.group_bytes(policy.system_pages.count.bytes())),
-            tick: 0,
-            waiting: BTreeMap::new(),
-            known_turn: None,
+            clock: Clock::default(),
             decommittable: BTreeSet::new(),
             demoted: BTreeMap::new(),
-            now_ns: 0,
-            pressure: false,
-            last_periodic_ns: 0,
+            pressure: Pressure::default(),
             segments,
             works: WorkSequence::default(),
             system,
@@ -183,21 +150,8 @@ impl<F: Copy + Eq> VidMm<F> {
     /// ([`VidMm::is_suspended`]).
     pub fn create_device(&mut self, space: SpaceId) -> DeviceId {
         assert!(!self.spaces[space].is_paging(), "devices belong to processes");
-        let (devices, active_since_ns) = (&mut self.devices, self.now_ns);
-        let make = |nth| {
-            devices.insert(Device {
-                space,
-                nth,
-                counts: BTreeMap::new(),
-                owned: BTreeSet::new(),
-                suspended: None,
-                active_since_ns,
-                idle_since: None,
-                restart_trim: false,
-                last_uses: Vec::new(),
-                postponed: Vec::new(),
-            })
-        };
+        let (devices, now_ns) = (&mut self.devices, self.clock.now_ns());
+        let make = |nth| devices.begin(space, nth, now_ns);
         let device = self.processes.add_device(space, make);
         if !self.spaces.tables_resident(space) {
             self.stand_in_line(device);
@@ -207,14 +161,12 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// Ends a device that owns no allocation any more. Allocations still on its list are evicted lazily, as if written until `last_use`.
     pub fn destroy_device(&mut self, device: DeviceId, last_use: &[FencePoint<F>]) {
-        assert!(self.devices[device].owned.is_empty(), "allocations go before their device");
-        self.leave_line(device);
-        for (id, count) in std::mem::take(&mut self.devices[device].counts) {
+        for (id, count) in self.devices.clear(device) {
             self.remove_holder(id, device);
             self.release(id, count, last_use);
         }
-        let gone = self.devices.remove(device);
-        self.processes.remove_device(gone.space, gone.nth);
+        let (space, nth) = self.devices.end(device);
+        self.processes.remove_device(space, nth);
     }
 
     /// Bytes of page tables that exist for spaces of a kind.

@@ -24,6 +24,6 @@ pub struct VideoMemoryInfo {
 }
 
 impl SegmentGroup {
-    /// Both.
+    /// Both groups.
     pub const ALL: [SegmentGroup; 2] = [SegmentGroup::Local, SegmentGroup::NonLocal];
 }

@@ -51,10 +51,9 @@ impl<F: Copy + Eq + Debug> VidMm<F> {
     pub fn state_digest(&self) -> StateDigest {
         let mut digest = StateDigest::default();
         self.allocations.iter().for_each(|(id, value)| digest.add("memory of", &id, value));
-        for (id, device) in self.devices.iter() {
-            let lists = (device.space, &device.counts, &device.owned, device.suspended);
-            digest.add("lists of", &id, &(lists, &device.last_uses, &device.postponed));
-        }
+        let (devices, line) = self.devices.state();
+        devices.for_each(|(id, value)| digest.add("lists of", &id, &value));
+        digest.add("turns", &"", &line);
         self.spaces.iter().for_each(|(id, value)| digest.add("addresses of", &id, value));
         for segment in self.segments.all() {
             digest.add("segment", &segment.id, &segment.state());
@@ -63,7 +62,6 @@ impl<F: Copy + Eq + Debug> VidMm<F> {
         for (space, terms) in self.processes.state() {
             digest.add("terms of", &space, &terms);
         }
-        digest.add("turns", &"", &self.waiting);
         digest.add("offers", &"", &self.decommittable);
         digest.add("windows", &"", &self.host_apertures);
         digest.add("works", &"", &(self.works.returned(), self.works.completed()));

@@ -7,38 +7,36 @@ use crate::allocation::Allocation;
 use crate::offer::OfferPriority;
 use crate::rank::Victims;
 use crate::slab::AllocationId;
-use crate::suspend::Postponed;
-use crate::vidmm::{Device, VidMm};
+use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     // spec: memory §5.1
     pub(super) fn check_lists(&self) -> Result<(), BrokenInvariant> {
         for (device, known) in self.devices.iter() {
-            let owner = self.processes.device_at(known.space, known.nth) == Some(device);
+            let owner = self.processes.device_at(known.space(), known.nth()) == Some(device);
             ensure(owner, "lists", || format!("{device:?} is no device of its process"))?;
             // spec: memory §4.6
-            let walks = known.suspended.is_some() || self.tables_resident(known.space);
+            let walks = known.is_suspended() || self.tables_resident(known.space());
             ensure(walks, "lists", || format!("{device:?} runs while its page tables are away"))?;
-            for &id in &known.owned {
+            for id in self.devices.owned(device) {
                 let live = self.allocations.get(id).is_some_and(|allocation| allocation.owner == Some(device));
                 ensure(live, "lists", || format!("{device:?} owns {id:?}, which knows another owner"))?;
             }
-            for (&id, &count) in &known.counts {
+            for id in known.list() {
                 let holder = self.allocations.get(id).is_some_and(|allocation| allocation.holders.contains(&device));
-                ensure(count > 0 && holder, "lists", || {
-                    format!("{device:?} lists {id:?} {count} times, unknown to it")
-                })?;
+                ensure(holder, "lists", || format!("{device:?} lists {id:?}, unknown to it"))?;
             }
-            let all_live = known.postponed.iter().all(|step| self.allocations.get(step.allocation()).is_some());
+            let all_live = self.devices.postponed_for(device).all(|id| self.allocations.get(id).is_some());
             ensure(all_live, "lists", || format!("{device:?} has postponed something for the dead"))?;
         }
         for (id, allocation) in self.allocations.iter() {
-            let count = |device| self.devices.get(device).and_then(|known| known.counts.get(&id)).copied();
+            let count =
+                |device| self.devices.get(device).map(|known| known.times_listed(id)).filter(|times| *times > 0);
             let sum: Option<u64> = allocation.holders.iter().map(|device| count(*device)).sum();
             ensure(sum == Some(allocation.count), "lists", || {
                 format!("{id:?} counts {}, its holders {sum:?}", allocation.count)
             })?;
-            let owned = |owner| self.devices.get(owner).is_some_and(|owner| owner.owned.contains(&id));
+            let owned = |owner| self.devices.get(owner).is_some() && self.devices.owned(owner).any(|owned| owned == id);
             let owned =
                 allocation.owner.is_none_or(owned) && (allocation.owner.is_some() || allocation.holders.is_empty());
             ensure(owned, "lists", || format!("{id:?} is not owned by its owner"))?;
@@ -74,7 +72,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     // spec: memory §5.5, §10.1 row 7
     pub(super) fn check_needs(&self) -> Result<(), BrokenInvariant> {
         let listed = |space, group| -> u64 {
-            let lists = self.processes.devices(space).flat_map(|device| self.devices[device].counts.keys().copied());
+            let lists = self.processes.devices(space).flat_map(|device| self.devices[device].list());
             let listed: BTreeSet<AllocationId> = lists.collect();
             let charged =
                 listed.into_iter().map(|id| &self.allocations[id]).filter(|known| known.charged == Some(group));
@@ -91,18 +89,10 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
 
     // spec: memory §8.6
     pub(super) fn check_turns(&self) -> Result<(), BrokenInvariant> {
-        for (&tick, &device) in &self.waiting {
-            let suspended = self.devices.get(device).and_then(|known| known.suspended);
-            ensure(suspended.is_some_and(|suspension| suspension.tick == tick), "lists", || {
-                format!("{device:?} is in line at {tick} and suspended as {suspended:?}")
-            })?;
-        }
+        self.devices.check().map_err(broken("lists"))?;
         for (device, known) in self.devices.iter() {
-            let in_line = known.suspended.is_some_and(|suspension| self.waiting.contains_key(&suspension.tick));
-            ensure(known.suspended.is_some() == in_line, "lists", || format!("{device:?} waits outside the line"))?;
-            ensure(in_line || known.postponed.is_empty(), "lists", || format!("{device:?} runs with postponed work"))?;
             let there = |id: &AllocationId| self.is_resident(*id) || self.offered(*id).is_some();
-            let missing = known.counts.keys().find(|id| !in_line && !there(id));
+            let missing = known.list().find(|id| !known.is_suspended() && !there(id));
             ensure(missing.is_none(), "lists", || format!("{device:?} runs without {missing:?} of its list"))?;
         }
         Ok(())
@@ -112,11 +102,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
     pub(super) fn check_offers(&self) -> Result<(), BrokenInvariant> {
         let mut expected = BTreeSet::new();
         for (id, allocation) in self.allocations.iter() {
-            let waits = |known: &Device<F>| {
-                let of = known.postponed.iter().filter(|step| matches!(step, Postponed::Offer { .. }));
-                of.filter(|step| step.allocation() == id).count()
-            };
-            let steps: usize = self.devices.iter().map(|(_, known)| waits(known)).sum();
+            let steps = self.devices.offers_waiting(id);
             let due = allocation.offer_due;
             let once = steps == usize::from(due.is_some()) && (due.is_none() || allocation.offer.is_none());
             ensure(once && (due.is_none() || allocation.locks.count == 0), "lists", || {

@@ -1,6 +1,6 @@
 //! Which addresses a mapping gets: those that were asked for, if their right allows it, or free ones. `space` knows which are free.
 
-use wddm_types::PAGE_BYTES;
+use wddm_types::{GpuVa, PAGE_BYTES};
 
 use super::{MapError, MapRequest, Target};
 use crate::slab::SpaceId;
@@ -43,6 +43,12 @@ impl<F: Copy + Eq> VidMm<F> {
             }
         };
         Ok((first, true))
+    }
+
+    /// An address without the sign that its bits above the width repeat; any other as it is.
+    // spec: memory §4.3
+    pub fn plain(&self, address: GpuVa) -> u64 {
+        self.spaces.plain(address)
     }
 
     /// Of what a mapping begins at a multiple, where the kernel chooses.

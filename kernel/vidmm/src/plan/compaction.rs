@@ -78,7 +78,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     pub(super) fn devices_to_quiesce(&self, plan: &Plan) -> Vec<DeviceId> {
         let moved = plan.relocations.iter().map(|step| step.allocation).chain(plan.anew.iter().map(|(id, _)| *id));
         let holders = moved.flat_map(|id| self.mm.allocations[id].holders.iter());
-        let running = |device: &DeviceId| self.mm.devices[*device].suspended.is_none();
+        let running = |device: &DeviceId| !self.mm.devices[*device].is_suspended();
         let devices: BTreeSet<DeviceId> = holders.copied().filter(running).collect();
         devices.into_iter().filter(|device| !plan.suspends.contains(device)).collect()
     }

@@ -120,7 +120,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     /// Suspends the running devices that list an allocation, if the claim may suspend all of them.
     fn may_take(&self, state: &mut PlanState, id: AllocationId) -> bool {
         let stands = |state: &PlanState, device: DeviceId| {
-            self.mm.devices[device].suspended.is_some() || state.suspended.iter().any(|known| known.device == device)
+            self.mm.devices[device].is_suspended() || state.suspended.iter().any(|known| known.device == device)
         };
         let may_stop = |device: DeviceId| {
             let wants = self.claim.for_holders && self.wants(device);

@@ -204,7 +204,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
     }
 
     fn budget_left(&self, group: SegmentGroup) -> u64 {
-        let space = self.mm.devices[self.claim.device].space;
+        let space = self.mm.devices[self.claim.device].space();
         let limit = match self.claim.limit {
             Limit::None => return u64::MAX,
             Limit::Current => self.mm.processes.budget_bytes(space, group),

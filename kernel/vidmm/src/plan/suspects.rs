@@ -51,7 +51,7 @@ enum DeviceStanding {
 impl<F: Copy + Eq> VidMm<F> {
     /// The protection of a device's process.
     pub(crate) fn band_of(&self, device: DeviceId) -> ProcessPriority {
-        self.processes.priority(self.devices[device].space)
+        self.processes.priority(self.devices[device].space())
     }
 }
 
@@ -149,14 +149,12 @@ impl<F: Copy + Eq> Planner<'_, F> {
     // spec: memory §8.2
     fn suspects(&self) -> Vec<DeviceId> {
         let more = self.list.iter().map(|id| self.growth(*id, SegmentGroup::Local)).sum();
-        let more = Some((self.mm.devices[self.claim.device].space, more));
+        let more = Some((self.mm.devices[self.claim.device].space(), more));
         let mut orders: Vec<Order> = self
             .mm
             .devices
             .iter()
-            .filter(|(device, known)| {
-                *device != self.claim.device && known.suspended.is_none() && !known.counts.is_empty()
-            })
+            .filter(|(device, known)| *device != self.claim.device && !known.is_suspended() && known.lists_any())
             .filter(|(device, _)| !self.claim.for_holders || !self.wants(*device))
             .filter_map(|(device, _)| self.order_of(device, more))
             .collect();
@@ -175,14 +173,15 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let over = || {
             [SegmentGroup::Local, SegmentGroup::NonLocal]
                 .into_iter()
-                .any(|group| self.mm.processes.is_over_budget(known.space, group, more))
+                .any(|group| self.mm.processes.is_over_budget(known.space(), group, more))
         };
-        let (standing, since) = match known.idle_since {
+        let (standing, since) = match known.idle_since() {
             Some(since) => (DeviceStanding::Idle, since),
-            None if over() => (DeviceStanding::OverBudget, known.active_since_ns),
-            None => (DeviceStanding::Within, known.active_since_ns),
+            None if over() => (DeviceStanding::OverBudget, known.active_since_ns()),
+            None => (DeviceStanding::Within, known.active_since_ns()),
         };
-        let run_enough = self.mm.now_ns >= known.active_since_ns.saturating_add(self.mm.policy.residency_quantum_ns);
+        let run_enough =
+            self.mm.clock.now_ns() >= known.active_since_ns().saturating_add(self.mm.policy.residency_quantum_ns);
         let allowed = band < own
             || band == own
                 && match self.claim.takes {
@@ -197,10 +196,10 @@ impl<F: Copy + Eq> Planner<'_, F> {
     /// Whether a device lists content of a segment that is no victim yet, up to a protection.
     fn lists_some(&self, device: DeviceId, segment: SegmentId, highest: ProcessPriority) -> bool {
         let own = self.mm.band_of(self.claim.device);
-        self.mm.devices[device].counts.keys().any(|id| {
-            let allocation = &self.mm.allocations[*id];
+        self.mm.devices[device].list().any(|id| {
+            let allocation = &self.mm.allocations[id];
             let here = allocation.standing.is_some_and(|s| s.segment == segment && s.rank.is_none());
-            here && allocation.pins == 0 && allocation.band <= highest.min(own) && !self.wanted.contains(id)
+            here && allocation.pins == 0 && allocation.band <= highest.min(own) && !self.wanted.contains(&id)
         })
     }
 
@@ -211,10 +210,10 @@ impl<F: Copy + Eq> Planner<'_, F> {
         let (mut content, mut entangled) = (Vec::new(), false);
         let stands = |holder: &DeviceId| {
             *holder == device
-                || self.mm.devices[*holder].suspended.is_some()
+                || self.mm.devices[*holder].is_suspended()
                 || state.suspended.iter().any(|suspect| suspect.device == *holder)
         };
-        for &id in self.mm.devices[device].counts.keys() {
+        for id in self.mm.devices[device].list() {
             let allocation = &self.mm.allocations[id];
             let victim = allocation.standing.is_some_and(|standing| standing.rank.is_some());
             let Placement::Memory(segment, extents) = &allocation.placement else { continue };

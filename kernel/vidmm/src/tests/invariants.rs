@@ -47,13 +47,13 @@ fn every_rule_can_be_broken() {
         }),
         ("lists", |mm, _, _, a| mm.allocations[a].count += 1),
         ("lists", |mm, _, device, a| {
-            _ = mm.devices[device].counts.remove(&a);
+            _ = mm.devices.unlist(device, a);
         }),
-        ("lists", |mm, _, device, a| {
-            _ = mm.devices[device].owned.remove(&a);
+        ("lists", |mm, _, device, _a| {
+            mm.devices.forget_owned(device);
         }),
         ("lists", |mm, _, device, _| {
-            _ = mm.waiting.insert(7, device);
+            mm.devices.misplace(device);
         }),
         ("lists", |mm, _, _, _| mm.decommittable.clear()),
         ("victims", |mm, _, _, a| mm.allocations[a].standing = None),

@@ -146,7 +146,7 @@ impl Model {
     /// `None`: there is no room for its tables.
     fn map(&mut self, which: usize, offset: u64, pages: u64) -> Option<GpuVa> {
         let id = self.known[which].id;
-        let space = self.mm.devices[self.mm.allocations[id].owner.unwrap()].space;
+        let space = self.mm.devices[self.mm.allocations[id].owner.unwrap()].space();
         let target = Target::Allocation { allocation: id, offset_pages: Pages(offset) };
         let request = MapRequest {
             target,
@@ -178,7 +178,7 @@ impl Model {
                 // The address space is small; a second mapping goes again at once when it is not for looking at.
                 let Some(va) = self.map(which, offset, pages - offset) else { return };
                 self.look(which, va, offset);
-                let space = self.mm.devices[self.mm.allocations[self.known[which].id].owner.unwrap()].space;
+                let space = self.mm.devices[self.mm.allocations[self.known[which].id].owner.unwrap()].space();
                 let work = self.mm.free_gpu_va(space, va, (pages - offset) * PAGE_BYTES).expect("it is mapped");
                 self.queue(work);
             }
@@ -284,7 +284,7 @@ impl Model {
         }
         self.machine.run(&mut self.mm);
         let (id, va) = (self.known[which].id, self.known[which].va);
-        let space = self.mm.devices[self.mm.allocations[id].owner.unwrap()].space;
+        let space = self.mm.devices[self.mm.allocations[id].owner.unwrap()].space();
         // Another process's device lists it: the owner's tables are away.
         if !self.mm.tables_resident(space) {
             return;

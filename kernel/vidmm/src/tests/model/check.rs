@@ -14,7 +14,7 @@ impl Model {
     pub fn look(&mut self, which: usize, va: GpuVa, offset: u64) {
         self.machine.run(&mut self.mm);
         let id = self.known[which].id;
-        let space = self.mm.devices[self.mm.allocations[id].owner.unwrap()].space;
+        let space = self.mm.devices[self.mm.allocations[id].owner.unwrap()].space();
         let (root, translates) = (self.mm.root(space), self.mm.tables_resident(space));
         let lost = self.mm.offered(id) == Some(true);
         let runs = |(device, &count): (usize, &u64)| count > 0 && !self.mm.is_suspended(self.devices[device]);
@@ -84,7 +84,7 @@ impl Model {
             assert_eq!(owned.len() as u64 + segment.free_pages(), segment.capacity_pages());
             assert_eq!(lazy, segment.victims().pages_up_to(crate::rank::TIERS - 1));
         }
-        for (device, space) in self.devices.iter().map(|device| (device, mm.devices[*device].space)) {
+        for (device, space) in self.devices.iter().map(|device| (device, mm.devices[*device].space())) {
             // spec: memory §4.6
             assert!(mm.tables_resident(space) || mm.is_suspended(*device), "who runs has its page tables");
         }

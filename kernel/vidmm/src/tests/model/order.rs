@@ -18,8 +18,8 @@ impl Model {
 
     fn band_of(&self, id: AllocationId) -> ProcessPriority {
         let allocation = &self.mm.allocations[id];
-        let of = |device| self.mm.processes.priority(self.mm.devices[device].space);
-        let listed = self.mm.devices.iter().filter(|(_, device)| device.counts.contains_key(&id));
+        let of = |device| self.mm.processes.priority(self.mm.devices[device].space());
+        let listed = self.mm.devices.iter().filter(|(_, device)| device.lists(id));
         listed.map(|(device, _)| of(device)).max().unwrap_or_else(|| of(allocation.owner.unwrap()))
     }
 
@@ -38,8 +38,8 @@ impl Model {
             return None;
         }
         let band = self.band_of(id) as usize;
-        let holders = self.mm.devices.iter().filter(|(_, device)| device.counts.contains_key(&id));
-        let suspended: Option<Vec<u64>> = holders.map(|(_, device)| device.suspended.map(|s| s.tick)).collect();
+        let holders = self.mm.devices.iter().filter(|(_, device)| device.lists(id));
+        let suspended: Option<Vec<u64>> = holders.map(|(_, device)| device.suspended_at()).collect();
         let place = if let Some(time) = allocation.doomed {
             (0, 0, time)
         } else if let Some(offer) = allocation.offer {
@@ -111,10 +111,10 @@ impl Model {
         for device in self.devices {
             let known = &self.mm.devices[device];
             let ready = |id: &AllocationId| self.mm.is_resident(*id) || self.mm.offered(*id).is_some();
-            assert!(known.suspended.is_some() || known.counts.keys().all(ready), "{device:?} runs without its content");
-            assert!(known.suspended.is_some() || known.postponed.is_empty());
+            assert!(known.is_suspended() || known.list().all(|id| ready(&id)), "{device:?} runs without its content");
+            assert!(known.is_suspended() || self.mm.devices.postponed(device) == 0);
         }
-        assert_eq!(self.mm.waiting.len(), self.devices.iter().filter(|d| self.mm.is_suspended(**d)).count());
+        assert_eq!(self.mm.devices.line().count(), self.devices.iter().filter(|d| self.mm.is_suspended(**d)).count());
     }
 
     /// The needs of the processes are the sums over their lists.
@@ -122,10 +122,8 @@ impl Model {
     pub fn check_needs(&self) {
         for space in self.spaces {
             let of = |device: &usize| self.mm.space_of(self.devices[*device]) == space;
-            let listed: BTreeSet<AllocationId> = (0..DEVICES)
-                .filter(of)
-                .flat_map(|device| self.mm.devices[self.devices[device]].counts.keys().copied())
-                .collect();
+            let listed: BTreeSet<AllocationId> =
+                (0..DEVICES).filter(of).flat_map(|device| self.mm.devices[self.devices[device]].list()).collect();
             for group in [SegmentGroup::Local, SegmentGroup::NonLocal] {
                 let charged = |id: &&AllocationId| self.mm.allocations[**id].charged == Some(group);
                 let need: u64 = listed.iter().filter(charged).map(|id| self.mm.allocation_bytes(*id)).sum();

@@ -55,7 +55,7 @@ impl Model {
     fn promote(&mut self, pages: u64) {
         let before: Vec<u64> = self.known.iter().map(|known| self.mm.allocations[known.id].resident_pages()).collect();
         let Promotion::Work(work) = self.mm.promote(pages) else { return };
-        assert!(work.quiesced.iter().all(|device| self.mm.devices[*device].idle_since.is_some()));
+        assert!(work.quiesced.iter().all(|device| self.mm.devices[*device].is_idle()));
         assert!(work.moves.iter().all(|moved| moved.cause == Cause::Promote));
         let moved: Vec<_> = work.moves.iter().map(|moved| moved.allocation).collect();
         self.promoted += 1;

@@ -1,0 +1,97 @@
+//! The line of suspended devices, and the last answer about whose turn it is (memory §8.6).
+
+use super::{Devices, Suspension};
+use crate::slab::DeviceId;
+
+/// The device to be resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextResume {
+    /// This one, now: call [`VidMm::resume`](crate::VidMm::resume).
+    Resume(DeviceId),
+    /// This one's own content lies in its own way: call [`VidMm::withdraw_suspended`](crate::VidMm::withdraw_suspended), then ask again.
+    Withdraw(DeviceId),
+    /// No device yet; ask again at this time, and whenever memory comes free.
+    At(u64),
+    /// No device waits, or each that waits needs memory that only its holders can give up, or an unlock. Ask again after those.
+    NoDevice,
+}
+
+/// The last answer about the next turn, and the stamp of the state that it holds for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownTurn {
+    turn: NextResume,
+    stamp: [u64; 3],
+}
+
+impl<F: Copy + Eq> Devices<F> {
+    /// A running device stands at the end of the line.
+    pub fn stand_in_line(&mut self, device: DeviceId, tick: u64) {
+        assert!(!self[device].is_suspended(), "a device is suspended once");
+        self.devices[device].suspended = Some(Suspension { tick, not_before_ns: None });
+        let before = self.line.insert(tick, device);
+        assert!(before.is_none(), "each suspension has a tick of its own");
+    }
+
+    /// A device's turn has come: it leaves the line, and its turn begins now.
+    pub fn take_turn(&mut self, device: DeviceId, now_ns: u64) {
+        let known = &mut self.devices[device];
+        let suspension = known.suspended.take().expect("only a suspended device is resumed");
+        known.active_since_ns = now_ns;
+        known.restart_trim = true;
+        self.line.remove(&suspension.tick);
+    }
+
+    /// The waiting devices, the longest waiting first.
+    pub fn line(&self) -> impl Iterator<Item = DeviceId> + '_ {
+        self.line.values().copied()
+    }
+
+    /// Whether any device waits.
+    pub fn any_waits(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    /// Whether a device with something to run waits.
+    pub fn any_busy_waits(&self) -> bool {
+        self.line().any(|device| !self[device].is_idle())
+    }
+
+    /// What left a suspended device does not come back before this time.
+    pub fn keep_away(&mut self, device: DeviceId, not_before_ns: u64) {
+        if let Some(suspension) = &mut self.devices[device].suspended {
+            suspension.not_before_ns = Some(not_before_ns);
+        }
+    }
+
+    /// Every waiting device may come back at once.
+    pub fn forgive_losses(&mut self) {
+        for device in self.line.values() {
+            if let Some(suspension) = &mut self.devices[*device].suspended {
+                suspension.not_before_ns = None;
+            }
+        }
+    }
+
+    /// The last answer about the next turn, if it still holds: no work was made or completed since, no device fell idle or woke, and no
+    /// time has come.
+    // spec: memory §8.6
+    pub fn known_turn(&self, stamp: [u64; 3], now_ns: u64) -> Option<NextResume> {
+        let turn = self.known_turn.filter(|known| known.stamp == stamp)?.turn;
+        let holds = match turn {
+            NextResume::NoDevice => true,
+            NextResume::At(then) => now_ns < then,
+            NextResume::Resume(_) | NextResume::Withdraw(_) => false,
+        };
+        holds.then_some(turn)
+    }
+
+    /// Keeps an answer for the next time.
+    pub fn know_turn(&mut self, turn: NextResume, stamp: [u64; 3]) {
+        self.known_turn = Some(KnownTurn { turn, stamp });
+    }
+
+    /// Drops the known answer, because an event may have given the next turn to another device.
+    pub fn forget_turn(&mut self) {
+        self.known_turn = None;
+    }
+}
