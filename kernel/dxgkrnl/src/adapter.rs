@@ -248,7 +248,6 @@ pub struct Adapter {
     pub power: crate::power::Power,
     pub recovery: crate::recovery::Recovery,
     pub timeouts: crate::timeout::Timeouts,
-    pub engine_power: crate::engine_power::EnginePower,
     pub turns: Turns,
     /// Updates of tile mappings that wait for their turn.
     pub updates: crate::gpu_va::Updates,

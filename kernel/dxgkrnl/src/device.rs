@@ -269,7 +269,7 @@ impl Adapter {
                 hardware.stop_hw_queue(kmd);
             }
             // Packets that never started are dropped: their device is lost.
-            let dropped = self.vidsch.fail(vidsch);
+            let dropped = self.vidsch.queues.fail(vidsch);
             self.drop_parts(cx, dropped);
             fences.push(progress);
         }

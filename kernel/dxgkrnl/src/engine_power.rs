@@ -1,11 +1,7 @@
-//! Engines with less power (sync §3.17). The driver says that an engine had nothing to do for a while; the kernel takes the doorbells
-//! of its queues away and, if nothing was rung meanwhile, has the driver lower its power.
+//! Engines with less power (sync §3.17), as the driver and processes see it; `vidsch::EnginePower` has the rule. The driver says that an
+//! engine had nothing to do for a while; the kernel takes the doorbells of its queues away and, if nothing was rung meanwhile, has the
+//! driver lower its power.
 //!
-//! ```text
-//!            TRANSITION_TO_F1, doorbells taken away, nothing was rung
-//!  F0 ───────────────────────────────────────────────────────────────▶ F1
-//!   ◀──── a doorbell is connected, the kernel submits, new work was told ──
-//! ```
 //! A process that rings stores what it has queued, rings, and looks at its doorbell's status; the kernel stores the status of all, and
 //! then looks at what was queued. With a full barrier between the two on either side one of them sees the other: either the engine keeps
 //! its power, or the process that has rung finds its doorbell gone, connects it again, and rings again.
@@ -24,12 +20,6 @@ use crate::machine::Cx;
 use crate::object::{DeviceNumber, Queue, QueueNumber};
 use crate::suspension::SuspendReasons;
 
-/// The engines that have less power.
-#[derive(Debug, Default)]
-pub struct EnginePower {
-    low: BTreeSet<NodeId>,
-}
-
 impl Adapter {
     /// Interrupt 20.
     // spec: sync §2.8, sync §3.17
@@ -42,7 +32,7 @@ impl Adapter {
     }
 
     fn lower_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if !self.is_awake() || self.engine_power.low.contains(&node) || !self.driver.facets().hardware_queues {
+        if !self.is_awake() || !self.vidsch.engine_power.may_lower(node) || !self.driver.facets().hardware_queues {
             return;
         }
         let doorbells: Vec<_> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
@@ -52,23 +42,17 @@ impl Adapter {
         // The other side is a ring: it queues, rings, and looks at the status.
         fence(Ordering::SeqCst);
         let paging = node == self.driver.paging_node() && self.is_paging();
-        if paging || self.queues_of(node).any(|(_, queue)| self.has_work(queue)) {
-            return;
+        let has_work = paging || self.queues_of(node).any(|(_, queue)| self.has_work(queue));
+        if self.vidsch.engine_power.lowered(node, has_work) {
+            self.set_f_state(cx, node, FState::F1);
         }
-        self.set_f_state(cx, node, FState::F1);
-        self.engine_power.low.insert(node);
     }
 
     /// An engine is about to be given work. Before its doorbells are connected, and before anything is submitted to it.
     pub fn raise_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if self.engine_power.low.remove(&node) {
+        if self.vidsch.engine_power.raise(node) {
             self.set_f_state(cx, node, FState::F0);
         }
-    }
-
-    /// The hardware was started or switched on: so were its engines.
-    pub fn engines_have_power(&mut self) {
-        self.engine_power = EnginePower::default();
     }
 
     fn set_f_state(&mut self, cx: &mut Cx<'_>, node: NodeId, state: FState) {

@@ -206,7 +206,7 @@ impl Adapter {
             .create_fence(cx, None, ProcessId::SYSTEM, 0)
             .map_err(|_| StartError::Memory("the paging ring's fence"))?;
         let kmd = self.create_ring_queue(progress)?;
-        let vidsch = self.vidsch.create_queue(node, QueueKind::System, 0);
+        let vidsch = self.vidsch.queues.create_queue(node, QueueKind::System, 0);
         let counted_ns = kmd.and_then(|kmd| self.hardware_count(kmd));
         self.ring.queue = Some(RingQueue { kmd, vidsch, progress, counted_ns });
         let in_flight = u32::from(self.driver.node(node).max_in_flight_buffers);
@@ -251,12 +251,12 @@ impl Adapter {
         let Some(queue) = &self.ring.queue else { return };
         let vidsch = queue.vidsch;
         while self.may_pump() && !self.ring.waiting_packet && !self.ring.waiting_suspension {
-            match self.vidsch.next(vidsch) {
+            match self.vidsch.queues.next(vidsch) {
                 Some(Step::Wait(points)) => {
                     let points = self.live_points(points);
                     if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, Waiter::Ring(RingWait::Packet))
                     {
-                        self.vidsch.waited(vidsch);
+                        self.vidsch.queues.waited(vidsch);
                     } else {
                         self.ring.waiting_packet = true;
                     }
@@ -267,18 +267,18 @@ impl Adapter {
                     self.ring.building.push_back(work);
                 }
                 Some(Step::Start(Payload::Suspend(number, devices))) => {
-                    self.vidsch.completed(vidsch, 1);
+                    self.vidsch.queues.completed(vidsch, 1);
                     let points = self.suspend_for_residency(cx, number, &devices);
                     self.quiesce_for_sleep(cx, number);
                     self.wait_for_suspensions(cx, &points);
                 }
                 Some(Step::Start(Payload::IdleSpaces(number, spaces))) => {
-                    self.vidsch.completed(vidsch, 1);
+                    self.vidsch.queues.completed(vidsch, 1);
                     let points = self.idle_spaces(cx, number, spaces);
                     self.wait_for_suspensions(cx, &points);
                 }
                 Some(Step::Start(Payload::Quiesce(number))) => {
-                    self.vidsch.completed(vidsch, 1);
+                    self.vidsch.queues.completed(vidsch, 1);
                     let points = self.quiesce_relocated(cx, number);
                     self.wait_for_suspensions(cx, &points);
                 }
@@ -311,7 +311,7 @@ impl Adapter {
             RingWait::Packet => {
                 self.ring.waiting_packet = false;
                 if let Some(queue) = &self.ring.queue {
-                    self.vidsch.waited(queue.vidsch);
+                    self.vidsch.queues.waited(queue.vidsch);
                 }
             }
             RingWait::Suspension => self.ring.waiting_suspension = false,
@@ -341,7 +341,7 @@ impl Adapter {
         while self.ring.submitted.front().is_some_and(|work| work.progress_value <= reached) {
             let work = self.ring.submitted.pop_front().expect("just seen");
             self.ring.last_done = work.number;
-            self.vidsch.completed(vidsch, 1);
+            self.vidsch.queues.completed(vidsch, 1);
             if work.serial != 0 {
                 self.vidmm.completed(work.serial);
             }

@@ -163,7 +163,7 @@ impl Adapter {
             self.stop(cx, format!("SetPowerState failed: {status}"));
             return self.running();
         }
-        self.engines_have_power();
+        self.vidsch.engine_power.all_have_power();
         let up = self.vidmm.power_up();
         let tables = up.paging_process.map(|work| work.operations).unwrap_or_default();
         if self.execute_now(tables).is_err() || self.show_buffers_again().is_err() {

@@ -102,7 +102,7 @@ impl Adapter {
         self.contexts[context].queues.insert(number);
         self.devices[device].queues.insert(number);
         if !self.devices[device].suspended.is_empty() {
-            self.vidsch.suspend(vidsch);
+            self.vidsch.queues.suspend(vidsch);
         }
         let (queue, fence) = (number.raw(), progress.raw());
         cx.emit(self.index, Event::QueueCreated { queue, node: node.0, user_mode, process: process.0, fence });
@@ -117,8 +117,8 @@ impl Adapter {
         kind: QueueKind,
         in_flight_max: u32,
     ) -> vidsch::QueueId {
-        let queue = self.vidsch.create_queue(node, kind, in_flight_max);
-        self.vidsch.count_for(queue, process.0);
+        let queue = self.vidsch.queues.create_queue(node, kind, in_flight_max);
+        self.vidsch.queues.count_for(queue, process.0);
         queue
     }
 
@@ -168,7 +168,7 @@ impl Adapter {
             queue.retired_logs.into_iter().for_each(|retired| self.end_logs(cx, process, retired.logs));
         }
         // Work that never started is dropped with the queue.
-        let dropped = self.vidsch.destroy_queue(queue.vidsch);
+        let dropped = self.vidsch.queues.destroy_queue(queue.vidsch);
         self.drop_parts(cx, dropped);
         self.displays.forget_queue(number);
         self.read_scheduling_logs(cx);
@@ -213,7 +213,7 @@ impl Adapter {
         number: QueueNumber,
         packet: Packet<Payload, gpu_fence::FenceId>,
     ) -> Result<(), Refusal> {
-        self.vidsch.submit(self.queues[number].vidsch, packet).map_err(refused)
+        self.vidsch.queues.submit(self.queues[number].vidsch, packet).map_err(refused)
     }
 
     /// A wait of a kernel-mode queue is over.
@@ -224,7 +224,7 @@ impl Adapter {
             return;
         }
         if packet {
-            self.vidsch.waited(queue.vidsch);
+            self.vidsch.queues.waited(queue.vidsch);
             let awaited = std::mem::take(&mut self.queues[number].awaits);
             cx.emit(self.index, Event::QueueReleased { queue: number.raw() });
             self.tell_waited(cx, Fed::Queue(number), awaited);
@@ -240,13 +240,13 @@ impl Adapter {
         self.reap_queue(number);
         while self.stopped.is_none() {
             let vidsch = self.queues[number].vidsch;
-            match self.vidsch.next(vidsch) {
+            match self.vidsch.queues.next(vidsch) {
                 Some(Step::Wait(points)) => {
                     let points = self.live_points(points);
                     let first = points.first().map(|point| (self.fence_numbers[&point.fence], point.value));
                     let waiter = Waiter::Queue { queue: number, packet: true };
                     if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
-                        self.vidsch.waited(vidsch);
+                        self.vidsch.queues.waited(vidsch);
                         self.reap_queue(number);
                         self.tell_waited(cx, Fed::Queue(number), points);
                     } else {
@@ -317,7 +317,7 @@ impl Adapter {
         }
         let vidsch = queue.vidsch;
         if finished > 0 {
-            self.vidsch.completed(vidsch, finished);
+            self.vidsch.queues.completed(vidsch, finished);
             self.queue_counts(number, Fate::Completed, finished as u64);
         }
     }
@@ -332,7 +332,7 @@ impl Adapter {
     /// When packets are held for room on the hardware, asks to be told when the oldest buffer is finished.
     fn watch_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
         let queue = &self.queues[number];
-        let held = self.stopped.is_none() && !queue.watching && self.vidsch.held(queue.vidsch) != 0;
+        let held = self.stopped.is_none() && !queue.watching && self.vidsch.queues.held(queue.vidsch) != 0;
         let Some(oldest) = queue.started.front().copied().filter(|_| held) else { return };
         let point = [self.point(queue.progress, oldest)];
         let waiter = || Waiter::Queue { queue: number, packet: false };

@@ -296,7 +296,7 @@ impl Machine {
                 let files: u64 = committed().map(|(committed, files)| committed.files * files).sum();
                 files + self.nt_handles.kept_for(process)
             }
-            Kind::Queued => self.adapters.iter().map(|adapter| adapter.vidsch.unfinished_of(process.0)).sum(),
+            Kind::Queued => self.adapters.iter().map(|adapter| adapter.vidsch.queues.unfinished_of(process.0)).sum(),
         }
     }
 }

@@ -253,7 +253,7 @@ impl Adapter {
         restarted.map_err(|status| format!("RestartFromTimeout failed: {status}"))?;
         setup_bands(&mut self.driver, &self.config.scheduling)
             .map_err(|status| format!("SetupPriorityBands failed: {status}"))?;
-        self.engines_have_power();
+        self.vidsch.engine_power.all_have_power();
         windows.iter().for_each(|pages| self.unmap_window(pages));
         self.timeouts.forget_groups();
         self.ring_unwatched(cx);

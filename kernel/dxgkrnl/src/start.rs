@@ -251,7 +251,6 @@ impl Adapter {
             power: Default::default(),
             recovery: Default::default(),
             timeouts: Default::default(),
-            engine_power: Default::default(),
             turns: Turns::default(),
             updates: Default::default(),
             fence_tracing: Default::default(),

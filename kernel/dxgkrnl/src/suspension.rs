@@ -161,7 +161,7 @@ impl Adapter {
         let mut waiting = BTreeSet::new();
         for context in contexts {
             for queue in self.contexts[context].queues.clone() {
-                self.vidsch.suspend(self.queues[queue].vidsch);
+                self.vidsch.queues.suspend(self.queues[queue].vidsch);
             }
             let kmd = self.contexts[context].kmd;
             let hardware = self.driver.hardware_queues().expect("checked at adapter start");
@@ -219,7 +219,7 @@ impl Adapter {
             let kmd = self.contexts[context].kmd;
             self.driver.hardware_queues().expect("checked at adapter start").resume_context(kmd);
             for queue in self.contexts[context].queues.clone() {
-                self.vidsch.resume(self.queues[queue].vidsch);
+                self.vidsch.queues.resume(self.queues[queue].vidsch);
                 self.pump_queue(cx, queue);
             }
         }

@@ -184,10 +184,11 @@ impl Adapter {
                     Some(doorbell) => Word::load(self.memory.word(doorbell.last_queued.0)),
                     None => queue.last_submitted,
                 };
-                self.vidsch.held(queue.vidsch) == 0 && last <= self.current_value(queue.progress)
+                self.vidsch.queues.held(queue.vidsch) == 0 && last <= self.current_value(queue.progress)
             })
             && self.devices[device].packet_contexts.iter().map(|number| &self.packet_contexts[*number]).all(|context| {
-                self.vidsch.held(context.vidsch) == 0 && context.last_submitted <= self.current_value(context.progress)
+                self.vidsch.queues.held(context.vidsch) == 0
+                    && context.last_submitted <= self.current_value(context.progress)
             })
     }
 

@@ -38,7 +38,7 @@ pub use id::{PacketFenceId, PreemptionNumber};
 pub use report::{Aborted, AfterReset, Faulted};
 use state::{Event, NodeState};
 
-use crate::scheduler::QueueId;
+use crate::queues::QueueId;
 use crate::turn::{NodeDecision, NodeTime, Occupied};
 
 /// The driver's terms for packets.

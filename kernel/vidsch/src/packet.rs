@@ -1,5 +1,5 @@
 //! The packets that go into a queue, the steps that come out, and the reasons for which a queue refuses a packet. Plain
-//! values, shared by `queue` and `scheduler`. `P` is the caller's description of a work, `F` its name of a fence; both
+//! values, shared by `queue` and `queues`. `P` is the caller's description of a work, `F` its name of a fence; both
 //! are given back unread.
 
 use wddm_types::{Blame, FencePoint};
@@ -35,7 +35,7 @@ pub enum SoftwareTurn {
     Completed,
     /// All work before has been started (`SignalAtSubmission`, sync §2.4).
     Submitted,
-    /// As soon as it is at the head; what is behind is held until [`waited`](crate::VidSch::waited).
+    /// As soon as it is at the head; what is behind is held until [`waited`](crate::Queues::waited).
     Holds,
 }
 
@@ -43,13 +43,13 @@ pub enum SoftwareTurn {
 #[must_use = "a step that is not carried out stops its queue"]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step<P, F> {
-    /// Wait for all of these, then say [`waited`](crate::VidSch::waited).
+    /// Wait for all of these, then say [`waited`](crate::Queues::waited).
     Wait(Vec<FencePoint<F>>),
     /// Signal these now, from the CPU.
     Signal(Vec<FencePoint<F>>),
-    /// The turn of this software packet has come; if it holds, say [`waited`](crate::VidSch::waited) when it is over.
+    /// The turn of this software packet has come; if it holds, say [`waited`](crate::Queues::waited) when it is over.
     Software(P),
-    /// Hand this to the driver now; say [`completed`](crate::VidSch::completed) when the engine has finished it.
+    /// Hand this to the driver now; say [`completed`](crate::Queues::completed) when the engine has finished it.
     Start(P),
 }
 

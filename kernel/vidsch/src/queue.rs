@@ -1,4 +1,4 @@
-//! One queue: its packets in order, what is in flight, its state. It knows nothing of other queues; `scheduler` holds
+//! One queue: its packets in order, what is in flight, its state. It knows nothing of other queues; `queues` holds
 //! them and is the only caller.
 
 use std::collections::VecDeque;

@@ -1,12 +1,12 @@
-//! VidSch and the fences together, as `dxgkrnl` joins them: work that waits is held on the CPU until the fence says so.
+//! Queues of the scheduler and the fences together, as `dxgkrnl` joins them: work that waits is held on the CPU until the fence says so.
 
 use gpu_fence::{FenceId, FenceKind, Fences, WaitMode, WaitOutcome};
-use vidsch::{Limits, Packet, QueueId, QueueKind, Step, VidSch};
+use vidsch::{Limits, Packet, QueueId, QueueKind, Queues, Step};
 use wddm_types::{FencePoint, NodeId};
 
 struct Kernel {
     fences: Fences<QueueId>,
-    vidsch: VidSch<&'static str, FenceId>,
+    queues: Queues<&'static str, FenceId>,
     current: Vec<(FenceId, u64)>,
     started: Vec<&'static str>,
 }
@@ -15,7 +15,7 @@ impl Kernel {
     fn new() -> Self {
         Kernel {
             fences: Fences::new(),
-            vidsch: VidSch::new(Limits::default()),
+            queues: Queues::new(Limits::default()),
             current: Vec::new(),
             started: Vec::new(),
         }
@@ -28,16 +28,16 @@ impl Kernel {
     }
 
     fn queue(&mut self, packets: Vec<Packet<&'static str, FenceId>>) -> QueueId {
-        let queue = self.vidsch.create_queue(NodeId(0), QueueKind::Kernel, 0);
+        let queue = self.queues.create_queue(NodeId(0), QueueKind::Kernel, 0);
         for packet in packets {
-            self.vidsch.submit(queue, packet).expect("room for a few packets");
+            self.queues.submit(queue, packet).expect("room for a few packets");
         }
         self.pump(queue);
         queue
     }
 
     fn pump(&mut self, queue: QueueId) {
-        while let Some(step) = self.vidsch.next(queue) {
+        while let Some(step) = self.queues.next(queue) {
             match step {
                 Step::Start(work) => self.started.push(work),
                 Step::Software(_) => unreachable!("none was submitted"),
@@ -47,7 +47,7 @@ impl Kernel {
                     let mut sample = |id| current.iter().find(|(fence, _)| *fence == id).expect("a known fence").1;
                     if let WaitOutcome::Satisfied(queue) = self.fences.wait(&points, WaitMode::All, &mut sample, queue)
                     {
-                        self.vidsch.waited(queue);
+                        self.queues.waited(queue);
                     }
                 }
             }
@@ -57,13 +57,13 @@ impl Kernel {
     fn signal(&mut self, fence: FenceId, value: u64) {
         self.current.iter_mut().filter(|(id, _)| *id == fence).for_each(|(_, current)| *current = value);
         for queue in self.fences.sample(fence, value).released {
-            self.vidsch.waited(queue);
+            self.queues.waited(queue);
             self.pump(queue);
         }
     }
 
     fn completed(&mut self, queue: QueueId, works: u32) {
-        self.vidsch.completed(queue, works);
+        self.queues.completed(queue, works);
         self.pump(queue);
     }
 }

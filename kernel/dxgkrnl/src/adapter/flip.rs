@@ -54,7 +54,9 @@ impl Adapter {
         let source = self.displays.check_flip(&mut self.driver, device, primary, interval)?;
         match behind {
             Behind::Context(context) => self.may_queue(context, 1)?,
-            Behind::Queue(queue) => self.vidsch.may_submit(self.queues[queue].vidsch, 1).map_err(queue_refused)?,
+            Behind::Queue(queue) => {
+                self.vidsch.queues.may_submit(self.queues[queue].vidsch, 1).map_err(queue_refused)?
+            }
         }
         let pinned = self.pin_for_flip(cx, context, device, listed)?;
         let _ = self.ask_displays(cx, Displays::read_flip_logs);

@@ -55,7 +55,7 @@ impl Adapter {
         self.packet_counts(context, Fate::Completed);
         let number = packet.number;
         let (vidsch, progress) = (self.packet_contexts[context].vidsch, self.packet_contexts[context].progress);
-        self.vidsch.completed(vidsch, 1);
+        self.vidsch.queues.completed(vidsch, 1);
         let buffer = match packet.work {
             Work::Patched { buffer, .. } => Some(buffer),
             Work::Virtual { presented, .. } => presented.map(|presented| presented.buffer),

@@ -185,7 +185,7 @@ impl Adapter {
         let context = self.packet_contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].packet_contexts.remove(&number);
         self.packets.nodes.leave(context.vidsch);
-        let dropped = self.vidsch.destroy_queue(context.vidsch);
+        let dropped = self.vidsch.queues.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
         self.forget_suspension(cx, Leaving::Packets(number));
         self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
@@ -210,7 +210,7 @@ impl Adapter {
             let (kmd, vidsch) = (self.packet_contexts[number].kmd, self.packet_contexts[number].vidsch);
             self.driver.packet_scheduling().expect("it made this context").stop_context(kmd);
             self.drop_packets(number);
-            let dropped = self.vidsch.fail(vidsch);
+            let dropped = self.vidsch.queues.fail(vidsch);
             self.drop_software(cx, number, dropped);
             self.forget_suspension(cx, Leaving::Packets(number));
             let known = &self.packet_contexts[number];

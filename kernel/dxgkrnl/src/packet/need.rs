@@ -23,7 +23,7 @@ impl Adapter {
         let known = &self.packet_contexts[context];
         let device = &self.devices[known.device];
         let runs = device.state == DeviceState::Active && device.suspended.is_empty();
-        runs && self.vidsch.next_is_work(known.vidsch)
+        runs && self.vidsch.queues.next_is_work(known.vidsch)
             && self.need_of(context).is_none()
             && self.primaries_are_free(context)
             && !self.awaits_turn(context)
@@ -88,10 +88,10 @@ impl Adapter {
         let known = self
             .packets
             .nodes
-            .contexts_of(self.vidsch.holding())
+            .contexts_of(self.vidsch.queues.holding())
             .into_iter()
             .map(|context| &self.packet_contexts[context]);
-        let work = known.filter(|known| self.vidsch.next_is_work(known.vidsch));
+        let work = known.filter(|known| self.vidsch.queues.next_is_work(known.vidsch));
         let written = work.flat_map(|known| match known.queued.front().map(|packet| &packet.work) {
             Some(Work::Virtual { primaries, .. }) => primaries.clone(),
             Some(Work::Patched { entries, .. }) => {
@@ -106,9 +106,9 @@ impl Adapter {
     pub fn ring_need(&self) -> Option<RingNeed> {
         let waits = |number: PacketContextNumber| {
             let known = &self.packet_contexts[number];
-            let runs = self.devices[known.device].suspended.is_empty() && self.vidsch.next_is_work(known.vidsch);
+            let runs = self.devices[known.device].suspended.is_empty() && self.vidsch.queues.next_is_work(known.vidsch);
             runs.then(|| self.need_of(number)).flatten()
         };
-        self.packets.nodes.contexts_of(self.vidsch.holding()).into_iter().find_map(waits)
+        self.packets.nodes.contexts_of(self.vidsch.queues.holding()).into_iter().find_map(waits)
     }
 }

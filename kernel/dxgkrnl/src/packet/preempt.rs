@@ -46,7 +46,7 @@ impl Adapter {
 
     /// The contexts of a node whose next packet may start.
     fn ready_on(&self, node: NodeId) -> Vec<Contender<PacketContextNumber>> {
-        let mut ready = self.packets.nodes.contexts_on(node, self.vidsch.holding());
+        let mut ready = self.packets.nodes.contexts_on(node, self.vidsch.queues.holding());
         ready.retain(|context| self.may_start(*context));
         self.contenders(&ready)
     }
@@ -145,7 +145,7 @@ impl Adapter {
                 }
                 let known = &mut self.packet_contexts[context];
                 known.queued.push_front(packet);
-                self.vidsch.preempted(known.vidsch, Payload::Packet(number));
+                self.vidsch.queues.preempted(known.vidsch, Payload::Packet(number));
                 self.taken_back(cx, node, context, number, id, &written);
             }
         }

@@ -183,7 +183,7 @@ impl Adapter {
 
     /// Whether a context takes so many packets more.
     pub fn may_queue(&self, context: PacketContextNumber, packets: usize) -> Result<(), Refusal> {
-        self.vidsch.may_submit(self.packet_contexts[context].vidsch, packets).map_err(|error| match error {
+        self.vidsch.queues.may_submit(self.packet_contexts[context].vidsch, packets).map_err(|error| match error {
             SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
             SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
             SubmitError::Stopped => removed("the context has stopped"),
@@ -225,7 +225,10 @@ impl Adapter {
         self.may_queue(context, 1)?;
         self.make_portions(cx, context, number, &mut work)?;
         let known = &mut self.packet_contexts[context];
-        self.vidsch.submit(vidsch, Queued::Work(Payload::Packet(number))).expect("the scheduler has just said so");
+        self.vidsch
+            .queues
+            .submit(vidsch, Queued::Work(Payload::Packet(number)))
+            .expect("the scheduler has just said so");
         known.last_submitted = number;
         known.queued.push_back(Packet { number, work, preempted: false });
         cx.emit(self.index, Event::PacketQueued { context: context.raw(), packet: number });

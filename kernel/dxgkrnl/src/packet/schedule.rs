@@ -93,7 +93,7 @@ impl Adapter {
         if self.devices[known.device].state != DeviceState::Active {
             return false;
         }
-        self.vidsch.waited(known.vidsch);
+        self.vidsch.queues.waited(known.vidsch);
         let fences = std::mem::take(&mut known.awaits).into_iter().filter_map(|(what, value)| match what {
             Awaited::Fence(fence) => Some(FencePoint { fence, value }),
             Awaited::Object(_) => None,
@@ -105,19 +105,19 @@ impl Adapter {
     /// The waits and signals that are due on a node's contexts.
     // spec: sync §3.8, sync §4.1
     fn advance_contexts(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        for context in self.packets.nodes.contexts_on(node, self.vidsch.holding()) {
+        for context in self.packets.nodes.contexts_on(node, self.vidsch.queues.holding()) {
             // A step that is due on one of them may end another.
             let Some(vidsch) = self.packet_contexts.get(context).map(|known| known.vidsch) else { continue };
             while self.stopped.is_none() {
-                if self.vidsch.next_is_work(vidsch) {
+                if self.vidsch.queues.next_is_work(vidsch) {
                     break;
                 }
-                match self.vidsch.next(vidsch) {
+                match self.vidsch.queues.next(vidsch) {
                     Some(Step::Wait(points)) => {
                         let points = self.live_points(points);
                         let waiter = Waiter::Packets { context };
                         if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
-                            self.vidsch.waited(vidsch);
+                            self.vidsch.queues.waited(vidsch);
                             self.tell_waited(cx, Fed::Packets(context), points);
                         } else {
                             let awaits = points.iter().map(|point| (Awaited::Fence(point.fence), point.value));
@@ -190,7 +190,7 @@ impl Adapter {
         // For the scheduler a packet starts with its last portion: packets behind it wait for that.
         let more = portion.as_ref().is_some_and(|portion| portion.number.is_some());
         if !more {
-            let step = self.vidsch.next(vidsch);
+            let step = self.vidsch.queues.next(vidsch);
             assert!(
                 matches!(step, Some(Step::Start(Payload::Packet(of))) if of == number),
                 "the scheduler keeps the order of packets"

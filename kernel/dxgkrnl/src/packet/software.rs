@@ -113,10 +113,10 @@ impl Adapter {
         }
         let queue = self.packet_contexts[context].vidsch;
         let packets = usize::from(!points.is_empty()) + usize::from(!objects.is_empty());
-        self.vidsch.may_submit(queue, packets).map_err(refused)?;
+        self.vidsch.queues.may_submit(queue, packets).map_err(refused)?;
         if !points.is_empty() {
             let named = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
-            self.vidsch.submit(queue, Queued::Wait(named)).expect("there is room");
+            self.vidsch.queues.submit(queue, Queued::Wait(named)).expect("there is room");
             self.tell_fed(cx, Fed::Packets(context), points, false, false);
         }
         if !objects.is_empty() {
@@ -132,7 +132,7 @@ impl Adapter {
     // spec: sync §2.5
     pub fn submit_null(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) -> Result<u32, Refusal> {
         let queue = self.packet_contexts[context].vidsch;
-        self.vidsch.may_submit(queue, 1).map_err(refused)?;
+        self.vidsch.queues.may_submit(queue, 1).map_err(refused)?;
         let number = self.software.number();
         self.software.steps.insert(number, Step::Nothing);
         self.submit_software(queue, number, SoftwareTurn::Completed);
@@ -153,7 +153,7 @@ impl Adapter {
     ) -> Result<(), Refusal> {
         let queues: Vec<QueueId> = contexts.iter().map(|context| self.packet_contexts[*context].vidsch).collect();
         for queue in &queues {
-            self.vidsch.may_submit(*queue, 2).map_err(refused)?;
+            self.vidsch.queues.may_submit(*queue, 2).map_err(refused)?;
         }
         let keepers: Vec<_> = contexts.iter().map(|context| AnyContext::Packets(*context)).collect();
         signal.fed = contexts.iter().map(|context| Fed::Packets(*context)).collect();
@@ -202,7 +202,7 @@ impl Adapter {
 
     fn submit_software(&mut self, queue: QueueId, number: u64, turn: SoftwareTurn) {
         let packet = Queued::Software(Payload::Software(number), turn);
-        self.vidsch.submit(queue, packet).expect("there is room");
+        self.vidsch.queues.submit(queue, packet).expect("there is room");
     }
 
     /// The turn of a software packet has come.
@@ -216,7 +216,7 @@ impl Adapter {
                 };
                 let ids: Vec<LegacyId> = objects.iter().filter_map(waited).collect();
                 match self.legacy.wait(&ids, value, context) {
-                    LegacyWait::Satisfied(_) => self.vidsch.waited(self.packet_contexts[context].vidsch),
+                    LegacyWait::Satisfied(_) => self.vidsch.queues.waited(self.packet_contexts[context].vidsch),
                     LegacyWait::Pending(wait) => {
                         self.software.waits.insert(context, wait);
                         let awaits = objects.iter().map(|object| (Awaited::Object(*object), 0));
@@ -250,7 +250,7 @@ impl Adapter {
         if primaries.is_empty() || !self.displays.are_there() {
             return Ok(());
         }
-        self.vidsch.may_submit(queue, 2)?;
+        self.vidsch.queues.may_submit(queue, 2)?;
         let number = self.software.number();
         self.software.steps.insert(number, Step::Writes(primaries));
         self.submit_software(queue, number, SoftwareTurn::Holds);
@@ -267,7 +267,7 @@ impl Adapter {
             }
             Step::Writes(primaries) => {
                 if self.queue_may_write(cx, queue, primaries) {
-                    self.vidsch.waited(self.queues[queue].vidsch);
+                    self.vidsch.queues.waited(self.queues[queue].vidsch);
                 }
             }
             Step::Flip(flip) => self.flip_complete(cx, flip),

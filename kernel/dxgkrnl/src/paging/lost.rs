@@ -138,11 +138,11 @@ impl Adapter {
             .create_fence(cx, None, ProcessId::SYSTEM, self.ring.progress_value)
             .map_err(|refusal| format!("no fence for the paging ring: {}", refusal.reason))?;
         let kmd = self.create_ring_queue(progress).map_err(|error| error.to_string())?;
-        let vidsch = self.vidsch.create_queue(node, vidsch::QueueKind::System, 0);
+        let vidsch = self.vidsch.queues.create_queue(node, vidsch::QueueKind::System, 0);
         let counted_ns = kmd.and_then(|kmd| self.hardware_count(kmd));
         self.ring.queue = Some(RingQueue { kmd, vidsch, progress, counted_ns });
         // The packets of the old queue are over.
-        drop(self.vidsch.destroy_queue(old_vidsch));
+        drop(self.vidsch.queues.destroy_queue(old_vidsch));
         self.defer_fence(old_progress);
         self.show_dma_buffers_again(cx);
         if let Some(work) = up.processes {

@@ -141,25 +141,30 @@ impl Adapter {
         if !after.is_empty() {
             // PANIC: the ring's queue is the kernel's own, which refuses nothing as long as it has not failed.
             self.vidsch
+                .queues
                 .submit(vidsch, Packet::Wait(after))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         if !work.suspends.is_empty() {
             self.vidsch
+                .queues
                 .submit(vidsch, Packet::Work(Payload::Suspend(number, work.suspends)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         if !quiesced.is_empty() {
             self.vidsch
+                .queues
                 .submit(vidsch, Packet::Work(Payload::Quiesce(number)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         if !idle_spaces.is_empty() {
             self.vidsch
+                .queues
                 .submit(vidsch, Packet::Work(Payload::IdleSpaces(number, idle_spaces)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         self.vidsch
+            .queues
             .submit(vidsch, Packet::Work(Payload::Paging(number)))
             .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         // Work that waits by the words goes on behind it.

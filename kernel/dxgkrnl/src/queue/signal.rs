@@ -54,7 +54,7 @@ impl Adapter {
         }
         // Three packets on each queue, or on none.
         for number in &numbers {
-            self.vidsch.may_submit(self.queues[*number].vidsch, 3).map_err(refused)?;
+            self.vidsch.queues.may_submit(self.queues[*number].vidsch, 3).map_err(refused)?;
         }
         let contexts: Vec<_> =
             numbers.iter().map(|number| AnyContext::Hardware(self.queues[*number].context)).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use engine_time::{Quanta, Rank};
 
 use super::*;
-use crate::{Limits, QueueKind, VidSch};
+use crate::{Limits, QueueKind, Queues};
 
 mod history;
 
@@ -386,7 +386,7 @@ fn a_node_that_is_asked_cannot_be_asked() {
 
 #[test]
 fn contexts_are_found_by_their_queues() {
-    let mut sched: VidSch<(), ()> = VidSch::new(Limits::default());
+    let mut sched: Queues<(), ()> = Queues::new(Limits::default());
     let mut queue = || sched.create_queue(N0, QueueKind::Kernel, 0);
     let (first, second, third, other) = (queue(), queue(), queue(), queue());
     let mut nodes = nodes(true);

@@ -68,9 +68,9 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(vidsch: &mut VidSch<usize, ()>, in_flight_max: u32) -> Self {
+    fn new(queues: &mut Queues<usize, ()>, in_flight_max: u32) -> Self {
         Watched {
-            queue: vidsch.create_queue(NodeId(0), QueueKind::Kernel, in_flight_max),
+            queue: queues.create_queue(NodeId(0), QueueKind::Kernel, in_flight_max),
             in_flight_max,
             submitted: Vec::new(),
             out: 0,
@@ -83,56 +83,56 @@ impl Watched {
         }
     }
 
-    fn apply(&mut self, vidsch: &mut VidSch<usize, ()>, op: Op) {
+    fn apply(&mut self, queues: &mut Queues<usize, ()>, op: Op) {
         let queue = self.queue;
         match op {
             Op::Submit(what) => {
-                let result = vidsch.submit(queue, packet(what, self.submitted.len()));
+                let result = queues.submit(queue, packet(what, self.submitted.len()));
                 assert_eq!(result, if self.failed { Err(SubmitError::Stopped) } else { Ok(()) });
                 if !self.failed {
                     self.submitted.push(what);
                 }
             }
             Op::Next => {
-                let step = vidsch.next(queue);
+                let step = queues.next(queue);
                 self.came_out(step);
             }
             Op::Waited if self.waiting => {
-                vidsch.waited(queue);
+                queues.waited(queue);
                 self.waiting = false;
             }
             Op::Waited => {}
             Op::Completed(works) => {
                 let works = works.min(self.in_flight);
-                vidsch.completed(queue, works);
+                queues.completed(queue, works);
                 self.in_flight -= works;
                 self.started.drain(..works as usize);
             }
             Op::Preempted(works) if !self.failed => {
                 for _ in 0..works.min(self.in_flight) {
                     let work = self.started.pop_back().unwrap();
-                    vidsch.preempted(queue, work);
+                    queues.preempted(queue, work);
                     self.back.push_front(work);
                     self.in_flight -= 1;
                 }
             }
             Op::Preempted(_) => {}
             Op::Suspend => {
-                vidsch.suspend(queue);
+                queues.suspend(queue);
                 self.suspended = true;
             }
             Op::Resume => {
-                vidsch.resume(queue);
+                queues.resume(queue);
                 self.suspended = false;
             }
             Op::Fail => {
-                let held = vidsch.fail(queue);
+                let held = queues.fail(queue);
                 self.given_back(&held);
                 self.failed = true;
             }
         }
-        assert_eq!(vidsch.in_flight(queue), self.in_flight);
-        assert_eq!(vidsch.held(queue), self.submitted.len() - self.out + self.back.len());
+        assert_eq!(queues.in_flight(queue), self.in_flight);
+        assert_eq!(queues.held(queue), self.submitted.len() - self.out + self.back.len());
     }
 
     fn came_out(&mut self, step: Option<Step<usize, ()>>) {
@@ -187,19 +187,19 @@ impl Watched {
     }
 
     /// Lets everything end: then everything comes out.
-    fn drain(mut self, vidsch: &mut VidSch<usize, ()>) {
-        self.apply(vidsch, Op::Resume);
+    fn drain(mut self, queues: &mut Queues<usize, ()>) {
+        self.apply(queues, Op::Resume);
         while self.out < self.submitted.len() || !self.back.is_empty() {
             let before = self.out - self.back.len().min(self.out);
             for op in [Op::Waited, Op::Completed(u32::MAX), Op::Next] {
-                self.apply(vidsch, op);
+                self.apply(queues, op);
             }
             assert_eq!(self.out - self.back.len(), before + 1, "the queue is stuck");
         }
         for op in [Op::Waited, Op::Completed(u32::MAX)] {
-            self.apply(vidsch, op);
+            self.apply(queues, op);
         }
-        assert!(vidsch.is_idle(self.queue));
+        assert!(queues.is_idle(self.queue));
     }
 }
 
@@ -233,18 +233,18 @@ proptest! {
         destroyed in any::<bool>(),
     ) {
         // spec: sync §3.7, §3.8, §4.1
-        let mut vidsch = VidSch::new(Limits::default());
-        let mut first = Watched::new(&mut vidsch, in_flight_max);
-        let mut second = Watched::new(&mut vidsch, 0);
+        let mut queues = Queues::new(Limits::default());
+        let mut first = Watched::new(&mut queues, in_flight_max);
+        let mut second = Watched::new(&mut queues, 0);
         for (which, op) in ops {
-            if which { &mut first } else { &mut second }.apply(&mut vidsch, op);
+            if which { &mut first } else { &mut second }.apply(&mut queues, op);
         }
-        second.drain(&mut vidsch);
+        second.drain(&mut queues);
         if destroyed {
-            let held = vidsch.destroy_queue(first.queue);
+            let held = queues.destroy_queue(first.queue);
             first.given_back(&held);
         } else {
-            first.drain(&mut vidsch);
+            first.drain(&mut queues);
         }
     }
 }

@@ -1,0 +1,78 @@
+//! Engines with less power (sync §3.17): which node's engine is in F1, and when it may go there.
+//!
+//! ```text
+//!        may_lower ─▶ the caller takes the doorbells away ─▶ lowered, nothing was rung
+//!  F0 ──────────────────────────────────────────────────────────────────────────────────▶ F1
+//!   ◀──────────────────────────────── raise, all_have_power ─────────────────────────────
+//! ```
+//! The way down is two calls, because the caller acts between them: it takes the doorbells of the node's queues away, passes a full
+//! barrier, and only then looks whether anything was rung (decision 0019). Doorbells, words and the driver are the caller's.
+
+use std::collections::BTreeSet;
+
+use wddm_types::NodeId;
+
+/// The engines of one adapter that have less power.
+#[derive(Clone, Debug, Default)]
+pub struct EnginePower {
+    low: BTreeSet<NodeId>,
+}
+
+impl EnginePower {
+    /// Whether an engine has power to lose. If so the caller takes its doorbells away, and then says [`lowered`](Self::lowered).
+    #[must_use]
+    pub fn may_lower(&self, node: NodeId) -> bool {
+        !self.low.contains(&node)
+    }
+
+    /// The doorbells of a node are taken away, and its engine has work all the same, or none. True: the engine goes to F1 now, and the
+    /// caller tells the driver.
+    // spec: sync §3.17
+    #[must_use = "the driver is told of it"]
+    pub fn lowered(&mut self, node: NodeId, has_work: bool) -> bool {
+        !has_work && self.low.insert(node)
+    }
+
+    /// An engine is about to be given work. True: it goes back to F0 now, and the caller tells the driver before anything else.
+    // spec: sync §3.17
+    #[must_use = "the driver is told of it"]
+    pub fn raise(&mut self, node: NodeId) -> bool {
+        self.low.remove(&node)
+    }
+
+    /// The hardware was started, reset or switched on, and its engines with it.
+    pub fn all_have_power(&mut self) {
+        self.low.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_without_work_goes_down_once_and_up_before_it_is_given_work() {
+        // spec: sync §3.17
+        let (first, second) = (NodeId(0), NodeId(1));
+        let mut power = EnginePower::default();
+        assert!(!power.raise(first), "it has power");
+        assert!(power.may_lower(first));
+        assert!(!power.lowered(first, true), "something was rung while its doorbells went");
+        assert!(power.may_lower(first));
+        assert!(power.lowered(first, false));
+        assert_eq!([first, second].map(|node| power.may_lower(node)), [false, true], "each node by itself");
+        assert!(!power.lowered(first, false), "it is down already");
+        assert_eq!([power.raise(second), power.raise(first), power.raise(first)], [false, true, false]);
+        assert!(power.may_lower(first));
+    }
+
+    #[test]
+    fn hardware_that_was_switched_on_has_all_its_power() {
+        // spec: sync §3.17
+        let mut power = EnginePower::default();
+        assert_eq!([0, 1].map(|node| power.lowered(NodeId(node), false)), [true, true]);
+        power.all_have_power();
+        assert_eq!([0, 1].map(|node| power.may_lower(NodeId(node))), [true, true]);
+        assert!(!power.raise(NodeId(0)), "the driver is told of nothing that is so already");
+    }
+}
