@@ -45,7 +45,6 @@ use crate::recovery::RecoveryPolicy;
 use crate::refusal::removed;
 use crate::statistics::AdapterCounters;
 use crate::store::{ObjectNumber, Store};
-use crate::suspension::Suspensions;
 use crate::turns::Turns;
 
 pub use flip::Behind;
@@ -183,7 +182,7 @@ pub struct Adapter {
     pub memory: Arc<Memory>,
     pub driver: Driver,
     pub vidmm: VidMm<FenceId>,
-    pub vidsch: VidSch<Payload, FenceId>,
+    pub vidsch: VidSch<crate::scheduling::Scheduled>,
     pub waits: Fences<Waiter>,
     pub fence_numbers: BTreeMap<FenceId, FenceNumber>,
     /// Objects that contexts wait for and only the kernel signals; a wait gives its context back.
@@ -244,7 +243,6 @@ pub struct Adapter {
     pub unexported_pages: std::collections::BTreeSet<vidmm::AllocationId>,
     /// Lines of listed allocations that the CPU's caches may hold.
     pub lines: vidmm::CoherencyTracker<vidmm::AllocationId>,
-    pub suspensions: Suspensions,
     pub power: crate::power::Power,
     pub recovery: crate::recovery::Recovery,
     pub timeouts: crate::timeout::Timeouts,

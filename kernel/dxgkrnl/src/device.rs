@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use ddi::{CreateDevice, DeviceInfo, KmdDevice};
 use events::Event;
 use kmt_calls::{DeviceFault, DeviceState, Refusal};
+use vidsch::SuspendReasons;
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
@@ -16,7 +17,7 @@ use crate::object::{ContextNumber, Device, DeviceNumber, Object, QueueNumber, Te
 use crate::packet::check_device_info;
 use crate::refusal::{from_driver, refuse, removed};
 use crate::store::ObjectNumber;
-use crate::suspension::SuspendReasons;
+use crate::suspension::Suspendable;
 
 impl Adapter {
     /// `D3DKMTCreateDevice`: the first device of a process brings its address space and its first fence words.
@@ -44,7 +45,6 @@ impl Adapter {
             state: DeviceState::Active,
             lost_for: String::new(),
             fault: None,
-            suspended: SuspendReasons::empty(),
             relocations: 0,
             table_changes: 0,
             contexts: BTreeSet::new(),
@@ -66,7 +66,7 @@ impl Adapter {
         // The page tables of its process are away: it runs when they are back (memory §4.6).
         if self.vidmm.is_suspended(vidmm) {
             let reasons = SuspendReasons::RESIDENCY;
-            self.devices[device].suspended |= reasons;
+            self.vidsch.suspensions.quiesce(Suspendable::Device(device), reasons);
             cx.emit(self.index, Event::DeviceSuspended { device: device.raw(), reasons: reasons.bits() });
         }
         Ok(device)
@@ -144,6 +144,7 @@ impl Adapter {
         self.unregister_all(number);
         self.displays.forget_device(number);
         let device = self.devices.remove(number).expect("a device is destroyed once");
+        self.vidsch.suspensions.drop_reasons(Suspendable::Device(number));
         self.vidmm.destroy_device(device.vidmm, &[]);
         self.driver.destroy_device(device.kmd);
         self.devices_by_id.remove(&device.vidmm);

@@ -13,12 +13,12 @@ use ddi::{EngineState, FState};
 use events::{DoorbellTaken, Event};
 use kmt_calls::DeviceState;
 use shared_words::Word;
+use vidsch::SuspendReasons;
 use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::{DeviceNumber, Queue, QueueNumber};
-use crate::suspension::SuspendReasons;
 
 impl Adapter {
     /// Interrupt 20.

@@ -401,6 +401,8 @@ impl Adapter {
         for (id, context) in self.packet_contexts.iter() {
             digest.add("packet context", &id, &(context.device, context.last_submitted));
         }
+        let suspended: Vec<_> = self.vidsch.suspensions.suspended().collect();
+        digest.add("suspended", &"", &suspended);
         self.displays.add_to(digest);
         digest.add("destroyed", &"", &self.dying);
     }

@@ -16,7 +16,6 @@ use crate::handle::HandleTable;
 use crate::notification::RegistrationNumber;
 use crate::packet::PacketContextNumber;
 use crate::store::{Store, object_number};
-use crate::suspension::SuspendReasons;
 use crate::system_handle::SystemHandles;
 use crate::word_page::WordPages;
 
@@ -167,8 +166,6 @@ pub struct Device {
     pub lost_for: String,
     /// The fault of its GPU's work, if it was lost for that.
     pub fault: Option<DeviceFault>,
-    /// Why its contexts are suspended; none: they run.
-    pub suspended: SuspendReasons,
     /// Works under way that move content of its list within a segment.
     pub relocations: u32,
     /// Works that change its page tables while it is quiesced.

@@ -101,7 +101,7 @@ impl Adapter {
         assert_eq!(self.queues.insert(queue), number);
         self.contexts[context].queues.insert(number);
         self.devices[device].queues.insert(number);
-        if !self.devices[device].suspended.is_empty() {
+        if self.is_suspended(device) {
             self.vidsch.queues.suspend(vidsch);
         }
         let (queue, fence) = (number.raw(), progress.raw());

@@ -6,16 +6,28 @@ mod hardware;
 pub use engine_time::Band;
 use engine_time::{IN_PROCESS_MAX, Quanta, REALTIME_LEVEL_MAX, Rank, WEIGHT_NORMAL};
 use events::Event;
+use gpu_fence::FenceId;
 use kmt_calls::{PRIORITY_ABSOLUTE, Refusal};
 use wddm_types::ProcessId;
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Payload};
 use crate::machine::{Cx, Machine};
 use crate::object::{ContextNumber, DeviceNumber};
 use crate::packet::PacketContextNumber;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
+use crate::suspension::{Leaving, Suspendable};
 pub use hardware::{rank_paging, setup_bands};
+
+/// The kernel's names for what an adapter schedules.
+pub struct Scheduled;
+
+impl vidsch::Names for Scheduled {
+    type Work = Payload;
+    type Fence = FenceId;
+    type Device = Suspendable;
+    type Context = Leaving;
+}
 
 /// A context of either kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

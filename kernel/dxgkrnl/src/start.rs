@@ -31,7 +31,6 @@ use crate::scheduling::{rank_paging, setup_bands};
 use crate::start::describe::{Description, PlatformOf, describe};
 use crate::statistics::{AdapterCounters, Statistics};
 use crate::store::Store;
-use crate::suspension::Suspensions;
 use crate::turns::Turns;
 use crate::word_page::WordPages;
 
@@ -247,7 +246,6 @@ impl Adapter {
             copies: Default::default(),
             unexported_pages: Default::default(),
             lines: Default::default(),
-            suspensions: Suspensions::default(),
             power: Default::default(),
             recovery: Default::default(),
             timeouts: Default::default(),

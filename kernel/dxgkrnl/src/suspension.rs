@@ -1,60 +1,42 @@
-//! Quiesced devices: all contexts of a device leave the hardware and come back (sync §4.1, memory §8.6). The code that needs a device
-//! quiesced (memory it loses, page tables that change, power) says why, and gets a point of the kernel's own fence after which nothing
-//! executes for it. Other modules decide whether a device must quiesce.
+//! Quiesced devices, as drivers and waiters see it (sync §4.1, memory §8.6); `vidsch::Suspensions` has the rules, and their drawing. The
+//! code that needs a device quiesced (memory it loses, page tables that change, power) says why, and gets a point of the kernel's own
+//! fence after which nothing executes for it. Other modules decide whether a device must quiesce.
 //!
-//! Suspensions are numbered; the fence has the number up to which all of them are acknowledged. So paging work that stands
-//! behind a suspension waits for it like for any other point, and the ring stays one queue.
-//!
-//! ```text
-//!           suspend_device                all contexts acknowledged
-//! running ────────────────▶ suspending ───────────────────────────▶ quiesced
-//!    ▲                                                                    │
-//!    └────────────────────────── resume_device (last reason gone) ◄───────┘
-//! ```
+//! Here the driver is asked to suspend and resume contexts, its acknowledgements are measured, and the fence is signalled. So paging work
+//! that stands behind a suspension waits for it like for any other point, and the ring stays one queue.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use ddi::{DriverStatus, SuspendStatus};
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::DeviceState;
+use vidsch::{NeverAsked, Suspend, SuspendReasons, SuspensionNumber};
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::object::{ContextNumber, DeviceNumber};
 use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;
 
-bitflags::bitflags! {
-    /// Why a device is quiesced. It runs again when the last reason is gone.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct SuspendReasons: u32 {
-        /// Its list cannot be resident beside others' (memory §8.2).
-        const RESIDENCY = 1 << 0;
-        /// Page tables of its process change under it (memory §4.5, §4.6).
-        const PAGE_TABLES = 1 << 1;
-        /// The adapter loses power (memory §8.4).
-        const POWER = 1 << 2;
-        /// Content of its list moves and stays on it: within its segment, up to a better one (memory §8.1), or out for a lock
-        /// (memory §6.3).
-        const RELOCATION = 1 << 3;
-        /// Its work makes no progress; a context that acknowledges the suspension is not hung (sync §4.4).
-        const TIMEOUT = 1 << 4;
-        /// An engine that it uses is about to be reset (sync §4.4).
-        const RESET = 1 << 5;
-    }
+/// What is suspended as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Suspendable {
+    /// The paging ring, which is of no device.
+    Ring,
+    /// The contexts of a device.
+    Device(DeviceNumber),
 }
 
-/// The suspensions of one adapter.
-#[derive(Default)]
-pub struct Suspensions {
-    /// The kernel's own fence; `None` until the first suspension.
-    fence: Option<FenceNumber>,
-    issued: u64,
-    /// Those not acknowledged, oldest first.
-    pending: VecDeque<Suspension>,
+impl Suspendable {
+    /// The device, if it is one.
+    pub fn device(self) -> Option<DeviceNumber> {
+        match self {
+            Suspendable::Ring => None,
+            Suspendable::Device(device) => Some(device),
+        }
+    }
 }
 
 /// What is to leave the hardware, and says so.
@@ -68,75 +50,12 @@ pub enum Leaving {
     Packets(PacketContextNumber),
 }
 
-struct Suspension {
-    number: u64,
-    /// `None`: the paging ring, which is of no device.
-    device: Option<DeviceNumber>,
-    /// Contexts whose acknowledgement is still to come.
-    contexts: BTreeSet<Leaving>,
-    /// How long it has been pending, as the looks count it.
-    waited_ns: u64,
-    /// It was waited for in vain and is waited for once more.
-    again: bool,
-    /// Its device's work may take as long as it takes.
-    no_timeout: bool,
-}
-
-impl Suspensions {
-    /// The fence that a pending suspension has.
-    fn fence(&self) -> FenceNumber {
-        self.fence.expect("the first suspension made it")
-    }
-
-    /// Whether some context has not acknowledged.
-    pub fn any_pending(&self) -> bool {
-        self.pending.iter().any(|pending| !pending.no_timeout)
-    }
-
-    /// One more: these contexts of a device, or the ring, are to acknowledge it.
-    pub fn add(&mut self, number: u64, device: Option<DeviceNumber>, contexts: BTreeSet<Leaving>, no_timeout: bool) {
-        self.pending.push_back(Suspension { number, device, contexts, waited_ns: 0, again: false, no_timeout });
-    }
-
-    /// Whether a device, or the ring, is not yet quiesced.
-    pub fn awaits(&self, device: Option<DeviceNumber>) -> bool {
-        self.pending.iter().any(|pending| pending.device == device)
-    }
-
-    /// Contexts that have not acknowledged.
-    pub fn waiting(&self) -> impl Iterator<Item = Leaving> + '_ {
-        self.pending.iter().flat_map(|pending| pending.contexts.iter().copied())
-    }
-
-    /// A context that took too long gets as much time again; false: it has had that.
-    pub fn wait_on_for(&mut self, context: Leaving) -> bool {
-        let mut may = true;
-        for pending in self.pending.iter_mut().filter(|pending| pending.contexts.contains(&context)) {
-            may &= !std::mem::replace(&mut pending.again, true);
-            pending.waited_ns = 0;
-        }
-        may
-    }
-
-    /// Contexts that have not acknowledged have all their time before them: until now another engine's reset was the reason.
-    pub fn wait_anew(&mut self) {
-        self.pending.iter_mut().for_each(|pending| pending.waited_ns = 0);
-    }
-
-    /// Time has passed. Answers with the contexts that have taken too long.
-    pub fn overdue(&mut self, passed_ns: u64, delay_ns: u64) -> Vec<Leaving> {
-        let mut overdue = BTreeSet::new();
-        for pending in self.pending.iter_mut().filter(|pending| !pending.no_timeout) {
-            pending.waited_ns += passed_ns;
-            if pending.waited_ns >= delay_ns {
-                overdue.extend(&pending.contexts);
-            }
-        }
-        overdue.into_iter().collect()
-    }
-}
-
 impl Adapter {
+    /// Whether a device is kept off the hardware: it executes nothing, or is asked to leave.
+    pub fn is_suspended(&self, device: DeviceNumber) -> bool {
+        self.vidsch.suspensions.is_suspended(Suspendable::Device(device))
+    }
+
     /// Takes a device's contexts off the hardware. Answers with the point after which nothing executes for it; `None` when that holds
     /// now. Work that it is given meanwhile is kept.
     // spec: sync §4.1, memory §8.6
@@ -146,26 +65,43 @@ impl Adapter {
         number: DeviceNumber,
         reason: SuspendReasons,
     ) -> Option<FencePoint<FenceId>> {
-        let device = &mut self.devices[number];
-        let was_quiesced = !device.suspended.is_empty();
-        device.suspended |= reason;
-        if was_quiesced || device.state != DeviceState::Active || self.stopped.is_some() {
-            let pending = self.suspensions.pending.iter().rev().find(|pending| pending.device == Some(number));
-            return pending.map(|pending| pending.number).map(|value| self.point(self.suspensions.fence(), value));
+        let device = Suspendable::Device(number);
+        if self.devices[number].state != DeviceState::Active || self.stopped.is_some() {
+            self.vidsch.suspensions.quiesce(device, reason);
+            return self.vidsch.suspensions.point_of(device);
         }
-        let reasons = device.suspended.bits();
-        let value = self.next_suspension(cx)?;
-        let device = &self.devices[number];
-        let contexts: Vec<_> = device.contexts.iter().copied().collect();
-        cx.emit(self.index, Event::DeviceSuspended { device: number.raw(), reasons });
+        let value = match self.vidsch.suspensions.suspend(device, reason) {
+            Suspend::AlreadyQuiesced => return None,
+            Suspend::Pending(point) => return Some(point),
+            Suspend::Issue(value) => value,
+        };
+        self.need_suspension_fence(cx)?;
+        cx.emit(self.index, Event::DeviceSuspended { device: number.raw(), reasons: reason.bits() });
+        let mut waiting = self.suspend_contexts(cx, number, value)?;
+        waiting.extend(self.packets_running(number));
+        let known = &self.devices[number];
+        let no_timeout = known.queues.iter().any(|queue| self.queues[*queue].no_timeout)
+            || known.packet_contexts.iter().any(|context| self.packet_contexts[*context].no_timeout);
+        self.vidsch.suspensions.issued(value, device, waiting, no_timeout);
+        self.advance_suspensions(cx);
+        self.vidsch.suspensions.point_of(device)
+    }
+
+    /// Has the driver suspend the hardware contexts of a device. Answers with those that acknowledge later; `None`: the adapter stops.
+    fn suspend_contexts(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        value: SuspensionNumber,
+    ) -> Option<BTreeSet<Leaving>> {
         let mut waiting = BTreeSet::new();
-        for context in contexts {
-            for queue in self.contexts[context].queues.clone() {
-                self.vidsch.queues.suspend(self.queues[queue].vidsch);
+        for context in self.devices[device].contexts.clone() {
+            for queue in &self.contexts[context].queues {
+                self.vidsch.queues.suspend(self.queues[*queue].vidsch);
             }
             let kmd = self.contexts[context].kmd;
             let hardware = self.driver.hardware_queues().expect("checked at adapter start");
-            match hardware.suspend_context(kmd, value) {
+            match hardware.suspend_context(kmd, value.raw()) {
                 Ok(SuspendStatus::Suspended) => {}
                 Ok(SuspendStatus::Pending) => {
                     waiting.insert(Leaving::Hardware(context));
@@ -176,29 +112,25 @@ impl Adapter {
                 }
             }
         }
-        waiting.extend(self.packets_running(number));
-        let device = &self.devices[number];
-        let no_timeout = device.queues.iter().any(|queue| self.queues[*queue].no_timeout)
-            || device.packet_contexts.iter().any(|context| self.packet_contexts[*context].no_timeout);
-        self.suspensions.add(value, Some(number), waiting, no_timeout);
-        self.advance_suspensions(cx);
-        let reached = self.suspensions.pending.iter().all(|pending| pending.number != value);
-        (!reached).then(|| self.point(self.suspensions.fence(), value))
+        Some(waiting)
     }
 
-    /// The number of the next suspension; `None`: the adapter stops, because it has no fence for them.
-    pub fn next_suspension(&mut self, cx: &mut Cx<'_>) -> Option<u64> {
-        if self.suspensions.fence.is_none() {
-            match self.create_fence(cx, None, ProcessId::SYSTEM, 0) {
-                Ok(fence) => self.suspensions.fence = Some(fence),
-                Err(refusal) => {
-                    self.stop(cx, format!("no fence for suspensions: {}", refusal.reason));
-                    return None;
-                }
+    /// Makes the fence of suspensions before the first one needs it; `None`: the adapter stops, because it has none.
+    pub fn need_suspension_fence(&mut self, cx: &mut Cx<'_>) -> Option<()> {
+        if self.vidsch.suspensions.has_fence() {
+            return Some(());
+        }
+        match self.create_fence(cx, None, ProcessId::SYSTEM, 0) {
+            Ok(fence) => {
+                let named = self.fences[fence].waits;
+                self.vidsch.suspensions.signal_on(named);
+                Some(())
+            }
+            Err(refusal) => {
+                self.stop(cx, format!("no fence for suspensions: {}", refusal.reason));
+                None
             }
         }
-        self.suspensions.issued += 1;
-        Some(self.suspensions.issued)
     }
 
     /// Takes a reason away; with the last one the contexts go on. Paging work that needed the device quiesced must have completed.
@@ -206,11 +138,8 @@ impl Adapter {
         if self.devices.get(number).is_some() && reason == SuspendReasons::RESIDENCY {
             self.packets_turn_over(number, true);
         }
-        let Some(device) = self.devices.get_mut(number) else { return };
-        let was_quiesced = !device.suspended.is_empty();
-        device.suspended.remove(reason);
-        let running = self.devices[number].state == DeviceState::Active && self.stopped.is_none();
-        if !was_quiesced || !self.devices[number].suspended.is_empty() || !running {
+        let goes_on = self.vidsch.suspensions.resume(Suspendable::Device(number), reason);
+        if !goes_on || self.devices[number].state != DeviceState::Active || self.stopped.is_some() {
             return;
         }
         cx.emit(self.index, Event::DeviceResumed { device: number.raw() });
@@ -227,13 +156,13 @@ impl Adapter {
 
     /// Suspends a context that is created on a quiesced device.
     pub fn suspend_newcomer(&mut self, context: ContextNumber) -> Result<(), DriverStatus> {
-        if self.devices[self.contexts[context].device].suspended.is_empty() {
+        if !self.is_suspended(self.contexts[context].device) {
             return Ok(());
         }
         let kmd = self.contexts[context].kmd;
         let hardware = self.driver.hardware_queues().expect("checked at adapter start");
         // It has no queue yet, so there is nothing to wait for.
-        hardware.suspend_context(kmd, self.suspensions.issued).map(|_| ())
+        hardware.suspend_context(kmd, self.vidsch.suspensions.last_number()).map(|_| ())
     }
 
     /// The driver acknowledges.
@@ -245,13 +174,10 @@ impl Adapter {
         }
         // Its driver knows the ring as the context 0.
         let left = if context == 0 { Leaving::Ring } else { Leaving::Hardware(ContextNumber::from_raw(context)) };
-        if suspend_fence > self.suspensions.issued {
+        if let Err(NeverAsked) = self.vidsch.suspensions.acknowledged(left, suspend_fence) {
             // Bug check 0x119, parameter 0x11.
             self.stop(cx, format!("suspension {suspend_fence} was acknowledged and never asked for"));
             return;
-        }
-        if let Some(pending) = self.suspensions.pending.iter_mut().find(|pending| pending.number == suspend_fence) {
-            pending.contexts.remove(&left);
         }
         self.advance_suspensions(cx);
         self.resume_suspended_by_timeout(cx);
@@ -259,28 +185,21 @@ impl Adapter {
 
     /// A context has gone: no suspension waits for it any more.
     pub fn forget_suspension(&mut self, cx: &mut Cx<'_>, context: Leaving) {
-        for pending in &mut self.suspensions.pending {
-            pending.contexts.remove(&context);
-        }
+        self.vidsch.suspensions.forget(context);
         self.advance_suspensions(cx);
         self.resume_suspended_by_timeout(cx);
     }
 
     /// A device is lost or goes on: no suspension waits for its contexts any more.
     pub fn forget_suspension_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
-        for pending in self.suspensions.pending.iter_mut().filter(|pending| pending.device == Some(device)) {
-            pending.contexts.clear();
-        }
+        self.vidsch.suspensions.forget_device(Suspendable::Device(device));
         self.advance_suspensions(cx);
     }
 
+    /// Signals what is acknowledged.
     pub fn advance_suspensions(&mut self, cx: &mut Cx<'_>) {
-        let mut reached = None;
-        while self.suspensions.pending.front().is_some_and(|pending| pending.contexts.is_empty()) {
-            reached = self.suspensions.pending.pop_front().map(|pending| pending.number);
-        }
-        if let Some(value) = reached {
-            self.signal_fence(cx, self.suspensions.fence(), value);
+        if let Some(point) = self.vidsch.suspensions.take_reached() {
+            self.signal_fence(cx, self.fence_numbers[&point.fence], point.value);
         }
     }
 }

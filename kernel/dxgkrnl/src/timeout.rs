@@ -33,6 +33,7 @@ use ddi::KmdContext;
 use events::Event;
 use kmt_calls::DeviceState;
 use shared_words::Word;
+use vidsch::SuspendReasons;
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
@@ -40,7 +41,7 @@ use crate::machine::Cx;
 use crate::object::{Context, ContextNumber, DeviceNumber, Queue, QueueNumber};
 use crate::packet::Running;
 use crate::store::ObjectNumber;
-use crate::suspension::{Leaving, SuspendReasons};
+use crate::suspension::{Leaving, Suspendable};
 pub use group::Hung;
 use group::Preparation;
 use paging::RingWatch;
@@ -61,8 +62,6 @@ pub struct Timeouts {
     /// Packets that were asked since a process called last.
     asked: BTreeSet<Running>,
     ring: RingWatch,
-    /// The ring has left the hardware because it was asked to.
-    ring_left: bool,
     /// Resets that wait until the work of engines that depend on each other has left them.
     preparing: Vec<Preparation>,
     /// Looks to come for waits whose interrupt may have been lost.
@@ -107,16 +106,16 @@ impl Adapter {
     pub fn arm_timeouts(&mut self, cx: &Cx<'_>) {
         let Some(delay_ns) = self.config.recovery.delay_ns else { return };
         let unasked = |number: QueueNumber| self.timeouts.queues.get(&number).is_none_or(|watched| !watched.asked);
-        let runs = |queue: &Queue| self.devices[queue.device].suspended.is_empty() && self.is_busy(queue).is_some();
+        let runs = |queue: &Queue| !self.is_suspended(queue.device) && self.is_busy(queue).is_some();
         let busy = self.queues.iter().any(|(number, queue)| unasked(number) && runs(queue));
         let runs = |running: Running| {
             let device = self.packet_contexts[running.context].device;
-            self.devices[device].suspended.is_empty() && !self.timeouts.asked.contains(&running)
+            !self.is_suspended(device) && !self.timeouts.asked.contains(&running)
         };
         let busy = busy || self.running_packets().any(|(_, running)| runs(running));
         let busy = busy || self.is_ring_watched();
         let waited = self.timeouts.waits > 0 && self.waits.is_anybody_waiting();
-        if !busy && !waited && !self.suspensions.any_pending() {
+        if !busy && !waited && !self.vidsch.suspensions.any_pending() {
             self.timeouts.look_ns = None;
         } else if self.timeouts.look_ns.is_none() {
             self.timeouts.looked_ns = cx.now_ns;
@@ -151,7 +150,7 @@ impl Adapter {
         let passed_ns = cx.now_ns.saturating_sub(self.timeouts.looked_ns).min((delay_ns / LOOKS).max(1));
         self.timeouts.waits = self.timeouts.waits.saturating_sub(1);
         self.look_at_waited(cx);
-        for context in self.suspensions.overdue(passed_ns, delay_ns) {
+        for context in self.vidsch.suspensions.overdue(passed_ns, delay_ns) {
             self.context_hung(cx, context);
         }
         if self.stopped.is_none() {
@@ -179,7 +178,7 @@ impl Adapter {
             let before = self.timeouts.queues.get(&number).copied().filter(|before| before.reached == reached);
             let mut now = before.unwrap_or(Watched { reached, still_ns: 0, asked: false });
             // A device that is suspended for another reason does not run.
-            if before.is_some() && self.devices[device].suspended.is_empty() {
+            if before.is_some() && !self.is_suspended(device) {
                 now.still_ns += passed_ns;
             }
             if now.still_ns >= delay_ns && !now.asked {
@@ -207,7 +206,7 @@ impl Adapter {
                 && *before == running
             {
                 // The kernel waits already for a device that is suspended for another reason.
-                still_ns = ns + if self.devices[device].suspended.is_empty() { passed_ns } else { 0 };
+                still_ns = ns + if !self.is_suspended(device) { passed_ns } else { 0 };
             }
             nodes.insert(node, (running, still_ns));
             if still_ns >= delay_ns && !self.timeouts.asked.contains(&running) {
@@ -221,9 +220,8 @@ impl Adapter {
 
     /// Devices that were asked and have left the hardware go on.
     pub fn resume_suspended_by_timeout(&mut self, cx: &mut Cx<'_>) {
-        let asked = self.devices.iter().filter(|(_, device)| device.suspended.contains(SuspendReasons::TIMEOUT));
-        let over = asked.map(|(number, _)| number).filter(|number| !self.suspensions.awaits(Some(*number)));
-        for device in over.collect::<Vec<_>>() {
+        let over: Vec<_> = self.vidsch.suspensions.quiesced_for(SuspendReasons::TIMEOUT).collect();
+        for device in over.into_iter().filter_map(Suspendable::device) {
             self.resume_device(cx, device, SuspendReasons::TIMEOUT);
         }
         self.resume_ring();
@@ -266,7 +264,7 @@ impl Adapter {
         let context = if let Leaving::Hardware(context) = hung { Some(context) } else { None };
         if context.is_none_or(|context| !named.contains(&context)) && !invalidated.contains(&self.ring.context) {
             // It has left the hardware meanwhile, and the word of it is on its way. Once.
-            if !self.suspensions.wait_on_for(hung) {
+            if !self.vidsch.suspensions.wait_once_more(hung) {
                 self.hardware_lost(cx, format!("node {} was reset, and what was hung is hung", node.0));
             }
             return;

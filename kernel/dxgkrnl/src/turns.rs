@@ -7,6 +7,7 @@ use gpu_fence::FenceId;
 use kmt_calls::{NotificationKind, TrimFlags};
 use shared_words::Word;
 use vidmm::{DeviceId, NextResume, ProcessPriority, Promotion, SegmentGroup};
+use vidsch::SuspendReasons;
 use wddm_types::{FencePoint, Pages, ProcessId};
 
 use crate::adapter::Adapter;
@@ -14,7 +15,6 @@ use crate::machine::Cx;
 use crate::notification::RegistrationKind;
 use crate::object::{DeviceNumber, Terms};
 use crate::store::ObjectNumber;
-use crate::suspension::SuspendReasons;
 
 /// How often the kernel looks for changes that no call or interrupt tells of: a suspended device that got work by doorbell, a process
 /// that is still over its budget.

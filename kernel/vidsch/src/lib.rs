@@ -6,6 +6,7 @@
 //! | [`Queues`] | which packet of a queue is due | queues, their packets, what is in flight |
 //! | [`Nodes`] | which packet a node is handed next, which context gives way, and what becomes of what it has | what is in flight, the time that contexts have used |
 //! | [`Promises`], [`inherit`] | for which context another one waits | signals that queues hold |
+//! | [`Suspensions`] | which devices are kept off the hardware, and up to which number all contexts have left it | reasons, pending suspensions |
 //! | [`EnginePower`] | which engine has less power | the engines in F1 |
 //! | [`Flips`] | whether a buffer may write a primary | what displays show and are about to |
 //!
@@ -41,6 +42,7 @@ mod promise;
 mod queue;
 mod queues;
 mod scheduler;
+mod suspension;
 mod turn;
 
 pub use engine_power::EnginePower;
@@ -53,4 +55,5 @@ pub use node::{
 pub use packet::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
 pub use promise::{Promises, inherit};
 pub use queues::{Limits, PACKETS_PER_QUEUE_MAX, QueueId, Queues};
-pub use scheduler::VidSch;
+pub use scheduler::{Names, VidSch};
+pub use suspension::{NeverAsked, Suspend, SuspendReasons, SuspensionNumber, Suspensions};

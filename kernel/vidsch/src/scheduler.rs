@@ -3,18 +3,37 @@
 
 use crate::engine_power::EnginePower;
 use crate::queues::{Limits, Queues};
+use crate::suspension::Suspensions;
 
-/// The parts of one adapter's scheduler. `P`: a work, `F`: a fence, as the caller names them.
-pub struct VidSch<P, F> {
+/// The caller's names for what is scheduled: the parts copy and compare them, and read nothing out of them.
+pub trait Names {
+    /// A work of a queue; it is handed back as it came.
+    type Work;
+    /// A fence.
+    type Fence: Copy + Ord;
+    /// A device, or another thing that is suspended as a whole.
+    type Device: Copy + Ord;
+    /// A context that may be on the hardware.
+    type Context: Copy + Ord;
+}
+
+/// The parts of one adapter's scheduler.
+pub struct VidSch<N: Names> {
     /// Which packet of a queue is due.
-    pub queues: Queues<P, F>,
+    pub queues: Queues<N::Work, N::Fence>,
+    /// Which devices are kept off the hardware.
+    pub suspensions: Suspensions<N::Device, N::Context, N::Fence>,
     /// Which engine has less power.
     pub engine_power: EnginePower,
 }
 
-impl<P, F: Copy + Ord> VidSch<P, F> {
-    /// No queue, and all power.
+impl<N: Names> VidSch<N> {
+    /// No queue, no suspension, and all power.
     pub fn new(limits: Limits) -> Self {
-        VidSch { queues: Queues::new(limits), engine_power: EnginePower::default() }
+        VidSch {
+            queues: Queues::new(limits),
+            suspensions: Suspensions::default(),
+            engine_power: EnginePower::default(),
+        }
     }
 }

@@ -21,8 +21,7 @@ impl Adapter {
     /// Whether a context's next step is a packet that may start.
     pub(super) fn may_start(&self, context: PacketContextNumber) -> bool {
         let known = &self.packet_contexts[context];
-        let device = &self.devices[known.device];
-        let runs = device.state == DeviceState::Active && device.suspended.is_empty();
+        let runs = self.devices[known.device].state == DeviceState::Active && !self.is_suspended(known.device);
         runs && self.vidsch.queues.next_is_work(known.vidsch)
             && self.need_of(context).is_none()
             && self.primaries_are_free(context)
@@ -106,7 +105,7 @@ impl Adapter {
     pub fn ring_need(&self) -> Option<RingNeed> {
         let waits = |number: PacketContextNumber| {
             let known = &self.packet_contexts[number];
-            let runs = self.devices[known.device].suspended.is_empty() && self.vidsch.queues.next_is_work(known.vidsch);
+            let runs = !self.is_suspended(known.device) && self.vidsch.queues.next_is_work(known.vidsch);
             runs.then(|| self.need_of(number)).flatten()
         };
         self.packets.nodes.contexts_of(self.vidsch.queues.holding()).into_iter().find_map(waits)

@@ -37,7 +37,7 @@ impl Adapter {
         let kept = paging_waits || !self.packets.nodes.is_fed(node) || self.timeouts.is_preparing(node.0.into());
         let seen = Seen {
             holder: holder.map(|holder| self.contenders(&[holder])[0]),
-            must_quiesce: holder.is_some_and(|holder| !self.device_of(holder).suspended.is_empty()),
+            must_quiesce: holder.is_some_and(|holder| self.is_suspended(self.packet_contexts[holder].device)),
             kept,
         };
         let ready = if kept { Vec::new() } else { self.ready_on(node) };
@@ -49,10 +49,6 @@ impl Adapter {
         let mut ready = self.packets.nodes.contexts_on(node, self.vidsch.queues.holding());
         ready.retain(|context| self.may_start(*context));
         self.contenders(&ready)
-    }
-
-    fn device_of(&self, context: PacketContextNumber) -> &crate::object::Device {
-        &self.devices[self.packet_contexts[context].device]
     }
 
     /// Asks a driver for what a node has. `context`: the context that the request is for; `None` for paging, and where there is none.

@@ -74,6 +74,6 @@ impl Adapter {
     /// Whether a process is quiesced, and goes on behind the ring's work: it must see the places that it is about to write.
     pub(super) fn is_quiesced(&self, process: ProcessId) -> bool {
         let devices = self.processes.get(&process).map(|on_adapter| &on_adapter.devices);
-        devices.into_iter().flatten().any(|device| !self.devices[*device].suspended.is_empty())
+        devices.into_iter().flatten().any(|device| self.is_suspended(*device))
     }
 }

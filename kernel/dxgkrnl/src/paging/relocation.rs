@@ -10,13 +10,13 @@
 
 use gpu_fence::FenceId;
 use vidmm::{AllocationId, DeviceId, MoveKind};
+use vidsch::SuspendReasons;
 use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::packet::Binding;
-use crate::suspension::SuspendReasons;
 
 /// The moves of one work of content that devices list.
 #[derive(Default)]

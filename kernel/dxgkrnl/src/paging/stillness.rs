@@ -9,12 +9,13 @@ use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::DeviceState;
 use vidmm::{Operation, SpaceId, Work};
+use vidsch::SuspendReasons;
 use wddm_types::{FencePoint, PhysicalAddress};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
-use crate::suspension::SuspendReasons;
+use crate::suspension::Suspendable;
 
 /// The spaces and devices that one work quiesces.
 pub(super) struct Stillness {
@@ -90,7 +91,7 @@ impl Adapter {
             stillness.devices.push(number);
             // It has no context yet, so there is nothing to wait for.
             self.devices[number].table_changes += 1;
-            self.devices[number].suspended |= SuspendReasons::PAGE_TABLES;
+            self.vidsch.suspensions.quiesce(Suspendable::Device(number), SuspendReasons::PAGE_TABLES);
         }
     }
 

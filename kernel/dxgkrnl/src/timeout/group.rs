@@ -17,13 +17,14 @@ use std::collections::BTreeSet;
 
 use events::{Event, PreemptedFor};
 use kmt_calls::DeviceState;
+use vidsch::SuspendReasons;
 use wddm_types::NodeId;
 
 use super::Timeouts;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
-use crate::suspension::{Leaving, SuspendReasons};
+use crate::suspension::Leaving;
 
 /// So long the work of a group has to leave its engines.
 // spec: sync §4.4
@@ -138,7 +139,7 @@ impl Adapter {
     /// A hardware context that has not left a node, though it was asked to; or the ring.
     fn owes_context(&self, node: NodeId) -> Option<Leaving> {
         let ring_here = node == self.paging_node();
-        self.suspensions.waiting().find(|context| match *context {
+        self.vidsch.suspensions.waiting().find(|context| match *context {
             Leaving::Ring => ring_here,
             Leaving::Hardware(number) => self.contexts.get(number).is_some_and(|known| known.node == node),
             Leaving::Packets(_) => false,
@@ -148,7 +149,7 @@ impl Adapter {
     fn owes_room(&self, preparation: &Preparation) -> bool {
         match preparation.hung {
             Hung::Packets => self.owes_packets(preparation.node),
-            Hung::Context(context) => self.suspensions.waiting().any(|waiting| waiting == context),
+            Hung::Context(context) => self.vidsch.suspensions.waiting().any(|waiting| waiting == context),
         }
     }
 
@@ -193,11 +194,11 @@ impl Adapter {
         if self.stopped.is_some() || !self.timeouts.preparing.is_empty() {
             return;
         }
-        let kept = self.devices.iter().filter(|(_, device)| device.suspended.contains(SuspendReasons::RESET));
-        for device in kept.map(|(number, _)| number).collect::<Vec<_>>() {
+        let kept = self.vidsch.suspensions.suspended().filter(|(_, reasons)| reasons.contains(SuspendReasons::RESET));
+        for device in kept.filter_map(|(device, _)| device.device()).collect::<Vec<_>>() {
             self.resume_device(cx, device, SuspendReasons::RESET);
         }
-        self.suspensions.wait_anew();
+        self.vidsch.suspensions.wait_anew();
         self.resume_suspended_by_timeout(cx);
         self.pump_packets(cx);
     }

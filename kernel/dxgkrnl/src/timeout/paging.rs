@@ -7,10 +7,11 @@
 
 use ddi::SuspendStatus;
 use events::PreemptedFor;
+use vidsch::{Suspend, SuspendReasons, SuspensionNumber};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::suspension::Leaving;
+use crate::suspension::{Leaving, Suspendable};
 use crate::timeout::Hung;
 
 /// The state of the watch over the ring.
@@ -91,7 +92,7 @@ impl Adapter {
     /// Whether the ring was asked to leave the engine and has not said that it has.
     fn ring_owes_answer(&self) -> bool {
         match self.ring.kmd_queue() {
-            Some(_) => self.suspensions.awaits(None),
+            Some(_) => self.vidsch.suspensions.awaits(Suspendable::Ring),
             None => self.owes_preemption(self.driver.paging_node()),
         }
     }
@@ -107,30 +108,38 @@ impl Adapter {
 
     /// Has a ring with a hardware queue leave the hardware, unless it is asked to already.
     pub(super) fn take_ring_off(&mut self, cx: &mut Cx<'_>) {
-        if self.timeouts.ring_left {
+        let Suspend::Issue(number) = self.vidsch.suspensions.suspend(Suspendable::Ring, SuspendReasons::TIMEOUT) else {
             return;
-        }
-        let Some(value) = self.next_suspension(cx) else { return };
+        };
+        let Some(status) = self.suspend_ring(cx, number) else {
+            self.vidsch.suspensions.drop_reasons(Suspendable::Ring);
+            return;
+        };
+        let waits = (status == SuspendStatus::Pending).then_some(Leaving::Ring);
+        self.vidsch.suspensions.issued(number, Suspendable::Ring, waits.into_iter().collect(), false);
+        self.advance_suspensions(cx);
+        self.resume_ring();
+    }
+
+    /// Asks the driver for that; `None`: the adapter stops.
+    fn suspend_ring(&mut self, cx: &mut Cx<'_>, number: SuspensionNumber) -> Option<SuspendStatus> {
+        self.need_suspension_fence(cx)?;
         let hardware = self.driver.hardware_queues().expect("the ring has a hardware queue");
-        match hardware.suspend_context(self.ring.context, value) {
-            Ok(status) => {
-                let waits = (status == SuspendStatus::Pending).then_some(Leaving::Ring);
-                self.suspensions.add(value, None, waits.into_iter().collect(), false);
-                self.timeouts.ring_left = true;
-                self.advance_suspensions(cx);
-                self.resume_ring();
+        match hardware.suspend_context(self.ring.context, number.raw()) {
+            Ok(status) => Some(status),
+            Err(status) => {
+                self.stop(cx, format!("SuspendContext of the paging context failed: {status}"));
+                None
             }
-            Err(status) => self.stop(cx, format!("SuspendContext of the paging context failed: {status}")),
         }
     }
 
     /// A ring that was asked and has left the hardware goes on.
     pub(super) fn resume_ring(&mut self) {
-        let kept = self.timeouts.is_preparing(self.paging_node().0.into());
-        if kept || !self.timeouts.ring_left || self.suspensions.awaits(None) {
+        let kept = self.timeouts.is_preparing(self.paging_node().0.into()) || self.vidsch.suspensions.awaits(Suspendable::Ring);
+        if kept || !self.vidsch.suspensions.resume(Suspendable::Ring, SuspendReasons::TIMEOUT) {
             return;
         }
-        self.timeouts.ring_left = false;
         let context = self.ring.context;
         if let Some(hardware) = self.driver.hardware_queues() {
             hardware.resume_context(context);
@@ -141,7 +150,7 @@ impl Adapter {
     // spec: sync §4.1, sync §4.4
     pub(super) fn ring_hung(&mut self, cx: &mut Cx<'_>) {
         let node = self.driver.paging_node();
-        if self.stopped.is_none() && self.suspensions.awaits(None) {
+        if self.stopped.is_none() && self.vidsch.suspensions.awaits(Suspendable::Ring) {
             self.engine_hung(cx, node, Hung::Context(Leaving::Ring));
         }
     }
@@ -149,7 +158,7 @@ impl Adapter {
     /// The ring begins anew: the kernel drops the requests to the old one.
     pub fn ring_unwatched(&mut self, cx: &mut Cx<'_>) {
         self.timeouts.ring = RingWatch::default();
-        self.timeouts.ring_left = false;
+        self.vidsch.suspensions.drop_reasons(Suspendable::Ring);
         self.forget_suspension(cx, Leaving::Ring);
     }
 }
