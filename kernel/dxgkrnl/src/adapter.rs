@@ -192,8 +192,6 @@ pub struct Adapter {
     /// Global handles of what has gone: the machine forgets them.
     pub gone_globals: Vec<RawHandle>,
     pub software: Software,
-    /// Some hardware context ranks above its own priority, because a context of higher rank waits for it.
-    pub has_inherited_priority: bool,
     /// Events that the machine is to set.
     pub set_events: Vec<EventName>,
     /// Fences of 32 bits: the kernel looks at them with or without a waiter.

@@ -263,13 +263,13 @@ impl Adapter {
             if let Some(doorbell) = self.queues[queue].doorbell {
                 self.abort_doorbell(cx, doorbell);
             }
-            let queue = &mut self.queues[queue];
-            queue.awaits.clear();
+            let queue = &self.queues[queue];
             let (kmd, vidsch, progress) = (queue.kmd, queue.vidsch, queue.progress);
             if let Some(hardware) = self.driver.hardware_queues() {
                 hardware.stop_hw_queue(kmd);
             }
             // Packets that never started are dropped: their device is lost.
+            self.vidsch.ranks.waits_no_more(vidsch);
             let dropped = self.vidsch.queues.fail(vidsch);
             self.drop_parts(cx, dropped);
             fences.push(progress);

@@ -403,6 +403,7 @@ impl Adapter {
         }
         let suspended: Vec<_> = self.vidsch.suspensions.suspended().collect();
         digest.add("suspended", &"", &suspended);
+        digest.add("ranks", &"", &self.vidsch.ranks);
         self.displays.add_to(digest);
         digest.add("destroyed", &"", &self.dying);
     }

@@ -5,9 +5,8 @@ mod allocation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ddi::{KmdContext, KmdDevice, KmdDoorbell, KmdProcess, KmdQueue};
-use gpu_fence::FenceId;
 use kmt_calls::{DeviceFault, DeviceState, DoorbellAddress};
-use wddm_types::{AdapterIndex, FencePoint, GpuVa, NodeId, ProcessId, WordAddress};
+use wddm_types::{AdapterIndex, GpuVa, NodeId, ProcessId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage, SyncOpenNumber};
@@ -200,9 +199,6 @@ pub struct Context {
     pub device: DeviceNumber,
     pub kmd: KmdContext,
     pub node: NodeId,
-    pub priority: crate::scheduling::ContextPriority,
-    /// How its driver has been told that it ranks.
-    pub told: Option<engine_time::Rank>,
     pub queues: BTreeSet<QueueNumber>,
     /// The driver's allocations for it.
     pub allocations: Vec<ContextAllocation>,
@@ -231,8 +227,6 @@ pub struct Queue {
     pub retired_logs: Vec<RetiredLogs>,
     /// Kernel-mode submission: the last progress value accepted.
     pub last_submitted: u64,
-    /// The points of the wait at its head.
-    pub awaits: Vec<FencePoint<FenceId>>,
     /// Progress values started on the hardware and not seen completed.
     pub started: VecDeque<u64>,
     /// A wait for the oldest of these is registered.

@@ -36,7 +36,6 @@
 //! | `build` | DMA buffers as a driver writes them |
 //! | `schedule` | from the queue to the driver |
 //! | `need` | when a packet may start |
-//! | `rank` | which context goes first |
 //! | `preempt` | packets that the driver gives back |
 //! | `complete` | and back |
 //! | `reset` | packets that are lost when a node gives nothing back |
@@ -55,7 +54,6 @@ mod list;
 mod need;
 mod preempt;
 mod present;
-mod rank;
 mod render;
 mod reset;
 mod schedule;
@@ -77,7 +75,6 @@ use crate::context_allocation::ContextAllocation;
 use crate::fence::FenceNumber;
 use crate::object::DeviceNumber;
 use crate::paging::Ready;
-use crate::scheduling::ContextPriority;
 use crate::store::object_number;
 use dma_buffer::DmaBuffer;
 pub use list::{ListEntry, Listed};
@@ -105,9 +102,6 @@ pub struct PacketContext {
     /// It has GPU addresses, and no lists.
     pub addresses: bool,
     pub vidsch: QueueId,
-    pub priority: ContextPriority,
-    /// The points of the wait at its head.
-    pub awaits: Vec<(rank::Awaited, u64)>,
     /// DisableGpuTimeout: its packets may take as long as they take.
     pub no_timeout: bool,
     /// NullRendering: no command that it is given is processed.

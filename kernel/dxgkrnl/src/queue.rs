@@ -23,6 +23,7 @@ use crate::machine::Cx;
 use crate::object::{Context, ContextNumber, Queue, QueueNumber};
 use crate::packet::check_private_data;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
+use crate::scheduling::AnyContext;
 use crate::statistics::Fate;
 use crate::store::ObjectNumber;
 
@@ -91,7 +92,6 @@ impl Adapter {
             logs,
             retired_logs: Vec::new(),
             last_submitted: 0,
-            awaits: Vec::new(),
             started: VecDeque::new(),
             watching: false,
             no_timeout: flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT),
@@ -170,6 +170,7 @@ impl Adapter {
         // Work that never started is dropped with the queue.
         let dropped = self.vidsch.queues.destroy_queue(queue.vidsch);
         self.drop_parts(cx, dropped);
+        self.vidsch.ranks.waits_no_more(queue.vidsch);
         self.displays.forget_queue(number);
         self.read_scheduling_logs(cx);
         self.contexts[queue.context].queues.remove(&number);
@@ -225,7 +226,7 @@ impl Adapter {
         }
         if packet {
             self.vidsch.queues.waited(queue.vidsch);
-            let awaited = std::mem::take(&mut self.queues[number].awaits);
+            let awaited = self.waits_no_more(queue.vidsch);
             cx.emit(self.index, Event::QueueReleased { queue: number.raw() });
             self.tell_waited(cx, Fed::Queue(number), awaited);
         } else {
@@ -250,7 +251,7 @@ impl Adapter {
                         self.reap_queue(number);
                         self.tell_waited(cx, Fed::Queue(number), points);
                     } else {
-                        self.queues[number].awaits = points;
+                        self.note_wait(vidsch, AnyContext::Hardware(self.queues[number].context), &points);
                         let (fence, value) = first.expect("a wait that holds has a point");
                         cx.emit(self.index, Event::QueueHeld { queue: number.raw(), fence: fence.raw(), value });
                         return;

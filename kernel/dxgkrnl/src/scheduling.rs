@@ -1,14 +1,17 @@
-//! The meaning of priorities here (sync §4.2). The specification names bands, levels and classes; the policy here says which class is in
-//! which band, how classes of one band relate, and what a context's own priority does. `call` decides which process may ask.
+//! Priorities of contexts as calls set them and as nodes and drivers hear of them (sync §4.2); `vidsch::Ranks` gives them their meaning.
+//! `call` decides which process may ask.
 
 mod hardware;
 
 pub use engine_time::Band;
-use engine_time::{IN_PROCESS_MAX, Quanta, REALTIME_LEVEL_MAX, Rank, WEIGHT_NORMAL};
+use engine_time::{Contender, IN_PROCESS_MAX, Quanta, REALTIME_LEVEL_MAX};
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{PRIORITY_ABSOLUTE, Refusal};
-use wddm_types::ProcessId;
+use vidsch::QueueId;
+pub use vidsch::{ContextPriority, rank_of_class};
+use vidsch::{OutOfBounds, OwnPriority};
+use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
 use crate::machine::{Cx, Machine};
@@ -27,6 +30,8 @@ impl vidsch::Names for Scheduled {
     type Fence = FenceId;
     type Device = Suspendable;
     type Context = Leaving;
+    type Ranked = AnyContext;
+    type Awaited = Awaited;
 }
 
 /// A context of either kind.
@@ -52,79 +57,48 @@ impl From<PacketContextNumber> for AnyContext {
     }
 }
 
-/// One context's priorities as calls have set them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ContextPriority {
-    /// `D3DKMTSetContextSchedulingPriority`.
-    priority: i32,
-    /// `D3DKMTSetContextInProcessSchedulingPriority`.
-    in_process: i32,
+/// An object that a context waits for and that another one is to signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Awaited {
+    /// A value of a fence with a word in memory.
+    Fence(FenceId),
+    /// An object that the kernel alone signals; of these it does not matter how often.
+    Object(u64),
 }
 
-impl ContextPriority {
-    pub fn priority(self) -> i32 {
-        self.priority
-    }
+/// These priorities with another one as against all others, as `D3DKMTSetContextSchedulingPriority` says it: steps, or a level with
+/// [`PRIORITY_ABSOLUTE`].
+// spec: sync §4.2
+pub fn with_priority(known: ContextPriority, priority: i32) -> Result<ContextPriority, Refusal> {
+    let level = u8::try_from(priority & !PRIORITY_ABSOLUTE).ok().filter(|_| priority >= PRIORITY_ABSOLUTE);
+    let own = level.map_or(OwnPriority::Steps(priority), OwnPriority::Realtime);
+    known.with_own(own).map_err(|OutOfBounds| {
+        invalid(format!(
+            "priority {priority:#x}: -{IN_PROCESS_MAX} to {IN_PROCESS_MAX}, or a level up to {REALTIME_LEVEL_MAX} with ABSOLUTE"
+        ))
+    })
+}
 
-    pub fn in_process(self) -> i32 {
-        self.in_process
+/// The same the other way round.
+pub fn priority_of(known: ContextPriority) -> i32 {
+    match known.own() {
+        OwnPriority::Steps(steps) => steps,
+        OwnPriority::Realtime(level) => PRIORITY_ABSOLUTE | i32::from(level),
     }
+}
 
-    /// With another priority as against all others.
-    // spec: sync §4.2
-    pub fn with_priority(self, priority: i32) -> Result<ContextPriority, Refusal> {
-        let level = priority & !PRIORITY_ABSOLUTE;
-        let absolute = priority & PRIORITY_ABSOLUTE != 0;
-        let known = match absolute && priority > 0 {
-            true => (0..=i32::from(REALTIME_LEVEL_MAX)).contains(&level),
-            false => (-IN_PROCESS_MAX..=IN_PROCESS_MAX).contains(&priority),
-        };
-        match known {
-            true => Ok(ContextPriority { priority, ..self }),
-            false => Err(invalid(format!(
-                "priority {priority:#x}: -{IN_PROCESS_MAX} to {IN_PROCESS_MAX}, or a level up to {REALTIME_LEVEL_MAX} with ABSOLUTE"
-            ))),
-        }
-    }
-
-    /// With another priority among the contexts of its process.
-    // spec: sync §4.2
-    pub fn with_in_process(self, in_process: i32) -> Result<ContextPriority, Refusal> {
-        if !(-IN_PROCESS_MAX..=IN_PROCESS_MAX).contains(&in_process) {
-            return Err(invalid(format!("in-process priority {in_process}: -{IN_PROCESS_MAX} to {IN_PROCESS_MAX}")));
-        }
-        Ok(ContextPriority { in_process, ..self })
-    }
-
-    /// The rank of a context with these priorities in a process of this class.
-    // spec: sync §4.2
-    pub fn rank(self, process: u64, class: u32) -> Rank {
-        let rank = Rank { in_process: self.in_process, ..rank_of_class(process, class) };
-        if self.priority >= PRIORITY_ABSOLUTE {
-            // CAST: 31 at most, as was checked when it was set.
-            return Rank { band: Band::Realtime, level: (self.priority - PRIORITY_ABSOLUTE) as u8, ..rank };
-        }
-        // The first step stays within what the class has anyway: only those above it, which are privileged, lift the band.
-        let step = if self.priority == 1 { 0 } else { self.priority.signum() };
-        let band = match (rank.band, step) {
-            (Band::Realtime, -1) => Band::Focus,
-            (Band::Focus, -1) | (Band::Idle, 1) => Band::Normal,
-            (Band::Normal, -1) => Band::Idle,
-            (Band::Normal, 1) => Band::Focus,
-            (band, _) => band,
-        };
-        let in_process = (self.in_process + self.priority).clamp(-IN_PROCESS_MAX, IN_PROCESS_MAX);
-        Rank { band, in_process, ..rank }
-    }
+/// These priorities with another one among the contexts of its process.
+// spec: sync §4.2
+pub fn with_in_process(known: ContextPriority, in_process: i32) -> Result<ContextPriority, Refusal> {
+    known.with_in_process(in_process).map_err(|OutOfBounds| {
+        invalid(format!("in-process priority {in_process}: -{IN_PROCESS_MAX} to {IN_PROCESS_MAX}"))
+    })
 }
 
 impl Adapter {
     /// A context's priorities as calls have set them.
     pub fn context_priority(&self, context: AnyContext) -> ContextPriority {
-        match context {
-            AnyContext::Hardware(number) => self.contexts[number].priority,
-            AnyContext::Packets(number) => self.packet_contexts[number].priority,
-        }
+        self.vidsch.ranks.priority(context)
     }
 
     /// The device of a context.
@@ -135,29 +109,44 @@ impl Adapter {
         }
     }
 
-    /// A context's rank, by its own priorities and its process's class.
-    pub fn rank_of_context(&self, context: AnyContext) -> Rank {
-        let process = self.devices[self.device_of_context(context)].process;
-        self.context_priority(context).rank(u64::from(process.0), self.processes[&process].class)
+    /// A context of a process was created: it ranks by the process's class.
+    pub fn enter_ranks(&mut self, context: AnyContext, process: ProcessId) {
+        self.vidsch.ranks.enter(context, process.0.into(), self.processes[&process].class);
     }
 
-    /// The times of a context as against others of its process.
-    pub fn quanta(&self) -> Quanta {
-        Quanta::default()
+    /// Packet contexts as contenders for a node, with the ranks that they have now.
+    // spec: sync §4.2
+    pub fn contenders(&self, contexts: &[PacketContextNumber]) -> Vec<Contender<PacketContextNumber>> {
+        let ranks = self.vidsch.ranks.ranks_of(contexts.iter().copied().map(AnyContext::Packets));
+        let contender = |(&context, rank)| Contender { context, rank, quanta: Quanta::default() };
+        contexts.iter().zip(ranks).map(contender).collect()
+    }
+
+    /// A queue of a context waits for these, as the wait at its head says.
+    pub fn note_wait(&mut self, queue: QueueId, context: AnyContext, points: &[FencePoint<FenceId>]) {
+        let awaits = points.iter().map(|point| (Awaited::Fence(point.fence), point.value));
+        self.vidsch.ranks.awaits(queue, context, awaits.collect());
+    }
+
+    /// The wait at a queue's head is over. Answers with the points that it waited for.
+    pub fn waits_no_more(&mut self, queue: QueueId) -> Vec<FencePoint<FenceId>> {
+        let awaited = self.vidsch.ranks.waits_no_more(queue).into_iter();
+        let fences = awaited.filter_map(|(what, value)| match what {
+            Awaited::Fence(fence) => Some(FencePoint { fence, value }),
+            Awaited::Object(_) => None,
+        });
+        fences.collect()
     }
 
     /// Another priority, from the next decision on.
     // spec: sync §4.2
     pub fn set_context_priority(&mut self, cx: &mut Cx<'_>, context: AnyContext, priority: ContextPriority) {
-        match context {
-            AnyContext::Hardware(number) => {
-                self.contexts[number].priority = priority;
-                self.tell_rank(cx, number);
-            }
-            AnyContext::Packets(number) => self.packet_contexts[number].priority = priority,
+        self.vidsch.ranks.set_priority(context, priority);
+        if let AnyContext::Hardware(number) = context {
+            self.tell_rank(cx, number);
         }
         let packets = matches!(context, AnyContext::Packets(_));
-        let (priority, in_process) = (priority.priority, priority.in_process);
+        let (priority, in_process) = (priority_of(priority), priority.in_process());
         cx.emit(self.index, Event::ContextPriority { context: context.number(), packets, priority, in_process });
         self.pump_packets(cx);
     }
@@ -174,68 +163,31 @@ impl Machine {
     }
 }
 
-/// How contexts of a process of this class rank (`D3DKMT_SCHEDULINGPRIORITYCLASS`): IDLE in the idle band, the three around NORMAL in
-/// the normal band with half, once and twice the weight, HIGH in the focus band, REALTIME in the middle of the realtime band.
-// spec: sync §4.2
-pub fn rank_of_class(process: u64, class: u32) -> Rank {
-    let rank = Rank::ordinary(process);
-    match class {
-        0 => Rank { band: Band::Idle, ..rank },
-        1 => Rank { weight: WEIGHT_NORMAL / 2, ..rank },
-        2 => rank,
-        3 => Rank { weight: 2 * WEIGHT_NORMAL, ..rank },
-        4 => Rank { band: Band::Focus, ..rank },
-        _ => Rank { band: Band::Realtime, level: REALTIME_LEVEL_MAX / 2, ..rank },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(priority: i32, in_process: i32) -> ContextPriority {
-        ContextPriority::default().with_priority(priority).and_then(|known| known.with_in_process(in_process)).unwrap()
-    }
-
     #[test]
-    fn every_class_and_every_priority_of_a_context_has_its_band() {
-        // spec: sync §4.2
-        use Band::*;
-        #[rustfmt::skip]
-        let table = [
-            // class  below     nothing   above
-            (0,      [Idle,     Idle,     Normal]),
-            (1,      [Idle,     Normal,   Focus]),
-            (2,      [Idle,     Normal,   Focus]),
-            (3,      [Idle,     Normal,   Focus]),
-            (4,      [Normal,   Focus,    Focus]),
-            (5,      [Focus,    Realtime, Realtime]),
-        ];
-        for (class, bands) in table {
-            for (priority, band) in [-7, -1, 0, 2, 7].into_iter().zip([0, 0, 1, 2, 2].map(|column| bands[column])) {
-                assert_eq!(said(priority, 0).rank(1, class).band, band, "class {class}, priority {priority}");
-            }
-            // The first step above is the class's own still, and needs no privilege.
-            assert_eq!(said(1, 0).rank(1, class).band, bands[1], "class {class}");
-            for level in 0..=31 {
-                let rank = said(PRIORITY_ABSOLUTE | level, 3).rank(1, class);
-                assert_eq!((rank.band, i32::from(rank.level), rank.in_process), (Realtime, level, 3));
-            }
-        }
-        assert_eq!([1, 2, 3].map(|class| rank_of_class(1, class).weight), [1, 2, 4]);
-        assert_eq!(said(5, 5).rank(1, 2).in_process, 7);
-        assert_eq!(said(-5, 3).rank(1, 2).in_process, -2);
-    }
-
-    #[test]
-    fn there_is_nothing_beyond_the_bounds() {
+    fn a_priority_is_steps_or_a_level_and_nothing_beyond_the_bounds() {
         // spec: sync §4.2
         let known = ContextPriority::default();
-        for wrong in [-8, 8, 31, PRIORITY_ABSOLUTE | 32, i32::MIN, i32::MIN | PRIORITY_ABSOLUTE, i32::MAX] {
-            assert!(known.with_priority(wrong).is_err(), "{wrong:#x}");
+        for own in [-7, -1, 0, 1, 7, PRIORITY_ABSOLUTE, PRIORITY_ABSOLUTE | 31] {
+            assert_eq!(with_priority(known, own).map(priority_of), Ok(own), "{own:#x}");
+        }
+        for wrong in [
+            -8,
+            8,
+            31,
+            PRIORITY_ABSOLUTE | 32,
+            PRIORITY_ABSOLUTE | 256,
+            i32::MIN,
+            i32::MIN | PRIORITY_ABSOLUTE,
+            i32::MAX,
+        ] {
+            assert!(with_priority(known, wrong).is_err(), "{wrong:#x}");
         }
         for wrong in [-8, 8, PRIORITY_ABSOLUTE, i32::MIN, i32::MAX] {
-            assert!(known.with_in_process(wrong).is_err(), "{wrong:#x}");
+            assert!(with_in_process(known, wrong).is_err(), "{wrong:#x}");
         }
     }
 }

@@ -208,7 +208,6 @@ impl Adapter {
             sync_opens: Store::default(),
             gone_globals: Vec::new(),
             software: Default::default(),
-            has_inherited_priority: false,
             set_events: Vec::new(),
             spaces: BTreeMap::from([(space, kmd)]),
             pasids,

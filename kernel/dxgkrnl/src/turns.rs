@@ -47,7 +47,7 @@ impl Adapter {
         self.vidmm.set_process_priority(space, priority_of(terms));
         self.vidmm.set_budget(space, SegmentGroup::Local, terms.budget_bytes);
         if ranks_otherwise {
-            self.tell_ranks(cx, process);
+            self.tell_ranks(cx, process, terms.class);
         }
     }
 

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | [`Queues`] | which packet of a queue is due | queues, their packets, what is in flight |
 //! | [`Nodes`] | which packet a node is handed next, which context gives way, and what becomes of what it has | what is in flight, the time that contexts have used |
-//! | [`Promises`], [`inherit`] | for which context another one waits | signals that queues hold |
+//! | [`Ranks`] | how each context ranks, by its priorities, its process's class, and the contexts that wait for it | priorities, waits, signals that queues hold, what the driver was told |
 //! | [`Suspensions`] | which devices are kept off the hardware, and up to which number all contexts have left it | reasons, pending suspensions |
 //! | [`EnginePower`] | which engine has less power | the engines in F1 |
 //! | [`Flips`] | whether a buffer may write a primary | what displays show and are about to |
@@ -38,9 +38,11 @@ mod flips;
 mod lifecycle;
 mod node;
 mod packet;
+mod priority;
 mod promise;
 mod queue;
 mod queues;
+mod rank;
 mod scheduler;
 mod suspension;
 mod turn;
@@ -53,7 +55,8 @@ pub use node::{
     PacketOf, PagingStep, PreemptFor, PreemptionNumber, ReportBreach, Running, Seen,
 };
 pub use packet::{Packet, QueueKind, SoftwareTurn, Step, SubmitError};
-pub use promise::{Promises, inherit};
+pub use priority::{ContextPriority, OutOfBounds, OwnPriority, rank_of_class};
 pub use queues::{Limits, PACKETS_PER_QUEUE_MAX, QueueId, Queues};
+pub use rank::Ranks;
 pub use scheduler::{Names, VidSch};
 pub use suspension::{NeverAsked, Suspend, SuspendReasons, SuspensionNumber, Suspensions};

@@ -7,7 +7,7 @@ use engine_time::Rank;
 
 /// The signals that contexts have promised by the packets in their queues. `F`: a fence or another object, `C`: a context.
 #[derive(Clone, Debug)]
-pub struct Promises<F, C> {
+pub(crate) struct Promises<F, C> {
     /// The promising context, by object, value and part.
     promised: BTreeMap<(F, u64, u64), C>,
     by_part: BTreeMap<u64, Vec<(F, u64)>>,
@@ -21,7 +21,7 @@ impl<F, C> Default for Promises<F, C> {
 
 impl<F: Copy + Ord, C: Copy + Ord> Promises<F, C> {
     /// Notes that `part`, in the queue of `who`, will signal these values.
-    pub fn promise(&mut self, part: u64, who: C, points: Vec<(F, u64)>) {
+    pub(crate) fn promise(&mut self, part: u64, who: C, points: Vec<(F, u64)>) {
         for (what, value) in &points {
             self.promised.insert((*what, *value, part), who);
         }
@@ -29,21 +29,21 @@ impl<F: Copy + Ord, C: Copy + Ord> Promises<F, C> {
     }
 
     /// The part's turn has come, or never will.
-    pub fn over(&mut self, part: u64) {
+    pub(crate) fn over(&mut self, part: u64) {
         for (what, value) in self.by_part.remove(&part).unwrap_or_default() {
             self.promised.remove(&(what, value, part));
         }
     }
 
     /// The contexts that promised the least value at or above this one.
-    pub fn keepers(&self, what: F, value: u64) -> impl Iterator<Item = C> {
+    pub(crate) fn keepers(&self, what: F, value: u64) -> impl Iterator<Item = C> {
         let mut ahead = self.promised.range((what, value, 0)..=(what, u64::MAX, u64::MAX)).peekable();
         let next = ahead.peek().map(|((_, value, _), _)| *value);
         ahead.take_while(move |((_, value, _), _)| Some(*value) == next).map(|(_, who)| *who)
     }
 
     /// Whether no context has promised a signal.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.by_part.is_empty()
     }
 }
@@ -51,7 +51,7 @@ impl<F: Copy + Ord, C: Copy + Ord> Promises<F, C> {
 /// Raises the rank of each context that another waits for: `waits` holds pairs of waiter and keeper. Ranks of those who are not in `ranks`
 /// do not matter.
 // spec: sync §4.2
-pub fn inherit<C: Copy + Ord>(ranks: &mut BTreeMap<C, Rank>, waits: &[(C, C)]) {
+pub(crate) fn inherit<C: Copy + Ord>(ranks: &mut BTreeMap<C, Rank>, waits: &[(C, C)]) {
     // Ranks only rise, and only to ranks that are there: in as many rounds as there are waits everything has arrived.
     for _ in 0..waits.len() {
         let mut changed = false;

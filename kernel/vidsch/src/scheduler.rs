@@ -3,6 +3,7 @@
 
 use crate::engine_power::EnginePower;
 use crate::queues::{Limits, Queues};
+use crate::rank::Ranks;
 use crate::suspension::Suspensions;
 
 /// The caller's names for what is scheduled: the parts copy and compare them, and read nothing out of them.
@@ -15,12 +16,18 @@ pub trait Names {
     type Device: Copy + Ord;
     /// A context that may be on the hardware.
     type Context: Copy + Ord;
+    /// A context that has a rank.
+    type Ranked: Copy + Ord + std::fmt::Debug;
+    /// An object that contexts wait for.
+    type Awaited: Copy + Ord;
 }
 
 /// The parts of one adapter's scheduler.
 pub struct VidSch<N: Names> {
     /// Which packet of a queue is due.
     pub queues: Queues<N::Work, N::Fence>,
+    /// How contexts rank.
+    pub ranks: Ranks<N::Awaited, N::Ranked>,
     /// Which devices are kept off the hardware.
     pub suspensions: Suspensions<N::Device, N::Context, N::Fence>,
     /// Which engine has less power.
@@ -28,10 +35,11 @@ pub struct VidSch<N: Names> {
 }
 
 impl<N: Names> VidSch<N> {
-    /// No queue, no suspension, and all power.
+    /// No queue, no context, no suspension, and all power.
     pub fn new(limits: Limits) -> Self {
         VidSch {
             queues: Queues::new(limits),
+            ranks: Ranks::default(),
             suspensions: Suspensions::default(),
             engine_power: EnginePower::default(),
         }

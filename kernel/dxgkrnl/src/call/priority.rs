@@ -7,7 +7,9 @@ use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::object::{CLASS_MAX, Object};
 use crate::refusal::{invalid, refuse};
-use crate::scheduling::{AnyContext, Band, ContextPriority, rank_of_class};
+use crate::scheduling::{
+    AnyContext, Band, ContextPriority, priority_of, rank_of_class, with_in_process, with_priority,
+};
 
 impl Turn<'_> {
     pub(super) fn on_priorities(
@@ -20,7 +22,7 @@ impl Turn<'_> {
             PriorityCall::SetContextSchedulingPriority { context, priority } => {
                 let (index, context) = self.any_context(context, touched)?;
                 let known = self.adapters[index.0 as usize].context_priority(context);
-                let wanted = known.with_priority(priority)?;
+                let wanted = with_priority(known, priority)?;
                 // spec: sync §4.2
                 if priority > 1 {
                     self.privileged("a priority above 1")?;
@@ -30,13 +32,13 @@ impl Turn<'_> {
             }
             PriorityCall::SetContextInProcessSchedulingPriority { context, priority } => {
                 let (index, context) = self.any_context(context, touched)?;
-                let wanted = self.adapters[index.0 as usize].context_priority(context).with_in_process(priority)?;
+                let wanted = with_in_process(self.adapters[index.0 as usize].context_priority(context), priority)?;
                 self.adapters[index.0 as usize].set_context_priority(cx, context, wanted);
                 done(Reply::Done)
             }
             PriorityCall::GetContextSchedulingPriority { context } => {
                 let known = self.priority_of(context, touched)?;
-                done(Reply::ContextPriority(known.priority()))
+                done(Reply::ContextPriority(priority_of(known)))
             }
             PriorityCall::GetContextInProcessSchedulingPriority { context } => {
                 let known = self.priority_of(context, touched)?;

@@ -18,6 +18,7 @@ use crate::machine::Cx;
 use crate::object::{Device, DeviceNumber};
 use crate::packet::PacketContextNumber;
 use crate::refusal::{from_driver, invalid, not_supported};
+use crate::scheduling::AnyContext;
 use crate::store::ObjectNumber;
 use crate::suspension::Leaving;
 
@@ -80,8 +81,6 @@ impl Adapter {
             info,
             addresses,
             vidsch,
-            priority: Default::default(),
-            awaits: Vec::new(),
             no_timeout: flags.contains(ContextFlags::DISABLE_GPU_TIMEOUT),
             null_rendering: flags.contains(ContextFlags::NULL_RENDERING),
             progress,
@@ -95,6 +94,7 @@ impl Adapter {
         };
         assert_eq!(self.packet_contexts.insert(context), number);
         self.packets.nodes.enter(number, node, vidsch);
+        self.enter_ranks(AnyContext::Packets(number), process);
         self.devices[device].packet_contexts.insert(number);
         self.emit_packet_context(cx, number);
         Ok(number)
@@ -187,6 +187,7 @@ impl Adapter {
         self.packets.nodes.leave(context.vidsch);
         let dropped = self.vidsch.queues.destroy_queue(context.vidsch);
         self.drop_software(cx, number, dropped);
+        self.vidsch.ranks.leave(AnyContext::Packets(number));
         self.forget_suspension(cx, Leaving::Packets(number));
         self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
         // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
@@ -212,6 +213,7 @@ impl Adapter {
             self.drop_packets(number);
             let dropped = self.vidsch.queues.fail(vidsch);
             self.drop_software(cx, number, dropped);
+            self.vidsch.ranks.waits_no_more(vidsch);
             self.forget_suspension(cx, Leaving::Packets(number));
             let known = &self.packet_contexts[number];
             fences.extend(std::iter::once(known.progress).chain(known.portions));

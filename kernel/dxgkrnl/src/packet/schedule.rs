@@ -9,9 +9,8 @@ use events::{Event, PreemptedFor};
 use gpu_fence::WaitMode;
 use kmt_calls::DeviceState;
 use vidsch::{NodeStep, PacketFenceId, PagingStep, PreemptFor, Step};
-use wddm_types::{FencePoint, GpuVa, NodeId, ProcessId};
+use wddm_types::{GpuVa, NodeId, ProcessId};
 
-use super::rank::Awaited;
 use super::split::Portion;
 use super::{Handed, Work};
 use crate::adapter::{Adapter, Payload, Waiter};
@@ -19,6 +18,7 @@ use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::packet::PacketContextNumber;
 use crate::paging::Ready;
+use crate::scheduling::AnyContext;
 use crate::statistics::Fate;
 use crate::store::ObjectNumber;
 
@@ -89,15 +89,12 @@ impl Adapter {
     /// A wait of a context is over. Says whether there is such a context, and it goes on.
     fn release_context(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) -> bool {
         // A context that was destroyed while it waited has nothing to go on with.
-        let Some(known) = self.packet_contexts.get_mut(context) else { return false };
+        let Some(known) = self.packet_contexts.get(context) else { return false };
         if self.devices[known.device].state != DeviceState::Active {
             return false;
         }
         self.vidsch.queues.waited(known.vidsch);
-        let fences = std::mem::take(&mut known.awaits).into_iter().filter_map(|(what, value)| match what {
-            Awaited::Fence(fence) => Some(FencePoint { fence, value }),
-            Awaited::Object(_) => None,
-        });
+        let fences = self.waits_no_more(known.vidsch);
         self.tell_waited(cx, Fed::Packets(context), fences);
         true
     }
@@ -120,8 +117,7 @@ impl Adapter {
                             self.vidsch.queues.waited(vidsch);
                             self.tell_waited(cx, Fed::Packets(context), points);
                         } else {
-                            let awaits = points.iter().map(|point| (Awaited::Fence(point.fence), point.value));
-                            self.packet_contexts[context].awaits = awaits.collect();
+                            self.note_wait(vidsch, AnyContext::Packets(context), &points);
                         }
                     }
                     Some(Step::Signal(points)) => {

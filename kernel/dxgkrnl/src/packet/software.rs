@@ -14,7 +14,6 @@ use kmt_calls::{FenceFlags, Refusal, SignalFlags};
 use vidmm::AllocationId;
 use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError};
 
-use super::rank::{Awaited, Promised};
 use crate::adapter::{Adapter, Payload};
 use crate::display::Flip;
 use crate::event::EventName;
@@ -24,7 +23,7 @@ use crate::machine::Cx;
 use crate::object::QueueNumber;
 use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, removed};
-use crate::scheduling::AnyContext;
+use crate::scheduling::{AnyContext, Awaited};
 use crate::store::ObjectNumber;
 
 /// The software packets of an adapter.
@@ -36,8 +35,6 @@ pub struct Software {
     made: u64,
     /// Contexts that wait for objects.
     waits: BTreeMap<PacketContextNumber, LegacyWaitId>,
-    /// The signals that contexts have promised by their queues.
-    pub(super) promised: Promised,
 }
 
 /// The action of a software packet.
@@ -183,7 +180,7 @@ impl Adapter {
         let objects = signal.objects.iter().map(|object| (Awaited::Object(*object), 0));
         let points: Vec<_> = fences.chain(objects).collect();
         for (part, context) in self.broadcast(queues, signal, turn).into_iter().zip(contexts) {
-            self.software.promised.promise(part, *context, points.clone());
+            self.vidsch.ranks.promise(part, *context, points.clone());
         }
     }
 
@@ -215,18 +212,19 @@ impl Adapter {
                     SyncPart::Notification(_) => None,
                 };
                 let ids: Vec<LegacyId> = objects.iter().filter_map(waited).collect();
+                let vidsch = self.packet_contexts[context].vidsch;
                 match self.legacy.wait(&ids, value, context) {
-                    LegacyWait::Satisfied(_) => self.vidsch.queues.waited(self.packet_contexts[context].vidsch),
+                    LegacyWait::Satisfied(_) => self.vidsch.queues.waited(vidsch),
                     LegacyWait::Pending(wait) => {
                         self.software.waits.insert(context, wait);
-                        let awaits = objects.iter().map(|object| (Awaited::Object(*object), 0));
-                        self.packet_contexts[context].awaits = awaits.collect();
+                        let awaits = objects.iter().map(|object| (Awaited::Object(*object), 0)).collect();
+                        self.vidsch.ranks.awaits(vidsch, AnyContext::Packets(context), awaits);
                         cx.emit(self.index, Event::ContextHeld { context: context.raw(), object: objects[0] });
                     }
                 }
             }
             Step::Part(broadcast) => {
-                self.software.promised.over(number);
+                self.vidsch.ranks.over(number);
                 self.part_is_over(cx, broadcast, false);
             }
             Step::Flip(flip) => self.flip_complete(cx, flip),
@@ -262,7 +260,7 @@ impl Adapter {
     pub fn queue_software_turn(&mut self, cx: &mut Cx<'_>, queue: QueueNumber, number: u64) {
         match self.software.steps.remove(&number).expect("a packet comes once") {
             Step::Part(broadcast) => {
-                self.software.promised.over(number);
+                self.vidsch.ranks.over(number);
                 self.part_is_over(cx, broadcast, false);
             }
             Step::Writes(primaries) => {
@@ -319,9 +317,6 @@ impl Adapter {
             self.legacy.cancel(wait);
         }
         self.abandon_mutexes(cx, context);
-        if let Some(known) = self.packet_contexts.get_mut(context) {
-            known.awaits.clear();
-        }
         self.drop_parts(cx, dropped);
     }
 
@@ -331,7 +326,7 @@ impl Adapter {
             let Queued::Software(Payload::Software(number), _) = packet else { continue };
             match self.software.steps.remove(&number) {
                 Some(Step::Part(broadcast)) => {
-                    self.software.promised.over(number);
+                    self.vidsch.ranks.over(number);
                     self.part_is_over(cx, broadcast, true);
                 }
                 Some(Step::Flip(flip)) => self.drop_flip(cx, flip),

@@ -12,6 +12,7 @@ use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
 use crate::object::{Context, ContextNumber, DeviceNumber};
 use crate::refusal::{from_driver, invalid, not_supported};
+use crate::scheduling::AnyContext;
 use crate::store::ObjectNumber;
 use crate::suspension::Leaving;
 
@@ -50,16 +51,9 @@ impl Adapter {
         };
         self.tell_root(kmd, process);
         let allocations = self.keep_context_allocations(device, made);
-        let context = Context {
-            device,
-            kmd,
-            node,
-            queues: BTreeSet::new(),
-            allocations,
-            priority: Default::default(),
-            told: None,
-        };
+        let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations };
         assert_eq!(self.contexts.insert(context), number);
+        self.enter_ranks(AnyContext::Hardware(number), process);
         self.devices[device].contexts.insert(number);
         self.keep_off_group(cx, device, node);
         if let Err(status) = self.rank_newcomer(number).and_then(|()| self.suspend_newcomer(number)) {
@@ -89,6 +83,7 @@ impl Adapter {
         self.drop_updates(cx, UpdateContext::Hardware(number));
         let context = self.contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].contexts.remove(&number);
+        self.vidsch.ranks.leave(AnyContext::Hardware(number));
         self.driver.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
         self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
         self.forget_suspension(cx, Leaving::Hardware(number));

@@ -37,56 +37,40 @@ impl Adapter {
     /// Tells the driver a context's rank before any work is submitted on it.
     // spec: sync §4.2
     pub fn rank_newcomer(&mut self, number: ContextNumber) -> Result<(), DriverStatus> {
-        let rank = self.rank_of_context(AnyContext::Hardware(number));
-        self.set_rank(number, rank)
-    }
-
-    fn set_rank(&mut self, number: ContextNumber, rank: Rank) -> Result<(), DriverStatus> {
-        let (kmd, quanta) = (self.contexts[number].kmd, self.quanta());
-        self.contexts[number].told = Some(rank);
-        set(&mut self.driver, kmd, rank, quanta)
+        let rank = self.vidsch.ranks.tell(AnyContext::Hardware(number));
+        set(&mut self.driver, self.contexts[number].kmd, rank, Quanta::default())
     }
 
     /// Lends hardware contexts the rank of contexts that wait for them, as long as those wait.
     // spec: sync §4.2
     pub fn lend_ranks(&mut self, cx: &mut Cx<'_>) {
-        let raised = self.raised_ranks();
-        if raised.is_empty() && !self.has_inherited_priority {
-            return;
-        }
-        let mut lent = false;
-        let numbers: Vec<_> = self.contexts.iter().map(|(number, _)| number).collect();
-        for number in numbers {
-            let context = AnyContext::Hardware(number);
-            let own = self.rank_of_context(context);
-            let rank = raised.get(&context).copied().unwrap_or(own);
-            lent |= rank != own;
-            if self.stopped.is_none()
-                && self.contexts[number].told != Some(rank)
-                && let Err(status) = self.set_rank(number, rank)
-            {
-                self.stop(cx, format!("SetContextSchedulingProperties failed: {status}"));
-            }
-        }
-        self.has_inherited_priority = lent;
+        let news = self.vidsch.ranks.to_tell();
+        self.tell_driver(cx, news);
     }
 
-    /// A context stands elsewhere.
+    /// A context ranks otherwise by itself.
     // spec: sync §4.2
     pub fn tell_rank(&mut self, cx: &mut Cx<'_>, number: ContextNumber) {
-        if let Err(status) = self.rank_newcomer(number) {
-            self.stop(cx, format!("SetContextSchedulingProperties failed: {status}"));
-        }
+        let context = AnyContext::Hardware(number);
+        let rank = self.vidsch.ranks.tell(context);
+        self.tell_driver(cx, vec![(context, rank)]);
     }
 
-    /// All contexts of a process do.
-    pub fn tell_ranks(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
-        let of_process =
-            |(_, context): &(ContextNumber, &crate::object::Context)| self.devices[context.device].process == process;
-        let contexts: Vec<_> = self.contexts.iter().filter(of_process).map(|(number, _)| number).collect();
-        for number in contexts {
-            if self.stopped.is_none() {
-                self.tell_rank(cx, number);
+    /// A process has another class: all its contexts rank otherwise.
+    // spec: sync §4.2
+    pub fn tell_ranks(&mut self, cx: &mut Cx<'_>, process: ProcessId, class: u32) {
+        let news = self.vidsch.ranks.set_class(process.0.into(), class);
+        self.tell_driver(cx, news);
+    }
+
+    /// Tells the driver of these ranks, as long as it answers.
+    fn tell_driver(&mut self, cx: &mut Cx<'_>, news: Vec<(AnyContext, Rank)>) {
+        for (context, rank) in news {
+            let AnyContext::Hardware(number) = context else { unreachable!("packet contexts' ranks are not told") };
+            if self.stopped.is_none()
+                && let Err(status) = set(&mut self.driver, self.contexts[number].kmd, rank, Quanta::default())
+            {
+                self.stop(cx, format!("SetContextSchedulingProperties failed: {status}"));
             }
         }
     }

@@ -136,7 +136,8 @@ impl Adapter {
 
     /// A ring that was asked and has left the hardware goes on.
     pub(super) fn resume_ring(&mut self) {
-        let kept = self.timeouts.is_preparing(self.paging_node().0.into()) || self.vidsch.suspensions.awaits(Suspendable::Ring);
+        let kept = self.timeouts.is_preparing(self.paging_node().0.into())
+            || self.vidsch.suspensions.awaits(Suspendable::Ring);
         if kept || !self.vidsch.suspensions.resume(Suspendable::Ring, SuspendReasons::TIMEOUT) {
             return;
         }
