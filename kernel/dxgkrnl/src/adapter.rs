@@ -243,7 +243,6 @@ pub struct Adapter {
     pub lines: vidmm::CoherencyTracker<vidmm::AllocationId>,
     pub power: crate::power::Power,
     pub recovery: crate::recovery::Recovery,
-    pub timeouts: crate::timeout::Timeouts,
     pub turns: Turns,
     /// Updates of tile mappings that wait for their turn.
     pub updates: crate::gpu_va::Updates,

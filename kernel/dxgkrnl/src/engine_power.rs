@@ -81,7 +81,7 @@ impl Adapter {
     /// them another delay to leave. Where timeouts are off it does nothing.
     // spec: sync §2.8, sync §4.4
     pub fn engine_is_hung(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if self.config.recovery.delay_ns.is_none() || !self.is_awake() {
+        if !self.vidsch.timeouts.is_on() || !self.is_awake() {
             return;
         }
         let busy = |queue: &Queue| !queue.no_timeout && self.has_work(queue);

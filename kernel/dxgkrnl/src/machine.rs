@@ -140,7 +140,7 @@ impl Machine {
     pub fn call(&mut self, cx: &mut Cx<'_>, from: ProcessId, call: Call) -> Answer {
         let token = Token(self.next_token);
         self.next_token += 1;
-        self.adapters.iter_mut().for_each(Adapter::timeouts_begin_anew);
+        self.adapters.iter_mut().for_each(|adapter| adapter.vidsch.timeouts.called());
         // A process that asks faster than memory moves waits for memory, not for the kernel's own memory to run out.
         if call.moves_memory() && self.outstanding() > PAGING_WORKS_MAX {
             self.blocked.push_back((from, token, call));

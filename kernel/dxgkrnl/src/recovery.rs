@@ -161,7 +161,7 @@ impl Adapter {
     pub fn driver_left(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(LateCall { call, took_ns }) = self.driver.leaves() else { return false };
         cx.emit(self.index, Event::DriverCallLate { adapter: self.index.0, call: call.to_owned(), took_ns });
-        let fatal = self.timeouts.is_any_preparing() && self.stopped.is_none();
+        let fatal = self.vidsch.timeouts.is_any_preparing() && self.stopped.is_none();
         if fatal {
             let why = self.too_late(call, took_ns);
             self.stop(cx, why);
@@ -255,7 +255,7 @@ impl Adapter {
             .map_err(|status| format!("SetupPriorityBands failed: {status}"))?;
         self.vidsch.engine_power.all_have_power();
         windows.iter().for_each(|pages| self.unmap_window(pages));
-        self.timeouts.forget_groups();
+        self.vidsch.timeouts.adapter_was_reset();
         self.ring_unwatched(cx);
         self.restart_ring(cx)?;
         self.begin_scheduling_logs(cx);

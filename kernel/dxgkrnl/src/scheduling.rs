@@ -15,8 +15,8 @@ use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
 use crate::machine::{Cx, Machine};
-use crate::object::{ContextNumber, DeviceNumber};
-use crate::packet::PacketContextNumber;
+use crate::object::{ContextNumber, DeviceNumber, QueueNumber};
+use crate::packet::{PacketContextNumber, Running};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 use crate::suspension::{Leaving, Suspendable};
@@ -32,6 +32,8 @@ impl vidsch::Names for Scheduled {
     type Context = Leaving;
     type Ranked = AnyContext;
     type Awaited = Awaited;
+    type Queue = QueueNumber;
+    type Running = Running;
 }
 
 /// A context of either kind.

@@ -193,6 +193,8 @@ impl Adapter {
         let packets = Packets::new(packet_caps, driver.nodes().len(), config.scheduling);
         let mut vidmm = vidmm;
         vidmm.set_swizzling_ranges(driver.swizzling().map_or(0, |facet| facet.swizzling_ranges()));
+        let limits = Limits { packets_per_queue: PACKETS_PER_QUEUE };
+        let vidsch = VidSch::new(limits, driver.nodes().len(), config.recovery.delay_ns);
         let mut adapter = Adapter {
             index,
             luid: config.luid,
@@ -200,7 +202,7 @@ impl Adapter {
             statistics: Statistics::new(driver.nodes().len()),
             driver,
             vidmm,
-            vidsch: VidSch::new(Limits { packets_per_queue: PACKETS_PER_QUEUE }),
+            vidsch,
             waits: Fences::new(),
             fence_numbers: BTreeMap::new(),
             legacy: Default::default(),
@@ -247,7 +249,6 @@ impl Adapter {
             lines: Default::default(),
             power: Default::default(),
             recovery: Default::default(),
-            timeouts: Default::default(),
             turns: Turns::default(),
             updates: Default::default(),
             fence_tracing: Default::default(),

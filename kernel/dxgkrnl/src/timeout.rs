@@ -1,39 +1,35 @@
-//! Timeout detection (sync §4.4): the kernel suspends or preempts work without progress, and resets what does not leave the engine.
+//! Timeout detection (sync §4.4), as drivers and devices see it: the kernel suspends or preempts work without progress, and resets what does
+//! not leave the engine. `vidsch::Timeouts` counts the time and decides; here the kernel finds out what runs and how far it came, and
+//! carries out what is decided:
 //!
 //! ```text
-//!            delay without progress               acknowledged
-//! running ─────────────────────────▶ asked ────────────────────▶ running (it waits, or it is long)
-//!                                      │ delay
-//!                                      ▼
-//!                                    hung ─▶ ResetHwEngine; of packets, ResetEngine ─▶ its device is Hung (3)
-//!                                                  │ fails                               │
-//!                                                  ▼                                     ▼
-//!                                            adapter reset (`recovery`)      ResumeHwEngine; others' packets again
+//! asked: the device is suspended, the ring taken off (`paging`)
+//! hung:  ResetHwEngine; of packets, ResetEngine ─▶ its device is Hung (3)
+//!                                │ fails                    │
+//!                                ▼                          ▼
+//!                       adapter reset (`recovery`)      ResumeHwEngine; others' packets again
 //! ```
 //! A context leaves the engine by acknowledging a suspension, whatever the reason: one that is suspended for memory and does not
-//! acknowledge is hung as well. Paging is watched, too (`paging`). The kernel watches the packets of packet contexts as it does the
-//! queues: it preempts them, and the context is hung whose packet the driver had to abort (`packet::reset`). A queue that waits for a
-//! fence leaves the hardware at once, so it is never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). A
-//! process's word on what it has queued decides only whether the kernel looks.
+//! acknowledge is hung as well. The kernel watches the packets of packet contexts as it does the queues: it preempts them, and the context
+//! is hung whose packet the driver had to abort (`packet::reset`). A queue that waits for a fence leaves the hardware at once, so it is
+//! never hung; nor is one whose process has asked for no timeout (DisableGpuTimeout). A process's word on what it has queued decides only
+//! whether the kernel looks.
 //!
 //! Before the kernel resets an engine, the work of those that its reset would reset too is to leave them (`group`).
 //!
-//! The kernel counts time by looks, eight in a delay, and no look counts for more than its share: when the computer itself stopped the
-//! hardware did so, too. Each look first hears what the driver has to say and samples the fences with waiters, because the interrupt that
-//! would have told of them may have been lost. The kernel does not look while there is nothing to look for, and repeats a request that
-//! was in vain, because the work waits, only when a process has called meanwhile. For the same reason it looks at a queue that its
-//! process feeds by doorbell from the next call of any process on: a thread that waits for the work has called.
+//! Each look first hears what the driver has to say and samples the fences with waiters, because the interrupt that would have told of them
+//! may have been lost.
 
 mod group;
 mod paging;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use ddi::KmdContext;
 use events::Event;
 use kmt_calls::DeviceState;
 use shared_words::Word;
-use vidsch::SuspendReasons;
+use vidsch::{Hung, Passed, SeenPacket, SeenQueue, SuspendReasons};
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
@@ -42,85 +38,24 @@ use crate::object::{Context, ContextNumber, DeviceNumber, Queue, QueueNumber};
 use crate::packet::Running;
 use crate::store::ObjectNumber;
 use crate::suspension::{Leaving, Suspendable};
-pub use group::Hung;
-use group::Preparation;
-use paging::RingWatch;
-
-/// Looks in a delay.
-const LOOKS: u64 = 8;
-
-/// The state of timeout detection.
-#[derive(Debug, Default)]
-pub struct Timeouts {
-    /// When to look again.
-    look_ns: Option<u64>,
-    /// The time of the last look, or of the begin.
-    looked_ns: u64,
-    queues: BTreeMap<QueueNumber, Watched>,
-    /// The packet that each node runs, and how long it has.
-    nodes: BTreeMap<NodeId, (Running, u64)>,
-    /// Packets that were asked since a process called last.
-    asked: BTreeSet<Running>,
-    ring: RingWatch,
-    /// Resets that wait until the work of engines that depend on each other has left them.
-    preparing: Vec<Preparation>,
-    /// Looks to come for waits whose interrupt may have been lost.
-    waits: u64,
-}
-
-/// A queue that has work on the hardware.
-#[derive(Clone, Copy, Debug)]
-struct Watched {
-    reached: u64,
-    still_ns: u64,
-    asked: bool,
-}
-
-impl Timeouts {
-    /// When [`Adapter::look_for_hangs`] is to be called.
-    pub fn deadline_ns(&self) -> Option<u64> {
-        self.look_ns
-    }
-
-    /// A packet that was asked for goes on, and may be asked for again.
-    pub fn ask_anew(&mut self, running: Running) {
-        self.asked.remove(&running);
-        self.nodes.retain(|_, (known, _)| *known != running);
-    }
-}
 
 impl Adapter {
-    /// A process has called: the kernel may repeat requests that were in vain.
-    pub fn timeouts_begin_anew(&mut self) {
-        if self.config.recovery.delay_ns.is_none() {
-            return;
-        }
-        self.timeouts.queues.retain(|_, watched| !watched.asked);
-        let asked = std::mem::take(&mut self.timeouts.asked);
-        self.timeouts.nodes.retain(|_, (running, _)| !asked.contains(running));
-        self.timeouts.ring.begins_anew();
-        self.timeouts.waits = LOOKS;
-    }
-
     /// Arranges for the next look, if there is something to look for. After every turn of the machine.
     pub fn arm_timeouts(&mut self, cx: &Cx<'_>) {
-        let Some(delay_ns) = self.config.recovery.delay_ns else { return };
-        let unasked = |number: QueueNumber| self.timeouts.queues.get(&number).is_none_or(|watched| !watched.asked);
+        let known = &self.vidsch.timeouts;
+        if !known.is_on() {
+            return;
+        }
         let runs = |queue: &Queue| !self.is_suspended(queue.device) && self.is_busy(queue).is_some();
-        let busy = self.queues.iter().any(|(number, queue)| unasked(number) && runs(queue));
+        let busy = self.queues.iter().any(|(number, queue)| known.watches_queue(number) && runs(queue));
         let runs = |running: Running| {
-            let device = self.packet_contexts[running.context].device;
-            !self.is_suspended(device) && !self.timeouts.asked.contains(&running)
+            !self.is_suspended(self.packet_contexts[running.context].device) && known.watches_packet(running)
         };
         let busy = busy || self.running_packets().any(|(_, running)| runs(running));
-        let busy = busy || self.is_ring_watched();
-        let waited = self.timeouts.waits > 0 && self.waits.is_anybody_waiting();
-        if !busy && !waited && !self.vidsch.suspensions.any_pending() {
-            self.timeouts.look_ns = None;
-        } else if self.timeouts.look_ns.is_none() {
-            self.timeouts.looked_ns = cx.now_ns;
-            self.timeouts.look_ns = Some(cx.now_ns + (delay_ns / LOOKS).max(1));
-        }
+        let busy = busy || known.watches_ring() && self.ring_runs().is_some();
+        let waited = known.watches_waits() && self.waits.is_anybody_waiting();
+        let something = busy || waited || self.vidsch.suspensions.any_pending();
+        self.vidsch.timeouts.arm(cx.now_ns, something);
     }
 
     /// The value that a queue's running work has reached, if it has any and may be hung.
@@ -140,24 +75,24 @@ impl Adapter {
 
     /// Whether it is time to look. The kernel must hear the driver's interrupts before.
     pub fn looks_for_hangs(&self, cx: &Cx<'_>) -> bool {
-        self.stopped.is_none() && self.is_awake() && self.timeouts.look_ns.is_some_and(|at| cx.now_ns >= at)
+        self.stopped.is_none() && self.is_awake() && self.vidsch.timeouts.is_due(cx.now_ns)
     }
 
     /// Looks, if it is time.
     pub fn look_for_hangs(&mut self, cx: &mut Cx<'_>) {
-        let Some(delay_ns) = self.config.recovery.delay_ns.filter(|_| self.looks_for_hangs(cx)) else { return };
-        self.timeouts.look_ns = None;
-        let passed_ns = cx.now_ns.saturating_sub(self.timeouts.looked_ns).min((delay_ns / LOOKS).max(1));
-        self.timeouts.waits = self.timeouts.waits.saturating_sub(1);
+        if self.stopped.is_some() || !self.is_awake() {
+            return;
+        }
+        let Some(passed) = self.vidsch.timeouts.begin_look(cx.now_ns) else { return };
         self.look_at_waited(cx);
-        for context in self.vidsch.suspensions.overdue(passed_ns, delay_ns) {
+        for context in self.vidsch.suspensions.overdue(passed.passed_ns, passed.delay_ns) {
             self.context_hung(cx, context);
         }
         if self.stopped.is_none() {
-            self.ask_who_stands(cx, passed_ns, delay_ns);
+            self.suspend_standing(cx, passed);
         }
         if self.stopped.is_none() {
-            self.look_at_ring(cx, passed_ns, delay_ns);
+            self.look_at_ring(cx, passed);
         }
     }
 
@@ -168,54 +103,23 @@ impl Adapter {
         self.sample_fences(cx, &numbers);
     }
 
-    /// The devices whose queues have made no progress for the delay are suspended.
-    fn ask_who_stands(&mut self, cx: &mut Cx<'_>, passed_ns: u64, delay_ns: u64) {
-        let busy = |(number, queue): (QueueNumber, &Queue)| Some((number, queue.device, self.is_busy(queue)?));
-        let busy: Vec<_> = self.queues.iter().filter_map(busy).collect();
-        let mut devices = BTreeSet::new();
-        let mut watched = BTreeMap::new();
-        for (number, device, reached) in busy {
-            let before = self.timeouts.queues.get(&number).copied().filter(|before| before.reached == reached);
-            let mut now = before.unwrap_or(Watched { reached, still_ns: 0, asked: false });
-            // A device that is suspended for another reason does not run.
-            if before.is_some() && !self.is_suspended(device) {
-                now.still_ns += passed_ns;
-            }
-            if now.still_ns >= delay_ns && !now.asked {
-                now.asked = true;
-                devices.insert(device);
-            }
-            watched.insert(number, now);
-        }
-        self.timeouts.queues = watched;
-        devices.extend(self.packets_that_stand(passed_ns, delay_ns));
-        for device in devices {
+    /// The devices whose work has made no progress for the delay are suspended.
+    // spec: sync §4.4
+    fn suspend_standing(&mut self, cx: &mut Cx<'_>, passed: Passed) {
+        let seen = |(queue, known): (QueueNumber, &Queue)| {
+            let (device, reached) = (known.device, self.is_busy(known)?);
+            Some(SeenQueue { queue, device, reached, suspended: self.is_suspended(device) })
+        };
+        let queues: Vec<_> = self.queues.iter().filter_map(seen).collect();
+        let seen = |(node, running): (NodeId, Running)| {
+            let device = self.packet_contexts[running.context].device;
+            SeenPacket { node, running, device, suspended: self.is_suspended(device) }
+        };
+        let packets: Vec<_> = self.running_packets().map(seen).collect();
+        for device in self.vidsch.timeouts.standing(passed, &queues, &packets) {
             self.suspend_device(cx, device, SuspendReasons::TIMEOUT);
         }
         self.resume_suspended_by_timeout(cx);
-    }
-
-    /// The devices whose packets have had a node for the delay, and that were not asked for them.
-    // spec: sync §4.4
-    fn packets_that_stand(&mut self, passed_ns: u64, delay_ns: u64) -> Vec<DeviceNumber> {
-        let (mut nodes, mut devices) = (BTreeMap::new(), Vec::new());
-        for (node, running) in self.running_packets() {
-            let device = self.packet_contexts[running.context].device;
-            let mut still_ns = 0;
-            if let Some((before, ns)) = self.timeouts.nodes.get(&node)
-                && *before == running
-            {
-                // The kernel waits already for a device that is suspended for another reason.
-                still_ns = ns + if !self.is_suspended(device) { passed_ns } else { 0 };
-            }
-            nodes.insert(node, (running, still_ns));
-            if still_ns >= delay_ns && !self.timeouts.asked.contains(&running) {
-                devices.push((device, running));
-            }
-        }
-        self.timeouts.nodes = nodes;
-        self.timeouts.asked.extend(devices.iter().map(|(_, running)| running));
-        devices.into_iter().map(|(device, _)| device).collect()
     }
 
     /// Devices that were asked and have left the hardware go on.

@@ -56,11 +56,11 @@ impl Adapter {
         if self.stopped.is_some() {
             return None;
         }
-        let group = self.timeouts.group_deadline_ns();
+        let group = self.vidsch.timeouts.group_deadline_ns();
         if !self.is_awake() {
             return group;
         }
-        let (timeouts, packets) = (self.timeouts.deadline_ns(), self.packets.deadline_ns());
+        let (timeouts, packets) = (self.vidsch.timeouts.deadline_ns(), self.packets.deadline_ns());
         [self.turns.resume_ns, self.turns.trim_ns, self.turns.promote_ns, timeouts, packets, group]
             .into_iter()
             .flatten()

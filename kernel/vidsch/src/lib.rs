@@ -7,6 +7,7 @@
 //! | [`Nodes`] | which packet a node is handed next, which context gives way, and what becomes of what it has | what is in flight, the time that contexts have used |
 //! | [`Ranks`] | how each context ranks, by its priorities, its process's class, and the contexts that wait for it | priorities, waits, signals that queues hold, what the driver was told |
 //! | [`Suspensions`] | which devices are kept off the hardware, and up to which number all contexts have left it | reasons, pending suspensions |
+//! | [`Timeouts`] | which work stands, and what is asked of it or reset for it | counted time, requests, resets that are prepared |
 //! | [`EnginePower`] | which engine has less power | the engines in F1 |
 //! | [`Flips`] | whether a buffer may write a primary | what displays show and are about to |
 //!
@@ -45,6 +46,7 @@ mod queues;
 mod rank;
 mod scheduler;
 mod suspension;
+mod timeout;
 mod turn;
 
 pub use engine_power::EnginePower;
@@ -60,3 +62,4 @@ pub use queues::{Limits, PACKETS_PER_QUEUE_MAX, QueueId, Queues};
 pub use rank::Ranks;
 pub use scheduler::{Names, VidSch};
 pub use suspension::{NeverAsked, Suspend, SuspendReasons, SuspensionNumber, Suspensions};
+pub use timeout::{GroupEnd, Hung, HungStep, Passed, RingStep, SeenPacket, SeenQueue, Timeouts};

@@ -5,6 +5,7 @@ use crate::engine_power::EnginePower;
 use crate::queues::{Limits, Queues};
 use crate::rank::Ranks;
 use crate::suspension::Suspensions;
+use crate::timeout::Timeouts;
 
 /// The caller's names for what is scheduled: the parts copy and compare them, and read nothing out of them.
 pub trait Names {
@@ -20,6 +21,10 @@ pub trait Names {
     type Ranked: Copy + Ord + std::fmt::Debug;
     /// An object that contexts wait for.
     type Awaited: Copy + Ord;
+    /// A hardware queue.
+    type Queue: Copy + Ord;
+    /// A packet that a node runs; it has the same name when it comes back from a preemption and is handed over again.
+    type Running: Copy + Ord;
 }
 
 /// The parts of one adapter's scheduler.
@@ -30,17 +35,21 @@ pub struct VidSch<N: Names> {
     pub ranks: Ranks<N::Awaited, N::Ranked>,
     /// Which devices are kept off the hardware.
     pub suspensions: Suspensions<N::Device, N::Context, N::Fence>,
+    /// Which work makes no progress.
+    pub timeouts: Timeouts<N::Running, N::Queue, N::Context>,
     /// Which engine has less power.
     pub engine_power: EnginePower,
 }
 
 impl<N: Names> VidSch<N> {
-    /// No queue, no context, no suspension, and all power.
-    pub fn new(limits: Limits) -> Self {
+    /// Of an adapter with so many nodes: no queue, no context, no suspension, and all power. `delay_ns`: `TdrDelay`, if the kernel looks
+    /// for hung work.
+    pub fn new(limits: Limits, nodes: usize, delay_ns: Option<u64>) -> Self {
         VidSch {
             queues: Queues::new(limits),
             ranks: Ranks::default(),
             suspensions: Suspensions::default(),
+            timeouts: Timeouts::new(delay_ns, nodes),
             engine_power: EnginePower::default(),
         }
     }

@@ -34,7 +34,7 @@ impl Adapter {
     pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: NodeId) -> NodeStep<PacketContextNumber> {
         let holder = self.packets.nodes.holder(node);
         let paging_waits = self.ring.waits_for_node() && node == self.paging_node();
-        let kept = paging_waits || !self.packets.nodes.is_fed(node) || self.timeouts.is_preparing(node.0.into());
+        let kept = paging_waits || !self.packets.nodes.is_fed(node) || self.vidsch.timeouts.is_preparing(node);
         let seen = Seen {
             holder: holder.map(|holder| self.contenders(&[holder])[0]),
             must_quiesce: holder.is_some_and(|holder| self.is_suspended(self.packet_contexts[holder].device)),

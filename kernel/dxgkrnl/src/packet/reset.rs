@@ -11,14 +11,13 @@ use std::collections::BTreeSet;
 
 use ddi::{Interrupt, Notify, ResetEngine};
 use events::Event;
-use vidsch::{Aborted, AfterReset, PacketFenceId};
+use vidsch::{Aborted, AfterReset, Hung, PacketFenceId};
 use wddm_types::{EngineId, NodeId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;
-use crate::timeout::Hung;
 
 /// A driver's reports while it resets an engine.
 #[derive(Default)]
@@ -105,7 +104,7 @@ impl Adapter {
                 return self.hardware_lost(cx, format!("node {} was reset, and what was hung is hung", node.0));
             }
             // It is looked at anew.
-            AfterReset::Spared(running) => self.timeouts.ask_anew(running),
+            AfterReset::Spared(running) => self.vidsch.timeouts.ask_anew(running),
             AfterReset::GoesOn => {}
         }
         self.devices_are_hung(cx, guilty, node);

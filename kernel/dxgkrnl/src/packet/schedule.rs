@@ -142,7 +142,7 @@ impl Adapter {
     /// Starts paging buffers that are packets: they come first, and other packets on their node give way.
     // spec: memory §7.4, sync §4.3
     fn start_paging(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if node != self.paging_node() || self.timeouts.is_preparing(node.0.into()) {
+        if node != self.paging_node() || self.vidsch.timeouts.is_preparing(node) {
             return;
         }
         while self.stopped.is_none() && !self.recovery.is_due() {

@@ -1,13 +1,7 @@
-//! Engines that are reset together (sync §4.4, step 6). Before the kernel resets a hung one, it asks the driver which others that resets.
-//! They have done nothing wrong: their work is to leave first, and work that has left is not lost.
+//! Engines that are reset together (sync §4.4, step 6); `vidsch::Timeouts` has the rule, and its drawing. Before the kernel resets a hung
+//! engine, it asks the driver which others that resets.
 //!
-//! ```text
-//! hung ─▶ QueryDependentEngineGroup ─┬─ itself alone ─────────────────────────────────────────────▶ reset
-//!                                    └─ others ─▶ preparing ─┬─ all of them have left, or 500 ms ─▶ reset, one after
-//!                                                            │        the other, of those that have not left
-//!                                                            └─ the hung one has left ─▶ called off
-//! ```
-//! While a group is prepared nothing new is handed to it: the kernel preempts its packets and suspends its contexts, the ring too, and
+//! While a group is prepared the kernel preempts its packets and suspends its contexts, the ring too, and
 //! all of them go on when it is over. The documents have the engine's interrupts ignored from the timeout on. Here a driver's reports
 //! count until it is told to reset, as everywhere: so work that ends in the last moment is not lost, and a driver need not know which
 //! reports were heard. For hardware queues the documents only say that the driver names every context that lost its work; asking those of
@@ -17,70 +11,20 @@ use std::collections::BTreeSet;
 
 use events::{Event, PreemptedFor};
 use kmt_calls::DeviceState;
-use vidsch::SuspendReasons;
+use vidsch::{GroupEnd, Hung, HungStep, SuspendReasons};
 use wddm_types::NodeId;
 
-use super::Timeouts;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::suspension::Leaving;
 
-/// So long the work of a group has to leave its engines.
-// spec: sync §4.4
-const GROUP_NS: u64 = 500_000_000;
-
-/// The work that does not leave an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hung {
-    /// The packets that the node was handed.
-    Packets,
-    /// A hardware context by its number, or the ring.
-    Context(Leaving),
-}
-
-/// An engine that is to be reset when the work of those that are reset with it has left.
-#[derive(Clone, Copy, Debug)]
-pub struct Preparation {
-    node: NodeId,
-    hung: Hung,
-    /// A bit for each node, itself among them.
-    group: u64,
-    until_ns: u64,
-}
-
-fn nodes_of(group: u64) -> impl Iterator<Item = NodeId> {
-    (0..64).filter(move |node| group >> node & 1 == 1).map(NodeId)
-}
-
-impl Timeouts {
-    /// When a group has had its time.
-    pub fn group_deadline_ns(&self) -> Option<u64> {
-        self.preparing.iter().map(|preparation| preparation.until_ns).min()
-    }
-
-    /// Whether a node is about to be reset, or might be with another: nothing is handed to it.
-    pub fn is_preparing(&self, node: usize) -> bool {
-        self.preparing.iter().any(|preparation| preparation.group >> node & 1 == 1)
-    }
-
-    /// Whether some engine is.
-    pub fn is_any_preparing(&self) -> bool {
-        !self.preparing.is_empty()
-    }
-
-    /// The adapter was reset.
-    pub fn forget_groups(&mut self) {
-        self.preparing.clear();
-    }
-}
-
 impl Adapter {
     /// Work on a node does not leave it.
     // spec: sync §4.4, sync §5
-    pub fn engine_hung(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Hung) {
+    pub fn engine_hung(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Hung<Leaving>) {
         // The reset of another node decides about a node that is reset with it.
-        if self.timeouts.is_preparing(node.0.into()) || !self.may_recover(cx, node) {
+        if self.vidsch.timeouts.is_preparing(node) || !self.may_recover(cx, node) {
             return;
         }
         self.driver_left(cx);
@@ -88,24 +32,21 @@ impl Adapter {
         if let Err(why) = self.came_back(cx, "QueryDependentEngineGroup") {
             return self.stop(cx, why);
         }
-        let there = u64::MAX >> (64 - self.driver.nodes().len().clamp(1, 64));
-        if group & !there != 0 || group >> node.0 & 1 == 0 {
-            // Bug check 0x119, parameter 8.
-            let (number, count) = (node.0, self.driver.nodes().len());
-            self.stop(cx, format!("a reset of node {number} of {count} is said to reset the nodes {group:#x}"));
-            return;
-        }
-        if group == 1 << node.0 {
-            return self.reset_whom(cx, node, hung);
-        }
-        cx.emit(self.index, Event::EngineGroupAsked { adapter: self.index.0, node: node.0, nodes: group });
-        self.timeouts.preparing.push(Preparation { node, hung, group, until_ns: cx.now_ns + GROUP_NS });
-        for member in nodes_of(group) {
-            self.ask_for_room(cx, member);
+        match self.vidsch.timeouts.hung(cx.now_ns, node, hung, group) {
+            HungStep::Reset => self.reset_whom(cx, node, hung),
+            HungStep::Prepare(nodes) => {
+                cx.emit(self.index, Event::EngineGroupAsked { adapter: self.index.0, node: node.0, nodes: group });
+                nodes.into_iter().for_each(|member| self.ask_for_room(cx, member));
+            }
+            HungStep::BadGroup => {
+                // Bug check 0x119, parameter 8.
+                let (number, count) = (node.0, self.driver.nodes().len());
+                self.stop(cx, format!("a reset of node {number} of {count} is said to reset the nodes {group:#x}"));
+            }
         }
     }
 
-    fn reset_whom(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Hung) {
+    fn reset_whom(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Hung<Leaving>) {
         match hung {
             Hung::Packets => self.reset_node(cx, node),
             Hung::Context(context) => self.reset_hw_engine(cx, node, context),
@@ -131,7 +72,7 @@ impl Adapter {
 
     /// A context comes to an engine that is about to be reset: suspends its device with the others.
     pub fn keep_off_group(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, node: NodeId) {
-        if self.timeouts.is_preparing(node.0.into()) {
+        if self.vidsch.timeouts.is_preparing(node) {
             self.suspend_device(cx, device, SuspendReasons::RESET);
         }
     }
@@ -146,9 +87,9 @@ impl Adapter {
         })
     }
 
-    fn owes_room(&self, preparation: &Preparation) -> bool {
-        match preparation.hung {
-            Hung::Packets => self.owes_packets(preparation.node),
+    fn owes_room(&self, node: NodeId, hung: Hung<Leaving>) -> bool {
+        match hung {
+            Hung::Packets => self.owes_packets(node),
             Hung::Context(context) => self.vidsch.suspensions.waiting().any(|waiting| waiting == context),
         }
     }
@@ -158,13 +99,10 @@ impl Adapter {
     pub fn group_resets_due(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut any = false;
         while self.stopped.is_none() {
-            let due = |preparation: &&Preparation| {
-                let others = nodes_of(preparation.group).filter(|node| *node != preparation.node);
-                let mut owing = others.filter(|node| self.owes_packets(*node) || self.owes_context(*node).is_some());
-                cx.now_ns >= preparation.until_ns || !self.owes_room(preparation) || owing.next().is_none()
-            };
-            let Some(preparation) = self.timeouts.preparing.iter().find(due).copied() else { break };
-            self.reset_group(cx, preparation);
+            let owes = |node| self.owes_packets(node) || self.owes_context(node).is_some();
+            let over = self.vidsch.timeouts.group_over(cx.now_ns, |node, hung| self.owes_room(node, hung), owes);
+            let Some(end) = over else { break };
+            self.end_group(cx, end);
             any = true;
         }
         any
@@ -172,26 +110,29 @@ impl Adapter {
 
     /// The end of a preparation: resets nodes whose work has not left, in the order of their numbers, and lets all others go on.
     // spec: sync §4.4
-    fn reset_group(&mut self, cx: &mut Cx<'_>, preparation: Preparation) {
+    fn end_group(&mut self, cx: &mut Cx<'_>, end: GroupEnd) {
         let resets = self.recovery.count();
-        if self.owes_room(&preparation) {
-            for node in nodes_of(preparation.group) {
-                let goes_on = |adapter: &Adapter| adapter.stopped.is_none() && adapter.recovery.count() == resets;
-                if goes_on(self) && self.owes_packets(node) {
-                    self.reset_node(cx, node);
-                }
-                if goes_on(self)
-                    && let Some(context) = self.owes_context(node)
-                {
-                    self.reset_hw_engine(cx, node, context);
-                }
+        let node = match end {
+            GroupEnd::CalledOff(node) => {
+                cx.emit(self.index, Event::EngineResetCalledOff { adapter: self.index.0, node: node.0 });
+                node
             }
-        } else {
-            let node = preparation.node.0;
-            cx.emit(self.index, Event::EngineResetCalledOff { adapter: self.index.0, node });
-        }
-        self.timeouts.preparing.retain(|other| other.node != preparation.node);
-        if self.stopped.is_some() || !self.timeouts.preparing.is_empty() {
+            GroupEnd::Reset(hung, nodes) => {
+                for node in nodes {
+                    let goes_on = |adapter: &Adapter| adapter.stopped.is_none() && adapter.recovery.count() == resets;
+                    if goes_on(self) && self.owes_packets(node) {
+                        self.reset_node(cx, node);
+                    }
+                    if goes_on(self)
+                        && let Some(context) = self.owes_context(node)
+                    {
+                        self.reset_hw_engine(cx, node, context);
+                    }
+                }
+                hung
+            }
+        };
+        if !self.vidsch.timeouts.group_ended(node) || self.stopped.is_some() {
             return;
         }
         let kept = self.vidsch.suspensions.suspended().filter(|(_, reasons)| reasons.contains(SuspendReasons::RESET));
