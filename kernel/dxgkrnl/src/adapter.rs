@@ -6,6 +6,9 @@
 mod display;
 mod flip;
 mod mode;
+mod power;
+mod recovery;
+mod waking;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use std::sync::Arc;
 use ddi::KmdProcess;
 use events::Event;
 use gpu_fence::{FenceId, Fences, LegacyObjects};
-use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
+use kmt_calls::{DeviceState, Reply, Wddm31Caps};
 use shared_words::Memory;
 use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
@@ -31,6 +34,7 @@ use crate::fence::{BusMemory, Fence, FenceNumber, FenceOpen, FenceOpenNumber, Sy
 use crate::given_memory::GivenMemory;
 use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
+use crate::life::RecoveryPolicy;
 use crate::lock::LegacyRequest;
 use crate::machine::{Cx, Effect, Token};
 use crate::memory_policy::MemoryPolicy;
@@ -41,8 +45,6 @@ use crate::object::{
 };
 use crate::packet::{PacketContext, PacketContextNumber, Packets, Software};
 use crate::paging::PagingRing;
-use crate::recovery::RecoveryPolicy;
-use crate::refusal::removed;
 use crate::statistics::AdapterCounters;
 use crate::store::{ObjectNumber, Store};
 use crate::turns::Turns;
@@ -241,15 +243,13 @@ pub struct Adapter {
     pub unexported_pages: std::collections::BTreeSet<vidmm::AllocationId>,
     /// Lines of listed allocations that the CPU's caches may hold.
     pub lines: vidmm::CoherencyTracker<vidmm::AllocationId>,
-    pub power: crate::power::Power,
-    pub recovery: crate::recovery::Recovery,
+    pub life: crate::life::Life,
     pub turns: Turns,
     /// Updates of tile mappings that wait for their turn.
     pub updates: crate::gpu_va::Updates,
     pub fence_tracing: crate::fence_log::FenceTracing,
     pub scheduling_logs: crate::scheduling_log::SchedulingLogs,
     pub due: VecDeque<Waiter>,
-    pub stopped: Option<String>,
     pub counters: AdapterCounters,
     pub statistics: crate::statistics::Statistics,
 }
@@ -316,7 +316,7 @@ impl Adapter {
         while let Some(waiter) = self.due.pop_front() {
             match waiter {
                 Waiter::Answer { token, device } => {
-                    let lost = self.stopped.is_some()
+                    let lost = self.life.has_stopped()
                         || self.devices.get(device).is_none_or(|device| device.state != kmt_calls::DeviceState::Active);
                     let result = if lost { Err(self.lost_meanwhile(device)) } else { Ok(Reply::Done) };
                     cx.effects.push(Effect::Answer { token, result });
@@ -338,7 +338,7 @@ impl Adapter {
 
     /// Stops the adapter: its driver or hardware broke the contract. Every waiter is answered, every later call refused.
     pub fn stop(&mut self, cx: &mut Cx<'_>, reason: String) {
-        if self.stopped.is_some() {
+        if self.life.has_stopped() {
             return;
         }
         cx.emit(self.index, Event::AdapterStopped { adapter: self.index.0, reason: reason.clone() });
@@ -353,7 +353,7 @@ impl Adapter {
         self.abort_all_doorbells();
         self.lose_common_fences();
         self.displays_stopped(cx);
-        self.stopped = Some(reason);
+        self.life.stop(reason);
         let waiting: Vec<FenceId> = self.waits.with_waiters().collect();
         for fence in waiting {
             let sampled = self.waits.always_signaled(fence);
@@ -366,17 +366,6 @@ impl Adapter {
     /// Stops the adapter for a break of the contract by its driver or hardware. The answer, where there is none.
     pub fn heed<T>(&mut self, cx: &mut Cx<'_>, told: Result<T, Breach>) -> Option<T> {
         told.map_err(|Breach(reason)| self.stop(cx, reason)).ok()
-    }
-
-    /// Refuses everything on a stopped adapter.
-    ///
-    /// # Errors
-    /// `DEVICE_REMOVED` with the reason of the stop.
-    pub fn running(&self) -> Result<(), Refusal> {
-        match &self.stopped {
-            None => Ok(()),
-            Some(reason) => Err(removed(format!("the adapter was stopped: {reason}"))),
-        }
     }
 
     /// The bytes resident in each segment, for traces.

@@ -227,7 +227,7 @@ impl Turn<'_> {
                 let index = self.adapter(adapter)?;
                 let process = self.nt_handles.process(self.from, process, ProcessAccess::QUERY_INFORMATION)?;
                 // spec: memory §9.3
-                self.adapters[index.0 as usize].running()?;
+                self.adapters[index.0 as usize].life.running()?;
                 done(Reply::VideoMemoryInfo(self.adapters[index.0 as usize].video_memory_info(process, local)))
             }
             Call::CreateDevice { adapter } => {
@@ -262,7 +262,7 @@ impl Turn<'_> {
         (index, handle): (AdapterIndex, RawHandle),
     ) -> Result<Answer, Refusal> {
         let adapter = &mut self.adapters[index.0 as usize];
-        adapter.awake()?;
+        adapter.life.awake()?;
         let number = adapter.create_device(cx, (self.from, handle), self.process.terms)?;
         adapter.apply_terms(cx, self.from, self.process.terms);
         match self.process.handles.insert(Object::Device(index, number)) {

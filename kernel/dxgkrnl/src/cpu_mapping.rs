@@ -237,7 +237,7 @@ impl Adapter {
     pub fn unmap_for_cpu(&mut self, cx: &mut Cx<'_>, process: ProcessId, allocation: AllocationId) {
         let Some(mapping) = self.cpu_mappings.by_allocation.remove(&allocation) else { return };
         self.cpu_mappings.unshown.remove(&mapping);
-        if self.cpu_mappings.lent.remove(&mapping) && self.stopped.is_none() {
+        if self.cpu_mappings.lent.remove(&mapping) && !self.life.has_stopped() {
             self.cpu_mappings.leaving.insert(mapping);
             self.cpu_mappings.tell(cx, mapping, MappingChange::Unmapped);
             self.queue_turn(cx, process, mapping, Vec::new());

@@ -242,7 +242,7 @@ impl Machine {
         let member = |(index, adapter): (usize, &Adapter)| {
             let number = *adapter.common.members.get(&cross)?;
             let rings =
-                adapter.peers.inbox().is_some() && !adapter.is_monitored_fence(number) && adapter.stopped.is_none();
+                adapter.peers.inbox().is_some() && !adapter.is_monitored_fence(number) && !adapter.life.has_stopped();
             Some((index, rings, adapter.earliest_of(number)))
         };
         let members: Vec<(usize, bool, Option<u64>)> = self.adapters.iter().enumerate().filter_map(member).collect();

@@ -41,7 +41,7 @@ impl Adapter {
             self.assume_not_in_use(numbers, after.is_empty());
         }
         // spec: memory §8.6: of a stopped adapter destruction is left, and nothing that could be waited for
-        let waits = flags.contains(DestroyFlags::SYNCHRONOUS_DESTROY) && self.stopped.is_none();
+        let waits = flags.contains(DestroyFlags::SYNCHRONOUS_DESTROY) && !self.life.has_stopped();
         let synchronous = waits.then_some(token);
         self.destroy_group(cx, device, numbers, resource, &after, synchronous);
         Ok(match synchronous {

@@ -226,7 +226,7 @@ impl Adapter {
         for open in opens {
             self.close_sync_object(cx, open);
         }
-        self.recovery.forget(process);
+        self.life.forget(process);
         self.statistics.process_ended(process);
     }
 
@@ -290,7 +290,7 @@ impl Adapter {
     /// # Errors
     /// `DEVICE_REMOVED`; `RETRY` while the adapter sleeps.
     pub fn device_alive(&self, device: DeviceNumber) -> Result<(), Refusal> {
-        self.awake()?;
+        self.life.awake()?;
         self.device_active(device)
     }
 
@@ -308,7 +308,7 @@ impl Adapter {
     /// The refusal of a call that waited while its device was lost, or went.
     pub fn lost_meanwhile(&self, device: DeviceNumber) -> Refusal {
         let known = self.devices.get(device).map(|device| &device.lost_for[..]).filter(|reason| !reason.is_empty());
-        match known.or(self.stopped.as_deref()) {
+        match known.or(self.life.why_stopped()) {
             Some(reason) => removed(format!("the device was lost while the call waited: {reason}")),
             None => removed("the device was destroyed while the call waited"),
         }

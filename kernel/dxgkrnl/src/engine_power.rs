@@ -32,7 +32,7 @@ impl Adapter {
     }
 
     fn lower_engine(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if !self.is_awake() || !self.vidsch.engine_power.may_lower(node) || !self.driver.facets().hardware_queues {
+        if !self.life.is_awake() || !self.vidsch.engine_power.may_lower(node) || !self.driver.facets().hardware_queues {
             return;
         }
         let doorbells: Vec<_> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
@@ -81,7 +81,7 @@ impl Adapter {
     /// them another delay to leave. Where timeouts are off it does nothing.
     // spec: sync §2.8, sync §4.4
     pub fn engine_is_hung(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if !self.vidsch.timeouts.is_on() || !self.is_awake() {
+        if !self.vidsch.timeouts.is_on() || !self.life.is_awake() {
             return;
         }
         let busy = |queue: &Queue| !queue.no_timeout && self.has_work(queue);

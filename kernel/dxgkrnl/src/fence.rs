@@ -73,7 +73,7 @@ impl Adapter {
     // spec: sync §3.9
     pub fn publish(&mut self, cx: &mut Cx<'_>, mut updates: Vec<MonitoredUpdate>) -> u32 {
         let mut released = 0;
-        while !updates.is_empty() && self.stopped.is_none() {
+        while !updates.is_empty() && !self.life.has_stopped() {
             let live: Vec<_> = updates
                 .iter()
                 .filter_map(|update| Some((*self.fence_numbers.get(&update.fence)?, update.value)))
@@ -104,7 +104,7 @@ impl Adapter {
     /// Has the driver store MonitoredValues. No engine reads the MonitoredValue of a fence that only the kernel signals. A device without
     /// power signals nothing, and is told when it wakes; words that move, when they are there.
     fn tell_monitored(&mut self, values: &[(FenceNumber, u64)]) -> Result<(), DriverStatus> {
-        if self.is_off() {
+        if self.life.is_off() {
             return Ok(());
         }
         // The values lent to the driver borrow nothing that its call needs.

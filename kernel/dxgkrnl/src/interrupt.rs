@@ -98,7 +98,7 @@ impl Adapter {
     /// The interrupt line went up: runs the routine until it finds nothing more, then acts on what it reported.
     // spec: sync §3.10
     pub fn interrupt_raised(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
-        if self.stopped.is_some() {
+        if self.life.has_stopped() {
             return;
         }
         let Some(reported) = self.run_routine() else {
@@ -136,26 +136,26 @@ impl Adapter {
             }
         }
         // Reports from before a reset mean nothing behind it.
-        let resets = self.recovery.count();
+        let resets = self.life.reset_count();
         for fault in reported.packet_faults {
-            if self.recovery.count() == resets {
+            if self.life.reset_count() == resets {
                 self.packet_faulted(cx, fault);
             }
         }
         for answer in reported.preempted {
-            if self.recovery.count() == resets {
+            if self.life.reset_count() == resets {
                 self.node_preempted(cx, answer);
             }
         }
         for fault in reported.faults {
-            if self.recovery.count() == resets {
+            if self.life.reset_count() == resets {
                 self.queue_faulted(cx, fault);
             }
         }
         // Behind what says that work is done.
         for (node, engine, state) in reported.engines {
             let interrupt = if state == EngineState::Hung { 16 } else { 20 };
-            let counts = self.recovery.count() == resets && self.stopped.is_none();
+            let counts = self.life.reset_count() == resets && !self.life.has_stopped();
             if counts && self.has_engine(cx, node, engine, interrupt) {
                 self.engine_state_changed(cx, node, state);
             }

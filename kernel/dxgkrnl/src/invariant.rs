@@ -202,7 +202,7 @@ impl Adapter {
         self.check_fences()?;
         self.check_displays()?;
         let rings = |(_, doorbell): &(DoorbellNumber, &Doorbell)| doorbell.connection == Connection::Connected;
-        let heard = self.doorbells.iter().find(rings).filter(|_| self.is_off());
+        let heard = self.doorbells.iter().find(rings).filter(|_| self.life.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
         // A stopped adapter builds nothing any more: the last words of its memory manager are void.
         let elsewhere: Vec<PageRun> = lent.iter().copied().chain(self.driver.grown_pages()).collect();
@@ -381,7 +381,7 @@ impl Adapter {
     }
 
     fn add_to(&self, digest: &mut StateDigest) {
-        digest.add("adapter", &self.index, &(&self.stopped, self.ring.queued()));
+        digest.add("adapter", &self.index, &(self.life.why_stopped(), self.ring.queued()));
         digest.include(self.vidmm.state_digest());
         self.processes.iter().for_each(|(id, value)| digest.add("process", &id.0, value));
         self.bodies.iter().for_each(|(id, value)| digest.add("body of", id, value));

@@ -118,7 +118,7 @@ impl Machine {
 
     /// Whether an adapter's device has power. Only the next turn can change that.
     pub fn has_power(&self, adapter: AdapterIndex) -> bool {
-        self.adapters.get(adapter.0 as usize).is_some_and(|adapter| !adapter.is_off())
+        self.adapters.get(adapter.0 as usize).is_some_and(|adapter| !adapter.life.is_off())
     }
 
     /// PnP stops an adapter: answered when its memory is empty. Its devices are in state Stopped (4) then, and all that is
@@ -237,7 +237,7 @@ impl Machine {
 
     /// Works that adapters have not carried out, on the one that has most.
     fn outstanding(&self) -> u64 {
-        let running = self.adapters.iter().filter(|adapter| adapter.stopped.is_none());
+        let running = self.adapters.iter().filter(|adapter| !adapter.life.has_stopped());
         running.map(|adapter| adapter.ring.outstanding()).max().unwrap_or(0)
     }
 
@@ -292,7 +292,7 @@ impl Machine {
 
     /// Why an adapter was stopped, if it was: its driver or hardware broke the contract.
     pub fn stopped(&self, adapter: AdapterIndex) -> Option<String> {
-        self.adapters.get(adapter.0 as usize)?.stopped.clone()
+        self.adapters.get(adapter.0 as usize)?.life.why_stopped().map(str::to_owned)
     }
 
     /// An adapter as it started.

@@ -238,12 +238,12 @@ impl Adapter {
 
     /// Whether the ring gives the hardware anything. A device without power gets nothing: works stand until it wakes.
     fn may_pump(&self) -> bool {
-        self.stopped.is_none() && !self.is_off()
+        !self.life.has_stopped() && !self.life.is_off()
     }
 
     /// Whether works are queued that the hardware will still get past.
     fn carries_out_more(&self) -> bool {
-        self.stopped.is_none() && !self.ring.is_idle()
+        !self.life.has_stopped() && !self.ring.is_idle()
     }
 
     /// Lets everything go on that the ring can: held packets, buffers to be built, waits to be registered.

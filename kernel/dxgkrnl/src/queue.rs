@@ -239,7 +239,7 @@ impl Adapter {
     // spec: sync §3.8, sync §4.1
     pub fn pump_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
         self.reap_queue(number);
-        while self.stopped.is_none() {
+        while !self.life.has_stopped() {
             let vidsch = self.queues[number].vidsch;
             match self.vidsch.queues.next(vidsch) {
                 Some(Step::Wait(points)) => {
@@ -333,7 +333,7 @@ impl Adapter {
     /// When packets are held for room on the hardware, asks to be told when the oldest buffer is finished.
     fn watch_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
         let queue = &self.queues[number];
-        let held = self.stopped.is_none() && !queue.watching && self.vidsch.queues.held(queue.vidsch) != 0;
+        let held = !self.life.has_stopped() && !queue.watching && self.vidsch.queues.held(queue.vidsch) != 0;
         let Some(oldest) = queue.started.front().copied().filter(|_| held) else { return };
         let point = [self.point(queue.progress, oldest)];
         let waiter = || Waiter::Queue { queue: number, packet: false };

@@ -91,7 +91,7 @@ impl Machine {
     /// Whether pending destructions give back enough of what a call lacks.
     pub(crate) fn is_coming(&self, from: ProcessId, lacking: &Lacking) -> bool {
         let adapter = &self.adapters[lacking.adapter.0 as usize];
-        if adapter.stopped.is_some() {
+        if adapter.life.has_stopped() {
             return false;
         }
         let sections = self.ending_sections();
@@ -213,7 +213,7 @@ impl Adapter {
             returned: self.vidmm.returned_pages(),
             free: self.vidmm.free_system_pages(),
             dying: self.dying.len(),
-            stopped: self.stopped.is_some(),
+            stopped: self.life.has_stopped(),
         }
     }
 

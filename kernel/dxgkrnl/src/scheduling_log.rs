@@ -95,8 +95,8 @@ impl Adapter {
     /// Engines write their logs from now on, if a tool wants them and they have power.
     pub fn begin_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
         if !self.scheduling_logs.on
-            || self.stopped.is_some()
-            || self.is_off()
+            || self.life.has_stopped()
+            || self.life.is_off()
             || self.driver.hardware_queues().is_none()
         {
             return;
@@ -156,7 +156,7 @@ impl Adapter {
 
     /// Engines write nothing more: they are about to lose power, or no tool traces any more.
     pub fn take_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
-        if self.stopped.is_none() {
+        if !self.life.has_stopped() {
             let driver = &mut self.driver;
             // A driver that cannot has a device that writes on: the pages are its own for good then.
             self.scheduling_logs.nodes.retain(|log| {
@@ -181,7 +181,7 @@ impl Adapter {
 
     fn free_scheduling_log(&mut self, log: NodeLog) {
         // The hardware of an adapter that has stopped may still write: these pages stay taken.
-        if self.stopped.is_none() {
+        if !self.life.has_stopped() {
             self.defer_system_mapping(log.va, log.run.count);
             self.defer_pages(log.run);
         }
@@ -215,7 +215,7 @@ impl Adapter {
 
     fn read_scheduling_log(&mut self, cx: &mut Cx<'_>, at: usize) {
         let log = self.scheduling_logs.nodes[at];
-        if !log.is_set || self.stopped.is_some() || log.written(&self.memory) == 0 {
+        if !log.is_set || self.life.has_stopped() || log.written(&self.memory) == 0 {
             return;
         }
         self.scheduling_logs.nodes[at].second = !log.second;

@@ -211,7 +211,7 @@ impl Adapter {
     /// A turn is over: whose work each node has from now on.
     pub fn meter_nodes(&mut self, now_ns: u64) {
         let mut has: Vec<Vec<ProcessId>> = vec![Vec::new(); self.driver.nodes().len()];
-        if self.stopped.is_none() {
+        if !self.life.has_stopped() {
             for (_, queue) in self.queues.iter() {
                 let unfinished = |last: &u64| self.current_value(queue.progress) < *last;
                 if queue.counted_ns.is_none() && queue.started.back().is_some_and(unfinished) {

@@ -66,7 +66,7 @@ impl Adapter {
         reason: SuspendReasons,
     ) -> Option<FencePoint<FenceId>> {
         let device = Suspendable::Device(number);
-        if self.devices[number].state != DeviceState::Active || self.stopped.is_some() {
+        if self.devices[number].state != DeviceState::Active || self.life.has_stopped() {
             self.vidsch.suspensions.quiesce(device, reason);
             return self.vidsch.suspensions.point_of(device);
         }
@@ -139,7 +139,7 @@ impl Adapter {
             self.packets_turn_over(number, true);
         }
         let goes_on = self.vidsch.suspensions.resume(Suspendable::Device(number), reason);
-        if !goes_on || self.devices[number].state != DeviceState::Active || self.stopped.is_some() {
+        if !goes_on || self.devices[number].state != DeviceState::Active || self.life.has_stopped() {
             return;
         }
         cx.emit(self.index, Event::DeviceResumed { device: number.raw() });

@@ -75,12 +75,12 @@ impl Adapter {
 
     /// Whether it is time to look. The kernel must hear the driver's interrupts before.
     pub fn looks_for_hangs(&self, cx: &Cx<'_>) -> bool {
-        self.stopped.is_none() && self.is_awake() && self.vidsch.timeouts.is_due(cx.now_ns)
+        self.life.is_awake() && self.vidsch.timeouts.is_due(cx.now_ns)
     }
 
     /// Looks, if it is time.
     pub fn look_for_hangs(&mut self, cx: &mut Cx<'_>) {
-        if self.stopped.is_some() || !self.is_awake() {
+        if !self.life.is_awake() {
             return;
         }
         let Some(passed) = self.vidsch.timeouts.begin_look(cx.now_ns) else { return };
@@ -88,10 +88,10 @@ impl Adapter {
         for context in self.vidsch.suspensions.overdue(passed.passed_ns, passed.delay_ns) {
             self.context_hung(cx, context);
         }
-        if self.stopped.is_none() {
+        if !self.life.has_stopped() {
             self.suspend_standing(cx, passed);
         }
-        if self.stopped.is_none() {
+        if !self.life.has_stopped() {
             self.look_at_ring(cx, passed);
         }
     }
@@ -141,7 +141,7 @@ impl Adapter {
         };
         let Some(context) = self.contexts.get(number) else { return };
         let (node, device) = (context.node, context.device);
-        if self.stopped.is_some() || self.devices[device].state != DeviceState::Active {
+        if self.life.has_stopped() || self.devices[device].state != DeviceState::Active {
             return;
         }
         self.engine_hung(cx, node, Hung::Context(hung));

@@ -53,11 +53,11 @@ impl Adapter {
 
     /// When [`Adapter::timer`] is to be called next.
     pub fn deadline_ns(&self) -> Option<u64> {
-        if self.stopped.is_some() {
+        if self.life.has_stopped() {
             return None;
         }
         let group = self.vidsch.timeouts.group_deadline_ns();
-        if !self.is_awake() {
+        if !self.life.is_awake() {
             return group;
         }
         let (timeouts, packets) = (self.vidsch.timeouts.deadline_ns(), self.packets.deadline_ns());
@@ -69,7 +69,7 @@ impl Adapter {
 
     /// Time has come for what is done by the clock.
     pub fn timer(&mut self, cx: &mut Cx<'_>) {
-        if self.stopped.is_none() && self.is_awake() {
+        if self.life.is_awake() {
             self.turns.by_clock = true;
             self.ask_for_trims(cx);
             self.look_for_hangs(cx);
@@ -78,7 +78,7 @@ impl Adapter {
 
     /// Gives turns to suspended devices, tells of budgets, works ahead. After every turn of the machine.
     pub fn take_turns(&mut self, cx: &mut Cx<'_>) {
-        if self.stopped.is_some() || !self.is_awake() {
+        if !self.life.is_awake() {
             return;
         }
         if !std::mem::take(&mut self.turns.by_clock) {

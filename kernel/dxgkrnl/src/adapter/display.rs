@@ -40,7 +40,7 @@ impl Adapter {
                     let result = Err(self.lost_meanwhile(device));
                     cx.effects.push(Effect::Answer { token, result });
                 }
-                DisplayNews::ResetDue(reason) => self.recovery.fall_due(reason),
+                DisplayNews::ResetDue(reason) => self.life.reset_falls_due(reason),
             }
         }
         answer
@@ -58,7 +58,7 @@ impl Adapter {
 
     /// Whether the adapter has neither stopped nor lost its power.
     fn runs(&self) -> bool {
-        self.stopped.is_none() && self.is_awake()
+        self.life.is_awake()
     }
 
     /// Gives drivers the flips that they can take.
@@ -73,7 +73,7 @@ impl Adapter {
             if self.runs() {
                 self.displays.ask_for_blanks(&mut self.driver, source);
             }
-            while self.runs() && !(queued && self.recovery.is_due()) && self.hand_over_flip(cx, source) {}
+            while self.runs() && !(queued && self.life.is_reset_due()) && self.hand_over_flip(cx, source) {}
         }
         self.ask_for_awaited_flips();
     }
@@ -95,7 +95,7 @@ impl Adapter {
 
     /// Says of which flips the driver is to tell, now that all has been done that could be.
     pub fn ask_for_awaited_flips(&mut self) {
-        if self.displays.are_queued_by_hardware() && self.stopped.is_none() {
+        if self.displays.are_queued_by_hardware() && !self.life.has_stopped() {
             let written = self.primaries_of_waiting_packets();
             for source in self.displays.sources() {
                 self.displays.ask_for_flips(&mut self.driver, source, &written);
@@ -134,7 +134,7 @@ impl Adapter {
         source: VidPnSourceId,
     ) -> Result<Answer, Refusal> {
         self.displays.wait_for_blank(token, device, source)?;
-        if self.stopped.is_none() {
+        if !self.life.has_stopped() {
             self.displays.ask_for_blanks(&mut self.driver, source);
             let written = self.primaries_of_waiting_packets();
             self.displays.ask_for_flips(&mut self.driver, source, &written);

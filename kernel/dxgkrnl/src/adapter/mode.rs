@@ -87,7 +87,7 @@ impl Adapter {
     /// Whether a mode has begun. A mode that could not begin has no pin.
     // spec: memory §6.1, memory §8.2
     fn bring_closer(&mut self, cx: &mut Cx<'_>, coming: &mut ComingMode) -> Result<bool, Refusal> {
-        if self.stopped.is_some() || !self.is_awake() {
+        if !self.life.is_awake() {
             return Ok(false);
         }
         // The state that the call found may have changed.
@@ -126,7 +126,7 @@ impl Adapter {
         }
         match self.ask_displays(cx, |displays, lent| displays.show_first(lent, mode, place)) {
             Some(()) => Ok(()),
-            None => self.running(),
+            None => self.life.running(),
         }
     }
 

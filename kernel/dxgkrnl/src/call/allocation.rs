@@ -76,7 +76,7 @@ impl Turn<'_> {
                     Some(Object::Device(index, _)) => *index,
                     _ => self.adapter(adapter)?,
                 };
-                self.adapters[index.0 as usize].running()?;
+                self.adapters[index.0 as usize].life.running()?;
                 let given = match call {
                     SectionCall::CreateOver { given, .. } => Some(given),
                     _ => None,

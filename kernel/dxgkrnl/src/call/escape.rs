@@ -27,13 +27,13 @@ impl Turn<'_> {
         let device = self.escaping_device(index, call.device)?;
         let context = self.escaping_context(index, device, call.context)?;
         let adapter = &mut self.adapters[index.0 as usize];
-        adapter.running()?;
+        adapter.life.running()?;
         if let Some(device) = device {
             adapter.device_active(device)?;
         }
         // A device that sleeps or is reset has nothing to say, and a driver that touched it would wait for ever.
         if flags.contains(ddi::EscapeFlags::HARDWARE_ACCESS) {
-            adapter.awake()?;
+            adapter.life.awake()?;
         }
         *touched = Some(index);
         let process = adapter.processes.get(&self.from).map(|process| process.kmd);

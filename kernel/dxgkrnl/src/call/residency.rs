@@ -61,7 +61,7 @@ impl Turn<'_> {
             Call::ChangeVideoMemoryReservation { process, adapter, local, reservation_bytes } => {
                 let index = self.adapter(adapter)?;
                 let process = self.nt_handles.process(self.from, process, ProcessAccess::SET_INFORMATION)?;
-                self.adapters[index.0 as usize].running()?;
+                self.adapters[index.0 as usize].life.running()?;
                 *touched = Some(index);
                 self.adapters[index.0 as usize].change_reservation(process, local, reservation_bytes)?;
                 done(Reply::Done)

@@ -191,7 +191,7 @@ impl Turn<'_> {
             Some(&Object::Legacy(adapter, open)) => {
                 *touched = Some(adapter);
                 let known = &mut self.adapters[adapter.0 as usize];
-                known.running()?;
+                known.life.running()?;
                 Shared::SyncObject { adapter, object: known.share_sync_object(open, access)?, access }
             }
             _ => {

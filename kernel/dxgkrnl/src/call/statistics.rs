@@ -58,7 +58,7 @@ impl Adapter {
 
     /// `D3DKMTQueryClockCalibration`: both clocks now. A device without power has none that runs.
     fn calibration(&self, now_ns: u64, node: u32) -> Result<ClockCalibration, Refusal> {
-        self.awake()?;
+        self.life.awake()?;
         let node = u16::try_from(node).ok().filter(|node| usize::from(*node) < self.driver.nodes().len());
         let node = node.ok_or_else(|| invalid(format!("the adapter has {} nodes", self.driver.nodes().len())))?;
         let clock = self.driver.calibrate_gpu_clock(NodeId(node)).map_err(from_driver)?;

@@ -64,7 +64,7 @@ impl Turn<'_> {
         };
         *touched = Some(index);
         let adapter = &mut self.adapters[index.0 as usize];
-        adapter.running()?;
+        adapter.life.running()?;
         let open = adapter.open_global_sync_object(cx, self.from, object);
         done(Reply::Handle(self.name(Object::Legacy(index, open))?))
     }
@@ -80,7 +80,7 @@ impl Turn<'_> {
         match self.nt_handles.named(handle)? {
             Shared::SyncObject { adapter: index, object, access } => {
                 *touched = Some(index);
-                self.adapters[index.0 as usize].running()?;
+                self.adapters[index.0 as usize].life.running()?;
                 self.open_named(cx, index, None, (object, access), OpenSyncObjectRequest::default())
             }
             Shared::Fence { .. } | Shared::CrossFence { .. } => {

@@ -182,7 +182,7 @@ impl Adapter {
     /// Sets which peers hear of a fence's signals by doorbells, and the least value that is waited for where they reach.
     // spec: sync §3.18
     pub fn agree(&mut self, cx: &mut Cx<'_>, cross: u64, peers: u64, elsewhere: Option<u64>) {
-        let (Some(number), true) = (self.common.members.get(&cross).copied(), self.stopped.is_none()) else { return };
+        let (Some(number), true) = (self.common.members.get(&cross).copied(), !self.life.has_stopped()) else { return };
         let before = self.common.peers.insert(cross, peers).unwrap_or(0);
         let fence = &self.fences[number];
         if let (true, Some(global), Some(doorbells)) = (before != peers, fence.kmd, self.driver.peer_doorbells())
@@ -214,7 +214,7 @@ impl Adapter {
     /// the kernel releases the waits here.
     // spec: sync §3.12 rows 5 to 7, sync §3.18
     pub fn values_arrived(&mut self, cx: &mut Cx<'_>, numbers: &[FenceNumber], told: &[FenceNumber]) {
-        if self.stopped.is_some() {
+        if self.life.has_stopped() {
             return;
         }
         for &fence in numbers {
@@ -230,7 +230,7 @@ impl Adapter {
     /// False: the driver failed, and the adapter is stopped.
     // spec: sync §2.6, sync §3.12
     pub(super) fn notify_only(&mut self, cx: &mut Cx<'_>, numbers: &[FenceNumber]) -> bool {
-        if self.is_off() {
+        if self.life.is_off() {
             return true;
         }
         let update = |number: &FenceNumber| {

@@ -155,7 +155,7 @@ impl Adapter {
         let word = on_cpu.then(|| self.memory.word(fence.slot.current.0));
         // A device without power passes no wait, and its page tables may be away: it is told when it wakes. While a word is on its
         // way the place where it will be is another's content: it is told when the word is there.
-        if self.is_off() || self.is_word_on_its_way(number) {
+        if self.life.is_off() || self.is_word_on_its_way(number) {
             return true;
         }
         let (Some(global), Some(fences)) = (self.fences[number].kmd, self.driver.native_fences()) else {

@@ -86,7 +86,7 @@ impl Adapter {
     pub(super) fn give_back_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, pages: LogPages) {
         let wanted = self.fence_tracing.logs() * self.fence_tracing.log_pages().0;
         let on_adapter = self.processes.get_mut(&process).expect("a queue's process is on the adapter");
-        if pages.run.count.0 <= wanted || self.stopped.is_some() {
+        if pages.run.count.0 <= wanted || self.life.has_stopped() {
             on_adapter.logs.free.push(pages);
             return;
         }

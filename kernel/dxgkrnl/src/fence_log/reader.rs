@@ -158,7 +158,7 @@ impl Adapter {
     // spec: sync §3.14 (consumer)
     pub fn read_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, queues: &[QueueNumber]) -> LogNews {
         let mut news = LogNews::default();
-        if self.is_off() || self.stopped.is_some() {
+        if self.life.is_off() || self.life.has_stopped() {
             return news;
         }
         let fresh: Vec<(Source, u64)> = queues.iter().flat_map(|queue| self.fresh_logs(*queue)).collect();

@@ -72,7 +72,7 @@ impl Adapter {
         }
         let changes = on != self.fence_tracing.on;
         self.fence_tracing.on = on;
-        if changes && self.stopped.is_none() {
+        if changes && !self.life.has_stopped() {
             self.resize_logs(cx);
         }
         self.calibrate_clocks(cx);
@@ -82,7 +82,7 @@ impl Adapter {
     /// doorbell disconnected and connects it again.
     // spec: sync §3.14, sync §6 C13
     pub fn set_verbose_logs(&mut self, cx: &mut Cx<'_>, on: bool) {
-        if self.fence_tracing.verbose == on || self.stopped.is_some() {
+        if self.fence_tracing.verbose == on || self.life.has_stopped() {
             return;
         }
         let Some(driver) = self.driver.native_fence_logs() else { return };

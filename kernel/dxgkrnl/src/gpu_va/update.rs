@@ -161,7 +161,7 @@ impl Adapter {
 
     /// The fence of a context's oldest update has its value.
     pub fn update_released(&mut self, cx: &mut Cx<'_>, context: UpdateContext) {
-        if self.stopped.is_some() {
+        if self.life.has_stopped() {
             self.drop_updates(cx, context);
         } else if let Some(queue) = self.updates.get_mut(&context) {
             queue.watching = false;

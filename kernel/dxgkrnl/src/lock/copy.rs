@@ -89,10 +89,10 @@ impl Adapter {
     /// sleeps does it when it wakes, before anything runs.
     // spec: memory §2.2, memory §8.4
     pub(super) fn upload(&mut self, cx: &mut Cx<'_>, id: AllocationId, written: WrittenPages) -> bool {
-        if self.stopped.is_some() || written.is_empty() {
+        if self.life.has_stopped() || written.is_empty() {
             return false;
         }
-        if !self.is_awake() {
+        if !self.life.is_awake() {
             self.copies.late.push((id, written));
             return false;
         }

@@ -143,7 +143,7 @@ impl Adapter {
         let request = self.waiting_locks.remove(waiting).expect("a lock waits once");
         let token = request.token;
         let active = |device: &crate::object::Device| device.state == DeviceState::Active;
-        let answer = if self.stopped.is_some() || !self.devices.get(request.device).is_some_and(active) {
+        let answer = if self.life.has_stopped() || !self.devices.get(request.device).is_some_and(active) {
             Err(self.lost_meanwhile(request.device))
         } else if self.allocations.get(request.number).is_none() {
             Err(invalid("the allocation was destroyed while its lock waited"))

@@ -34,7 +34,7 @@ impl Adapter {
             Ok(()) => Ok(()),
             Err(RenderStatus::InsufficientDmaBuffer) => {
                 self.stop(cx, "the driver wants a larger DMA buffer for a flip, which has none".into());
-                self.running()
+                self.life.running()
             }
             Err(status) => Err(self.refused_by_driver(cx, device, status)),
         }

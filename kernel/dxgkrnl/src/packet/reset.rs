@@ -78,7 +78,7 @@ impl Adapter {
         for (node, fence_id) in heard.completed {
             self.packet_completed(cx, node, fence_id);
         }
-        if self.stopped.is_none() {
+        if !self.life.has_stopped() {
             self.node_was_reset(cx, node, last_aborted);
         }
     }

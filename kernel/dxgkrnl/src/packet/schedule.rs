@@ -52,7 +52,7 @@ impl Adapter {
     fn pump_node(&mut self, cx: &mut Cx<'_>, node: NodeId) -> bool {
         let mut released = false;
         self.start_paging(cx, node);
-        while self.stopped.is_none() {
+        while !self.life.has_stopped() {
             self.advance_contexts(cx, node);
             // A context that has just been released may have the next turn.
             if self.release_contexts(cx) {
@@ -105,7 +105,7 @@ impl Adapter {
         for context in self.packets.nodes.contexts_on(node, self.vidsch.queues.holding()) {
             // A step that is due on one of them may end another.
             let Some(vidsch) = self.packet_contexts.get(context).map(|known| known.vidsch) else { continue };
-            while self.stopped.is_none() {
+            while !self.life.has_stopped() {
                 if self.vidsch.queues.next_is_work(vidsch) {
                     break;
                 }
@@ -145,7 +145,7 @@ impl Adapter {
         if node != self.paging_node() || self.vidsch.timeouts.is_preparing(node) {
             return;
         }
-        while self.stopped.is_none() && !self.recovery.is_due() {
+        while !self.life.has_stopped() && !self.life.is_reset_due() {
             let Some(next) = self.ring.next_ready() else { return };
             match self.packets.nodes.next_paging(node, next.fence_id()) {
                 PagingStep::Start(id) => {
@@ -163,7 +163,7 @@ impl Adapter {
     fn start_paging_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, ready: Ready, id: PacketFenceId) {
         // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
         if let Err(reason) = self.hand_over_paging(ready, id.0) {
-            return self.recovery.fall_due(reason);
+            return self.life.reset_falls_due(reason);
         }
         let handed = Handed::Paging(ready);
         self.packets.nodes.handed_over(node, id, handed.of(), handed);

@@ -154,7 +154,7 @@ impl Adapter {
         for _ in 0..self.waiting_renders.len() {
             let waiting = self.waiting_renders.pop_front().expect("only this loop takes one out");
             let device = self.devices.get(waiting.device).filter(|device| device.state == DeviceState::Active);
-            let lost = self.stopped.is_some() || self.packet_contexts.get(waiting.context).is_none();
+            let lost = self.life.has_stopped() || self.packet_contexts.get(waiting.context).is_none();
             let known = |entry: &ListEntry| entry.allocation.is_none_or(|listed| self.is_listable(listed));
             let result = match device {
                 Some(device) if !lost && self.vidmm.is_suspended(device.vidmm) => {

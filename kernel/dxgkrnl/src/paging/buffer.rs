@@ -80,7 +80,7 @@ impl Adapter {
     }
 
     pub(super) fn build_buffers(&mut self, cx: &mut Cx<'_>) {
-        while self.may_pump() && !self.recovery.is_due() && !self.ring.building.is_empty() {
+        while self.may_pump() && !self.life.is_reset_due() && !self.ring.building.is_empty() {
             let progress = self.ring.queue.as_ref().expect("the ring runs").progress;
             let reached = self.current_value(progress);
             if self.ring.next_value() > reached {

@@ -245,7 +245,7 @@ impl Adapter {
         // The process sees what a work has moved before anything goes on behind the work.
         let shown = self.ring.last_done.saturating_sub(u64::from(self.ring.shows()));
         while let Some((number, _)) = self.ring.deferred.front() {
-            if *number > shown && self.stopped.is_none() {
+            if *number > shown && !self.life.has_stopped() {
                 break;
             }
             let (number, deferred) = self.ring.deferred.pop_front().expect("just seen");
@@ -289,7 +289,7 @@ impl Adapter {
                 Deferred::Stop(token) if self.carries_out_more() => self.defer_stop(token),
                 Deferred::Stop(token) => self.memory_left(cx, token),
                 Deferred::Answer(token, reply) => {
-                    let result = self.running().map(|()| *reply);
+                    let result = self.life.running().map(|()| *reply);
                     cx.effects.push(Effect::Answer { token, result });
                 }
             }
@@ -300,7 +300,7 @@ impl Adapter {
     /// Registers a wait for the ring's progress when the kernel needs to be told: for a buffer to be reused, a deferred answer, or what a
     /// process that has gone has left.
     pub fn watch_progress(&mut self, cx: &mut Cx<'_>) {
-        if self.ring.waiting_progress || self.stopped.is_some() {
+        if self.ring.waiting_progress || self.life.has_stopped() {
             return;
         }
         let Some(queue) = &self.ring.queue else { return };

@@ -157,7 +157,7 @@ impl Adapter {
         let reached = self.ring_progress();
         for index in 0..self.ring.scratch.slots.len() {
             if self.ring.scratch.slots[index].busy_until <= reached
-                && self.stopped.is_none()
+                && !self.life.has_stopped()
                 && let Err(reason) = self.clear_slot(index)
             {
                 self.stop(cx, reason);

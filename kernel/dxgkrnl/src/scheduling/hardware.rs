@@ -67,7 +67,7 @@ impl Adapter {
     fn tell_driver(&mut self, cx: &mut Cx<'_>, news: Vec<(AnyContext, Rank)>) {
         for (context, rank) in news {
             let AnyContext::Hardware(number) = context else { unreachable!("packet contexts' ranks are not told") };
-            if self.stopped.is_none()
+            if !self.life.has_stopped()
                 && let Err(status) = set(&mut self.driver, self.contexts[number].kmd, rank, Quanta::default())
             {
                 self.stop(cx, format!("SetContextSchedulingProperties failed: {status}"));

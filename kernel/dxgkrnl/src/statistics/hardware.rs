@@ -28,7 +28,7 @@ impl Adapter {
     /// The hardware's count of a queue. The kernel does not ask a driver that has broken the contract, or whose device has no power: its
     /// queues run nothing.
     pub fn hardware_count(&mut self, queue: KmdQueue) -> Option<u64> {
-        if self.stopped.is_some() || self.is_off() {
+        if self.life.has_stopped() || self.life.is_off() {
             return None;
         }
         self.driver.hardware_queues()?.hw_queue_running_ns(queue).ok()

@@ -65,7 +65,7 @@ impl Adapter {
                 self.suspend_device(cx, device, SuspendReasons::RESET);
             }
         }
-        if self.stopped.is_none() && node == self.paging_node() && self.ring.kmd_queue().is_some() {
+        if !self.life.has_stopped() && node == self.paging_node() && self.ring.kmd_queue().is_some() {
             self.take_ring_off(cx);
         }
     }
@@ -98,7 +98,7 @@ impl Adapter {
     // spec: sync §4.4
     pub fn group_resets_due(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut any = false;
-        while self.stopped.is_none() {
+        while !self.life.has_stopped() {
             let owes = |node| self.owes_packets(node) || self.owes_context(node).is_some();
             let over = self.vidsch.timeouts.group_over(cx.now_ns, |node, hung| self.owes_room(node, hung), owes);
             let Some(end) = over else { break };
@@ -111,7 +111,7 @@ impl Adapter {
     /// The end of a preparation: resets nodes whose work has not left, in the order of their numbers, and lets all others go on.
     // spec: sync §4.4
     fn end_group(&mut self, cx: &mut Cx<'_>, end: GroupEnd) {
-        let resets = self.recovery.count();
+        let resets = self.life.reset_count();
         let node = match end {
             GroupEnd::CalledOff(node) => {
                 cx.emit(self.index, Event::EngineResetCalledOff { adapter: self.index.0, node: node.0 });
@@ -119,7 +119,8 @@ impl Adapter {
             }
             GroupEnd::Reset(hung, nodes) => {
                 for node in nodes {
-                    let goes_on = |adapter: &Adapter| adapter.stopped.is_none() && adapter.recovery.count() == resets;
+                    let goes_on =
+                        |adapter: &Adapter| !adapter.life.has_stopped() && adapter.life.reset_count() == resets;
                     if goes_on(self) && self.owes_packets(node) {
                         self.reset_node(cx, node);
                     }
@@ -132,7 +133,7 @@ impl Adapter {
                 hung
             }
         };
-        if !self.vidsch.timeouts.group_ended(node) || self.stopped.is_some() {
+        if !self.vidsch.timeouts.group_ended(node) || self.life.has_stopped() {
             return;
         }
         let kept = self.vidsch.suspensions.suspended().filter(|(_, reasons)| reasons.contains(SuspendReasons::RESET));

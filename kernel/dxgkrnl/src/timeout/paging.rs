@@ -88,7 +88,7 @@ impl Adapter {
     // spec: sync §4.1, sync §4.4
     pub(super) fn ring_hung(&mut self, cx: &mut Cx<'_>) {
         let node = self.driver.paging_node();
-        if self.stopped.is_none() && self.vidsch.suspensions.awaits(Suspendable::Ring) {
+        if !self.life.has_stopped() && self.vidsch.suspensions.awaits(Suspendable::Ring) {
             self.engine_hung(cx, node, Hung::Context(Leaving::Ring));
         }
     }

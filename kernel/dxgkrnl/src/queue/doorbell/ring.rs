@@ -70,6 +70,6 @@ impl Adapter {
 
     /// One that was lost with its device, or its adapter, rings no engine.
     fn keeps_ring(&self, doorbell: DoorbellNumber) -> bool {
-        self.stopped.is_none() && self.doorbells[doorbell].connection != Connection::Aborted
+        !self.life.has_stopped() && self.doorbells[doorbell].connection != Connection::Aborted
     }
 }

@@ -1,54 +1,22 @@
 //! An adapter sleeps and wakes (memory §1.10, §8.4, sync §3.17). Going down: all devices are suspended, their doorbells taken away, what
 //! would be lost is saved by the paging ring, then the driver switches its device off. Coming back, when the computer wakes or a process
 //! connects a doorbell: the driver switches it on, page tables are written anew, devices come back by their turns. `vidmm` decides which
-//! content must be saved; `waking` handles doorbells.
+//! content must be saved, `life` where the adapter stands on its way; `waking` handles doorbells.
 //!
-//! ```text
-//!      power_down              all devices quiesced             the ring has saved everything
-//! on ─────────────▶ going down ───────────────────────▶ saving ──────────────────────────────▶ asleep
-//! ▲                                                                                              │
-//! └────────────────────────── power_up ◄─────────────────────────────────────────────────────────┘
-//! ```
 //! PnP stops it in the same way, for good: nothing is kept anywhere, and a start is the start of another adapter.
 //!
 //! Calls of devices are refused meanwhile, with a status that says that a retry is meaningful; all but the one that wakes. Ends are not
 //! refused: objects are destroyed and processes die whenever they like. On the way down the ring may wait for that, so their paging work
 //! is still carried out, and the device goes behind it; once the device has no power it stands in the ring until the wake.
 
-mod waking;
-
 use ddi::PowerState;
 use events::Event;
 use kmt_calls::{DeviceState, Refusal, Reply};
 use vidmm::Sleep;
-use wddm_types::{Blame, NtStatus, ProcessId};
+use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::DoorbellNumber;
-use crate::refusal::{invalid, refuse};
-
-/// Where an adapter stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    #[default]
-    On,
-    GoingDown,
-    Saving,
-    Asleep,
-}
-
-/// The power of one adapter.
-#[derive(Default)]
-pub struct Power {
-    stage: Stage,
-    /// From this paging work on devices that are suspended are so for the sleep.
-    first_work: u64,
-    /// Calls that connect a doorbell, and wait until that can wake the adapter, oldest first.
-    connects: Vec<(Token, DoorbellNumber)>,
-    /// Stopped by PnP: the driver stops when no process has anything on the adapter any more.
-    leaves: bool,
-}
 
 impl Adapter {
     /// Saves what the sleep would lose and switches the device off; answers when that is done.
@@ -59,13 +27,12 @@ impl Adapter {
             PowerState::Hibernate => Sleep::Hibernate,
             PowerState::On => return Answer::Done(self.power_up(cx).map(|()| Reply::Done)),
         };
-        if let Err(refusal) = self.awake() {
+        if let Err(refusal) = self.life.awake() {
             return Answer::Done(Err(refusal));
         }
         self.displays_sleep(cx);
-        self.power.stage = Stage::GoingDown;
+        self.life.goes_down(self.ring.queued() + 1);
         cx.emit(self.index, Event::PowerChanged { adapter: self.index.0, on: false });
-        self.power.first_work = self.ring.queued() + 1;
         if let Some(work) = self.vidmm.power_down(sleep) {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
@@ -75,7 +42,7 @@ impl Adapter {
 
     /// The ring has saved everything: nothing executes, so the device may go.
     pub fn switch_off(&mut self, cx: &mut Cx<'_>, token: Token, state: PowerState) {
-        if let Err(refusal) = self.running() {
+        if let Err(refusal) = self.life.running() {
             cx.effects.push(Effect::Answer { token, result: Err(refusal) });
             return;
         }
@@ -85,12 +52,12 @@ impl Adapter {
         let result = driver.set_power_state(&mut host, state);
         let result = match result {
             Ok(()) => {
-                self.power.stage = Stage::Asleep;
+                self.life.switched_off();
                 Ok(Reply::Done)
             }
             Err(status) => {
                 self.stop(cx, format!("SetPowerState failed: {status}"));
-                self.running().map(|()| Reply::Done)
+                self.life.running().map(|()| Reply::Done)
             }
         };
         cx.effects.push(Effect::Answer { token, result });
@@ -99,12 +66,11 @@ impl Adapter {
     /// PnP stops the adapter: all content leaves its memory, pinned content too, then the device goes; answers when that is done.
     // spec: memory §8.4
     pub fn pnp_stop(&mut self, cx: &mut Cx<'_>, token: Token) -> Answer {
-        if let Err(refusal) = self.awake() {
+        if let Err(refusal) = self.life.awake() {
             return Answer::Done(Err(refusal));
         }
         self.displays_sleep(cx);
-        self.power.stage = Stage::GoingDown;
-        self.power.first_work = u64::MAX;
+        self.life.goes_down(u64::MAX);
         if let Some(work) = self.vidmm.power_down(Sleep::Stop) {
             self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
         }
@@ -116,7 +82,7 @@ impl Adapter {
     /// stay until they are destroyed or their processes die; behind the last one the driver stops.
     // spec: memory §8.4, memory §8.6
     pub fn memory_left(&mut self, cx: &mut Cx<'_>, token: Token) {
-        if let Err(refusal) = self.running() {
+        if let Err(refusal) = self.life.running() {
             cx.effects.push(Effect::Answer { token, result: Err(refusal) });
             return;
         }
@@ -128,8 +94,8 @@ impl Adapter {
         for id in locked {
             self.unmap_for_cpu(cx, ProcessId::SYSTEM, id);
         }
-        (self.power.stage, self.power.leaves) = (Stage::On, true);
         self.stop(cx, "PnP stop".into());
+        self.life.stopped_by_pnp();
         cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) });
     }
 
@@ -137,8 +103,8 @@ impl Adapter {
     // spec: memory §8.4
     pub fn stop_driver_behind_last(&mut self) {
         let named = self.resource_bodies.iter().next().is_some();
-        if self.power.leaves && self.devices.iter().next().is_none() && self.dying.is_empty() && !named {
-            self.power.leaves = false;
+        if self.life.owes_driver_stop() && self.devices.iter().next().is_none() && self.dying.is_empty() && !named {
+            self.life.driver_stopped();
             let (driver, mut host) = self.driver.with_host();
             driver.stop_device(&mut host);
         }
@@ -150,27 +116,20 @@ impl Adapter {
     /// It is not asleep, or the driver fails, which stops the adapter.
     // spec: memory §1.10, memory §4.7
     pub fn power_up(&mut self, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-        self.running()?;
-        match self.power.stage {
-            Stage::Asleep => {}
-            Stage::On => return Err(invalid("the adapter does not sleep")),
-            Stage::GoingDown | Stage::Saving => {
-                return Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the adapter is still falling asleep"));
-            }
-        }
+        self.life.asleep()?;
         let (driver, mut host) = self.driver.with_host();
         if let Err(status) = driver.set_power_state(&mut host, PowerState::On) {
             self.stop(cx, format!("SetPowerState failed: {status}"));
-            return self.running();
+            return self.life.running();
         }
         self.vidsch.engine_power.all_have_power();
         let up = self.vidmm.power_up();
         let tables = up.paging_process.map(|work| work.operations).unwrap_or_default();
         if self.execute_now(tables).is_err() || self.show_buffers_again().is_err() {
             self.stop(cx, "the page tables of the paging process could not be written".into());
-            return self.running();
+            return self.life.running();
         }
-        self.power.stage = Stage::On;
+        self.life.woke();
         self.begin_scheduling_logs(cx);
         self.tell_slept_through(cx);
         cx.emit(self.index, Event::PowerChanged { adapter: self.index.0, on: true });
@@ -180,27 +139,5 @@ impl Adapter {
         }
         self.upload_late(cx);
         Ok(())
-    }
-
-    /// Whether the adapter works. Only then does anything move by itself.
-    pub fn is_awake(&self) -> bool {
-        self.power.stage == Stage::On
-    }
-
-    /// Refuses what a sleeping adapter cannot do.
-    ///
-    /// # Errors
-    /// `RETRY`, or why the adapter has stopped.
-    pub fn awake(&self) -> Result<(), Refusal> {
-        self.running()?;
-        if self.is_awake() {
-            return Ok(());
-        }
-        Err(refuse(NtStatus::RETRY, Blame::Scarcity, "the adapter sleeps"))
-    }
-
-    /// Whether the device has no power.
-    pub fn is_off(&self) -> bool {
-        self.power.stage == Stage::Asleep
     }
 }

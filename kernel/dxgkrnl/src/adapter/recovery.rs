@@ -9,9 +9,7 @@
 //! processes that open a shared resource again.
 //!
 //! A driver that cannot be reset, or has to be too often, is the end of the adapter: it stops. The code that hears of a failure decides
-//! that the hardware counts as lost.
-
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+//! that the hardware counts as lost. How often it was reset, and when that is too often, is for `life` to say.
 
 use events::Event;
 use kmt_calls::{DeviceState, Refusal};
@@ -19,104 +17,15 @@ use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::driver::LateCall;
+use crate::life::OnTimeout;
 use crate::machine::Cx;
 use crate::refusal::access_denied;
 use crate::scheduling::setup_bands;
 
-/// `TdrLevel` where the kernel looks: its answer to hung work. Level 2 (VGA) was never built.
-// spec: sync §4.4
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnTimeout {
-    /// 1: bug check 0x116, which is the end of the adapter, and of no other.
-    Stop,
-    /// 3: its engine is reset, else the adapter.
-    #[default]
-    Recover,
-}
-
-/// The policy for work that does not end, and for how often an adapter is reset before it is given up. The defaults are those
-/// of the documents.
-// spec: sync §4.4
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecoveryPolicy {
-    /// `TdrLimitCount`: so many resets within the time are survived, one more is not. 0: none is. A process survives one
-    /// less of its engines' resets.
-    pub limit_count: u32,
-    /// `TdrLimitTime`, in nanoseconds.
-    pub limit_time_ns: u64,
-    /// `TdrDelay`, in nanoseconds: so long work may make no progress, and so long it may take to leave the engine (`timeout`). `None`:
-    /// the kernel does not look (`TdrLevel` 0).
-    pub delay_ns: Option<u64>,
-    /// `TdrDdiDelay`, in nanoseconds: so long a call of the driver may take. One that takes longer is told of, and if it is part of a
-    /// reset it is the end of the adapter.
-    pub ddi_delay_ns: u64,
-    /// `TdrLevel` otherwise.
-    pub on_timeout: OnTimeout,
-}
-
-impl Default for RecoveryPolicy {
-    fn default() -> RecoveryPolicy {
-        RecoveryPolicy {
-            limit_count: 5,
-            limit_time_ns: 60_000_000_000,
-            delay_ns: Some(2_000_000_000),
-            ddi_delay_ns: 5_000_000_000,
-            on_timeout: OnTimeout::default(),
-        }
-    }
-}
-
-/// An adapter's history of resets.
-#[derive(Debug, Default)]
-pub struct Recovery {
-    /// When it was reset lately, oldest first.
-    lately: VecDeque<u64>,
-    count: u64,
-    /// When engines were reset lately under a process, oldest first.
-    engines: BTreeMap<ProcessId, VecDeque<u64>>,
-    /// Processes that have had that too often.
-    blocked: BTreeSet<ProcessId>,
-    /// Why it is to be reset at the end of the turn.
-    due: Option<String>,
-}
-
-impl Recovery {
-    /// The hardware has failed in the middle of something: the reset falls due when that is over.
-    pub fn fall_due(&mut self, reason: String) {
-        self.due.get_or_insert(reason);
-    }
-
-    /// Whether a reset is about to come: the hardware is given nothing more.
-    pub fn is_due(&self) -> bool {
-        self.due.is_some()
-    }
-
-    /// How often the adapter was reset: reports of the driver from before a reset mean nothing after it.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Whether a process may not use the adapter any more.
-    pub fn is_blocked(&self, process: ProcessId) -> bool {
-        self.blocked.contains(&process)
-    }
-
-    /// A process has gone.
-    pub fn forget(&mut self, process: ProcessId) {
-        self.engines.remove(&process);
-        self.blocked.remove(&process);
-    }
-}
-
-/// Forgets what is longer ago than the time in which resets are counted.
-fn keep_late(times: &mut VecDeque<u64>, now_ns: u64, limit_time_ns: u64) {
-    times.retain(|at| now_ns.saturating_sub(*at) < limit_time_ns);
-}
-
 impl Adapter {
     /// The reset that has fallen due. Whether there was one.
     pub fn reset_if_due(&mut self, cx: &mut Cx<'_>) -> bool {
-        let due = self.recovery.due.take();
+        let due = self.life.take_due_reset();
         let is_due = due.is_some();
         if let Some(reason) = due {
             self.hardware_lost(cx, reason);
@@ -127,7 +36,7 @@ impl Adapter {
     /// The hardware is gone. It is reset, or the adapter stops; either way the driver learns what is lost.
     // spec: memory §3.5, memory §5.8, memory §8.4
     pub fn hardware_lost(&mut self, cx: &mut Cx<'_>, reason: String) {
-        if self.stopped.is_some() {
+        if self.life.has_stopped() {
             return;
         }
         if let Err(why) = self.reset_driver(cx) {
@@ -161,7 +70,7 @@ impl Adapter {
     pub fn driver_left(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(LateCall { call, took_ns }) = self.driver.leaves() else { return false };
         cx.emit(self.index, Event::DriverCallLate { adapter: self.index.0, call: call.to_owned(), took_ns });
-        let fatal = self.vidsch.timeouts.is_any_preparing() && self.stopped.is_none();
+        let fatal = self.vidsch.timeouts.is_any_preparing() && !self.life.has_stopped();
         if fatal {
             let why = self.too_late(call, took_ns);
             self.stop(cx, why);
@@ -190,10 +99,7 @@ impl Adapter {
     // spec: sync §4.4
     pub fn engine_timed_out(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
         let policy = self.config.recovery;
-        let times = self.recovery.engines.entry(process).or_default();
-        keep_late(times, cx.now_ns, policy.limit_time_ns);
-        times.push_back(cx.now_ns);
-        if times.len() <= policy.limit_count.saturating_sub(1) as usize || !self.recovery.blocked.insert(process) {
+        if !self.life.engine_was_reset(cx.now_ns, process, policy) {
             return;
         }
         cx.emit(self.index, Event::ProcessBlocked { adapter: self.index.0, process: process.0 });
@@ -209,7 +115,7 @@ impl Adapter {
     /// # Errors
     /// `ACCESS_DENIED`.
     pub fn unblocked(&self, process: ProcessId) -> Result<(), Refusal> {
-        match self.recovery.is_blocked(process) {
+        match self.life.is_blocked(process) {
             true => Err(access_denied("the process has hung the adapter too often, and may not use it any more")),
             false => Ok(()),
         }
@@ -221,19 +127,13 @@ impl Adapter {
     /// The reason why it cannot.
     // spec: sync §4.4
     fn reset_driver(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let policy = self.config.recovery;
-        keep_late(&mut self.recovery.lately, cx.now_ns, policy.limit_time_ns);
-        if self.recovery.lately.len() >= policy.limit_count as usize {
-            let seconds = policy.limit_time_ns / 1_000_000_000;
-            return Err(format!("it was reset {} times within {seconds} seconds", self.recovery.lately.len()));
-        }
+        self.life.may_reset(cx.now_ns, self.config.recovery)?;
         self.driver_left(cx);
         let (driver, mut host) = self.driver.with_host();
         let reset = driver.reset_from_timeout(&mut host);
         self.came_back(cx, "ResetFromTimeout")?;
         reset.map_err(|status| format!("ResetFromTimeout failed: {status}"))?;
-        self.recovery.lately.push_back(cx.now_ns);
-        self.recovery.count += 1;
+        self.life.was_reset(cx.now_ns);
         Ok(())
     }
 

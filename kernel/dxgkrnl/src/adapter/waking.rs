@@ -11,7 +11,6 @@
 use events::DoorbellTaken;
 use kmt_calls::{Refusal, Reply};
 
-use super::Stage;
 use crate::adapter::Adapter;
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx, Effect, Token};
@@ -22,17 +21,16 @@ impl Adapter {
     /// The paging work of this number has suspended its devices: for the sleep all of them.
     // spec: sync §3.17
     pub fn quiesce_for_sleep(&mut self, cx: &mut Cx<'_>, work: u64) {
-        if work >= self.power.first_work {
+        if self.life.sleeps_by(work) {
             self.take_doorbells_for_sleep(cx);
         }
     }
 
     // spec: sync §3.17
     pub(super) fn take_doorbells_for_sleep(&mut self, cx: &mut Cx<'_>) {
-        if self.power.stage != Stage::GoingDown {
+        if !self.life.quiesce() {
             return;
         }
-        self.power.stage = Stage::Saving;
         let doorbells: Vec<_> = self.doorbells.iter().map(|(number, _)| number).collect();
         for doorbell in doorbells {
             self.disconnect_doorbell(cx, doorbell, DoorbellTaken::Power);
@@ -51,8 +49,7 @@ impl Adapter {
         number: DoorbellNumber,
     ) -> Result<Answer, Refusal> {
         self.may_connect(number)?;
-        if self.power.stage == Stage::Saving {
-            self.power.connects.push((token, number));
+        if self.life.waits_to_connect(token, number) {
             return Ok(Answer::Later(token));
         }
         self.connect_awake(cx, token, number)
@@ -60,21 +57,20 @@ impl Adapter {
 
     /// Answers the calls that have waited to connect a doorbell. True: there was one.
     pub fn answer_connects(&mut self, cx: &mut Cx<'_>) -> bool {
-        if self.power.connects.is_empty() || self.stopped.is_none() && self.power.stage == Stage::Saving {
-            return false;
-        }
-        for (token, number) in std::mem::take(&mut self.power.connects) {
+        let connects = self.life.take_connects();
+        let answered = !connects.is_empty();
+        for (token, number) in connects {
             let answer = self.may_connect(number).and_then(|()| self.connect_awake(cx, token, number));
             match answer.unwrap_or_else(|refusal| Answer::Done(Err(refusal))) {
                 Answer::Done(result) => cx.effects.push(Effect::Answer { token, result }),
                 Answer::Later(_) => {}
             }
         }
-        true
+        answered
     }
 
     fn connect_awake(&mut self, cx: &mut Cx<'_>, token: Token, number: DoorbellNumber) -> Result<Answer, Refusal> {
-        if self.is_off() {
+        if self.life.is_off() {
             self.power_up(cx)?;
         }
         let notify = self.connect_doorbell(cx, number)?;
@@ -89,7 +85,7 @@ impl Adapter {
     /// Whether a doorbell is one that can be connected, awake or not.
     // spec: sync §3.17, memory §8.6
     fn may_connect(&self, number: DoorbellNumber) -> Result<(), Refusal> {
-        self.running()?;
+        self.life.running()?;
         let doorbell = self.doorbells.get(number).ok_or_else(|| invalid("the doorbell was destroyed"))?;
         self.device_active(self.queues[doorbell.queue].device)?;
         if doorbell.connection == Connection::Aborted {
