@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    AdapterInfo, Call, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags, FeatureResult, Refusal, Reply, VideoMemoryInfo,
-    Wddm30Caps, Wddm31Caps,
+    AdapterCall, AdapterInfo, Call, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags, FeatureResult, Refusal, Reply,
+    ResidencyCall, VideoMemoryInfo, Wddm30Caps, Wddm31Caps,
 };
 use kmt_link::Link;
 use wddm_types::{Luid, RawHandle};
@@ -24,8 +24,8 @@ impl Adapter {
     /// # Errors
     /// When there is none.
     pub fn open(link: Arc<dyn Link>, luid: Luid) -> Result<Adapter, Refusal> {
-        let handle = expect_reply!(link.call(Call::OpenAdapterFromLuid { luid })?, Reply::Handle(handle) => handle);
-        let owned = Owned { link, handle, destroy: |adapter| Call::CloseAdapter { adapter } };
+        let handle = expect_reply!(link.call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid }))?, Reply::Handle(handle) => handle);
+        let owned = Owned { link, handle, destroy: |adapter| Call::Adapter(AdapterCall::CloseAdapter { adapter }) };
         Ok(Adapter { owned, luid })
     }
 
@@ -44,7 +44,7 @@ impl Adapter {
     /// # Errors
     /// When the adapter has gone.
     pub fn info(&self) -> Result<AdapterInfo, Refusal> {
-        let call = Call::QueryAdapterInfo { adapter: self.handle() };
+        let call = Call::Adapter(AdapterCall::QueryAdapterInfo { adapter: self.handle() });
         Ok(expect_reply!(self.link().call(call)?, Reply::AdapterInfo(info) => info))
     }
 
@@ -70,7 +70,7 @@ impl Adapter {
     /// # Errors
     /// `INVALID_PARAMETER` for a feature of the whole machine; [`crate::is_global_feature_enabled`] answers for those.
     pub fn is_feature_enabled(&self, feature: u32) -> Result<FeatureResult, Refusal> {
-        let call = Call::IsFeatureEnabled { adapter: self.handle(), feature };
+        let call = Call::Adapter(AdapterCall::IsFeatureEnabled { adapter: self.handle(), feature });
         Ok(expect_reply!(self.link().call(call)?, Reply::Feature(result) => result))
     }
 
@@ -91,7 +91,7 @@ impl Adapter {
     }
 
     fn video_memory_info_by(&self, process: u64, local: bool) -> Result<VideoMemoryInfo, Refusal> {
-        let call = Call::QueryVideoMemoryInfo { process, adapter: self.handle(), local };
+        let call = Call::Adapter(AdapterCall::QueryVideoMemoryInfo { process, adapter: self.handle(), local });
         Ok(expect_reply!(self.link().call(call)?, Reply::VideoMemoryInfo(info) => info))
     }
 
@@ -118,7 +118,14 @@ impl Adapter {
 
     fn change_reservation_by(&self, process: u64, local: bool, reservation_bytes: u64) -> Result<(), Refusal> {
         let adapter = self.handle();
-        self.link().call(Call::ChangeVideoMemoryReservation { process, adapter, local, reservation_bytes }).map(drop)
+        self.link()
+            .call(Call::Residency(ResidencyCall::ChangeVideoMemoryReservation {
+                process,
+                adapter,
+                local,
+                reservation_bytes,
+            }))
+            .map(drop)
     }
 
     /// `D3DKMTEscape` of type DRIVERPRIVATE: returns the data as the driver leaves them in a copy. The call may be about a device of this

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use kmt_calls::{AllocationTarget, Call, CreatedAllocation, DestroyFlags, LockFlags, Refusal, Reply, ResidencyStatus};
+use kmt_calls::{
+    AllocationCall, AllocationTarget, Call, CreatedAllocation, DestroyFlags, LockCall, LockFlags, PropertyCall,
+    Refusal, Reply, ResidencyStatus,
+};
 use kmt_link::{Link, MappedBytes};
 use wddm_types::{CpuVa, RawHandle};
 
@@ -33,7 +36,7 @@ impl Allocation {
     /// # Errors
     /// When the allocation cannot be locked where it is.
     pub fn lock(self: &Arc<Self>) -> Result<Lock, Refusal> {
-        let call = Call::Lock2 { device: self.device, allocation: self.handle(), flags: 0 };
+        let call = Call::Lock(LockCall::Lock2 { device: self.device, allocation: self.handle(), flags: 0 });
         let mapped = expect_reply!(self.link.call(call)?, Reply::Mapped(mapped) => mapped);
         Ok(Lock { allocation: Arc::clone(self), bytes: MappedBytes::new(self.link.as_ref(), mapped), legacy: false })
     }
@@ -59,7 +62,7 @@ impl Allocation {
         flags: LockFlags,
     ) -> Result<Lock, Refusal> {
         let (device, allocation) = (self.device, self.handle());
-        let call = Call::Lock { device, allocation, private_driver_data, pages, flags };
+        let call = Call::Lock(LockCall::Lock { device, allocation, private_driver_data, pages, flags });
         let reply = self.link.call(call)?;
         let (handle, mapped) = expect_reply!(reply, Reply::Locked { allocation, mapped } => (allocation, mapped));
         // spec: memory §6.5: commands recorded before keep the name that they have
@@ -72,7 +75,13 @@ impl Allocation {
     /// # Errors
     /// When a flag is not allowed.
     pub fn destroy(&self, flags: DestroyFlags) -> Result<(), Refusal> {
-        self.link.call(Call::DestroyAllocation { device: self.device, target: self.target(), flags }).map(drop)
+        self.link
+            .call(Call::Allocation(AllocationCall::DestroyAllocation {
+                device: self.device,
+                target: self.target(),
+                flags,
+            }))
+            .map(drop)
     }
 
     /// `D3DKMTSetAllocationPriority`.
@@ -81,7 +90,9 @@ impl Allocation {
     /// When the priority is 0.
     pub fn set_priority(&self, priority: u32) -> Result<(), Refusal> {
         let (device, target) = (self.device, self.target());
-        self.link.call(Call::SetAllocationPriority { device, target, priorities: vec![priority] }).map(drop)
+        self.link
+            .call(Call::Property(PropertyCall::SetAllocationPriority { device, target, priorities: vec![priority] }))
+            .map(drop)
     }
 
     /// `D3DKMTGetAllocationPriority`.
@@ -89,7 +100,7 @@ impl Allocation {
     /// # Errors
     /// When the device is in error.
     pub fn priority(&self) -> Result<u32, Refusal> {
-        let call = Call::GetAllocationPriority { device: self.device, target: self.target() };
+        let call = Call::Property(PropertyCall::GetAllocationPriority { device: self.device, target: self.target() });
         Ok(expect_reply!(self.link.call(call)?, Reply::Priorities(priorities) => priorities[0]))
     }
 
@@ -98,7 +109,8 @@ impl Allocation {
     /// # Errors
     /// When the device is in error.
     pub fn residency(&self) -> Result<ResidencyStatus, Refusal> {
-        let call = Call::QueryAllocationResidency { device: self.device, target: self.target() };
+        let call =
+            Call::Property(PropertyCall::QueryAllocationResidency { device: self.device, target: self.target() });
         Ok(expect_reply!(self.link.call(call)?, Reply::ResidencyStatuses(statuses) => statuses[0]))
     }
 
@@ -109,7 +121,9 @@ impl Allocation {
     /// When the range leaves the allocation.
     pub fn invalidate_cache(&self, offset_bytes: u64, length_bytes: u64) -> Result<(), Refusal> {
         let (device, allocation) = (self.device, self.handle());
-        self.link.call(Call::InvalidateCache { device, allocation, offset_bytes, length_bytes }).map(drop)
+        self.link
+            .call(Call::Property(PropertyCall::InvalidateCache { device, allocation, offset_bytes, length_bytes }))
+            .map(drop)
     }
 
     fn target(&self) -> AllocationTarget {
@@ -125,11 +139,11 @@ impl Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         // Refused only when the device has gone before: then the allocation has too.
-        self.link.post(Call::DestroyAllocation {
+        self.link.post(Call::Allocation(AllocationCall::DestroyAllocation {
             device: self.device,
             target: self.target(),
             flags: DestroyFlags::empty(),
-        });
+        }));
     }
 }
 
@@ -152,8 +166,8 @@ impl Drop for Lock {
     fn drop(&mut self) {
         let (device, allocation) = (self.allocation.device, self.allocation.handle());
         let call = match self.legacy {
-            true => Call::Unlock { device, allocations: vec![allocation] },
-            false => Call::Unlock2 { device, allocation },
+            true => Call::Lock(LockCall::Unlock { device, allocations: vec![allocation] }),
+            false => Call::Lock(LockCall::Unlock2 { device, allocation }),
         };
         let _ = self.allocation.link.call(call);
     }

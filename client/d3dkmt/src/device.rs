@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    AllocationRequest, Call, DeviceState, EvictFlags, MakeResidentFlags, NativeFenceRequest, NotificationCall,
-    OfferFlags, OfferList, OpenSyncObjectRequest, PropertyRequest, QueueCall, ReclaimResult, Refusal, Reply, Residency,
-    ResourceRequest, SignalFlags, SyncCall, WaitFlags,
+    AllocationCall, AllocationRequest, Call, DeviceCall, DeviceState, EvictFlags, MakeResidentFlags,
+    NativeFenceRequest, NotificationCall, OfferFlags, OfferList, OpenSyncObjectRequest, PropertyCall, PropertyRequest,
+    QueueCall, ReclaimResult, Refusal, Reply, Residency, ResidencyCall, ResourceRequest, SignalFlags, SyncCall,
+    WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{NodeId, RawHandle};
@@ -27,9 +28,11 @@ impl Device {
     /// When memory is short or the adapter has gone.
     pub fn create(adapter: &Adapter) -> Result<Device, Refusal> {
         let link = Arc::clone(adapter.link());
-        let call = Call::CreateDevice { adapter: adapter.handle() };
+        let call = Call::Device(DeviceCall::CreateDevice { adapter: adapter.handle() });
         let handle = expect_reply!(link.call(call)?, Reply::Handle(handle) => handle);
-        Ok(Device { owned: Owned { link, handle, destroy: |device| Call::DestroyDevice { device } } })
+        Ok(Device {
+            owned: Owned { link, handle, destroy: |device| Call::Device(DeviceCall::DestroyDevice { device }) },
+        })
     }
 
     /// `D3DKMTGetDeviceState`.
@@ -37,7 +40,7 @@ impl Device {
     /// # Errors
     /// When the handle is dead.
     pub fn state(&self) -> Result<DeviceState, Refusal> {
-        let call = Call::GetDeviceState { device: self.handle() };
+        let call = Call::Device(DeviceCall::GetDeviceState { device: self.handle() });
         Ok(expect_reply!(self.link().call(call)?, Reply::DeviceState(state) => state))
     }
 
@@ -55,11 +58,15 @@ impl Device {
     /// # Errors
     /// When there is no such priority, memory is short, or the device is in error.
     pub fn create_paging_queue_of(&self, priority: i32) -> Result<PagingQueue, Refusal> {
-        let call = Call::CreatePagingQueue { device: self.handle(), priority, physical_adapter: 0 };
+        let call = Call::Device(DeviceCall::CreatePagingQueue { device: self.handle(), priority, physical_adapter: 0 });
         let created = expect_reply!(self.link().call(call)?, Reply::PagingQueue(created) => created);
         let link = Arc::clone(self.link());
         let fence = Fence::borrowed(Arc::clone(&link), created.fence);
-        let owned = Owned { link, handle: created.queue, destroy: |queue| Call::DestroyPagingQueue { queue } };
+        let owned = Owned {
+            link,
+            handle: created.queue,
+            destroy: |queue| Call::Device(DeviceCall::DestroyPagingQueue { queue }),
+        };
         Ok(PagingQueue { owned, fence })
     }
 
@@ -68,11 +75,11 @@ impl Device {
     /// # Errors
     /// When the driver refuses the private data or memory is short.
     pub fn create_allocation(&self, private_data: Vec<u8>) -> Result<Arc<Allocation>, Refusal> {
-        let call = Call::CreateAllocation {
+        let call = Call::Allocation(AllocationCall::CreateAllocation {
             device: self.handle(),
             allocations: vec![AllocationRequest { private_data, ..AllocationRequest::default() }],
             resource: ResourceRequest::default(),
-        };
+        });
         let created = expect_reply!(self.link().call(call)?, Reply::Allocations(created) => created);
         Ok(Arc::new(Allocation::new(Arc::clone(self.link()), self.handle(), &created.allocations[0])))
     }
@@ -82,7 +89,7 @@ impl Device {
     /// # Errors
     /// When a count would fall below zero: nothing has changed.
     pub fn evict(&self, allocations: Vec<RawHandle>, flags: EvictFlags) -> Result<u64, Refusal> {
-        let call = Call::Evict { device: self.handle(), allocations, flags };
+        let call = Call::Residency(ResidencyCall::Evict { device: self.handle(), allocations, flags });
         Ok(expect_reply!(self.link().call(call)?, Reply::BytesToTrim(bytes) => bytes))
     }
 
@@ -92,7 +99,8 @@ impl Device {
     /// # Errors
     /// The first refusal; of the other lists each that is not refused itself is evicted.
     pub fn evict_lists(&self, lists: Vec<(Vec<RawHandle>, EvictFlags)>) -> Result<u64, Refusal> {
-        let evict = |(allocations, flags)| Call::Evict { device: self.handle(), allocations, flags };
+        let evict =
+            |(allocations, flags)| Call::Residency(ResidencyCall::Evict { device: self.handle(), allocations, flags });
         let results = self.link().calls(lists.into_iter().map(evict).collect());
         results.into_iter().try_fold(0, |_, result| Ok(expect_reply!(result?, Reply::BytesToTrim(bytes) => bytes)))
     }
@@ -104,7 +112,9 @@ impl Device {
     /// When one is offered, locked or pinned already, or the priority is none of 1 to 4: nothing has changed.
     pub fn offer(&self, list: impl Into<OfferList>, priority: u32, flags: OfferFlags) -> Result<(), Refusal> {
         let list = list.into();
-        self.link().call(Call::OfferAllocations { device: self.handle(), list, priority, flags }).map(drop)
+        self.link()
+            .call(Call::Residency(ResidencyCall::OfferAllocations { device: self.handle(), list, priority, flags }))
+            .map(drop)
     }
 
     /// `D3DKMTReclaimAllocations`, the form without a fence: at return the GPU may use them. `asks`: the caller wants to know the lost
@@ -113,7 +123,8 @@ impl Device {
     /// # Errors
     /// As [`PagingQueue::reclaim`].
     pub fn reclaim(&self, list: impl Into<OfferList>, asks: bool) -> Result<Vec<bool>, Refusal> {
-        let call = Call::ReclaimAllocations { device: self.handle(), list: list.into(), asks };
+        let call =
+            Call::Residency(ResidencyCall::ReclaimAllocations { device: self.handle(), list: list.into(), asks });
         Ok(expect_reply!(self.link().call(call)?, Reply::Discarded(lost) => lost))
     }
 
@@ -237,7 +248,7 @@ impl PagingQueue {
     /// # Errors
     /// `NO_MEMORY` with the bytes to trim: no count has changed.
     pub fn make_resident(&self, allocations: Vec<RawHandle>, flags: MakeResidentFlags) -> Result<Residency, Refusal> {
-        let call = Call::MakeResident { paging_queue: self.handle(), allocations, flags };
+        let call = Call::Residency(ResidencyCall::MakeResident { paging_queue: self.handle(), allocations, flags });
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Residency(residency) => residency))
     }
 
@@ -247,7 +258,8 @@ impl PagingQueue {
     /// # Errors
     /// When one is not offered; or when what the device lists would not fit with it even if it were alone: nothing has changed.
     pub fn reclaim(&self, list: impl Into<OfferList>) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
-        let call = Call::ReclaimAllocations2 { paging_queue: self.handle(), list: list.into() };
+        let call =
+            Call::Residency(ResidencyCall::ReclaimAllocations2 { paging_queue: self.handle(), list: list.into() });
         Ok(
             expect_reply!(self.owned.link.call(call)?, Reply::Reclaimed { results, paging_fence_value } => (results, paging_fence_value)),
         )
@@ -262,8 +274,11 @@ impl PagingQueue {
         allocation: &Allocation,
         request: PropertyRequest,
     ) -> Result<Residency, Refusal> {
-        let call =
-            Call::UpdateAllocationProperty { paging_queue: self.handle(), allocation: allocation.handle(), request };
+        let call = Call::Property(PropertyCall::UpdateAllocationProperty {
+            paging_queue: self.handle(),
+            allocation: allocation.handle(),
+            request,
+        });
         Ok(expect_reply!(self.owned.link.call(call)?, Reply::Residency(residency) => residency))
     }
 

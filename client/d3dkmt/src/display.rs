@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kmt_calls::{AllocationInfoFlags, AllocationRequest, Call, DisplayCall, Refusal, Reply, ResourceRequest};
+use kmt_calls::{
+    AllocationCall, AllocationInfoFlags, AllocationRequest, Call, DisplayCall, Refusal, Reply, ResourceRequest,
+};
 use wddm_types::VidPnSourceId;
 
 use crate::allocation::Allocation;
@@ -16,11 +18,11 @@ impl Device {
     /// As of [`Device::create_allocation`].
     pub fn create_primary(&self, private_data: Vec<u8>, source: VidPnSourceId) -> Result<Arc<Allocation>, Refusal> {
         let (flags, video_source) = (AllocationInfoFlags::PRIMARY, source.0);
-        let call = Call::CreateAllocation {
+        let call = Call::Allocation(AllocationCall::CreateAllocation {
             device: self.handle(),
             allocations: vec![AllocationRequest { private_data, flags, video_source, ..AllocationRequest::default() }],
             resource: ResourceRequest::default(),
-        };
+        });
         let created = expect_reply!(self.link().call(call)?, Reply::Allocations(created) => created);
         Ok(Arc::new(Allocation::new(Arc::clone(self.link()), self.handle(), &created.allocations[0])))
     }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    Call, CpuCaching, CreatedFence, CreatedMonitoredFence, FencePrivateData, Refusal, Reply, SyncCall, SyncObjectAccess,
+    Call, CpuCaching, CreatedFence, CreatedMonitoredFence, FencePrivateData, Refusal, Reply, ShareCall, SyncCall,
+    SyncObjectAccess,
 };
 use kmt_link::Link;
 use shared_words::ReadOnlyWord;
@@ -139,7 +140,7 @@ impl Fence {
     /// # Errors
     /// When it was not created with NtSecuritySharing; `ACCESS_DENIED` for more access than this open has.
     pub fn share(&self, access: SyncObjectAccess) -> Result<NtHandle, Refusal> {
-        let call = Call::ShareObjects { objects: vec![self.handle()], access, name: None };
+        let call = Call::Share(ShareCall::ShareObjects { objects: vec![self.handle()], access, name: None });
         let token = expect_reply!(self.link.call(call)?, Reply::NtHandle(token) => token);
         Ok(NtHandle { link: Arc::clone(&self.link), token })
     }
@@ -180,6 +181,6 @@ impl NtHandle {
 impl Drop for NtHandle {
     fn drop(&mut self) {
         // Refused only when the kernel has gone.
-        let _ = self.link.call(Call::CloseNtHandle { handle: self.token });
+        let _ = self.link.call(Call::Share(ShareCall::CloseNtHandle { handle: self.token }));
     }
 }

@@ -1,6 +1,6 @@
 //! GPU virtual addresses: reserve, map, update, free (memory §4.8).
 
-use kmt_calls::{Call, GpuVaProtection, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
+use kmt_calls::{Call, GpuVaCall, GpuVaProtection, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use wddm_types::{GpuVa, RawHandle};
 
 use crate::{Allocation, Device, Fence, HwContext, PagingQueue, VirtualContext, expect_reply};
@@ -65,7 +65,7 @@ impl Device {
     /// # Errors
     /// When the range is taken or no room is left.
     pub fn reserve_gpu_va(&self, reservation: GpuVaReservation) -> Result<GpuVa, Refusal> {
-        let call = Call::ReserveGpuVirtualAddress {
+        let call = Call::GpuVa(GpuVaCall::ReserveGpuVirtualAddress {
             device: self.handle(),
             base: reservation.base,
             minimum: reservation.minimum,
@@ -73,7 +73,7 @@ impl Device {
             size_bytes: reservation.size_bytes,
             reservation_type: u32::from(reservation.zero),
             driver_protection: reservation.driver_protection,
-        };
+        });
         Ok(expect_reply!(self.link().call(call)?, Reply::MappedVa { va, .. } => va))
     }
 
@@ -89,14 +89,14 @@ impl Device {
         operations: Vec<UpdateGpuVaOperation>,
         flags: UpdateGpuVaFlags,
     ) -> Result<(), Refusal> {
-        let call = Call::UpdateGpuVirtualAddress {
+        let call = Call::GpuVa(GpuVaCall::UpdateGpuVirtualAddress {
             device: self.handle(),
             context: context.handle(),
             fence: fence.0.handle(),
             fence_value: fence.1,
             operations,
             flags,
-        };
+        });
         self.link().call(call).map(drop)
     }
 
@@ -105,7 +105,9 @@ impl Device {
     /// # Errors
     /// When the range is none of the process's.
     pub fn free_gpu_va(&self, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
-        self.link().call(Call::FreeGpuVirtualAddress { device: self.handle(), base, size_bytes }).map(drop)
+        self.link()
+            .call(Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress { device: self.handle(), base, size_bytes }))
+            .map(drop)
     }
 }
 
@@ -116,7 +118,7 @@ impl PagingQueue {
     /// # Errors
     /// When the range is taken or no room is left.
     pub fn map_gpu_va(&self, allocation: Option<&Allocation>, mapping: GpuVaMapping) -> Result<(GpuVa, u64), Refusal> {
-        let call = Call::MapGpuVirtualAddress {
+        let call = Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
             paging_queue: self.handle(),
             allocation: allocation.map_or(RawHandle::NONE, Allocation::handle),
             base: mapping.base,
@@ -126,7 +128,7 @@ impl PagingQueue {
             size_in_pages: mapping.size_in_pages,
             protection: mapping.protection,
             driver_protection: mapping.driver_protection,
-        };
+        });
         Ok(
             expect_reply!(self.link().call(call)?, Reply::MappedVa { va, paging_fence_value } => (va, paging_fence_value)),
         )

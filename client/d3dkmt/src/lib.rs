@@ -50,7 +50,7 @@ pub use sync_object::{ContextHandle, Event, SyncObject};
 
 use std::sync::Arc;
 
-use kmt_calls::{Call, Reply};
+use kmt_calls::{AdapterCall, Call, Reply};
 use kmt_link::Link;
 use wddm_types::RawHandle;
 
@@ -87,7 +87,7 @@ use expect_reply;
 /// # Errors
 /// When the kernel has gone.
 pub fn enum_adapters(link: &dyn Link) -> Result<Vec<(wddm_types::Luid, String)>, Refusal> {
-    Ok(expect_reply!(link.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters))
+    Ok(expect_reply!(link.call(Call::Adapter(AdapterCall::EnumAdapters))?, Reply::Adapters(adapters) => adapters))
 }
 
 /// `D3DKMTIsFeatureEnabled` of a feature of the whole machine, by `DXGK_FEATURE_ID` (sync §2.10).
@@ -95,6 +95,6 @@ pub fn enum_adapters(link: &dyn Link) -> Result<Vec<(wddm_types::Luid, String)>,
 /// # Errors
 /// `INVALID_PARAMETER` for a feature of an adapter; [`Adapter::is_feature_enabled`] answers for those.
 pub fn is_global_feature_enabled(link: &dyn Link, feature: u32) -> Result<FeatureResult, Refusal> {
-    let call = Call::IsFeatureEnabled { adapter: RawHandle::NONE, feature };
+    let call = Call::Adapter(AdapterCall::IsFeatureEnabled { adapter: RawHandle::NONE, feature });
     Ok(expect_reply!(link.call(call)?, Reply::Feature(result) => result))
 }

@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use kmt_calls::{
-    AllocationRequest, AllocationTarget, Call, CreatedAllocation, CreatedAllocations, DestroyFlags, Refusal, Reply,
-    ResourceInfo, ResourceRequest, SectionCall, SectionRange, ShareName, SyncObjectAccess,
+    AllocationCall, AllocationRequest, AllocationTarget, Call, CreatedAllocation, CreatedAllocations, DestroyFlags,
+    Refusal, Reply, ResourceInfo, ResourceRequest, SectionCall, SectionRange, ShareCall, ShareName, SyncObjectAccess,
 };
 use kmt_link::{Link, MappedBytes};
 use wddm_types::RawHandle;
@@ -36,7 +36,8 @@ impl Resource {
         resource: ResourceRequest,
     ) -> Result<Resource, Refusal> {
         let runtime_data = resource.runtime_data.clone();
-        let call = Call::CreateAllocation { device: device.handle(), allocations, resource };
+        let call =
+            Call::Allocation(AllocationCall::CreateAllocation { device: device.handle(), allocations, resource });
         let created: CreatedAllocations =
             expect_reply!(device.link().call(call)?, Reply::Allocations(created) => created);
         let global_share = created.global_share;
@@ -48,7 +49,11 @@ impl Resource {
     /// # Errors
     /// When no process has shared it under this name, or it has gone.
     pub fn open(device: &Device, share: ShareName) -> Result<Resource, Refusal> {
-        let call = Call::OpenResource { device: device.handle(), share, keyed_mutex_data: Vec::new() };
+        let call = Call::Allocation(AllocationCall::OpenResource {
+            device: device.handle(),
+            share,
+            keyed_mutex_data: Vec::new(),
+        });
         let opened = expect_reply!(device.link().call(call)?, Reply::OpenedResource(opened) => opened);
         Ok(Resource::new(device, opened.resource, RawHandle::NONE, opened.allocations, opened.runtime_data))
     }
@@ -92,7 +97,11 @@ impl Resource {
     /// # Errors
     /// When it was not created with NtSecuritySharing.
     pub fn share(&self) -> Result<ShareName, Refusal> {
-        let call = Call::ShareObjects { objects: vec![self.handle], access: SyncObjectAccess::empty(), name: None };
+        let call = Call::Share(ShareCall::ShareObjects {
+            objects: vec![self.handle],
+            access: SyncObjectAccess::empty(),
+            name: None,
+        });
         let reply = self.link.call(call)?;
         Ok(ShareName::NtHandle(expect_reply!(reply, Reply::NtHandle(handle) => handle)))
     }
@@ -112,7 +121,7 @@ impl Resource {
 
     fn destruction(&self, flags: DestroyFlags) -> Call {
         let target = AllocationTarget { resource: self.handle, allocations: Vec::new() };
-        Call::DestroyAllocation { device: self.device, target, flags }
+        Call::Allocation(AllocationCall::DestroyAllocation { device: self.device, target, flags })
     }
 }
 
@@ -129,7 +138,8 @@ impl Device {
     /// # Errors
     /// When no process has shared it under this name, or it has gone.
     pub fn query_resource_info(&self, share: ShareName) -> Result<ResourceInfo, Refusal> {
-        let reply = self.link().call(Call::QueryResourceInfo { device: self.handle(), share })?;
+        let reply =
+            self.link().call(Call::Allocation(AllocationCall::QueryResourceInfo { device: self.handle(), share }))?;
         Ok(expect_reply!(reply, Reply::ResourceInfo(info) => info))
     }
 }

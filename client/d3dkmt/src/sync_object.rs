@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use kmt_calls::{
-    Call, CreatedSyncObject, EventCall, FenceFlags, OpenSyncObjectRequest, Refusal, Reply, SignalFlags, SyncCall,
-    SyncObjectAccess, SyncObjectKind, SyncObjectRequest, WaitFlags,
+    Call, CreatedSyncObject, EventCall, FenceFlags, OpenSyncObjectRequest, Refusal, Reply, ShareCall, SignalFlags,
+    SyncCall, SyncObjectAccess, SyncObjectKind, SyncObjectRequest, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{NtStatus, RawHandle, VidPnTargetId};
@@ -130,7 +130,7 @@ impl SyncObject {
     /// # Errors
     /// When it was not created with NtSecuritySharing; `ACCESS_DENIED` for more access than this open has.
     pub fn share(&self, access: SyncObjectAccess) -> Result<NtHandle, Refusal> {
-        let call = Call::ShareObjects { objects: vec![self.handle()], access, name: None };
+        let call = Call::Share(ShareCall::ShareObjects { objects: vec![self.handle()], access, name: None });
         let token = expect_reply!(self.owned.link.call(call)?, Reply::NtHandle(token) => token);
         Ok(NtHandle::adopt(Arc::clone(&self.owned.link), token))
     }

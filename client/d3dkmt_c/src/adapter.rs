@@ -1,7 +1,7 @@
 //! Adapters: enumeration, opening, queries.
 
 use d3dkmt_abi::*;
-use kmt_calls::{AdapterInfo, Call, FeatureResult, Reply};
+use kmt_calls::{AdapterCall, AdapterInfo, Call, FeatureResult, Reply, ResidencyCall};
 use wddm_types::{Luid, NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
@@ -67,7 +67,7 @@ fn enumerate(caller: &Caller<'_>, count: &mut u32, array: *mut D3DKMT_ADAPTERINF
 
 /// Opens every adapter: each handle is the caller's to close. If one cannot be opened, none is.
 fn opened(caller: &Caller<'_>, room: u32) -> Result<Vec<D3DKMT_ADAPTERINFO>, kmt_calls::Refusal> {
-    let adapters = expect_reply!(caller.process.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters);
+    let adapters = expect_reply!(caller.process.call(Call::Adapter(AdapterCall::EnumAdapters))?, Reply::Adapters(adapters) => adapters);
     if adapters.len() > room as usize {
         return Err(refuse(
             NtStatus::BUFFER_TOO_SMALL,
@@ -82,7 +82,8 @@ fn opened(caller: &Caller<'_>, room: u32) -> Result<Vec<D3DKMT_ADAPTERINFO>, kmt
                 for opened in &list {
                     let D3DKMT_ADAPTERINFO { hAdapter, .. } = *opened;
                     // This call opened it a moment ago, and the program has not seen its handle.
-                    let _ = caller.process.call(Call::CloseAdapter { adapter: RawHandle(hAdapter) });
+                    let _ =
+                        caller.process.call(Call::Adapter(AdapterCall::CloseAdapter { adapter: RawHandle(hAdapter) }));
                 }
                 return Err(refusal);
             }
@@ -92,7 +93,7 @@ fn opened(caller: &Caller<'_>, room: u32) -> Result<Vec<D3DKMT_ADAPTERINFO>, kmt
 }
 
 pub fn open(caller: &Caller<'_>, luid: Luid) -> Result<D3DKMT_ADAPTERINFO, kmt_calls::Refusal> {
-    let reply = caller.process.call(Call::OpenAdapterFromLuid { luid })?;
+    let reply = caller.process.call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid }))?;
     let adapter = expect_reply!(reply, Reply::Handle(handle) => handle);
     let displays = info(caller, adapter)?.displays.len();
     Ok(D3DKMT_ADAPTERINFO {
@@ -105,23 +106,29 @@ pub fn open(caller: &Caller<'_>, luid: Luid) -> Result<D3DKMT_ADAPTERINFO, kmt_c
 }
 
 pub fn open_adapter_from_luid(caller: &Caller<'_>, arguments: &mut D3DKMT_OPENADAPTERFROMLUID) -> Answer {
-    let reply = caller.process.call(Call::OpenAdapterFromLuid { luid: luid(arguments.AdapterLuid) })?;
+    let reply =
+        caller.process.call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: luid(arguments.AdapterLuid) }))?;
     arguments.hAdapter = expect_reply!(reply, Reply::Handle(handle) => handle.0);
     Ok(NtStatus::SUCCESS)
 }
 
 pub fn close_adapter(caller: &Caller<'_>, arguments: &D3DKMT_CLOSEADAPTER) -> Answer {
-    caller.process.call(Call::CloseAdapter { adapter: RawHandle(arguments.hAdapter) })?;
+    caller.process.call(Call::Adapter(AdapterCall::CloseAdapter { adapter: RawHandle(arguments.hAdapter) }))?;
     Ok(NtStatus::SUCCESS)
 }
 
 pub fn info(caller: &Caller<'_>, adapter: RawHandle) -> Result<AdapterInfo, kmt_calls::Refusal> {
-    Ok(expect_reply!(caller.process.call(Call::QueryAdapterInfo { adapter })?, Reply::AdapterInfo(info) => info))
+    Ok(
+        expect_reply!(caller.process.call(Call::Adapter(AdapterCall::QueryAdapterInfo { adapter }))?, Reply::AdapterInfo(info) => info),
+    )
 }
 
 // spec: sync §2.10
 pub fn is_feature_enabled(caller: &Caller<'_>, arguments: &mut D3DKMT_ISFEATUREENABLED) -> Answer {
-    let call = Call::IsFeatureEnabled { adapter: RawHandle(arguments.hAdapter), feature: arguments.FeatureId };
+    let call = Call::Adapter(AdapterCall::IsFeatureEnabled {
+        adapter: RawHandle(arguments.hAdapter),
+        feature: arguments.FeatureId,
+    });
     let result = expect_reply!(caller.process.call(call)?, Reply::Feature(result) => result);
     let FeatureResult { version, enabled, known, supported_by_driver, supported_on_current_config } = result;
     let bits = [
@@ -148,11 +155,11 @@ pub fn is_local(group: D3DKMT_MEMORY_SEGMENT_GROUP) -> Result<bool, kmt_calls::R
 // spec: memory §5.5
 pub fn query_video_memory_info(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERYVIDEOMEMORYINFO) -> Answer {
     one_physical_adapter(arguments.PhysicalAdapterIndex)?;
-    let call = Call::QueryVideoMemoryInfo {
+    let call = Call::Adapter(AdapterCall::QueryVideoMemoryInfo {
         process: process_handle(caller, arguments.hProcess)?,
         adapter: RawHandle(arguments.hAdapter),
         local: is_local(arguments.MemorySegmentGroup)?,
-    };
+    });
     let info = expect_reply!(caller.process.call(call)?, Reply::VideoMemoryInfo(info) => info);
     arguments.Budget = info.budget_bytes;
     arguments.CurrentUsage = info.current_usage_bytes;
@@ -164,12 +171,12 @@ pub fn query_video_memory_info(caller: &Caller<'_>, arguments: &mut D3DKMT_QUERY
 // spec: memory §5.5
 pub fn change_video_memory_reservation(caller: &Caller<'_>, arguments: &D3DKMT_CHANGEVIDEOMEMORYRESERVATION) -> Answer {
     one_physical_adapter(arguments.PhysicalAdapterIndex)?;
-    caller.process.call(Call::ChangeVideoMemoryReservation {
+    caller.process.call(Call::Residency(ResidencyCall::ChangeVideoMemoryReservation {
         process: process_handle(caller, arguments.hProcess)?,
         adapter: RawHandle(arguments.hAdapter),
         local: is_local(arguments.MemorySegmentGroup)?,
         reservation_bytes: arguments.Reservation,
-    })?;
+    }))?;
     Ok(NtStatus::SUCCESS)
 }
 

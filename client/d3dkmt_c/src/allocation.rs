@@ -2,8 +2,8 @@
 
 use d3dkmt_abi::*;
 use kmt_calls::{
-    AllocationInfoFlags, AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocation,
-    DestroyFlags, Refusal, Reply, ResourceRequest, SectionRange,
+    AllocationCall, AllocationInfoFlags, AllocationRequest, AllocationTarget, Call, CreateAllocationFlags,
+    CreatedAllocation, DestroyFlags, PropertyCall, Refusal, Reply, ResourceRequest, SectionRange,
 };
 use wddm_types::{NtStatus, PAGE_BYTES, RawHandle};
 
@@ -105,7 +105,7 @@ fn create(
         runtime_data: caller.bytes(arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize)?,
     };
     let given = program_memory(caller, device, &descriptions, &mut allocations, &mut resource, size_bytes)?;
-    let call = Call::CreateAllocation { device, allocations, resource };
+    let call = Call::Allocation(AllocationCall::CreateAllocation { device, allocations, resource });
     let created =
         caller.process.call(call).and_then(|reply| Ok(expect_reply!(reply, Reply::Allocations(created) => created)));
     let mut created = created.inspect_err(|_| given.abandon(caller))?;
@@ -156,7 +156,7 @@ fn program_memory(
         true => vec![heap_bytes; descriptions.len()],
         false => {
             let (allocations, resource) = (requests.to_vec(), resource.clone());
-            let call = Call::DescribeAllocations { device, allocations, resource };
+            let call = Call::Allocation(AllocationCall::DescribeAllocations { device, allocations, resource });
             expect_reply!(caller.process.call(call)?, Reply::AllocationSizes(sizes) => sizes)
         }
     };
@@ -234,11 +234,11 @@ fn target(
 // spec: memory §6.2
 pub fn destroy_allocation2(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYALLOCATION2) -> Answer {
     let D3DKMT_DESTROYALLOCATION2 { hDevice, hResource, phAllocationList, AllocationCount, Flags } = *arguments;
-    caller.process.call(Call::DestroyAllocation {
+    caller.process.call(Call::Allocation(AllocationCall::DestroyAllocation {
         device: RawHandle(hDevice),
         target: target(caller, hResource, phAllocationList, AllocationCount)?,
         flags: DestroyFlags::from_bits_retain(Flags.Value),
-    })?;
+    }))?;
     let list = handles(caller, phAllocationList, AllocationCount)?;
     caller.process.program_memory().left(caller, |user| {
         user.device == RawHandle(hDevice)
@@ -265,11 +265,11 @@ fn answers_of(resource: u32, count: u32) -> u32 {
 pub fn set_allocation_priority(caller: &Caller<'_>, arguments: &D3DKMT_SETALLOCATIONPRIORITY) -> Answer {
     let D3DKMT_SETALLOCATIONPRIORITY { hDevice, hResource, phAllocationList, AllocationCount, pPriorities } =
         *arguments;
-    caller.process.call(Call::SetAllocationPriority {
+    caller.process.call(Call::Property(PropertyCall::SetAllocationPriority {
         device: RawHandle(hDevice),
         target: target(caller, hResource, phAllocationList, AllocationCount)?,
         priorities: caller.array(pPriorities, answers_of(hResource, AllocationCount))?,
-    })?;
+    }))?;
     Ok(NtStatus::SUCCESS)
 }
 
@@ -279,7 +279,7 @@ pub fn query_allocation_residency(caller: &Caller<'_>, arguments: &D3DKMT_QUERYA
         *arguments;
     let room = caller.room(pResidencyStatus, answers_of(hResource, AllocationCount))?;
     let target = target(caller, hResource, phAllocationList, AllocationCount)?;
-    let call = Call::QueryAllocationResidency { device: RawHandle(hDevice), target };
+    let call = Call::Property(PropertyCall::QueryAllocationResidency { device: RawHandle(hDevice), target });
     let statuses = expect_reply!(caller.process.call(call)?, Reply::ResidencyStatuses(statuses) => statuses);
     room.write(&statuses.iter().map(|status| *status as D3DKMT_ALLOCATIONRESIDENCYSTATUS).collect::<Vec<_>>());
     Ok(NtStatus::SUCCESS)

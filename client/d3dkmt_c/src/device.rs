@@ -1,7 +1,7 @@
 //! Devices and their state.
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, DeviceState, DisplayCall, PresentState, Refusal, Reply};
+use kmt_calls::{Call, DeviceCall, DeviceState, DisplayCall, PresentState, Refusal, Reply};
 use wddm_types::{NtStatus, RawHandle, VidPnSourceId};
 
 use crate::border::{Answer, Caller};
@@ -16,8 +16,7 @@ pub fn create_device(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEDEVICE) -
         return Err(invalid(format!("device flags {:#x} are reserved", arguments.Flags.Value & !DEFINED)));
     }
     let adapter = RawHandle(arguments.Anonymous.hAdapter());
-    arguments.hDevice =
-        expect_reply!(caller.process.call(Call::CreateDevice { adapter })?, Reply::Handle(device) => device.0);
+    arguments.hDevice = expect_reply!(caller.process.call(Call::Device(DeviceCall::CreateDevice { adapter }))?, Reply::Handle(device) => device.0);
     // Each context and queue of the device passes the exemption on: the kernel has none for a device.
     let timeless = arguments.Flags.Value & D3DKMT_CREATEDEVICEFLAGS::DisableGpuTimeout != 0;
     caller.process.note_timeless(arguments.hDevice, timeless);
@@ -32,7 +31,7 @@ pub fn create_device(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEDEVICE) -
 
 pub fn destroy_device(caller: &Caller<'_>, arguments: &D3DKMT_DESTROYDEVICE) -> Answer {
     let device = RawHandle(arguments.hDevice);
-    caller.process.call(Call::DestroyDevice { device })?;
+    caller.process.call(Call::Device(DeviceCall::DestroyDevice { device }))?;
     caller.process.program_memory().left(caller, |user| user.device == device);
     Ok(NtStatus::SUCCESS)
 }
@@ -72,7 +71,7 @@ pub fn get_device_state(caller: &Caller<'_>, arguments: &mut D3DKMT_GETDEVICESTA
 }
 
 fn execution(caller: &Caller<'_>, device: RawHandle) -> Result<D3DKMT_DEVICEEXECUTION_STATE, Refusal> {
-    let reply = caller.process.call(Call::GetDeviceState { device })?;
+    let reply = caller.process.call(Call::Device(DeviceCall::GetDeviceState { device }))?;
     Ok(match expect_reply!(reply, Reply::DeviceState(state) => state) {
         DeviceState::Active => D3DKMT_DEVICEEXECUTION_ACTIVE,
         DeviceState::Reset => D3DKMT_DEVICEEXECUTION_RESET,
@@ -90,7 +89,7 @@ fn page_fault(caller: &Caller<'_>, device: RawHandle) -> Result<D3DKMT_DEVICEPAG
     const WRITE: INT = 1;
     /// `DXGK_FAULT_ERROR_CODE`: bit 0 is for codes of a device, the rest is a general one.
     const INVALID_INSTRUCTION: UINT = 1 << 1;
-    let reply = caller.process.call(Call::GetDeviceFault { device })?;
+    let reply = caller.process.call(Call::Device(DeviceCall::GetDeviceFault { device }))?;
     let mut state = D3DKMT_DEVICEPAGEFAULT_STATE::zeroed();
     if let Some(fault) = expect_reply!(reply, Reply::DeviceFault(fault) => fault) {
         state.FaultedVirtualAddress = fault.address;

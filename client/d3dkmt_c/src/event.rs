@@ -9,7 +9,7 @@ pub mod handle;
 pub mod handle;
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, Reply, SectionCall};
+use kmt_calls::{Call, Reply, SectionCall, ShareCall};
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
@@ -65,7 +65,7 @@ pub fn export_handle(caller: &Caller<'_>, arguments: &mut OPENWDDM_EXPORTHANDLE)
 /// `DuplicateHandle` into this process: an NT handle of its own by the token that it was handed.
 // spec: sync §2.2
 pub fn import_handle(caller: &Caller<'_>, arguments: &mut OPENWDDM_IMPORTHANDLE) -> Answer {
-    let reply = caller.process.call(Call::TakeNtHandle { handle: arguments.Token })?;
+    let reply = caller.process.call(Call::Share(ShareCall::TakeNtHandle { handle: arguments.Token }))?;
     let token = expect_reply!(reply, Reply::NtHandle(token) => token);
     arguments.hObject = handle::nt_handle_in_c(caller, token)?;
     Ok(NtStatus::SUCCESS)

@@ -1,7 +1,7 @@
 //! GPU virtual addresses.
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, GpuVaProtection, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
+use kmt_calls::{Call, GpuVaCall, GpuVaProtection, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use wddm_types::{GpuVa, NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
@@ -13,7 +13,7 @@ pub fn map_gpu_virtual_address(caller: &Caller<'_>, arguments: &mut D3DDDI_MAPGP
     if (arguments.Reserved0, arguments.Reserved1) != (0, 0) {
         return Err(invalid("Reserved0 or Reserved1 is not 0"));
     }
-    let call = Call::MapGpuVirtualAddress {
+    let call = Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
         paging_queue: RawHandle(arguments.hPagingQueue),
         allocation: RawHandle(arguments.hAllocation),
         base: GpuVa(arguments.BaseAddress),
@@ -23,7 +23,7 @@ pub fn map_gpu_virtual_address(caller: &Caller<'_>, arguments: &mut D3DDDI_MAPGP
         size_in_pages: arguments.SizeInPages,
         protection: GpuVaProtection::from_bits_retain(arguments.Protection.Value),
         driver_protection: arguments.DriverProtection,
-    };
+    });
     let (va, value) = mapped(caller, call)?;
     arguments.VirtualAddress = va;
     arguments.PagingFenceValue = value;
@@ -38,7 +38,7 @@ fn mapped(caller: &Caller<'_>, call: Call) -> Result<(u64, u64), Refusal> {
 /// The owner may be the adapter or, as in the older form, a paging queue.
 // spec: memory §4.8
 pub fn reserve_gpu_virtual_address(caller: &Caller<'_>, arguments: &mut D3DDDI_RESERVEGPUVIRTUALADDRESS) -> Answer {
-    let call = Call::ReserveGpuVirtualAddress {
+    let call = Call::GpuVa(GpuVaCall::ReserveGpuVirtualAddress {
         device: RawHandle(arguments.Anonymous1.hAdapter()),
         base: GpuVa(arguments.BaseAddress),
         minimum: GpuVa(arguments.MinimumAddress),
@@ -46,7 +46,7 @@ pub fn reserve_gpu_virtual_address(caller: &Caller<'_>, arguments: &mut D3DDDI_R
         size_bytes: arguments.Size,
         reservation_type: arguments.Anonymous2.Reserved0(),
         driver_protection: arguments.Anonymous3.DriverProtection(),
-    };
+    });
     let (va, value) = mapped(caller, call)?;
     arguments.VirtualAddress = va;
     arguments.Anonymous4.PagingFenceValue = value;
@@ -55,11 +55,11 @@ pub fn reserve_gpu_virtual_address(caller: &Caller<'_>, arguments: &mut D3DDDI_R
 
 // spec: memory §4.8
 pub fn free_gpu_virtual_address(caller: &Caller<'_>, arguments: &D3DKMT_FREEGPUVIRTUALADDRESS) -> Answer {
-    caller.process.call(Call::FreeGpuVirtualAddress {
+    caller.process.call(Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress {
         device: RawHandle(arguments.hAdapter),
         base: GpuVa(arguments.BaseAddress),
         size_bytes: arguments.Size,
-    })?;
+    }))?;
     Ok(NtStatus::SUCCESS)
 }
 
@@ -69,14 +69,14 @@ pub fn update_gpu_virtual_address(caller: &Caller<'_>, arguments: &D3DKMT_UPDATE
         return Err(invalid("Reserved0 or Reserved1 is not 0"));
     }
     let operations = caller.array(arguments.Operations.cast_const(), arguments.NumOperations)?;
-    caller.process.call(Call::UpdateGpuVirtualAddress {
+    caller.process.call(Call::GpuVa(GpuVaCall::UpdateGpuVirtualAddress {
         device: RawHandle(arguments.hDevice),
         context: RawHandle(arguments.hContext),
         fence: RawHandle(arguments.hFenceObject),
         fence_value: arguments.FenceValue,
         operations: operations.iter().map(operation).collect::<Result<_, _>>()?,
         flags: UpdateGpuVaFlags::from_bits_retain(arguments.Flags.Value),
-    })?;
+    }))?;
     Ok(NtStatus::SUCCESS)
 }
 

@@ -1,7 +1,7 @@
 //! Names of shared objects: `OBJECT_ATTRIBUTES`, and NT handles that are opened by a name.
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, Refusal, Reply, ShareCall};
 use wddm_types::NtStatus;
 
 use crate::border::{Answer, Caller};
@@ -50,7 +50,7 @@ fn open(
     sync_object: bool,
 ) -> Result<HANDLE, Refusal> {
     let name = object_name(caller, attributes)?.ok_or_else(|| invalid("ObjectName is NULL or empty"))?;
-    let reply = caller.process.call(Call::OpenNtHandleFromName { name, access, sync_object })?;
+    let reply = caller.process.call(Call::Share(ShareCall::OpenNtHandleFromName { name, access, sync_object }))?;
     nt_handle_in_c(caller, expect_reply!(reply, Reply::NtHandle(token) => token))
 }
 

@@ -2,7 +2,7 @@
 //! adapter behind the name of a display.
 
 use d3dkmt_abi::*;
-use kmt_calls::{AdapterInfo, Call, FeatureResult, Refusal, Reply};
+use kmt_calls::{AdapterCall, AdapterInfo, Call, FeatureResult, Refusal, Reply};
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::adapter::{info, one_physical_adapter, open};
@@ -237,7 +237,7 @@ fn wddm_2_0_caps(info: &AdapterInfo) -> D3DKMT_WDDM_2_0_CAPS {
 
 // spec: sync §2.10
 fn hardware_scheduling(caller: &Caller<'_>, adapter: D3DKMT_HANDLE) -> Result<FeatureResult, Refusal> {
-    let call = Call::IsFeatureEnabled { adapter: RawHandle(adapter), feature: HWSCH };
+    let call = Call::Adapter(AdapterCall::IsFeatureEnabled { adapter: RawHandle(adapter), feature: HWSCH });
     Ok(expect_reply!(caller.process.call(call)?, Reply::Feature(state) => state))
 }
 
@@ -266,7 +266,7 @@ pub fn open_adapter_from_gdi_display_name(
 ) -> Answer {
     let number = display_number(&arguments.DeviceName)
         .ok_or_else(|| no_display("DeviceName is not \\\\.\\DISPLAY and a number"))?;
-    let adapters = expect_reply!(caller.process.call(Call::EnumAdapters)?, Reply::Adapters(adapters) => adapters);
+    let adapters = expect_reply!(caller.process.call(Call::Adapter(AdapterCall::EnumAdapters))?, Reply::Adapters(adapters) => adapters);
     let mut before = 0;
     for (luid, _) in adapters {
         let opened = open(caller, luid)?;
@@ -278,7 +278,7 @@ pub fn open_adapter_from_gdi_display_name(
             return Ok(NtStatus::SUCCESS);
         }
         before += NumOfSources;
-        caller.process.call(Call::CloseAdapter { adapter: RawHandle(hAdapter) })?;
+        caller.process.call(Call::Adapter(AdapterCall::CloseAdapter { adapter: RawHandle(hAdapter) }))?;
     }
     Err(no_display(format!("there is no DISPLAY{number}: the adapters have {before} displays, counted from 1")))
 }

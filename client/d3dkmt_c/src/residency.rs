@@ -1,7 +1,10 @@
 //! Residency: paging queues, lists, offers.
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, EvictFlags, MakeResidentFlags, OfferFlags, OfferList, ReclaimResult, Refusal, Reply, Residency};
+use kmt_calls::{
+    Call, DeviceCall, EvictFlags, MakeResidentFlags, OfferFlags, OfferList, ReclaimResult, Refusal, Reply, Residency,
+    ResidencyCall,
+};
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller};
@@ -16,22 +19,22 @@ pub fn at(paging_fence_value: u64) -> NtStatus {
 
 // spec: memory §4.9
 pub fn create_paging_queue(caller: &Caller<'_>, arguments: &mut D3DKMT_CREATEPAGINGQUEUE) -> Answer {
-    let call = Call::CreatePagingQueue {
+    let call = Call::Device(DeviceCall::CreatePagingQueue {
         device: RawHandle(arguments.hDevice),
         priority: arguments.Priority,
         physical_adapter: arguments.PhysicalAdapterIndex,
-    };
+    });
     let created = expect_reply!(caller.process.call(call)?, Reply::PagingQueue(created) => created);
     arguments.hPagingQueue = created.queue.0;
     arguments.hSyncObject = created.fence.fence.0;
-    let undo = Call::DestroyPagingQueue { queue: created.queue };
+    let undo = Call::Device(DeviceCall::DestroyPagingQueue { queue: created.queue });
     arguments.FenceValueCPUVirtualAddress = caller.process.word_of_new(created.fence.current, undo)?;
     caller.process.has_word(created.fence.fence);
     Ok(NtStatus::SUCCESS)
 }
 
 pub fn destroy_paging_queue(caller: &Caller<'_>, arguments: &mut D3DDDI_DESTROYPAGINGQUEUE) -> Answer {
-    caller.process.call(Call::DestroyPagingQueue { queue: RawHandle(arguments.hPagingQueue) })?;
+    caller.process.call(Call::Device(DeviceCall::DestroyPagingQueue { queue: RawHandle(arguments.hPagingQueue) }))?;
     Ok(NtStatus::SUCCESS)
 }
 
@@ -41,11 +44,11 @@ pub fn make_resident(caller: &Caller<'_>, arguments: &mut D3DDDI_MAKERESIDENT) -
     let asked = *arguments;
     // A refusal tells that nothing was made resident, and what would have to go.
     (arguments.NumAllocations, arguments.NumBytesToTrim) = (0, 0);
-    let call = Call::MakeResident {
+    let call = Call::Residency(ResidencyCall::MakeResident {
         paging_queue: RawHandle(asked.hPagingQueue),
         allocations: handles(caller, asked.AllocationList, asked.NumAllocations)?,
         flags: MakeResidentFlags::from_bits_retain(asked.Flags.Value),
-    };
+    });
     let reply = caller.process.call(call).inspect_err(|refusal| arguments.NumBytesToTrim = refusal.bytes_to_trim)?;
     let value = match expect_reply!(reply, Reply::Residency(residency) => residency) {
         Residency::Resident => 0,
@@ -58,11 +61,11 @@ pub fn make_resident(caller: &Caller<'_>, arguments: &mut D3DDDI_MAKERESIDENT) -
 
 // spec: memory §5.3
 pub fn evict(caller: &Caller<'_>, arguments: &mut D3DKMT_EVICT) -> Answer {
-    let call = Call::Evict {
+    let call = Call::Residency(ResidencyCall::Evict {
         device: RawHandle(arguments.hDevice),
         allocations: handles(caller, arguments.AllocationList, arguments.NumAllocations)?,
         flags: EvictFlags::from_bits_retain(arguments.Flags.Value),
-    };
+    });
     arguments.NumBytesToTrim = expect_reply!(caller.process.call(call)?, Reply::BytesToTrim(bytes) => bytes);
     Ok(NtStatus::SUCCESS)
 }
@@ -84,13 +87,13 @@ fn offered(
 // spec: memory §5.9
 pub fn offer_allocations(caller: &Caller<'_>, arguments: &D3DKMT_OFFERALLOCATIONS) -> Answer {
     let D3DKMT_OFFERALLOCATIONS { hDevice, pResources, HandleList, NumAllocations, Priority, Flags } = *arguments;
-    caller.process.call(Call::OfferAllocations {
+    caller.process.call(Call::Residency(ResidencyCall::OfferAllocations {
         device: RawHandle(hDevice),
         list: offered(caller, pResources, HandleList, NumAllocations)?,
         // CAST: a negative number is as little a priority as a large one.
         priority: Priority as u32,
         flags: OfferFlags::from_bits_retain(Flags.Value),
-    })?;
+    }))?;
     Ok(NtStatus::SUCCESS)
 }
 
@@ -100,10 +103,10 @@ pub fn reclaim_allocations2(caller: &Caller<'_>, arguments: &mut D3DKMT_RECLAIMA
     let count = arguments.NumAllocations;
     let wanted = if arguments.Anonymous.pResults().is_null() { 0 } else { count };
     let room = caller.room(arguments.Anonymous.pResults(), wanted)?;
-    let call = Call::ReclaimAllocations2 {
+    let call = Call::Residency(ResidencyCall::ReclaimAllocations2 {
         paging_queue: RawHandle(arguments.hPagingQueue),
         list: offered(caller, arguments.pResources, arguments.HandleList, count)?,
-    };
+    });
     let (results, value) = expect_reply!(
         caller.process.call(call)?,
         Reply::Reclaimed { results, paging_fence_value } => (results, paging_fence_value)

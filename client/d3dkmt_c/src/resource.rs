@@ -1,7 +1,9 @@
 //! Shared resources: naming, queries, opening.
 
 use d3dkmt_abi::*;
-use kmt_calls::{Call, OpenedResource, Refusal, Reply, ResourceInfo, ShareName, SyncObjectAccess};
+use kmt_calls::{
+    AllocationCall, Call, OpenedResource, Refusal, Reply, ResourceInfo, ShareCall, ShareName, SyncObjectAccess,
+};
 use wddm_types::{NtStatus, RawHandle};
 
 use crate::border::{Answer, Caller, ResultBuffer};
@@ -19,18 +21,18 @@ pub fn share_objects(
     handle: *mut HANDLE,
 ) -> Answer {
     let room = caller.room(handle, 1)?;
-    let call = Call::ShareObjects {
+    let call = Call::Share(ShareCall::ShareObjects {
         objects: handles(caller, objects, count)?,
         access: SyncObjectAccess::from_bits_retain(access),
         name: object_name(caller, attributes)?,
-    };
+    });
     let token = expect_reply!(caller.process.call(call)?, Reply::NtHandle(token) => token);
     room.write(&[nt_handle_in_c(caller, token)?]);
     Ok(NtStatus::SUCCESS)
 }
 
 fn info(caller: &Caller<'_>, device: u32, share: ShareName) -> Result<ResourceInfo, Refusal> {
-    let call = Call::QueryResourceInfo { device: RawHandle(device), share };
+    let call = Call::Allocation(AllocationCall::QueryResourceInfo { device: RawHandle(device), share });
     Ok(expect_reply!(caller.process.call(call)?, Reply::ResourceInfo(info) => info))
 }
 
@@ -108,7 +110,8 @@ impl Opening<'_> {
             return Err(refuse(NtStatus::NO_MEMORY, reason));
         }
         let keyed_mutex_data = self.keyed_mutex_data.clone();
-        let call = Call::OpenResource { device: RawHandle(device), share, keyed_mutex_data };
+        let call =
+            Call::Allocation(AllocationCall::OpenResource { device: RawHandle(device), share, keyed_mutex_data });
         let opened = expect_reply!(caller.process.call(call)?, Reply::OpenedResource(opened) => opened);
         self.runtime_data.write(&opened.runtime_data);
         self.private_data.write(&opened.private_data);

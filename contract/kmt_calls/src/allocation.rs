@@ -6,7 +6,7 @@ use wddm_types::{CpuVa, RawHandle, SegmentSet};
 
 use crate::mapped::Mapped;
 
-/// One allocation of a [`crate::Call::CreateAllocation`] (`D3DDDI_ALLOCATIONINFO2`).
+/// One allocation of a [`crate::AllocationCall::CreateAllocation`] (`D3DDDI_ALLOCATIONINFO2`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AllocationRequest {
     /// For the kernel-mode driver; untrusted.
@@ -32,7 +32,7 @@ pub struct SectionRange {
     pub size_bytes: u64,
 }
 
-/// The part of a [`crate::Call::CreateAllocation`] that is about the whole call (`D3DKMT_CREATEALLOCATION`).
+/// The part of a [`crate::AllocationCall::CreateAllocation`] that is about the whole call (`D3DKMT_CREATEALLOCATION`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceRequest {
     /// The resource to add to, or none.

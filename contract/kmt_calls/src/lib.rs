@@ -30,9 +30,10 @@ pub use allocation::{
     PropertyRequest, ResidencyStatus, ResourceInfo, ResourceRequest, SectionRange, ShareName,
 };
 pub use call::{
-    AcquiredKeyedMutex, Call, CreatedKeyedMutex, DisplayCall, EventCall, EvictFlags, FenceFlags, KeyedMutexCall,
-    KeyedMutexFlags, LockFlags, MakeResidentFlags, NotificationCall, OfferFlags, PRIORITY_ABSOLUTE, PacketCall,
-    PriorityCall, QueueCall, QueueFlags, SectionCall, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
+    AcquiredKeyedMutex, AdapterCall, AllocationCall, Call, CreatedKeyedMutex, DeviceCall, DisplayCall, EventCall,
+    EvictFlags, FenceFlags, GpuVaCall, KeyedMutexCall, KeyedMutexFlags, LockCall, LockFlags, MakeResidentFlags,
+    NotificationCall, OfferFlags, PRIORITY_ABSOLUTE, PacketCall, PriorityCall, PropertyCall, QueueCall, QueueFlags,
+    ResidencyCall, SectionCall, ShareCall, SignalFlags, StatisticsCall, SyncCall, WaitFlags,
 };
 pub use escape::{ESCAPE_BYTES_MAX, ESCAPE_DRIVER_PRIVATE, EscapeCall, EscapeFlags};
 pub use gpu_va::{GpuVaProtection, UpdateGpuVaFlags, UpdateGpuVaOperation};

@@ -43,7 +43,7 @@ mod tests {
     use wddm_types::{Blame, NtStatus, RawHandle};
 
     use super::*;
-    use crate::{Call, FencePrivateData, NativeFenceRequest, Refusal, Reply, SyncCall, SyncObjectAccess};
+    use crate::{Call, FencePrivateData, NativeFenceRequest, Refusal, Reply, ShareCall, SyncCall, SyncObjectAccess};
 
     fn call() -> Call {
         let private_data = FencePrivateData(std::array::from_fn(|at| at as u8));
@@ -68,7 +68,7 @@ mod tests {
     fn bits_that_no_flag_has_reach_the_kernel() {
         let objects = vec![RawHandle(1)];
         let access = SyncObjectAccess::from_bits_retain(0x8000_0001);
-        let call = Call::ShareObjects { objects, access, name: None };
+        let call = Call::Share(ShareCall::ShareObjects { objects, access, name: None });
         assert_eq!(decode(&encode(&call, Vec::new())), Ok(call));
     }
 
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_length_that_lies_is_refused() {
         let objects = vec![RawHandle(7); 3];
-        let call = Call::ShareObjects { objects, access: SyncObjectAccess::ALL_ACCESS, name: None };
+        let call = Call::Share(ShareCall::ShareObjects { objects, access: SyncObjectAccess::ALL_ACCESS, name: None });
         let mut bytes = encode(&call, Vec::new());
         // The number of objects stands behind the call's own number.
         assert_eq!(bytes[1], 3);

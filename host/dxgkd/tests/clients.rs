@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, EventCall, NativeFenceRequest, Refusal, Reply, SignalFlags, SyncCall};
+use kmt_calls::{AdapterCall, Call, DeviceCall, EventCall, NativeFenceRequest, Refusal, Reply, SignalFlags, SyncCall};
 use kmt_link::Link;
 use kmt_link::socket::{Asked, ConnectError, Hello, Packets, Request, Response, SocketLink, Told, VERSION};
 use wddm_types::{Blame, NtStatus};
@@ -58,10 +58,14 @@ impl Served {
 }
 
 fn open(link: &SocketLink) -> wddm_types::RawHandle {
-    let Ok(Reply::Adapters(adapters)) = link.call(Call::EnumAdapters) else { panic!("no adapters") };
+    let Ok(Reply::Adapters(adapters)) = link.call(Call::Adapter(AdapterCall::EnumAdapters)) else {
+        panic!("no adapters")
+    };
     let (luid, name) = &adapters[0];
     assert_eq!(name, "discrete-4k");
-    let Ok(Reply::Handle(adapter)) = link.call(Call::OpenAdapterFromLuid { luid: *luid }) else { panic!("no adapter") };
+    let Ok(Reply::Handle(adapter)) = link.call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: *luid })) else {
+        panic!("no adapter")
+    };
     adapter
 }
 
@@ -78,12 +82,12 @@ fn clients_are_processes_of_their_own_to_the_kernel() {
     let served = Served::start(Limits::default());
     let (first, second) = (served.connect(), served.connect());
     let adapters = [open(&first), open(&second)];
-    let Ok(Reply::Handle(device)) = first.call(Call::CreateDevice { adapter: adapters[0] }) else {
+    let Ok(Reply::Handle(device)) = first.call(Call::Device(DeviceCall::CreateDevice { adapter: adapters[0] })) else {
         panic!("no device")
     };
-    let foreign = second.call(Call::DestroyDevice { device });
+    let foreign = second.call(Call::Device(DeviceCall::DestroyDevice { device }));
     assert_eq!(foreign.expect_err("it is the first's").status, NtStatus::INVALID_PARAMETER);
-    assert_eq!(first.call(Call::DestroyDevice { device }), Ok(Reply::Done));
+    assert_eq!(first.call(Call::Device(DeviceCall::DestroyDevice { device })), Ok(Reply::Done));
     assert!(first.now_ns() < first.now_ns(), "the kernel's clock goes on");
 }
 
@@ -93,7 +97,9 @@ fn a_fence_is_polled_without_the_kernel_and_its_file_takes_no_store() {
     let served = Served::start(Limits::default());
     let client = served.connect();
     let adapter = open(&client);
-    let Ok(Reply::Handle(device)) = client.call(Call::CreateDevice { adapter }) else { panic!("no device") };
+    let Ok(Reply::Handle(device)) = client.call(Call::Device(DeviceCall::CreateDevice { adapter })) else {
+        panic!("no device")
+    };
     let request = NativeFenceRequest { initial_value: 7, ..NativeFenceRequest::default() };
     let Ok(Reply::Fence(made)) = client.call(Call::Sync(SyncCall::CreateNativeFence { device, request })) else {
         panic!("no fence")
@@ -114,7 +120,9 @@ fn what_a_client_had_goes_with_it() {
     let before = served.host.state_digest();
     let client = served.connect();
     let adapter = open(&client);
-    let Ok(Reply::Handle(_)) = client.call(Call::CreateDevice { adapter }) else { panic!("no device") };
+    let Ok(Reply::Handle(_)) = client.call(Call::Device(DeviceCall::CreateDevice { adapter })) else {
+        panic!("no device")
+    };
     drop(client);
     served.until_clients_are(0);
     served.host.check_invariants().expect("the kernel's invariants hold");
@@ -126,7 +134,9 @@ fn what_a_client_had_goes_with_it() {
 fn leave_fences_behind(served: &Served, fences: u32) -> Instant {
     let client = served.connect();
     let adapter = open(&client);
-    let Ok(Reply::Handle(device)) = client.call(Call::CreateDevice { adapter }) else { panic!("no device") };
+    let Ok(Reply::Handle(device)) = client.call(Call::Device(DeviceCall::CreateDevice { adapter })) else {
+        panic!("no device")
+    };
     for _ in 0..fences {
         let create = SyncCall::CreateNativeFence { device, request: NativeFenceRequest::default() };
         assert!(matches!(client.call(Call::Sync(create)), Ok(Reply::Fence(_))));
@@ -215,7 +225,7 @@ fn when_the_kernel_goes_every_call_says_so() {
         assert_eq!(waited.expect_err("the kernel has gone").status, NtStatus::DEVICE_REMOVED);
         assert_eq!(hears.join().expect("no panic"), None);
     });
-    let after = client.call(Call::EnumAdapters);
+    let after = client.call(Call::Adapter(AdapterCall::EnumAdapters));
     assert_eq!(after.expect_err("the kernel has gone").status, NtStatus::DEVICE_REMOVED);
     assert!(matches!(SocketLink::connect(&served.path), Err(ConnectError::NoKernel { .. })));
 }
@@ -283,7 +293,7 @@ fn there_are_no_more_clients_and_lanes_than_the_limits_say() {
         let began = Instant::now();
         let refusal = loop {
             // Until both have come so far there is a lane for this.
-            match first.call(Call::EnumAdapters) {
+            match first.call(Call::Adapter(AdapterCall::EnumAdapters)) {
                 Ok(_) => assert!(began.elapsed() < Duration::from_secs(20), "no call is refused"),
                 Err(refusal) => break refusal,
             }

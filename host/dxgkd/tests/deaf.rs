@@ -12,7 +12,7 @@ use d3dkmt::{Allocation, EvictFlags, Residency};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, DoorbellAddress, MappingId, Notification, QueuedFence, Refusal, Reply};
+use kmt_calls::{Call, DoorbellAddress, LockCall, MappingId, Notification, QueuedFence, Refusal, Reply};
 use kmt_link::socket::{
     Asked, FILES_MAX, Hello, MESSAGE_MAX, Packets, PieceOf, Placed, Push, Request, Response, Said, SocketLink, Told,
 };
@@ -217,11 +217,11 @@ fn moves_what_is_locked(deaf: &Deaf, gpu: &Gpu) -> Result<(), Refusal> {
     };
     loop {
         arrives()?;
-        deaf.call(Call::Lock2 { device, allocation, flags: 0 })?;
+        deaf.call(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 }))?;
         gpu.device().evict(vec![allocation], EvictFlags::empty())?;
         // Waits behind the move out: until then the allocation stays locked.
         arrives()?;
-        deaf.call(Call::Unlock2 { device, allocation })?;
+        deaf.call(Call::Lock(LockCall::Unlock2 { device, allocation }))?;
         gpu.device().evict(vec![allocation], EvictFlags::empty())?;
     }
 }
@@ -333,7 +333,7 @@ fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
     };
     for turn in 1..=MOVES {
         arrives();
-        deaf.call(Call::Lock2 { device, allocation, flags: 0 }).expect("always");
+        deaf.call(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 })).expect("always");
         let Push::Shows { mapping, .. } = until(&|push| matches!(push, Push::Shows { .. })) else { unreachable!() };
         deaf.placed.lock().expect("no panic").push(Placed { mapping, address: range.base().as_ptr() as u64 });
         gpu.device().evict(vec![allocation], EvictFlags::empty()).expect("it was resident");
@@ -342,7 +342,7 @@ fn who_says_where_it_has_its_mappings_is_not_asked_to_hold_its_stores() {
         range.store_words(0, 1, |_| turn);
         deaf.stream.send(&encode(&Said::Holds(mapping), Vec::new()), &[]).expect("it is heard");
         arrives();
-        deaf.call(Call::Unlock2 { device, allocation }).expect("it was locked");
+        deaf.call(Call::Lock(LockCall::Unlock2 { device, allocation })).expect("it was locked");
         until(&|push| matches!(push, Push::Gone(_)));
         range.end();
         gpu.device().evict(vec![allocation], EvictFlags::empty()).expect("it was resident");

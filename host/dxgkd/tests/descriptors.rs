@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::{
-    Call, CreateAllocationFlags, EventCall, NotificationKind, Reply, ResourceRequest, ShareName, SyncObjectAccess,
+    AdapterCall, AllocationCall, Call, CreateAllocationFlags, DeviceCall, EventCall, NotificationKind, Reply,
+    ResourceRequest, ShareCall, ShareName, SyncObjectAccess,
 };
 use kmt_link::Link;
 use kmt_link::socket::{Packets, SocketLink};
@@ -43,8 +44,8 @@ impl Served {
             Ok(Reply::Handle(handle)) => handle,
             other => panic!("{other:?}"),
         };
-        let adapter = ask(Call::OpenAdapterFromLuid { luid: self.host.luid() });
-        let device = ask(Call::CreateDevice { adapter });
+        let adapter = ask(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: self.host.luid() }));
+        let device = ask(Call::Device(DeviceCall::CreateDevice { adapter }));
         Client { link, device }
     }
 }
@@ -61,35 +62,53 @@ impl Client {
             | CreateAllocationFlags::CREATE_SHARED
             | CreateAllocationFlags::NT_SECURITY_SHARING;
         let resource = ResourceRequest { flags, ..ResourceRequest::default() };
-        let create = Call::CreateAllocation { device: self.device, allocations: Vec::new(), resource };
+        let create = Call::Allocation(AllocationCall::CreateAllocation {
+            device: self.device,
+            allocations: Vec::new(),
+            resource,
+        });
         let Ok(Reply::Allocations(created)) = self.link.call(create) else { panic!("no resource") };
         let objects = vec![created.resource];
-        let share = Call::ShareObjects { objects, access: SyncObjectAccess::empty(), name: Some("shared".into()) };
+        let share = Call::Share(ShareCall::ShareObjects {
+            objects,
+            access: SyncObjectAccess::empty(),
+            name: Some("shared".into()),
+        });
         let Ok(Reply::NtHandle(token)) = self.link.call(share) else { panic!("no NT handle") };
         (created.resource, token)
     }
 
     /// A descriptor for another NT handle of a resource.
     fn descriptor_of(&self, resource: RawHandle) -> Result<OwnedFd, NtStatus> {
-        let share = Call::ShareObjects { objects: vec![resource], access: SyncObjectAccess::empty(), name: None };
+        let share = Call::Share(ShareCall::ShareObjects {
+            objects: vec![resource],
+            access: SyncObjectAccess::empty(),
+            name: None,
+        });
         let Ok(Reply::NtHandle(token)) = self.link.call(share) else { panic!("no NT handle") };
         let given = self.link.descriptor(token).map_err(|refusal| refusal.status);
         if given.is_err() {
-            self.link.call(Call::CloseNtHandle { handle: token }).expect("it is the process's still");
+            self.link.call(Call::Share(ShareCall::CloseNtHandle { handle: token })).expect("it is the process's still");
         }
         given
     }
 
     fn open(&self, token: u64) -> Result<Reply, NtStatus> {
-        let call =
-            Call::OpenResource { device: self.device, share: ShareName::NtHandle(token), keyed_mutex_data: Vec::new() };
+        let call = Call::Allocation(AllocationCall::OpenResource {
+            device: self.device,
+            share: ShareName::NtHandle(token),
+            keyed_mutex_data: Vec::new(),
+        });
         self.link.call(call).map_err(|refusal| refusal.status)
     }
 
     fn finds(&self) -> bool {
-        let call = Call::OpenNtHandleFromName { name: "shared".into(), access: 1, sync_object: false };
+        let call =
+            Call::Share(ShareCall::OpenNtHandleFromName { name: "shared".into(), access: 1, sync_object: false });
         match self.link.call(call) {
-            Ok(Reply::NtHandle(token)) => self.link.call(Call::CloseNtHandle { handle: token }).is_ok(),
+            Ok(Reply::NtHandle(token)) => {
+                self.link.call(Call::Share(ShareCall::CloseNtHandle { handle: token })).is_ok()
+            }
             Ok(other) => panic!("{other:?}"),
             Err(refusal) => {
                 assert_eq!(refusal.status, NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -118,7 +137,7 @@ fn each_process_has_descriptors_by_its_own_quota() {
     let (ours, _token) = first.share();
     let mut given: Vec<OwnedFd> = (0..MOST).map(|_| first.descriptor_of(ours).expect("within its quota")).collect();
     assert_eq!(first.descriptor_of(ours).map(drop), Err(NtStatus::NO_MEMORY));
-    let share = Call::CreateAllocation {
+    let share = Call::Allocation(AllocationCall::CreateAllocation {
         device: second.device,
         allocations: Vec::new(),
         resource: ResourceRequest {
@@ -127,7 +146,7 @@ fn each_process_has_descriptors_by_its_own_quota() {
                 | CreateAllocationFlags::NT_SECURITY_SHARING,
             ..ResourceRequest::default()
         },
-    };
+    });
     let Ok(Reply::Allocations(theirs)) = second.link.call(share) else { panic!("no resource") };
     let others: Vec<OwnedFd> =
         (0..MOST).map(|_| second.descriptor_of(theirs.resource).expect("within its own")).collect();
@@ -146,7 +165,7 @@ fn a_descriptor_keeps_an_nt_handle_wherever_it_is() {
     let (first, second) = (served.client(), served.client());
     let (_resource, token) = first.share();
     let descriptor = first.link.descriptor(token).expect("a descriptor");
-    let closed = first.link.call(Call::CloseNtHandle { handle: token }).unwrap_err();
+    let closed = first.link.call(Call::Share(ShareCall::CloseNtHandle { handle: token })).unwrap_err();
     assert_eq!(closed.status, NtStatus::INVALID_HANDLE, "it is the descriptor's");
     // The client passes the descriptor on over a socket of its own.
     let (ours, theirs) = Packets::pair().expect("two descriptors");
@@ -181,7 +200,11 @@ fn what_is_no_such_descriptor_is_refused() {
     let client = elsewhere.client();
     let foreign = client.link.descriptor(client.share().1).expect("a descriptor");
     assert_eq!(first.link.described(foreign.as_fd()).unwrap_err().status, NtStatus::INVALID_HANDLE, "another kernel's");
-    assert_eq!(first.link.call(Call::CloseNtHandle { handle: token }), Ok(Reply::Done), "nothing has changed");
+    assert_eq!(
+        first.link.call(Call::Share(ShareCall::CloseNtHandle { handle: token })),
+        Ok(Reply::Done),
+        "nothing has changed"
+    );
     assert_eq!(served.daemon.clients(), 2);
 }
 

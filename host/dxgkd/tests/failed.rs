@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits};
 use events::{Event, Tracer};
-use kmt_calls::{Call, EventCall, Refusal, Reply};
+use kmt_calls::{AdapterCall, Call, DeviceCall, EventCall, Refusal, Reply};
 use kmt_link::Link;
 use kmt_link::socket::{ConnectError, SocketLink};
 use wddm_types::{NtStatus, RawHandle};
@@ -57,13 +57,13 @@ fn when_the_kernel_fails_every_client_sees_a_removed_device() {
         std::thread::spawn(move || _ = says.send(link.wait_notification()));
         hears
     };
-    let adapter = handle(asks.call(Call::OpenAdapterFromLuid { luid: host.luid() }));
-    let asked = answer(&asks, Call::CreateDevice { adapter });
+    let adapter = handle(asks.call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: host.luid() })));
+    let asked = answer(&asks, Call::Device(DeviceCall::CreateDevice { adapter }));
     assert_eq!(asked(), NtStatus::DEVICE_REMOVED, "the call in which the kernel failed");
     assert_eq!(waited(), NtStatus::DEVICE_REMOVED, "the call that waited");
     assert_eq!(listens.recv_timeout(WITHIN).expect("the waiting client hears of the end"), None);
     for link in [&waits, &asks, &idles] {
-        assert_eq!(answer(link, Call::EnumAdapters)(), NtStatus::DEVICE_REMOVED, "afterwards");
+        assert_eq!(answer(link, Call::Adapter(AdapterCall::EnumAdapters))(), NtStatus::DEVICE_REMOVED, "afterwards");
     }
     let Err(ConnectError::Refused(reason)) = SocketLink::connect(&path) else { panic!("another client") };
     assert_eq!(reason, "the kernel has failed");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use dxgkd::{Daemon, Limits, ProcessLimits, UserLimits};
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, ESCAPE_BYTES_MAX, EscapeCall, EscapeFlags, Refusal, Reply};
+use kmt_calls::{AdapterCall, Call, ESCAPE_BYTES_MAX, EscapeCall, EscapeFlags, Refusal, Reply};
 use kmt_link::Link;
 use kmt_link::socket::{Asked, Hello, Packets, Request, Response, SocketLink, Told};
 use rustix::fd::AsFd;
@@ -74,7 +74,7 @@ fn a_message_longer_than_there_is_room_for_is_refused_and_the_next_one_is_heard(
         }
         no_room(&refused(&*link, long(4)), "the process would have more than 65536 bytes (process.messages)");
         no_room(&refused(&*link, long(100)), "the process would have more than 65536 bytes (process.messages)");
-        assert!(matches!(link.call(Call::EnumAdapters), Ok(Reply::Adapters(_))));
+        assert!(matches!(link.call(Call::Adapter(AdapterCall::EnumAdapters)), Ok(Reply::Adapters(_))));
     }
     assert!(ESCAPE_BYTES_MAX as u64 >= 2 * PACKET_BYTES, "a call may be longer than two packets");
 }

@@ -3,7 +3,9 @@
 //! Every handle is an allegation. One that is unknown, stale, of another process or of another kind is
 //! `INVALID_PARAMETER` (memory §9.3), and nothing has changed.
 
+mod adapter;
 mod allocation;
+mod device;
 mod display;
 mod escape;
 mod event;
@@ -12,6 +14,8 @@ mod info;
 mod keyed_mutex;
 mod lock;
 mod name;
+mod needs;
+mod notification;
 mod offer;
 mod packet;
 mod priority;
@@ -19,6 +23,7 @@ mod property;
 mod queue;
 mod residency;
 mod resolve;
+mod section;
 mod share;
 mod statistics;
 mod sync;
@@ -27,26 +32,22 @@ mod targets;
 mod turned;
 
 pub use allocation::CreatedSurface;
+pub use needs::Needs;
 pub use share::unname;
 
 use ddi::StandardAllocation;
-use kmt_calls::{
-    Call, CreateAllocationFlags, CreatedPagingQueue, KeyedMutexCall, NotificationCall, PacketCall, ProcessAccess,
-    QueueCall, Refusal, Reply, SectionCall, StatisticsCall, SyncCall,
-};
+use kmt_calls::{Call, Refusal, Reply};
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use crate::adapter::Adapter;
-use crate::call::info::{info, result_of};
 use crate::call::turned::Turned;
 use crate::cross_adapter::CrossFences;
-use crate::features;
 use crate::global_handle::GlobalHandles;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::{Answer, Cx, Machine, Token};
 use crate::nt_handle::NtHandles;
 use crate::object::{Object, Process};
-use crate::quota::{self, Kind, QuotaLeft};
+use crate::quota::{Kind, QuotaLeft};
 use crate::refusal::{invalid, no_memory};
 use crate::scarcity::Lacking;
 use crate::section::Sections;
@@ -54,7 +55,8 @@ use crate::section::Sections;
 /// Carries out one call.
 pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: Token, call: Call) -> Answer {
     let name = call.name();
-    match in_turn(machine, cx, (from, token), quota::needs(&call), |turn, cx| turn.perform(cx, call)) {
+    let needs = Needs::of(&call);
+    match in_turn(machine, cx, (from, token), needs.kinds, |turn, cx| turn.perform(cx, call, needs)) {
         Err(refusal) => Answer::Done(Err(refusal)),
         // Settling may have ended destructions already.
         Ok(Turned { result: Err(refusal), lacking: Some(lacking), memory_changed, .. })
@@ -147,170 +149,42 @@ struct Turn<'a> {
 type Performed = (Option<AdapterIndex>, Result<Answer, Refusal>);
 
 impl Turn<'_> {
-    /// Performs a call; says which adapter it touched.
-    fn perform(&mut self, cx: &mut Cx<'_>, call: Call) -> Performed {
+    /// Performs a call that needs this; says which adapter it touched.
+    fn perform(&mut self, cx: &mut Cx<'_>, call: Call, needs: Needs) -> Performed {
         let mut touched = None;
-        if !self.process.handles.has_room(names(&call)) {
-            return (None, Err(self.handles_full(names(&call))));
+        if !self.process.handles.has_room(needs.handles) {
+            return (None, Err(self.handles_full(needs.handles)));
         }
-        let room = self.room.take(Kind::SyncObjects, quota::sync_objects(&call));
-        if let Err(refusal) = room.and_then(|()| self.room.take(Kind::Queued, quota::packets(&call))) {
+        let room = self.room.take(Kind::SyncObjects, needs.sync_objects);
+        if let Err(refusal) = room.and_then(|()| self.room.take(Kind::Queued, needs.packets)) {
             return (None, Err(refusal));
         }
-        let result = self.on_kernel(cx, call, &mut touched);
+        let result = self.route(cx, call, &mut touched);
         (touched, result)
     }
 
-    /// Calls that need no adapter.
-    fn on_kernel(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: Call,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    /// Hands the call to the functions of its kind.
+    fn route(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<AdapterIndex>) -> Result<Answer, Refusal> {
         match call {
-            Call::EnumAdapters => {
-                let named = |adapter: &Adapter| (adapter.luid, adapter.config.name.clone());
-                done(Reply::Adapters(self.adapters.iter().map(named).collect()))
-            }
-            // spec: sync §2.10: hAdapter is 0 for global features
-            Call::IsFeatureEnabled { adapter: RawHandle::NONE, feature } => {
-                let state = features::global(ddi::FeatureId(feature));
-                let state =
-                    state.ok_or_else(|| invalid(format!("feature {feature:#x} is an adapter's, or unknown")))?;
-                done(Reply::Feature(result_of(state)))
-            }
-            Call::OpenAdapterFromLuid { luid } => {
-                let found = self.adapters.iter().find(|adapter| adapter.luid == luid).map(|adapter| adapter.index);
-                let adapter = found.ok_or_else(|| invalid(format!("no adapter has LUID {:#x}", luid.0)))?;
-                done(Reply::Handle(self.name(Object::Adapter(adapter))?))
-            }
-            Call::Statistics(call) => self.on_statistics(cx, &call),
+            Call::Adapter(call) => self.on_adapter(call),
+            Call::Device(call) => self.on_device(cx, call, touched),
+            Call::Allocation(call) => self.on_allocation(cx, call, touched),
+            Call::Property(call) => self.on_property(cx, call, touched),
+            Call::GpuVa(call) => self.on_gpu_va(cx, call, touched),
+            Call::Residency(call) => self.on_residency(cx, call, touched),
+            Call::Lock(call) => self.on_lock(cx, call, touched),
+            Call::Share(call) => self.on_share(cx, call, touched),
+            Call::Section(call) => self.on_section(cx, call),
+            Call::Notification(call) => self.on_notification(call, touched),
             Call::Event(call) => self.on_event(cx, call),
-            call => self.on_adapter(cx, call, touched),
-        }
-    }
-
-    fn on_adapter(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: Call,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
-        match call {
-            Call::CloseAdapter { adapter } => {
-                let index = self.adapter(adapter)?;
-                let devices = self.adapters[index.0 as usize].devices_by_handle(self.from, adapter);
-                if devices > 0 {
-                    return Err(invalid(format!(
-                        "{devices} devices were created by this handle of the adapter: destroy them first"
-                    )));
-                }
-                self.process.handles.remove(adapter);
-                done(Reply::Done)
-            }
-            Call::QueryAdapterInfo { adapter } => {
-                let index = self.adapter(adapter)?;
-                done(Reply::AdapterInfo(info(&self.adapters[index.0 as usize])))
-            }
-            Call::IsFeatureEnabled { adapter, feature } => {
-                let index = self.adapter(adapter)?;
-                if features::global(ddi::FeatureId(feature)).is_some() {
-                    return Err(invalid(format!(
-                        "feature {feature:#x} is the machine's: it is asked for without an adapter"
-                    )));
-                }
-                let state = self.adapters[index.0 as usize].driver.feature_state(ddi::FeatureId(feature));
-                done(Reply::Feature(result_of(state)))
-            }
-            Call::QueryVideoMemoryInfo { process, adapter, local } => {
-                let index = self.adapter(adapter)?;
-                let process = self.nt_handles.process(self.from, process, ProcessAccess::QUERY_INFORMATION)?;
-                // spec: memory §9.3
-                self.adapters[index.0 as usize].life.running()?;
-                done(Reply::VideoMemoryInfo(self.adapters[index.0 as usize].video_memory_info(process, local)))
-            }
-            Call::CreateDevice { adapter } => {
-                let index = self.adapter(adapter)?;
-                *touched = Some(index);
-                self.create_device(cx, (index, adapter))
-            }
-            Call::DestroyDevice { device } => {
-                let (index, number) = self.device(device)?;
-                *touched = Some(index);
-                let named = self.adapters[index.0 as usize].named_of_device(number);
-                self.adapters[index.0 as usize].destroy_device(cx, number);
-                self.close_keyed_mutexes_of(cx, (index, number));
-                self.forget_all(named);
-                done(Reply::Done)
-            }
-            Call::GetDeviceFault { device } => {
-                let (index, number) = self.device(device)?;
-                done(Reply::DeviceFault(self.adapters[index.0 as usize].devices[number].fault))
-            }
-            Call::GetDeviceState { device } => {
-                let (index, number) = self.device(device)?;
-                done(Reply::DeviceState(self.adapters[index.0 as usize].devices[number].state))
-            }
-            call => self.on_device(cx, call, touched),
-        }
-    }
-
-    fn create_device(
-        &mut self,
-        cx: &mut Cx<'_>,
-        (index, handle): (AdapterIndex, RawHandle),
-    ) -> Result<Answer, Refusal> {
-        let adapter = &mut self.adapters[index.0 as usize];
-        adapter.life.awake()?;
-        let number = adapter.create_device(cx, (self.from, handle), self.process.terms)?;
-        adapter.apply_terms(cx, self.from, self.process.terms);
-        match self.process.handles.insert(Object::Device(index, number)) {
-            // Its address space and fence words are there when the paging ring has got past their tables.
-            Some(handle) => Ok(self.adapters[index.0 as usize].after_ring(cx, self.token, Reply::Handle(handle))),
-            None => {
-                self.adapters[index.0 as usize].destroy_device(cx, number);
-                Err(self.handles_full(1))
-            }
-        }
-    }
-
-    /// Calls on objects of a device.
-    fn on_device(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: Call,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
-        match call {
-            Call::CreatePagingQueue { device, priority, physical_adapter } => {
-                let (index, device) = self.live_device(device, touched)?;
-                let number =
-                    self.adapters[index.0 as usize].create_paging_queue(cx, device, priority, physical_adapter)?;
-                let queue = self.name(Object::PagingQueue(index, number))?;
-                let adapter = &self.adapters[index.0 as usize];
-                let open = adapter.only_open(adapter.paging_queues[number].fence);
-                let fence_handle = self.name(Object::Fence(index, open))?;
-                let fence = self.adapters[index.0 as usize].created_fence(open, fence_handle, Default::default());
-                self.when_mapped(cx, index, Reply::PagingQueue(CreatedPagingQueue { queue, fence }))
-            }
-            Call::DestroyPagingQueue { queue } => {
-                let (index, number) = self.paging_queue(queue)?;
-                *touched = Some(index);
-                let adapter = &mut self.adapters[index.0 as usize];
-                let open = adapter.only_open(adapter.paging_queues[number].fence);
-                adapter.destroy_paging_queue(number);
-                self.forget(queue, Object::Fence(index, open));
-                done(Reply::Done)
-            }
             Call::Queue(call) => self.on_queue(cx, call, touched),
             Call::Packet(call) => self.on_packets(cx, call, touched),
             Call::Priority(call) => self.on_priorities(cx, call, touched),
             Call::Display(call) => self.on_display(cx, call, touched),
             Call::Sync(call) => self.on_sync(cx, call, touched),
+            Call::Statistics(call) => self.on_statistics(cx, &call),
             Call::KeyedMutex(call) => self.on_keyed_mutex(cx, call),
             Call::Escape(call) => self.escape(call, touched),
-            call => self.on_gpu_va(cx, call, touched),
         }
     }
 
@@ -348,37 +222,4 @@ impl Turn<'_> {
 
 fn done(reply: Reply) -> Result<Answer, Refusal> {
     Ok(Answer::Done(Ok(reply)))
-}
-
-/// Handles that a call needs for what it makes. It is refused for want of them before anything is made, but where the maker
-/// takes back what it made itself.
-fn names(call: &Call) -> usize {
-    match call {
-        Call::CreatePagingQueue { .. } | Call::Queue(QueueCall::CreateHwQueue { .. }) => 2,
-        Call::Queue(QueueCall::CreateHwContext { .. })
-        | Call::Queue(QueueCall::CreateDoorbell { .. })
-        | Call::ShareObjects { .. }
-        | Call::TakeNtHandle { .. }
-        | Call::Statistics(StatisticsCall::OpenProcess { .. })
-        | Call::OpenNtHandleFromName { .. }
-        | Call::OpenAdapterFromLuid { .. }
-        | Call::CreateDevice { .. }
-        | Call::Section(SectionCall::Create { .. } | SectionCall::CreateOver { .. })
-        | Call::Packet(PacketCall::CreateContext { .. } | PacketCall::CreateContextVirtual { .. })
-        | Call::Sync(SyncCall::CreateNativeFence { .. })
-        | Call::Sync(SyncCall::CreateSynchronizationObject2 { .. })
-        | Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { .. })
-        | Call::Sync(SyncCall::OpenSynchronizationObject { .. })
-        | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { .. })
-        | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { .. })
-        | Call::Event(kmt_calls::EventCall::Create { .. } | kmt_calls::EventCall::CreateTold)
-        | Call::KeyedMutex(KeyedMutexCall::Create { .. } | KeyedMutexCall::Open { .. })
-        | Call::Notification(NotificationCall::RegisterTrim { .. })
-        | Call::Notification(NotificationCall::RegisterBudgetChange { .. }) => 1,
-        Call::CreateAllocation { allocations, resource, .. } => {
-            let makes_resource = resource.flags.contains(CreateAllocationFlags::CREATE_RESOURCE);
-            allocations.len() + usize::from(makes_resource && resource.resource == RawHandle::NONE)
-        }
-        _ => 0,
-    }
 }

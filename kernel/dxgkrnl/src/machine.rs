@@ -11,7 +11,7 @@ use shared_words::Memory;
 use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
 use crate::adapter::{Adapter, AdapterConfig};
-use crate::call::CreatedSurface;
+use crate::call::{CreatedSurface, Needs};
 use crate::cpu_mapping::{self, Heard};
 use crate::cross_adapter::CrossFences;
 use crate::description::AdapterDescription;
@@ -142,7 +142,7 @@ impl Machine {
         self.next_token += 1;
         self.adapters.iter_mut().for_each(|adapter| adapter.vidsch.timeouts.called());
         // A process that asks faster than memory moves waits for memory, not for the kernel's own memory to run out.
-        if call.moves_memory() && self.outstanding() > PAGING_WORKS_MAX {
+        if Needs::of(&call).moves_memory && self.outstanding() > PAGING_WORKS_MAX {
             self.blocked.push_back((from, token, call));
             return Answer::Later(token);
         }

@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kmt_calls::{Call, DisplayCall, EventCall, KeyedMutexCall, PacketCall, QueueCall, Refusal, SyncCall};
+use kmt_calls::Refusal;
 use wddm_types::{Blame, NtStatus, ProcessId};
 
 use crate::machine::Machine;
@@ -298,70 +298,5 @@ impl Machine {
             }
             Kind::Queued => self.adapters.iter().map(|adapter| adapter.vidsch.queues.unfinished_of(process.0)).sum(),
         }
-    }
-}
-
-/// The resources that a call may need more of. A call that only looks at what there is, or moves it, needs none.
-pub(crate) fn needs(call: &Call) -> &'static [Kind] {
-    match call {
-        call if packets(call) > 0 => &[Kind::Queued],
-        Call::MakeResident { .. }
-        | Call::Evict { .. }
-        | Call::MapGpuVirtualAddress { .. }
-        | Call::UpdateGpuVirtualAddress { .. }
-        | Call::QueryVideoMemoryInfo { .. }
-        | Call::GetDeviceState { .. }
-        | Call::GetDeviceFault { .. }
-        | Call::KeyedMutex(KeyedMutexCall::Acquire { .. } | KeyedMutexCall::Release { .. })
-        | Call::Event(
-            EventCall::Wait { .. } | EventCall::Set { .. } | EventCall::Reset { .. } | EventCall::Close { .. },
-        )
-        | Call::Sync(
-            SyncCall::WaitForSynchronizationObjectFromCpu { .. } | SyncCall::SignalSynchronizationObjectFromCpu { .. },
-        ) => &[],
-        _ => &[Kind::Handles, Kind::SyncObjects, Kind::CommittedBytes, Kind::MemoryFiles],
-    }
-}
-
-/// Synchronization objects that a call makes or opens.
-pub(crate) fn sync_objects(call: &Call) -> u64 {
-    let makes = matches!(
-        call,
-        Call::CreatePagingQueue { .. }
-            | Call::Queue(QueueCall::CreateHwQueue { .. })
-            | Call::KeyedMutex(KeyedMutexCall::Create { .. } | KeyedMutexCall::Open { .. })
-            | Call::Sync(
-                SyncCall::CreateNativeFence { .. }
-                    | SyncCall::CreateSynchronizationObject2 { .. }
-                    | SyncCall::OpenNativeFenceFromNtHandle { .. }
-                    | SyncCall::OpenSynchronizationObject { .. }
-                    | SyncCall::OpenSyncObjectFromNtHandle { .. }
-                    | SyncCall::OpenSyncObjectFromNtHandle2 { .. }
-            )
-    );
-    u64::from(makes)
-}
-
-/// Packets that a call queues at most.
-pub(crate) fn packets(call: &Call) -> u64 {
-    match call {
-        Call::Queue(QueueCall::SubmitCommandToHwQueue { written_primaries, .. })
-        | Call::Packet(PacketCall::SubmitCommand { written_primaries, .. }) => {
-            if written_primaries.is_empty() {
-                1
-            } else {
-                3
-            }
-        }
-        Call::Packet(PacketCall::Render { .. } | PacketCall::SubmitNull { .. } | PacketCall::Present { .. })
-        | Call::Queue(QueueCall::SubmitWaitForSyncObjectsToHwQueue { .. })
-        | Call::Sync(SyncCall::WaitForSynchronizationObject2 { .. })
-        | Call::Display(DisplayCall::Flip { .. } | DisplayCall::FlipOnHwQueue { .. }) => 1,
-        Call::Sync(SyncCall::WaitForSynchronizationObjectFromGpu { .. }) => 2,
-        Call::Queue(QueueCall::SubmitSignalSyncObjectsToHwQueue { queues, .. }) => 3 * queues.len() as u64,
-        Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu { .. }) => 2,
-        Call::Sync(SyncCall::SignalSynchronizationObjectFromGpu2 { contexts, .. }) => 2 * contexts.len() as u64,
-        Call::Sync(SyncCall::SignalSynchronizationObject2 { broadcast, .. }) => 2 * (1 + broadcast.len() as u64),
-        _ => 0,
     }
 }

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use kmt_calls::{Call, Reply};
+use kmt_calls::{AdapterCall, Call, DeviceCall, Reply};
 use kmt_link::Link;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use wddm_types::RawHandle;
@@ -51,10 +51,11 @@ pub(crate) fn rows(pair: [usize; 2], batches: usize, smoke: bool) -> Result<Vec<
 
 fn device(link: &dyn Link) -> Result<RawHandle, BenchError> {
     let adapters = d3dkmt::enum_adapters(link)?;
-    let Reply::Handle(adapter) = link.call(Call::OpenAdapterFromLuid { luid: adapters[0].0 })? else {
+    let Reply::Handle(adapter) = link.call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: adapters[0].0 }))?
+    else {
         return Err(BenchError::Device("an adapter without a handle".into()));
     };
-    match link.call(Call::CreateDevice { adapter })? {
+    match link.call(Call::Device(DeviceCall::CreateDevice { adapter }))? {
         Reply::Handle(device) => Ok(device),
         reply => Err(BenchError::Device(format!("a device without a handle: {reply:?}"))),
     }
@@ -63,7 +64,7 @@ fn device(link: &dyn Link) -> Result<RawHandle, BenchError> {
 fn call_ns(link: &dyn Link, device: RawHandle, rounds: u32) -> Result<f64, BenchError> {
     let started = Instant::now();
     for _ in 0..rounds {
-        link.call(Call::GetDeviceState { device })?;
+        link.call(Call::Device(DeviceCall::GetDeviceState { device }))?;
     }
     Ok(started.elapsed().as_nanos() as f64 / f64::from(rounds))
 }

@@ -9,8 +9,9 @@ mod submission;
 mod work;
 
 use kmt_calls::{
-    AllocationTarget, Call, GpuVaProtection, MakeResidentFlags, NativeFenceRequest, NotificationCall,
-    PRIORITY_ABSOLUTE, PacketCall, PriorityCall, QueueCall, QueueFlags, SyncCall,
+    AdapterCall, AllocationTarget, Call, DeviceCall, GpuVaCall, GpuVaProtection, LockCall, MakeResidentFlags,
+    NativeFenceRequest, NotificationCall, PRIORITY_ABSOLUTE, PacketCall, PriorityCall, QueueCall, QueueFlags,
+    ResidencyCall, SyncCall,
 };
 use softgpu_spec::context_data::{self, DmaBuffers};
 use wddm_types::{GpuVa, Luid, NodeId, RawHandle};
@@ -42,14 +43,14 @@ impl Generator<'_> {
     /// The next call.
     pub fn call(&mut self) -> Call {
         if self.known.count(Kind::Adapter) == 0 {
-            return Call::OpenAdapterFromLuid { luid: self.luid };
+            return Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: self.luid });
         }
         if self.known.count(Kind::Device) == 0 || self.known.count(Kind::Device) == 1 && self.dice.chance(3) {
-            return Call::CreateDevice { adapter: self.handle(Kind::Adapter) };
+            return Call::Device(DeviceCall::CreateDevice { adapter: self.handle(Kind::Adapter) });
         }
         let device = self.known.device;
         if self.known.here(Kind::PagingQueue) == 0 {
-            return Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 };
+            return Call::Device(DeviceCall::CreatePagingQueue { device, priority: 0, physical_adapter: 0 });
         }
         if self.known.here(Kind::Allocation) < 3 {
             return self.create_allocation();
@@ -136,14 +137,18 @@ impl Generator<'_> {
         let (device, paging_queue) = (self.known.device, self.handle(Kind::PagingQueue));
         if self.known.listed().iter().filter(|(_, asked)| asked.physical || !self.old).count() < 2 {
             let allocations = vec![self.handle(Kind::Allocation)];
-            return Some(Call::MakeResident { paging_queue, allocations, flags: MakeResidentFlags::empty() });
+            return Some(Call::Residency(ResidencyCall::MakeResident {
+                paging_queue,
+                allocations,
+                flags: MakeResidentFlags::empty(),
+            }));
         }
         if self.old {
             return None;
         }
         if let Some(allocation) = self.known.unseen_program() {
             let (minimum, maximum) = (GpuVa::NULL, GpuVa::NULL);
-            return Some(Call::MapGpuVirtualAddress {
+            return Some(Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
                 paging_queue,
                 allocation,
                 base: GpuVa::NULL,
@@ -153,11 +158,11 @@ impl Generator<'_> {
                 size_in_pages: 1,
                 protection: GpuVaProtection::from_bits_retain(3),
                 driver_protection: 0,
-            });
+            }));
         }
         if self.known.buffers().is_empty() {
             let allocation = self.dice.pick(&self.known.lockable())?;
-            return Some(Call::Lock2 { device, allocation, flags: 0 });
+            return Some(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 }));
         }
         None
     }
@@ -185,17 +190,22 @@ impl Generator<'_> {
         let adapter = self.handle(Kind::Adapter);
         let local = self.dice.chance(70);
         match self.dice.below(8) {
-            0 => Call::EnumAdapters,
+            0 => Call::Adapter(AdapterCall::EnumAdapters),
             1 => {
                 let luid = if self.dice.odd() { Luid(self.dice.edge()) } else { self.luid };
-                Call::OpenAdapterFromLuid { luid }
+                Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid })
             }
-            2 => Call::CloseAdapter { adapter },
-            3 => Call::QueryAdapterInfo { adapter },
-            4 => Call::QueryVideoMemoryInfo { process: self.process(), adapter, local },
+            2 => Call::Adapter(AdapterCall::CloseAdapter { adapter }),
+            3 => Call::Adapter(AdapterCall::QueryAdapterInfo { adapter }),
+            4 => Call::Adapter(AdapterCall::QueryVideoMemoryInfo { process: self.process(), adapter, local }),
             5 => {
                 let reservation_bytes = self.dice.number(1 << 20);
-                Call::ChangeVideoMemoryReservation { process: self.process(), adapter, local, reservation_bytes }
+                Call::Residency(ResidencyCall::ChangeVideoMemoryReservation {
+                    process: self.process(),
+                    adapter,
+                    local,
+                    reservation_bytes,
+                })
             }
             // Never above NORMAL: the witness stands above all of these.
             6 if self.dice.odd() => Call::Priority(self.priority_call()),
@@ -203,7 +213,7 @@ impl Generator<'_> {
                 adapter,
                 class: self.dice.number32(2).wrapping_add(0),
             }),
-            _ => Call::CreateDevice { adapter },
+            _ => Call::Device(DeviceCall::CreateDevice { adapter }),
         }
     }
 
@@ -227,14 +237,14 @@ impl Generator<'_> {
     fn device_call(&mut self) -> Call {
         let device = self.handle(Kind::Device);
         match self.dice.below(12) {
-            0 => Call::DestroyDevice { device },
-            1..4 => Call::GetDeviceState { device },
+            0 => Call::Device(DeviceCall::DestroyDevice { device }),
+            1..4 => Call::Device(DeviceCall::GetDeviceState { device }),
             4..6 => {
                 let (priority, physical_adapter) =
                     ((self.dice.number32(3) as i32).wrapping_sub(1), self.dice.number32(0));
-                Call::CreatePagingQueue { device, priority, physical_adapter }
+                Call::Device(DeviceCall::CreatePagingQueue { device, priority, physical_adapter })
             }
-            6 => Call::DestroyPagingQueue { queue: self.handle(Kind::PagingQueue) },
+            6 => Call::Device(DeviceCall::DestroyPagingQueue { queue: self.handle(Kind::PagingQueue) }),
             7 | 8 => Call::Notification(NotificationCall::RegisterTrim { adapter: None, device }),
             9 | 10 => Call::Notification(NotificationCall::RegisterBudgetChange { device }),
             _ => Call::Notification(NotificationCall::Unregister { registration: self.handle(Kind::Registration) }),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dxgk_host::{Host, Pending, ProcessLink};
-use kmt_calls::{Call, Reply};
+use kmt_calls::{Call, LockCall, Reply};
 use kmt_link::{Link, MappedBytes};
 use wddm_types::{Luid, ProcessId};
 
@@ -45,7 +45,7 @@ impl Hostile {
     /// Writes commands to the beginning of what it has just locked, for the GPU to execute.
     pub fn program(&mut self, call: &Call, reply: Reply) {
         self.rings.answered(call, &reply);
-        let (Call::Lock2 { allocation, .. }, Reply::Mapped(mapped)) = (call, reply) else { return };
+        let (Call::Lock(LockCall::Lock2 { allocation, .. }), Reply::Mapped(mapped)) = (call, reply) else { return };
         if self.link.mapping(mapped.mapping).is_none() || mapped.size_bytes < PROGRAM_BYTES_MAX {
             return;
         }

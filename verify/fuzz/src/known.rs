@@ -7,7 +7,8 @@ mod asked;
 use std::collections::BTreeMap;
 
 use kmt_calls::{
-    Call, CreatedAllocation, CreatedFence, EventCall, KeyedMutexCall, OfferList, PacketCall, QueueCall, Reply, SyncCall,
+    AllocationCall, Call, CreatedAllocation, CreatedFence, DeviceCall, EventCall, KeyedMutexCall, OfferList,
+    PacketCall, QueueCall, Reply, ResidencyCall, SyncCall,
 };
 use wddm_types::{GpuVa, PAGE_BYTES, RawHandle};
 
@@ -237,15 +238,15 @@ impl Known {
             found.map_or(self.device, |(_, device)| *device)
         };
         match call {
-            Call::CreateAllocation { device, .. }
-            | Call::CreatePagingQueue { device, .. }
+            Call::Allocation(AllocationCall::CreateAllocation { device, .. })
+            | Call::Device(DeviceCall::CreatePagingQueue { device, .. })
             | Call::Queue(QueueCall::CreateHwContext { device, .. })
             | Call::Packet(PacketCall::CreateContext { device, .. })
             | Call::Packet(PacketCall::CreateContextVirtual { device, .. })
             | Call::Sync(SyncCall::CreateNativeFence { device, .. })
             | Call::Sync(SyncCall::CreateSynchronizationObject2 { device, .. })
-            | Call::OpenResource { device, .. } => *device,
-            Call::MakeResident { paging_queue, .. } => of(Kind::PagingQueue, *paging_queue),
+            | Call::Allocation(AllocationCall::OpenResource { device, .. }) => *device,
+            Call::Residency(ResidencyCall::MakeResident { paging_queue, .. }) => of(Kind::PagingQueue, *paging_queue),
             Call::Queue(QueueCall::CreateHwQueue { context, .. }) => of(Kind::HwContext, *context),
             Call::Queue(QueueCall::CreateDoorbell { queue, .. }) => of(Kind::Queue, *queue),
             _ => self.device,

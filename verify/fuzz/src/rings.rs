@@ -1,7 +1,7 @@
 //! The memory that a process writes without a call: its rings and locks, the words beside its doorbells, the doorbells
 //! themselves.
 
-use kmt_calls::{Call, DoorbellAddress, Mapped, QueueCall, Reply};
+use kmt_calls::{Call, DeviceCall, DoorbellAddress, Mapped, QueueCall, Reply};
 use kmt_link::{Link, MappedBytes};
 use shared_words::Word;
 use wddm_types::WordAddress;
@@ -31,7 +31,7 @@ impl Rings {
                     | QueueCall::DestroyHwQueue { .. }
                     | QueueCall::DestroyHwContext { .. },
                 )
-                | Call::DestroyDevice { .. },
+                | Call::Device(DeviceCall::DestroyDevice { .. }),
                 Reply::Done,
             ) => self.made.clear(),
             _ => {}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ddi::{DriverModel, PowerState};
 use dxgk_host::{Host, StateDigest};
-use kmt_calls::{Call, MakeResidentFlags, PacketCall, Refusal, Reply, wire};
+use kmt_calls::{Call, MakeResidentFlags, PacketCall, Refusal, Reply, ResidencyCall, wire};
 use sim::Random;
 use wddm_types::{Blame, NtStatus, ProcessId};
 
@@ -386,7 +386,7 @@ fn is_of_buffers(call: &Call, part: &str, had_turn: bool) -> bool {
 /// Refusals that change something by the rules: a device is put into error, or named by what was refused.
 // spec: memory §9.3
 fn may_change(call: &Call, refusal: &Refusal) -> bool {
-    let must = matches!(call, Call::MakeResident { flags, .. } if flags.contains(MakeResidentFlags::MUST_SUCCEED));
+    let must = matches!(call, Call::Residency(ResidencyCall::MakeResident { flags, .. }) if flags.contains(MakeResidentFlags::MUST_SUCCEED));
     // A process told to retry a mode has something to do until then: it gets its turn.
     let mode = matches!(call, Call::Display(kmt_calls::DisplayCall::SetDisplayMode { .. }));
     mode && refusal.status == NtStatus::RETRY

@@ -24,7 +24,7 @@ use ddi::Miniport;
 use device_port::DevicePort;
 use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, Pending, Profile};
 use events::{Event, Tracer};
-use kmt_calls::{Call, Reply, SyncCall, WaitFlags};
+use kmt_calls::{AdapterCall, Call, DeviceCall, Reply, SyncCall, WaitFlags};
 use softgpu_kmd::PeerMode;
 use wddm_types::{AdapterIndex, RawHandle};
 
@@ -323,12 +323,14 @@ impl World {
         // A newcomer's device is there when the ring has got past everything older, so that what was put off has been done.
         let newcomer = self.host.process_created();
         for adapter in 0..2 {
-            let opened =
-                self.host.call(newcomer, Call::OpenAdapterFromLuid { luid: self.host.adapter(adapter).luid() });
+            let opened = self.host.call(
+                newcomer,
+                Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: self.host.adapter(adapter).luid() }),
+            );
             let Ok(Reply::Handle(adapter)) = opened else {
                 return Err(("answers", format!("a newcomer's open answered {opened:?}")));
             };
-            let device = self.host.call(newcomer, Call::CreateDevice { adapter });
+            let device = self.host.call(newcomer, Call::Device(DeviceCall::CreateDevice { adapter }));
             if !matches!(device, Ok(Reply::Handle(_))) {
                 return Err(("liveness", format!("a newcomer's device answered {device:?}")));
             }

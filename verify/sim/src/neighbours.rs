@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use dxgk_host::{Host, Pending};
 use kmt_calls::{
-    Call, CreatedFence, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, Refusal, Reply, SignalFlags, SyncCall,
-    SyncObjectAccess, WaitFlags,
+    AdapterCall, Call, CreatedFence, DeviceCall, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, Refusal, Reply,
+    ShareCall, SignalFlags, SyncCall, SyncObjectAccess, WaitFlags,
 };
 use shared_words::Word;
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
@@ -95,10 +95,12 @@ impl Neighbours {
 
     fn begin_device(&mut self, host: &Host, who: usize) -> Checked {
         let id = self.processes[who].id;
-        let Reply::Handle(adapter) = call(host, id, Call::OpenAdapterFromLuid { luid: host.luid() })? else {
+        let Reply::Handle(adapter) =
+            call(host, id, Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: host.luid() }))?
+        else {
             return Err("an opened adapter has a handle".into());
         };
-        self.begin(host, id, Call::CreateDevice { adapter }, After::Device { who })
+        self.begin(host, id, Call::Device(DeviceCall::CreateDevice { adapter }), After::Device { who })
     }
 
     fn begin(&mut self, host: &Host, from: ProcessId, call: Call, after: After) -> Checked {
@@ -133,8 +135,11 @@ impl Neighbours {
         match (after, reply) {
             (After::Device { who }, Reply::Handle(device)) => self.processes[who].device = device,
             (After::Create { who, value, only_on_destroy }, Reply::Fence(made)) => {
-                let share =
-                    Call::ShareObjects { objects: vec![made.fence], access: SyncObjectAccess::ALL_ACCESS, name: None };
+                let share = Call::Share(ShareCall::ShareObjects {
+                    objects: vec![made.fence],
+                    access: SyncObjectAccess::ALL_ACCESS,
+                    name: None,
+                });
                 let Reply::NtHandle(token) = call(host, self.processes[who].id, share)? else {
                     return Err("a name is a number".into());
                 };
@@ -268,7 +273,7 @@ impl Neighbours {
         let all_closed = self.processes.iter().all(|process| process.open.is_none());
         let Some(fence) = self.fence.take_if(|_| all_closed) else { return Ok(()) };
         let id = self.processes[fence.namer].id;
-        call(host, id, Call::CloseNtHandle { handle: fence.token })?;
+        call(host, id, Call::Share(ShareCall::CloseNtHandle { handle: fence.token }))?;
         let request = OpenSyncObjectRequest { handle: fence.token, ..OpenSyncObjectRequest::default() };
         let device = self.processes[fence.namer].device;
         match host.call(id, Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device, request })) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dxgk_host::{Host, ProcessLink};
-use kmt_calls::{Call, SyncCall};
+use kmt_calls::{AllocationCall, Call, SyncCall};
 use kmt_link::{Link, heard};
 
 /// Counts a process's calls.
@@ -30,7 +30,9 @@ impl Counting {
             Call::Sync(SyncCall::WaitForSynchronizationObjectFromCpu { .. }) => {
                 _ = self.waits.fetch_add(1, Ordering::SeqCst)
             }
-            Call::CreateAllocation { .. } => _ = self.creations.fetch_add(1, Ordering::SeqCst),
+            Call::Allocation(AllocationCall::CreateAllocation { .. }) => {
+                _ = self.creations.fetch_add(1, Ordering::SeqCst)
+            }
             _ => {}
         }
     }

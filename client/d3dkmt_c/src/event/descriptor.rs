@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
 
 use d3dkmt_abi::HANDLE;
-use kmt_calls::{Call, EventCall, Refusal, Reply};
+use kmt_calls::{Call, EventCall, Refusal, Reply, ShareCall};
 use kmt_link::Link;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -199,7 +199,7 @@ pub fn reset(_caller: &Caller<'_>, handle: HANDLE) -> Result<(), Refusal> {
 /// Closes an event or an NT handle, as `close` does. Handles of processes are the kernel's numbers in this flavour, too.
 pub fn close(caller: &Caller<'_>, handle: HANDLE) -> Result<(), Refusal> {
     if RawFd::try_from(handle.addr()).is_err() {
-        return caller.process.call(Call::CloseNtHandle { handle: handle.addr() as u64 }).map(drop);
+        return caller.process.call(Call::Share(ShareCall::CloseNtHandle { handle: handle.addr() as u64 })).map(drop);
     }
     if event(handle).is_err() {
         nt_handle(caller, handle)?;
@@ -220,7 +220,9 @@ pub fn nt_handle(caller: &Caller<'_>, handle: HANDLE) -> Result<u64, Refusal> {
 pub fn nt_handle_in_c(caller: &Caller<'_>, token: u64) -> Result<HANDLE, Refusal> {
     let described = caller.process.link().descriptor(token);
     // The program could not close a handle that has no descriptor.
-    described.map(given).inspect_err(|_| drop(caller.process.call(Call::CloseNtHandle { handle: token })))
+    described
+        .map(given)
+        .inspect_err(|_| drop(caller.process.call(Call::Share(ShareCall::CloseNtHandle { handle: token }))))
 }
 
 /// The program's NT handles are the operating system's to keep.

@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Mutex;
 
 use d3dkmt_abi::HANDLE;
-use kmt_calls::{Call, EventCall, Refusal, Reply};
+use kmt_calls::{Call, EventCall, Refusal, Reply, ShareCall};
 use kmt_link::Link;
 use wddm_types::{NtStatus, RawHandle};
 
@@ -106,7 +106,7 @@ pub fn close(caller: &Caller<'_>, handle: HANDLE) -> Result<(), Refusal> {
     let number = u32::try_from(handle.addr()).unwrap_or(0);
     let token = lock(&caller.process.nt_handles.numbers).tokens.remove(&number);
     if let Some(token) = token {
-        return caller.process.call(Call::CloseNtHandle { handle: token }).map(drop);
+        return caller.process.call(Call::Share(ShareCall::CloseNtHandle { handle: token })).map(drop);
     }
     let event = event_or_section(handle)?;
     caller.process.call(Call::Event(EventCall::Close { event })).map(drop)

@@ -1,78 +1,19 @@
 //! The name of each call, for traces and refusals.
 
-use crate::call::{Call, PacketCall, QueueCall, SyncCall};
+use crate::call::Call;
 
 impl Call {
-    /// Whether the call gives the adapter's copy engine work to do, so that it may have to wait until there is less.
-    pub const fn moves_memory(&self) -> bool {
-        matches!(
-            self,
-            Call::CreateDevice { .. }
-                | Call::CreatePagingQueue { .. }
-                | Call::CreateAllocation { .. }
-                | Call::MapGpuVirtualAddress { .. }
-                | Call::FreeGpuVirtualAddress { .. }
-                | Call::MakeResident { .. }
-                | Call::Evict { .. }
-                | Call::UpdateAllocationProperty { .. }
-                | Call::OfferAllocations { .. }
-                | Call::ReclaimAllocations { .. }
-                | Call::ReclaimAllocations2 { .. }
-                | Call::Lock2 { .. }
-                | Call::Queue(QueueCall::CreateHwQueue { .. })
-                | Call::Sync(SyncCall::CreateNativeFence { .. })
-                | Call::Sync(SyncCall::CreateSynchronizationObject2 { .. })
-                | Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { .. })
-                | Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { .. })
-                | Call::Packet(PacketCall::CreateContext { .. })
-                | Call::Packet(PacketCall::Render { .. })
-                | Call::Packet(PacketCall::Present { .. })
-        )
-    }
-
     /// The name of the `D3DKMT` function, without its prefix.
     pub const fn name(&self) -> &'static str {
         match self {
-            Call::EnumAdapters => "EnumAdapters",
-            Call::OpenAdapterFromLuid { .. } => "OpenAdapterFromLuid",
-            Call::CloseAdapter { .. } => "CloseAdapter",
-            Call::QueryAdapterInfo { .. } => "QueryAdapterInfo",
-            Call::IsFeatureEnabled { .. } => "IsFeatureEnabled",
-            Call::QueryVideoMemoryInfo { .. } => "QueryVideoMemoryInfo",
-            Call::CreateDevice { .. } => "CreateDevice",
-            Call::DestroyDevice { .. } => "DestroyDevice",
-            Call::GetDeviceState { .. } | Call::GetDeviceFault { .. } => "GetDeviceState",
-            Call::CreatePagingQueue { .. } => "CreatePagingQueue",
-            Call::DestroyPagingQueue { .. } => "DestroyPagingQueue",
-            Call::CreateAllocation { .. } => "CreateAllocation",
-            Call::DestroyAllocation { .. } => "DestroyAllocation",
-            Call::OpenResource { .. } => "OpenResource",
-            Call::TakeNtHandle { .. } => "TakeNtHandle",
-            Call::QueryResourceInfo { .. } => "QueryResourceInfo",
-            Call::ShareObjects { .. } => "ShareObjects",
-            Call::OpenNtHandleFromName { sync_object: true, .. } => "OpenSyncObjectNtHandleFromName",
-            Call::OpenNtHandleFromName { .. } => "OpenNtHandleFromName",
-            Call::CloseNtHandle { .. } => "CloseHandle",
-            Call::DescribeAllocations { .. } => "DescribeAllocations",
-            Call::SetAllocationPriority { .. } => "SetAllocationPriority",
-            Call::GetAllocationPriority { .. } => "GetAllocationPriority",
-            Call::QueryAllocationResidency { .. } => "QueryAllocationResidency",
-            Call::UpdateAllocationProperty { .. } => "UpdateAllocationProperty",
-            Call::InvalidateCache { .. } => "InvalidateCache",
-            Call::MapGpuVirtualAddress { .. } => "MapGpuVirtualAddress",
-            Call::FreeGpuVirtualAddress { .. } => "FreeGpuVirtualAddress",
-            Call::ReserveGpuVirtualAddress { .. } => "ReserveGpuVirtualAddress",
-            Call::UpdateGpuVirtualAddress { .. } => "UpdateGpuVirtualAddress",
-            Call::MakeResident { .. } => "MakeResident",
-            Call::Evict { .. } => "Evict",
-            Call::OfferAllocations { .. } => "OfferAllocations",
-            Call::ReclaimAllocations { .. } => "ReclaimAllocations",
-            Call::ReclaimAllocations2 { .. } => "ReclaimAllocations2",
-            Call::ChangeVideoMemoryReservation { .. } => "ChangeVideoMemoryReservation",
-            Call::Lock { .. } => "Lock",
-            Call::Unlock { .. } => "Unlock",
-            Call::Lock2 { .. } => "Lock2",
-            Call::Unlock2 { .. } => "Unlock2",
+            Call::Adapter(call) => call.name(),
+            Call::Device(call) => call.name(),
+            Call::Allocation(call) => call.name(),
+            Call::Property(call) => call.name(),
+            Call::GpuVa(call) => call.name(),
+            Call::Residency(call) => call.name(),
+            Call::Lock(call) => call.name(),
+            Call::Share(call) => call.name(),
             Call::Event(call) => call.name(),
             Call::Notification(call) => call.name(),
             Call::Section(call) => call.name(),
@@ -90,8 +31,7 @@ impl Call {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{SignalFlags, SyncObjectKind, SyncObjectRequest, WaitFlags};
+    use crate::{SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest, WaitFlags};
     use wddm_types::RawHandle;
 
     #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use d3dkmt::{AllocationRequest, CreateAllocationFlags, Residency, Resource, ResourceRequest, Section};
 use dxgkd::Limits;
-use kmt_calls::Call;
 use kmt_calls::wire::encode;
+use kmt_calls::{AdapterCall, Call};
 use kmt_link::Link;
 use kmt_link::socket::{Asked, Packets, Request, Response};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create};
@@ -71,7 +71,11 @@ fn files_that_could_end_the_daemon_are_refused() {
         assert_eq!(other.hear(), Some(Response::Done));
         assert_eq!(over(&other, files, 0, PAGE_BYTES), None, "{} files", files.len());
     }
-    assert!(others.call(Call::EnumAdapters).is_ok() && client.ask(Call::EnumAdapters).is_some(), "others go on");
+    assert!(
+        others.call(Call::Adapter(AdapterCall::EnumAdapters)).is_ok()
+            && client.ask(Call::Adapter(AdapterCall::EnumAdapters)).is_some(),
+        "others go on"
+    );
     drop((client, others, file));
     served.until_as_before("refused files");
 }

@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 use dxgk_host::{Host, HostConfig, Mode, Profile, StateDigest};
 use dxgkd::{Daemon, Limits, ProcessLimits};
 use kmt_calls::wire::{decode, encode};
-use kmt_calls::{Call, EventCall, FenceFlags, NativeFenceRequest, QueueCall, Reply, SyncCall, SyncObjectAccess};
+use kmt_calls::{
+    AdapterCall, Call, DeviceCall, EventCall, FenceFlags, NativeFenceRequest, QueueCall, Reply, ShareCall, SyncCall,
+    SyncObjectAccess,
+};
 use kmt_link::Link;
 use kmt_link::socket::{Asked, Hello, Packets, Request, Response, SocketLink, Told};
 use softgpu_umd::{Commands, Gpu, Stream, StreamConfig, SurfaceKind};
@@ -157,13 +160,13 @@ fn handle(reply: Option<Reply>) -> RawHandle {
 /// A client's calls one after the other, up to the call that it waits in for ever.
 fn step(client: &Raw, nth: usize, made: &[RawHandle]) -> Option<Call> {
     if nth == 0 {
-        let Reply::Adapters(adapters) = client.ask(Call::EnumAdapters)? else { return None };
-        return Some(Call::OpenAdapterFromLuid { luid: adapters[0].0 });
+        let Reply::Adapters(adapters) = client.ask(Call::Adapter(AdapterCall::EnumAdapters))? else { return None };
+        return Some(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: adapters[0].0 }));
     }
     let (device, context, queue, fence) = (made.get(1), made.get(3), made.get(4), made.get(5));
     Some(match nth {
-        1 => Call::CreateDevice { adapter: made[0] },
-        2 => Call::CreatePagingQueue { device: *device?, priority: 0, physical_adapter: 0 },
+        1 => Call::Device(DeviceCall::CreateDevice { adapter: made[0] }),
+        2 => Call::Device(DeviceCall::CreatePagingQueue { device: *device?, priority: 0, physical_adapter: 0 }),
         3 => Call::Queue(QueueCall::CreateHwContext { device: *device?, node: NodeId(0), private_data: Vec::new() }),
         4 => Call::Queue(QueueCall::CreateHwQueue {
             context: *context?,
@@ -226,13 +229,13 @@ fn floods_of_descriptors_and_of_unheard_messages_end_the_client_that_floods() {
     let client = served.raw();
     assert_eq!(client.hear(), Some(Response::Done));
     let adapter = handle(client.ask(step(&client, 0, &[]).expect("a call")));
-    let device = handle(client.ask(Call::CreateDevice { adapter }));
+    let device = handle(client.ask(Call::Device(DeviceCall::CreateDevice { adapter })));
     let create = || Call::Sync(SyncCall::CreateNativeFence { device, request: NativeFenceRequest::default() });
     let began = Instant::now();
     while client.ask(create()).is_some() {
         assert!(began.elapsed() < Duration::from_secs(60), "the daemon does not end it");
     }
-    assert!(others.call(Call::EnumAdapters).is_ok(), "others go on");
+    assert!(others.call(Call::Adapter(AdapterCall::EnumAdapters)).is_ok(), "others go on");
     drop((client, others));
     served.until_as_before("after the floods");
 }
@@ -252,11 +255,13 @@ fn floods_of_what_is_lent_leave_nothing_behind() {
         ("fences that others may open", &|client, device| {
             let Some(Reply::Fence(made)) = client.ask(fence(device, shareable)) else { return false };
             let (objects, access) = (vec![made.fence], SyncObjectAccess::ALL_ACCESS);
-            client.ask(Call::ShareObjects { objects, access, name: None }).is_some()
+            client.ask(Call::Share(ShareCall::ShareObjects { objects, access, name: None })).is_some()
         }),
         ("events", &|client, _| client.ask(Call::Event(EventCall::Create { manual_reset: false })).is_some()),
         ("paging queues", &|client, device| {
-            client.ask(Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 }).is_some()
+            client
+                .ask(Call::Device(DeviceCall::CreatePagingQueue { device, priority: 0, physical_adapter: 0 }))
+                .is_some()
         }),
         ("queues", &|client, device| {
             let (node, private_data) = (NodeId(0), Vec::new());
@@ -275,7 +280,7 @@ fn floods_of_what_is_lent_leave_nothing_behind() {
         let client = served.raw();
         assert_eq!(client.hear(), Some(Response::Done));
         let adapter = handle(client.ask(step(&client, 0, &[]).expect("a call")));
-        let device = handle(client.ask(Call::CreateDevice { adapter }));
+        let device = handle(client.ask(Call::Device(DeviceCall::CreateDevice { adapter })));
         let made = (0..1000).take_while(|_| make(&client, device)).count();
         assert!((10..1000).contains(&made), "{made} {what}");
         drop(client);

@@ -1,10 +1,10 @@
-//! Calls about allocations, resources and sections (memory §2.7, §2.8, §6.2, §6.7): handles become objects of the caller's,
+//! Calls about allocations and resources (memory §2.7, §2.8, §6.2, §6.7): handles become objects of the caller's,
 //! lists are checked whole before anything changes.
 
 use ddi::StandardAllocation;
 use kmt_calls::{
-    AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocations, CreatedSection, DestroyFlags,
-    OpenedResource, Refusal, Reply, ResourceRequest, SectionCall, ShareName,
+    AllocationCall, AllocationRequest, AllocationTarget, Call, CreateAllocationFlags, CreatedAllocations, DestroyFlags,
+    OpenedResource, Refusal, Reply, ResourceRequest, ShareName,
 };
 use wddm_types::{AdapterIndex, RawHandle};
 
@@ -16,7 +16,7 @@ use crate::machine::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::quota::Kind;
 use crate::refusal::invalid;
-use crate::scarcity::{Lack, Lacking, NotCreated};
+use crate::scarcity::{Lacking, NotCreated};
 
 /// A standard allocation that was created for a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,31 +31,31 @@ impl Turn<'_> {
     pub(super) fn on_allocation(
         &mut self,
         cx: &mut Cx<'_>,
-        call: Call,
+        call: AllocationCall,
         touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
-            Call::CreateAllocation { device: handle, allocations, resource } => {
+            AllocationCall::CreateAllocation { device: handle, allocations, resource } => {
                 let (index, device) = self.live_device(handle, touched)?;
                 let created = self.create_allocations(cx, index, device, &allocations, &resource);
-                let call = || Call::CreateAllocation { device: handle, allocations, resource };
-                created.map_err(|why| self.not_created(index, why, call))
+                let call = AllocationCall::CreateAllocation { device: handle, allocations, resource };
+                created.map_err(|why| self.not_created(index, why, || Call::Allocation(call)))
             }
-            Call::DestroyAllocation { device, target, flags } => {
+            AllocationCall::DestroyAllocation { device, target, flags } => {
                 let (index, device) = self.device(device)?;
                 *touched = Some(index);
                 self.destroy_allocations(cx, index, device, &target, flags)
             }
-            Call::OpenResource { device, share, keyed_mutex_data } => {
+            AllocationCall::OpenResource { device, share, keyed_mutex_data } => {
                 let (index, device) = self.live_device(device, touched)?;
                 self.open_resource(cx, (index, device), share, keyed_mutex_data)
             }
-            Call::QueryResourceInfo { device, share } => {
+            AllocationCall::QueryResourceInfo { device, share } => {
                 let (index, _) = self.live_device(device, touched)?;
                 let SharedResource { body, .. } = self.resource_named(index, share)?;
                 done(Reply::ResourceInfo(self.adapters[index.0 as usize].query_resource(body)?))
             }
-            Call::DescribeAllocations { device, allocations, resource } => {
+            AllocationCall::DescribeAllocations { device, allocations, resource } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let known = match resource.resource {
                     RawHandle::NONE => None,
@@ -64,65 +64,21 @@ impl Turn<'_> {
                 let adapter = &mut self.adapters[index.0 as usize];
                 done(Reply::AllocationSizes(adapter.describe_allocations(&allocations, &resource, known)?))
             }
-            Call::Section(SectionCall::IsInUse { section }) => {
-                let number = self.section(section)?;
-                done(Reply::InUse(self.sections.get(number).is_some_and(|section| section.users() > 1)))
-            }
-            Call::Section(
-                call @ (SectionCall::Create { adapter, size_bytes }
-                | SectionCall::CreateOver { adapter, size_bytes, .. }),
-            ) => {
-                let index = match self.process.handles.get(adapter) {
-                    Some(Object::Device(index, _)) => *index,
-                    _ => self.adapter(adapter)?,
-                };
-                self.adapters[index.0 as usize].life.running()?;
-                let given = match call {
-                    SectionCall::CreateOver { given, .. } => Some(given),
-                    _ => None,
-                };
-                let created = self.create_section(cx, index, size_bytes, given);
-                created.map_err(|why| self.not_created(index, why, || Call::Section(call)))
-            }
-            Call::Section(SectionCall::Close { section }) => {
-                let number = self.section(section)?;
-                self.sections.close(cx, self.adapters, number);
-                self.process.system_handles.remove(section);
-                done(Reply::Done)
-            }
-            call => self.on_property(cx, call, touched),
         }
     }
 
     /// The refusal of a creation. Notes the lack: the machine has the call wait where memory is coming.
-    fn not_created(&mut self, adapter: AdapterIndex, why: NotCreated, call: impl FnOnce() -> Call) -> Refusal {
+    pub(super) fn not_created(
+        &mut self,
+        adapter: AdapterIndex,
+        why: NotCreated,
+        call: impl FnOnce() -> Call,
+    ) -> Refusal {
         match why {
             NotCreated::Refused(refusal) => refusal,
             NotCreated::Lacks(lack, refusal) => {
                 self.lacking = Some(Lacking { adapter, lack, call: call() });
                 refusal
-            }
-        }
-    }
-
-    fn create_section(
-        &mut self,
-        cx: &mut Cx<'_>,
-        index: AdapterIndex,
-        size_bytes: u64,
-        given: Option<u64>,
-    ) -> Result<Answer, NotCreated> {
-        for (kind, wanted) in [(Kind::CommittedBytes, size_bytes), (Kind::MemoryFiles, 1)] {
-            let room = self.room.take(kind, wanted);
-            room.map_err(|refusal| NotCreated::Lacks(Lack::Quota(kind, wanted), refusal))?;
-        }
-        let adapter = &mut self.adapters[index.0 as usize];
-        let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes, given)?;
-        match self.name(Object::Section(number)) {
-            Ok(section) => Ok(done(Reply::Section(CreatedSection { section, mapped }))?),
-            Err(refusal) => {
-                self.sections.close(cx, self.adapters, number);
-                Err(refusal.into())
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Calls about GPU virtual addresses (memory §4.8).
 
-use kmt_calls::{Call, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
+use kmt_calls::{GpuVaCall, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
@@ -14,11 +14,11 @@ impl Turn<'_> {
     pub(super) fn on_gpu_va(
         &mut self,
         cx: &mut Cx<'_>,
-        call: Call,
+        call: GpuVaCall,
         touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
-            Call::MapGpuVirtualAddress {
+            GpuVaCall::MapGpuVirtualAddress {
                 paging_queue,
                 allocation,
                 base,
@@ -49,7 +49,7 @@ impl Turn<'_> {
                 let (va, paging_fence_value) = self.adapters[index.0 as usize].map_gpu_va(cx, queue, map)?;
                 done(Reply::MappedVa { va, paging_fence_value })
             }
-            Call::ReserveGpuVirtualAddress {
+            GpuVaCall::ReserveGpuVirtualAddress {
                 device,
                 base,
                 minimum,
@@ -62,15 +62,14 @@ impl Turn<'_> {
                 let reserve = ReserveCall { base, minimum, maximum, size_bytes, reservation_type, driver_protection };
                 self.adapters[index.0 as usize].reserve_gpu_va(cx, self.token, device, reserve)
             }
-            Call::UpdateGpuVirtualAddress { device, context, fence, fence_value, operations, flags } => {
+            GpuVaCall::UpdateGpuVirtualAddress { device, context, fence, fence_value, operations, flags } => {
                 self.update_gpu_va(cx, (device, context), (fence, fence_value), (&operations, flags), touched)
             }
-            Call::FreeGpuVirtualAddress { device, base, size_bytes } => {
+            GpuVaCall::FreeGpuVirtualAddress { device, base, size_bytes } => {
                 let (index, device) = self.space_owner(device, touched)?;
                 self.adapters[index.0 as usize].free_gpu_va(cx, device, base, size_bytes)?;
                 done(Reply::Done)
             }
-            call => self.on_lock(cx, call, touched),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Calls about the CPU's access to allocations (memory §6.3, §6.5).
 
-use kmt_calls::{Call, LockFlags, Refusal};
+use kmt_calls::{LockCall, LockFlags, Refusal};
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::Turn;
@@ -12,23 +12,23 @@ impl Turn<'_> {
     pub(super) fn on_lock(
         &mut self,
         cx: &mut Cx<'_>,
-        call: Call,
+        call: LockCall,
         touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
-            Call::Lock2 { device, allocation, flags } => {
+            LockCall::Lock2 { device, allocation, flags } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let allocation = self.allocation_of(index, device, allocation)?;
                 self.adapters[index.0 as usize].lock2(cx, self.token, allocation, flags)
             }
-            Call::Unlock2 { device, allocation } => {
+            LockCall::Unlock2 { device, allocation } => {
                 // Allowed on a device in error (memory §8.6).
                 let (index, device) = self.device(device)?;
                 *touched = Some(index);
                 let allocation = self.allocation_of(index, device, allocation)?;
                 self.adapters[index.0 as usize].unlock2(cx, self.token, allocation)
             }
-            Call::Lock { device, allocation, private_driver_data, pages, flags } => {
+            LockCall::Lock { device, allocation, private_driver_data, pages, flags } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let number = self.allocation_of(index, device, allocation)?;
                 let arguments = LockArguments { private_driver_data, pages: &pages, flags };
@@ -41,14 +41,13 @@ impl Turn<'_> {
                 }
                 answer
             }
-            Call::Unlock { device, allocations } => {
+            LockCall::Unlock { device, allocations } => {
                 let (index, device) = self.device(device)?;
                 *touched = Some(index);
                 let numbers: Result<Vec<_>, Refusal> =
                     allocations.iter().map(|allocation| self.allocation_of(index, device, *allocation)).collect();
                 self.adapters[index.0 as usize].unlock_legacy(cx, self.token, &numbers?)
             }
-            call => self.on_allocation(cx, call, touched),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Calls about what an allocation is worth, where it is and what it is allowed (memory §2.3, §2.8, §9.2), and the range of it
 //! that a CPU cache may hold (memory §6.7).
 
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{PropertyCall, Refusal, Reply};
 use wddm_types::AdapterIndex;
 
 use crate::call::{Turn, done};
@@ -13,11 +13,11 @@ impl Turn<'_> {
     pub(super) fn on_property(
         &mut self,
         cx: &mut Cx<'_>,
-        call: Call,
+        call: PropertyCall,
         touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
-            Call::SetAllocationPriority { device, target, priorities } => {
+            PropertyCall::SetAllocationPriority { device, target, priorities } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let targets = self.targets(index, device, &target)?;
                 // spec: memory §2.3
@@ -31,12 +31,12 @@ impl Turn<'_> {
                 self.adapters[index.0 as usize].set_allocation_priority(&list)?;
                 done(Reply::Done)
             }
-            Call::GetAllocationPriority { device, target } => {
+            PropertyCall::GetAllocationPriority { device, target } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let targets = self.targets(index, device, &target)?;
                 done(Reply::Priorities(self.adapters[index.0 as usize].allocation_priorities(&targets.numbers)))
             }
-            Call::QueryAllocationResidency { device, target } => {
+            PropertyCall::QueryAllocationResidency { device, target } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let targets = self.targets(index, device, &target)?;
                 let each = self.adapters[index.0 as usize].allocation_residency(&targets.numbers);
@@ -44,7 +44,7 @@ impl Turn<'_> {
                 let worst = |each: Vec<_>| each.into_iter().max().into_iter().collect();
                 done(Reply::ResidencyStatuses(if targets.resource.is_some() { worst(each) } else { each }))
             }
-            Call::UpdateAllocationProperty { paging_queue, allocation, request } => {
+            PropertyCall::UpdateAllocationProperty { paging_queue, allocation, request } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
                 let device = self.adapters[index.0 as usize].paging_queues[queue].device;
                 self.alive(index, device, touched)?;
@@ -53,13 +53,12 @@ impl Turn<'_> {
                     .update_allocation_property(cx, queue, number, request)
                     .and_then(|residency| done(Reply::Residency(residency)))
             }
-            Call::InvalidateCache { device, allocation, offset_bytes, length_bytes } => {
+            PropertyCall::InvalidateCache { device, allocation, offset_bytes, length_bytes } => {
                 let (index, device) = self.live_device(device, touched)?;
                 let number = self.allocation_of(index, device, allocation)?;
                 self.adapters[index.0 as usize].invalidate_cache(number, offset_bytes, length_bytes)?;
                 done(Reply::Done)
             }
-            call => self.on_residency(cx, call, touched),
         }
     }
 }

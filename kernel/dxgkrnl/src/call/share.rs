@@ -1,7 +1,7 @@
 //! Calls about names of shared objects (memory §2.7, sync §2.2): making and closing NT handles, and what opens a
 //! synchronization object by one. Resources are opened where resources are.
 
-use kmt_calls::{Call, OpenSyncObjectRequest, Refusal, Reply, ShareName, SyncObjectAccess};
+use kmt_calls::{OpenSyncObjectRequest, Refusal, Reply, ShareCall, ShareName, SyncObjectAccess};
 use wddm_types::{AdapterIndex, GpuVa, RawHandle};
 
 use crate::adapter::Adapter;
@@ -20,18 +20,18 @@ impl Turn<'_> {
     pub(super) fn on_share(
         &mut self,
         cx: &mut Cx<'_>,
-        call: Call,
+        call: ShareCall,
         touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         match call {
-            Call::ShareObjects { objects, access, name } => {
+            ShareCall::ShareObjects { objects, access, name } => {
                 let token = self.share_objects(cx, (&objects, name.as_deref()), access, touched)?;
                 done(Reply::NtHandle(token))
             }
-            Call::OpenNtHandleFromName { name, access, sync_object } => {
+            ShareCall::OpenNtHandleFromName { name, access, sync_object } => {
                 self.open_by_name(cx, &name, access, sync_object)
             }
-            Call::TakeNtHandle { handle } => {
+            ShareCall::TakeNtHandle { handle } => {
                 let (object, name) = self.nt_handles.handed_over(handle)?;
                 self.name_again(object)?;
                 let taken = match name {
@@ -43,12 +43,11 @@ impl Turn<'_> {
                 }
                 done(Reply::NtHandle(taken?))
             }
-            Call::CloseNtHandle { handle } => {
+            ShareCall::CloseNtHandle { handle } => {
                 let gone = self.nt_handles.close(self.from, handle)?;
                 self.unname(cx, gone);
                 done(Reply::Done)
             }
-            _ => unreachable!("every call stands in one of the lists"),
         }
     }
 

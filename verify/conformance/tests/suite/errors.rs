@@ -2,7 +2,7 @@
 
 use conformance::{MIB, World, over_every_link};
 use d3dkmt::{DeviceState, EvictFlags, MakeResidentFlags};
-use kmt_calls::Call;
+use kmt_calls::{AdapterCall, Call, DeviceCall, LockCall, ResidencyCall};
 use softgpu_umd::{Commands, KernelFedStream, Stage, StreamConfig, SurfaceKind, UmdError};
 use wddm_types::{Blame, GpuVa, Luid, NodeId, NtStatus, RawHandle};
 
@@ -16,12 +16,20 @@ fn a_wrong_argument_is_the_callers_fault(world: &World) {
     let client = world.client();
     let device = client.gpu.device().handle();
     let wrong = [
-        Call::OpenAdapterFromLuid { luid: Luid(0xdead) },
-        Call::CreateDevice { adapter: RawHandle::NONE },
-        Call::CreatePagingQueue { device, priority: 7, physical_adapter: 0 },
-        Call::Evict { device, allocations: vec![RawHandle(0x40)], flags: EvictFlags::empty() },
-        Call::MakeResident { paging_queue: device, allocations: Vec::new(), flags: MakeResidentFlags::empty() },
-        Call::Lock2 { device, allocation: device, flags: 0 },
+        Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: Luid(0xdead) }),
+        Call::Device(DeviceCall::CreateDevice { adapter: RawHandle::NONE }),
+        Call::Device(DeviceCall::CreatePagingQueue { device, priority: 7, physical_adapter: 0 }),
+        Call::Residency(ResidencyCall::Evict {
+            device,
+            allocations: vec![RawHandle(0x40)],
+            flags: EvictFlags::empty(),
+        }),
+        Call::Residency(ResidencyCall::MakeResident {
+            paging_queue: device,
+            allocations: Vec::new(),
+            flags: MakeResidentFlags::empty(),
+        }),
+        Call::Lock(LockCall::Lock2 { device, allocation: device, flags: 0 }),
     ];
     for call in wrong {
         let refusal = client.link.call(call.clone()).expect_err("it is refused");

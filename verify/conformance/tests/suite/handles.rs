@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use conformance::{World, over_every_link};
-use kmt_calls::{Call, EventCall, Reply};
+use kmt_calls::{AdapterCall, Call, DeviceCall, EventCall, Reply};
 use kmt_link::Link;
 use wddm_types::{NtStatus, RawHandle};
 
@@ -18,10 +18,13 @@ over_every_link!(
 
 fn device_of(link: &dyn Link) -> (RawHandle, RawHandle) {
     let adapters = d3dkmt::enum_adapters(link).expect("a kernel");
-    let Ok(Reply::Handle(adapter)) = link.call(Call::OpenAdapterFromLuid { luid: adapters[0].0 }) else {
+    let Ok(Reply::Handle(adapter)) = link.call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: adapters[0].0 }))
+    else {
         panic!("no adapter")
     };
-    let Ok(Reply::Handle(device)) = link.call(Call::CreateDevice { adapter }) else { panic!("no device") };
+    let Ok(Reply::Handle(device)) = link.call(Call::Device(DeviceCall::CreateDevice { adapter })) else {
+        panic!("no device")
+    };
     (adapter, device)
 }
 
@@ -39,24 +42,32 @@ fn a_handle_is_of_its_process(world: &World) {
     device_of(&*mine);
     let (_, device) = device_of(&*mine);
     device_of(&*theirs);
-    assert_eq!(status(theirs.call(Call::DestroyDevice { device })), NtStatus::INVALID_PARAMETER);
-    assert_eq!(mine.call(Call::DestroyDevice { device }), Ok(Reply::Done), "the other's call did not touch it");
-    assert_eq!(status(mine.call(Call::DestroyDevice { device })), NtStatus::INVALID_PARAMETER, "it is stale");
+    assert_eq!(status(theirs.call(Call::Device(DeviceCall::DestroyDevice { device }))), NtStatus::INVALID_PARAMETER);
+    assert_eq!(
+        mine.call(Call::Device(DeviceCall::DestroyDevice { device })),
+        Ok(Reply::Done),
+        "the other's call did not touch it"
+    );
+    assert_eq!(
+        status(mine.call(Call::Device(DeviceCall::DestroyDevice { device }))),
+        NtStatus::INVALID_PARAMETER,
+        "it is stale"
+    );
 }
 
 fn a_handle_is_of_its_kind(world: &World) {
     let link = world.connect();
     let (adapter, device) = device_of(&*link);
     for wrong in [
-        Call::DestroyDevice { device: adapter },
-        Call::CloseAdapter { adapter: device },
-        Call::CreateDevice { adapter: device },
-        Call::GetDeviceState { device: adapter },
+        Call::Device(DeviceCall::DestroyDevice { device: adapter }),
+        Call::Adapter(AdapterCall::CloseAdapter { adapter: device }),
+        Call::Device(DeviceCall::CreateDevice { adapter: device }),
+        Call::Device(DeviceCall::GetDeviceState { device: adapter }),
     ] {
         assert_eq!(status(link.call(wrong.clone())), NtStatus::INVALID_PARAMETER, "{wrong:?}");
     }
     assert_eq!(status(link.call(Call::Event(EventCall::Close { event: device }))), NtStatus::INVALID_HANDLE);
-    assert!(link.call(Call::GetDeviceState { device }).is_ok());
+    assert!(link.call(Call::Device(DeviceCall::GetDeviceState { device })).is_ok());
 }
 
 fn a_name_does_not_come_again(world: &World) {
@@ -74,6 +85,10 @@ fn a_name_never_given_out_is_nothing(world: &World) {
     let (_, device) = device_of(&*link);
     for forged in [0, 1, 0x40, device.0 + 1, device.0 + 0x40, device.0 ^ 1 << 31, u32::MAX, u32::MAX << 6] {
         let device = RawHandle(forged);
-        assert_eq!(status(link.call(Call::GetDeviceState { device })), NtStatus::INVALID_PARAMETER, "{forged:#x}");
+        assert_eq!(
+            status(link.call(Call::Device(DeviceCall::GetDeviceState { device }))),
+            NtStatus::INVALID_PARAMETER,
+            "{forged:#x}"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use conformance::{MIB, World};
 use d3dkmt::{EvictFlags, FenceFlags, NativeFenceRequest};
-use kmt_calls::{Call, Reply, SyncCall};
+use kmt_calls::{Call, LockCall, Reply, SyncCall};
 use softgpu_umd::SurfaceKind;
 use wddm_types::{NtStatus, RawHandle};
 
@@ -19,7 +19,7 @@ fn each_is_answered_in_its_place(world: &World) {
     let create = || Call::Sync(SyncCall::CreateNativeFence { device, request: NativeFenceRequest::default() });
     // More than a message takes, and one in the middle is refused.
     let mut calls: Vec<Call> = (0..40).map(|_| create()).collect();
-    calls[20] = Call::Lock2 { device, allocation: RawHandle(64), flags: 0 };
+    calls[20] = Call::Lock(LockCall::Lock2 { device, allocation: RawHandle(64), flags: 0 });
     let results = client.link.calls(calls);
     assert_eq!(results.len(), 40);
     let mut handles = Vec::new();

@@ -1,6 +1,9 @@
 //! Calls about displays, and primaries for them.
 
-use kmt_calls::{AllocationInfoFlags, AllocationRequest, Call, DisplayCall, MakeResidentFlags, ResourceRequest};
+use kmt_calls::{
+    AllocationCall, AllocationInfoFlags, AllocationRequest, Call, DisplayCall, MakeResidentFlags, ResidencyCall,
+    ResourceRequest,
+};
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Details, Kind as Place};
 use wddm_types::{PAGE_BYTES, RawHandle, VidPnSourceId};
 
@@ -21,7 +24,11 @@ impl Generator<'_> {
         listed.dedup();
         if listed.len() < 2 && self.dice.chance(80) {
             let (paging_queue, allocations) = (self.handle(Kind::PagingQueue), primaries);
-            return Call::MakeResident { paging_queue, allocations, flags: MakeResidentFlags::empty() };
+            return Call::Residency(ResidencyCall::MakeResident {
+                paging_queue,
+                allocations,
+                flags: MakeResidentFlags::empty(),
+            });
         }
         let device = self.handle(Kind::Device);
         let source = self.source();
@@ -80,10 +87,10 @@ impl Generator<'_> {
             video_source: self.source().0,
             ..AllocationRequest::default()
         };
-        Call::CreateAllocation {
+        Call::Allocation(AllocationCall::CreateAllocation {
             device: self.handle(Kind::Device),
             allocations: vec![request],
             resource: ResourceRequest::default(),
-        }
+        })
     }
 }

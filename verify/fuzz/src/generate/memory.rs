@@ -1,9 +1,10 @@
 //! Calls about allocations, residency, addresses and the CPU's view.
 
 use kmt_calls::{
-    AllocationInfoFlags, AllocationRequest, Call, CreateAllocationFlags, DestroyFlags, EvictFlags, GpuVaProtection,
-    LockFlags, MakeResidentFlags, OfferFlags, OfferList, PropertyFlags, PropertyMask, PropertyRequest, ResourceRequest,
-    SectionCall, SectionRange, UpdateGpuVaFlags, UpdateGpuVaOperation,
+    AllocationCall, AllocationInfoFlags, AllocationRequest, Call, CreateAllocationFlags, DestroyFlags, EvictFlags,
+    GpuVaCall, GpuVaProtection, LockCall, LockFlags, MakeResidentFlags, OfferFlags, OfferList, PropertyCall,
+    PropertyFlags, PropertyMask, PropertyRequest, ResidencyCall, ResourceRequest, SectionCall, SectionRange,
+    UpdateGpuVaFlags, UpdateGpuVaOperation,
 };
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Details, Kind as Place};
 use wddm_types::{PAGE_BYTES, RawHandle, SegmentSet};
@@ -56,7 +57,7 @@ impl Generator<'_> {
                 request.existing = Some(self.section_range());
             }
         }
-        Call::CreateAllocation { device, allocations, resource }
+        Call::Allocation(AllocationCall::CreateAllocation { device, allocations, resource })
     }
 
     fn section_range(&mut self) -> SectionRange {
@@ -140,16 +141,16 @@ impl Generator<'_> {
             0..7 => self.create_allocation(),
             7..11 => {
                 let flags = DestroyFlags::from_bits_retain(self.dice.flags32(3));
-                Call::DestroyAllocation { device, target: self.target(), flags }
+                Call::Allocation(AllocationCall::DestroyAllocation { device, target: self.target(), flags })
             }
             11..13 => {
                 let target = self.target();
                 let count = if self.dice.odd() { self.dice.below(5) } else { target.allocations.len().max(1) as u64 };
                 let priorities = (0..count).map(|_| self.dice.number32(u32::MAX)).collect();
-                Call::SetAllocationPriority { device, target, priorities }
+                Call::Property(PropertyCall::SetAllocationPriority { device, target, priorities })
             }
-            13 => Call::GetAllocationPriority { device, target: self.target() },
-            14..16 => Call::QueryAllocationResidency { device, target: self.target() },
+            13 => Call::Property(PropertyCall::GetAllocationPriority { device, target: self.target() }),
+            14..16 => Call::Property(PropertyCall::QueryAllocationResidency { device, target: self.target() }),
             16..18 => {
                 let request = PropertyRequest {
                     supported_segments: SegmentSet(self.dice.number32(7)),
@@ -158,7 +159,11 @@ impl Generator<'_> {
                     mask: PropertyMask::from_bits_retain(self.dice.flags32(15)),
                 };
                 let paging_queue = self.handle(Kind::PagingQueue);
-                Call::UpdateAllocationProperty { paging_queue, allocation: self.handle(Kind::Allocation), request }
+                Call::Property(PropertyCall::UpdateAllocationProperty {
+                    paging_queue,
+                    allocation: self.handle(Kind::Allocation),
+                    request,
+                })
             }
             18 if self.dice.chance(90) => Call::Section(SectionCall::Create {
                 adapter: self.handle(Kind::Adapter),
@@ -181,12 +186,12 @@ impl Generator<'_> {
                 let allocations = self.known.list(self.dice, Kind::Allocation, 4);
                 let known = if self.dice.chance(50) { 1 } else { 3 };
                 let flags = MakeResidentFlags::from_bits_retain(self.dice.flags32(known));
-                Call::MakeResident { paging_queue, allocations, flags }
+                Call::Residency(ResidencyCall::MakeResident { paging_queue, allocations, flags })
             }
             8..13 => {
                 let allocations = self.known.list(self.dice, Kind::Listed, 4);
                 let flags = EvictFlags::from_bits_retain(self.dice.flags32(3));
-                Call::Evict { device, allocations, flags }
+                Call::Residency(ResidencyCall::Evict { device, allocations, flags })
             }
             17.. if self.known.here(Kind::Offered) > 0 || self.dice.odd() => self.reclaim(),
             _ => self.offer(),
@@ -202,7 +207,7 @@ impl Generator<'_> {
         };
         let priority = if self.dice.odd() { self.dice.number32(9) } else { 1 + self.dice.number32(3) % 4 };
         let flags = OfferFlags::from_bits_retain(self.dice.flags32(3));
-        Call::OfferAllocations { device: self.handle(Kind::Device), list, priority, flags }
+        Call::Residency(ResidencyCall::OfferAllocations { device: self.handle(Kind::Device), list, priority, flags })
     }
 
     fn reclaim(&mut self) -> Call {
@@ -214,9 +219,12 @@ impl Generator<'_> {
         match self.dice.chance(50) {
             true => {
                 let device = self.handle(Kind::Device);
-                Call::ReclaimAllocations { device, list, asks: self.dice.chance(50) }
+                Call::Residency(ResidencyCall::ReclaimAllocations { device, list, asks: self.dice.chance(50) })
             }
-            false => Call::ReclaimAllocations2 { paging_queue: self.handle(Kind::PagingQueue), list },
+            false => Call::Residency(ResidencyCall::ReclaimAllocations2 {
+                paging_queue: self.handle(Kind::PagingQueue),
+                list,
+            }),
         }
     }
 
@@ -233,7 +241,7 @@ impl Generator<'_> {
                 let special = self.dice.chance(10);
                 let protection = if special { self.dice.flags(0x1F, 64) } else { self.dice.flags(3, 64) };
                 let allocation = if special { RawHandle::NONE } else { self.handle(Kind::Allocation) };
-                Call::MapGpuVirtualAddress {
+                Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
                     paging_queue: self.handle(Kind::PagingQueue),
                     allocation,
                     base,
@@ -243,12 +251,12 @@ impl Generator<'_> {
                     size_in_pages: if self.dice.odd() { self.dice.edge() } else { 1 + self.dice.below(8) },
                     protection: GpuVaProtection::from_bits_retain(protection),
                     driver_protection: if self.dice.odd() { self.dice.edge() } else { 0 },
-                }
+                })
             }
             8..11 => {
                 let base = if self.dice.chance(20) { self.dice.address(addresses) } else { wddm_types::GpuVa::NULL };
                 let size_bytes = if self.dice.odd() { self.dice.edge() } else { (1 + self.dice.below(3)) * 65536 };
-                Call::ReserveGpuVirtualAddress {
+                Call::GpuVa(GpuVaCall::ReserveGpuVirtualAddress {
                     device,
                     base,
                     minimum: wddm_types::GpuVa::NULL,
@@ -256,7 +264,7 @@ impl Generator<'_> {
                     size_bytes,
                     reservation_type: self.dice.number32(1),
                     driver_protection: if self.dice.odd() { self.dice.edge() } else { 0 },
-                }
+                })
             }
             11..15 => self.update(),
             _ => {
@@ -266,7 +274,7 @@ impl Generator<'_> {
                     Some(bytes) if self.dice.chance(60) => bytes,
                     _ => self.dice.bytes(16),
                 };
-                Call::FreeGpuVirtualAddress { device, base, size_bytes }
+                Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress { device, base, size_bytes })
             }
         }
     }
@@ -282,14 +290,14 @@ impl Generator<'_> {
         let fence = if self.dice.chance(90) { Kind::OwnFence } else { Kind::Fence };
         // A value that is never reached holds the update, and what it pins, for ever.
         let fence_value = if self.endless { self.dice.number(3) } else { 0 };
-        Call::UpdateGpuVirtualAddress {
+        Call::GpuVa(GpuVaCall::UpdateGpuVirtualAddress {
             device: self.handle(Kind::Device),
             context: self.handle(kind),
             fence: self.handle(fence),
             fence_value,
             operations,
             flags: UpdateGpuVaFlags::from_bits_retain(self.dice.flags32(1)),
-        }
+        })
     }
 
     fn update_operation(&mut self) -> UpdateGpuVaOperation {
@@ -323,7 +331,7 @@ impl Generator<'_> {
         match self.dice.below(20) {
             0..7 => {
                 let flags = if self.dice.odd() { self.dice.flags32(u32::MAX) } else { 0 };
-                Call::Lock2 { device, allocation, flags }
+                Call::Lock(LockCall::Lock2 { device, allocation, flags })
             }
             13..15 | 7..10 if self.dice.chance(if self.old { 100 } else { 40 }) => {
                 let flags = if self.dice.odd() {
@@ -335,13 +343,18 @@ impl Generator<'_> {
                 let odd = self.dice.odd();
                 let pages = if odd { (0..self.dice.below(5)).map(|_| self.dice.number32(9)).collect() } else { vec![] };
                 let private_driver_data = self.dice.number32(0);
-                Call::Lock { device, allocation, private_driver_data, pages, flags }
+                Call::Lock(LockCall::Lock { device, allocation, private_driver_data, pages, flags })
             }
-            7..13 => Call::Unlock2 { device, allocation: self.handle(Kind::Locked) },
-            13..17 => Call::Unlock { device, allocations: self.known.list(self.dice, Kind::Locked, 2) },
+            7..13 => Call::Lock(LockCall::Unlock2 { device, allocation: self.handle(Kind::Locked) }),
+            13..17 => Call::Lock(LockCall::Unlock { device, allocations: self.known.list(self.dice, Kind::Locked, 2) }),
             _ => {
                 let offset_bytes = self.dice.number(4096);
-                Call::InvalidateCache { device, allocation, offset_bytes, length_bytes: self.dice.number(8192) }
+                Call::Property(PropertyCall::InvalidateCache {
+                    device,
+                    allocation,
+                    offset_bytes,
+                    length_bytes: self.dice.number(8192),
+                })
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Calls about what several processes have: resources and fences, by the kernel's names and by NT handles.
 
 use kmt_calls::{
-    Call, FenceFlags, KeyedMutexCall, KeyedMutexFlags, OpenSyncObjectRequest, ShareName, SyncCall, SyncObjectAccess,
+    AllocationCall, Call, FenceFlags, KeyedMutexCall, KeyedMutexFlags, OpenSyncObjectRequest, ShareCall, ShareName,
+    SyncCall, SyncObjectAccess,
 };
 
 use super::Generator;
@@ -38,19 +39,23 @@ impl Generator<'_> {
             13 => Call::Sync(SyncCall::OpenSyncObjectFromNtHandle { handle: nt }),
             14 => {
                 let access = if self.dice.odd() { SyncObjectAccess::WAIT } else { SyncObjectAccess::ALL_ACCESS };
-                Call::ShareObjects { objects: vec![self.handle(Kind::SyncObject)], access, name: self.object_name() }
+                Call::Share(ShareCall::ShareObjects {
+                    objects: vec![self.handle(Kind::SyncObject)],
+                    access,
+                    name: self.object_name(),
+                })
             }
             15 => Call::Sync(SyncCall::DestroySynchronizationObject { fence: self.handle(Kind::SyncObject) }),
             0..3 => {
                 let keyed_mutex_data = vec![0xa5; if self.dice.chance(20) { self.dice.below(4) as usize } else { 0 }];
-                Call::OpenResource { device, share, keyed_mutex_data }
+                Call::Allocation(AllocationCall::OpenResource { device, share, keyed_mutex_data })
             }
-            3 | 4 => Call::QueryResourceInfo { device, share },
-            5 => Call::ShareObjects {
+            3 | 4 => Call::Allocation(AllocationCall::QueryResourceInfo { device, share }),
+            5 => Call::Share(ShareCall::ShareObjects {
                 objects: vec![self.handle(Kind::Resource)],
                 access: SyncObjectAccess::empty(),
                 name: self.object_name(),
-            },
+            }),
             6..8 => {
                 let access = match self.dice.below(4) {
                     _ if self.dice.odd() => SyncObjectAccess::from_bits_retain(self.dice.flags32(u32::MAX)),
@@ -60,7 +65,7 @@ impl Generator<'_> {
                 };
                 let count = if self.dice.odd() { self.dice.below(4) } else { 1 };
                 let objects = (0..count).map(|_| self.handle(Kind::OwnFence)).collect();
-                Call::ShareObjects { objects, access, name: self.object_name() }
+                Call::Share(ShareCall::ShareObjects { objects, access, name: self.object_name() })
             }
             8..=10 => {
                 let flags = if self.dice.odd() { self.dice.flags32(0x7FF) } else { 0 };
@@ -77,11 +82,11 @@ impl Generator<'_> {
             _ if self.dice.chance(40) => {
                 let (name, sync_object) = (self.object_name().unwrap_or_default(), self.dice.chance(50));
                 let access = if self.dice.odd() { self.dice.flags32(u32::MAX) } else { 0x1000_0000 };
-                Call::OpenNtHandleFromName { name, access, sync_object }
+                Call::Share(ShareCall::OpenNtHandleFromName { name, access, sync_object })
             }
-            _ if self.dice.chance(30) => Call::TakeNtHandle { handle: nt },
+            _ if self.dice.chance(30) => Call::Share(ShareCall::TakeNtHandle { handle: nt }),
             _ if self.dice.chance(5) => Call::KeyedMutex(KeyedMutexCall::OpenFromNtHandle { handle: nt }),
-            _ => Call::CloseNtHandle { handle: nt },
+            _ => Call::Share(ShareCall::CloseNtHandle { handle: nt }),
         }
     }
 
@@ -125,7 +130,11 @@ impl Generator<'_> {
             8..11 => KeyedMutexCall::Release { mutex, key, fence_value: self.dice.edge(), runtime_data },
             _ => {
                 let objects = vec![self.handle(Kind::Resource), mutex, self.handle(Kind::SyncObject)];
-                return Call::ShareObjects { objects, access: SyncObjectAccess::ALL_ACCESS, name: self.object_name() };
+                return Call::Share(ShareCall::ShareObjects {
+                    objects,
+                    access: SyncObjectAccess::ALL_ACCESS,
+                    name: self.object_name(),
+                });
             }
         })
     }

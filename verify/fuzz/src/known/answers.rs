@@ -1,6 +1,7 @@
 //! Learns from the answers to a hostile process.
 
 use super::*;
+use kmt_calls::{AdapterCall, AllocationCall, DeviceCall, GpuVaCall, LockCall, ResidencyCall};
 use kmt_calls::{AllocationRequest, CreatedAllocations, NotificationCall, OpenedResource, SectionCall};
 
 impl Known {
@@ -8,8 +9,12 @@ impl Known {
     pub fn answered(&mut self, call: &Call, reply: &Reply) {
         let on = self.device_of(call);
         match (call, reply) {
-            (Call::OpenAdapterFromLuid { .. }, Reply::Handle(handle)) => self.learn(Kind::Adapter, *handle, on),
-            (Call::CreateDevice { .. }, Reply::Handle(handle)) => self.learn(Kind::Device, *handle, on),
+            (Call::Adapter(AdapterCall::OpenAdapterFromLuid { .. }), Reply::Handle(handle)) => {
+                self.learn(Kind::Adapter, *handle, on)
+            }
+            (Call::Device(DeviceCall::CreateDevice { .. }), Reply::Handle(handle)) => {
+                self.learn(Kind::Device, *handle, on)
+            }
             (Call::Queue(QueueCall::CreateHwContext { .. }), Reply::Handle(handle)) => {
                 self.learn(Kind::HwContext, *handle, on)
             }
@@ -22,7 +27,7 @@ impl Known {
             (Call::Sync(_), Reply::Handle(handle)) => self.learn(Kind::SyncObject, *handle, on),
             (_, Reply::Handle(handle)) => self.learn(Kind::Registration, *handle, on),
             (_, Reply::Context(made)) => self.learn(Kind::ListContext, made.context, on),
-            (Call::CreateAllocation { allocations, .. }, Reply::Allocations(made)) => {
+            (Call::Allocation(AllocationCall::CreateAllocation { allocations, .. }), Reply::Allocations(made)) => {
                 self.created(allocations, made, on);
             }
             (_, Reply::OpenedResource(opened)) => {
@@ -49,22 +54,29 @@ impl Known {
                 self.learn_fence(made, on);
                 self.learn(Kind::OwnFence, made.fence, on);
             }
-            (Call::MapGpuVirtualAddress { size_in_pages, allocation, .. }, Reply::MappedVa { va, .. }) => {
+            (
+                Call::GpuVa(GpuVaCall::MapGpuVirtualAddress { size_in_pages, allocation, .. }),
+                Reply::MappedVa { va, .. },
+            ) => {
                 self.learn_mapping(*allocation, *va, size_in_pages * PAGE_BYTES);
             }
-            (Call::ReserveGpuVirtualAddress { size_bytes, .. }, Reply::MappedVa { va, .. }) => {
+            (Call::GpuVa(GpuVaCall::ReserveGpuVirtualAddress { size_bytes, .. }), Reply::MappedVa { va, .. }) => {
                 self.learn_reserved(*va, *size_bytes);
             }
-            (Call::MakeResident { allocations, .. }, Reply::Residency(_)) => {
+            (Call::Residency(ResidencyCall::MakeResident { allocations, .. }), Reply::Residency(_)) => {
                 allocations.iter().for_each(|handle| self.learn(Kind::Listed, *handle, on));
             }
-            (Call::Evict { allocations, .. }, Reply::BytesToTrim(_)) => {
+            (Call::Residency(ResidencyCall::Evict { allocations, .. }), Reply::BytesToTrim(_)) => {
                 allocations.iter().for_each(|handle| self.forget_one(Kind::Listed, *handle));
             }
-            (Call::Lock2 { allocation, .. } | Call::Lock { allocation, .. }, _) => {
+            (Call::Lock(LockCall::Lock2 { allocation, .. }) | Call::Lock(LockCall::Lock { allocation, .. }), _) => {
                 self.learn(Kind::Locked, *allocation, on);
             }
-            (Call::ReclaimAllocations { list, .. } | Call::ReclaimAllocations2 { list, .. }, _) => {
+            (
+                Call::Residency(ResidencyCall::ReclaimAllocations { list, .. })
+                | Call::Residency(ResidencyCall::ReclaimAllocations2 { list, .. }),
+                _,
+            ) => {
                 handles_of(list).iter().for_each(|handle| self.forget_one(Kind::Offered, *handle));
             }
             (call, Reply::Done) => self.done(call, on),
@@ -107,30 +119,30 @@ impl Known {
 
     fn done(&mut self, call: &Call, on: RawHandle) {
         match call {
-            Call::Unlock2 { allocation, .. } => self.forget_one(Kind::Locked, *allocation),
-            Call::Unlock { allocations, .. } => {
+            Call::Lock(LockCall::Unlock2 { allocation, .. }) => self.forget_one(Kind::Locked, *allocation),
+            Call::Lock(LockCall::Unlock { allocations, .. }) => {
                 allocations.iter().for_each(|handle| self.forget_one(Kind::Locked, *handle));
             }
-            Call::FreeGpuVirtualAddress { base, .. } => {
+            Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress { base, .. }) => {
                 self.mapped.retain(|(_, va, _)| va != base);
                 self.addresses.retain(|(va, _)| va != base);
             }
-            Call::OfferAllocations { list, .. } => {
+            Call::Residency(ResidencyCall::OfferAllocations { list, .. }) => {
                 handles_of(list).iter().for_each(|handle| self.learn(Kind::Offered, *handle, on));
             }
-            Call::DestroyDevice { device } => {
+            Call::Device(DeviceCall::DestroyDevice { device }) => {
                 let others = self.count(Kind::Device) > 1;
                 self.dies(*device);
                 if !others {
                     self.forget_devices();
                 }
             }
-            Call::DestroyAllocation { target, .. } => {
+            Call::Allocation(AllocationCall::DestroyAllocation { target, .. }) => {
                 target.allocations.iter().for_each(|handle| self.dies(*handle));
                 self.dies(target.resource);
             }
-            Call::CloseAdapter { adapter: handle }
-            | Call::DestroyPagingQueue { queue: handle }
+            Call::Adapter(AdapterCall::CloseAdapter { adapter: handle })
+            | Call::Device(DeviceCall::DestroyPagingQueue { queue: handle })
             | Call::Section(SectionCall::Close { section: handle })
             | Call::Queue(QueueCall::DestroyHwContext { context: handle })
             | Call::Packet(PacketCall::DestroyContext { context: handle })

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kmt_calls::wire::{decode, encode};
 use kmt_calls::{
-    Call, DoorbellAddress, EventCall, MakeResidentFlags, MappingId, NativeFenceRequest, PriorityCall, QueueCall,
-    QueueFlags, QueuedFence, Reply, SyncCall,
+    AdapterCall, Call, DeviceCall, DoorbellAddress, EventCall, LockCall, MakeResidentFlags, MappingId,
+    NativeFenceRequest, PriorityCall, QueueCall, QueueFlags, QueuedFence, Reply, ResidencyCall, SyncCall,
 };
 use kmt_link::socket::{Asked, Hello, Packets, Placed, Request, Response, Said, Told};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -193,10 +193,10 @@ impl Attacker {
     fn request(&mut self) -> Request {
         let handle = RawHandle(0xc000_0000 | (self.dice.below(64) as u32) << 6);
         let call = match self.dice.below(15) {
-            0 => Call::EnumAdapters,
-            1..=3 => Call::OpenAdapterFromLuid { luid: self.luid },
-            4 | 5 => Call::CreateDevice { adapter: handle },
-            6 => Call::CreatePagingQueue { device: handle, priority: 0, physical_adapter: 0 },
+            0 => Call::Adapter(AdapterCall::EnumAdapters),
+            1..=3 => Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: self.luid }),
+            4 | 5 => Call::Device(DeviceCall::CreateDevice { adapter: handle }),
+            6 => Call::Device(DeviceCall::CreatePagingQueue { device: handle, priority: 0, physical_adapter: 0 }),
             7 => {
                 let request = NativeFenceRequest::default();
                 Call::Sync(SyncCall::CreateNativeFence { device: handle, request })
@@ -204,7 +204,7 @@ impl Attacker {
             8 => Call::Event(EventCall::Create { manual_reset: false }),
             9 => {
                 let (allocations, flags) = (vec![handle; 3], MakeResidentFlags::empty());
-                Call::MakeResident { paging_queue: handle, allocations, flags }
+                Call::Residency(ResidencyCall::MakeResident { paging_queue: handle, allocations, flags })
             }
             11 => {
                 let (node, private_data) = (NodeId(0), Vec::new());
@@ -251,7 +251,7 @@ impl Spy {
     fn call(&mut self, dice: &mut Dice, luid: Luid) -> Call {
         self.known.choose_device(dice);
         if let (true, Some(allocation)) = (dice.chance(LOCKS), dice.pick(&self.known.listed_and_lockable())) {
-            return Call::Lock2 { device: self.known.device, allocation, flags: 0 };
+            return Call::Lock(LockCall::Lock2 { device: self.known.device, allocation, flags: 0 });
         }
         let (endless, old, queues, shows, escapes) = (false, false, true, false, true);
         Generator { dice, known: &self.known, luid, endless, old, queues, shows, escapes }.call()

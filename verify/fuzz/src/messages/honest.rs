@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use d3dkmt::{EvictFlags, Lock};
-use kmt_calls::{Call, Reply};
+use kmt_calls::{AdapterCall, Call, DeviceCall, LockCall, Reply};
 use kmt_link::Link;
 use kmt_link::socket::SocketLink;
 use softgpu_umd::{Gpu, Surface, SurfaceKind, UmdError};
@@ -108,9 +108,11 @@ impl Honest {
 
     fn is_lent(&self, allocation: RawHandle) -> Result<bool, String> {
         let device = self.gpu.device().handle();
-        let nested =
-            self.link.call(Call::Lock2 { device, allocation, flags: 0 }).map_err(|refusal| refusal.to_string())?;
-        self.link.call(Call::Unlock2 { device, allocation }).map_err(|refusal| refusal.to_string())?;
+        let nested = self
+            .link
+            .call(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 }))
+            .map_err(|refusal| refusal.to_string())?;
+        self.link.call(Call::Lock(LockCall::Unlock2 { device, allocation })).map_err(|refusal| refusal.to_string())?;
         Ok(matches!(nested, Reply::Mapped(mapped) if shows_video_memory(&mapped)))
     }
 
@@ -119,9 +121,11 @@ impl Honest {
             Ok(Reply::Handle(handle)) => Ok(handle),
             other => Err(format!("the honest client's {} answers {other:?}", call.name())),
         };
-        let adapter = made(Call::OpenAdapterFromLuid { luid: self.luid })?;
-        let device = made(Call::CreateDevice { adapter })?;
-        for call in [Call::DestroyDevice { device }, Call::CloseAdapter { adapter }] {
+        let adapter = made(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: self.luid }))?;
+        let device = made(Call::Device(DeviceCall::CreateDevice { adapter }))?;
+        for call in
+            [Call::Device(DeviceCall::DestroyDevice { device }), Call::Adapter(AdapterCall::CloseAdapter { adapter })]
+        {
             self.plain.call(call).map_err(|refusal| format!("the honest client is refused: {refusal}"))?;
         }
         Ok(())

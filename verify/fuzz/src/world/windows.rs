@@ -2,7 +2,7 @@
 //! has made itself.
 
 use ddi::{GdiSurfaceKind, RefreshRate, StandardAllocation, Surface, SurfaceFormat};
-use kmt_calls::{AllocationRequest, Call, Reply, ResourceRequest};
+use kmt_calls::{AllocationCall, AllocationRequest, Call, Reply, ResourceRequest};
 use sim::Random;
 
 use crate::dice::Dice;
@@ -31,11 +31,11 @@ impl World {
         self.diary.write(format!("process {}: {wanted:?} on {device:?}", hostile.id.0));
         let result = self.host.create_standard_allocation(hostile.id, device, wanted);
         self.report.calls += 1;
-        let call = Call::CreateAllocation {
+        let call = Call::Allocation(AllocationCall::CreateAllocation {
             device,
             allocations: vec![AllocationRequest::default()],
             resource: ResourceRequest::default(),
-        };
+        });
         let result = result.map(|surface| Reply::Allocations(surface.created));
         note(&self.diary, &mut self.report, &mut self.hostile[who], &call, result);
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::check::contract::ObjectCounts;
+use kmt_calls::{AdapterCall, DeviceCall};
 
 impl World {
     pub(super) fn look(&mut self, turn: u64) -> Result<(), Broken> {
@@ -109,11 +110,12 @@ impl World {
         while self.host.step() {}
         // A newcomer's device is there when the ring has got past everything older, so that what was put off has been done.
         let newcomer = self.host.process_created();
-        let opened = self.host.call(newcomer, Call::OpenAdapterFromLuid { luid: self.host.luid() });
+        let opened =
+            self.host.call(newcomer, Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: self.host.luid() }));
         let Ok(Reply::Handle(adapter)) = opened else {
             return Err(("answers", format!("a newcomer's open answered {opened:?}")));
         };
-        let device = self.host.call(newcomer, Call::CreateDevice { adapter });
+        let device = self.host.call(newcomer, Call::Device(DeviceCall::CreateDevice { adapter }));
         if !matches!(device, Ok(Reply::Handle(_))) {
             return Err(("liveness", format!("a newcomer's device answered {device:?}")));
         }

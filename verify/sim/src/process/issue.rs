@@ -3,8 +3,9 @@
 mod queue;
 
 use kmt_calls::{
-    AllocationRequest, AllocationTarget, Call, DestroyFlags, EvictFlags, GpuVaProtection, MakeResidentFlags,
-    NativeFenceRequest, QueueCall, QueueFlags, ResourceRequest, SignalFlags, SyncCall, WaitFlags,
+    AdapterCall, AllocationCall, AllocationRequest, AllocationTarget, Call, DestroyFlags, DeviceCall, EvictFlags,
+    GpuVaCall, GpuVaProtection, LockCall, MakeResidentFlags, NativeFenceRequest, QueueCall, QueueFlags, ResidencyCall,
+    ResourceRequest, SignalFlags, SyncCall, WaitFlags,
 };
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Kind};
 use wddm_types::{GpuVa, Luid, NodeId, Pages, RawHandle};
@@ -184,33 +185,39 @@ impl Process {
     pub fn issue(&mut self, op: &Op) -> Result<Issue, String> {
         let device = self.device;
         let call = match op {
-            Op::Open(luid) => Call::OpenAdapterFromLuid { luid: *luid },
-            Op::Device => Call::CreateDevice { adapter: self.adapter },
-            Op::PagingQueue => Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
-            Op::DestroyPagingQueue => Call::DestroyPagingQueue { queue: self.paging_handle() },
+            Op::Open(luid) => Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: *luid }),
+            Op::Device => Call::Device(DeviceCall::CreateDevice { adapter: self.adapter }),
+            Op::PagingQueue => Call::Device(DeviceCall::CreatePagingQueue { device, priority: 0, physical_adapter: 0 }),
+            Op::DestroyPagingQueue => Call::Device(DeviceCall::DestroyPagingQueue { queue: self.paging_handle() }),
             Op::Create { wish, .. } => create(device, *wish),
             Op::Map { slot, .. } => self.map(*slot),
             Op::FreeSecond { slot } => {
                 let surface = self.surface_mut(*slot);
                 let Some(mapping) = surface.second.take() else { return Ok(Issue::Done) };
-                Call::FreeGpuVirtualAddress {
+                Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress {
                     device,
                     base: mapping.va,
                     size_bytes: Pages::holding(surface.wish.bytes).bytes(),
-                }
+                })
             }
             Op::Resident { slots, .. } => {
                 let flags = MakeResidentFlags::empty();
-                Call::MakeResident { paging_queue: self.paging_handle(), allocations: self.handles(slots), flags }
+                Call::Residency(ResidencyCall::MakeResident {
+                    paging_queue: self.paging_handle(),
+                    allocations: self.handles(slots),
+                    flags,
+                })
             }
             Op::Reserve | Op::TileFence | Op::Tiles { .. } | Op::AwaitTiles => return Ok(self.tile_call(op)),
             Op::AwaitPaging { slots } => return Ok(self.await_paging(slots)),
             Op::Evict { slots, lazily } => self.evict(slots, *lazily),
-            Op::Lock { slot } => Call::Lock2 { device, allocation: self.surface(*slot).handle, flags: 0 },
+            Op::Lock { slot } => {
+                Call::Lock(LockCall::Lock2 { device, allocation: self.surface(*slot).handle, flags: 0 })
+            }
             Op::CpuWork { slot } => return self.cpu_work(*slot).map(|()| Issue::Done),
             Op::Unlock { slot } => {
                 self.surface_mut(*slot).lock = None;
-                Call::Unlock2 { device, allocation: self.surface(*slot).handle }
+                Call::Lock(LockCall::Unlock2 { device, allocation: self.surface(*slot).handle })
             }
             Op::Destroy { slot } => destroy_allocation(device, self.handles(&[*slot])),
             Op::Submit(job) => return Ok(self.submit(job)),
@@ -240,9 +247,11 @@ impl Process {
             Op::AwaitQueue { queue, value } => return Ok(self.await_queue(*queue, *value)),
             Op::Background { points, any } => return Ok(self.wait(points.clone(), *any, true)),
             Op::Hostile { call, .. } | Op::Doomed { call } => (**call).clone(),
-            Op::State => Call::GetDeviceState { device },
-            Op::QueryMemory => Call::QueryVideoMemoryInfo { process: 0, adapter: self.adapter, local: true },
-            Op::DestroyDevice => Call::DestroyDevice { device },
+            Op::State => Call::Device(DeviceCall::GetDeviceState { device }),
+            Op::QueryMemory => {
+                Call::Adapter(AdapterCall::QueryVideoMemoryInfo { process: 0, adapter: self.adapter, local: true })
+            }
+            Op::DestroyDevice => Call::Device(DeviceCall::DestroyDevice { device }),
             Op::Die => return Ok(Issue::Die),
             queue_op => self.queue_call(queue_op),
         };
@@ -253,7 +262,7 @@ impl Process {
     fn map(&mut self, slot: usize) -> Call {
         let minimum = self.place(slot);
         let surface = self.surface(slot);
-        Call::MapGpuVirtualAddress {
+        Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
             paging_queue: self.paging_handle(),
             allocation: surface.handle,
             base: GpuVa::NULL,
@@ -263,7 +272,7 @@ impl Process {
             size_in_pages: Pages::holding(surface.wish.bytes).0,
             protection: GpuVaProtection::WRITE,
             driver_protection: 0,
-        }
+        })
     }
 
     /// Evicts allocations, and says so where none of them was written since it came.
@@ -272,7 +281,7 @@ impl Process {
         flags.set(EvictFlags::EVICT_ONLY_IF_NECESSARY, lazily);
         let untouched = slots.iter().all(|slot| !self.surface(*slot).written);
         flags.set(EvictFlags::NOT_WRITTEN_TO, untouched);
-        Call::Evict { device: self.device, allocations: self.handles(slots), flags }
+        Call::Residency(ResidencyCall::Evict { device: self.device, allocations: self.handles(slots), flags })
     }
 
     fn handles(&self, slots: &[usize]) -> Vec<RawHandle> {
@@ -374,11 +383,15 @@ fn create(device: RawHandle, wish: Wish) -> Call {
         size_bytes: wish.bytes,
     };
     let request = AllocationRequest { private_data: data.encode().to_vec(), ..AllocationRequest::default() };
-    Call::CreateAllocation { device, allocations: vec![request], resource: ResourceRequest::default() }
+    Call::Allocation(AllocationCall::CreateAllocation {
+        device,
+        allocations: vec![request],
+        resource: ResourceRequest::default(),
+    })
 }
 
 /// Destroys allocations behind the commands queued before.
 pub(super) fn destroy_allocation(device: RawHandle, allocations: Vec<RawHandle>) -> Call {
     let target = AllocationTarget { allocations, ..AllocationTarget::default() };
-    Call::DestroyAllocation { device, target, flags: DestroyFlags::empty() }
+    Call::Allocation(AllocationCall::DestroyAllocation { device, target, flags: DestroyFlags::empty() })
 }

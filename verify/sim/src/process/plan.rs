@@ -3,8 +3,8 @@
 mod hostile;
 
 use kmt_calls::{
-    AllocationRequest, Call, EvictFlags, MakeResidentFlags, QueueCall, QueueFlags, ResourceRequest, SignalFlags,
-    SyncCall, WaitFlags,
+    AllocationRequest, Call, DeviceCall, EvictFlags, MakeResidentFlags, QueueCall, QueueFlags, ResourceRequest,
+    SignalFlags, SyncCall, WaitFlags,
 };
 use softgpu_spec::private_data::Kind;
 use wddm_types::{GpuVa, NodeId, RawHandle};
@@ -341,6 +341,6 @@ impl Process {
 
     /// A call that a device in error refuses.
     pub(super) fn harmless_call(&self) -> Call {
-        Call::CreatePagingQueue { device: self.device, priority: 0, physical_adapter: 0 }
+        Call::Device(DeviceCall::CreatePagingQueue { device: self.device, priority: 0, physical_adapter: 0 })
     }
 }

@@ -1,7 +1,7 @@
 //! Tiled addresses: a reservation in regions, each of which shows the beginning of a surface because it was mapped there, or
 //! because another region's entries were copied there. The GPU uses such an address like any other of the surface.
 
-use kmt_calls::{Call, NativeFenceRequest, SyncCall, UpdateGpuVaFlags, UpdateGpuVaOperation};
+use kmt_calls::{Call, GpuVaCall, NativeFenceRequest, SyncCall, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use wddm_types::{GpuVa, Pages};
 
 use crate::process::Process;
@@ -92,7 +92,7 @@ impl Process {
     pub(super) fn tile_call(&self, op: &Op) -> Issue {
         let device = self.device;
         match (op, &self.tiles) {
-            (Op::Reserve, _) => Issue::Call(Call::ReserveGpuVirtualAddress {
+            (Op::Reserve, _) => Issue::Call(Call::GpuVa(GpuVaCall::ReserveGpuVirtualAddress {
                 device,
                 base: GpuVa::NULL,
                 minimum: GpuVa::NULL,
@@ -100,7 +100,7 @@ impl Process {
                 size_bytes: REGIONS as u64 * REGION_BYTES,
                 reservation_type: 0,
                 driver_protection: 0,
-            }),
+            })),
             (Op::TileFence, Some(_)) => {
                 Issue::Call(Call::Sync(SyncCall::CreateNativeFence { device, request: NativeFenceRequest::default() }))
             }
@@ -141,14 +141,14 @@ impl Process {
                 if operations.is_empty() {
                     return Issue::Done;
                 }
-                Issue::Call(Call::UpdateGpuVirtualAddress {
+                Issue::Call(Call::GpuVa(GpuVaCall::UpdateGpuVirtualAddress {
                     device,
                     context: self.queues[*queue].context,
                     fence: fence.made.fence,
                     fence_value: *value,
                     operations,
                     flags: UpdateGpuVaFlags::DO_NOT_WAIT,
-                })
+                }))
             }
             _ => Issue::Done,
         }

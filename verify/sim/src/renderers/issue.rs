@@ -1,9 +1,9 @@
 //! From an operation of the plan to the call that it makes.
 
 use kmt_calls::{
-    AllocationRequest, AllocationTarget, Call, ContextFlags, DestroyFlags, EvictFlags, FenceFlags, GpuVaProtection,
-    MakeResidentFlags, PacketCall, PriorityCall, ResourceRequest, SignalFlags, SyncCall, SyncObjectKind,
-    SyncObjectRequest, WaitFlags,
+    AdapterCall, AllocationCall, AllocationRequest, AllocationTarget, Call, ContextFlags, DestroyFlags, DeviceCall,
+    EvictFlags, FenceFlags, GpuVaCall, GpuVaProtection, LockCall, MakeResidentFlags, PacketCall, PriorityCall,
+    ResidencyCall, ResourceRequest, SignalFlags, SyncCall, SyncObjectKind, SyncObjectRequest, WaitFlags,
 };
 use softgpu_spec::pattern::{self, report};
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Kind};
@@ -19,9 +19,9 @@ impl Client {
         let device = self.device;
         let progress = |client: &Client, at: usize| client.contexts[at].progress.expect("set up").fence;
         Ok(Some(match op {
-            Op::Open(luid) => Call::OpenAdapterFromLuid { luid: *luid },
-            Op::Device => Call::CreateDevice { adapter: self.adapter },
-            Op::PagingQueue => Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
+            Op::Open(luid) => Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: *luid }),
+            Op::Device => Call::Device(DeviceCall::CreateDevice { adapter: self.adapter }),
+            Op::PagingQueue => Call::Device(DeviceCall::CreatePagingQueue { device, priority: 0, physical_adapter: 0 }),
             Op::Context { at } => {
                 let (node, flags, private_data) = (NodeId(self.contexts[*at].node), ContextFlags::empty(), Vec::new());
                 match self.contexts[*at].addressed {
@@ -47,7 +47,7 @@ impl Client {
                 Call::Sync(SyncCall::CreateSynchronizationObject2 { device, request })
             }
             Op::Create { kind, bytes, .. } => self.create(*kind, *bytes),
-            Op::Map { slot } => Call::MapGpuVirtualAddress {
+            Op::Map { slot } => Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
                 paging_queue: self.paging.expect("set up").queue,
                 allocation: self.surface(*slot).handle,
                 base: GpuVa::NULL,
@@ -57,15 +57,15 @@ impl Client {
                 size_in_pages: Pages::holding(self.surface(*slot).bytes).0,
                 protection: GpuVaProtection::WRITE,
                 driver_protection: 0,
-            },
+            }),
             Op::Resident { slots } => {
                 let (paging_queue, flags) = (self.paging.expect("set up").queue, MakeResidentFlags::empty());
-                Call::MakeResident { paging_queue, allocations: self.handles(slots), flags }
+                Call::Residency(ResidencyCall::MakeResident { paging_queue, allocations: self.handles(slots), flags })
             }
             Op::Evict { slots, lazily } => {
                 let mut flags = EvictFlags::empty();
                 flags.set(EvictFlags::EVICT_ONLY_IF_NECESSARY, *lazily);
-                Call::Evict { device, allocations: self.handles(slots), flags }
+                Call::Residency(ResidencyCall::Evict { device, allocations: self.handles(slots), flags })
             }
             Op::EvictListed { slots, lazily } => {
                 let slots: Vec<usize> = slots.iter().copied().filter(|slot| self.surface(*slot).count > 0).collect();
@@ -80,7 +80,7 @@ impl Client {
             }
             Op::Destroy { slot } => {
                 let target = AllocationTarget { allocations: self.handles(&[*slot]), ..AllocationTarget::default() };
-                Call::DestroyAllocation { device, target, flags: DestroyFlags::empty() }
+                Call::Allocation(AllocationCall::DestroyAllocation { device, target, flags: DestroyFlags::empty() })
             }
             Op::Submit(job) => self.submission(job),
             Op::Signal { at } => {
@@ -110,9 +110,9 @@ impl Client {
                     Some(flags) => {
                         let (pages, private_driver_data) = (Vec::new(), 0);
                         self.busy_before = self.reached(surface.home);
-                        Call::Lock { device, allocation, private_driver_data, pages, flags: *flags }
+                        Call::Lock(LockCall::Lock { device, allocation, private_driver_data, pages, flags: *flags })
                     }
-                    None => Call::Lock2 { device, allocation, flags: 0 },
+                    None => Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 }),
                 }
             }
             Op::CpuWork { slot, write } => return self.cpu_work(*slot, *write).map(|()| None),
@@ -120,8 +120,8 @@ impl Client {
                 self.surface_mut(*slot).lock = None;
                 let allocation = self.surface(*slot).handle;
                 match legacy {
-                    true => Call::Unlock { device, allocations: vec![allocation] },
-                    false => Call::Unlock2 { device, allocation },
+                    true => Call::Lock(LockCall::Unlock { device, allocations: vec![allocation] }),
+                    false => Call::Lock(LockCall::Unlock2 { device, allocation }),
                 }
             }
             Op::Priority { at, priority } => Call::Priority(PriorityCall::SetContextInProcessSchedulingPriority {
@@ -139,7 +139,7 @@ impl Client {
                 points: vec![(progress(self, *at), self.contexts[*at].last)],
                 flags: SignalFlags::empty(),
             }),
-            Op::DestroyDevice => Call::DestroyDevice { device },
+            Op::DestroyDevice => Call::Device(DeviceCall::DestroyDevice { device }),
             Op::Die => {
                 self.die();
                 return Ok(None);
@@ -157,7 +157,11 @@ impl Client {
             size_bytes: bytes,
         };
         let request = AllocationRequest { private_data: data.encode().to_vec(), ..AllocationRequest::default() };
-        Call::CreateAllocation { device: self.device, allocations: vec![request], resource: ResourceRequest::default() }
+        Call::Allocation(AllocationCall::CreateAllocation {
+            device: self.device,
+            allocations: vec![request],
+            resource: ResourceRequest::default(),
+        })
     }
 
     fn wait(&self, fence: RawHandle, value: u64) -> Call {

@@ -1,6 +1,7 @@
 //! The end of a world: nothing is left of anybody.
 
 use super::*;
+use kmt_calls::{AdapterCall, DeviceCall};
 
 /// Steps in which the hardware comes to rest when no process calls any more.
 const DRAIN_STEPS_MAX: u64 = 1_000_000;
@@ -11,11 +12,12 @@ impl World {
         self.drain()?;
         // A newcomer's device is there when the ring has got past everything older, so that what was put off has been done.
         let newcomer = self.host.process_created();
-        let opened = self.host.call(newcomer, Call::OpenAdapterFromLuid { luid: self.host.luid() });
+        let opened =
+            self.host.call(newcomer, Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: self.host.luid() }));
         let Ok(Reply::Handle(adapter)) = opened else {
             return Err(("answers", format!("a newcomer's open answered {opened:?}")));
         };
-        let device = self.host.call(newcomer, Call::CreateDevice { adapter });
+        let device = self.host.call(newcomer, Call::Device(DeviceCall::CreateDevice { adapter }));
         if !matches!(device, Ok(Reply::Handle(_))) {
             return Err(("liveness", format!("a newcomer's device answered {device:?}")));
         }

@@ -7,7 +7,7 @@ use d3dkmt::{
     UpdateGpuVaOperation, VirtualContext,
 };
 use dxgk_host::{Host, HostConfig, Mode, Profile};
-use kmt_calls::Call;
+use kmt_calls::{Call, GpuVaCall};
 use kmt_link::Link;
 use softgpu_spec::private_data::AllocationRequest;
 use softgpu_umd::{SurfaceKind, pattern};
@@ -278,7 +278,14 @@ fn a_context_that_is_patched_has_no_tiles_to_update() {
     for context in [patched.handle(), theirs.handle(), RawHandle(0xdead)] {
         let (device, fence, flags) = (device.handle(), fence.handle(), UpdateGpuVaFlags::empty());
         let operations = vec![map_tile(pool.allocation(), base, 0)];
-        let call = Call::UpdateGpuVirtualAddress { device, context, fence, fence_value: 0, operations, flags };
+        let call = Call::GpuVa(GpuVaCall::UpdateGpuVirtualAddress {
+            device,
+            context,
+            fence,
+            fence_value: 0,
+            operations,
+            flags,
+        });
         assert_eq!(status(client.link.call(call)), Some(NtStatus::INVALID_PARAMETER));
     }
     assert_eq!(fence.current(), 0, "nothing happened");

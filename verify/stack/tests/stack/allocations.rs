@@ -14,7 +14,7 @@ use d3dkmt::{
 };
 use ddi::{DestroyAllocationFlags, OpenAllocationFlags};
 use dxgk_host::{Host, ProcessLink};
-use kmt_calls::{AllocationTarget, Call, Refusal, Reply};
+use kmt_calls::{AllocationCall, AllocationTarget, Call, LockCall, PropertyCall, Refusal, Reply, ShareCall};
 use kmt_link::Link;
 use softgpu_spec::pattern;
 use softgpu_spec::private_data::{self, Details, Kind};
@@ -93,10 +93,12 @@ fn a_resource_grows_until_it_is_shared_and_may_be_empty() {
     let (device, link) = (gpu.device(), gpu.device().link());
     let empty = Resource::create(device, Vec::new(), resource(CreateAllocationFlags::CREATE_RESOURCE)).unwrap();
     assert!(empty.allocations().is_empty());
-    let add = |to: RawHandle| Call::CreateAllocation {
-        device: device.handle(),
-        allocations: vec![request(Kind::Local, 4096)],
-        resource: ResourceRequest { resource: to, ..ResourceRequest::default() },
+    let add = |to: RawHandle| {
+        Call::Allocation(AllocationCall::CreateAllocation {
+            device: device.handle(),
+            allocations: vec![request(Kind::Local, 4096)],
+            resource: ResourceRequest { resource: to, ..ResourceRequest::default() },
+        })
     };
     let Reply::Allocations(added) = link.call(add(empty.handle())).unwrap() else { panic!("another reply") };
     assert_eq!((added.resource, added.allocations.len()), (empty.handle(), 1));
@@ -104,10 +106,12 @@ fn a_resource_grows_until_it_is_shared_and_may_be_empty() {
     assert_eq!(status(link.call(add(shared.handle()))), NtStatus::INVALID_PARAMETER, "never to a shared one");
     // A list with one of a resource has only that resource's.
     let loose = device.create_allocation(data(Kind::Local, 4096).encode().to_vec()).unwrap();
-    let destroy = |allocations: Vec<RawHandle>, resource: RawHandle| Call::DestroyAllocation {
-        device: device.handle(),
-        target: AllocationTarget { resource, allocations },
-        flags: DestroyFlags::empty(),
+    let destroy = |allocations: Vec<RawHandle>, resource: RawHandle| {
+        Call::Allocation(AllocationCall::DestroyAllocation {
+            device: device.handle(),
+            target: AllocationTarget { resource, allocations },
+            flags: DestroyFlags::empty(),
+        })
     };
     let member = added.allocations[0].handle;
     for (wrong, why) in [
@@ -163,7 +167,7 @@ fn two_processes_share_an_allocation_truly_and_longer_than_its_creator() {
     // Only its creator may lock a shared allocation.
     let lock = |client: &Client, resource: &Resource| {
         let (device, allocation) = (client.gpu.device().handle(), resource.allocations()[0].handle());
-        client.link.call(Call::Lock2 { device, allocation, flags: 0 })
+        client.link.call(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 }))
     };
     assert_eq!(status(lock(&theirs, &opened)), NtStatus::INVALID_PARAMETER);
     made.destroy(DestroyFlags::empty()).unwrap();
@@ -219,11 +223,11 @@ fn names_of_shared_resources_are_checked() {
         assert_eq!(status(Resource::open(theirs.device(), ShareName::NtHandle(wrong))), NtStatus::INVALID_HANDLE);
     }
     assert_eq!(
-        status(theirs.device().link().call(Call::CloseNtHandle { handle })),
+        status(theirs.device().link().call(Call::Share(ShareCall::CloseNtHandle { handle }))),
         NtStatus::INVALID_HANDLE,
         "not theirs"
     );
-    ours.device().link().call(Call::CloseNtHandle { handle }).unwrap();
+    ours.device().link().call(Call::Share(ShareCall::CloseNtHandle { handle })).unwrap();
     assert_eq!(status(Resource::open(theirs.device(), name)), NtStatus::INVALID_HANDLE);
     let plain = Resource::create(ours.device(), vec![request(Kind::Local, 4096)], resource(SHARED)).unwrap();
     assert_eq!(status(plain.share()), NtStatus::INVALID_PARAMETER, "without NtSecuritySharing");
@@ -302,10 +306,14 @@ fn priorities_and_places_are_told_of_lists_and_of_resources() {
     let list =
         || AllocationTarget { allocations: vec![local.handle(), system.handle()], ..AllocationTarget::default() };
     let (device, link) = (device.handle(), client.gpu.device().link());
-    let worst = link.call(Call::QueryAllocationResidency { device, target: whole() });
+    let worst = link.call(Call::Property(PropertyCall::QueryAllocationResidency { device, target: whole() }));
     assert_eq!(worst, Ok(Reply::ResidencyStatuses(vec![ResidencyStatus::ResidentInSharedMemory])), "the worst of them");
     let set = |target, priorities: &[u32]| {
-        link.call(Call::SetAllocationPriority { device, target, priorities: priorities.to_vec() })
+        link.call(Call::Property(PropertyCall::SetAllocationPriority {
+            device,
+            target,
+            priorities: priorities.to_vec(),
+        }))
     };
     set(whole(), &[ddi::PRIORITY_HIGH]).expect("one for all");
     assert_eq!([local.priority(), system.priority()], [const { Ok(ddi::PRIORITY_HIGH) }; 2]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use d3dkmt::{DeviceState, EvictFlags, MakeResidentFlags};
 use dxgk_host::Mode;
-use kmt_calls::Call;
+use kmt_calls::{AllocationCall, Call, LockCall, ResidencyCall};
 use kmt_link::Link;
 use softgpu_umd::{Commands, SurfaceKind, UmdError};
 use stack::world::{MIB, VIRTUAL, client, host};
@@ -123,7 +123,10 @@ fn handles_of_others_are_none_of_ours() {
     };
     let device = ours.gpu.device().handle();
     for handle in [stale, RawHandle::NONE, RawHandle(u32::MAX), device] {
-        let refused = ours.link.call(Call::Lock2 { device, allocation: handle, flags: 0 }).expect_err("no allocation");
+        let refused = ours
+            .link
+            .call(Call::Lock(LockCall::Lock2 { device, allocation: handle, flags: 0 }))
+            .expect_err("no allocation");
         assert_eq!(refused.status, NtStatus::INVALID_PARAMETER, "{handle}");
     }
     // The same number may name an allocation of ours, but never theirs.
@@ -140,13 +143,17 @@ fn reserved_bits_are_refused() {
     let handle = surface.allocation().handle();
     let device = client.gpu.device().handle();
     let calls = [
-        Call::Lock2 { device, allocation: handle, flags: 1 },
-        Call::Evict { device, allocations: vec![handle], flags: EvictFlags::from_bits_retain(1 << 9) },
-        Call::MakeResident {
+        Call::Lock(LockCall::Lock2 { device, allocation: handle, flags: 1 }),
+        Call::Residency(ResidencyCall::Evict {
+            device,
+            allocations: vec![handle],
+            flags: EvictFlags::from_bits_retain(1 << 9),
+        }),
+        Call::Residency(ResidencyCall::MakeResident {
             paging_queue: client.gpu.paging().handle(),
             allocations: vec![handle],
             flags: MakeResidentFlags::from_bits_retain(1 << 9),
-        },
+        }),
         create(device, vec![]),
         create(device, vec![vec![1, 2, 3]]),
         create(device, vec![vec![0; 1 << 20]]),
@@ -192,10 +199,10 @@ fn a_process_dies_in_the_middle() {
 fn create(device: RawHandle, private_data: Vec<Vec<u8>>) -> Call {
     let request = |private_data| kmt_calls::AllocationRequest { private_data, ..Default::default() };
     let allocations = private_data.into_iter().map(request).collect();
-    Call::CreateAllocation { device, allocations, resource: Default::default() }
+    Call::Allocation(AllocationCall::CreateAllocation { device, allocations, resource: Default::default() })
 }
 
 fn destroy(device: RawHandle, allocation: RawHandle) -> Call {
     let target = kmt_calls::AllocationTarget { allocations: vec![allocation], ..Default::default() };
-    Call::DestroyAllocation { device, target, flags: kmt_calls::DestroyFlags::empty() }
+    Call::Allocation(AllocationCall::DestroyAllocation { device, target, flags: kmt_calls::DestroyFlags::empty() })
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use d3dkmt::{Context, CreateAllocationFlags, LockFlags, Resource, ResourceRequest};
 use ddi::{AllocationFlags, DriverModel, KmdResource};
-use kmt_calls::{AllocationRequest, Call};
+use kmt_calls::{AllocationCall, AllocationRequest, Call};
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest as Request, Details};
 use softgpu_umd::SurfaceKind;
@@ -85,8 +85,11 @@ fn an_addition_that_fails_leaves_the_resource_its_handle() {
     let made = Resource::create(device, vec![of(private_data(0))], made).expect("a resource");
     let add = |flags: u32| {
         let resource = ResourceRequest { resource: made.handle(), ..ResourceRequest::default() };
-        let call =
-            Call::CreateAllocation { device: device.handle(), allocations: vec![of(private_data(flags))], resource };
+        let call = Call::Allocation(AllocationCall::CreateAllocation {
+            device: device.handle(),
+            allocations: vec![of(private_data(flags))],
+            resource,
+        });
         client.link.call(call).map(drop)
     };
     add(AllocationFlags::MAP_APERTURE_CPU_VISIBLE.bits()).expect_err("the kernel refuses it behind the driver");

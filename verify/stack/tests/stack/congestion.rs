@@ -1,7 +1,7 @@
 //! A process that asks for memory faster than memory moves.
 
 use d3dkmt::{EvictFlags, NativeFenceRequest};
-use kmt_calls::{Call, Reply};
+use kmt_calls::{Call, GpuVaCall, Reply};
 use softgpu_umd::{Commands, GpuWait, SurfaceKind};
 use stack::world::{MIB, VIRTUAL, client, host};
 use wddm_types::GpuVa;
@@ -22,16 +22,18 @@ fn who_asks_faster_than_memory_moves_waits() {
     // Physical removal stands behind the submission, and everything else stands behind the removal.
     client.gpu.device().evict(vec![held.allocation().handle()], EvictFlags::empty()).unwrap();
 
-    let map = |at: u64| Call::MapGpuVirtualAddress {
-        paging_queue: client.gpu.paging().handle(),
-        allocation: shown.allocation().handle(),
-        base: GpuVa((1 << 40) + at * 4096),
-        minimum: GpuVa::NULL,
-        maximum: GpuVa::NULL,
-        offset_in_pages: 0,
-        size_in_pages: 1,
-        protection: kmt_calls::GpuVaProtection::WRITE,
-        driver_protection: 0,
+    let map = |at: u64| {
+        Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
+            paging_queue: client.gpu.paging().handle(),
+            allocation: shown.allocation().handle(),
+            base: GpuVa((1 << 40) + at * 4096),
+            minimum: GpuVa::NULL,
+            maximum: GpuVa::NULL,
+            offset_in_pages: 0,
+            size_in_pages: 1,
+            protection: kmt_calls::GpuVaProtection::WRITE,
+            driver_protection: 0,
+        })
     };
     let mut accepted = 0;
     let pending = loop {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use d3dkmt::{EvictFlags, MakeResidentFlags, Residency};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
-use kmt_calls::{Call, Reply};
+use kmt_calls::{AllocationCall, Call, LockCall, Reply};
 use kmt_link::Link;
 use softgpu_spec::register::counter;
 use softgpu_umd::{Surface, SurfaceKind, pattern};
@@ -23,8 +23,8 @@ pub fn lockable(client: &Client, kind: SurfaceKind, cached: bool) -> Surface {
 
 fn places(client: &Client, surface: &Surface) -> Vec<CpuPlace> {
     let (device, allocation) = (client.gpu.device().handle(), surface.allocation().handle());
-    let reply = client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect("a lock");
-    client.link.call(Call::Unlock2 { device, allocation }).expect("it is locked");
+    let reply = client.link.call(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 })).expect("a lock");
+    client.link.call(Call::Lock(LockCall::Unlock2 { device, allocation })).expect("it is locked");
     let Reply::Mapped(mapped) = reply else { panic!("a lock answers with memory") };
     mapped.runs.iter().map(|run| run.place).collect()
 }
@@ -227,7 +227,10 @@ fn destroying_the_locked_ends_its_address() {
     let (device, allocations) = (client.gpu.device().handle(), vec![surface.allocation().handle()]);
     let target = kmt_calls::AllocationTarget { allocations, ..Default::default() };
     let flags = kmt_calls::DestroyFlags::empty();
-    client.link.call(Call::DestroyAllocation { device, target, flags }).expect("not an error");
+    client
+        .link
+        .call(Call::Allocation(AllocationCall::DestroyAllocation { device, target, flags }))
+        .expect("not an error");
     assert_eq!(lock.read_word(0), 0, "nothing of it is seen any more");
     lock.write_words(0, &[8]);
 }

@@ -4,7 +4,7 @@ use d3dkmt::{
     AllocationRequest, CreateAllocationFlags, DestroyFlags, LockFlags, MakeResidentFlags, Resource, ResourceRequest,
 };
 use ddi::PowerState;
-use kmt_calls::Call;
+use kmt_calls::{Call, LockCall};
 use kmt_link::Link;
 use softgpu_spec::private_data::{self, Kind};
 use softgpu_umd::SurfaceKind;
@@ -23,10 +23,10 @@ fn lock2_takes_no_flags() {
     let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
     let (device, allocation) = (client.gpu.device().handle(), surface.allocation().handle());
     for bit in 0..32 {
-        let call = Call::Lock2 { device, allocation, flags: 1 << bit };
+        let call = Call::Lock(LockCall::Lock2 { device, allocation, flags: 1 << bit });
         assert_eq!(client.link.call(call).expect_err("reserved").status, NtStatus::INVALID_PARAMETER, "bit {bit}");
     }
-    let unlock = client.link.call(Call::Unlock2 { device, allocation });
+    let unlock = client.link.call(Call::Lock(LockCall::Unlock2 { device, allocation }));
     assert_eq!(unlock.expect_err("nothing was locked").status, NtStatus::INVALID_PARAMETER);
 }
 
@@ -38,9 +38,10 @@ fn without_a_way_out_a_lock_fails_and_changes_nothing() {
     let client = client(&host);
     let local = client.pinned(SurfaceKind::Local, BYTES);
     let (device, allocation) = (client.gpu.device().handle(), local.allocation().handle());
-    let refused = client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect_err("row 9");
+    let refused = client.link.call(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 })).expect_err("row 9");
     assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY);
-    let unlocked = client.link.call(Call::Unlock2 { device, allocation }).expect_err("it is not locked");
+    let unlocked =
+        client.link.call(Call::Lock(LockCall::Unlock2 { device, allocation })).expect_err("it is not locked");
     assert_eq!(unlocked.status, NtStatus::INVALID_PARAMETER);
 }
 
@@ -51,16 +52,16 @@ fn a_lost_device_unlocks_and_does_not_lock() {
     let mut client = client(&host);
     let surface = lockable(&client, SurfaceKind::LocalThenSystem, false);
     let (device, allocation) = (client.gpu.device().handle(), surface.allocation().handle());
-    client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect("a lock");
+    client.link.call(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 })).expect("a lock");
     let mut wild = softgpu_umd::Commands::new();
     wild.fill(wddm_types::GpuVa(0x7fff_0000_0000), 4096, 1);
     let value = client.stream.submit(&client.gpu, &[], &wild).expect("a submission");
     assert!(client.stream.wait(&client.gpu, value).is_err(), "it faults");
-    let refused = client.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect_err("lost");
+    let refused = client.link.call(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 })).expect_err("lost");
     assert_eq!(refused.status, NtStatus::DEVICE_REMOVED);
-    client.link.call(Call::Unlock2 { device, allocation }).expect("allowed");
+    client.link.call(Call::Lock(LockCall::Unlock2 { device, allocation })).expect("allowed");
     assert_eq!(
-        client.link.call(Call::Unlock2 { device, allocation }).expect_err("once").status,
+        client.link.call(Call::Lock(LockCall::Unlock2 { device, allocation })).expect_err("once").status,
         NtStatus::INVALID_PARAMETER
     );
 }
@@ -96,7 +97,7 @@ fn the_legacy_lock_of_a_wddm_2_driver() {
     let refused = cached.allocation().lock_legacy(Vec::new(), F::LOCK_ENTIRE | F::DONOT_EVICT).err().expect("refused");
     assert_eq!(refused.status, NtStatus::GRAPHICS_CANT_LOCK_MEMORY);
     let (device, allocation) = (client.gpu.device().handle(), surface.allocation().handle());
-    let call = Call::Unlock { device, allocations: vec![allocation] };
+    let call = Call::Lock(LockCall::Unlock { device, allocations: vec![allocation] });
     assert_eq!(client.link.call(call).expect_err("not locked").status, NtStatus::INVALID_PARAMETER);
 }
 
@@ -119,8 +120,8 @@ fn a_list_of_unlocks_is_refused_whole_when_two_handles_name_one_lock() {
     let opened = Resource::open(client.gpu.device(), made.global_share()).unwrap();
     let device = client.gpu.device().handle();
     let (first, second) = (made.allocations()[0].handle(), opened.allocations()[0].handle());
-    let lock = || client.link.call(Call::Lock2 { device, allocation: first, flags: 0 });
-    let unlock = |allocations| client.link.call(Call::Unlock { device, allocations });
+    let lock = || client.link.call(Call::Lock(LockCall::Lock2 { device, allocation: first, flags: 0 }));
+    let unlock = |allocations| client.link.call(Call::Lock(LockCall::Unlock { device, allocations }));
     lock().expect("its creator locks it");
     let refused = unlock(vec![first, second]).expect_err("it was locked once");
     assert_eq!(refused.status, NtStatus::INVALID_PARAMETER);
@@ -151,7 +152,7 @@ fn the_locks_of_a_process_that_destroys_what_others_still_have_are_over() {
     let list = vec![opened.allocations()[0].handle()];
     theirs.gpu.paging().make_resident(list, MakeResidentFlags::empty()).expect("room");
     let (device, allocation) = (ours.gpu.device().handle(), made.allocations()[0].handle());
-    ours.link.call(Call::Lock2 { device, allocation, flags: 0 }).expect("its creator locks it");
+    ours.link.call(Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 })).expect("its creator locks it");
     made.destroy(DestroyFlags::empty()).expect("it is its own");
     // A kernel that counted the destroyed lock would want a mapping that is gone when it moves the content.
     host.power_transition(PowerState::Hibernate).expect("unlocked content moves");

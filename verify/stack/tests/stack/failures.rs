@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use events::{Event, Tracer};
-use kmt_calls::{Call, Reply};
+use kmt_calls::{AdapterCall, Call, DeviceCall, Reply};
 use wddm_types::{NtStatus, ProcessId};
 
 use crate::remote_client::RemoteClient;
@@ -52,16 +52,16 @@ fn start() -> (Arc<Host>, Arc<RemoteClient>, Receiver<()>, Sender<()>) {
 fn a_kernel_has_failed_before_any_thread_hears_of_it_and_refuses_calls_that_waited_for_its_lock() {
     let (host, there, falls, tells) = start();
     let [process, other] = [(); 2].map(|()| host.process_created());
-    let opened = host.call(process, Call::OpenAdapterFromLuid { luid: host.luid() });
+    let opened = host.call(process, Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: host.luid() }));
     let Ok(Reply::Handle(adapter)) = opened else { panic!("{opened:?}") };
     let holds = {
         let host = Arc::clone(&host);
-        std::thread::spawn(move || _ = host.call(process, Call::CreateDevice { adapter }))
+        std::thread::spawn(move || _ = host.call(process, Call::Device(DeviceCall::CreateDevice { adapter })))
     };
     falls.recv_timeout(WITHIN).expect("it falls");
     let waits = {
         let ((says, hears), host) = (channel(), Arc::clone(&host));
-        std::thread::spawn(move || _ = says.send(host.call(other, Call::EnumAdapters)));
+        std::thread::spawn(move || _ = says.send(host.call(other, Call::Adapter(AdapterCall::EnumAdapters))));
         hears
     };
     // The call may or may not wait by now: the kernel must refuse it in either case.
@@ -78,7 +78,7 @@ struct TakesDown(Arc<Host>, ProcessId);
 
 impl Drop for TakesDown {
     fn drop(&mut self) {
-        self.0.call(self.1, Call::EnumAdapters).expect("the kernel answers");
+        self.0.call(self.1, Call::Adapter(AdapterCall::EnumAdapters)).expect("the kernel answers");
         self.0.process_died(self.1);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use ddi::{PowerState, SegmentFlags};
 use dxgk_host::{Host, HostConfig, Profile};
 use events::{Event, Tracer};
-use kmt_calls::{Call, QueueCall, QueueFlags, Reply, SyncCall};
+use kmt_calls::{Call, DeviceCall, QueueCall, QueueFlags, Reply, SyncCall};
 use kmt_link::Link;
 use softgpu_umd::{Surface, SurfaceKind, pattern};
 use wddm_types::{NodeId, NtStatus};
@@ -210,7 +210,7 @@ fn what_ends_during_a_sleep_ends_at_once_and_its_memory_comes_free_with_the_wake
         drop(lost);
         drop(dies);
         let device = leaves.gpu.device().handle();
-        leaves.link.call(Call::DestroyDevice { device }).expect("it goes, asleep or not");
+        leaves.link.call(Call::Device(DeviceCall::DestroyDevice { device })).expect("it goes, asleep or not");
         while host.step() {}
         host.check_invariants().expect("in order");
         assert!(*destroyed.lock().expect("a test") > before + 2, "the destructions do not wait for the wake");

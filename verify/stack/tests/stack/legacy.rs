@@ -19,7 +19,7 @@ use d3dkmt::{
     EvictFlags, Fence, FenceFlags, LockFlags, MakeResidentFlags, Refusal, Resource, ResourceRequest,
 };
 use dxgk_host::{Host, HostConfig, Mode, ProcessLink, Profile};
-use kmt_calls::{Call, Reply};
+use kmt_calls::{Call, LockCall, Reply};
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest, Details};
 use softgpu_spec::tile::Tiling;
@@ -110,9 +110,10 @@ impl Old {
     /// Where a lock would show an allocation.
     fn places(&self, allocation: &Arc<Allocation>, flags: LockFlags) -> Result<Vec<CpuPlace>, Refusal> {
         let (device, handle) = (self.gpu.device().handle(), allocation.handle());
-        let call = Call::Lock { device, allocation: handle, private_driver_data: 0, pages: Vec::new(), flags };
+        let call =
+            Call::Lock(LockCall::Lock { device, allocation: handle, private_driver_data: 0, pages: Vec::new(), flags });
         let Reply::Locked { mapped, .. } = self.link.call(call)? else { panic!("a lock answers with memory") };
-        self.link.call(Call::Unlock { device, allocations: vec![handle] })?;
+        self.link.call(Call::Lock(LockCall::Unlock { device, allocations: vec![handle] }))?;
         Ok(mapped.runs.iter().map(|run| run.place).collect())
     }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use dxgk_host::{Host, ProcessLink};
 use kmt_calls::{
-    Call, CreateAllocationFlags, FenceFlags, NativeFenceRequest, OpenSyncObjectRequest, Reply, ResourceRequest,
-    ShareName, SyncCall, SyncObjectAccess as A, SyncObjectKind, SyncObjectRequest,
+    AdapterCall, AllocationCall, Call, CreateAllocationFlags, DeviceCall, FenceFlags, NativeFenceRequest,
+    OpenSyncObjectRequest, Reply, ResourceRequest, ShareCall, ShareName, SyncCall, SyncObjectAccess as A,
+    SyncObjectKind, SyncObjectRequest,
 };
 use kmt_link::Link;
 use wddm_types::{NtStatus, RawHandle};
@@ -25,8 +26,12 @@ struct Process {
 impl Process {
     fn new(host: &Arc<Host>) -> Process {
         let link = ProcessLink::new(Arc::clone(host));
-        let Ok(Reply::Handle(adapter)) = link.call(Call::OpenAdapterFromLuid { luid: host.luid() }) else { panic!() };
-        let Ok(Reply::Handle(device)) = link.call(Call::CreateDevice { adapter }) else { panic!() };
+        let Ok(Reply::Handle(adapter)) =
+            link.call(Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: host.luid() }))
+        else {
+            panic!()
+        };
+        let Ok(Reply::Handle(device)) = link.call(Call::Device(DeviceCall::CreateDevice { adapter })) else { panic!() };
         Process { link, device }
     }
 
@@ -39,19 +44,19 @@ impl Process {
     }
 
     fn share(&self, object: RawHandle, access: A, name: &str) -> Result<u64, NtStatus> {
-        self.token(Call::ShareObjects { objects: vec![object], access, name: Some(name.into()) })
+        self.token(Call::Share(ShareCall::ShareObjects { objects: vec![object], access, name: Some(name.into()) }))
     }
 
     fn open(&self, name: &str, access: u32) -> Result<u64, NtStatus> {
-        self.token(Call::OpenNtHandleFromName { name: name.into(), access, sync_object: true })
+        self.token(Call::Share(ShareCall::OpenNtHandleFromName { name: name.into(), access, sync_object: true }))
     }
 
     fn open_resource(&self, name: &str, access: u32) -> Result<u64, NtStatus> {
-        self.token(Call::OpenNtHandleFromName { name: name.into(), access, sync_object: false })
+        self.token(Call::Share(ShareCall::OpenNtHandleFromName { name: name.into(), access, sync_object: false }))
     }
 
     fn close(&self, token: u64) {
-        self.link.call(Call::CloseNtHandle { handle: token }).expect("it is this process's");
+        self.link.call(Call::Share(ShareCall::CloseNtHandle { handle: token })).expect("it is this process's");
     }
 
     fn fence(&self, flags: FenceFlags) -> RawHandle {
@@ -184,7 +189,7 @@ fn every_kind_that_goes_by_nt_handle_has_names() {
         | CreateAllocationFlags::CREATE_SHARED
         | CreateAllocationFlags::NT_SECURITY_SHARING;
     let resource = ResourceRequest { flags, ..ResourceRequest::default() };
-    let create = Call::CreateAllocation { device, allocations: Vec::new(), resource };
+    let create = Call::Allocation(AllocationCall::CreateAllocation { device, allocations: Vec::new(), resource });
     let Ok(Reply::Allocations(resource)) = ours.link.call(create) else { panic!() };
 
     for object in [semaphore.object, monitored.fence, cross] {
@@ -207,7 +212,8 @@ fn every_kind_that_goes_by_nt_handle_has_names() {
     let found = theirs.open_resource("memory", 0x8000_0001).unwrap();
     ours.close(token);
     let share = ShareName::NtHandle(found);
-    let open = Call::OpenResource { device: theirs.device, share, keyed_mutex_data: Vec::new() };
+    let open =
+        Call::Allocation(AllocationCall::OpenResource { device: theirs.device, share, keyed_mutex_data: Vec::new() });
     assert!(theirs.link.call(open.clone()).is_ok());
     theirs.close(found);
     assert_eq!(theirs.link.call(open).unwrap_err().status, NtStatus::INVALID_HANDLE);

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use d3dkmt::{Fence, NativeFenceRequest};
 use dxgk_host::{AccountId, Admission, Host, Pending, ProcessLink, Quota};
-use kmt_calls::{AllocationRequest, Call, CreatedAllocations, Refusal, Reply, ResourceRequest, SectionCall};
+use kmt_calls::{
+    AllocationCall, AllocationRequest, Call, CreatedAllocations, DeviceCall, Refusal, Reply, ResourceRequest,
+    SectionCall,
+};
 use kmt_link::Link;
 use softgpu_spec::private_data;
 use softgpu_umd::{Commands, Gpu, GpuWait, Stream, StreamConfig, Surface, SurfaceKind};
@@ -72,7 +75,11 @@ impl GatedProcess {
         };
         let one = AllocationRequest { private_data: request.encode().to_vec(), ..AllocationRequest::default() };
         let device = self.client.gpu.device().handle();
-        Call::CreateAllocation { device, allocations: vec![one], resource: ResourceRequest::default() }
+        Call::Allocation(AllocationCall::CreateAllocation {
+            device,
+            allocations: vec![one],
+            resource: ResourceRequest::default(),
+        })
     }
 
     fn begin(&self, call: Call) -> Result<Result<Reply, Refusal>, Pending> {
@@ -245,7 +252,7 @@ fn a_creation_that_waits_is_refused_when_its_device_has_gone() {
     held.destroy_in_use(surface, 1);
     let pending = held.waits(held.free_bytes() + 4 * MIB);
     let device = held.client.gpu.device().handle();
-    held.begin(Call::DestroyDevice { device }).expect("destroyed at once").expect("its own device");
+    held.begin(Call::Device(DeviceCall::DestroyDevice { device })).expect("destroyed at once").expect("its own device");
     let refused = answer(&host, pending).expect("it is answered").expect_err("the device has gone");
     assert_eq!(refused.status, NtStatus::INVALID_PARAMETER);
     host.check_invariants().expect("in order");

@@ -1,6 +1,6 @@
 //! A device, one of its paging queues, or the adapter names a process's address space in calls about addresses.
 
-use kmt_calls::{Call, Refusal, Reply};
+use kmt_calls::{Call, GpuVaCall, Refusal, Reply};
 use kmt_link::Link;
 use wddm_types::{GpuVa, NtStatus, RawHandle};
 
@@ -13,7 +13,7 @@ fn reserve(link: &dyn Link, owner: RawHandle) -> Result<GpuVa, Refusal> {
 }
 
 fn reserve_from(link: &dyn Link, owner: RawHandle, minimum: GpuVa) -> Result<GpuVa, Refusal> {
-    let reply = link.call(Call::ReserveGpuVirtualAddress {
+    let reply = link.call(Call::GpuVa(GpuVaCall::ReserveGpuVirtualAddress {
         device: owner,
         base: GpuVa::NULL,
         minimum,
@@ -21,7 +21,7 @@ fn reserve_from(link: &dyn Link, owner: RawHandle, minimum: GpuVa) -> Result<Gpu
         size_bytes: BYTES,
         reservation_type: 0,
         driver_protection: 0,
-    })?;
+    }))?;
     match reply {
         Reply::MappedVa { va, .. } => Ok(va),
         other => panic!("{other:?}"),
@@ -29,7 +29,7 @@ fn reserve_from(link: &dyn Link, owner: RawHandle, minimum: GpuVa) -> Result<Gpu
 }
 
 fn free(link: &dyn Link, owner: RawHandle, base: GpuVa) -> Result<Reply, Refusal> {
-    link.call(Call::FreeGpuVirtualAddress { device: owner, base, size_bytes: BYTES })
+    link.call(Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress { device: owner, base, size_bytes: BYTES }))
 }
 
 #[test]

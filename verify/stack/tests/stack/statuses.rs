@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use dxgk_host::{Host, ProcessLink};
 use kmt_calls::{
-    AllocationRequest, AllocationTarget, Call, DeviceState, EvictFlags, GpuVaProtection, MakeResidentFlags,
-    NotificationCall, OfferFlags, PropertyFlags, PropertyMask, PropertyRequest, QueueCall, Reply, ResourceRequest,
-    ShareName, SyncCall,
+    AdapterCall, AllocationCall, AllocationRequest, AllocationTarget, Call, DeviceCall, DeviceState, EvictFlags,
+    GpuVaCall, GpuVaProtection, LockCall, MakeResidentFlags, NotificationCall, OfferFlags, PropertyCall, PropertyFlags,
+    PropertyMask, PropertyRequest, QueueCall, Reply, ResidencyCall, ResourceRequest, ShareCall, ShareName, SyncCall,
 };
 use kmt_link::Link;
 use softgpu_spec::private_data::{AllocationRequest as PrivateData, Kind};
@@ -31,8 +31,8 @@ struct Raw {
 impl Raw {
     fn new(host: &Arc<Host>) -> Raw {
         let link = ProcessLink::new(Arc::clone(host));
-        let adapter = handle(&link, Call::OpenAdapterFromLuid { luid: host.luid() });
-        let device = handle(&link, Call::CreateDevice { adapter });
+        let adapter = handle(&link, Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: host.luid() }));
+        let device = handle(&link, Call::Device(DeviceCall::CreateDevice { adapter }));
         let paging = paging_queue(&link, device);
         Raw { link, adapter, device, paging }
     }
@@ -45,7 +45,11 @@ impl Raw {
         let size_bytes = pages * PAGE_BYTES;
         let data = PrivateData { kind, cpu_visible, cached: false, accessed_physically: false, size_bytes };
         let request = AllocationRequest { private_data: data.encode().to_vec(), ..AllocationRequest::default() };
-        let call = Call::CreateAllocation { device, allocations: vec![request], resource: ResourceRequest::default() };
+        let call = Call::Allocation(AllocationCall::CreateAllocation {
+            device,
+            allocations: vec![request],
+            resource: ResourceRequest::default(),
+        });
         match self.link.call(call) {
             Ok(Reply::Allocations(made)) => made.allocations[0].handle,
             other => panic!("{other:?}"),
@@ -54,15 +58,17 @@ impl Raw {
 
     fn resident(&self, allocations: Vec<RawHandle>) {
         let flags = MakeResidentFlags::empty();
-        self.link.call(Call::MakeResident { paging_queue: self.paging, allocations, flags }).expect("room");
+        self.link
+            .call(Call::Residency(ResidencyCall::MakeResident { paging_queue: self.paging, allocations, flags }))
+            .expect("room");
     }
 
     fn lock(&self, allocation: RawHandle) -> NtStatus {
-        self.status(Call::Lock2 { device: self.device, allocation, flags: 0 })
+        self.status(Call::Lock(LockCall::Lock2 { device: self.device, allocation, flags: 0 }))
     }
 
     fn state(&self) -> DeviceState {
-        match self.link.call(Call::GetDeviceState { device: self.device }) {
+        match self.link.call(Call::Device(DeviceCall::GetDeviceState { device: self.device })) {
             Ok(Reply::DeviceState(state)) => state,
             other => panic!("{other:?}"),
         }
@@ -77,7 +83,7 @@ fn handle(link: &ProcessLink, call: Call) -> RawHandle {
 }
 
 fn paging_queue(link: &ProcessLink, device: RawHandle) -> RawHandle {
-    match link.call(Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 }) {
+    match link.call(Call::Device(DeviceCall::CreatePagingQueue { device, priority: 0, physical_adapter: 0 })) {
         Ok(Reply::PagingQueue(made)) => made.queue,
         other => panic!("{other:?}"),
     }
@@ -91,7 +97,9 @@ fn a_handle_that_names_nothing_or_something_else() {
     let stale = raw.create(raw.device, Kind::Local, 1, false);
     let target = AllocationTarget { allocations: vec![stale], ..AllocationTarget::default() };
     let flags = kmt_calls::DestroyFlags::empty();
-    raw.link.call(Call::DestroyAllocation { device: raw.device, target, flags }).expect("it is there");
+    raw.link
+        .call(Call::Allocation(AllocationCall::DestroyAllocation { device: raw.device, target, flags }))
+        .expect("it is there");
     let fence =
         raw.link.call(Call::Sync(SyncCall::CreateNativeFence { device: raw.device, request: Default::default() }));
     let Ok(Reply::Fence(fence)) = fence else { panic!("{fence:?}") };
@@ -114,12 +122,13 @@ fn a_handle_that_names_nothing_or_something_else() {
     // Handles of the operating system.
     let share = ShareName::NtHandle(0x77);
     let device = raw.device;
-    for call in
-        [Call::OpenResource { device, share, keyed_mutex_data: Vec::new() }, Call::QueryResourceInfo { device, share }]
-    {
+    for call in [
+        Call::Allocation(AllocationCall::OpenResource { device, share, keyed_mutex_data: Vec::new() }),
+        Call::Allocation(AllocationCall::QueryResourceInfo { device, share }),
+    ] {
         assert_eq!(raw.status(call), NtStatus::INVALID_HANDLE);
     }
-    assert_eq!(raw.status(Call::CloseNtHandle { handle: 0x77 }), NtStatus::INVALID_HANDLE);
+    assert_eq!(raw.status(Call::Share(ShareCall::CloseNtHandle { handle: 0x77 })), NtStatus::INVALID_HANDLE);
 }
 
 // spec: memory §9.3
@@ -127,7 +136,7 @@ fn a_handle_that_names_nothing_or_something_else() {
 fn an_allocation_of_another_device_of_the_process() {
     let host = host(VIRTUAL, 4 * MIB);
     let raw = Raw::new(&host);
-    let other = handle(&raw.link, Call::CreateDevice { adapter: raw.adapter });
+    let other = handle(&raw.link, Call::Device(DeviceCall::CreateDevice { adapter: raw.adapter }));
     let theirs = raw.create(other, Kind::Local, 1, true);
     for call in calls::with_allocation(raw.device, raw.paging, theirs) {
         let before = host.state_digest();
@@ -145,18 +154,28 @@ fn any_call_on_a_lost_device() {
     let huge = raw.create(raw.device, Kind::Local, 240, false);
     let more = raw.create(raw.device, Kind::Local, 240, false);
     let flags = MakeResidentFlags::CANT_TRIM_FURTHER | MakeResidentFlags::MUST_SUCCEED;
-    let call = Call::MakeResident { paging_queue: raw.paging, allocations: vec![huge, more], flags };
+    let call =
+        Call::Residency(ResidencyCall::MakeResident { paging_queue: raw.paging, allocations: vec![huge, more], flags });
     // The row of MustSucceed: the status, and the device in state 5.
     assert_eq!((raw.status(call), raw.state()), (NtStatus::NO_MEMORY, DeviceState::ErrorOutOfMemory));
     let on_it = calls::with_allocation(raw.device, raw.paging, mine);
     for call in on_it.into_iter().chain(calls::on_device(raw.device)) {
         // Calls that give memory back are allowed, so that a process can clean up.
-        let gives_back = matches!(call, Call::DestroyAllocation { .. } | Call::Unlock2 { .. } | Call::Unlock { .. });
+        let gives_back = matches!(
+            call,
+            Call::Allocation(AllocationCall::DestroyAllocation { .. })
+                | Call::Lock(LockCall::Unlock2 { .. })
+                | Call::Lock(LockCall::Unlock { .. })
+        );
         if !gives_back {
             assert_eq!(raw.status(call.clone()), NtStatus::DEVICE_REMOVED, "{call:?}");
         }
     }
-    assert_eq!(raw.status(Call::CreateDevice { adapter: raw.adapter }), NtStatus::SUCCESS, "others go on");
+    assert_eq!(
+        raw.status(Call::Device(DeviceCall::CreateDevice { adapter: raw.adapter })),
+        NtStatus::SUCCESS,
+        "others go on"
+    );
 }
 
 // spec: memory §9.3
@@ -173,30 +192,45 @@ fn locks() {
         mask: PropertyMask::UNMOVEABLE,
         ..PropertyRequest::default()
     };
-    let pinning = Call::UpdateAllocationProperty { paging_queue: raw.paging, allocation: movable, request: pin };
+    let pinning = Call::Property(PropertyCall::UpdateAllocationProperty {
+        paging_queue: raw.paging,
+        allocation: movable,
+        request: pin,
+    });
     assert_eq!(raw.status(pinning), NtStatus::SUCCESS);
-    let offer = |allocation| Call::OfferAllocations {
-        device,
-        list: vec![allocation].into(),
-        priority: 1,
-        flags: OfferFlags::empty(),
+    let offer = |allocation| {
+        Call::Residency(ResidencyCall::OfferAllocations {
+            device,
+            list: vec![allocation].into(),
+            priority: 1,
+            flags: OfferFlags::empty(),
+        })
     };
-    let range =
-        |offset_bytes, length_bytes| Call::InvalidateCache { device, allocation: visible, offset_bytes, length_bytes };
+    let range = |offset_bytes, length_bytes| {
+        Call::Property(PropertyCall::InvalidateCache { device, allocation: visible, offset_bytes, length_bytes })
+    };
     let rows = [
-        ("flags", Call::Lock2 { device, allocation: visible, flags: 1 }, INVALID),
-        ("no lock", Call::Unlock2 { device, allocation: visible }, INVALID),
+        ("flags", Call::Lock(LockCall::Lock2 { device, allocation: visible, flags: 1 }), INVALID),
+        ("no lock", Call::Lock(LockCall::Unlock2 { device, allocation: visible }), INVALID),
         ("beyond the end", range(4 * PAGE_BYTES, 1), INVALID),
         ("over the end", range(0, 4 * PAGE_BYTES + 1), INVALID),
         ("an overflow", range(u64::MAX, 2), INVALID),
-        ("impossible", Call::Lock2 { device, allocation: hidden, flags: 0 }, NtStatus::GRAPHICS_CANT_LOCK_MEMORY),
+        (
+            "impossible",
+            Call::Lock(LockCall::Lock2 { device, allocation: hidden, flags: 0 }),
+            NtStatus::GRAPHICS_CANT_LOCK_MEMORY,
+        ),
         (
             "pinned",
-            Call::Lock2 { device, allocation: movable, flags: 0 },
+            Call::Lock(LockCall::Lock2 { device, allocation: movable, flags: 0 }),
             NtStatus::GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
         ),
         ("an offer", offer(visible), NtStatus::SUCCESS),
-        ("offered", Call::Lock2 { device, allocation: visible, flags: 0 }, NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE),
+        (
+            "offered",
+            Call::Lock(LockCall::Lock2 { device, allocation: visible, flags: 0 }),
+            NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE,
+        ),
     ];
     for (what, call, status) in rows {
         assert_eq!(raw.status(call), status, "{what}");
@@ -214,10 +248,12 @@ fn an_evict_below_zero_changes_nothing_for_the_whole_call() {
     let raw = Raw::new(&host);
     let [a, b] = [(); 2].map(|()| raw.create(raw.device, Kind::Local, 4, false));
     raw.resident(vec![a, b]);
-    let evict = |allocations: &[RawHandle]| Call::Evict {
-        device: raw.device,
-        allocations: allocations.to_vec(),
-        flags: EvictFlags::empty(),
+    let evict = |allocations: &[RawHandle]| {
+        Call::Residency(ResidencyCall::Evict {
+            device: raw.device,
+            allocations: allocations.to_vec(),
+            flags: EvictFlags::empty(),
+        })
     };
     for list in [&[a, a][..], &[a, b, b], &[b, a, b]] {
         assert_eq!(raw.status(evict(list)), INVALID, "{list:?}");
@@ -232,28 +268,33 @@ fn addresses_that_are_taken_and_windows_that_are_too_small() {
     let host = host(VIRTUAL, 4 * MIB);
     let raw = Raw::new(&host);
     let (device, allocation) = (raw.device, raw.create(raw.device, Kind::Local, 16, false));
-    let reserve = |base: u64, minimum: u64, maximum: u64| Call::ReserveGpuVirtualAddress {
-        device,
-        base: GpuVa(base),
-        minimum: GpuVa(minimum),
-        maximum: GpuVa(maximum),
-        size_bytes: 65536,
-        reservation_type: 0,
-        driver_protection: 0,
+    let reserve = |base: u64, minimum: u64, maximum: u64| {
+        Call::GpuVa(GpuVaCall::ReserveGpuVirtualAddress {
+            device,
+            base: GpuVa(base),
+            minimum: GpuVa(minimum),
+            maximum: GpuVa(maximum),
+            size_bytes: 65536,
+            reservation_type: 0,
+            driver_protection: 0,
+        })
     };
-    let map = |base: u64, minimum: u64, maximum: u64, size_in_pages: u64| Call::MapGpuVirtualAddress {
-        paging_queue: raw.paging,
-        allocation,
-        base: GpuVa(base),
-        minimum: GpuVa(minimum),
-        maximum: GpuVa(maximum),
-        offset_in_pages: 0,
-        size_in_pages,
-        protection: GpuVaProtection::WRITE,
-        driver_protection: 0,
+    let map = |base: u64, minimum: u64, maximum: u64, size_in_pages: u64| {
+        Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
+            paging_queue: raw.paging,
+            allocation,
+            base: GpuVa(base),
+            minimum: GpuVa(minimum),
+            maximum: GpuVa(maximum),
+            offset_in_pages: 0,
+            size_in_pages,
+            protection: GpuVaProtection::WRITE,
+            driver_protection: 0,
+        })
     };
     let at = 1u64 << 40;
-    let update = Call::FreeGpuVirtualAddress { device, base: GpuVa(at + (1 << 30)), size_bytes: 65536 };
+    let update =
+        Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress { device, base: GpuVa(at + (1 << 30)), size_bytes: 65536 });
     let rows = [
         ("free", reserve(at, 0, 0), NtStatus::SUCCESS),
         ("taken", reserve(at, 0, 0), NtStatus::CONFLICTING_ADDRESSES),
@@ -295,12 +336,12 @@ fn a_full_handle_table_makes_nothing() {
         &raw.link,
         Call::Queue(QueueCall::CreateHwContext { device: raw.device, node: NodeId(0), private_data: vec![] }),
     );
-    let open = Call::OpenAdapterFromLuid { luid: host.luid() };
+    let open = Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: host.luid() });
     while raw.status(open.clone()) == NtStatus::SUCCESS {}
     assert_eq!(raw.status(open), NtStatus::NO_MEMORY);
     let device = raw.device;
     let calls = [
-        Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
+        Call::Device(DeviceCall::CreatePagingQueue { device, priority: 0, physical_adapter: 0 }),
         Call::Sync(SyncCall::CreateNativeFence { device, request: Default::default() }),
         Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }),
         Call::Queue(QueueCall::CreateHwQueue {
@@ -309,7 +350,7 @@ fn a_full_handle_table_makes_nothing() {
             private_data: Vec::new(),
         }),
         Call::Notification(NotificationCall::RegisterTrim { adapter: None, device }),
-        Call::CreateDevice { adapter: raw.adapter },
+        Call::Device(DeviceCall::CreateDevice { adapter: raw.adapter }),
     ];
     let before = host.state_digest();
     for call in calls {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use dxgkrnl::{AccountId, Admission, Quota};
-use kmt_calls::{Call, EventCall, Notification, Refusal, Reply};
+use kmt_calls::{AdapterCall, Call, EventCall, Notification, Refusal, Reply};
 use shared_words::{LentFile, Memory};
 use wddm_types::{NtStatus, PAGE_BYTES, RawHandle};
 
@@ -104,7 +104,7 @@ fn a_lending_thread_that_dies_of_a_defect_leaves_no_thread_waiting_for_ever() {
         assert!(began.elapsed() < WITHIN, "the process elsewhere is never ended");
         std::thread::yield_now();
     }
-    for call in [Call::EnumAdapters, wait(RawHandle(0))] {
+    for call in [Call::Adapter(AdapterCall::EnumAdapters), wait(RawHandle(0))] {
         assert_eq!(
             host.call(process, call).expect_err("a failed kernel takes no call").status,
             NtStatus::DEVICE_REMOVED

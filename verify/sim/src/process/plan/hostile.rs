@@ -1,6 +1,7 @@
 //! Calls that must be refused and change nothing.
 
 use super::*;
+use kmt_calls::{AllocationCall, GpuVaCall, LockCall, ResidencyCall};
 
 impl Process {
     /// A call that must be refused and change nothing.
@@ -15,23 +16,36 @@ impl Process {
         let surface = self.surface(0).handle;
         let stale = self.dead_handles.last().copied().unwrap_or(RawHandle(0xffff_fff0));
         match self.random.below(15) {
-            0 => (Call::Lock2 { device, allocation: surface, flags: 4 }, "reserved flags of a lock"),
+            0 => (Call::Lock(LockCall::Lock2 { device, allocation: surface, flags: 4 }), "reserved flags of a lock"),
             1 => {
                 let flags = EvictFlags::from_bits_retain(1 << 9);
-                (Call::Evict { device, allocations: vec![surface], flags }, "reserved flags of an evict")
+                (
+                    Call::Residency(ResidencyCall::Evict { device, allocations: vec![surface], flags }),
+                    "reserved flags of an evict",
+                )
             }
             2 => {
                 let allocations = vec![surface; 3];
-                (Call::Evict { device, allocations, flags: EvictFlags::empty() }, "more evicts than the count")
+                (
+                    Call::Residency(ResidencyCall::Evict { device, allocations, flags: EvictFlags::empty() }),
+                    "more evicts than the count",
+                )
             }
             3 => {
                 let flags = MakeResidentFlags::MUST_SUCCEED;
-                (Call::MakeResident { paging_queue, allocations: vec![surface], flags }, "MustSucceed alone")
+                (
+                    Call::Residency(ResidencyCall::MakeResident { paging_queue, allocations: vec![surface], flags }),
+                    "MustSucceed alone",
+                )
             }
             4 => (destroy_allocation(device, vec![stale]), "a stale handle"),
             5 => (destroy_allocation(device, vec![device]), "a device as an allocation"),
             6 => (
-                Call::FreeGpuVirtualAddress { device, base: GpuVa(0x7ffe_0000_0000), size_bytes: 4096 },
+                Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress {
+                    device,
+                    base: GpuVa(0x7ffe_0000_0000),
+                    size_bytes: 4096,
+                }),
                 "an address that is free",
             ),
             7 => {
@@ -55,7 +69,11 @@ impl Process {
                 let allocations =
                     vec![AllocationRequest { private_data: vec![0x5a; 24], ..AllocationRequest::default() }];
                 (
-                    Call::CreateAllocation { device, allocations, resource: ResourceRequest::default() },
+                    Call::Allocation(AllocationCall::CreateAllocation {
+                        device,
+                        allocations,
+                        resource: ResourceRequest::default(),
+                    }),
                     "private data that no driver knows",
                 )
             }

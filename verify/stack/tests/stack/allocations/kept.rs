@@ -2,6 +2,7 @@
 //! queued work may still use it.
 
 use dxgk_host::{AccountId, Admission, Quota};
+use kmt_calls::ShareCall;
 
 use super::*;
 
@@ -9,7 +10,7 @@ const BY_NT_HANDLE: CreateAllocationFlags = SHARED.union(CreateAllocationFlags::
 
 fn close(link: &dyn Link, name: ShareName) {
     let ShareName::NtHandle(handle) = name else { panic!("an NT handle") };
-    assert_eq!(link.call(Call::CloseNtHandle { handle }), Ok(Reply::Done));
+    assert_eq!(link.call(Call::Share(ShareCall::CloseNtHandle { handle })), Ok(Reply::Done));
 }
 
 fn make(client: &Client) -> Resource {

@@ -1,5 +1,6 @@
 //! Surfaces of displays and windows: the kernel asks the driver for them, for the process that is the window system.
 
+use kmt_calls::AllocationCall;
 use std::sync::Mutex;
 
 use ddi::{
@@ -86,7 +87,8 @@ fn the_window_system_gets_every_surface_and_others_open_it() {
         // It is an allocation like others of the process: only that frees it.
         let target = AllocationTarget { resource: made.created.resource, allocations: Vec::new() };
         let device = windows.gpu.device().handle();
-        let destroy = Call::DestroyAllocation { device, target, flags: DestroyFlags::empty() };
+        let destroy =
+            Call::Allocation(AllocationCall::DestroyAllocation { device, target, flags: DestroyFlags::empty() });
         assert_eq!(host.call(windows.process, destroy.clone()), Ok(Reply::Done), "{wanted:?}");
         assert_eq!(status(host.call(windows.process, destroy)), NtStatus::INVALID_PARAMETER, "once");
     }

@@ -1,6 +1,7 @@
 //! The ring of a doorbell that lives stays where its engine finds it, whatever its owner asks.
 
 use d3dkmt::{EvictFlags, MakeResidentFlags};
+use kmt_calls::{AllocationCall, GpuVaCall, ResidencyCall};
 use kmt_calls::{
     AllocationTarget, DestroyFlags, GpuVaProtection, OfferFlags, Refusal, UpdateGpuVaFlags, UpdateGpuVaOperation,
 };
@@ -10,7 +11,7 @@ use super::*;
 
 /// One page of an allocation at an address.
 fn map_at(client: &Client, allocation: RawHandle, base: GpuVa) -> Call {
-    Call::MapGpuVirtualAddress {
+    Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
         paging_queue: client.gpu.paging().handle(),
         allocation,
         base,
@@ -20,7 +21,7 @@ fn map_at(client: &Client, allocation: RawHandle, base: GpuVa) -> Call {
         size_in_pages: 1,
         protection: GpuVaProtection::WRITE,
         driver_protection: 0,
-    }
+    })
 }
 
 /// The calls by which an owner takes memory away, of the ring behind another allocation.
@@ -30,11 +31,17 @@ fn takes_away(client: &Client, ring: &Surface, other: &Surface) -> [(&'static st
     let (flags, priority) = (OfferFlags::empty(), 1);
     let target = AllocationTarget { allocations: both.clone(), ..AllocationTarget::default() };
     [
-        ("Evict", Call::Evict { device, allocations: both.clone(), flags: EvictFlags::empty() }),
-        ("Offer", Call::OfferAllocations { device, list: both.into(), priority, flags }),
+        (
+            "Evict",
+            Call::Residency(ResidencyCall::Evict { device, allocations: both.clone(), flags: EvictFlags::empty() }),
+        ),
+        ("Offer", Call::Residency(ResidencyCall::OfferAllocations { device, list: both.into(), priority, flags })),
         ("Map", map_at(client, other.allocation().handle(), ring.va())),
-        ("Free", Call::FreeGpuVirtualAddress { device, base: ring.va(), size_bytes: 4096 }),
-        ("Destroy", Call::DestroyAllocation { device, target, flags: DestroyFlags::empty() }),
+        ("Free", Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress { device, base: ring.va(), size_bytes: 4096 })),
+        (
+            "Destroy",
+            Call::Allocation(AllocationCall::DestroyAllocation { device, target, flags: DestroyFlags::empty() }),
+        ),
     ]
 }
 
@@ -115,7 +122,7 @@ fn no_update_maps_something_else_over_the_ring_of_a_doorbell_that_lives() {
     let (base, size_bytes, reservation_type) = (HIGH, 0x10_0000, 0);
     let (minimum, maximum, driver_protection) = (GpuVa::NULL, GpuVa::NULL, 0);
     let of = device.handle();
-    let reserve = Call::ReserveGpuVirtualAddress {
+    let reserve = Call::GpuVa(GpuVaCall::ReserveGpuVirtualAddress {
         device: of,
         base,
         minimum,
@@ -123,7 +130,7 @@ fn no_update_maps_something_else_over_the_ring_of_a_doorbell_that_lives() {
         size_bytes,
         reservation_type,
         driver_protection,
-    };
+    });
     call(reserve).expect("the upper half is free");
     call(map_at(&client, handle, HIGH)).expect("within what was reserved");
     drain(&host);
@@ -142,14 +149,14 @@ fn no_update_maps_something_else_over_the_ring_of_a_doorbell_that_lives() {
     let fence = device.create_native_fence(Default::default()).expect("a fence");
     let update = |fence_value, operation| {
         let (operations, flags) = (vec![operation], UpdateGpuVaFlags::empty());
-        call(Call::UpdateGpuVirtualAddress {
+        call(Call::GpuVa(GpuVaCall::UpdateGpuVirtualAddress {
             device: of,
             context,
             fence: fence.handle(),
             fence_value,
             operations,
             flags,
-        })
+        }))
     };
     let map = |base, size_bytes| {
         let allocation = other.allocation().handle();
@@ -183,7 +190,7 @@ fn no_update_maps_something_else_over_the_ring_of_a_doorbell_that_lives() {
     }
     for base in [HIGH, SIGNED] {
         refused(call(map_at(&client, other.allocation().handle(), base)), "destroy the doorbell first", "Map");
-        let free = Call::FreeGpuVirtualAddress { device: of, base, size_bytes: 0x10_0000 };
+        let free = Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress { device: of, base, size_bytes: 0x10_0000 });
         refused(call(free), "destroy the doorbell first", "Free");
     }
     assert!(before.differences(&host.state_digest()).is_empty(), "and nothing is changed");

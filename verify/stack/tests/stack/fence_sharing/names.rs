@@ -1,6 +1,7 @@
 //! Names of shared fences: the objects that they keep, the access that they give, and refusals.
 
 use super::*;
+use kmt_calls::ShareCall;
 
 #[test]
 fn a_name_keeps_the_value_while_no_process_has_the_fence_open() {
@@ -78,7 +79,7 @@ fn wrong_input_is_refused_and_changes_nothing() {
     let open = |request| Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device, request });
     let of = |flags| OpenSyncObjectRequest { handle, flags, ..Default::default() };
     let private_data = FencePrivateData([1; 64]);
-    let share = |objects, access| Call::ShareObjects { objects, access, name: None };
+    let share = |objects, access| Call::Share(ShareCall::ShareObjects { objects, access, name: None });
     let foreign = mine.handle();
     while host.step() {}
     let cases = [
@@ -99,7 +100,7 @@ fn wrong_input_is_refused_and_changes_nothing() {
             }),
             invalid,
         ),
-        (Call::CloseNtHandle { handle }, not_a_handle),
+        (Call::Share(ShareCall::CloseNtHandle { handle }), not_a_handle),
         (share(vec![foreign], all), invalid),
         (share(vec![], all), invalid),
         (share(vec![device; 4], all), invalid),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use d3dkmt::{DestroyFlags, DeviceState};
 use ddi::PowerState;
-use kmt_calls::{Call, DisplayCall};
+use kmt_calls::{AllocationCall, Call, DisplayCall};
 use wddm_types::{NtStatus, RawHandle};
 
 use super::*;
@@ -87,7 +87,7 @@ fn what_is_shown_is_destroyed_in_the_dark() {
     let destroy = |game: &Game, primary: usize| {
         let allocations = vec![game.primaries[primary].allocation().handle()];
         let target = kmt_calls::AllocationTarget { allocations, ..Default::default() };
-        let call = Call::DestroyAllocation { device, target, flags: DestroyFlags::empty() };
+        let call = Call::Allocation(AllocationCall::DestroyAllocation { device, target, flags: DestroyFlags::empty() });
         game.gpu.device().link().call(call).unwrap();
     };
     // One that waits behind a drawing; one that waits for its interval; one that the driver has.

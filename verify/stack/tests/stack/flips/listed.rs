@@ -4,7 +4,7 @@
 use d3dkmt::{DestroyFlags, DeviceState, EvictFlags, MakeResidentFlags};
 use ddi::{AllocationListEntry, RenderStatus};
 use dxgk_host::Pending;
-use kmt_calls::{AllocationTarget, Call, DisplayCall, Reply};
+use kmt_calls::{AllocationCall, AllocationTarget, Call, DisplayCall, Reply};
 use softgpu_umd::{Lane, Stage, SurfaceKind};
 use wddm_types::{NtStatus, SegmentId};
 
@@ -266,7 +266,7 @@ fn a_mode_waits_for_its_device_s_turn() {
     let allocations = vec![humble.primaries[1].allocation().handle()];
     let target = AllocationTarget { allocations, ..Default::default() };
     let device = humble.gpu.device().handle();
-    let gone = Call::DestroyAllocation { device, target, flags: DestroyFlags::empty() };
+    let gone = Call::Allocation(AllocationCall::DestroyAllocation { device, target, flags: DestroyFlags::empty() });
     humble.link.call(gone).unwrap();
     let lost = host.take_answer(second).expect("it will never come").unwrap_err();
     assert_eq!(lost.status, NtStatus::INVALID_PARAMETER, "{lost}");

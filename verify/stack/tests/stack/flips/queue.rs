@@ -5,7 +5,7 @@ use d3dkmt::{DestroyFlags, DeviceState};
 use ddi::{DrainNeeded, DriverStatus, FeatureId, FlipRefusal, Interrupt, PlaneVsync};
 use dxgk_host::HostError;
 use dxgkrnl::{FeaturePolicy, RecoveryPolicy};
-use kmt_calls::Call;
+use kmt_calls::{AllocationCall, Call};
 use wddm_types::NtStatus;
 
 use super::*;
@@ -207,7 +207,7 @@ fn what_is_destroyed_is_taken_back_and_the_others_are_shown() {
         let device = game.gpu.device().handle();
         let allocations = vec![game.primaries[primary].allocation().handle()];
         let target = kmt_calls::AllocationTarget { allocations, ..Default::default() };
-        let call = Call::DestroyAllocation { device, target, flags: DestroyFlags::empty() };
+        let call = Call::Allocation(AllocationCall::DestroyAllocation { device, target, flags: DestroyFlags::empty() });
         game.gpu.device().link().call(call).unwrap();
     };
     destroy(4);

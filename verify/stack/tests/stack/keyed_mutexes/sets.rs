@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use dxgk_host::{AccountId, Admission, Host, ProcessLink, Quota};
 use kmt_calls::{
-    AllocationTarget, Call, CreateAllocationFlags, DestroyFlags, FenceFlags, KeyedMutexFlags, OpenedResource, Reply,
-    ResourceRequest, ShareName, SyncCall, SyncObjectAccess, SyncObjectKind, SyncObjectRequest,
+    AdapterCall, AllocationCall, AllocationTarget, Call, CreateAllocationFlags, DestroyFlags, DeviceCall, FenceFlags,
+    KeyedMutexFlags, OpenedResource, Reply, ResourceRequest, ShareCall, ShareName, SyncCall, SyncObjectAccess,
+    SyncObjectKind, SyncObjectRequest,
 };
 use kmt_link::Link;
 use wddm_types::{NtStatus, RawHandle};
@@ -25,8 +26,8 @@ struct Set {
 }
 
 fn device(process: &Process) -> RawHandle {
-    let adapter = handle(process, Call::OpenAdapterFromLuid { luid: process.host.luid() });
-    handle(process, Call::CreateDevice { adapter })
+    let adapter = handle(process, Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: process.host.luid() }));
+    handle(process, Call::Device(DeviceCall::CreateDevice { adapter }))
 }
 
 fn handle(process: &Process, call: Call) -> RawHandle {
@@ -51,7 +52,11 @@ impl Set {
         let mut flags = CreateAllocationFlags::CREATE_RESOURCE | CreateAllocationFlags::CREATE_SHARED;
         flags.set(CreateAllocationFlags::NT_SECURITY_SHARING, shared);
         let resource = ResourceRequest { flags, ..ResourceRequest::default() };
-        let created = process.link.call(Call::CreateAllocation { device, allocations: Vec::new(), resource });
+        let created = process.link.call(Call::Allocation(AllocationCall::CreateAllocation {
+            device,
+            allocations: Vec::new(),
+            resource,
+        }));
         let Ok(Reply::Allocations(created)) = created else { panic!("{created:?}") };
         let (mutex, _) = process.create_with(KeyedMutexFlags::NT_SECURITY_SHARING, b"data");
         let sync = sync_object(&process, device, BY_NT_HANDLE);
@@ -60,7 +65,11 @@ impl Set {
 
     fn share(&self, objects: &[RawHandle]) -> Result<u64, NtStatus> {
         let access = SyncObjectAccess::from_bits_retain(0x1f_0000);
-        match self.process.link.call(Call::ShareObjects { objects: objects.to_vec(), access, name: None }) {
+        match self.process.link.call(Call::Share(ShareCall::ShareObjects {
+            objects: objects.to_vec(),
+            access,
+            name: None,
+        })) {
             Ok(Reply::NtHandle(token)) => Ok(token),
             Ok(other) => panic!("{other:?}"),
             Err(refusal) => Err(refusal.status),
@@ -75,7 +84,11 @@ fn open_set_with(
     keyed_mutex_data: &[u8],
 ) -> Result<OpenedResource, NtStatus> {
     let keyed_mutex_data = keyed_mutex_data.to_vec();
-    match process.link.call(Call::OpenResource { device, share: ShareName::NtHandle(token), keyed_mutex_data }) {
+    match process.link.call(Call::Allocation(AllocationCall::OpenResource {
+        device,
+        share: ShareName::NtHandle(token),
+        keyed_mutex_data,
+    })) {
         Ok(Reply::OpenedResource(opened)) => Ok(opened),
         Ok(other) => panic!("{other:?}"),
         Err(refusal) => Err(refusal.status),
@@ -140,11 +153,11 @@ fn a_mutex_goes_round_with_its_resource_and_a_synchronization_object() {
     let third = open_set(&other, device(&other), token);
     assert_eq!(other.acquire(third.keyed_mutex, 5), Ok(12));
     other.release(third.keyed_mutex, 5, 12).unwrap();
-    let destroy = Call::DestroyAllocation {
+    let destroy = Call::Allocation(AllocationCall::DestroyAllocation {
         device: set.device,
         target: AllocationTarget { resource: set.resource, allocations: Vec::new() },
         flags: DestroyFlags::empty(),
-    };
+    });
     assert_eq!(set.process.link.call(destroy), Ok(Reply::Done));
     host.check_invariants().unwrap();
     let last = device(&other);
@@ -164,7 +177,7 @@ fn a_mutex_opened_with_a_resource_goes_with_the_device() {
     let theirs = device(&other);
     let [idle, owner] = [(), ()].map(|()| open_set(&other, theirs, token));
     assert_eq!(other.acquire(owner.keyed_mutex, 3), Ok(0));
-    assert_eq!(other.link.call(Call::DestroyDevice { device: theirs }), Ok(Reply::Done));
+    assert_eq!(other.link.call(Call::Device(DeviceCall::DestroyDevice { device: theirs })), Ok(Reply::Done));
     for gone in [idle.keyed_mutex, owner.keyed_mutex] {
         assert_eq!(other.destroy(gone), Err(INVALID));
     }
@@ -186,7 +199,11 @@ fn keyed_mutexes_count_as_sync_objects() {
     let set = Set::new(&host, true);
     let token = set.share(&[set.resource, set.mutex, set.sync]).unwrap();
     let device = device(&limited);
-    let opened = Call::OpenResource { device, share: ShareName::NtHandle(token), keyed_mutex_data: Vec::new() };
+    let opened = Call::Allocation(AllocationCall::OpenResource {
+        device,
+        share: ShareName::NtHandle(token),
+        keyed_mutex_data: Vec::new(),
+    });
     let before = host.state_digest();
     assert_eq!(limited.link.call(opened.clone()).unwrap_err().status, NtStatus::NO_MEMORY, "it brings two");
     assert_eq!(before.differences(&host.state_digest()), Vec::<String>::new());

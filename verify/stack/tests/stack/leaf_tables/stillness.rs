@@ -1,7 +1,7 @@
 //! The devices that the kernel quiesces while page tables change, and for how long.
 
 use d3dkmt::{Device, VirtualContext};
-use kmt_calls::{Call, ContextFlags, PacketCall, QueueCall, QueueFlags, Reply};
+use kmt_calls::{Call, ContextFlags, DeviceCall, PacketCall, QueueCall, QueueFlags, Reply};
 use kmt_link::Link;
 use softgpu_umd::Commands;
 use wddm_types::RawHandle;
@@ -133,7 +133,7 @@ fn a_device_that_comes_meanwhile_is_quiesced_too() {
         bench.keep_busy();
         let value = bench.begin_map(0);
         let call = |call| bench.client.link.call(call);
-        let create = Call::CreateDevice { adapter: bench.client.gpu.adapter().handle() };
+        let create = Call::Device(DeviceCall::CreateDevice { adapter: bench.client.gpu.adapter().handle() });
         let pending = bench.host.begin_call(bench.client.link.process(), create);
         assert!(pending.is_err(), "it is told when the ring has got past all this; its process uses it at once");
         if packets {

@@ -7,7 +7,7 @@ use d3dkmt::{
     ResourceRequest,
 };
 use dxgk_host::{Host, HostConfig, Mode, Profile};
-use kmt_calls::{Call, Reply};
+use kmt_calls::{Call, LockCall, Reply};
 use kmt_link::Link;
 use softgpu_spec::bus::CPU_APERTURE_BASE;
 use softgpu_spec::private_data::AllocationRequest;
@@ -38,11 +38,17 @@ fn in_aperture(client: &Old, flags: AllocationInfoFlags) -> Arc<Allocation> {
 
 fn runs(client: &Old, allocation: &Arc<Allocation>) -> Vec<CpuRun> {
     let (device, handle) = (client.gpu.device().handle(), allocation.handle());
-    let call = Call::Lock { device, allocation: handle, private_driver_data: 0, pages: Vec::new(), flags: ENTIRE };
+    let call = Call::Lock(LockCall::Lock {
+        device,
+        allocation: handle,
+        private_driver_data: 0,
+        pages: Vec::new(),
+        flags: ENTIRE,
+    });
     let Reply::Locked { mapped, .. } = client.link.call(call).expect("a lock") else {
         panic!("it answers with memory")
     };
-    client.link.call(Call::Unlock { device, allocations: vec![handle] }).expect("it is locked");
+    client.link.call(Call::Lock(LockCall::Unlock { device, allocations: vec![handle] })).expect("it is locked");
     mapped.runs
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use d3dkmt::MakeResidentFlags;
 use ddi::{PreferredBank, SegmentBankPreference};
 use dxgk_host::{Host, Mode};
-use kmt_calls::{Call, Reply};
+use kmt_calls::{Call, LockCall, Reply};
 use kmt_link::Link;
 use softgpu_spec::bus::CPU_BAR_BASE;
 use softgpu_spec::private_data::{AllocationRequest, Details};
@@ -30,11 +30,11 @@ fn place(client: &Old, bank: u8, top_down: bool) -> u64 {
         client.gpu.device().create_allocation(request.encode_with(&details).to_vec()).expect("an allocation");
     client.gpu.paging().make_resident(vec![allocation.handle()], MakeResidentFlags::empty()).expect("room");
     let device = client.gpu.device().handle();
-    let call = Call::Lock2 { device, allocation: allocation.handle(), flags: 0 };
+    let call = Call::Lock(LockCall::Lock2 { device, allocation: allocation.handle(), flags: 0 });
     let Reply::Mapped(mapped) = client.link.call(call).expect("a lock") else { panic!("a lock answers with memory") };
     let [run] = mapped.runs[..] else { panic!("one piece: {:?}", mapped.runs) };
     assert_eq!(run.place, CpuPlace::Bar);
-    client.link.call(Call::Unlock2 { device, allocation: allocation.handle() }).expect("it is locked");
+    client.link.call(Call::Lock(LockCall::Unlock2 { device, allocation: allocation.handle() })).expect("it is locked");
     std::mem::forget(Arc::clone(&allocation));
     run.run.first * PAGE_BYTES - CPU_BAR_BASE
 }

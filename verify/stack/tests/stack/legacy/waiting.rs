@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use d3dkmt::{Allocation, EvictFlags, LockFlags};
 use dxgk_host::{Host, Pending};
-use kmt_calls::{Call, PacketCall, Refusal, Reply};
+use kmt_calls::{Call, LockCall, PacketCall, Refusal, Reply};
 use kmt_link::Link;
 use softgpu_umd::{ListedCommands, SurfaceKind};
 use wddm_types::NtStatus;
@@ -59,7 +59,8 @@ impl Crowded {
     /// Begins a lock that may wait.
     fn lock(&self, allocation: &Allocation) -> Result<Result<Reply, Refusal>, Pending> {
         let (device, allocation) = (self.humble.gpu.device().handle(), allocation.handle());
-        let call = Call::Lock { device, allocation, private_driver_data: 0, pages: Vec::new(), flags: ENTIRE };
+        let call =
+            Call::Lock(LockCall::Lock { device, allocation, private_driver_data: 0, pages: Vec::new(), flags: ENTIRE });
         begin(&self.host, &self.humble, call)
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dxgk_host::{Host, ProcessLink};
 use kmt_calls::{
-    Call, ContextFlags, EventCall, FenceFlags, PacketCall, Reply, SignalFlags, SyncCall, SyncObjectKind,
-    SyncObjectRequest, WaitFlags,
+    AdapterCall, Call, ContextFlags, DeviceCall, EventCall, FenceFlags, PacketCall, Reply, SignalFlags, SyncCall,
+    SyncObjectKind, SyncObjectRequest, WaitFlags,
 };
 use kmt_link::Link;
 use wddm_types::{NodeId, NtStatus, RawHandle};
@@ -25,8 +25,8 @@ struct Raw {
 impl Raw {
     fn new(host: &Arc<Host>) -> Raw {
         let link = ProcessLink::new(Arc::clone(host));
-        let adapter = handle(&link, Call::OpenAdapterFromLuid { luid: host.luid() });
-        let device = handle(&link, Call::CreateDevice { adapter });
+        let adapter = handle(&link, Call::Adapter(AdapterCall::OpenAdapterFromLuid { luid: host.luid() }));
+        let device = handle(&link, Call::Device(DeviceCall::CreateDevice { adapter }));
         Raw { link, device }
     }
 

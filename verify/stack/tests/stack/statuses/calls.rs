@@ -1,9 +1,10 @@
 //! Calls with one handle in them that is to be refused.
 
 use kmt_calls::{
-    AllocationTarget, Call, ContextFlags, DestroyFlags, DisplayCall, EvictFlags, GpuVaProtection, LockFlags,
-    MakeResidentFlags, NotificationCall, OfferFlags, OpenSyncObjectRequest, PacketCall, PriorityCall, PropertyRequest,
-    QueueCall, QueueFlags, ResourceRequest, SectionCall, ShareName, SyncCall, SyncObjectAccess, WaitFlags,
+    AdapterCall, AllocationCall, AllocationTarget, Call, ContextFlags, DestroyFlags, DeviceCall, DisplayCall,
+    EvictFlags, GpuVaCall, GpuVaProtection, LockCall, LockFlags, MakeResidentFlags, NotificationCall, OfferFlags,
+    OpenSyncObjectRequest, PacketCall, PriorityCall, PropertyCall, PropertyRequest, QueueCall, QueueFlags,
+    ResidencyCall, ResourceRequest, SectionCall, ShareCall, ShareName, SyncCall, SyncObjectAccess, WaitFlags,
 };
 use wddm_types::{GpuVa, NodeId, RawHandle};
 
@@ -15,24 +16,29 @@ pub fn is_about_fences(call: &Call) -> bool {
 /// Every call whose first handle this is.
 pub fn with(handle: RawHandle) -> Vec<Call> {
     let mut calls = vec![
-        Call::CloseAdapter { adapter: handle },
-        Call::QueryAdapterInfo { adapter: handle },
-        Call::IsFeatureEnabled { adapter: handle, feature: 37 },
-        Call::QueryVideoMemoryInfo { process: 0, adapter: handle, local: true },
-        Call::ChangeVideoMemoryReservation { process: 0, adapter: handle, local: true, reservation_bytes: 0 },
+        Call::Adapter(AdapterCall::CloseAdapter { adapter: handle }),
+        Call::Adapter(AdapterCall::QueryAdapterInfo { adapter: handle }),
+        Call::Adapter(AdapterCall::IsFeatureEnabled { adapter: handle, feature: 37 }),
+        Call::Adapter(AdapterCall::QueryVideoMemoryInfo { process: 0, adapter: handle, local: true }),
+        Call::Residency(ResidencyCall::ChangeVideoMemoryReservation {
+            process: 0,
+            adapter: handle,
+            local: true,
+            reservation_bytes: 0,
+        }),
         Call::Priority(PriorityCall::SetProcessSchedulingPriorityClass { adapter: handle, class: 2 }),
         Call::Priority(PriorityCall::GetProcessSchedulingPriorityClass { adapter: handle }),
         Call::Priority(PriorityCall::SetContextSchedulingPriority { context: handle, priority: 0 }),
         Call::Priority(PriorityCall::GetContextSchedulingPriority { context: handle }),
         Call::Priority(PriorityCall::SetContextInProcessSchedulingPriority { context: handle, priority: 0 }),
         Call::Priority(PriorityCall::GetContextInProcessSchedulingPriority { context: handle }),
-        Call::CreateDevice { adapter: handle },
+        Call::Device(DeviceCall::CreateDevice { adapter: handle }),
         Call::Section(SectionCall::Create { adapter: handle, size_bytes: 4096 }),
         Call::Section(SectionCall::Close { section: handle }),
         Call::Section(SectionCall::IsInUse { section: handle }),
-        Call::DestroyDevice { device: handle },
-        Call::GetDeviceState { device: handle },
-        Call::DestroyPagingQueue { queue: handle },
+        Call::Device(DeviceCall::DestroyDevice { device: handle }),
+        Call::Device(DeviceCall::GetDeviceState { device: handle }),
+        Call::Device(DeviceCall::DestroyPagingQueue { queue: handle }),
         Call::Notification(NotificationCall::Unregister { registration: handle }),
         Call::Queue(QueueCall::DestroyHwContext { context: handle }),
         Call::Packet(PacketCall::DestroyContext { context: handle }),
@@ -54,7 +60,11 @@ pub fn with(handle: RawHandle) -> Vec<Call> {
         Call::Queue(QueueCall::DestroyDoorbell { doorbell: handle }),
         Call::Queue(QueueCall::NotifyWorkSubmission { doorbell: handle }),
         Call::Sync(SyncCall::DestroySynchronizationObject { fence: handle }),
-        Call::ShareObjects { objects: vec![handle], access: SyncObjectAccess::ALL_ACCESS, name: None },
+        Call::Share(ShareCall::ShareObjects {
+            objects: vec![handle],
+            access: SyncObjectAccess::ALL_ACCESS,
+            name: None,
+        }),
         Call::Sync(SyncCall::OpenNativeFenceFromNtHandle { device: handle, request: OpenSyncObjectRequest::default() }),
         Call::Sync(SyncCall::OpenSyncObjectFromNtHandle2 { device: handle, request: OpenSyncObjectRequest::default() }),
         Call::Packet(PacketCall::Present { context: handle, source: handle, destination: handle }),
@@ -73,12 +83,20 @@ pub fn with_allocation(device: RawHandle, paging_queue: RawHandle, allocation: R
     let allocations = vec![allocation];
     let target = AllocationTarget { allocations: allocations.clone(), ..AllocationTarget::default() };
     vec![
-        Call::DestroyAllocation { device, target: target.clone(), flags: DestroyFlags::empty() },
-        Call::SetAllocationPriority { device, target: target.clone(), priorities: vec![1] },
-        Call::GetAllocationPriority { device, target: target.clone() },
-        Call::QueryAllocationResidency { device, target },
-        Call::UpdateAllocationProperty { paging_queue, allocation, request: PropertyRequest::default() },
-        Call::MapGpuVirtualAddress {
+        Call::Allocation(AllocationCall::DestroyAllocation {
+            device,
+            target: target.clone(),
+            flags: DestroyFlags::empty(),
+        }),
+        Call::Property(PropertyCall::SetAllocationPriority { device, target: target.clone(), priorities: vec![1] }),
+        Call::Property(PropertyCall::GetAllocationPriority { device, target: target.clone() }),
+        Call::Property(PropertyCall::QueryAllocationResidency { device, target }),
+        Call::Property(PropertyCall::UpdateAllocationProperty {
+            paging_queue,
+            allocation,
+            request: PropertyRequest::default(),
+        }),
+        Call::GpuVa(GpuVaCall::MapGpuVirtualAddress {
             paging_queue,
             allocation,
             base: GpuVa::NULL,
@@ -88,26 +106,49 @@ pub fn with_allocation(device: RawHandle, paging_queue: RawHandle, allocation: R
             size_in_pages: 1,
             protection: GpuVaProtection::WRITE,
             driver_protection: 0,
-        },
-        Call::InvalidateCache { device, allocation, offset_bytes: 0, length_bytes: 1 },
-        Call::MakeResident { paging_queue, allocations: allocations.clone(), flags: MakeResidentFlags::empty() },
-        Call::Evict { device, allocations: allocations.clone(), flags: EvictFlags::empty() },
-        Call::OfferAllocations { device, list: allocations.clone().into(), priority: 1, flags: OfferFlags::empty() },
-        Call::ReclaimAllocations { device, list: allocations.clone().into(), asks: true },
-        Call::ReclaimAllocations2 { paging_queue, list: allocations.clone().into() },
-        Call::Lock2 { device, allocation, flags: 0 },
-        Call::Unlock2 { device, allocation },
-        Call::Lock { device, allocation, private_driver_data: 0, pages: Vec::new(), flags: LockFlags::LOCK_ENTIRE },
-        Call::Unlock { device, allocations },
+        }),
+        Call::Property(PropertyCall::InvalidateCache { device, allocation, offset_bytes: 0, length_bytes: 1 }),
+        Call::Residency(ResidencyCall::MakeResident {
+            paging_queue,
+            allocations: allocations.clone(),
+            flags: MakeResidentFlags::empty(),
+        }),
+        Call::Residency(ResidencyCall::Evict { device, allocations: allocations.clone(), flags: EvictFlags::empty() }),
+        Call::Residency(ResidencyCall::OfferAllocations {
+            device,
+            list: allocations.clone().into(),
+            priority: 1,
+            flags: OfferFlags::empty(),
+        }),
+        Call::Residency(ResidencyCall::ReclaimAllocations { device, list: allocations.clone().into(), asks: true }),
+        Call::Residency(ResidencyCall::ReclaimAllocations2 { paging_queue, list: allocations.clone().into() }),
+        Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 }),
+        Call::Lock(LockCall::Unlock2 { device, allocation }),
+        Call::Lock(LockCall::Lock {
+            device,
+            allocation,
+            private_driver_data: 0,
+            pages: Vec::new(),
+            flags: LockFlags::LOCK_ENTIRE,
+        }),
+        Call::Lock(LockCall::Unlock { device, allocations }),
     ]
 }
 
 /// Calls on a device alone that would succeed on one that is well, or fail for another reason.
 pub fn on_device(device: RawHandle) -> Vec<Call> {
     vec![
-        Call::CreatePagingQueue { device, priority: 0, physical_adapter: 0 },
-        Call::CreateAllocation { device, allocations: vec![Default::default()], resource: ResourceRequest::default() },
-        Call::OpenResource { device, share: ShareName::Global(RawHandle(1 << 31)), keyed_mutex_data: Vec::new() },
+        Call::Device(DeviceCall::CreatePagingQueue { device, priority: 0, physical_adapter: 0 }),
+        Call::Allocation(AllocationCall::CreateAllocation {
+            device,
+            allocations: vec![Default::default()],
+            resource: ResourceRequest::default(),
+        }),
+        Call::Allocation(AllocationCall::OpenResource {
+            device,
+            share: ShareName::Global(RawHandle(1 << 31)),
+            keyed_mutex_data: Vec::new(),
+        }),
         Call::Notification(NotificationCall::RegisterTrim { adapter: None, device }),
         Call::Notification(NotificationCall::RegisterBudgetChange { device }),
         Call::Queue(QueueCall::CreateHwContext { device, node: NodeId(0), private_data: Vec::new() }),
@@ -134,7 +175,7 @@ pub fn on_device(device: RawHandle) -> Vec<Call> {
             points: Vec::new(),
             flags: kmt_calls::SignalFlags::empty(),
         }),
-        Call::ReserveGpuVirtualAddress {
+        Call::GpuVa(GpuVaCall::ReserveGpuVirtualAddress {
             device,
             base: GpuVa::NULL,
             minimum: GpuVa::NULL,
@@ -142,6 +183,6 @@ pub fn on_device(device: RawHandle) -> Vec<Call> {
             size_bytes: 65536,
             reservation_type: 0,
             driver_protection: 0,
-        },
+        }),
     ]
 }

@@ -1,0 +1,67 @@
+//! Calls on adapters, and what they say of themselves.
+
+use kmt_calls::{AdapterCall, ProcessAccess, Refusal, Reply};
+use wddm_types::RawHandle;
+
+use crate::adapter::Adapter;
+use crate::call::info::{info, result_of};
+use crate::call::{Turn, done};
+use crate::features;
+use crate::machine::Answer;
+use crate::object::Object;
+use crate::refusal::invalid;
+
+impl Turn<'_> {
+    pub(super) fn on_adapter(&mut self, call: AdapterCall) -> Result<Answer, Refusal> {
+        match call {
+            AdapterCall::EnumAdapters => {
+                let named = |adapter: &Adapter| (adapter.luid, adapter.config.name.clone());
+                done(Reply::Adapters(self.adapters.iter().map(named).collect()))
+            }
+            // spec: sync §2.10: hAdapter is 0 for global features
+            AdapterCall::IsFeatureEnabled { adapter: RawHandle::NONE, feature } => {
+                let state = features::global(ddi::FeatureId(feature));
+                let state =
+                    state.ok_or_else(|| invalid(format!("feature {feature:#x} is an adapter's, or unknown")))?;
+                done(Reply::Feature(result_of(state)))
+            }
+            AdapterCall::OpenAdapterFromLuid { luid } => {
+                let found = self.adapters.iter().find(|adapter| adapter.luid == luid).map(|adapter| adapter.index);
+                let adapter = found.ok_or_else(|| invalid(format!("no adapter has LUID {:#x}", luid.0)))?;
+                done(Reply::Handle(self.name(Object::Adapter(adapter))?))
+            }
+            AdapterCall::CloseAdapter { adapter } => {
+                let index = self.adapter(adapter)?;
+                let devices = self.adapters[index.0 as usize].devices_by_handle(self.from, adapter);
+                if devices > 0 {
+                    return Err(invalid(format!(
+                        "{devices} devices were created by this handle of the adapter: destroy them first"
+                    )));
+                }
+                self.process.handles.remove(adapter);
+                done(Reply::Done)
+            }
+            AdapterCall::QueryAdapterInfo { adapter } => {
+                let index = self.adapter(adapter)?;
+                done(Reply::AdapterInfo(info(&self.adapters[index.0 as usize])))
+            }
+            AdapterCall::IsFeatureEnabled { adapter, feature } => {
+                let index = self.adapter(adapter)?;
+                if features::global(ddi::FeatureId(feature)).is_some() {
+                    return Err(invalid(format!(
+                        "feature {feature:#x} is the machine's: it is asked for without an adapter"
+                    )));
+                }
+                let state = self.adapters[index.0 as usize].driver.feature_state(ddi::FeatureId(feature));
+                done(Reply::Feature(result_of(state)))
+            }
+            AdapterCall::QueryVideoMemoryInfo { process, adapter, local } => {
+                let index = self.adapter(adapter)?;
+                let process = self.nt_handles.process(self.from, process, ProcessAccess::QUERY_INFORMATION)?;
+                // spec: memory §9.3
+                self.adapters[index.0 as usize].life.running()?;
+                done(Reply::VideoMemoryInfo(self.adapters[index.0 as usize].video_memory_info(process, local)))
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Calls on devices, their state, and their paging queues.
+
+use kmt_calls::{CreatedPagingQueue, DeviceCall, Refusal, Reply};
+use wddm_types::{AdapterIndex, RawHandle};
+
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+use crate::object::Object;
+
+impl Turn<'_> {
+    pub(super) fn on_device(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: DeviceCall,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            DeviceCall::CreateDevice { adapter } => {
+                let index = self.adapter(adapter)?;
+                *touched = Some(index);
+                self.create_device(cx, (index, adapter))
+            }
+            DeviceCall::DestroyDevice { device } => {
+                let (index, number) = self.device(device)?;
+                *touched = Some(index);
+                let named = self.adapters[index.0 as usize].named_of_device(number);
+                self.adapters[index.0 as usize].destroy_device(cx, number);
+                self.close_keyed_mutexes_of(cx, (index, number));
+                self.forget_all(named);
+                done(Reply::Done)
+            }
+            DeviceCall::GetDeviceFault { device } => {
+                let (index, number) = self.device(device)?;
+                done(Reply::DeviceFault(self.adapters[index.0 as usize].devices[number].fault))
+            }
+            DeviceCall::GetDeviceState { device } => {
+                let (index, number) = self.device(device)?;
+                done(Reply::DeviceState(self.adapters[index.0 as usize].devices[number].state))
+            }
+            DeviceCall::CreatePagingQueue { device, priority, physical_adapter } => {
+                let (index, device) = self.live_device(device, touched)?;
+                let number =
+                    self.adapters[index.0 as usize].create_paging_queue(cx, device, priority, physical_adapter)?;
+                let queue = self.name(Object::PagingQueue(index, number))?;
+                let adapter = &self.adapters[index.0 as usize];
+                let open = adapter.only_open(adapter.paging_queues[number].fence);
+                let fence_handle = self.name(Object::Fence(index, open))?;
+                let fence = self.adapters[index.0 as usize].created_fence(open, fence_handle, Default::default());
+                self.when_mapped(cx, index, Reply::PagingQueue(CreatedPagingQueue { queue, fence }))
+            }
+            DeviceCall::DestroyPagingQueue { queue } => {
+                let (index, number) = self.paging_queue(queue)?;
+                *touched = Some(index);
+                let adapter = &mut self.adapters[index.0 as usize];
+                let open = adapter.only_open(adapter.paging_queues[number].fence);
+                adapter.destroy_paging_queue(number);
+                self.forget(queue, Object::Fence(index, open));
+                done(Reply::Done)
+            }
+        }
+    }
+
+    fn create_device(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (index, handle): (AdapterIndex, RawHandle),
+    ) -> Result<Answer, Refusal> {
+        let adapter = &mut self.adapters[index.0 as usize];
+        adapter.life.awake()?;
+        let number = adapter.create_device(cx, (self.from, handle), self.process.terms)?;
+        adapter.apply_terms(cx, self.from, self.process.terms);
+        match self.process.handles.insert(Object::Device(index, number)) {
+            // Its address space and fence words are there when the paging ring has got past their tables.
+            Some(handle) => Ok(self.adapters[index.0 as usize].after_ring(cx, self.token, Reply::Handle(handle))),
+            None => {
+                self.adapters[index.0 as usize].destroy_device(cx, number);
+                Err(self.handles_full(1))
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Calls on registrations for notifications about memory (memory §5).
+
+use kmt_calls::{NotificationCall, Refusal, Reply};
+use wddm_types::{AdapterIndex, RawHandle};
+
+use crate::call::{Turn, done};
+use crate::machine::Answer;
+use crate::notification::RegistrationKind;
+use crate::object::Object;
+use crate::refusal::invalid;
+
+impl Turn<'_> {
+    pub(super) fn on_notification(
+        &mut self,
+        call: NotificationCall,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<Answer, Refusal> {
+        match call {
+            NotificationCall::RegisterTrim { adapter, device } => {
+                let (index, _) = self.live_device(device, touched)?;
+                let is = self.adapters[index.0 as usize].luid;
+                if let Some(other) = adapter.filter(|adapter| *adapter != is) {
+                    return Err(invalid(format!("the device is on the adapter {is:?}, not on {other:?}")));
+                }
+                self.register(device, RegistrationKind::Trim, touched)
+            }
+            NotificationCall::RegisterBudgetChange { device } => {
+                self.register(device, RegistrationKind::Budget, touched)
+            }
+            NotificationCall::Unregister { registration } => {
+                let (index, number) = self.registration(registration)?;
+                self.adapters[index.0 as usize].registrations.remove(number);
+                self.process.handles.remove(registration);
+                done(Reply::Done)
+            }
+        }
+    }
+
+    fn register(
+        &mut self,
+        device: RawHandle,
+        kind: RegistrationKind,
+        touched: &mut Option<AdapterIndex>,
+    ) -> Result<Answer, Refusal> {
+        let (index, device) = self.live_device(device, touched)?;
+        let number = self.adapters[index.0 as usize].registrations.next_number();
+        let handle = self.name(Object::Registration(index, number))?;
+        self.adapters[index.0 as usize].register(device, kind, handle);
+        done(Reply::Handle(handle))
+    }
+}

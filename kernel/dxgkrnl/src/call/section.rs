@@ -1,0 +1,70 @@
+//! Calls on sections (memory §2.7).
+
+use kmt_calls::{Call, CreatedSection, Refusal, Reply, SectionCall};
+use wddm_types::{AdapterIndex, RawHandle};
+
+use crate::call::{Turn, done};
+use crate::machine::{Answer, Cx};
+use crate::object::Object;
+use crate::quota::Kind;
+use crate::scarcity::{Lack, NotCreated};
+
+impl Turn<'_> {
+    pub(super) fn on_section(&mut self, cx: &mut Cx<'_>, call: SectionCall) -> Result<Answer, Refusal> {
+        match call {
+            SectionCall::IsInUse { section } => {
+                let number = self.section(section)?;
+                done(Reply::InUse(self.sections.get(number).is_some_and(|section| section.users() > 1)))
+            }
+            SectionCall::Create { adapter, size_bytes } => self.create_section(cx, call, (adapter, size_bytes), None),
+            SectionCall::CreateOver { adapter, size_bytes, given } => {
+                self.create_section(cx, call, (adapter, size_bytes), Some(given))
+            }
+            SectionCall::Close { section } => {
+                let number = self.section(section)?;
+                self.sections.close(cx, self.adapters, number);
+                self.process.system_handles.remove(section);
+                done(Reply::Done)
+            }
+        }
+    }
+
+    fn create_section(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: SectionCall,
+        (adapter, size_bytes): (RawHandle, u64),
+        given: Option<u64>,
+    ) -> Result<Answer, Refusal> {
+        let index = match self.process.handles.get(adapter) {
+            Some(Object::Device(index, _)) => *index,
+            _ => self.adapter(adapter)?,
+        };
+        self.adapters[index.0 as usize].life.running()?;
+        let created = self.section_of(cx, index, size_bytes, given);
+        created.map_err(|why| self.not_created(index, why, || Call::Section(call)))
+    }
+
+    /// A section in system memory of an adapter, with its handle.
+    fn section_of(
+        &mut self,
+        cx: &mut Cx<'_>,
+        index: AdapterIndex,
+        size_bytes: u64,
+        given: Option<u64>,
+    ) -> Result<Answer, NotCreated> {
+        for (kind, wanted) in [(Kind::CommittedBytes, size_bytes), (Kind::MemoryFiles, 1)] {
+            let room = self.room.take(kind, wanted);
+            room.map_err(|refusal| NotCreated::Lacks(Lack::Quota(kind, wanted), refusal))?;
+        }
+        let adapter = &mut self.adapters[index.0 as usize];
+        let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes, given)?;
+        match self.name(Object::Section(number)) {
+            Ok(section) => Ok(done(Reply::Section(CreatedSection { section, mapped }))?),
+            Err(refusal) => {
+                self.sections.close(cx, self.adapters, number);
+                Err(refusal.into())
+            }
+        }
+    }
+}
