@@ -79,11 +79,7 @@ pub fn create_standard(
     wanted: StandardAllocation,
 ) -> Result<CreatedSurface, Refusal> {
     let needs = &[Kind::Handles, Kind::CommittedBytes, Kind::MemoryFiles];
-    let turned = in_turn(machine, cx, (from, token), needs, |turn, cx| {
-        let mut touched = None;
-        let result = turn.create_surface(cx, device, wanted, &mut touched);
-        (touched, result)
-    })?;
+    let turned = in_turn(machine, cx, (from, token), needs, |turn, cx| turn.create_surface(cx, device, wanted))?;
     turned.told(machine, cx, (from, "CreateStandardAllocation"))
 }
 
@@ -96,7 +92,7 @@ fn in_turn<T>(
     cx: &mut Cx<'_>,
     (from, token): (ProcessId, Token),
     needs: &[Kind],
-    act: impl FnOnce(&mut Turn<'_>, &mut Cx<'_>) -> (Option<AdapterIndex>, Result<T, Refusal>),
+    act: impl FnOnce(&mut Turn<'_>, &mut Cx<'_>) -> Result<T, Refusal>,
 ) -> Result<Turned<T>, Refusal> {
     let room = machine.room_of(from, needs);
     let process = machine.processes.get_mut(&from);
@@ -115,10 +111,11 @@ fn in_turn<T>(
         from,
         token,
         room,
+        touched: None,
         lacking: None,
     };
-    let (touched, result) = act(&mut turn, cx);
-    let lacking = turn.lacking;
+    let result = act(&mut turn, cx);
+    let Turn { touched, lacking, .. } = turn;
     // Deferred work belongs to no call, so no quota limits it.
     machine.adapters.iter_mut().for_each(|adapter| adapter.room = QuotaLeft::default());
     let stamp =
@@ -142,49 +139,45 @@ struct Turn<'a> {
     from: ProcessId,
     token: Token,
     room: QuotaLeft,
+    /// The adapter that the turn touched: it settles when the turn is over.
+    touched: Option<AdapterIndex>,
     /// The call is refused for want of this, and may wait for it.
     lacking: Option<Lacking>,
 }
 
-type Performed = (Option<AdapterIndex>, Result<Answer, Refusal>);
-
 impl Turn<'_> {
-    /// Performs a call that needs this; says which adapter it touched.
-    fn perform(&mut self, cx: &mut Cx<'_>, call: Call, needs: Needs) -> Performed {
-        let mut touched = None;
+    /// Performs a call that needs this.
+    fn perform(&mut self, cx: &mut Cx<'_>, call: Call, needs: Needs) -> Result<Answer, Refusal> {
         if !self.process.handles.has_room(needs.handles) {
-            return (None, Err(self.handles_full(needs.handles)));
+            return Err(self.handles_full(needs.handles));
         }
-        let room = self.room.take(Kind::SyncObjects, needs.sync_objects);
-        if let Err(refusal) = room.and_then(|()| self.room.take(Kind::Queued, needs.packets)) {
-            return (None, Err(refusal));
-        }
-        let result = self.route(cx, call, &mut touched);
-        (touched, result)
+        self.room.take(Kind::SyncObjects, needs.sync_objects)?;
+        self.room.take(Kind::Queued, needs.packets)?;
+        self.route(cx, call)
     }
 
     /// Hands the call to the functions of its kind.
-    fn route(&mut self, cx: &mut Cx<'_>, call: Call, touched: &mut Option<AdapterIndex>) -> Result<Answer, Refusal> {
+    fn route(&mut self, cx: &mut Cx<'_>, call: Call) -> Result<Answer, Refusal> {
         match call {
             Call::Adapter(call) => self.on_adapter(call),
-            Call::Device(call) => self.on_device(cx, call, touched),
-            Call::Allocation(call) => self.on_allocation(cx, call, touched),
-            Call::Property(call) => self.on_property(cx, call, touched),
-            Call::GpuVa(call) => self.on_gpu_va(cx, call, touched),
-            Call::Residency(call) => self.on_residency(cx, call, touched),
-            Call::Lock(call) => self.on_lock(cx, call, touched),
-            Call::Share(call) => self.on_share(cx, call, touched),
+            Call::Device(call) => self.on_device(cx, call),
+            Call::Allocation(call) => self.on_allocation(cx, call),
+            Call::Property(call) => self.on_property(cx, call),
+            Call::GpuVa(call) => self.on_gpu_va(cx, call),
+            Call::Residency(call) => self.on_residency(cx, call),
+            Call::Lock(call) => self.on_lock(cx, call),
+            Call::Share(call) => self.on_share(cx, call),
             Call::Section(call) => self.on_section(cx, call),
-            Call::Notification(call) => self.on_notification(call, touched),
+            Call::Notification(call) => self.on_notification(call),
             Call::Event(call) => self.on_event(cx, call),
-            Call::Queue(call) => self.on_queue(cx, call, touched),
-            Call::Packet(call) => self.on_packets(cx, call, touched),
-            Call::Priority(call) => self.on_priorities(cx, call, touched),
-            Call::Display(call) => self.on_display(cx, call, touched),
-            Call::Sync(call) => self.on_sync(cx, call, touched),
+            Call::Queue(call) => self.on_queue(cx, call),
+            Call::Packet(call) => self.on_packets(cx, call),
+            Call::Priority(call) => self.on_priorities(cx, call),
+            Call::Display(call) => self.on_display(cx, call),
+            Call::Sync(call) => self.on_sync(cx, call),
             Call::Statistics(call) => self.on_statistics(cx, &call),
             Call::KeyedMutex(call) => self.on_keyed_mutex(cx, call),
-            Call::Escape(call) => self.escape(call, touched),
+            Call::Escape(call) => self.escape(call),
         }
     }
 

@@ -28,35 +28,30 @@ pub struct CreatedSurface {
 }
 
 impl Turn<'_> {
-    pub(super) fn on_allocation(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: AllocationCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_allocation(&mut self, cx: &mut Cx<'_>, call: AllocationCall) -> Result<Answer, Refusal> {
         match call {
             AllocationCall::CreateAllocation { device: handle, allocations, resource } => {
-                let (index, device) = self.live_device(handle, touched)?;
+                let (index, device) = self.live_device(handle)?;
                 let created = self.create_allocations(cx, index, device, &allocations, &resource);
                 let call = AllocationCall::CreateAllocation { device: handle, allocations, resource };
                 created.map_err(|why| self.not_created(index, why, || Call::Allocation(call)))
             }
             AllocationCall::DestroyAllocation { device, target, flags } => {
                 let (index, device) = self.device(device)?;
-                *touched = Some(index);
+                self.touched = Some(index);
                 self.destroy_allocations(cx, index, device, &target, flags)
             }
             AllocationCall::OpenResource { device, share, keyed_mutex_data } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 self.open_resource(cx, (index, device), share, keyed_mutex_data)
             }
             AllocationCall::QueryResourceInfo { device, share } => {
-                let (index, _) = self.live_device(device, touched)?;
+                let (index, _) = self.live_device(device)?;
                 let SharedResource { body, .. } = self.resource_named(index, share)?;
                 done(Reply::ResourceInfo(self.adapters[index.0 as usize].query_resource(body)?))
             }
             AllocationCall::DescribeAllocations { device, allocations, resource } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let known = match resource.resource {
                     RawHandle::NONE => None,
                     handle => Some(self.resource_of(index, device, handle)?),
@@ -120,9 +115,8 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         device: RawHandle,
         wanted: StandardAllocation,
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<CreatedSurface, Refusal> {
-        let (index, device) = self.live_device(device, touched)?;
+        let (index, device) = self.live_device(device)?;
         self.room_for_global()?;
         let adapter = &mut self.adapters[index.0 as usize];
         let (created, pitch_bytes) = adapter.create_surface(cx, device, wanted)?;

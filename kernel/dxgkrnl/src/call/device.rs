@@ -8,21 +8,16 @@ use crate::machine::{Answer, Cx};
 use crate::object::Object;
 
 impl Turn<'_> {
-    pub(super) fn on_device(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: DeviceCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_device(&mut self, cx: &mut Cx<'_>, call: DeviceCall) -> Result<Answer, Refusal> {
         match call {
             DeviceCall::CreateDevice { adapter } => {
                 let index = self.adapter(adapter)?;
-                *touched = Some(index);
+                self.touched = Some(index);
                 self.create_device(cx, (index, adapter))
             }
             DeviceCall::DestroyDevice { device } => {
                 let (index, number) = self.device(device)?;
-                *touched = Some(index);
+                self.touched = Some(index);
                 let named = self.adapters[index.0 as usize].named_of_device(number);
                 self.adapters[index.0 as usize].destroy_device(cx, number);
                 self.close_keyed_mutexes_of(cx, (index, number));
@@ -38,7 +33,7 @@ impl Turn<'_> {
                 done(Reply::DeviceState(self.adapters[index.0 as usize].devices[number].state))
             }
             DeviceCall::CreatePagingQueue { device, priority, physical_adapter } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let number =
                     self.adapters[index.0 as usize].create_paging_queue(cx, device, priority, physical_adapter)?;
                 let queue = self.name(Object::PagingQueue(index, number))?;
@@ -50,7 +45,7 @@ impl Turn<'_> {
             }
             DeviceCall::DestroyPagingQueue { queue } => {
                 let (index, number) = self.paging_queue(queue)?;
-                *touched = Some(index);
+                self.touched = Some(index);
                 let adapter = &mut self.adapters[index.0 as usize];
                 let open = adapter.only_open(adapter.paging_queues[number].fence);
                 adapter.destroy_paging_queue(number);

@@ -1,7 +1,6 @@
 //! Calls on displays (memory §5.7, sync §4.6).
 
 use kmt_calls::{DisplayCall, Refusal, Reply};
-use wddm_types::AdapterIndex;
 
 use crate::adapter::{Adapter, Behind};
 use crate::call::{Turn, done};
@@ -10,15 +9,10 @@ use crate::object::Object;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
-    pub(super) fn on_display(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: DisplayCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_display(&mut self, cx: &mut Cx<'_>, call: DisplayCall) -> Result<Answer, Refusal> {
         match call {
             DisplayCall::SetVidPnSourceOwner { device, sources } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 self.adapters[index.0 as usize].set_source_owner(cx, device, &sources)?;
                 done(Reply::Done)
             }
@@ -28,12 +22,12 @@ impl Turn<'_> {
                 done(Reply::Done)
             }
             DisplayCall::GetPresentState { device, source } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let Adapter { displays, statistics, .. } = &self.adapters[index.0 as usize];
                 done(Reply::PresentState(displays.present_state(statistics, device, source)))
             }
             DisplayCall::SetDisplayMode { device, primary } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let number = self.allocation_of(index, device, primary)?;
                 self.adapters[index.0 as usize].set_display_mode(cx, self.token, device, number)
             }
@@ -41,23 +35,23 @@ impl Turn<'_> {
                 if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
                     return Err(invalid("a hardware context: its queues take presents (SubmitPresentToHwQueue)"));
                 }
-                let (index, number, device) = self.live_packet_context(context, touched)?;
+                let (index, number, device) = self.live_packet_context(context)?;
                 let primary = self.listed_allocation(index, device, primary)?;
                 self.adapters[index.0 as usize].present_flip(cx, self.token, Behind::Context(number), primary, interval)
             }
             DisplayCall::FlipOnHwQueue { queue, primary, interval } => {
-                let (index, number) = self.live_queue(queue, touched)?;
+                let (index, number) = self.live_queue(queue)?;
                 let device = self.adapters[index.0 as usize].queues[number].device;
                 let primary = self.listed_allocation(index, device, primary)?;
                 self.adapters[index.0 as usize].present_flip(cx, self.token, Behind::Queue(number), primary, interval)
             }
             DisplayCall::SetQueuedLimit { device, limit } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 self.adapters[index.0 as usize].displays.set_queued_limit(cx, device, limit)?;
                 done(Reply::Done)
             }
             DisplayCall::WaitForVerticalBlankEvent { device, source } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 self.adapters[index.0 as usize].wait_for_blank(self.token, device, source)
             }
         }

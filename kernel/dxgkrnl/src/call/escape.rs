@@ -16,7 +16,7 @@ const KIND_LAST: u32 = 39;
 const WINDOW_MANAGERS: std::ops::RangeInclusive<u32> = 1024..=1038;
 
 impl Turn<'_> {
-    pub(super) fn escape(&mut self, call: EscapeCall, touched: &mut Option<AdapterIndex>) -> Result<Answer, Refusal> {
+    pub(super) fn escape(&mut self, call: EscapeCall) -> Result<Answer, Refusal> {
         check_kind(call.kind)?;
         let flags = check_flags(call.flags)?;
         let mut private_data = call.private_data;
@@ -35,7 +35,7 @@ impl Turn<'_> {
         if flags.contains(ddi::EscapeFlags::HARDWARE_ACCESS) {
             adapter.life.awake()?;
         }
-        *touched = Some(index);
+        self.touched = Some(index);
         let process = adapter.processes.get(&self.from).map(|process| process.kmd);
         let device = device.map(|device| adapter.devices[device].kmd);
         let mut escape = Escape { process, device, context, flags, private_data: &mut private_data };

@@ -11,12 +11,7 @@ use crate::object::{DeviceNumber, Object};
 use crate::refusal::invalid;
 
 impl Turn<'_> {
-    pub(super) fn on_gpu_va(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: GpuVaCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_gpu_va(&mut self, cx: &mut Cx<'_>, call: GpuVaCall) -> Result<Answer, Refusal> {
         match call {
             GpuVaCall::MapGpuVirtualAddress {
                 paging_queue,
@@ -31,7 +26,7 @@ impl Turn<'_> {
             } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
                 let device = self.adapters[index.0 as usize].paging_queues[queue].device;
-                self.alive(index, device, touched)?;
+                self.alive(index, device)?;
                 let allocation = match allocation {
                     RawHandle::NONE => None,
                     named => Some(self.allocation_of(index, device, named)?),
@@ -58,15 +53,15 @@ impl Turn<'_> {
                 reservation_type,
                 driver_protection,
             } => {
-                let (index, device) = self.space_owner(device, touched)?;
+                let (index, device) = self.space_owner(device)?;
                 let reserve = ReserveCall { base, minimum, maximum, size_bytes, reservation_type, driver_protection };
                 self.adapters[index.0 as usize].reserve_gpu_va(cx, self.token, device, reserve)
             }
             GpuVaCall::UpdateGpuVirtualAddress { device, context, fence, fence_value, operations, flags } => {
-                self.update_gpu_va(cx, (device, context), (fence, fence_value), (&operations, flags), touched)
+                self.update_gpu_va(cx, (device, context), (fence, fence_value), (&operations, flags))
             }
             GpuVaCall::FreeGpuVirtualAddress { device, base, size_bytes } => {
-                let (index, device) = self.space_owner(device, touched)?;
+                let (index, device) = self.space_owner(device)?;
                 self.adapters[index.0 as usize].free_gpu_va(cx, device, base, size_bytes)?;
                 done(Reply::Done)
             }
@@ -79,9 +74,8 @@ impl Turn<'_> {
         (device, context): (RawHandle, RawHandle),
         (fence, fence_value): (RawHandle, u64),
         (operations, flags): (&[UpdateGpuVaOperation], UpdateGpuVaFlags),
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
-        let (index, device) = self.live_device(device, touched)?;
+        let (index, device) = self.live_device(device)?;
         let context = self.update_context(index, device, context)?;
         let handle = fence;
         let fence = self.usable_fence(index, handle, PointUse::GpuSignal)?;
@@ -101,11 +95,7 @@ impl Turn<'_> {
     /// Finds the device that stands for the process's address space on an adapter: a named device; the device of a named paging queue
     /// (the older form); for an adapter any device of the process there. A process without a device has no space there.
     // spec: memory §4.8 (hAdapter∪hPagingQueue)
-    fn space_owner(
-        &self,
-        handle: RawHandle,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
+    fn space_owner(&mut self, handle: RawHandle) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
         let (index, device) = match self.process.handles.get(handle) {
             Some(&Object::Adapter(index)) => {
                 let adapter = &self.adapters[index.0 as usize];
@@ -118,9 +108,9 @@ impl Turn<'_> {
             Some(&Object::PagingQueue(index, queue)) => {
                 (index, self.adapters[index.0 as usize].paging_queues[queue].device)
             }
-            _ => return self.live_device(handle, touched),
+            _ => return self.live_device(handle),
         };
-        self.alive(index, device, touched)?;
+        self.alive(index, device)?;
         Ok((index, device))
     }
 

@@ -9,27 +9,22 @@ use crate::machine::{Answer, Cx};
 use crate::object::{AllocationNumber, InstanceName, Object};
 
 impl Turn<'_> {
-    pub(super) fn on_lock(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: LockCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_lock(&mut self, cx: &mut Cx<'_>, call: LockCall) -> Result<Answer, Refusal> {
         match call {
             LockCall::Lock2 { device, allocation, flags } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let allocation = self.allocation_of(index, device, allocation)?;
                 self.adapters[index.0 as usize].lock2(cx, self.token, allocation, flags)
             }
             LockCall::Unlock2 { device, allocation } => {
                 // Allowed on a device in error (memory §8.6).
                 let (index, device) = self.device(device)?;
-                *touched = Some(index);
+                self.touched = Some(index);
                 let allocation = self.allocation_of(index, device, allocation)?;
                 self.adapters[index.0 as usize].unlock2(cx, self.token, allocation)
             }
             LockCall::Lock { device, allocation, private_driver_data, pages, flags } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let number = self.allocation_of(index, device, allocation)?;
                 let arguments = LockArguments { private_driver_data, pages: &pages, flags };
                 let name = self.name_next_instance(index, number, allocation, flags)?;
@@ -43,7 +38,7 @@ impl Turn<'_> {
             }
             LockCall::Unlock { device, allocations } => {
                 let (index, device) = self.device(device)?;
-                *touched = Some(index);
+                self.touched = Some(index);
                 let numbers: Result<Vec<_>, Refusal> =
                     allocations.iter().map(|allocation| self.allocation_of(index, device, *allocation)).collect();
                 self.adapters[index.0 as usize].unlock_legacy(cx, self.token, &numbers?)

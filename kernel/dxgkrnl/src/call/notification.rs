@@ -1,7 +1,7 @@
 //! Calls on registrations for notifications about memory (memory §5).
 
 use kmt_calls::{NotificationCall, Refusal, Reply};
-use wddm_types::{AdapterIndex, RawHandle};
+use wddm_types::RawHandle;
 
 use crate::call::{Turn, done};
 use crate::machine::Answer;
@@ -10,23 +10,17 @@ use crate::object::Object;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
-    pub(super) fn on_notification(
-        &mut self,
-        call: NotificationCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_notification(&mut self, call: NotificationCall) -> Result<Answer, Refusal> {
         match call {
             NotificationCall::RegisterTrim { adapter, device } => {
-                let (index, _) = self.live_device(device, touched)?;
+                let (index, _) = self.live_device(device)?;
                 let is = self.adapters[index.0 as usize].luid;
                 if let Some(other) = adapter.filter(|adapter| *adapter != is) {
                     return Err(invalid(format!("the device is on the adapter {is:?}, not on {other:?}")));
                 }
-                self.register(device, RegistrationKind::Trim, touched)
+                self.register(device, RegistrationKind::Trim)
             }
-            NotificationCall::RegisterBudgetChange { device } => {
-                self.register(device, RegistrationKind::Budget, touched)
-            }
+            NotificationCall::RegisterBudgetChange { device } => self.register(device, RegistrationKind::Budget),
             NotificationCall::Unregister { registration } => {
                 let (index, number) = self.registration(registration)?;
                 self.adapters[index.0 as usize].registrations.remove(number);
@@ -36,13 +30,8 @@ impl Turn<'_> {
         }
     }
 
-    fn register(
-        &mut self,
-        device: RawHandle,
-        kind: RegistrationKind,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
-        let (index, device) = self.live_device(device, touched)?;
+    fn register(&mut self, device: RawHandle, kind: RegistrationKind) -> Result<Answer, Refusal> {
+        let (index, device) = self.live_device(device)?;
         let number = self.adapters[index.0 as usize].registrations.next_number();
         let handle = self.name(Object::Registration(index, number))?;
         self.adapters[index.0 as usize].register(device, kind, handle);

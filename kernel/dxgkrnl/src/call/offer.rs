@@ -23,9 +23,8 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         (device, list): (RawHandle, &OfferList),
         (priority, flags): (u32, OfferFlags),
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
-        let (index, device) = self.live_device(device, touched)?;
+        let (index, device) = self.live_device(device)?;
         let offered = self.offerable(index, device, list)?;
         self.adapters[index.0 as usize].offer(cx, device, &offered.numbers, priority, flags)?;
         done(Reply::Done)
@@ -38,9 +37,8 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         (device, list): (RawHandle, &OfferList),
         asks: bool,
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
-        let (index, device) = self.live_device(device, touched)?;
+        let (index, device) = self.live_device(device)?;
         let offered = self.offerable(index, device, list)?;
         let adapter = &mut self.adapters[index.0 as usize];
         let results = adapter.reclaim(cx, device, &offered.numbers, asks)?;
@@ -55,11 +53,10 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         (paging_queue, list): (RawHandle, &OfferList),
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, queue) = self.paging_queue(paging_queue)?;
         let device = self.adapters[index.0 as usize].paging_queues[queue].device;
-        self.alive(index, device, touched)?;
+        self.alive(index, device)?;
         let offered = self.offerable(index, device, list)?;
         let adapter = &mut self.adapters[index.0 as usize];
         let (results, paging_fence_value) = adapter.reclaim2(cx, queue, &offered.numbers)?;

@@ -21,16 +21,11 @@ struct Wanted {
 }
 
 impl Turn<'_> {
-    pub(super) fn on_packets(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: PacketCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_packets(&mut self, cx: &mut Cx<'_>, call: PacketCall) -> Result<Answer, Refusal> {
         match call {
             PacketCall::CreateContext { device, node, engine_affinity, flags, private_data } => {
                 let wanted = Wanted { device, node, engine_affinity, flags, private_data };
-                let (index, number, context) = self.create_packet_context(cx, &wanted, false, touched)?;
+                let (index, number, context) = self.create_packet_context(cx, &wanted, false)?;
                 let info = self.adapters[index.0 as usize].packet_contexts[number].info;
                 let created = CreatedContext {
                     context,
@@ -42,30 +37,28 @@ impl Turn<'_> {
             }
             PacketCall::CreateContextVirtual { device, node, engine_affinity, flags, private_data } => {
                 let wanted = Wanted { device, node, engine_affinity, flags, private_data };
-                let (index, number, context) = self.create_packet_context(cx, &wanted, true, touched)?;
+                let (index, number, context) = self.create_packet_context(cx, &wanted, true)?;
                 Ok(self.answer_created(cx, index, number, Reply::Handle(context)))
             }
             PacketCall::DestroyContext { context } => {
                 let (index, number) = self.packet_context(context)?;
-                *touched = Some(index);
+                self.touched = Some(index);
                 self.adapters[index.0 as usize].destroy_packet_context(cx, number);
                 self.process.handles.remove(context);
                 done(Reply::Done)
             }
             PacketCall::Render { context, command, allocation_list, patch_location_list, private_data } => {
                 let what = Submission::Render { command, places: patch_location_list, private_data };
-                self.render(cx, context, &allocation_list, what, touched)
+                self.render(cx, context, &allocation_list, what)
             }
             PacketCall::SubmitNull { context, written_primaries } => {
-                let (index, number, device) = self.live_packet_context(context, touched)?;
+                let (index, number, device) = self.live_packet_context(context)?;
                 self.primaries(index, device, &written_primaries)?;
                 done(Reply::Queued(self.adapters[index.0 as usize].submit_null(cx, number)?))
             }
-            PacketCall::Present { context, source, destination } => {
-                self.present(cx, context, (source, destination), touched)
-            }
+            PacketCall::Present { context, source, destination } => self.present(cx, context, (source, destination)),
             PacketCall::SubmitCommand { context, commands, command_bytes, written_primaries, private_data } => {
-                let (index, number, device) = self.live_packet_context(context, touched)?;
+                let (index, number, device) = self.live_packet_context(context)?;
                 let primaries = self.primaries(index, device, &written_primaries)?;
                 let adapter = &mut self.adapters[index.0 as usize];
                 if adapter.packet_contexts[number].null_rendering {
@@ -89,9 +82,8 @@ impl Turn<'_> {
         context: RawHandle,
         allocation_list: &[AllocationListItem],
         what: Submission,
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
-        let (index, number, device) = self.live_packet_context(context, touched)?;
+        let (index, number, device) = self.live_packet_context(context)?;
         if self.adapters[index.0 as usize].packet_contexts[number].null_rendering {
             return done(Reply::Queued(self.adapters[index.0 as usize].submit_null(cx, number)?));
         }
@@ -109,13 +101,12 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         context: RawHandle,
         (source, destination): (RawHandle, RawHandle),
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         // spec: sync §3.17, presentation stays on packets that the kernel submits
         if matches!(self.process.handles.get(context), Some(Object::Context(..))) {
             return Err(not_supported("presents on hardware queues (DxgkDdiPresentToHwQueue)"));
         }
-        let (index, number, device) = self.live_packet_context(context, touched)?;
+        let (index, number, device) = self.live_packet_context(context)?;
         let source = self.listed_allocation(index, device, source)?;
         let destination = self.listed_allocation(index, device, destination)?;
         self.adapters[index.0 as usize].may_write(destination.number)?;
@@ -148,9 +139,8 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         wanted: &Wanted,
         addresses: bool,
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<(AdapterIndex, PacketContextNumber, RawHandle), Refusal> {
-        let (index, device) = self.live_device(wanted.device, touched)?;
+        let (index, device) = self.live_device(wanted.device)?;
         let Wanted { node, engine_affinity, flags, private_data, .. } = wanted;
         let adapter = &mut self.adapters[index.0 as usize];
         let number =
@@ -188,13 +178,12 @@ impl Turn<'_> {
     }
 
     pub(super) fn live_packet_context(
-        &self,
+        &mut self,
         handle: RawHandle,
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<(AdapterIndex, PacketContextNumber, DeviceNumber), Refusal> {
         let (index, number) = self.packet_context(handle)?;
         let device = self.adapters[index.0 as usize].packet_contexts[number].device;
-        self.alive(index, device, touched)?;
+        self.alive(index, device)?;
         Ok((index, number, device))
     }
 

@@ -12,15 +12,10 @@ use crate::scheduling::{
 };
 
 impl Turn<'_> {
-    pub(super) fn on_priorities(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: PriorityCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_priorities(&mut self, cx: &mut Cx<'_>, call: PriorityCall) -> Result<Answer, Refusal> {
         match call {
             PriorityCall::SetContextSchedulingPriority { context, priority } => {
-                let (index, context) = self.any_context(context, touched)?;
+                let (index, context) = self.any_context(context)?;
                 let known = self.adapters[index.0 as usize].context_priority(context);
                 let wanted = with_priority(known, priority)?;
                 // spec: sync §4.2
@@ -31,17 +26,17 @@ impl Turn<'_> {
                 done(Reply::Done)
             }
             PriorityCall::SetContextInProcessSchedulingPriority { context, priority } => {
-                let (index, context) = self.any_context(context, touched)?;
+                let (index, context) = self.any_context(context)?;
                 let wanted = with_in_process(self.adapters[index.0 as usize].context_priority(context), priority)?;
                 self.adapters[index.0 as usize].set_context_priority(cx, context, wanted);
                 done(Reply::Done)
             }
             PriorityCall::GetContextSchedulingPriority { context } => {
-                let known = self.priority_of(context, touched)?;
+                let known = self.priority_of(context)?;
                 done(Reply::ContextPriority(priority_of(known)))
             }
             PriorityCall::GetContextInProcessSchedulingPriority { context } => {
-                let known = self.priority_of(context, touched)?;
+                let known = self.priority_of(context)?;
                 done(Reply::ContextPriority(known.in_process()))
             }
             PriorityCall::SetProcessSchedulingPriorityClass { adapter, class } => {
@@ -58,7 +53,7 @@ impl Turn<'_> {
                     adapter.apply_terms(cx, self.from, terms);
                     adapter.settle(cx);
                 }
-                *touched = Some(index);
+                self.touched = Some(index);
                 done(Reply::Done)
             }
             PriorityCall::GetProcessSchedulingPriorityClass { adapter } => {
@@ -68,23 +63,19 @@ impl Turn<'_> {
         }
     }
 
-    fn priority_of(&self, context: RawHandle, touched: &mut Option<AdapterIndex>) -> Result<ContextPriority, Refusal> {
-        let (index, context) = self.any_context(context, touched)?;
+    fn priority_of(&mut self, context: RawHandle) -> Result<ContextPriority, Refusal> {
+        let (index, context) = self.any_context(context)?;
         Ok(self.adapters[index.0 as usize].context_priority(context))
     }
 
     /// A context of either kind, of a device that is not lost.
-    fn any_context(
-        &self,
-        handle: RawHandle,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, AnyContext), Refusal> {
+    fn any_context(&mut self, handle: RawHandle) -> Result<(AdapterIndex, AnyContext), Refusal> {
         let (index, context) = match self.process.handles.get(handle) {
             Some(Object::Context(index, number)) => (*index, AnyContext::Hardware(*number)),
             Some(Object::PacketContext(index, number)) => (*index, AnyContext::Packets(*number)),
             _ => return Err(invalid(format!("{handle} is no context of this process"))),
         };
-        self.alive(index, self.adapters[index.0 as usize].device_of_context(context), touched)?;
+        self.alive(index, self.adapters[index.0 as usize].device_of_context(context))?;
         Ok((index, context))
     }
 

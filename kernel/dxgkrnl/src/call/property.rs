@@ -2,7 +2,6 @@
 //! that a CPU cache may hold (memory §6.7).
 
 use kmt_calls::{PropertyCall, Refusal, Reply};
-use wddm_types::AdapterIndex;
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
@@ -10,15 +9,10 @@ use crate::object::AllocationNumber;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
-    pub(super) fn on_property(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: PropertyCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_property(&mut self, cx: &mut Cx<'_>, call: PropertyCall) -> Result<Answer, Refusal> {
         match call {
             PropertyCall::SetAllocationPriority { device, target, priorities } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let targets = self.targets(index, device, &target)?;
                 // spec: memory §2.3
                 let wanted = if targets.resource.is_some() { 1 } else { targets.numbers.len() };
@@ -32,12 +26,12 @@ impl Turn<'_> {
                 done(Reply::Done)
             }
             PropertyCall::GetAllocationPriority { device, target } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let targets = self.targets(index, device, &target)?;
                 done(Reply::Priorities(self.adapters[index.0 as usize].allocation_priorities(&targets.numbers)))
             }
             PropertyCall::QueryAllocationResidency { device, target } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let targets = self.targets(index, device, &target)?;
                 let each = self.adapters[index.0 as usize].allocation_residency(&targets.numbers);
                 // spec: memory §9.2: a resource is the worst of its allocations
@@ -47,14 +41,14 @@ impl Turn<'_> {
             PropertyCall::UpdateAllocationProperty { paging_queue, allocation, request } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
                 let device = self.adapters[index.0 as usize].paging_queues[queue].device;
-                self.alive(index, device, touched)?;
+                self.alive(index, device)?;
                 let number = self.allocation_of(index, device, allocation)?;
                 self.adapters[index.0 as usize]
                     .update_allocation_property(cx, queue, number, request)
                     .and_then(|residency| done(Reply::Residency(residency)))
             }
             PropertyCall::InvalidateCache { device, allocation, offset_bytes, length_bytes } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let number = self.allocation_of(index, device, allocation)?;
                 self.adapters[index.0 as usize].invalidate_cache(number, offset_bytes, length_bytes)?;
                 done(Reply::Done)

@@ -12,32 +12,27 @@ use crate::object::{Object, QueueNumber};
 use crate::queue::{Command, NewDoorbell};
 
 impl Turn<'_> {
-    pub(super) fn on_queue(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: QueueCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_queue(&mut self, cx: &mut Cx<'_>, call: QueueCall) -> Result<Answer, Refusal> {
         match call {
             QueueCall::CreateHwContext { device, node, private_data } => {
-                self.create_hw_context(cx, device, (node, &private_data), touched)
+                self.create_hw_context(cx, device, (node, &private_data))
             }
-            QueueCall::DestroyHwContext { context } => self.destroy_hw_context(cx, context, touched),
+            QueueCall::DestroyHwContext { context } => self.destroy_hw_context(cx, context),
             QueueCall::CreateHwQueue { context, flags, private_data } => {
-                self.create_hw_queue(cx, context, (flags, private_data), touched)
+                self.create_hw_queue(cx, context, (flags, private_data))
             }
-            QueueCall::DestroyHwQueue { queue } => self.destroy_hw_queue(cx, queue, touched),
+            QueueCall::DestroyHwQueue { queue } => self.destroy_hw_queue(cx, queue),
             QueueCall::CreateDoorbell { queue, ring, ring_va, private_data } => {
-                self.create_doorbell(cx, queue, (ring, ring_va, private_data), touched)
+                self.create_doorbell(cx, queue, (ring, ring_va, private_data))
             }
             QueueCall::ConnectDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
-                *touched = Some(index);
+                self.touched = Some(index);
                 self.adapters[index.0 as usize].connect_and_wake(cx, self.token, number)
             }
             QueueCall::DestroyDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
-                *touched = Some(index);
+                self.touched = Some(index);
                 self.adapters[index.0 as usize].destroy_doorbell(number);
                 self.process.handles.remove(doorbell);
                 done(Reply::Done)
@@ -45,7 +40,7 @@ impl Turn<'_> {
             QueueCall::NotifyWorkSubmission { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
                 let queue = self.adapters[index.0 as usize].doorbells[number].queue;
-                self.alive(index, self.adapters[index.0 as usize].queues[queue].device, touched)?;
+                self.alive(index, self.adapters[index.0 as usize].queues[queue].device)?;
                 self.adapters[index.0 as usize].notify_work_submission(cx, number);
                 done(Reply::Done)
             }
@@ -58,16 +53,16 @@ impl Turn<'_> {
                 private_data,
             } => {
                 let command = Command { progress_value, buffer, buffer_bytes, private_data };
-                self.submit_command(cx, queue, command, &written_primaries, touched)
+                self.submit_command(cx, queue, command, &written_primaries)
             }
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
-                let (index, number) = self.live_queue(queue, touched)?;
+                let (index, number) = self.live_queue(queue)?;
                 let points = self.points(index, &points, PointUse::GpuWait)?;
                 self.adapters[index.0 as usize].submit_wait(cx, number, &points)?;
                 done(Reply::Done)
             }
             QueueCall::SubmitSignalSyncObjectsToHwQueue { queues, points, flags } => {
-                let (index, numbers) = self.broadcast_queues(&queues, touched)?;
+                let (index, numbers) = self.broadcast_queues(&queues)?;
                 let points = self.points(index, &points, PointUse::GpuSignal)?;
                 self.adapters[index.0 as usize].submit_signal(cx, &numbers, points, flags)?;
                 done(Reply::Done)
@@ -80,9 +75,8 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         device: RawHandle,
         (node, private_data): (NodeId, &[u8]),
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
-        let (index, device) = self.live_device(device, touched)?;
+        let (index, device) = self.live_device(device)?;
         let number = self.adapters[index.0 as usize].create_context(cx, device, node, private_data)?;
         let handle = self.name(Object::Context(index, number))?;
         let adapter = &mut self.adapters[index.0 as usize];
@@ -95,14 +89,9 @@ impl Turn<'_> {
     }
 
     /// Destroys a context with its queues, and forgets the handles of all that goes with it.
-    fn destroy_hw_context(
-        &mut self,
-        cx: &mut Cx<'_>,
-        context: RawHandle,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    fn destroy_hw_context(&mut self, cx: &mut Cx<'_>, context: RawHandle) -> Result<Answer, Refusal> {
         let (index, number) = self.context(context)?;
-        *touched = Some(index);
+        self.touched = Some(index);
         let named = self.adapters[index.0 as usize].named_of_context(number);
         self.adapters[index.0 as usize].destroy_context(cx, number);
         self.forget_all(named);
@@ -115,10 +104,9 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         context: RawHandle,
         (flags, mut private_data): (QueueFlags, Vec<u8>),
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.context(context)?;
-        self.alive(index, self.adapters[index.0 as usize].contexts[number].device, touched)?;
+        self.alive(index, self.adapters[index.0 as usize].contexts[number].device)?;
         let queue = self.adapters[index.0 as usize].create_queue(cx, number, flags, &mut private_data)?;
         let adapter = &self.adapters[index.0 as usize];
         let open = adapter.only_open(adapter.queues[queue].progress);
@@ -131,14 +119,9 @@ impl Turn<'_> {
     }
 
     /// Destroys a queue with its doorbell and its progress fence, and forgets their handles.
-    fn destroy_hw_queue(
-        &mut self,
-        cx: &mut Cx<'_>,
-        queue: RawHandle,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    fn destroy_hw_queue(&mut self, cx: &mut Cx<'_>, queue: RawHandle) -> Result<Answer, Refusal> {
         let (index, number) = self.queue(queue)?;
-        *touched = Some(index);
+        self.touched = Some(index);
         let named = self.adapters[index.0 as usize].named_of_queue(number);
         self.adapters[index.0 as usize].destroy_queue(cx, number);
         self.forget_all(named);
@@ -150,10 +133,9 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         queue: RawHandle,
         (ring, ring_va, private_data): (RawHandle, GpuVa, Vec<u8>),
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
         let (index, number) = self.queue(queue)?;
-        self.alive(index, self.adapters[index.0 as usize].queues[number].device, touched)?;
+        self.alive(index, self.adapters[index.0 as usize].queues[number].device)?;
         let ring = self.allocation(index, ring)?;
         let new = NewDoorbell { queue: number, ring, ring_va, private_data };
         let (doorbell, private_data) = self.adapters[index.0 as usize].create_doorbell(cx, new)?;
@@ -174,9 +156,8 @@ impl Turn<'_> {
         queue: RawHandle,
         command: Command,
         written_primaries: &[RawHandle],
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
-        let (index, number) = self.live_queue(queue, touched)?;
+        let (index, number) = self.live_queue(queue)?;
         // spec: memory §10.1, row 31: accepted; nothing else of lists is left here
         let device = self.adapters[index.0 as usize].queues[number].device;
         let primaries = self.primaries(index, device, written_primaries)?;
@@ -186,11 +167,7 @@ impl Turn<'_> {
 
     /// The queues of a signal, all of one adapter, none twice.
     // spec: sync §2.4
-    fn broadcast_queues(
-        &self,
-        list: &[RawHandle],
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, Vec<QueueNumber>), Refusal> {
-        broadcast(list, "queue", |handle| self.live_queue(handle, touched))
+    fn broadcast_queues(&mut self, list: &[RawHandle]) -> Result<(AdapterIndex, Vec<QueueNumber>), Refusal> {
+        broadcast(list, "queue", |handle| self.live_queue(handle))
     }
 }

@@ -1,48 +1,42 @@
 //! Calls about content that must be resident or may go (memory §5).
 
 use kmt_calls::{ProcessAccess, Refusal, Reply, ResidencyCall};
-use wddm_types::AdapterIndex;
 
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 
 impl Turn<'_> {
-    pub(super) fn on_residency(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: ResidencyCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_residency(&mut self, cx: &mut Cx<'_>, call: ResidencyCall) -> Result<Answer, Refusal> {
         match call {
             ResidencyCall::MakeResident { paging_queue, allocations, flags } => {
                 let (index, queue) = self.paging_queue(paging_queue)?;
-                self.alive(index, self.adapters[index.0 as usize].paging_queues[queue].device, touched)?;
+                self.alive(index, self.adapters[index.0 as usize].paging_queues[queue].device)?;
                 let list = self.allocations(index, &allocations)?;
                 self.adapters[index.0 as usize]
                     .make_resident(cx, queue, &list, flags)
                     .and_then(|residency| done(Reply::Residency(residency)))
             }
             ResidencyCall::Evict { device, allocations, flags } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 let list = self.allocations(index, &allocations)?;
                 self.adapters[index.0 as usize]
                     .evict(cx, device, &list, flags)
                     .and_then(|bytes| done(Reply::BytesToTrim(bytes)))
             }
             ResidencyCall::OfferAllocations { device, list, priority, flags } => {
-                self.offer_allocations(cx, (device, &list), (priority, flags), touched)
+                self.offer_allocations(cx, (device, &list), (priority, flags))
             }
             ResidencyCall::ReclaimAllocations { device, list, asks } => {
-                self.reclaim_allocations(cx, (device, &list), asks, touched)
+                self.reclaim_allocations(cx, (device, &list), asks)
             }
             ResidencyCall::ReclaimAllocations2 { paging_queue, list } => {
-                self.reclaim_by_queue(cx, (paging_queue, &list), touched)
+                self.reclaim_by_queue(cx, (paging_queue, &list))
             }
             ResidencyCall::ChangeVideoMemoryReservation { process, adapter, local, reservation_bytes } => {
                 let index = self.adapter(adapter)?;
                 let process = self.nt_handles.process(self.from, process, ProcessAccess::SET_INFORMATION)?;
                 self.adapters[index.0 as usize].life.running()?;
-                *touched = Some(index);
+                self.touched = Some(index);
                 self.adapters[index.0 as usize].change_reservation(process, local, reservation_bytes)?;
                 done(Reply::Done)
             }

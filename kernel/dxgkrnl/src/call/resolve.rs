@@ -22,33 +22,20 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn live_device(
-        &self,
-        handle: RawHandle,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
+    pub(super) fn live_device(&mut self, handle: RawHandle) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
         let (index, number) = self.device(handle)?;
-        self.alive(index, number, touched)?;
+        self.alive(index, number)?;
         Ok((index, number))
     }
 
-    pub(super) fn alive(
-        &self,
-        index: AdapterIndex,
-        device: DeviceNumber,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<(), Refusal> {
-        *touched = Some(index);
+    pub(super) fn alive(&mut self, index: AdapterIndex, device: DeviceNumber) -> Result<(), Refusal> {
+        self.touched = Some(index);
         self.adapters[index.0 as usize].device_alive(device)
     }
 
-    pub(super) fn live_queue(
-        &self,
-        handle: RawHandle,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, QueueNumber), Refusal> {
+    pub(super) fn live_queue(&mut self, handle: RawHandle) -> Result<(AdapterIndex, QueueNumber), Refusal> {
         let (index, number) = self.queue(handle)?;
-        self.alive(index, self.adapters[index.0 as usize].queues[number].device, touched)?;
+        self.alive(index, self.adapters[index.0 as usize].queues[number].device)?;
         Ok((index, number))
     }
 

@@ -17,15 +17,10 @@ use crate::refusal::{invalid, not_supported};
 use crate::store::ObjectNumber;
 
 impl Turn<'_> {
-    pub(super) fn on_share(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: ShareCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_share(&mut self, cx: &mut Cx<'_>, call: ShareCall) -> Result<Answer, Refusal> {
         match call {
             ShareCall::ShareObjects { objects, access, name } => {
-                let token = self.share_objects(cx, (&objects, name.as_deref()), access, touched)?;
+                let token = self.share_objects(cx, (&objects, name.as_deref()), access)?;
                 done(Reply::NtHandle(token))
             }
             ShareCall::OpenNtHandleFromName { name, access, sync_object } => {
@@ -149,11 +144,10 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         (objects, name): (&[RawHandle], Option<&str>),
         access: SyncObjectAccess,
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<u64, Refusal> {
         let object = match *objects {
-            [handle] => self.name_one(handle, access, touched)?,
-            [resource, keyed_mutex, sync_object] => self.name_set(resource, keyed_mutex, sync_object, touched)?,
+            [handle] => self.name_one(handle, access)?,
+            [resource, keyed_mutex, sync_object] => self.name_set(resource, keyed_mutex, sync_object)?,
             _ => return Err(invalid(format!("one handle names 1 or 3 objects, not {}", objects.len()))),
         };
         let token = self.nt_handles.share(self.from, object, name);
@@ -169,15 +163,10 @@ impl Turn<'_> {
     }
 
     /// One object has a name more.
-    fn name_one(
-        &mut self,
-        handle: RawHandle,
-        access: SyncObjectAccess,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Shared, Refusal> {
+    fn name_one(&mut self, handle: RawHandle, access: SyncObjectAccess) -> Result<Shared, Refusal> {
         Ok(match self.process.handles.get(handle) {
             Some(&Object::Fence(adapter, open)) => {
-                self.alive_fence(adapter, open, touched)?;
+                self.alive_fence(adapter, open)?;
                 let fence = self.adapters[adapter.0 as usize].share_fence(open, access)?;
                 match self.adapters[adapter.0 as usize].fences[fence].cross() {
                     None => Shared::Fence { adapter, fence: fence.raw(), access },
@@ -188,27 +177,23 @@ impl Turn<'_> {
                 }
             }
             Some(&Object::Legacy(adapter, open)) => {
-                *touched = Some(adapter);
+                self.touched = Some(adapter);
                 let known = &mut self.adapters[adapter.0 as usize];
                 known.life.running()?;
                 Shared::SyncObject { adapter, object: known.share_sync_object(open, access)?, access }
             }
             _ => {
-                let (adapter, body) = self.shareable_resource(handle, touched)?;
+                let (adapter, body) = self.shareable_resource(handle)?;
                 self.adapters[adapter.0 as usize].name_resource(body);
                 Shared::Resource { adapter, body }
             }
         })
     }
 
-    fn shareable_resource(
-        &self,
-        handle: RawHandle,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, u64), Refusal> {
+    fn shareable_resource(&mut self, handle: RawHandle) -> Result<(AdapterIndex, u64), Refusal> {
         let (adapter, number) = self.any_resource(handle)?;
         let device = self.adapters[adapter.0 as usize].resources[number].device;
-        self.alive(adapter, device, touched)?;
+        self.alive(adapter, device)?;
         Ok((adapter, self.adapters[adapter.0 as usize].may_share_resource(number)?))
     }
 
@@ -220,9 +205,8 @@ impl Turn<'_> {
         resource: RawHandle,
         keyed_mutex: RawHandle,
         sync_object: RawHandle,
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Shared, Refusal> {
-        let (adapter, body) = self.shareable_resource(resource, touched)?;
+        let (adapter, body) = self.shareable_resource(resource)?;
         let open = self.keyed_mutex(keyed_mutex)?;
         let keyed_mutex = self.keyed_mutexes.open_of(open).expect("a handle names it").mutex;
         let open = match self.process.handles.get(sync_object) {
@@ -264,14 +248,9 @@ impl Turn<'_> {
         }
     }
 
-    fn alive_fence(
-        &self,
-        adapter: AdapterIndex,
-        open: FenceOpenNumber,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<(), Refusal> {
+    fn alive_fence(&mut self, adapter: AdapterIndex, open: FenceOpenNumber) -> Result<(), Refusal> {
         match self.adapters[adapter.0 as usize].fence_opens[open].device {
-            Some(device) => self.alive(adapter, device, touched),
+            Some(device) => self.alive(adapter, device),
             None => Err(invalid("a fence of the kernel's own")),
         }
     }

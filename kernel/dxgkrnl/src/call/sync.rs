@@ -33,60 +33,55 @@ struct Listed {
 }
 
 impl Turn<'_> {
-    pub(super) fn on_sync(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: SyncCall,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn on_sync(&mut self, cx: &mut Cx<'_>, call: SyncCall) -> Result<Answer, Refusal> {
         match call {
-            SyncCall::CreateNativeFence { device, request } => self.create_native_fence(cx, device, request, touched),
+            SyncCall::CreateNativeFence { device, request } => self.create_native_fence(cx, device, request),
             SyncCall::CreateSynchronizationObject2 { device, request } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 self.create_sync_object(cx, index, device, request)
             }
-            SyncCall::DestroySynchronizationObject { fence } => self.destroy_sync_object(cx, fence, touched),
+            SyncCall::DestroySynchronizationObject { fence } => self.destroy_sync_object(cx, fence),
             SyncCall::WaitForSynchronizationObjectFromCpu { device, points, async_event, flags } => {
-                self.wait_from_cpu(cx, device, (&points, flags), async_event, touched)
+                self.wait_from_cpu(cx, device, (&points, flags), async_event)
             }
             SyncCall::SignalSynchronizationObjectFromCpu { device, points, flags } => {
-                let (index, _) = self.live_device(device, touched)?;
+                let (index, _) = self.live_device(device)?;
                 let points = self.points(index, &points, PointUse::CpuSignal)?;
                 self.adapters[index.0 as usize].signal_from_cpu(cx, &points, flags)?;
                 done(Reply::Done)
             }
             SyncCall::OpenNativeFenceFromNtHandle { device, request } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 self.open_fence(cx, index, device, request, true)
             }
             SyncCall::OpenSyncObjectFromNtHandle2 { device, request } => {
-                let (index, device) = self.live_device(device, touched)?;
+                let (index, device) = self.live_device(device)?;
                 if request.private_data != FencePrivateData::default() {
                     return Err(invalid("OpenSyncObjectFromNtHandle2 has no private data: reserved bytes are 0"));
                 }
                 self.open_fence(cx, index, device, request, false)
             }
-            SyncCall::OpenSyncObjectFromNtHandle { handle } => self.open_by_nt_handle(cx, handle, touched),
-            SyncCall::OpenSynchronizationObject { shared } => self.open_by_global(cx, shared, touched),
+            SyncCall::OpenSyncObjectFromNtHandle { handle } => self.open_by_nt_handle(cx, handle),
+            SyncCall::OpenSynchronizationObject { shared } => self.open_by_global(cx, shared),
             SyncCall::WaitForSynchronizationObjectFromGpu { context, points } => {
-                let (index, number, _) = self.live_packet_context(context, touched)?;
+                let (index, number, _) = self.live_packet_context(context)?;
                 let Listed { points, objects, fence_value } = self.listed(index, &points, PointUse::GpuWait)?;
                 self.adapters[index.0 as usize].packet_wait(cx, number, &points, objects, fence_value)?;
                 done(Reply::Done)
             }
             SyncCall::WaitForSynchronizationObject2 { context, objects, fence_value } => {
-                let (index, number, _) = self.live_packet_context(context, touched)?;
+                let (index, number, _) = self.live_packet_context(context)?;
                 let objects = self.sync_objects(index, &objects, PointUse::GpuWait)?;
                 self.adapters[index.0 as usize].packet_wait(cx, number, &[], objects, fence_value)?;
                 done(Reply::Done)
             }
             SyncCall::SignalSynchronizationObjectFromGpu { context, points } => {
-                let (index, contexts) = self.broadcast(&[context], touched)?;
+                let (index, contexts) = self.broadcast(&[context])?;
                 let listed = self.listed(index, &points, PointUse::GpuSignal)?;
                 self.signal(cx, index, &contexts, listed, RawHandle::NONE, SignalFlags::empty())
             }
             SyncCall::SignalSynchronizationObjectFromGpu2 { contexts, points, event, flags } => {
-                let (index, contexts) = self.broadcast(&contexts, touched)?;
+                let (index, contexts) = self.broadcast(&contexts)?;
                 let of_event = flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) && points.is_empty();
                 let listed =
                     if of_event { Listed::default() } else { self.listed(index, &points, PointUse::GpuSignal)? };
@@ -94,7 +89,7 @@ impl Turn<'_> {
             }
             SyncCall::SignalSynchronizationObject2 { context, objects, broadcast, fence_value, event, flags } => {
                 let contexts: Vec<RawHandle> = std::iter::once(context).chain(broadcast).collect();
-                let (index, contexts) = self.broadcast(&contexts, touched)?;
+                let (index, contexts) = self.broadcast(&contexts)?;
                 let of_event = flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) && objects.is_empty();
                 let objects =
                     if of_event { Vec::new() } else { self.sync_objects(index, &objects, PointUse::GpuSignal)? };
@@ -109,9 +104,8 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         device: RawHandle,
         request: NativeFenceRequest,
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
-        let (index, device) = self.live_device(device, touched)?;
+        let (index, device) = self.live_device(device)?;
         let (open, private_data) = match request.flags.contains(FenceFlags::CROSS_ADAPTER) {
             false => self.adapters[index.0 as usize].create_native_fence(cx, device, request, None)?,
             true => {
@@ -127,20 +121,15 @@ impl Turn<'_> {
     }
 
     /// Closes what a process opened or made by itself: a legacy object or a fence.
-    fn destroy_sync_object(
-        &mut self,
-        cx: &mut Cx<'_>,
-        named: RawHandle,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    fn destroy_sync_object(&mut self, cx: &mut Cx<'_>, named: RawHandle) -> Result<Answer, Refusal> {
         if let Some(&Object::Legacy(index, open)) = self.process.handles.get(named) {
-            *touched = Some(index);
+            self.touched = Some(index);
             self.adapters[index.0 as usize].close_sync_object(cx, open);
             self.process.handles.remove(named);
             return done(Reply::Done);
         }
         let (index, open) = self.fence(named)?;
-        *touched = Some(index);
+        self.touched = Some(index);
         let adapter = &mut self.adapters[index.0 as usize];
         let device = adapter.fence_opens[open].device;
         if !device.is_some_and(|device| adapter.devices[device].fences.contains(&open)) {
@@ -158,9 +147,8 @@ impl Turn<'_> {
         device: RawHandle,
         (points, flags): (&[(RawHandle, u64)], WaitFlags),
         async_event: RawHandle,
-        touched: &mut Option<AdapterIndex>,
     ) -> Result<Answer, Refusal> {
-        let (index, device) = self.live_device(device, touched)?;
+        let (index, device) = self.live_device(device)?;
         let points = match self.points(index, points, PointUse::CpuWait) {
             Ok(points) => points,
             Err(refusal) => return Err(self.refused_wait(index, async_event, refusal)),
@@ -239,14 +227,8 @@ impl Turn<'_> {
 
     /// The contexts of a signal, all of one adapter, none twice.
     // spec: sync §2.4
-    fn broadcast(
-        &self,
-        list: &[RawHandle],
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<(AdapterIndex, Vec<PacketContextNumber>), Refusal> {
-        broadcast(list, "context", |handle| {
-            self.live_packet_context(handle, touched).map(|(index, number, _)| (index, number))
-        })
+    fn broadcast(&mut self, list: &[RawHandle]) -> Result<(AdapterIndex, Vec<PacketContextNumber>), Refusal> {
+        broadcast(list, "context", |handle| self.live_packet_context(handle).map(|(index, number, _)| (index, number)))
     }
 
     // spec: sync §2.4

@@ -53,16 +53,11 @@ impl Turn<'_> {
 
     /// `D3DKMTOpenSynchronizationObject`. It names no device: the open goes with the process.
     // spec: sync §2.2
-    pub(super) fn open_by_global(
-        &mut self,
-        cx: &mut Cx<'_>,
-        shared: RawHandle,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn open_by_global(&mut self, cx: &mut Cx<'_>, shared: RawHandle) -> Result<Answer, Refusal> {
         let Some(Global::SyncObject { adapter: index, object }) = self.globals.get(shared) else {
             return Err(invalid("no synchronization object has this global handle"));
         };
-        *touched = Some(index);
+        self.touched = Some(index);
         let adapter = &mut self.adapters[index.0 as usize];
         adapter.life.running()?;
         let open = adapter.open_global_sync_object(cx, self.from, object);
@@ -71,15 +66,10 @@ impl Turn<'_> {
 
     /// `D3DKMTOpenSyncObjectFromNtHandle`. A fence with a word in memory is opened for a device, by the second form.
     // spec: sync §2.2
-    pub(super) fn open_by_nt_handle(
-        &mut self,
-        cx: &mut Cx<'_>,
-        handle: u64,
-        touched: &mut Option<AdapterIndex>,
-    ) -> Result<Answer, Refusal> {
+    pub(super) fn open_by_nt_handle(&mut self, cx: &mut Cx<'_>, handle: u64) -> Result<Answer, Refusal> {
         match self.nt_handles.named(handle)? {
             Shared::SyncObject { adapter: index, object, access } => {
-                *touched = Some(index);
+                self.touched = Some(index);
                 self.adapters[index.0 as usize].life.running()?;
                 self.open_named(cx, index, None, (object, access), OpenSyncObjectRequest::default())
             }

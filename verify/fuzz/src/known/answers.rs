@@ -9,23 +9,8 @@ impl Known {
     pub fn answered(&mut self, call: &Call, reply: &Reply) {
         let on = self.device_of(call);
         match (call, reply) {
-            (Call::Adapter(AdapterCall::OpenAdapterFromLuid { .. }), Reply::Handle(handle)) => {
-                self.learn(Kind::Adapter, *handle, on)
-            }
-            (Call::Device(DeviceCall::CreateDevice { .. }), Reply::Handle(handle)) => {
-                self.learn(Kind::Device, *handle, on)
-            }
-            (Call::Queue(QueueCall::CreateHwContext { .. }), Reply::Handle(handle)) => {
-                self.learn(Kind::HwContext, *handle, on)
-            }
-            (Call::Packet(PacketCall::CreateContextVirtual { .. }), Reply::Handle(handle)) => {
-                self.learn(Kind::VirtualContext, *handle, on)
-            }
-            (Call::Event(_), Reply::Handle(handle)) => self.learn(Kind::Event, *handle, on),
+            (call, Reply::Handle(handle)) => self.learn(kind_of_handle(call), *handle, on),
             (_, Reply::SyncObject(made)) => self.learn_shared(Kind::SyncObject, made.object, made.global_share, on),
-            (Call::KeyedMutex(_), Reply::Handle(handle)) => self.learn(Kind::KeyedMutex, *handle, on),
-            (Call::Sync(_), Reply::Handle(handle)) => self.learn(Kind::SyncObject, *handle, on),
-            (_, Reply::Handle(handle)) => self.learn(Kind::Registration, *handle, on),
             (_, Reply::Context(made)) => self.learn(Kind::ListContext, made.context, on),
             (Call::Allocation(AllocationCall::CreateAllocation { allocations, .. }), Reply::Allocations(made)) => {
                 self.created(allocations, made, on);
@@ -69,7 +54,7 @@ impl Known {
             (Call::Residency(ResidencyCall::Evict { allocations, .. }), Reply::BytesToTrim(_)) => {
                 allocations.iter().for_each(|handle| self.forget_one(Kind::Listed, *handle));
             }
-            (Call::Lock(LockCall::Lock2 { allocation, .. }) | Call::Lock(LockCall::Lock { allocation, .. }), _) => {
+            (Call::Lock(LockCall::Lock2 { allocation, .. } | LockCall::Lock { allocation, .. }), _) => {
                 self.learn(Kind::Locked, *allocation, on);
             }
             (
@@ -154,5 +139,19 @@ impl Known {
             | Call::Notification(NotificationCall::Unregister { registration: handle }) => self.dies(*handle),
             _ => {}
         }
+    }
+}
+
+/// The kind of the handle that such a call is answered with.
+fn kind_of_handle(call: &Call) -> Kind {
+    match call {
+        Call::Adapter(AdapterCall::OpenAdapterFromLuid { .. }) => Kind::Adapter,
+        Call::Device(DeviceCall::CreateDevice { .. }) => Kind::Device,
+        Call::Queue(QueueCall::CreateHwContext { .. }) => Kind::HwContext,
+        Call::Packet(PacketCall::CreateContextVirtual { .. }) => Kind::VirtualContext,
+        Call::Event(_) => Kind::Event,
+        Call::KeyedMutex(_) => Kind::KeyedMutex,
+        Call::Sync(_) => Kind::SyncObject,
+        _ => Kind::Registration,
     }
 }

@@ -194,25 +194,20 @@ impl Process {
             Op::FreeSecond { slot } => {
                 let surface = self.surface_mut(*slot);
                 let Some(mapping) = surface.second.take() else { return Ok(Issue::Done) };
-                Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress {
-                    device,
-                    base: mapping.va,
-                    size_bytes: Pages::holding(surface.wish.bytes).bytes(),
-                })
+                let (base, size_bytes) = (mapping.va, Pages::holding(surface.wish.bytes).bytes());
+                Call::GpuVa(GpuVaCall::FreeGpuVirtualAddress { device, base, size_bytes })
             }
             Op::Resident { slots, .. } => {
-                let flags = MakeResidentFlags::empty();
-                Call::Residency(ResidencyCall::MakeResident {
-                    paging_queue: self.paging_handle(),
-                    allocations: self.handles(slots),
-                    flags,
-                })
+                let (paging_queue, flags) = (self.paging_handle(), MakeResidentFlags::empty());
+                let allocations = self.handles(slots);
+                Call::Residency(ResidencyCall::MakeResident { paging_queue, allocations, flags })
             }
             Op::Reserve | Op::TileFence | Op::Tiles { .. } | Op::AwaitTiles => return Ok(self.tile_call(op)),
             Op::AwaitPaging { slots } => return Ok(self.await_paging(slots)),
             Op::Evict { slots, lazily } => self.evict(slots, *lazily),
             Op::Lock { slot } => {
-                Call::Lock(LockCall::Lock2 { device, allocation: self.surface(*slot).handle, flags: 0 })
+                let allocation = self.surface(*slot).handle;
+                Call::Lock(LockCall::Lock2 { device, allocation, flags: 0 })
             }
             Op::CpuWork { slot } => return self.cpu_work(*slot).map(|()| Issue::Done),
             Op::Unlock { slot } => {
@@ -248,14 +243,16 @@ impl Process {
             Op::Background { points, any } => return Ok(self.wait(points.clone(), *any, true)),
             Op::Hostile { call, .. } | Op::Doomed { call } => (**call).clone(),
             Op::State => Call::Device(DeviceCall::GetDeviceState { device }),
-            Op::QueryMemory => {
-                Call::Adapter(AdapterCall::QueryVideoMemoryInfo { process: 0, adapter: self.adapter, local: true })
-            }
+            Op::QueryMemory => self.query_memory(),
             Op::DestroyDevice => Call::Device(DeviceCall::DestroyDevice { device }),
             Op::Die => return Ok(Issue::Die),
             queue_op => self.queue_call(queue_op),
         };
         Ok(Issue::Call(call))
+    }
+
+    fn query_memory(&self) -> Call {
+        Call::Adapter(AdapterCall::QueryVideoMemoryInfo { process: 0, adapter: self.adapter, local: true })
     }
 
     /// Maps an allocation for writing, at or above the place that its process has chosen.

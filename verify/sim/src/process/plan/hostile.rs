@@ -17,26 +17,12 @@ impl Process {
         let stale = self.dead_handles.last().copied().unwrap_or(RawHandle(0xffff_fff0));
         match self.random.below(15) {
             0 => (Call::Lock(LockCall::Lock2 { device, allocation: surface, flags: 4 }), "reserved flags of a lock"),
-            1 => {
-                let flags = EvictFlags::from_bits_retain(1 << 9);
-                (
-                    Call::Residency(ResidencyCall::Evict { device, allocations: vec![surface], flags }),
-                    "reserved flags of an evict",
-                )
-            }
-            2 => {
-                let allocations = vec![surface; 3];
-                (
-                    Call::Residency(ResidencyCall::Evict { device, allocations, flags: EvictFlags::empty() }),
-                    "more evicts than the count",
-                )
-            }
+            1 => (evict(device, vec![surface], EvictFlags::from_bits_retain(1 << 9)), "reserved flags of an evict"),
+            2 => (evict(device, vec![surface; 3], EvictFlags::empty()), "more evicts than the count"),
             3 => {
-                let flags = MakeResidentFlags::MUST_SUCCEED;
-                (
-                    Call::Residency(ResidencyCall::MakeResident { paging_queue, allocations: vec![surface], flags }),
-                    "MustSucceed alone",
-                )
+                let (allocations, flags) = (vec![surface], MakeResidentFlags::MUST_SUCCEED);
+                let call = ResidencyCall::MakeResident { paging_queue, allocations, flags };
+                (Call::Residency(call), "MustSucceed alone")
             }
             4 => (destroy_allocation(device, vec![stale]), "a stale handle"),
             5 => (destroy_allocation(device, vec![device]), "a device as an allocation"),
@@ -108,4 +94,8 @@ impl Process {
         });
         (call, why)
     }
+}
+
+fn evict(device: RawHandle, allocations: Vec<RawHandle>, flags: EvictFlags) -> Call {
+    Call::Residency(ResidencyCall::Evict { device, allocations, flags })
 }
