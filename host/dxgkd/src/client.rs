@@ -1,5 +1,13 @@
 //! One client: a process to the kernel, its lanes and its stream.
 
+pub mod hangup;
+mod lane;
+pub mod mappings;
+mod posts;
+mod refusals;
+mod reply_budget;
+pub mod stream;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -12,15 +20,14 @@ use rustix::io::Errno;
 use shared_words::{LentFile, StoresElsewhere};
 use wddm_types::{PAGE_BYTES, ProcessId};
 
-use crate::hangup::Hangup;
-use crate::lane;
+use crate::client::hangup::Hangup;
+use crate::client::posts::Posts;
+use crate::client::refusals::Refusals;
+use crate::client::stream::Stream;
 use crate::limits::UNLIMITED;
-use crate::peer::Peer;
-use crate::posts::Posts;
-use crate::reconnect_delay::ReconnectDelays;
-use crate::refusals::Refusals;
-use crate::stream::Stream;
-use crate::user::{Count, Part, Place, User};
+use crate::limits::user::{Count, Part, Place, User};
+use crate::listener::peer::Peer;
+use crate::listener::reconnect_delay::ReconnectDelays;
 
 /// A client.
 pub(crate) struct Client {

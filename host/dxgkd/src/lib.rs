@@ -14,28 +14,16 @@
 //! When a kernel has failed (`Host::has_failed`), the daemon disconnects all clients, also those with a pending call, and refuses new ones.
 //!
 //! Threads: one accepts; each client has one that writes its stream, one that reads its answers, and one for each of its lanes, which
-//! sleeps in the kernel while a call is pending. The thread that reads answers also watches whether the client has gone (`hangup`,
+//! sleeps in the kernel while a call is pending. The thread that reads answers also watches whether the client has gone (`client::hangup`,
 //! decision 0035).
 
 mod client;
-mod descriptors;
-mod hangup;
-mod lane;
 mod limits;
 mod listener;
-mod mappings;
-mod peer;
-mod posts;
-mod reconnect_delay;
-mod refusals;
-mod reply_budget;
-mod sandbox;
-mod socket;
-mod stream;
-mod user;
+mod process;
 
-pub use descriptors::raise_descriptors;
 pub use limits::{Limits, OfUser, ProcessLimits, UNLIMITED, UserLimits};
+pub use listener::socket::Socket;
 pub use listener::{Daemon, ServeError};
-pub use sandbox::{Files, SandboxError, give_up_calls, give_up_files};
-pub use socket::Socket;
+pub use process::descriptors::raise_descriptors;
+pub use process::sandbox::{Files, SandboxError, give_up_calls, give_up_files};

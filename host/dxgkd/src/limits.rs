@@ -11,6 +11,8 @@
 //! | time to reap its clients | `reconnect_delay` | the next client of the same process waits before the daemon accepts it |
 //! | unheard messages, their descriptors, answer time | `stream` | the client is disconnected |
 
+pub mod user;
+
 use std::collections::BTreeMap;
 
 use dxgk_host::Quota;

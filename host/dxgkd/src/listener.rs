@@ -1,5 +1,9 @@
 //! The listener accepts connections, checks each against the limits, and makes a client of it or refuses it with a reason.
 
+pub mod peer;
+pub mod reconnect_delay;
+pub mod socket;
+
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +20,10 @@ use shared_words::StoresElsewhere;
 
 use crate::client::{Brought, Client, Places};
 use crate::limits::Limits;
-use crate::peer::{Peer, process_of};
-use crate::reconnect_delay::ReconnectDelays;
-use crate::socket::Socket;
-use crate::user::{Count, User, Users};
+use crate::limits::user::{Count, User, Users};
+use crate::listener::peer::{Peer, process_of};
+use crate::listener::reconnect_delay::ReconnectDelays;
+use crate::listener::socket::Socket;
 
 /// Why a kernel can't be served.
 #[derive(Debug, thiserror::Error)]

@@ -80,11 +80,11 @@ fn descriptors_come_in_at_one_place() {
     let once = "//! A\nuse net::RecvAncillaryBuffer;\nfn f() { net::recvmsg(x); }\n";
     assert_eq!(faults(RECEIVER, once), Vec::<String>::new());
     assert_only(RECEIVER, &format!("{once}fn g() {{ recvmsg(y); }}\n"), "4: recvmsg: descriptors of others");
-    let elsewhere = faults("host/dxgkd/src/stream.rs", once);
+    let elsewhere = faults("host/dxgkd/src/client/stream.rs", once);
     assert_eq!(elsewhere.len(), 2, "the call, and what it takes: {elsewhere:?}");
     assert_only("verify/sim/src/a.rs", "//! A\nfn f() { pidfd_getfd(x, 3); }\n", "2: pidfd_getfd");
     let named = "//! A: recvmsg\nconst A: i64 = libc::SYS_recvmsg; // recvmsg\n";
-    assert_eq!(faults("host/dxgkd/src/sandbox.rs", named), Vec::<String>::new());
+    assert_eq!(faults("host/dxgkd/src/process/sandbox.rs", named), Vec::<String>::new());
 }
 
 #[test]

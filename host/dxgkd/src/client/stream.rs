@@ -16,9 +16,9 @@ use rustix::io::Errno;
 use shared_words::{ClientAccess, LentFile, LentPages, StoresElsewhere};
 use wddm_types::PAGE_BYTES;
 
+use crate::client::mappings::{Mappings, Placement};
 use crate::limits::OfUser;
-use crate::mappings::{Mappings, Placement};
-use crate::user::{Place, User};
+use crate::limits::user::{Place, User};
 
 /// The sending thread's tasks, in order.
 enum Item {

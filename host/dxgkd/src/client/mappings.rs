@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use kmt_calls::MappingId;
 
-use crate::reply_budget::ReplyBudget;
+use crate::client::reply_budget::ReplyBudget;
 
 /// All of a client's.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::peer::Peer;
+use crate::listener::peer::Peer;
 
 /// Longest time that a process waits.
 const REST_MAX: Duration = Duration::from_secs(5);

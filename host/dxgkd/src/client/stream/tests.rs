@@ -6,8 +6,8 @@ use shared_words::{AddressRange, Memory};
 
 use super::*;
 
+use crate::limits::user::Users;
 use crate::limits::{Limits, ProcessLimits, UNLIMITED, UserLimits};
-use crate::user::Users;
 
 const SHORT: Duration = Duration::from_millis(20);
 /// An event that has not happened within this never does.
