@@ -1,7 +1,7 @@
 //! One adapter: its driver, its memory manager, its scheduler, its fences, its objects.
 //!
-//! An adapter settles after each turn: waits that were released during the turn are carried out (answers, queues that go
-//! on, paging work), which may release more, until nothing is due.
+//! An adapter settles after each turn: it carries out the waits that were released during the turn (answers, queues that go
+//! on, paging work), which may release more, until nothing is due. `due` has the news and the order.
 
 mod display;
 mod flip;
@@ -20,23 +20,22 @@ use kmt_calls::{DeviceState, Reply, Wddm31Caps};
 use shared_words::Memory;
 use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
-use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId, RawHandle};
+use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
 use crate::breach::Breach;
 use crate::client_memory::ClientMemory;
 use crate::coherency::CpuCache;
 use crate::doorbell_page::DoorbellPages;
 use crate::driver::{Driver, DriverClock};
+use crate::due::{Due, SettleOrder, SettleStep, Waiter};
 use crate::dying::DyingGroups;
-use crate::event::EventName;
 use crate::features::FeaturePolicy;
 use crate::fence::{BusMemory, Fence, FenceNumber, FenceOpen, FenceOpenNumber, SyncObject, SyncOpen, SyncOpenNumber};
 use crate::given_memory::GivenMemory;
-use crate::gpu_va::UpdateContext;
 use crate::io_mmu::{IoMmu, Pasids};
 use crate::life::RecoveryPolicy;
 use crate::lock::LegacyRequest;
-use crate::machine::{Cx, Effect, Token};
+use crate::machine::{Cx, Effect};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
@@ -96,68 +95,6 @@ pub struct AdapterConfig {
     pub scheduling: engine_time::Policy,
 }
 
-/// The action of a fence wait that ends.
-pub enum Waiter {
-    /// Ends destroyed allocations: a call waits for it.
-    Burial,
-    /// Answers a call of a device.
-    Answer {
-        /// The call that waits.
-        token: Token,
-        /// The device it was made on.
-        device: DeviceNumber,
-    },
-    /// Sets an event of a device's process.
-    Event {
-        /// Which call asked for it.
-        token: Token,
-        /// The device it was made on.
-        device: DeviceNumber,
-        /// The event that the wait sets.
-        event: EventName,
-    },
-    /// Says that a submission that waited for its device's turn is done.
-    Render {
-        /// Its fence.
-        done: FenceNumber,
-    },
-    /// Carries out a lock that waited for the GPU.
-    Lock {
-        /// The number of the waiting lock.
-        waiting: u64,
-    },
-    /// Lets a kernel-mode queue go on, past a wait packet or with room for another buffer.
-    Queue {
-        /// The queue's number.
-        queue: QueueNumber,
-        /// The wait packet at its head is over.
-        packet: bool,
-    },
-    /// Lets a packet context go on, past the wait at its head.
-    Packets {
-        /// The context.
-        context: PacketContextNumber,
-    },
-    /// Lets the paging ring go on.
-    Ring(RingWait),
-    /// Lets the oldest update of a context's tile mappings be applied.
-    Update {
-        /// The context whose update is due.
-        context: UpdateContext,
-    },
-}
-
-/// A condition that the paging ring waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RingWait {
-    /// The wait packet at its head.
-    Packet,
-    /// Devices that must quiesce before the work at its head.
-    Suspension,
-    /// Its own progress: a buffer to be filled again, an answer.
-    Progress,
-}
-
 /// The content of a scheduler packet.
 pub enum Payload {
     /// Paging work by its number.
@@ -191,11 +128,7 @@ pub struct Adapter {
     pub legacy: LegacyObjects<PacketContextNumber>,
     pub sync_objects: Store<u64, SyncObject>,
     pub sync_opens: Store<SyncOpenNumber, SyncOpen>,
-    /// Global handles of what has gone: the machine forgets them.
-    pub gone_globals: Vec<RawHandle>,
     pub software: Software,
-    /// Events that the machine is to set.
-    pub set_events: Vec<EventName>,
     /// Fences of 32 bits: the kernel looks at them with or without a waiter.
     pub half_fences: BTreeSet<FenceNumber>,
     pub spaces: BTreeMap<SpaceId, KmdProcess>,
@@ -222,8 +155,6 @@ pub struct Adapter {
     pub room: crate::quota::QuotaLeft,
     pub resources: Store<ResourceNumber, Resource>,
     pub resource_bodies: Store<u64, ResourceBody>,
-    /// Sections of the machine that allocations of this adapter have left: it hears of them when the turn is over.
-    pub left_sections: Vec<u64>,
     /// Locks that wait for the GPU.
     pub waiting_locks: Store<u64, LegacyRequest>,
     /// Buffers with lists that wait for their devices' turns, oldest first.
@@ -249,7 +180,8 @@ pub struct Adapter {
     pub updates: crate::gpu_va::Updates,
     pub fence_tracing: crate::fence_log::FenceTracing,
     pub scheduling_logs: crate::scheduling_log::SchedulingLogs,
-    pub due: VecDeque<Waiter>,
+    /// News that the loop of [`Adapter::settle`] or the machine carries out.
+    pub due: Due,
     pub counters: AdapterCounters,
     pub statistics: crate::statistics::Statistics,
 }
@@ -264,75 +196,83 @@ impl Adapter {
         caps
     }
 
-    /// Carries out what is due until nothing is.
+    /// Carries out what is due until nothing is, in the order that the table of [`SettleOrder`] has.
     pub fn settle(&mut self, cx: &mut Cx<'_>) {
-        self.reap_paging(cx);
-        self.bury_dead(cx);
-        self.pump_paging(cx);
-        self.settle_due(cx);
-        // Last, because a turn that has just begun, and memory that has just come free, may allow the next.
-        loop {
-            self.take_turns(cx);
-            let given = self.turn_outstanding();
-            self.renders_due(cx);
-            self.pump_paging(cx);
-            self.settle_due(cx);
-            // A turn for which nothing had to move has begun by now, and no interrupt will tell of it.
-            if !given || self.turn_outstanding() || !self.vidmm.any_suspended() {
-                break;
-            }
+        let mut order = SettleOrder::begin();
+        while let Some(step) = order.step() {
+            let did = self.carry_out(cx, step);
+            order.carried_out(did);
         }
-        self.ask_for_awaited_flips();
-        // The reset limit ends this recursion for resets: an adapter that exceeds it stops. A connect that wakes the adapter recurs only
-        // after another power-down.
-        if self.group_resets_due(cx) || self.reset_if_due(cx) || self.answer_connects(cx) {
-            return self.settle(cx);
-        }
-        self.lend_ranks(cx);
-        self.arm_timeouts(cx);
-        self.stop_driver_behind_last();
-        self.shrink_kernel_pages();
-        self.meter_nodes(cx.now_ns);
-        // Reports moves that no call caused.
-        self.emit_untold(cx, ProcessId::SYSTEM, u64::MAX);
     }
 
-    fn settle_due(&mut self, cx: &mut Cx<'_>) {
-        self.pump_packets(cx);
-        // A waiter may wait for a flip that the hardware already shows.
-        if self.read_awaited_flips(cx) {
-            self.pump_packets(cx);
-        }
-        self.modes_due(cx);
-        self.pump_displays(cx);
-        if self.displays.are_there() {
-            // A display's primary may need to be brought in.
-            self.pump_paging(cx);
-            self.pump_packets(cx);
-        }
-        if self.display_need().is_some() {
-            self.watch_progress(cx);
-        }
-        while let Some(waiter) = self.due.pop_front() {
-            match waiter {
-                Waiter::Answer { token, device } => {
-                    let lost = self.life.has_stopped()
-                        || self.devices.get(device).is_none_or(|device| device.state != kmt_calls::DeviceState::Active);
-                    let result = if lost { Err(self.lost_meanwhile(device)) } else { Ok(Reply::Done) };
-                    cx.effects.push(Effect::Answer { token, result });
-                }
-                Waiter::Event { event, .. } => self.set_events.push(event),
-                Waiter::Burial => self.bury_dead(cx),
-                Waiter::Render { done } => self.render_done(cx, done),
-                Waiter::Lock { waiting } => self.lock_waited(cx, waiting),
-                Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),
-                Waiter::Packets { context } => self.packets_released(cx, context),
-                Waiter::Ring(wait) => self.ring_released(cx, wait),
-                Waiter::Update { context } => self.update_released(cx, context),
+    /// Carries a step out. Its answer is the one that the step asks for; `false` where it asks for none.
+    fn carry_out(&mut self, cx: &mut Cx<'_>, step: SettleStep) -> bool {
+        match step {
+            SettleStep::ReapPaging | SettleStep::ReapAfterNews => self.reap_paging(cx),
+            SettleStep::BuryDead => self.bury_dead(cx),
+            SettleStep::PumpPaging
+            | SettleStep::PagingForDisplays
+            | SettleStep::PagingAfterNews
+            | SettleStep::PagingAfterTurns => {
+                self.pump_paging(cx);
             }
-            self.reap_paging(cx);
-            self.pump_paging(cx);
-            self.pump_packets(cx);
+            SettleStep::PumpPackets
+            | SettleStep::PacketsAfterFlip
+            | SettleStep::PacketsForDisplays
+            | SettleStep::PacketsAfterNews => {
+                self.pump_packets(cx);
+            }
+            SettleStep::ReadAwaitedFlips => return self.read_awaited_flips(cx),
+            SettleStep::BeginModes => self.modes_due(cx),
+            SettleStep::PumpDisplays => {
+                self.pump_displays(cx);
+                return self.displays.are_there();
+            }
+            SettleStep::WatchForDisplays => {
+                if self.display_need().is_some() {
+                    self.watch_progress(cx);
+                }
+            }
+            SettleStep::CarryNews => {
+                let Some(waiter) = self.due.next_waiter() else { return false };
+                self.end_wait(cx, waiter);
+                return true;
+            }
+            SettleStep::AskForTurns => return !self.turn_outstanding() && self.vidmm.any_suspended(),
+            SettleStep::TakeTurns => {
+                self.take_turns(cx);
+                return self.turn_outstanding();
+            }
+            SettleStep::BeginRenders => self.renders_due(cx),
+            SettleStep::AskForAwaitedFlips => self.ask_for_awaited_flips(),
+            SettleStep::Reset => return self.group_resets_due(cx) || self.reset_if_due(cx) || self.answer_connects(cx),
+            SettleStep::LendRanks => self.lend_ranks(cx),
+            SettleStep::ArmTimeouts => self.arm_timeouts(cx),
+            SettleStep::StopDriver => self.stop_driver_behind_last(),
+            SettleStep::ShrinkKernelPages => self.shrink_kernel_pages(),
+            SettleStep::MeterNodes => self.meter_nodes(cx.now_ns),
+            SettleStep::TellMoves => self.emit_untold(cx, ProcessId::SYSTEM, u64::MAX),
+        }
+        false
+    }
+
+    /// Does what a wait that is over was registered for.
+    fn end_wait(&mut self, cx: &mut Cx<'_>, waiter: Waiter) {
+        match waiter {
+            Waiter::Answer { token, device } => {
+                let lost = self.life.has_stopped()
+                    || self.devices.get(device).is_none_or(|device| device.state != DeviceState::Active);
+                let result = if lost { Err(self.lost_meanwhile(device)) } else { Ok(Reply::Done) };
+                cx.effects.push(Effect::Answer { token, result });
+            }
+            Waiter::Event { event, .. } => self.due.set_event(event),
+            Waiter::Burial => self.bury_dead(cx),
+            Waiter::Render { done } => self.render_done(cx, done),
+            Waiter::Lock { waiting } => self.lock_waited(cx, waiting),
+            Waiter::Queue { queue, packet } => self.queue_released(cx, queue, packet),
+            Waiter::Packets { context } => self.packets_released(cx, context),
+            Waiter::Ring(wait) => self.ring_released(cx, wait),
+            Waiter::Update { context } => self.update_released(cx, context),
         }
     }
 
@@ -357,7 +297,7 @@ impl Adapter {
         let waiting: Vec<FenceId> = self.waits.with_waiters().collect();
         for fence in waiting {
             let sampled = self.waits.always_signaled(fence);
-            self.due.extend(sampled.released);
+            self.due.waits_ended(sampled.released);
         }
         self.release_mappings(cx);
         self.ring.abandon();

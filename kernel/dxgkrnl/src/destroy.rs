@@ -7,7 +7,8 @@ use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{DestroyFlags, Refusal, Reply};
 use wddm_types::{FencePoint, ProcessId};
 
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::Adapter;
+use crate::due::Waiter;
 use crate::dying::Dying;
 use crate::machine::{Answer, Cx, Token};
 use crate::object::{Allocation, AllocationNumber, Body, DeviceNumber, Gone, ResourceNumber};
@@ -116,7 +117,7 @@ impl Adapter {
         } else {
             // Otherwise the dead are buried with the next turn that comes along.
             if dying.answer.is_some() && self.begin_wait(cx, &dying.after, WaitMode::All, Waiter::Burial) {
-                self.due.push_back(Waiter::Burial);
+                self.due.wait_ended(Waiter::Burial);
             }
             self.dying.add(dying);
         }
@@ -335,7 +336,9 @@ impl Adapter {
         let mut gone = Gone { allocations, resource: body.kmd, with_resource: false };
         if body.holds == 0 && body.names == 0 {
             let body = self.resource_bodies.remove(number).expect("just seen");
-            self.gone_globals.extend(Some(body.global).filter(|name| *name != wddm_types::RawHandle::NONE));
+            if body.global != wddm_types::RawHandle::NONE {
+                self.due.global_gone(body.global);
+            }
             gone.with_resource = body.kmd.0 != 0;
         }
         (!gone.allocations.is_empty() || gone.with_resource).then_some(gone)

@@ -55,7 +55,7 @@ impl GlobalHandles {
 
     /// Forgets the names that have gone with what they named.
     pub fn forget_gone(&mut self, adapters: &mut [Adapter]) {
-        for gone in adapters.iter_mut().flat_map(|adapter| std::mem::take(&mut adapter.gone_globals)) {
+        for gone in adapters.iter_mut().flat_map(|adapter| adapter.due.take_gone_globals()) {
             self.forget(gone);
         }
     }

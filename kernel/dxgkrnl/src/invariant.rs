@@ -50,6 +50,7 @@ impl Machine {
             self.check_handles(*id, process)?;
         }
         self.check_reachable()?;
+        self.check_news()?;
         self.check_sync_objects()?;
         self.check_keyed_mutexes()?;
         self.check_names()?;

@@ -31,6 +31,7 @@ mod device;
 mod display;
 mod doorbell_page;
 mod driver;
+mod due;
 mod dying;
 mod effect;
 mod engine_power;

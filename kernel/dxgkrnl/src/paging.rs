@@ -33,7 +33,8 @@ use vidmm::WindowPages;
 use vidsch::{QueueKind, Step};
 use wddm_types::{FencePoint, NodeId, ProcessId};
 
-use crate::adapter::{Adapter, Payload, RingWait, Waiter};
+use crate::adapter::{Adapter, Payload};
+use crate::due::{RingWait, Waiter};
 use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::object::PagingQueueNumber;

@@ -17,7 +17,8 @@ use kmt_calls::{DeviceState, QueueFlags, Refusal};
 use vidsch::{Packet, QueueKind, Step, SubmitError};
 use wddm_types::{GpuVa, NodeId, ProcessId};
 
-use crate::adapter::{Adapter, Payload, Waiter};
+use crate::adapter::{Adapter, Payload};
+use crate::due::Waiter;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::object::{Context, ContextNumber, Queue, QueueNumber};
@@ -338,7 +339,7 @@ impl Adapter {
         let point = [self.point(queue.progress, oldest)];
         let waiter = || Waiter::Queue { queue: number, packet: false };
         if self.begin_wait(cx, &point, WaitMode::All, waiter()) {
-            self.due.push_back(waiter());
+            self.due.wait_ended(waiter());
         }
         self.queues[number].watching = true;
     }

@@ -21,7 +21,8 @@ use gpu_fence::WaitMode;
 use kmt_calls::{Call, Refusal};
 use wddm_types::{AdapterIndex, PAGE_BYTES, Pages, ProcessId};
 
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::Adapter;
+use crate::due::Waiter;
 use crate::machine::{Answer, Cx, Effect, Machine, Token};
 use crate::quota::{Committed, Kind};
 
@@ -221,7 +222,7 @@ impl Adapter {
     fn watch_destructions(&mut self, cx: &mut Cx<'_>) {
         for after in self.dying.watch() {
             if self.begin_wait(cx, &after, WaitMode::All, Waiter::Burial) {
-                self.due.push_back(Waiter::Burial);
+                self.due.wait_ended(Waiter::Burial);
             }
         }
         self.watch_returns();
@@ -257,6 +258,6 @@ impl Adapter {
     /// The sections of destroyed allocations, one item for each allocation that is on its way out of it.
     fn ending_uses_of_sections(&self) -> impl Iterator<Item = u64> {
         let destroyed = self.ending().filter_map(|binding| self.bodies[&binding.vidmm].section);
-        destroyed.chain(self.leaving_sections()).chain(self.left_sections.iter().copied())
+        destroyed.chain(self.leaving_sections()).chain(self.due.left_sections())
     }
 }

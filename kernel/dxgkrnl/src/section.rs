@@ -223,7 +223,7 @@ impl Machine {
     /// Tells sections of allocations that have left them on any adapter.
     pub(crate) fn leave_sections(&mut self) {
         for index in 0..self.adapters.len() {
-            for section in std::mem::take(&mut self.adapters[index].left_sections) {
+            for section in self.adapters[index].due.take_left_sections() {
                 self.sections.leave(&mut self.adapters, section);
             }
         }

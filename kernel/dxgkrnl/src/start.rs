@@ -19,6 +19,7 @@ use wddm_types::{AdapterIndex, CpuPlace, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig};
 use crate::driver::{Creating, Driver, DriverHost, EntryPoints, KernelPages, Watch};
+use crate::due::Due;
 use crate::features::Features;
 use crate::io_mmu::Pasids;
 use crate::machine::Cx;
@@ -208,9 +209,7 @@ impl Adapter {
             legacy: Default::default(),
             sync_objects: Store::default(),
             sync_opens: Store::default(),
-            gone_globals: Vec::new(),
             software: Default::default(),
-            set_events: Vec::new(),
             spaces: BTreeMap::from([(space, kmd)]),
             pasids,
             processes_by_space: BTreeMap::from([(system.space, ProcessId::SYSTEM)]),
@@ -232,7 +231,6 @@ impl Adapter {
             room: Default::default(),
             resources: Store::default(),
             resource_bodies: Store::default(),
-            left_sections: Vec::new(),
             waiting_locks: Store::default(),
             waiting_renders: VecDeque::new(),
             fences: Store::default(),
@@ -252,7 +250,7 @@ impl Adapter {
             updates: Default::default(),
             fence_tracing: Default::default(),
             scheduling_logs: Default::default(),
-            due: VecDeque::new(),
+            due: Due::default(),
             counters: AdapterCounters::default(),
             config,
         };

@@ -35,7 +35,7 @@ impl Adapter {
         for news in lent.news {
             match news {
                 DisplayNews::Unpin(primary) => self.vidmm.unpin_displayed(primary),
-                DisplayNews::GoesOn(queue) => self.due.push_back(Waiter::Queue { queue, packet: true }),
+                DisplayNews::GoesOn(queue) => self.due.wait_ended(Waiter::Queue { queue, packet: true }),
                 DisplayNews::Lost(token, device) => {
                     let result = Err(self.lost_meanwhile(device));
                     cx.effects.push(Effect::Answer { token, result });

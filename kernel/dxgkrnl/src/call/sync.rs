@@ -268,7 +268,7 @@ impl Turn<'_> {
         if refusal.status == NtStatus::ACCESS_DENIED
             && let Ok(Some(event)) = self.some_event(event)
         {
-            self.adapters[index.0 as usize].set_events.push(event);
+            self.adapters[index.0 as usize].due.set_event(event);
         }
         refusal
     }

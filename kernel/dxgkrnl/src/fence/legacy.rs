@@ -14,7 +14,8 @@ use gpu_fence::{LegacyError, LegacyId, LegacyKind};
 use kmt_calls::{FenceFlags, Refusal};
 use wddm_types::RawHandle;
 
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::Adapter;
+use crate::due::Waiter;
 use crate::event::EventName;
 use crate::fence::flags::{self, ObjectType};
 use crate::machine::Cx;
@@ -103,7 +104,7 @@ impl Adapter {
     fn destroy_sync_object(&mut self, cx: &mut Cx<'_>, number: u64) {
         let object = self.sync_objects.remove(number).expect("an object is destroyed once");
         if object.global != RawHandle::NONE {
-            self.gone_globals.push(object.global);
+            self.due.global_gone(object.global);
         }
         if let SyncPart::Waited(id) = object.part {
             let released = self.legacy.destroy(id);
@@ -120,7 +121,7 @@ impl Adapter {
         let released = match object.part {
             SyncPart::Waited(id) => self.legacy.signal(id, value, rewind),
             SyncPart::Notification(event) => {
-                self.set_events.push(event);
+                self.due.set_event(event);
                 Vec::new()
             }
         };
@@ -164,7 +165,7 @@ impl Adapter {
     fn contexts_go_on(&mut self, contexts: Vec<PacketContextNumber>) {
         for context in contexts {
             self.software.forget_wait(context);
-            self.due.push_back(Waiter::Packets { context });
+            self.due.wait_ended(Waiter::Packets { context });
         }
     }
 

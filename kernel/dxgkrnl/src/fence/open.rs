@@ -9,7 +9,8 @@ use gpu_fence::FenceKind;
 use kmt_calls::{FenceFlags, FencePrivateData, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
 use wddm_types::ProcessId;
 
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::Adapter;
+use crate::due::Waiter;
 use crate::fence::lifetime::check_affinity;
 use crate::fence::{FenceNumber, FenceOpen, FenceOpenNumber, News};
 use crate::machine::Cx;

@@ -6,7 +6,8 @@ use gpu_fence::{FenceId, MonitoredUpdate, Party, WaitMode, WaitOutcome};
 use kmt_calls::{Refusal, Reply, WaitFlags};
 use wddm_types::FencePoint;
 
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::Adapter;
+use crate::due::Waiter;
 use crate::event::EventName;
 use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Token};
@@ -49,7 +50,7 @@ impl Adapter {
             Some(event) => (Waiter::Event { token, device, event }, Answer::Done(Ok(Reply::Done))),
         };
         let Some(updates) = self.register_wait(&points, mode, waiter) else {
-            self.set_events.extend(event);
+            self.due.set_event(event);
             return Ok(Answer::Done(Ok(Reply::Done)));
         };
         self.counters.cpu_waits += 1;
@@ -114,7 +115,7 @@ impl Adapter {
                 let process = self.devices.get(*device).map_or(0, |device| device.process.0);
                 cx.emit(self.index, Event::CpuWaitEnded { process, wait: token.0 });
             }
-            self.due.push_back(waiter);
+            self.due.wait_ended(waiter);
         }
     }
 }

@@ -13,7 +13,8 @@ use vidmm::{SpaceId, Update, UpdateError, UpdateOperation};
 use wddm_types::{GpuVa, ProcessId};
 
 use super::{from_map, protection, reserved};
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::Adapter;
+use crate::due::Waiter;
 use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;

@@ -13,7 +13,8 @@ use wddm_types::{Blame, FencePoint, NtStatus, RawHandle};
 
 use super::from_lock;
 use super::rename::Renamed;
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::Adapter;
+use crate::due::Waiter;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::{AllocationNumber, DeviceNumber};
 use crate::refusal::{invalid, refuse};

@@ -2,7 +2,6 @@
 //! packet may start.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 
 use ddi::{DriverStatus, Patch, SubmitCommand, SubmitCommandVirtual, SubmitFlags};
 use events::{Event, PreemptedFor};
@@ -13,7 +12,8 @@ use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use super::split::Portion;
 use super::{Handed, Work};
-use crate::adapter::{Adapter, Payload, Waiter};
+use crate::adapter::{Adapter, Payload};
+use crate::due::Waiter;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::packet::PacketContextNumber;
@@ -75,13 +75,9 @@ impl Adapter {
 
     /// Releases contexts whose waits have ended in this turn.
     fn release_contexts(&mut self, cx: &mut Cx<'_>) -> bool {
-        let of_context = |waiter: &Waiter| matches!(waiter, Waiter::Packets { .. });
-        let (over, others): (VecDeque<Waiter>, _) = std::mem::take(&mut self.due).into_iter().partition(of_context);
-        self.due = others;
-        for waiter in &over {
-            if let Waiter::Packets { context } = waiter {
-                self.release_context(cx, *context);
-            }
+        let over = self.due.take_contexts();
+        for context in &over {
+            self.release_context(cx, *context);
         }
         !over.is_empty()
     }

@@ -285,7 +285,7 @@ impl Adapter {
         if lost {
             // No other call sets it: a thread that waits for it would sleep for ever.
             // spec: sync §2.4 (EnqueueCpuEvent)
-            self.set_events.extend(signal.event);
+            self.due.set_event(signal.event);
             cx.emit(
                 self.index,
                 Event::SignalDropped { fences: signal.points.len() as u32, objects: signal.objects.len() as u32 },
@@ -303,7 +303,7 @@ impl Adapter {
         for object in signal.objects {
             self.signal_sync_object(cx, object, signal.fence_value, rewind);
         }
-        self.set_events.extend(signal.event);
+        self.due.set_event(signal.event);
     }
 
     /// A context goes or is lost: with what it waits for, and with what it had still to do.

@@ -22,7 +22,8 @@ use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 
 use super::render::check_private_data;
 use super::{Binding, Bound, ListEntry, Work};
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::Adapter;
+use crate::due::Waiter;
 use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::DeviceNumber;

@@ -10,7 +10,8 @@ use kmt_calls::Reply;
 use vidmm::SpaceId;
 use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
-use crate::adapter::{Adapter, RingWait, Waiter};
+use crate::adapter::Adapter;
+use crate::due::{RingWait, Waiter};
 use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::{DeviceNumber, PagingQueueNumber};
@@ -277,7 +278,7 @@ impl Adapter {
                 Deferred::Lines(allocation) => self.maintain_for_move(allocation),
                 Deferred::Copy(allocation) => self.note_copy(allocation),
                 Deferred::Unlocked(token) => cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) }),
-                Deferred::Section(section) => self.left_sections.push(section),
+                Deferred::Section(section) => self.due.section_left(section),
                 Deferred::Signal { fence, value } => {
                     if self.fences.get(fence).is_some() {
                         self.signal_fence(cx, fence, value);
@@ -340,7 +341,7 @@ impl Adapter {
         };
         let point = [self.point(progress, value)];
         if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring(RingWait::Progress)) {
-            self.due.push_back(Waiter::Ring(RingWait::Progress));
+            self.due.wait_ended(Waiter::Ring(RingWait::Progress));
         }
         self.ring.waiting_progress = true;
     }

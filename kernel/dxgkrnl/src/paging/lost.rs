@@ -7,7 +7,7 @@ use wddm_types::ProcessId;
 
 use super::rotation::{Awaited, Stage, Unanswered};
 use super::{PacketRing, PagingRing, RingQueue};
-use crate::adapter::{Adapter, Waiter};
+use crate::adapter::Adapter;
 use crate::cpu_mapping::MappingChange;
 use crate::machine::Cx;
 use crate::object::Gone;
@@ -93,7 +93,7 @@ impl Adapter {
             self.destroy_in_driver(&gone.allocations, gone.resource, gone.with_resource);
         }
         self.end_waits_of_ring(cx);
-        self.due.retain(|waiter| !matches!(waiter, Waiter::Ring(_)));
+        self.due.forget_ring();
         (self.ring.waiting_packet, self.ring.waiting_suspension, self.ring.waiting_progress) = (false, false, false);
     }
 
