@@ -5,9 +5,11 @@
 
 mod display;
 mod flip;
+mod metering;
 mod mode;
 mod power;
 mod recovery;
+mod statistics;
 mod waking;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -44,8 +46,8 @@ use crate::object::{
 };
 use crate::packet::{PacketContext, PacketContextNumber, Packets, Software};
 use crate::paging::PagingRing;
-use crate::statistics::AdapterCounters;
 use crate::store::{ObjectNumber, Store};
+use crate::tally::Tally;
 use crate::turns::Turns;
 
 pub use flip::Behind;
@@ -182,8 +184,8 @@ pub struct Adapter {
     pub scheduling_logs: crate::scheduling_log::SchedulingLogs,
     /// News that the loop of [`Adapter::settle`] or the machine carries out.
     pub due: Due,
-    pub counters: AdapterCounters,
-    pub statistics: crate::statistics::Statistics,
+    /// What has happened, counted.
+    pub tally: Tally,
 }
 
 impl Adapter {
@@ -287,7 +289,7 @@ impl Adapter {
         let lost: Vec<_> = self.devices.iter().filter(active).map(|(number, _)| number).collect();
         for device in lost {
             self.devices[device].state = DeviceState::Stopped;
-            self.counters.devices_lost += 1;
+            self.tally.device_lost();
             cx.emit(self.index, Event::DeviceInError { device: device.raw(), state: 4, reason: reason.clone() });
         }
         self.abort_all_doorbells();

@@ -206,7 +206,7 @@ impl Adapter {
         }
         let on_adapter = self.processes.remove(&process).expect("just seen");
         self.processes_by_space.remove(&on_adapter.space);
-        self.statistics.forget(process);
+        self.tally.forget(process);
         let work = self.vidmm.destroy_space(on_adapter.space);
         self.queue_any(cx, process, work);
         self.release_fence_storage(on_adapter.fences);
@@ -227,7 +227,7 @@ impl Adapter {
             self.close_sync_object(cx, open);
         }
         self.life.forget(process);
-        self.statistics.process_ended(process);
+        self.tally.process_ended(process);
     }
 
     /// A device goes into error: its doorbells are taken away for ever, its queues stop, its fences are satisfied for ever, its
@@ -240,7 +240,7 @@ impl Adapter {
         }
         device.state = state;
         device.lost_for.clone_from(&reason);
-        self.counters.devices_lost += 1;
+        self.tally.device_lost();
         let code = match state {
             DeviceState::Active => 1,
             DeviceState::Reset => 2,

@@ -24,7 +24,7 @@
 //! [`Displays`] owns all of that, and no other part touches it: which device has which source, what is shown, the flips that have come to
 //! their sources, the rule of primaries that may not be written. It is not where primaries lie, how they are brought in and pinned, nor
 //! what stands before a flip on its context: `adapter/flip.rs` and `adapter/mode.rs` ask the memory manager and the scheduler, and give
-//! the answers as arguments. It may ask the driver and count in the statistics, as `news::Lent` lends them. Its [`DisplayNews`] go to the
+//! the answers as arguments. It may ask the driver and count in the tally, as `news::Lent` lends them. Its [`DisplayNews`] go to the
 //! adapter, as does a [`Breach`](crate::breach::Breach) of the driver.
 //!
 //! Relations that hold between calls (the checker of invariants asks `broken_rule`; `vidsch::Flips` asserts the counts):

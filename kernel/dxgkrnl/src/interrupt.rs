@@ -172,7 +172,9 @@ impl Adapter {
                 return None;
             }
         }
-        self.counters.interrupts += u64::from(calls != 0);
+        if calls != 0 {
+            self.tally.interrupt_found_something();
+        }
         Some(reported)
     }
 

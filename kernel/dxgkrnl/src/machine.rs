@@ -26,7 +26,7 @@ use crate::quota::Accounts;
 use crate::scarcity::Waiting;
 use crate::section::Sections;
 use crate::start::StartError;
-use crate::statistics::AdapterCounters;
+use crate::tally::AdapterCounters;
 
 /// Paging works outstanding on an adapter above which calls that move memory wait. Policy: far above what a client that
 /// waits for its work has ahead of the copy engine, far below what would fill the kernel's memory.
@@ -317,6 +317,6 @@ impl Machine {
 
     /// An adapter's counters.
     pub fn counters(&self, adapter: AdapterIndex) -> Option<AdapterCounters> {
-        self.adapters.get(adapter.0 as usize).map(|adapter| adapter.counters)
+        self.adapters.get(adapter.0 as usize).map(|adapter| adapter.tally.counters())
     }
 }

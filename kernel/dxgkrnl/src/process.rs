@@ -100,7 +100,7 @@ impl Adapter {
         };
         self.processes.insert(process, on_adapter);
         self.processes_by_space.insert(space, process);
-        self.statistics.begin(process);
+        self.tally.begin(process);
         self.queue_operations(cx, tables);
         for (va, size_bytes) in reserved {
             cx.emit(self.index, Event::GpuVaReserved { process: process.0, va: va.0, size_bytes });

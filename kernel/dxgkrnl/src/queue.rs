@@ -25,8 +25,8 @@ use crate::object::{Context, ContextNumber, Queue, QueueNumber};
 use crate::packet::check_private_data;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::scheduling::AnyContext;
-use crate::statistics::Fate;
 use crate::store::ObjectNumber;
+use crate::tally::Fate;
 
 /// A command buffer of a queue that the kernel feeds.
 #[derive(Clone, Debug)]
@@ -328,7 +328,7 @@ impl Adapter {
     fn queue_counts(&mut self, number: QueueNumber, fate: Fate, buffers: u64) {
         let queue = &self.queues[number];
         let (node, process) = (self.contexts[queue.context].node, self.devices[queue.device].process);
-        self.statistics.count_buffers(node, process, fate, buffers);
+        self.tally.count_buffers(node, process, fate, buffers);
     }
 
     /// When packets are held for room on the hardware, asks to be told when the oldest buffer is finished.

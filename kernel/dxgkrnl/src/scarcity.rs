@@ -131,7 +131,7 @@ impl Machine {
     /// Counts a call that waits beyond the turn that it was made in.
     pub(crate) fn count_lacking(&mut self, token: Token) {
         if let Some(waiting) = self.lacking.back().filter(|waiting| waiting.token == token) {
-            self.adapters[waiting.lacking.adapter.0 as usize].counters.creations_waited += 1;
+            self.adapters[waiting.lacking.adapter.0 as usize].tally.creation_waits();
         }
     }
 

@@ -30,8 +30,8 @@ use crate::paging::{PacketRing, PagingRing};
 use crate::process::ProcessHost;
 use crate::scheduling::{rank_paging, setup_bands};
 use crate::start::describe::{Description, PlatformOf, describe};
-use crate::statistics::{AdapterCounters, Statistics};
 use crate::store::Store;
+use crate::tally::Tally;
 use crate::turns::Turns;
 use crate::word_page::WordPages;
 
@@ -200,7 +200,7 @@ impl Adapter {
             index,
             luid: config.luid,
             memory,
-            statistics: Statistics::new(driver.nodes().len()),
+            tally: Tally::new(driver.nodes().len()),
             driver,
             vidmm,
             vidsch,
@@ -251,7 +251,6 @@ impl Adapter {
             fence_tracing: Default::default(),
             scheduling_logs: Default::default(),
             due: Due::default(),
-            counters: AdapterCounters::default(),
             config,
         };
         if let Err(error) = adapter.start_paging_process(cx, tables) {

@@ -174,7 +174,7 @@ impl Adapter {
             return;
         }
         let hung = context.and_then(|context| self.contexts.get(context)).map_or(0, |context| context.device.raw());
-        self.counters.engine_resets += 1;
+        self.tally.engine_reset();
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: hung });
         if invalidated.contains(&self.ring.context) {
             // spec: sync §4.4: a paging packet is affected

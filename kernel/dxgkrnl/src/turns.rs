@@ -221,7 +221,7 @@ impl Adapter {
             flags.set(TrimFlags::PERIODIC_TRIM, request.flags.periodic);
             flags.set(TrimFlags::RESTART_PERIODIC_TRIM, request.flags.restart_periodic);
             flags.set(TrimFlags::TRIM_TO_BUDGET, request.flags.to_budget);
-            self.counters.trims += 1;
+            self.tally.trim_asked_for();
             cx.emit(
                 self.index,
                 Event::TrimRequested { device: number.raw(), flags: flags.bits(), bytes: request.bytes },

@@ -7,10 +7,11 @@ use kmt_calls::Refusal;
 use vidmm::AllocationId;
 use wddm_types::{VidPnSourceId, VidPnTargetId};
 
+use super::Adapter;
 use super::flip::Place;
-use super::{Adapter, Waiter};
 use crate::breach::Breach;
 use crate::display::{DisplayNews, Displays, Flip, Lent};
+use crate::due::Waiter;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::{DeviceNumber, QueueNumber};
 use crate::store::ObjectNumber;
@@ -26,7 +27,7 @@ impl Adapter {
             adapter: self.index,
             runs: self.runs(),
             driver: &mut self.driver,
-            statistics: &mut self.statistics,
+            tally: &mut self.tally,
             memory: &self.memory,
             cx,
             news: Vec::new(),

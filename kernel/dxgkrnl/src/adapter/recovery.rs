@@ -45,7 +45,7 @@ impl Adapter {
             return;
         }
         self.scheduling_logs_lost(cx);
-        self.counters.adapter_resets += 1;
+        self.tally.adapter_reset();
         cx.emit(self.index, Event::AdapterReset { adapter: self.index.0, reason: reason.clone() });
         if let Err(why) = self.recover(cx, &reason) {
             // Threads that store into content on its way go on, whatever becomes of the adapter.

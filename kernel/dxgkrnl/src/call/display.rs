@@ -23,8 +23,8 @@ impl Turn<'_> {
             }
             DisplayCall::GetPresentState { device, source } => {
                 let (index, device) = self.live_device(device)?;
-                let Adapter { displays, statistics, .. } = &self.adapters[index.0 as usize];
-                done(Reply::PresentState(displays.present_state(statistics, device, source)))
+                let Adapter { displays, tally, .. } = &self.adapters[index.0 as usize];
+                done(Reply::PresentState(displays.present_state(tally, device, source)))
             }
             DisplayCall::SetDisplayMode { device, primary } => {
                 let (index, device) = self.live_device(device)?;

@@ -29,7 +29,7 @@ impl<T> Turned<T> {
             };
             match self.touched {
                 Some(adapter) => {
-                    machine.adapters[adapter.0 as usize].counters.calls_refused += 1;
+                    machine.adapters[adapter.0 as usize].tally.call_refused();
                     cx.emit(adapter, refused);
                 }
                 None => cx.emit_of_all(refused),

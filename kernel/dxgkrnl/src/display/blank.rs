@@ -60,7 +60,7 @@ impl Displays {
         let known = &mut self.sources[source];
         let flip = known.flips.pop_front().expect("the driver has it");
         known.handed -= 1;
-        lent.statistics.count_flip(source, true);
+        lent.tally.count_flip(source, true);
         lent.emit(Event::FlipShown { source: source.0, flip: flip.number, immediate });
         // The pin of the flip is now that of what is shown.
         if let Some(replaced) = self.flips.show(source.0, flip.primary) {

@@ -154,7 +154,7 @@ impl Displays {
     /// A flip will not be shown.
     pub fn drop_flip(&mut self, lent: &mut Lent<'_, '_>, mut flip: Flip) {
         lent.news.extend(flip.unpin().map(DisplayNews::Unpin));
-        lent.statistics.count_flip(flip.source, false);
+        lent.tally.count_flip(flip.source, false);
         lent.emit(Event::FlipDropped { flip: flip.number });
         self.flip_over(lent.cx, flip.device);
     }

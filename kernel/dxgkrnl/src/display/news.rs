@@ -9,7 +9,7 @@ use wddm_types::AdapterIndex;
 use crate::driver::Driver;
 use crate::machine::{Cx, Token};
 use crate::object::{DeviceNumber, QueueNumber};
-use crate::statistics::Statistics;
+use crate::tally::Tally;
 
 /// Something that other parts have to do because of a display.
 #[must_use = "without its consequences a primary stays pinned, a queue held, a call unanswered"]
@@ -30,7 +30,7 @@ pub struct Lent<'a, 'b> {
     /// The adapter, as events name it.
     pub adapter: AdapterIndex,
     pub driver: &'a mut Driver,
-    pub statistics: &'a mut Statistics,
+    pub tally: &'a mut Tally,
     /// System memory, in which the logs of flip queues lie.
     pub memory: &'a Memory,
     pub cx: &'a mut Cx<'b>,

@@ -7,7 +7,7 @@ use super::Displays;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::DeviceNumber;
 use crate::refusal::invalid;
-use crate::statistics::Statistics;
+use crate::tally::Tally;
 
 /// How many flips a device may have queued when its Present returns, if it does not say.
 const QUEUED_LIMIT: u32 = 3;
@@ -38,10 +38,10 @@ impl OfDevice {
 
 impl Displays {
     /// `D3DKMTGetDeviceState` of presents.
-    pub fn present_state(&self, statistics: &Statistics, device: DeviceNumber, source: VidPnSourceId) -> PresentState {
+    pub fn present_state(&self, tally: &Tally, device: DeviceNumber, source: VidPnSourceId) -> PresentState {
         let known = self.devices.get(&device);
         PresentState {
-            shown: statistics.shown_on(source),
+            shown: tally.flips_of(source).shown,
             limit_reached: known.is_some_and(|known| known.queued >= known.limit),
         }
     }

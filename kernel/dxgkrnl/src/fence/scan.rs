@@ -41,8 +41,7 @@ impl Adapter {
     // spec: sync §3.7, sync §3.10
     pub fn monitored_fences_signaled(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let (looked_at, released) = self.look_at_monitored(cx, |_| true);
-        self.counters.interrupt_dispatches += 1;
-        self.counters.dispatches_releasing += u64::from(released > 0);
+        self.tally.fence_interrupt(released);
         cx.emit(
             self.index,
             Event::MonitoredFenceInterrupt { adapter: self.index.0, node: node.0, looked_at, released },

@@ -84,10 +84,8 @@ impl Adapter {
             return;
         }
         for &(fence, value) in changes {
-            self.counters.cpu_signals += 1;
-            if let Some(open) = self.fences[fence].opens.first().and_then(|open| self.fence_opens.get(*open)) {
-                self.statistics.count_signal(open.process);
-            }
+            let first = self.fences[fence].opens.first().and_then(|open| self.fence_opens.get(*open));
+            self.tally.signaled_from_cpu(first.map(|open| open.process));
             cx.emit(self.index, Event::FenceSignaledFromCpu { fence: fence.raw(), value });
             self.tell_others(fence, News::Stored);
         }

@@ -256,8 +256,7 @@ impl Adapter {
     }
 
     fn count_dispatch(&mut self, cx: &mut Cx<'_>, named: u32, looked_at: u32, released: u32) {
-        self.counters.interrupt_dispatches += 1;
-        self.counters.dispatches_releasing += u64::from(released > 0);
+        self.tally.fence_interrupt(released);
         cx.emit(self.index, Event::FenceInterrupt { adapter: self.index.0, named, looked_at, released });
     }
 }

@@ -53,7 +53,7 @@ impl Adapter {
             self.due.set_event(event);
             return Ok(Answer::Done(Ok(Reply::Done)));
         };
-        self.counters.cpu_waits += 1;
+        self.tally.cpu_wait_began();
         let process = self.devices[device].process.0;
         cx.emit(self.index, Event::CpuWaitBegan { process, wait: token.0, fence: first.0.raw(), value: first.1 });
         // Publishing may find the value reached already: the wait then ends in this turn.

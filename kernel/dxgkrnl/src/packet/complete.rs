@@ -9,9 +9,9 @@ use wddm_types::{NodeId, ProcessId};
 use super::{Handed, InFlight, Work};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::statistics::Fate;
 use crate::store::ObjectNumber;
 use crate::suspension::Leaving;
+use crate::tally::Fate;
 
 impl Adapter {
     /// The driver reports that a packet is done, and with it every one before it on the node.
@@ -35,7 +35,7 @@ impl Adapter {
     pub(super) fn finish_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, packet: InFlight) {
         let (context, packet, written) = match packet.packet {
             Handed::Paging(ready) => {
-                self.statistics.count_buffers(node, ProcessId::SYSTEM, Fate::Completed, 1);
+                self.tally.count_buffers(node, ProcessId::SYSTEM, Fate::Completed, 1);
                 return self.paging_packet_done(cx, ready.value());
             }
             Handed::Portion { context, portion, written, .. } => {

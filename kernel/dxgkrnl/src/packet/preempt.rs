@@ -16,9 +16,9 @@ use super::{Handed, InFlight, Packet, Work};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
 use crate::packet::PacketContextNumber;
-use crate::statistics::Fate;
 use crate::store::ObjectNumber;
 use crate::suspension::Leaving;
+use crate::tally::Fate;
 
 /// A driver's answer to a preemption, copied from its interrupt.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +124,7 @@ impl Adapter {
         let id = packet.id;
         match packet.packet {
             Handed::Paging(ready) => {
-                self.statistics.count_buffers(node, ProcessId::SYSTEM, Fate::Preempted, 1);
+                self.tally.count_buffers(node, ProcessId::SYSTEM, Fate::Preempted, 1);
                 self.ring.give_back(ready, id);
             }
             Handed::Portion { context, packet, portion, written } => {

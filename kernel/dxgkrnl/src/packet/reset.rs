@@ -94,7 +94,7 @@ impl Adapter {
         };
         let guilty: BTreeSet<_> = contexts.iter().map(|context| self.packet_contexts[*context].device).collect();
         let first = guilty.first().map_or(0, |device| device.raw());
-        self.counters.engine_resets += 1;
+        self.tally.engine_reset();
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: first });
         match then {
             AfterReset::PagingLost => {

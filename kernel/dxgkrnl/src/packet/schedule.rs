@@ -19,8 +19,8 @@ use crate::machine::Cx;
 use crate::packet::PacketContextNumber;
 use crate::paging::Ready;
 use crate::scheduling::AnyContext;
-use crate::statistics::Fate;
 use crate::store::ObjectNumber;
+use crate::tally::Fate;
 
 impl Adapter {
     /// A wait of a context is over.
@@ -163,7 +163,7 @@ impl Adapter {
         }
         let handed = Handed::Paging(ready);
         self.packets.nodes.handed_over(node, id, handed.of(), handed);
-        self.statistics.count_buffers(node, ProcessId::SYSTEM, Fate::Submitted, 1);
+        self.tally.count_buffers(node, ProcessId::SYSTEM, Fate::Submitted, 1);
         let (progress_value, again) = (ready.value(), ready.fence_id().is_some());
         let started = Event::PagingPacketStarted { progress_value, node: node.0, fence_id: id.0, again };
         cx.emit(self.index, started);

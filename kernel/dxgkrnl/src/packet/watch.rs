@@ -10,8 +10,8 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::packet::PacketContextNumber;
-use crate::statistics::Fate;
 use crate::suspension::Leaving;
+use crate::tally::Fate;
 
 impl Adapter {
     /// Whether the hardware may execute for a context.
@@ -45,9 +45,9 @@ impl Adapter {
     pub(super) fn packet_counts(&mut self, context: PacketContextNumber, fate: Fate) {
         let known = &self.packet_contexts[context];
         let (node, process) = (known.node, self.devices[known.device].process);
-        self.statistics.count_buffers(node, process, fate, 1);
+        self.tally.count_buffers(node, process, fate, 1);
         if fate == Fate::Submitted {
-            self.statistics.note_context(node, context);
+            self.tally.note_context(node, context);
         }
     }
 

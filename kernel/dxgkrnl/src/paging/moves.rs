@@ -36,7 +36,7 @@ impl Adapter {
         let mut segments = Vec::new();
         for moved in moves {
             let owner = self.bodies.get(&moved.allocation).map(|body| body.creator);
-            self.statistics.count_move(owner, moved.kind, moved.bytes);
+            self.tally.count_move(owner, moved.kind, moved.bytes);
             match event_move(moved.kind) {
                 Move::PageIn => in_bytes += moved.bytes,
                 Move::PageOut => out_bytes += moved.bytes,

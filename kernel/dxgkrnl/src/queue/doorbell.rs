@@ -137,7 +137,7 @@ impl Adapter {
         let mut lent = LentDoorbells { doorbells: &mut self.doorbells, shown, taken: Vec::new() };
         let connected = self.driver.doorbells().expect("it made this doorbell").connect_doorbell(&mut lent, kmd);
         for queue in lent.taken {
-            self.counters.doorbells_passed_on += 1;
+            self.tally.doorbell_passed_on();
             cx.emit(self.index, Event::DoorbellDisconnected { queue: queue.raw(), why: DoorbellTaken::Driver });
         }
         let connected = match connected {
@@ -155,7 +155,7 @@ impl Adapter {
         self.logs_known(queue);
         let word = if connected.notify { doorbell_status::CONNECTED_NOTIFY_KMD } else { doorbell_status::CONNECTED };
         Word::store(self.memory.word(status.0), word);
-        self.counters.doorbells_connected += 1;
+        self.tally.doorbell_connected();
         cx.emit(self.index, Event::DoorbellConnected { queue: queue.raw(), offset: connected.offset });
         Ok(connected.notify)
     }

@@ -1,34 +1,35 @@
 //! The figures as calls get them: the counts, and the present state.
 
 use kmt_calls::{
-    AdapterCounts, AdapterStatistics, DeviceState, NodeStatistics, NodeWork, ProcessMemory, ProcessSegment,
-    ProcessStatistics, SegmentStatistics, SourceStatistics,
+    AdapterStatistics, DeviceState, NodeStatistics, NodeWork, ProcessMemory, ProcessSegment, ProcessStatistics,
+    SegmentStatistics, SourceStatistics,
 };
-use vidmm::{SegmentGroup, SpaceTally, Tally};
+use vidmm::{SegmentGroup, SpaceTally};
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::object::{DeviceNumber, ProcessOnAdapter};
+use crate::tally::ProcessTally;
 
 impl Adapter {
     /// All figures of this moment.
     pub fn statistics(&mut self, now_ns: u64) -> AdapterStatistics {
         self.meter_nodes(now_ns);
         self.charge_queues();
-        let tally = self.vidmm.tally();
+        let memory = self.vidmm.tally();
         AdapterStatistics {
             now_ns,
             adapter: self.luid,
             name: self.config.name.clone(),
             stopped: self.life.why_stopped().map(str::to_owned),
             awake: !self.life.is_off(),
-            counts: self.counts(),
-            paging: self.statistics.paging,
+            counts: self.tally.counts(),
+            paging: self.tally.paging(),
             nodes: self.node_statistics(),
-            segments: self.segment_statistics(&tally),
+            segments: self.segment_statistics(&memory),
             sources: self.source_statistics(),
-            left: self.statistics.left.iter().copied().collect(),
-            processes: self.processes.iter().map(|(id, known)| self.of_process(*id, known, &tally)).collect(),
+            left: self.tally.left().collect(),
+            processes: self.processes.iter().map(|(id, known)| self.of_process(*id, known, &memory)).collect(),
         }
     }
 
@@ -37,37 +38,20 @@ impl Adapter {
         self.processes.keys().copied().filter(|process| *process != ProcessId::SYSTEM).collect()
     }
 
-    fn counts(&self) -> AdapterCounts {
-        let counted = self.counters;
-        AdapterCounts {
-            interrupts: counted.interrupts,
-            fence_interrupts: counted.interrupt_dispatches,
-            fence_interrupts_in_vain: counted.interrupt_dispatches - counted.dispatches_releasing,
-            cpu_waits: counted.cpu_waits,
-            fences_signaled: counted.cpu_signals,
-            engine_resets: counted.engine_resets,
-            adapter_resets: counted.adapter_resets,
-            devices_lost: counted.devices_lost,
-            calls_refused: counted.calls_refused,
-            trims: counted.trims,
-        }
-    }
-
     fn node_statistics(&self) -> Vec<NodeStatistics> {
-        let known = self.driver.nodes().iter().zip(&self.statistics.nodes);
-        let one = |(ordinal, (node, meter)): (usize, (&ddi::NodeMetadata, &super::NodeMeter))| {
+        let one = |(ordinal, node): (usize, &ddi::NodeMetadata)| {
             // CAST: at most 64 nodes.
             let ordinal = NodeId(ordinal as u16);
             let paging = self.ring_work(ordinal);
+            let (counted, context_switches) = self.tally.work_of_node(ordinal);
             let work = NodeWork {
-                submitted: meter.work.submitted + paging.submitted,
-                completed: meter.work.completed + paging.completed,
-                ..meter.work
+                submitted: counted.submitted + paging.submitted,
+                completed: counted.completed + paging.completed,
+                ..counted
             };
-            let context_switches = meter.context_switches;
             NodeStatistics { node: ordinal, name: node.name.to_owned(), work, context_switches }
         };
-        known.enumerate().map(one).collect()
+        self.driver.nodes().iter().enumerate().map(one).collect()
     }
 
     /// The buffers of a ring with a hardware queue of its own: its fence counts them.
@@ -81,7 +65,7 @@ impl Adapter {
         })
     }
 
-    fn segment_statistics(&self, tally: &Tally) -> Vec<SegmentStatistics> {
+    fn segment_statistics(&self, tally: &vidmm::Tally) -> Vec<SegmentStatistics> {
         let known = self.vidmm.segments().iter().zip(&tally.segments);
         let one = |(segment, tally): (&vidmm::Segment, &vidmm::SegmentTally)| SegmentStatistics {
             segment: segment.id,
@@ -95,21 +79,18 @@ impl Adapter {
     }
 
     fn source_statistics(&self) -> Vec<SourceStatistics> {
-        let one = |display: kmt_calls::DisplayInfo| {
-            let counted = self.statistics.sources.get(&display.source).copied().unwrap_or_default();
-            SourceStatistics { source: display.source, ..counted }
-        };
+        let one = |display: kmt_calls::DisplayInfo| self.tally.flips_of(display.source);
         self.displays.info().into_iter().map(one).collect()
     }
 
-    fn of_process(&self, process: ProcessId, known: &ProcessOnAdapter, tally: &Tally) -> ProcessStatistics {
+    fn of_process(&self, process: ProcessId, known: &ProcessOnAdapter, tally: &vidmm::Tally) -> ProcessStatistics {
         let theirs = || self.devices.iter().filter(move |(_, device)| device.process == process);
         let is_theirs = |device: DeviceNumber| self.devices[device].process == process;
         let hardware = self.contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
         let packets = self.packet_contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
         let queues = self.queues.iter().filter(|(_, queue)| is_theirs(queue.device)).count();
         let lost = theirs().filter(|(_, device)| device.state != DeviceState::Active).count();
-        let counted = self.statistics.processes.get(&process);
+        let counted = self.tally.of_process(process);
         // CAST: handles bound how many a process has.
         ProcessStatistics {
             process,
@@ -119,15 +100,15 @@ impl Adapter {
             contexts: (hardware + packets) as u32,
             queues: queues as u32,
             memory: self.memory_of(process, tally.spaces.get(&known.space)),
-            paging: counted.map(|counted| counted.paging).unwrap_or_default(),
-            fences_signaled: counted.map_or(0, |counted| counted.fences_signaled),
+            paging: counted.map(ProcessTally::paging).unwrap_or_default(),
+            fences_signaled: counted.map_or(0, ProcessTally::fences_signaled),
             nodes: self.work_of(process, counted),
         }
     }
 
-    fn work_of(&self, process: ProcessId, counted: Option<&super::OfProcess>) -> Vec<NodeWork> {
+    fn work_of(&self, process: ProcessId, counted: Option<&ProcessTally>) -> Vec<NodeWork> {
         let one = |node: NodeId| {
-            let known = counted.and_then(|counted| counted.nodes.get(&node)).copied().unwrap_or_default();
+            let known = counted.map(|counted| counted.work_on(node)).unwrap_or_default();
             let paging = if process == ProcessId::SYSTEM { self.ring_work(node) } else { NodeWork::default() };
             NodeWork {
                 submitted: known.submitted + paging.submitted,

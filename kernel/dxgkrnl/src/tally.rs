@@ -1,70 +1,32 @@
-//! An adapter's counts for `D3DKMTQueryStatistics`: the work that its nodes ran and of which process, the content that paging moved and
-//! of which owner. `answer` looks at the present state instead of counting it. Nothing here decides anything: a kernel without these
-//! counts behaves alike.
+//! How often things have happened on an adapter, and for `D3DKMTQueryStatistics` how much: the work that its nodes ran and of which
+//! process, the content that paging moved and of which owner. The parts say what happened, and calls read the figures. Nothing here
+//! decides anything: a kernel without these counts behaves alike.
 //!
-//! Hardware measures the work that it chooses, where it can (`hardware`, decision 0028). The kernel charges the rest of a node's time
-//! turn by turn: at the end of each turn it notes whose work the node has, and the time until the end of the next one is theirs. Between
-//! turns the kernel learns nothing, so that is all it can know.
+//! It is not the present state: `adapter/statistics.rs` puts that beside the counts when a call asks. It asks no other part; who has a
+//! node, and what hardware has counted, `adapter/metering.rs` finds out and says here.
 //!
-//! | work | whose is it | since when, until when |
-//! |---|---|---|
-//! | packets | of the packet in front | handed over, or the one before it done; until its interrupt |
-//! | hardware queues, fed by a process or by the kernel | of the queue's process; the paging ring's is the kernel's, process 0 | as long as the hardware says that it has executed |
-//! | where hardware does not say: queues that the kernel feeds | in equal parts of all processes with some there: hardware chooses among them unseen | handed over; until a turn finds the progress fence there |
-//! | likewise: paging | the kernel's | likewise |
-//! | likewise: queues that their processes feed | of no process: no turn tells of it | |
-//!
-//! The kernel counts buffers where it hands them over. It does not count those that a process submits by itself: the process's values of
-//! the progress fence rise as it likes, and only they pass through memory that the kernel sees.
+//! What holds between its fields: a process counts from its first device here until its last has gone ([`Tally::begin`],
+//! [`Tally::forget`]) and is then among those that left, until it ends; so none is both. The kernel itself always counts, and never
+//! leaves. Only processes that count have a node.
 
-mod answer;
-mod hardware;
+mod counters;
+
+pub use counters::AdapterCounters;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kmt_calls::{NodeWork, PagingBytes, SourceStatistics};
 use wddm_types::{NodeId, ProcessId, VidPnSourceId};
 
-use crate::adapter::Adapter;
 use crate::packet::PacketContextNumber;
 
-/// How often things have happened on an adapter since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AdapterCounters {
-    /// CPU waits that did not find their values at once.
-    pub cpu_waits: u64,
-    /// Signals from the CPU.
-    pub cpu_signals: u64,
-    /// Interrupts in which the driver found something, of whatever kind.
-    pub interrupts: u64,
-    /// Fence interrupts dispatched.
-    pub interrupt_dispatches: u64,
-    /// Of these, those that released a waiter.
-    pub dispatches_releasing: u64,
-    /// Doorbells connected.
-    pub doorbells_connected: u64,
-    /// Of these, those for which the driver took one from another queue.
-    pub doorbells_passed_on: u64,
-    /// Nodes that were reset under work that did not end.
-    pub engine_resets: u64,
-    /// Resets of the whole adapter.
-    pub adapter_resets: u64,
-    /// Devices that went into error.
-    pub devices_lost: u64,
-    /// Calls refused that had named the adapter.
-    pub calls_refused: u64,
-    /// Creations that lacked memory and waited for pending destructions to give it back.
-    pub creations_waited: u64,
-    /// Devices that were asked to trim.
-    pub trims: u64,
-}
-
-/// An adapter's counts of its nodes, its processes and its memory.
+/// An adapter's counts.
 #[derive(Debug, Default)]
-pub struct Statistics {
+pub struct Tally {
+    counters: AdapterCounters,
     nodes: Vec<NodeMeter>,
     /// Of processes that are there, and of the kernel.
-    processes: BTreeMap<ProcessId, OfProcess>,
+    processes: BTreeMap<ProcessId, ProcessTally>,
     /// Those that had a device here, have none now and have not ended.
     left: BTreeSet<ProcessId>,
     paging: PagingBytes,
@@ -73,10 +35,27 @@ pub struct Statistics {
 
 /// The counts of a process.
 #[derive(Debug, Default)]
-struct OfProcess {
+pub struct ProcessTally {
     paging: PagingBytes,
     fences_signaled: u64,
     nodes: BTreeMap<NodeId, NodeWork>,
+}
+
+impl ProcessTally {
+    /// The content that paging moved of what the process has created.
+    pub fn paging(&self) -> PagingBytes {
+        self.paging
+    }
+
+    /// The kernel's signals of its fences.
+    pub fn fences_signaled(&self) -> u64 {
+        self.fences_signaled
+    }
+
+    /// Its work on a node.
+    pub fn work_on(&self, node: NodeId) -> NodeWork {
+        self.nodes.get(&node).copied().unwrap_or_default()
+    }
 }
 
 /// A node's clock.
@@ -109,17 +88,17 @@ impl Fate {
     }
 }
 
-impl Statistics {
+impl Tally {
     /// The counts of an adapter with so many nodes, which only the kernel uses.
-    pub fn new(nodes: usize) -> Statistics {
-        let processes = BTreeMap::from([(ProcessId::SYSTEM, OfProcess::default())]);
-        Statistics { nodes: (0..nodes).map(|_| NodeMeter::default()).collect(), processes, ..Statistics::default() }
+    pub fn new(nodes: usize) -> Tally {
+        let processes = BTreeMap::from([(ProcessId::SYSTEM, ProcessTally::default())]);
+        Tally { nodes: (0..nodes).map(|_| NodeMeter::default()).collect(), processes, ..Tally::default() }
     }
 
     /// A process comes to the adapter.
     pub fn begin(&mut self, process: ProcessId) {
         self.left.remove(&process);
-        self.processes.insert(process, OfProcess::default());
+        self.processes.insert(process, ProcessTally::default());
     }
 
     /// Buffers of a process on a node came further.
@@ -136,9 +115,10 @@ impl Statistics {
         known.context_switches += u64::from(known.context.replace(context).is_some_and(|before| before != context));
     }
 
-    /// The kernel has signalled a fence of a process.
-    pub fn count_signal(&mut self, process: ProcessId) {
-        if let Some(known) = self.processes.get_mut(&process) {
+    /// The CPU has signalled a fence; `process`: the process of its first open, if it has one.
+    pub fn signaled_from_cpu(&mut self, process: Option<ProcessId>) {
+        self.counters.cpu_signals += 1;
+        if let Some(known) = process.and_then(|process| self.processes.get_mut(&process)) {
             known.fences_signaled += 1;
         }
     }
@@ -149,11 +129,6 @@ impl Statistics {
         if let Some(known) = owner.and_then(|owner| self.processes.get_mut(&owner)) {
             count_move(&mut known.paging, kind, bytes);
         }
-    }
-
-    /// Flips that a source has shown.
-    pub fn shown_on(&self, source: VidPnSourceId) -> u64 {
-        self.sources.get(&source).map_or(0, |known| known.shown)
     }
 
     /// Counts a flip of a source as shown or as dropped.
@@ -175,8 +150,17 @@ impl Statistics {
         self.nodes.iter_mut().for_each(|node| node.has.retain(|known| *known != process));
     }
 
+    /// An engine has executed for a process, as the hardware has counted.
+    pub fn charge(&mut self, node: NodeId, process: ProcessId, ns: u64) {
+        let add = |to: &mut u64| *to = to.saturating_add(ns);
+        add(&mut self.nodes[usize::from(node.0)].work.running_ns);
+        if let Some(known) = self.processes.get_mut(&process) {
+            add(&mut known.nodes.entry(node).or_default().running_ns);
+        }
+    }
+
     /// Charges the time since the last turn to the processes that had the node; from now on it has work of these.
-    fn pass(&mut self, node: usize, now_ns: u64, has: Vec<ProcessId>) {
+    pub fn pass(&mut self, node: usize, now_ns: u64, has: Vec<ProcessId>) {
         let known = &mut self.nodes[node];
         let ns = now_ns.saturating_sub(known.since_ns);
         known.since_ns = known.since_ns.max(now_ns);
@@ -194,6 +178,32 @@ impl Statistics {
             known.nodes.entry(node).or_default().running_ns += each + if nth == 0 { rest } else { 0 };
         }
     }
+
+    /// The content that paging moved.
+    pub fn paging(&self) -> PagingBytes {
+        self.paging
+    }
+
+    /// The work of a node, and how often another context's packet than the last one's came to it.
+    pub fn work_of_node(&self, node: NodeId) -> (NodeWork, u64) {
+        let known = &self.nodes[usize::from(node.0)];
+        (known.work, known.context_switches)
+    }
+
+    /// The flips of a source.
+    pub fn flips_of(&self, source: VidPnSourceId) -> SourceStatistics {
+        SourceStatistics { source, ..self.sources.get(&source).copied().unwrap_or_default() }
+    }
+
+    /// The counts of a process that has a device here, and of the kernel.
+    pub fn of_process(&self, process: ProcessId) -> Option<&ProcessTally> {
+        self.processes.get(&process)
+    }
+
+    /// The processes that had a device here, have none now and have not ended.
+    pub fn left(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        self.left.iter().copied()
+    }
 }
 
 fn count_move(paging: &mut PagingBytes, kind: vidmm::MoveKind, bytes: u64) {
@@ -207,35 +217,6 @@ fn count_move(paging: &mut PagingBytes, kind: vidmm::MoveKind, bytes: u64) {
     } += bytes;
 }
 
-impl Adapter {
-    /// A turn is over: whose work each node has from now on.
-    pub fn meter_nodes(&mut self, now_ns: u64) {
-        let mut has: Vec<Vec<ProcessId>> = vec![Vec::new(); self.driver.nodes().len()];
-        if !self.life.has_stopped() {
-            for (_, queue) in self.queues.iter() {
-                let unfinished = |last: &u64| self.current_value(queue.progress) < *last;
-                if queue.counted_ns.is_none() && queue.started.back().is_some_and(unfinished) {
-                    let process = self.devices[queue.device].process;
-                    let node = usize::from(self.contexts[queue.context].node.0);
-                    if !has[node].contains(&process) {
-                        has[node].push(process);
-                    }
-                }
-            }
-            if self.ring.kmd_queue().is_some() && self.ring.counted_ns().is_none() && self.is_paging() {
-                has[usize::from(self.paging_node().0)].push(ProcessId::SYSTEM);
-            }
-            for (node, front) in self.packet_fronts() {
-                let of = |context: PacketContextNumber| self.devices[self.packet_contexts[context].device].process;
-                has[usize::from(node.0)].push(front.map_or(ProcessId::SYSTEM, of));
-            }
-        }
-        for (node, has) in has.into_iter().enumerate() {
-            self.statistics.pass(node, now_ns, has);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,9 +227,9 @@ mod tests {
 
     #[test]
     fn the_time_of_a_node_is_theirs_whose_work_it_had() {
-        let mut known = Statistics::new(2);
+        let mut known = Tally::new(2);
         [A, B].into_iter().for_each(|process| known.begin(process));
-        let ns = |known: &Statistics, process| known.processes[&process].nodes[&NodeId(1)].running_ns;
+        let ns = |known: &Tally, process| known.processes[&process].nodes[&NodeId(1)].running_ns;
         known.pass(1, 100, vec![A]);
         known.pass(1, 150, vec![A, B]);
         assert_eq!((known.nodes[1].work.running_ns, ns(&known, A)), (50, 50), "no process before, A since");
@@ -263,8 +244,25 @@ mod tests {
 
     #[test]
     fn another_context_than_before_is_a_switch() {
-        let mut known = Statistics::new(1);
+        let mut known = Tally::new(1);
         [7, 7, 8, 7].iter().for_each(|context| known.note_context(NodeId(0), PacketContextNumber::from_raw(*context)));
         assert_eq!(known.nodes[0].context_switches, 2);
+    }
+
+    #[test]
+    fn what_hardware_counts_is_the_process_s_and_the_node_s() {
+        let process = ProcessId(1);
+        let mut known = Tally::new(2);
+        known.begin(process);
+        known.charge(NodeId(1), process, 30);
+        known.charge(NodeId(1), ProcessId::SYSTEM, 12);
+        let of = |known: &Tally, process| known.processes[&process].nodes[&NodeId(1)].running_ns;
+        assert_eq!((of(&known, process), of(&known, ProcessId::SYSTEM)), (30, 12));
+        known.forget(process);
+        known.charge(NodeId(1), process, 8);
+        assert_eq!((known.nodes[1].work.running_ns, known.nodes[0].work.running_ns), (50, 0), "the node's own stays");
+        // A driver may say what it likes.
+        known.charge(NodeId(1), ProcessId::SYSTEM, u64::MAX);
+        assert_eq!(known.nodes[1].work.running_ns, u64::MAX);
     }
 }
