@@ -7,9 +7,11 @@ mod display;
 mod flip;
 mod metering;
 mod mode;
+mod peer;
 mod power;
 mod recovery;
 mod statistics;
+mod sync;
 mod waking;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,7 +19,7 @@ use std::sync::Arc;
 
 use ddi::KmdProcess;
 use events::Event;
-use gpu_fence::{FenceId, Fences, LegacyObjects};
+use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, Reply, Wddm31Caps};
 use shared_words::Memory;
 use vidmm::{DeviceId, SpaceId, VidMm};
@@ -32,7 +34,7 @@ use crate::driver::{Driver, DriverClock};
 use crate::due::{Due, SettleOrder, SettleStep, Waiter};
 use crate::dying::DyingGroups;
 use crate::features::FeaturePolicy;
-use crate::fence::{BusMemory, Fence, FenceNumber, FenceOpen, FenceOpenNumber, SyncObject, SyncOpen, SyncOpenNumber};
+use crate::fence::BusMemory;
 use crate::given_memory::GivenMemory;
 use crate::io_mmu::{IoMmu, Pasids};
 use crate::life::RecoveryPolicy;
@@ -47,6 +49,7 @@ use crate::object::{
 use crate::packet::{PacketContext, PacketContextNumber, Packets, Software};
 use crate::paging::PagingRing;
 use crate::store::{ObjectNumber, Store};
+use crate::sync::Synchronization;
 use crate::tally::Tally;
 use crate::turns::Turns;
 
@@ -124,15 +127,8 @@ pub struct Adapter {
     pub driver: Driver,
     pub vidmm: VidMm<FenceId>,
     pub vidsch: VidSch<crate::scheduling::Scheduled>,
-    pub waits: Fences<Waiter>,
-    pub fence_numbers: BTreeMap<FenceId, FenceNumber>,
-    /// Objects that contexts wait for and only the kernel signals; a wait gives its context back.
-    pub legacy: LegacyObjects<PacketContextNumber>,
-    pub sync_objects: Store<u64, SyncObject>,
-    pub sync_opens: Store<SyncOpenNumber, SyncOpen>,
+    pub sync: Synchronization,
     pub software: Software,
-    /// Fences of 32 bits: the kernel looks at them with or without a waiter.
-    pub half_fences: BTreeSet<FenceNumber>,
     pub spaces: BTreeMap<SpaceId, KmdProcess>,
     pub pasids: Pasids,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
@@ -161,11 +157,6 @@ pub struct Adapter {
     pub waiting_locks: Store<u64, LegacyRequest>,
     /// Buffers with lists that wait for their devices' turns, oldest first.
     pub waiting_renders: VecDeque<crate::packet::WaitingRender>,
-    pub fences: Store<FenceNumber, Fence>,
-    pub fence_opens: Store<FenceOpenNumber, FenceOpen>,
-    /// Cross-adapter fences: the adapter's own fences of them, and its news for the others.
-    pub common: crate::fence::CommonFences,
-    pub peers: crate::peers::Peers,
     pub dying: DyingGroups,
     pub registrations: Registrations,
     pub ring: PagingRing,
@@ -180,7 +171,6 @@ pub struct Adapter {
     pub turns: Turns,
     /// Updates of tile mappings that wait for their turn.
     pub updates: crate::gpu_va::Updates,
-    pub fence_tracing: crate::fence_log::FenceTracing,
     pub scheduling_logs: crate::scheduling_log::SchedulingLogs,
     /// News that the loop of [`Adapter::settle`] or the machine carries out.
     pub due: Due,
@@ -293,14 +283,10 @@ impl Adapter {
             cx.emit(self.index, Event::DeviceInError { device: device.raw(), state: 4, reason: reason.clone() });
         }
         self.abort_all_doorbells();
-        self.lose_common_fences();
+        self.sync.lose_common_fences(&self.memory);
         self.displays_stopped(cx);
         self.life.stop(reason);
-        let waiting: Vec<FenceId> = self.waits.with_waiters().collect();
-        for fence in waiting {
-            let sampled = self.waits.always_signaled(fence);
-            self.due.waits_ended(sampled.released);
-        }
+        self.due.waits_ended(self.sync.end_all_waits());
         self.release_mappings(cx);
         self.ring.abandon();
     }

@@ -18,10 +18,10 @@ use kmt_calls::{FenceFlags, Refusal};
 use wddm_types::{AdapterIndex, PAGE_BYTES, PageRun, Pages, WordAddress};
 
 use crate::adapter::Adapter;
-use crate::fence::{CommonWord, News};
 use crate::machine::{Cx, Machine};
 use crate::refusal::no_memory;
 use crate::store::Store;
+use crate::sync::{CommonWord, News};
 
 /// The fences of several adapters.
 #[derive(Default)]
@@ -84,7 +84,7 @@ impl CrossFences {
         make: impl FnOnce(&mut Adapter, CommonWord) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let adapter = &mut adapters[index.0 as usize];
-        let linear = native && adapter.peers.is_linear();
+        let linear = native && adapter.sync.has_linear_storage();
         let page = adapter.take_common_pages(Pages(1 + u64::from(linear)))?;
         let fence =
             CrossFence { creator: index, page, native, by_display: false, flags, names: 0, always_signaled: false };
@@ -115,7 +115,7 @@ impl CrossFences {
         })?;
         let (made, cross) = made;
         self.fences.get_mut(cross).expect("just created").by_display = true;
-        adapters[index.0 as usize].keep_fence(cross);
+        adapters[index.0 as usize].sync.keep_fence(cross);
         Ok(made)
     }
 
@@ -125,7 +125,7 @@ impl CrossFences {
         let native = fence.is_native_on(adapter);
         let mut word = fence.word_of(number, true);
         // An adapter without an inbox does not hear of others' waits, so it has a MonitoredValue of its own.
-        if adapter.peers.inbox().is_none() {
+        if adapter.sync.inbox().is_none() {
             word.monitored = None;
         }
         (word, fence.flags, native)
@@ -164,12 +164,12 @@ impl CrossFences {
             return;
         }
         let creator = fence.creator.0 as usize;
-        let is_member = |(_, adapter): &(usize, &Adapter)| adapter.common.members.contains_key(&number);
+        let is_member = |(_, adapter): &(usize, &Adapter)| adapter.sync.member(number).is_some();
         let elsewhere = adapters.iter().enumerate().filter(is_member).any(|(index, _)| index != creator);
         if fence.by_display && !elsewhere {
             adapters[creator].drop_kept_fence(cx, number);
         }
-        if !adapters.iter().any(|adapter| adapter.common.uses(number)) {
+        if !adapters.iter().any(|adapter| adapter.sync.reaches_common_word(number)) {
             self.give_back(adapters, number);
         }
     }
@@ -184,8 +184,8 @@ impl Machine {
     /// Carries each adapter's news to the others, until none has any; tells sections of allocations that have left them.
     // spec: sync §3.12: to all that have the fence open, never back
     pub(crate) fn carry_news(&mut self, cx: &mut Cx<'_>) {
-        while let Some(from) = self.adapters.iter_mut().position(|adapter| adapter.common.has_news()) {
-            let news = self.adapters[from].common.take_news();
+        while let Some(from) = self.adapters.iter_mut().position(|adapter| adapter.sync.has_news_for_others()) {
+            let news = self.adapters[from].sync.take_news_for_others();
             // Of each whether hardware cannot have told others by itself.
             let (mut signaled, mut awaited) = (BTreeMap::<u64, bool>::new(), BTreeSet::new());
             for one in news {
@@ -202,9 +202,9 @@ impl Machine {
                 self.agree(cx, cross);
             }
             for to in (0..self.adapters.len()).filter(|to| *to != from && !signaled.is_empty()) {
-                let (teller, mut fences, mut told) = (&self.adapters[from].common, Vec::new(), Vec::new());
+                let (teller, mut fences, mut told) = (&self.adapters[from].sync, Vec::new(), Vec::new());
                 for (cross, stored) in &signaled {
-                    let Some(fence) = self.adapters[to].common.members.get(cross).copied() else { continue };
+                    let Some(fence) = self.adapters[to].sync.member(*cross) else { continue };
                     fences.push(fence);
                     if *stored || !teller.rings(*cross, to) {
                         told.push(fence);
@@ -225,9 +225,9 @@ impl Machine {
     pub(crate) fn introduce(&mut self, new: AdapterIndex) {
         let at = new.0 as usize;
         self.adapters[at].make_inbox();
-        let Some(inbox) = self.adapters[at].peers.inbox() else { return };
+        let Some(inbox) = self.adapters[at].sync.inbox() else { return };
         for other in 0..at {
-            if let Some(others) = self.adapters[other].peers.inbox() {
+            if let Some(others) = self.adapters[other].sync.inbox() {
                 self.adapters[other].connect_peer(new, inbox);
                 // CAST: adapters are counted in ones.
                 self.adapters[at].connect_peer(AdapterIndex(other as u32), others);
@@ -240,10 +240,10 @@ impl Machine {
     // spec: sync §3.18, sync §1.3
     fn agree(&mut self, cx: &mut Cx<'_>, cross: u64) {
         let member = |(index, adapter): (usize, &Adapter)| {
-            let number = *adapter.common.members.get(&cross)?;
+            let number = adapter.sync.member(cross)?;
             let rings =
-                adapter.peers.inbox().is_some() && !adapter.is_monitored_fence(number) && !adapter.life.has_stopped();
-            Some((index, rings, adapter.earliest_of(number)))
+                adapter.sync.inbox().is_some() && !adapter.is_monitored_fence(number) && !adapter.life.has_stopped();
+            Some((index, rings, adapter.sync.earliest_of(number)))
         };
         let members: Vec<(usize, bool, Option<u64>)> = self.adapters.iter().enumerate().filter_map(member).collect();
         for &(index, ..) in members.iter().filter(|(_, rings, _)| *rings) {
@@ -263,7 +263,7 @@ impl Machine {
             return;
         }
         for (_, adapter) in self.adapters.iter_mut().enumerate().filter(|(to, _)| *to != from) {
-            if let Some(fence) = adapter.common.members.get(&cross).copied() {
+            if let Some(fence) = adapter.sync.member(cross) {
                 adapter.signal_always(cx, fence);
                 adapter.settle(cx);
             }

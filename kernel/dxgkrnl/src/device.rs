@@ -57,7 +57,6 @@ impl Adapter {
             context_allocations: made,
             local_words: Vec::new(),
             fences: BTreeSet::new(),
-            sync_objects: BTreeSet::new(),
         });
         self.devices_by_id.insert(vidmm, device);
         self.processes.get_mut(&process).expect("just added").devices.insert(device);
@@ -122,9 +121,8 @@ impl Adapter {
             self.close_fence(cx, open);
         }
         self.unmap_local_words(cx, number);
-        let objects: Vec<_> = self.devices[number].sync_objects.iter().copied().collect();
-        for object in objects {
-            self.close_sync_object(cx, object);
+        for open in self.sync.opens_of_device(number) {
+            self.close_sync_object(cx, open);
         }
         self.end_waits_of_device(cx, number);
         let made = std::mem::take(&mut self.devices[number].context_allocations);
@@ -163,7 +161,7 @@ impl Adapter {
     pub fn named_of_queue(&self, number: QueueNumber) -> Vec<Object> {
         let (index, queue) = (self.index, &self.queues[number]);
         let doorbell = queue.doorbell.map(|doorbell| Object::Doorbell(index, doorbell));
-        let progress = Object::Fence(index, self.only_open(queue.progress));
+        let progress = Object::Fence(index, self.sync.only_open(queue.progress));
         doorbell.into_iter().chain([progress, Object::Queue(index, number)]).collect()
     }
 
@@ -174,7 +172,7 @@ impl Adapter {
         named.extend(device.contexts.iter().flat_map(|context| self.named_of_context(*context)));
         named.extend(device.packet_contexts.iter().map(|context| Object::PacketContext(index, *context)));
         named.extend(device.paging_queues.iter().flat_map(|queue| {
-            let fence = self.only_open(self.paging_queues[*queue].fence);
+            let fence = self.sync.only_open(self.paging_queues[*queue].fence);
             [Object::PagingQueue(index, *queue), Object::Fence(index, fence)]
         }));
         named.extend(device.allocations.iter().flat_map(|allocation| {
@@ -184,7 +182,7 @@ impl Adapter {
         }));
         named.extend(device.resources.iter().map(|resource| Object::Resource(index, *resource)));
         named.extend(device.fences.iter().map(|open| Object::Fence(index, *open)));
-        named.extend(device.sync_objects.iter().map(|open| Object::Legacy(index, *open)));
+        named.extend(self.sync.opens_of_device(number).into_iter().map(|open| Object::Legacy(index, open)));
         named.extend(self.registrations.of_device(number).map(|number| Object::Registration(index, number)));
         named
     }
@@ -221,9 +219,7 @@ impl Adapter {
         for device in self.devices_of_process(process) {
             self.destroy_device(cx, device);
         }
-        let opens: Vec<_> =
-            self.sync_opens.iter().filter(|(_, open)| open.process == process).map(|(number, _)| number).collect();
-        for open in opens {
+        for open in self.sync.opens_of_process(process) {
             self.close_sync_object(cx, open);
         }
         self.life.forget(process);
@@ -252,13 +248,14 @@ impl Adapter {
         };
         cx.emit(self.index, Event::DeviceInError { device: number.raw(), state: code, reason });
         let lost = |open: &FenceOpenNumber| {
-            let open = &self.fence_opens[*open];
+            let open = self.sync.open(*open);
             open.is_lost_with_device().then_some(open.fence)
         };
         let of_user: Vec<_> = self.devices[number].fences.iter().filter_map(lost).collect();
         self.device_leaves_displays(cx, number);
         let mut fences = self.fail_packets(cx, number);
-        self.abandon_created_by(cx, number);
+        let news = self.sync.device_lost(cx, number);
+        self.carry_out_sync(news);
         for queue in self.devices[number].queues.clone() {
             if let Some(doorbell) = self.queues[queue].doorbell {
                 self.abort_doorbell(cx, doorbell);

@@ -26,8 +26,7 @@ use std::collections::VecDeque;
 
 use wddm_types::RawHandle;
 
-use crate::event::EventName;
-use crate::packet::PacketContextNumber;
+use crate::number::{EventName, PacketContextNumber};
 
 /// The news of an adapter.
 #[derive(Default)]

@@ -5,6 +5,7 @@ use kmt_calls::{MappingId, Notification, Refusal, Reply};
 use wddm_types::{AdapterIndex, ProcessId};
 
 use crate::cpu_mapping::MappingChange;
+pub use crate::number::Token;
 
 /// The machine's context for one turn.
 pub struct Cx<'a> {
@@ -27,10 +28,6 @@ impl Cx<'_> {
         self.tracer.event(self.now_ns, &event);
     }
 }
-
-/// Names a call whose answer comes later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
 
 /// An action that the outside must carry out. The kernel does the rest through the driver and on shared words.
 #[must_use = "an effect that is not performed leaves a caller waiting for ever"]

@@ -8,15 +8,9 @@ use kmt_calls::{Notification, NotificationKind, Refusal, Reply};
 use wddm_types::{Blame, NtStatus, ProcessId, RawHandle};
 
 use crate::machine::{Answer, Cx, Effect, Machine, Token};
+pub use crate::number::EventName;
 use crate::object::Process;
 use crate::refusal::refuse;
-
-/// An event as adapters remember it. Its process may close it before its time comes: then the kernel sets nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventName {
-    pub process: ProcessId,
-    pub number: u64,
-}
 
 /// An event.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). `lifetime` makes and ends them, `storage` and `word` place
 //! and read their words, `wait` holds waits, `signal` the kernel's signals, `signaled` the engines'; `monitored` and `scan` are about
-//! monitored fences alone, `periodic` about those that displays signal, `legacy` about the older objects, `cross` about fences of several
+//! monitored fences alone, `periodic` about those that displays signal, `cross` about fences of several
 //! adapters, `flags` about the flags of all.
 //!
 //! The kernel never trusts a published MonitoredValue to have come in time: after each update it samples the fence again, and the waits
@@ -8,7 +8,6 @@
 
 mod cross;
 mod flags;
-mod legacy;
 mod lifetime;
 mod local;
 mod monitored;
@@ -24,26 +23,22 @@ mod storage;
 mod wait;
 mod word;
 
-pub use cross::{CommonFences, CommonWord, News};
-pub use flags::PointUse;
-pub use legacy::{SyncObject, SyncOpen, SyncOpenNumber, SyncPart};
+pub use flags::{ObjectType, PointUse, check as check_flags};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
 pub use moved::BusMemory;
 pub use object::{Fence, FenceNumber, FenceOpen, FenceOpenNumber};
-pub use open::Opened;
+pub use open::{Opened, check_open};
 pub use page::FenceStorage;
 pub use storage::{FenceSlot, FenceView};
 pub use word::FenceWord;
 
 use ddi::DriverStatus;
-use events::Event;
 use gpu_fence::{FenceId, MonitoredUpdate};
 use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::store::ObjectNumber;
 
 /// `D3DDDI_MAX_OBJECT_WAITED_ON` (sync §0).
 pub const POINTS_MAX: usize = 32;
@@ -51,22 +46,22 @@ pub const POINTS_MAX: usize = 32;
 impl Adapter {
     /// CurrentValue now.
     pub fn current_value(&self, number: FenceNumber) -> u64 {
-        self.fences[number].value(&self.memory)
+        self.sync.current_value(&self.memory, number)
     }
 
     /// A point of a fence as the scheduler and the memory manager carry it.
     pub fn point(&self, number: FenceNumber, value: u64) -> FencePoint<FenceId> {
-        FencePoint { fence: self.fences[number].waits, value }
+        self.sync.point(number, value)
     }
 
     /// Drops points that mean nothing any more: a fence that has gone holds no work back.
     pub fn live_points(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
-        points.into_iter().filter(|point| self.fence_numbers.contains_key(&point.fence)).collect()
+        self.sync.live_points(points)
     }
 
     /// Whether nothing waits for a point any more: its fence is there, or has gone.
     pub fn is_past(&self, point: &FencePoint<FenceId>) -> bool {
-        self.fence_numbers.get(&point.fence).is_none_or(|number| self.current_value(*number) >= point.value)
+        self.sync.is_past(&self.memory, point)
     }
 
     /// Publishes MonitoredValues and samples again until nothing changes. Returns how many waits that released.
@@ -74,10 +69,7 @@ impl Adapter {
     pub fn publish(&mut self, cx: &mut Cx<'_>, mut updates: Vec<MonitoredUpdate>) -> u32 {
         let mut released = 0;
         while !updates.is_empty() && !self.life.has_stopped() {
-            let live: Vec<_> = updates
-                .iter()
-                .filter_map(|update| Some((*self.fence_numbers.get(&update.fence)?, update.value)))
-                .collect();
+            let live = self.sync.live_updates(&updates);
             if live.is_empty() {
                 break;
             }
@@ -87,14 +79,9 @@ impl Adapter {
                 break;
             }
             updates.clear();
-            for (number, value) in live {
-                cx.emit(self.index, Event::MonitoredValueUpdated { fence: number.raw(), value });
-                self.tell_others(number, News::Awaited);
-                let current = self.fences[number].look(&self.memory);
-                let sampled = self.waits.sample(self.fences[number].waits, current);
-                // CAST: waits are bounded by calls in flight.
-                released += sampled.released.len() as u32;
-                self.release(cx, sampled.released);
+            for published in live {
+                let sampled = self.sync.value_published(cx, &self.memory, published);
+                released += self.release(cx, sampled.released);
                 updates.extend(sampled.updates);
             }
         }
@@ -112,7 +99,7 @@ impl Adapter {
         let (vidmm, devices, done) = (&self.vidmm, &self.devices, self.ring.done());
         let words = moved::MonitoredWords { memory, bus, vidmm, devices, done };
         let update = |&(number, value): &(FenceNumber, u64)| {
-            let fence = &self.fences[number];
+            let fence = self.sync.fence(number);
             let (global, monitored) = (fence.kmd?, words.of(fence)?);
             Some(ddi::MonitoredUpdate { fence: global, value, monitored })
         };

@@ -9,6 +9,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::adapter::Adapter;
 use crate::handle::{HandleTable, LOW_BITS};
+use crate::number::SyncObjectNumber;
 
 /// Most global handles of one machine.
 pub const GLOBAL_HANDLES_MAX: usize = (1 << 19) - 1;
@@ -22,7 +23,7 @@ pub enum Global {
     /// The body of a resource.
     Resource { adapter: AdapterIndex, body: u64 },
     /// A synchronization object without a word in memory.
-    SyncObject { adapter: AdapterIndex, object: u64 },
+    SyncObject { adapter: AdapterIndex, object: SyncObjectNumber },
     /// A keyed mutex, of no adapter.
     KeyedMutex { mutex: u64 },
 }
@@ -81,13 +82,14 @@ fn local(handle: RawHandle) -> Option<RawHandle> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::ObjectNumber;
 
     #[test]
     fn a_global_handle_is_told_from_a_processs_own() {
         // spec: sync §2.2
         let (mut globals, mut own) = (GlobalHandles::default(), HandleTable::default());
         for number in 0..200_u64 {
-            let object = Global::SyncObject { adapter: AdapterIndex(1), object: number };
+            let object = Global::SyncObject { adapter: AdapterIndex(1), object: SyncObjectNumber::from_raw(number) };
             let (global, local) = (globals.name(object), own.insert(number).unwrap());
             assert_eq!((global.0 & 0x3f, global.0 >> 30), (2, 1), "{global}");
             assert_eq!((globals.get(global), globals.get(local), own.get(global)), (Some(object), None, None));

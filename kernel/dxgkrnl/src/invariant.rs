@@ -164,10 +164,10 @@ impl Adapter {
             Object::Queue(_, number) => of(self.queues.get(number)?.device),
             Object::Doorbell(_, number) => of(self.queues.get(self.doorbells.get(number)?.queue)?.device),
             Object::Fence(_, number) => {
-                let open = self.fence_opens.get(number)?;
-                (!self.fences.get(open.fence)?.doomed).then_some(open.process)
+                let open = self.sync.open_if_there(number)?;
+                (!self.sync.fence_if_there(open.fence)?.doomed).then_some(open.process)
             }
-            Object::Legacy(_, number) => Some(self.sync_opens.get(number)?.process),
+            Object::Legacy(_, number) => self.sync.process_of_open(number),
             Object::Section(_) | Object::Event(_) | Object::KeyedMutex(_) => None,
             Object::Registration(_, number) => of(self.registrations.get(number)?.device),
         }
@@ -190,8 +190,8 @@ impl Adapter {
             .chain(of(&self.packet_contexts, move |number| Object::PacketContext(index, number)))
             .chain(of(&self.queues, move |number| Object::Queue(index, number)))
             .chain(of(&self.doorbells, move |number| Object::Doorbell(index, number)))
-            .chain(of(&self.fence_opens, move |number| Object::Fence(index, number)))
-            .chain(of(&self.sync_opens, move |number| Object::Legacy(index, number)))
+            .chain(self.sync.fence_opens().map(move |number| Object::Fence(index, number)))
+            .chain(self.sync.object_opens().map(move |number| Object::Legacy(index, number)))
             .chain(self.registrations.iter().map(move |(number, _)| Object::Registration(index, number)))
     }
 
@@ -226,8 +226,7 @@ impl Adapter {
                 && device.paging_queues.iter().all(|n| mine(self.paging_queues.get(*n).map(|queue| queue.device)))
                 && device.allocations.iter().all(|n| mine(self.allocations.get(*n).map(|a| a.device)))
                 && device.resources.iter().all(|n| mine(self.resources.get(*n).map(|resource| resource.device)))
-                && device.sync_objects.iter().all(|n| mine(self.sync_opens.get(*n).and_then(|open| open.device)))
-                && device.fences.iter().all(|n| mine(self.fence_opens.get(*n).and_then(|open| open.device)));
+                && device.fences.iter().all(|n| mine(self.sync.open_if_there(*n).and_then(|open| open.device)));
             ensure(all, "devices", || format!("device {number:?} has something that is not its own: {device:?}"))?;
             let process = self.processes.get(&device.process);
             let listed = process.is_some_and(|process| process.devices.contains(&number));
@@ -356,28 +355,10 @@ impl Adapter {
     }
 
     fn check_fences(&self) -> Checked {
-        for (number, fence) in self.fences.iter() {
-            let named = self.fence_numbers.get(&fence.waits) == Some(&number);
-            ensure(named && self.waits.contains(fence.waits), "fences", || format!("fence {number:?} has no waits"))?;
-            let known = fence.opens.iter().all(|open| self.fence_opens.get(*open).is_some_and(|o| o.fence == number));
-            let kept = fence.names > 0 || !fence.opens.is_empty();
-            ensure(known && kept, "fences", || format!("fence {number:?}: {fence:?}"))?;
-            for (process, view) in &fence.views {
-                let opens = fence.opens.iter().filter(|open| self.fence_opens[**open].process == *process).count();
-                ensure(opens == view.opens as usize, "fences", || {
-                    format!("fence {number:?} in {process:?}: {view:?}")
-                })?;
-            }
-        }
-        for (number, open) in self.fence_opens.iter() {
-            let known = self.fences.get(open.fence).is_some_and(|fence| fence.opens.contains(&number));
-            ensure(known, "fences", || format!("open {number:?} is of no fence: {open:?}"))?;
-        }
-        let (named, fences) = (self.fence_numbers.len(), self.fences.iter().count());
-        ensure(named == fences, "fences", || format!("{named} fences are known by their waits, {fences} there"))?;
+        self.sync.check_fences().map_err(|place| BrokenInvariant { rule: "fences", place })?;
         let queues = self.queues.iter().map(|(_, queue)| queue.progress);
         let paging = self.paging_queues.iter().map(|(_, queue)| queue.fence);
-        let gone = queues.chain(paging).find(|fence| self.fences.get(*fence).is_none());
+        let gone = queues.chain(paging).find(|fence| self.sync.fence_if_there(*fence).is_none());
         ensure(gone.is_none(), "fences", || format!("a queue without its fence {gone:?}"))
     }
 
@@ -394,10 +375,7 @@ impl Adapter {
         self.allocations.iter().for_each(|(id, value)| digest.add("allocation", &id, value));
         self.resources.iter().for_each(|(id, value)| digest.add("resource", &id, value));
         self.resource_bodies.iter().for_each(|(id, value)| digest.add("resource body", &id, value));
-        self.fences.iter().for_each(|(id, value)| digest.add("fence", &id, value));
-        self.fence_opens.iter().for_each(|(id, value)| digest.add("open of a fence", &id, value));
-        self.sync_objects.iter().for_each(|(id, value)| digest.add("sync object", &id, value));
-        self.sync_opens.iter().for_each(|(id, value)| digest.add("open of a sync object", &id, value));
+        self.sync.add_to(digest);
         self.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));
         for (id, context) in self.packet_contexts.iter() {
             digest.add("packet context", &id, &(context.device, context.last_submitted));

@@ -312,7 +312,10 @@ impl Machine {
     /// Native fences of an adapter that have passed a waiter's value and of which its driver has told nothing, with CurrentValue and
     /// MonitoredValue. Asked when the hardware is at rest and every interrupt is told, so each is a broken promise of the driver.
     pub fn unreported_fences(&self, adapter: AdapterIndex) -> Vec<(u64, u64, u64)> {
-        self.adapters.get(adapter.0 as usize).map(Adapter::unreported_fences).unwrap_or_default()
+        self.adapters
+            .get(adapter.0 as usize)
+            .map(|adapter| adapter.sync.unreported_fences(&adapter.memory))
+            .unwrap_or_default()
     }
 
     /// An adapter's counters.

@@ -38,7 +38,7 @@ impl Adapter {
         let process = self.devices[device].process;
         // The paging fence is a native fence here, so that queues with user-mode submission may wait for it on the GPU.
         let fence = self.create_fence(cx, Some(device), process, 0)?;
-        self.forbid_signals(fence);
+        self.sync.forbid_signals(fence);
         let queue = PagingQueue {
             device,
             fence,

@@ -8,8 +8,9 @@ use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Effect};
+pub use crate::number::RegistrationNumber;
 use crate::object::DeviceNumber;
-use crate::store::{ObjectNumber, Store, object_number};
+use crate::store::{ObjectNumber, Store};
 
 /// The subject of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,11 +19,6 @@ pub enum RegistrationKind {
     Trim,
     /// Changes of the process's budgets.
     Budget,
-}
-
-object_number! {
-    /// A registration on an adapter, for as long as the adapter runs.
-    RegistrationNumber
 }
 
 /// A registration for notifications (memory §5.4, §5.5).

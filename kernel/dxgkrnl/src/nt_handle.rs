@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kmt_calls::{ProcessAccess, Refusal, SyncObjectAccess};
 use wddm_types::{AdapterIndex, Blame, NtStatus, ProcessId};
 
+use crate::number::SyncObjectNumber;
 use crate::refusal::{access_denied, invalid, no_memory, refuse};
 use name::{Named, Names};
 
@@ -28,11 +29,11 @@ pub enum Shared {
     /// The body of a resource.
     Resource { adapter: AdapterIndex, body: u64 },
     /// The same with its keyed mutex, and an object without a word in memory that orders the work on it.
-    ResourceSet { adapter: AdapterIndex, body: u64, keyed_mutex: u64, sync_object: u64 },
+    ResourceSet { adapter: AdapterIndex, body: u64, keyed_mutex: u64, sync_object: SyncObjectNumber },
     /// A synchronization object. This module stands below the fences, so it holds their numbers as integers.
     Fence { adapter: AdapterIndex, fence: u64, access: SyncObjectAccess },
     /// A synchronization object without a word in memory.
-    SyncObject { adapter: AdapterIndex, object: u64, access: SyncObjectAccess },
+    SyncObject { adapter: AdapterIndex, object: SyncObjectNumber, access: SyncObjectAccess },
     /// A fence of several adapters.
     CrossFence { fence: u64, access: SyncObjectAccess },
     /// A process, and what its holder may do with it. Only the holder has it.

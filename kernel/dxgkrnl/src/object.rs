@@ -9,15 +9,17 @@ use kmt_calls::{DeviceFault, DeviceState, DoorbellAddress};
 use wddm_types::{AdapterIndex, GpuVa, NodeId, ProcessId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
-use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage, SyncOpenNumber};
+use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
 use crate::notification::RegistrationNumber;
 use crate::packet::PacketContextNumber;
-use crate::store::{Store, object_number};
+use crate::store::Store;
+use crate::sync::SyncOpenNumber;
 use crate::system_handle::SystemHandles;
 use crate::word_page::WordPages;
 
+pub use crate::number::{ContextNumber, DeviceNumber, DoorbellNumber, PagingQueueNumber, QueueNumber};
 pub use allocation::{
     Allocation, AllocationNumber, Body, Gone, Instance, InstanceName, Renaming, Resource, ResourceBody, ResourceNumber,
 };
@@ -145,11 +147,6 @@ pub struct ProcessOnAdapter {
     pub views_mapped_at: u64,
 }
 
-object_number! {
-    /// A device of an adapter, for as long as the adapter runs. The memory manager has a number of its own for it, [`vidmm::DeviceId`].
-    DeviceNumber
-}
-
 /// A device.
 #[derive(Debug)]
 pub struct Device {
@@ -184,13 +181,6 @@ pub struct Device {
     pub local_words: Vec<LocalPage>,
     /// Its opens of fences.
     pub fences: BTreeSet<FenceOpenNumber>,
-    /// Its opens of mutexes and their like.
-    pub sync_objects: BTreeSet<SyncOpenNumber>,
-}
-
-object_number! {
-    /// A hardware context of an adapter, for as long as the adapter runs.
-    ContextNumber
 }
 
 /// A hardware context.
@@ -202,11 +192,6 @@ pub struct Context {
     pub queues: BTreeSet<QueueNumber>,
     /// The driver's allocations for it.
     pub allocations: Vec<ContextAllocation>,
-}
-
-object_number! {
-    /// A hardware queue of an adapter, for as long as the adapter runs.
-    QueueNumber
 }
 
 /// A hardware queue.
@@ -250,11 +235,6 @@ pub enum Connection {
     Aborted,
 }
 
-object_number! {
-    /// A doorbell of an adapter, for as long as the adapter runs.
-    DoorbellNumber
-}
-
 /// A doorbell.
 #[derive(Clone, Copy, Debug)]
 pub struct Doorbell {
@@ -269,11 +249,6 @@ pub struct Doorbell {
     /// Written by the kernel only.
     pub status: WordAddress,
     pub connection: Connection,
-}
-
-object_number! {
-    /// A paging queue of an adapter, for as long as the adapter runs. Events have 0 where the ring works for no queue.
-    PagingQueueNumber
 }
 
 /// A paging queue of a device.

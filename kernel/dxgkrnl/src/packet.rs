@@ -73,9 +73,9 @@ use wddm_types::{GpuVa, NodeId, SegmentId};
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence::FenceNumber;
+pub use crate::number::PacketContextNumber;
 use crate::object::DeviceNumber;
 use crate::paging::Ready;
-use crate::store::object_number;
 use dma_buffer::DmaBuffer;
 pub use list::{ListEntry, Listed};
 pub use need::RingNeed;
@@ -87,11 +87,6 @@ pub use split::{Submission, WaitingRender};
 
 /// A packet of a context, or a part of one, by the name that it keeps when it comes back.
 pub type Running = vidsch::Running<PacketContextNumber>;
-
-object_number! {
-    /// A packet context of an adapter, for as long as the adapter runs.
-    PacketContextNumber
-}
 
 /// A packet context.
 pub struct PacketContext {

@@ -223,8 +223,8 @@ impl Adapter {
         if PacketRing::is_used(&self.driver) {
             return Ok(None);
         }
-        let slot = self.fences[progress].slot;
-        let fence = self.fences[progress].kmd.expect("hardware queues go with native fences");
+        let slot = self.sync.fence(progress).slot;
+        let fence = self.sync.fence(progress).kmd.expect("hardware queues go with native fences");
         let create = CreateHwQueue {
             context: self.ring.context,
             queue: OsQueue(0),
@@ -357,7 +357,7 @@ impl Adapter {
 
     /// Points whose fences have not reached them.
     pub fn unreached(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
-        let reached = |point: &FencePoint<FenceId>| self.current_value(self.fence_numbers[&point.fence]) >= point.value;
+        let reached = |point: &FencePoint<FenceId>| self.current_value(self.sync.number_of(point.fence)) >= point.value;
         points.into_iter().filter(|point| !reached(point)).collect()
     }
 }

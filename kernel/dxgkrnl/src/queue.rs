@@ -52,9 +52,9 @@ impl Adapter {
         let user_mode = self.is_fed_in_user_mode(node, flags)?;
         let process = self.devices[device].process;
         let progress = self.create_progress_fence(cx, device, process)?;
-        self.forbid_signals(progress);
-        let slot = self.fences[progress].slot;
-        let fence = self.fences[progress].kmd.expect("hardware queues go with native fences");
+        self.sync.forbid_signals(progress);
+        let slot = self.sync.fence(progress).slot;
+        let fence = self.sync.fence(progress).kmd.expect("hardware queues go with native fences");
         let number = self.queues.next_number();
         let create = CreateHwQueue {
             context: kmd_context,
@@ -245,7 +245,7 @@ impl Adapter {
             match self.vidsch.queues.next(vidsch) {
                 Some(Step::Wait(points)) => {
                     let points = self.live_points(points);
-                    let first = points.first().map(|point| (self.fence_numbers[&point.fence], point.value));
+                    let first = points.first().map(|point| (self.sync.number_of(point.fence), point.value));
                     let waiter = Waiter::Queue { queue: number, packet: true };
                     if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
                         self.vidsch.queues.waited(vidsch);
@@ -271,7 +271,7 @@ impl Adapter {
                 Some(Step::Software(_)) => unreachable!("nothing else is the kernel's own here"),
                 Some(Step::Signal(points)) => {
                     for point in self.live_points(points) {
-                        let fence = self.fence_numbers[&point.fence];
+                        let fence = self.sync.number_of(point.fence);
                         self.signal_fence(cx, fence, point.value);
                     }
                 }

@@ -15,6 +15,7 @@ use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
 use crate::machine::{Cx, Machine};
+use crate::number::SyncObjectNumber;
 use crate::object::{ContextNumber, DeviceNumber, QueueNumber};
 use crate::packet::{PacketContextNumber, Running};
 use crate::refusal::invalid;
@@ -65,7 +66,7 @@ pub enum Awaited {
     /// A value of a fence with a word in memory.
     Fence(FenceId),
     /// An object that the kernel alone signals; of these it does not matter how often.
-    Object(u64),
+    Object(SyncObjectNumber),
 }
 
 /// These priorities with another one as against all others, as `D3DKMTSetContextSchedulingPriority` says it: steps, or a level with

@@ -11,7 +11,6 @@ use ddi::{
     CreateDevice, CreateHwContext, CreateProcess, DriverStatus, KmdContext, KmdDevice, Miniport, OsContext, OsProcess,
 };
 use events::Event;
-use gpu_fence::Fences;
 use shared_words::{ClientAccess, Memory};
 use vidmm::{Policy, Returned, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
@@ -31,6 +30,7 @@ use crate::process::ProcessHost;
 use crate::scheduling::{rank_paging, setup_bands};
 use crate::start::describe::{Description, PlatformOf, describe};
 use crate::store::Store;
+use crate::sync::Synchronization;
 use crate::tally::Tally;
 use crate::turns::Turns;
 use crate::word_page::WordPages;
@@ -204,11 +204,7 @@ impl Adapter {
             driver,
             vidmm,
             vidsch,
-            waits: Fences::new(),
-            fence_numbers: BTreeMap::new(),
-            legacy: Default::default(),
-            sync_objects: Store::default(),
-            sync_opens: Store::default(),
+            sync: Synchronization::new(index),
             software: Default::default(),
             spaces: BTreeMap::from([(space, kmd)]),
             pasids,
@@ -233,12 +229,7 @@ impl Adapter {
             resource_bodies: Store::default(),
             waiting_locks: Store::default(),
             waiting_renders: VecDeque::new(),
-            fences: Store::default(),
-            fence_opens: Store::default(),
-            common: Default::default(),
-            peers: Default::default(),
             dying: Default::default(),
-            half_fences: BTreeSet::new(),
             registrations: Registrations::default(),
             ring: PagingRing::new(device, context, has_addresses),
             cpu_mappings: Default::default(),
@@ -248,7 +239,6 @@ impl Adapter {
             life: Default::default(),
             turns: Turns::default(),
             updates: Default::default(),
-            fence_tracing: Default::default(),
             scheduling_logs: Default::default(),
             due: Due::default(),
             config,

@@ -122,7 +122,7 @@ impl Adapter {
         }
         match self.create_fence(cx, None, ProcessId::SYSTEM, 0) {
             Ok(fence) => {
-                let named = self.fences[fence].waits;
+                let named = self.sync.fence(fence).waits;
                 self.vidsch.suspensions.signal_on(named);
                 Some(())
             }
@@ -199,7 +199,7 @@ impl Adapter {
     /// Signals what is acknowledged.
     pub fn advance_suspensions(&mut self, cx: &mut Cx<'_>) {
         if let Some(point) = self.vidsch.suspensions.take_reached() {
-            self.signal_fence(cx, self.fence_numbers[&point.fence], point.value);
+            self.signal_fence(cx, self.sync.number_of(point.fence), point.value);
         }
     }
 }

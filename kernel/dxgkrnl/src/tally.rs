@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kmt_calls::{NodeWork, PagingBytes, SourceStatistics};
 use wddm_types::{NodeId, ProcessId, VidPnSourceId};
 
-use crate::packet::PacketContextNumber;
+use crate::number::PacketContextNumber;
 
 /// An adapter's counts.
 #[derive(Debug, Default)]

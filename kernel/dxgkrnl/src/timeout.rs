@@ -53,7 +53,7 @@ impl Adapter {
         };
         let busy = busy || self.running_packets().any(|(_, running)| runs(running));
         let busy = busy || known.watches_ring() && self.ring_runs().is_some();
-        let waited = known.watches_waits() && self.waits.is_anybody_waiting();
+        let waited = known.watches_waits() && self.sync.has_waits();
         let something = busy || waited || self.vidsch.suspensions.any_pending();
         self.vidsch.timeouts.arm(cx.now_ns, something);
     }
@@ -98,8 +98,7 @@ impl Adapter {
 
     /// Samples the fences with waiters: their interrupt may have been lost.
     fn look_at_waited(&mut self, cx: &mut Cx<'_>) {
-        let waited = self.waits.with_waiters();
-        let numbers: Vec<_> = waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect();
+        let numbers: Vec<_> = self.sync.waited_fences().collect();
         self.sample_fences(cx, &numbers);
     }
 

@@ -165,11 +165,9 @@ impl Adapter {
             changed |= idle;
             self.vidmm.set_device_idle(vidmm, idle);
             if self.vidmm.is_suspended(vidmm) {
-                let (fences, numbers, memory) = (&self.fences, &self.fence_numbers, &self.memory);
+                let (sync, memory) = (&self.sync, &self.memory);
                 // A fence that has gone holds no work back.
-                self.vidmm.settle_postponed(vidmm, |point| {
-                    numbers.get(&point.fence).is_none_or(|number| fences[*number].value(memory) >= point.value)
-                });
+                self.vidmm.settle_postponed(vidmm, |point| sync.is_past(memory, point));
             }
         }
         changed

@@ -4,12 +4,12 @@ use kmt_calls::{CreatedKeyedMutex, KeyedMutexCall, OpenSyncObjectRequest, Refusa
 use wddm_types::{AdapterIndex, Blame, NtStatus, RawHandle};
 
 use crate::call::{Turn, done};
-use crate::fence::SyncOpenNumber;
 use crate::global_handle::Global;
 use crate::keyed_mutex::Acquire;
 use crate::machine::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, refuse};
+use crate::sync::{SyncObjectNumber, SyncOpenNumber};
 
 /// What was opened with a shared resource and goes with it.
 #[derive(Clone, Copy)]
@@ -86,15 +86,15 @@ impl Turn<'_> {
         &mut self,
         cx: &mut Cx<'_>,
         (index, device): (AdapterIndex, DeviceNumber),
-        with: Option<(u64, u64)>,
+        with: Option<(u64, SyncObjectNumber)>,
         keyed_mutex_data: Vec<u8>,
     ) -> Option<Companions> {
         let (mutex, sync_object) = with?;
         let opened = self.keyed_mutexes.open(cx, self.from, Some((index, device)), (mutex, keyed_mutex_data));
         let open = opened.expect("the data were checked");
         let all = (sync_object, SyncObjectAccess::ALL_ACCESS);
-        let adapter = &mut self.adapters[index.0 as usize];
-        let sync = adapter.open_named_sync_object(cx, (self.from, Some(device)), all, OpenSyncObjectRequest::default());
+        let (of, request) = ((self.from, Some(device)), OpenSyncObjectRequest::default());
+        let sync = self.adapters[index.0 as usize].sync.open_named_object(cx, of, all, request);
         let sync = sync.expect("the set gives every access");
         Some(Companions { mutex: open, sync_object: (index, sync) })
     }

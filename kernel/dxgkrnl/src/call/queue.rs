@@ -109,7 +109,7 @@ impl Turn<'_> {
         self.alive(index, self.adapters[index.0 as usize].contexts[number].device)?;
         let queue = self.adapters[index.0 as usize].create_queue(cx, number, flags, &mut private_data)?;
         let adapter = &self.adapters[index.0 as usize];
-        let open = adapter.only_open(adapter.queues[queue].progress);
+        let open = adapter.sync.only_open(adapter.queues[queue].progress);
         let logs = adapter.queues[queue].logs.as_ref().map(QueueLogs::detail);
         let (queue, fence_handle) = (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
         let progress = self.adapters[index.0 as usize].created_fence(open, fence_handle, Default::default());

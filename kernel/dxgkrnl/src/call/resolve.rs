@@ -172,7 +172,7 @@ impl Turn<'_> {
             .map(|(handle, value)| {
                 let fence = self.usable_fence(index, *handle, what)?;
                 // spec: sync §1.6
-                adapter.fences[fence].admits(&adapter.memory, *value)?;
+                adapter.sync.fence(fence).admits(&adapter.memory, *value)?;
                 Ok((fence, *value))
             })
             .collect()

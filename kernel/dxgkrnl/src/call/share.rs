@@ -15,6 +15,7 @@ use crate::nt_handle::Shared;
 use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, not_supported};
 use crate::store::ObjectNumber;
+use crate::sync::SyncObjectNumber;
 
 impl Turn<'_> {
     pub(super) fn on_share(&mut self, cx: &mut Cx<'_>, call: ShareCall) -> Result<Answer, Refusal> {
@@ -102,12 +103,12 @@ impl Turn<'_> {
                 false => not_supported("the adapter has no native fences: OpenSyncObjectFromNtHandle2 opens it"),
             });
         }
-        let opened = match adapter.common.members.get(&cross).copied() {
+        let opened = match adapter.sync.member(cross) {
             Some(fence) => adapter.open_shared_fence(cx, device, (fence, access), request)?,
             None => {
                 let opened = adapter.join_fence(cx, device, (word, flags, native_here), access, request)?;
                 if self.cross_fences.is_always_signaled(cross) {
-                    let fence = adapter.fence_opens[opened.0].fence;
+                    let fence = adapter.sync.open(opened.0).fence;
                     adapter.signal_always(cx, fence);
                 }
                 opened
@@ -167,8 +168,8 @@ impl Turn<'_> {
         Ok(match self.process.handles.get(handle) {
             Some(&Object::Fence(adapter, open)) => {
                 self.alive_fence(adapter, open)?;
-                let fence = self.adapters[adapter.0 as usize].share_fence(open, access)?;
-                match self.adapters[adapter.0 as usize].fences[fence].cross() {
+                let fence = self.adapters[adapter.0 as usize].sync.share_fence(open, access)?;
+                match self.adapters[adapter.0 as usize].sync.fence(fence).cross() {
                     None => Shared::Fence { adapter, fence: fence.raw(), access },
                     Some(cross) => {
                         self.cross_fences.name(cross)?;
@@ -180,7 +181,7 @@ impl Turn<'_> {
                 self.touched = Some(adapter);
                 let known = &mut self.adapters[adapter.0 as usize];
                 known.life.running()?;
-                Shared::SyncObject { adapter, object: known.share_sync_object(open, access)?, access }
+                Shared::SyncObject { adapter, object: known.sync.share_object(open, access)?, access }
             }
             _ => {
                 let (adapter, body) = self.shareable_resource(handle)?;
@@ -214,7 +215,7 @@ impl Turn<'_> {
             _ => return Err(invalid("with a resource and its keyed mutex goes an object without a word in memory")),
         };
         self.keyed_mutexes.name(keyed_mutex)?;
-        match self.adapters[adapter.0 as usize].share_sync_object(open, SyncObjectAccess::ALL_ACCESS) {
+        match self.adapters[adapter.0 as usize].sync.share_object(open, SyncObjectAccess::ALL_ACCESS) {
             Ok(sync_object) => {
                 self.adapters[adapter.0 as usize].name_resource(body);
                 Ok(Shared::ResourceSet { adapter, body, keyed_mutex, sync_object })
@@ -249,7 +250,7 @@ impl Turn<'_> {
     }
 
     fn alive_fence(&mut self, adapter: AdapterIndex, open: FenceOpenNumber) -> Result<(), Refusal> {
-        match self.adapters[adapter.0 as usize].fence_opens[open].device {
+        match self.adapters[adapter.0 as usize].sync.open(open).device {
             Some(device) => self.alive(adapter, device),
             None => Err(invalid("a fence of the kernel's own")),
         }
@@ -261,7 +262,7 @@ pub struct SharedResource {
     /// The body that its devices share.
     pub body: u64,
     /// The keyed mutex and the synchronization object that go with it.
-    pub with: Option<(u64, u64)>,
+    pub with: Option<(u64, SyncObjectNumber)>,
 }
 
 /// Where what is named is kept.

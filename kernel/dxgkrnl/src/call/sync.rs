@@ -11,12 +11,14 @@ use wddm_types::{AdapterIndex, NtStatus, RawHandle, VidPnTargetId};
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::event::EventName;
-use crate::fence::{CommonWord, FenceNumber, POINTS_MAX, PointUse};
+use crate::fence::{FenceNumber, POINTS_MAX, PointUse};
 use crate::machine::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::packet::{PacketContextNumber, Signal};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
+use crate::sync::CommonWord;
+use crate::sync::SyncObjectNumber;
 
 /// `D3DDDI_MAX_BROADCAST_CONTEXT` (sync §0).
 const BROADCAST_MAX: usize = 64;
@@ -27,7 +29,7 @@ struct Listed {
     /// Fences with a word in memory, and values.
     points: Vec<(FenceNumber, u64)>,
     /// Objects without.
-    objects: Vec<u64>,
+    objects: Vec<SyncObjectNumber>,
     /// The value for these.
     fence_value: u64,
 }
@@ -131,7 +133,7 @@ impl Turn<'_> {
         let (index, open) = self.fence(named)?;
         self.touched = Some(index);
         let adapter = &mut self.adapters[index.0 as usize];
-        let device = adapter.fence_opens[open].device;
+        let device = adapter.sync.open(open).device;
         if !device.is_some_and(|device| adapter.devices[device].fences.contains(&open)) {
             return Err(invalid("the fence belongs to a queue and goes with it"));
         }
@@ -172,7 +174,7 @@ impl Turn<'_> {
         if flags.contains(FenceFlags::SHARED) {
             self.room_for_global()?;
         }
-        let adapter = &mut self.adapters[index.0 as usize];
+        let (adapter, of) = (&mut self.adapters[index.0 as usize], (self.from, device));
         let open = match request.kind {
             SyncObjectKind::MonitoredFence { initial_value, engine_affinity } => {
                 let mut create = |adapter: &mut Adapter, word: Option<CommonWord>| {
@@ -190,17 +192,17 @@ impl Turn<'_> {
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));
             }
             SyncObjectKind::MutexObject { owned } => {
-                adapter.create_legacy_object(cx, device, flags, LegacyKind::MutexObject { owned })?
+                adapter.sync.create_object(cx, of, flags, LegacyKind::MutexObject { owned })?
             }
             SyncObjectKind::Semaphore { max_count: max, initial_count: initial } => {
-                adapter.create_legacy_object(cx, device, flags, LegacyKind::Semaphore { max, initial })?
+                adapter.sync.create_object(cx, of, flags, LegacyKind::Semaphore { max, initial })?
             }
             SyncObjectKind::Fence { value } => {
-                adapter.create_legacy_object(cx, device, flags, LegacyKind::Fence { value })?
+                adapter.sync.create_object(cx, of, flags, LegacyKind::Fence { value })?
             }
             SyncObjectKind::CpuNotification { .. } => {
                 let name = EventName { process: self.from, number: event.expect("resolved above") };
-                adapter.create_cpu_notification(cx, device, flags, name)?
+                adapter.sync.create_cpu_notification(cx, of, flags, name)?
             }
             SyncObjectKind::PeriodicMonitoredFence { target, time_100ns, engine_affinity } => {
                 let when = (VidPnTargetId(target), time_100ns);
@@ -300,15 +302,20 @@ impl Turn<'_> {
         Ok(listed)
     }
 
-    fn sync_objects(&self, index: AdapterIndex, list: &[RawHandle], what: PointUse) -> Result<Vec<u64>, Refusal> {
+    fn sync_objects(
+        &self,
+        index: AdapterIndex,
+        list: &[RawHandle],
+        what: PointUse,
+    ) -> Result<Vec<SyncObjectNumber>, Refusal> {
         check_count(list.len())?;
         list.iter().map(|handle| self.sync_object(index, *handle, what)).collect()
     }
 
-    fn sync_object(&self, index: AdapterIndex, handle: RawHandle, what: PointUse) -> Result<u64, Refusal> {
+    fn sync_object(&self, index: AdapterIndex, handle: RawHandle, what: PointUse) -> Result<SyncObjectNumber, Refusal> {
         match self.process.handles.get(handle) {
             Some(Object::Legacy(adapter, open)) if *adapter == index => {
-                self.adapters[index.0 as usize].usable_sync_object(*open, what)
+                self.adapters[index.0 as usize].sync.usable_object(*open, what)
             }
             Some(Object::Legacy(..)) => Err(invalid("a synchronization object of another adapter")),
             Some(Object::Fence(..)) => Err(invalid("a fence with a word in memory has values of its own")),

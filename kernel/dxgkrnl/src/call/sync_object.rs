@@ -5,12 +5,12 @@ use kmt_calls::{CreatedSyncObject, FenceFlags, OpenSyncObjectRequest, Refusal, R
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
-use crate::fence::SyncOpenNumber;
 use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
 use crate::object::{DeviceNumber, Object, ResourceNumber};
 use crate::refusal::{invalid, no_memory};
+use crate::sync::{SyncObjectNumber, SyncOpenNumber};
 
 impl Turn<'_> {
     /// Asked before an object is made that will have a global handle.
@@ -42,12 +42,12 @@ impl Turn<'_> {
         let handle = self.name(Object::Legacy(index, open))?;
         let by_global = flags.contains(FenceFlags::SHARED) && !flags.contains(FenceFlags::NT_SECURITY_SHARING);
         let adapter = &mut self.adapters[index.0 as usize];
-        let object = adapter.sync_opens[open].object;
+        let object = adapter.sync.object_of(open);
         let global_share = match by_global {
             true => self.globals.name(Global::SyncObject { adapter: index, object }),
             false => RawHandle::NONE,
         };
-        adapter.sync_objects[object].global = global_share;
+        adapter.sync.give_global(object, global_share);
         Ok(CreatedSyncObject { object: handle, global_share })
     }
 
@@ -60,7 +60,7 @@ impl Turn<'_> {
         self.touched = Some(index);
         let adapter = &mut self.adapters[index.0 as usize];
         adapter.life.running()?;
-        let open = adapter.open_global_sync_object(cx, self.from, object);
+        let open = adapter.sync.open_global_object(cx, self.from, object);
         done(Reply::Handle(self.name(Object::Legacy(index, open))?))
     }
 
@@ -88,11 +88,11 @@ impl Turn<'_> {
         cx: &mut Cx<'_>,
         index: AdapterIndex,
         device: Option<DeviceNumber>,
-        object: (u64, SyncObjectAccess),
+        object: (SyncObjectNumber, SyncObjectAccess),
         request: OpenSyncObjectRequest,
     ) -> Result<Answer, Refusal> {
         let adapter = &mut self.adapters[index.0 as usize];
-        let open = adapter.open_named_sync_object(cx, (self.from, device), object, request)?;
+        let open = adapter.sync.open_named_object(cx, (self.from, device), object, request)?;
         done(Reply::Handle(self.name(Object::Legacy(index, open))?))
     }
 }

@@ -1,11 +1,6 @@
 //! What an ended wait lets go on: the value that goes into the wait and comes out of it.
 
-use crate::event::EventName;
-use crate::fence::FenceNumber;
-use crate::gpu_va::UpdateContext;
-use crate::machine::Token;
-use crate::object::{DeviceNumber, QueueNumber};
-use crate::packet::PacketContextNumber;
+use crate::number::{DeviceNumber, EventName, FenceNumber, PacketContextNumber, QueueNumber, Token, UpdateContext};
 
 /// The action of a fence wait that ends.
 pub enum Waiter {

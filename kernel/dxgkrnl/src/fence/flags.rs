@@ -129,7 +129,7 @@ impl Adapter {
     /// `ACCESS_DENIED`; `INVALID_PARAMETER` for what no device may do with a fence of its type.
     // spec: sync §2.3, sync §1.4, sync §5
     pub fn usable_fence(&self, open: FenceOpenNumber, what: PointUse) -> Result<FenceNumber, Refusal> {
-        let open = &self.fence_opens[open];
+        let open = self.sync.open(open);
         let (flag, name) = match what.waits() {
             true => (FenceFlags::NO_WAIT, "NoWait"),
             false => (FenceFlags::NO_SIGNAL, "NoSignal"),
@@ -142,7 +142,7 @@ impl Adapter {
             return Err(access_denied(format!("the NT handle that it was opened by does not give {access:?}")));
         }
         // The kernel carries out waits and signals of kernel queues and packet contexts on the CPU.
-        if self.fences[open.fence].fence_type == FenceType::IntraGpu {
+        if self.sync.fence(open.fence).fence_type == FenceType::IntraGpu {
             return Err(invalid("only engines wait for INTRA_GPU fences and signal them, by their commands"));
         }
         Ok(open.fence)

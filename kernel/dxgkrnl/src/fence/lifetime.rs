@@ -24,13 +24,14 @@ use wddm_types::{CpuVa, GpuVa, ProcessId, RawHandle};
 use super::flags::{self, ObjectType};
 use super::open::{Opened, PER_DEVICE};
 use super::periodic::Periodic;
-use super::{CommonWord, Fence, FenceOpen, FenceSlot, FenceWord};
+use super::{Fence, FenceOpen, FenceSlot, FenceWord};
 use crate::adapter::Adapter;
 use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
-use crate::refusal::{access_denied, invalid, no_memory, not_supported};
+use crate::refusal::{invalid, not_supported};
 use crate::store::ObjectNumber;
+use crate::sync::CommonWord;
 
 /// The properties of a new fence.
 pub struct NewFence {
@@ -153,15 +154,13 @@ impl Adapter {
         let periodic = new.monitored.and_then(|monitored| monitored.periodic);
         let shared = new.flags.contains(FenceFlags::SHARED) || new.common.is_some() || periodic.is_some();
         let slot = self.take_slot(cx, &new, shared)?;
-        let number = self.fences.next_number();
         let kind = match (new.monitored.is_none() && self.driver.has_native_fences(), new.common) {
             (false, _) => FenceKind::Monitored,
             // spec: sync §3.18: with doorbells it follows who waits, here and where they reach
-            (true, Some(_)) if self.peers.inbox().is_none() => FenceKind::NativeCrossAdapter,
+            (true, Some(_)) if self.sync.inbox().is_none() => FenceKind::NativeCrossAdapter,
             (true, _) => FenceKind::Native,
         };
-        let waits = self.waits.create(kind);
-        let fence = Fence {
+        let number = self.sync.add_fence(kind, |waits| Fence {
             waits,
             slot,
             word: new.monitored.map_or(FenceWord::Whole, |monitored| monitored.word),
@@ -175,29 +174,21 @@ impl Adapter {
             periodic,
             by_display: periodic.is_some() || new.common.is_some_and(|common| common.by_display),
             doomed: false,
-        };
-        if matches!(fence.word, FenceWord::Half(_)) {
-            self.half_fences.insert(number);
-        }
-        assert_eq!(self.fences.insert(fence), number);
+        });
         // spec: sync §3.2 step 2: nobody waits yet; of a cross-adapter fence it is 0 for life. A page that is on its way gets it with all
         // others of its words.
         let others_word = new.common.is_some_and(|common| common.joined && common.monitored.is_some());
         if kind != FenceKind::Monitored
             && !others_word
-            && let Some(monitored) = self.monitored_words().of(&self.fences[number])
+            && let Some(monitored) = self.monitored_words().of(self.sync.fence(number))
         {
-            Word::store(monitored, self.waits.monitored_value(waits));
-        }
-        if let Some(common) = new.common {
-            self.common.join(common.cross, number);
+            Word::store(monitored, self.sync.monitored_value(self.sync.fence(number)));
         }
         if slot.on_cpu() && new.common.is_none_or(|common| !common.joined) {
             // spec: sync §1.4: an INTRA_GPU fence gets its initial value from a GPU write
             let initial = if new.fence_type == FenceType::IntraGpu { 0 } else { new.initial };
-            self.fences[number].store(&self.memory, initial);
+            self.sync.store(&self.memory, number, initial);
         }
-        self.fence_numbers.insert(waits, number);
         let open = FenceOpen {
             fence: number,
             process: new.owner,
@@ -240,50 +231,13 @@ impl Adapter {
 
     /// Destroys a fence of the kernel's own or of a queue, with its one open.
     pub fn destroy_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
-        let open = self.only_open(number);
+        let open = self.sync.only_open(number);
         self.close_fence(cx, open);
-    }
-
-    /// A fence that its process only waits for: the kernel or a queue signals it.
-    pub fn forbid_signals(&mut self, fence: FenceNumber) {
-        let open = self.only_open(fence);
-        self.fence_opens[open].flags |= FenceFlags::NO_SIGNAL;
-    }
-
-    /// `D3DKMTShareObjects` of a fence: it has one name more. A cross-adapter fence has its names with the machine.
-    // spec: sync §2.2, sync §5
-    pub fn share_fence(&mut self, open: FenceOpenNumber, access: SyncObjectAccess) -> Result<FenceNumber, Refusal> {
-        let unknown = access.difference(SyncObjectAccess::ALL_ACCESS);
-        if !unknown.is_empty() {
-            return Err(invalid(format!("access {:#x} is nothing that a synchronization object has", unknown.bits())));
-        }
-        let open = &self.fence_opens[open];
-        let fence = &mut self.fences[open.fence];
-        if !fence.flags.contains(FenceFlags::NT_SECURITY_SHARING) {
-            return Err(invalid("the synchronization object was not created with NtSecuritySharing"));
-        }
-        if !open.access.contains(access) {
-            return Err(access_denied("the process's own open gives less access than the NT handle asks for"));
-        }
-        if fence.cross().is_some() {
-            return Ok(open.fence);
-        }
-        fence.names = fence.names.checked_add(1).ok_or_else(|| no_memory("the fence has too many names"))?;
-        Ok(open.fence)
-    }
-
-    /// Gives a fence that has a name one more.
-    pub fn name_fence_again(&mut self, number: FenceNumber) -> Result<(), Refusal> {
-        let names = &mut self.fences[number].names;
-        *names = names.checked_add(1).ok_or_else(|| no_memory("the fence has too many names"))?;
-        Ok(())
     }
 
     /// A name of a fence has gone; with the last, and without an open, the fence.
     pub fn unname_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
-        let fence = &mut self.fences[number];
-        fence.names -= 1;
-        if fence.names == 0 && fence.opens.is_empty() {
+        if self.sync.unname_fence(number) {
             self.forget_fence(number);
             cx.emit(self.index, Event::FenceDestroyed { fence: number.raw() });
         }
@@ -291,16 +245,8 @@ impl Adapter {
 
     /// Removes an object without opens, and gives its words back.
     pub(super) fn forget_fence(&mut self, number: FenceNumber) {
-        let fence = self.fences.remove(number).expect("a fence is destroyed once");
-        assert!(fence.opens.is_empty() && fence.kmd.is_none(), "a fence is destroyed behind its last close");
-        self.fence_numbers.remove(&fence.waits);
-        self.half_fences.remove(&number);
+        let fence = self.sync.remove_fence(number);
         self.end_notification(fence.periodic);
-        if let Some(cross) = fence.cross() {
-            self.common.leave(cross);
-        }
-        let released = self.waits.destroy(fence.waits);
-        assert!(released.is_empty(), "its waiters went on with the last open");
         self.give_back_slot(fence.slot);
     }
 
@@ -311,8 +257,8 @@ impl Adapter {
         handle: RawHandle,
         private_data: FencePrivateData,
     ) -> CreatedFence {
-        let open = &self.fence_opens[open];
-        let fence = &self.fences[open.fence];
+        let open = self.sync.open(open);
+        let fence = self.sync.fence(open.fence);
         let (current_va, monitored_va) = fence.addresses(open.process);
         // spec: sync §1.5: behind an IOMMU the CPU address is used, and no GPU address
         let (current_va, current_cpu_va) = self.va_for_gpu(current_va);

@@ -9,9 +9,10 @@ use wddm_types::RawHandle;
 use crate::adapter::Adapter;
 use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{CommonWord, FenceNumber, FenceOpenNumber, FenceWord, NewFence};
+use crate::fence::{FenceNumber, FenceOpenNumber, FenceWord, NewFence};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
+use crate::sync::CommonWord;
 
 impl Adapter {
     /// The monitored type of `D3DKMTCreateSynchronizationObject2`: the creator's open.
@@ -57,14 +58,14 @@ impl Adapter {
 
     /// Whether a fence that can be shared was created as a monitored one.
     pub fn is_monitored_fence(&self, fence: FenceNumber) -> bool {
-        self.waits.kind(self.fences[fence].waits) == FenceKind::Monitored
+        self.sync.kind_of(fence) == FenceKind::Monitored
     }
 
     /// A monitored fence as a device that has it open sees it.
     // spec: sync §2.2, sync §1.5
     pub fn created_monitored_fence(&self, open: FenceOpenNumber, fence: RawHandle) -> CreatedMonitoredFence {
-        let open = &self.fence_opens[open];
-        let known = &self.fences[open.fence];
+        let open = self.sync.open(open);
+        let known = self.sync.fence(open.fence);
         let coherent = self.config.is_io_coherent();
         let (current_va, _) = known.addresses(open.process);
         let (value_va, value_cpu_va) = self.va_for_gpu(current_va);

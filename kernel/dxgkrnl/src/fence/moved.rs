@@ -12,7 +12,7 @@
 use std::sync::atomic::AtomicU64;
 
 use ddi::{FenceResidency, OsGlobalFence};
-use gpu_fence::{FenceId, MonitoredUpdate};
+use gpu_fence::FenceId;
 use kmt_calls::CreatedFence;
 use shared_words::Memory;
 use vidmm::{AllocationId, VidMm};
@@ -105,7 +105,7 @@ impl Adapter {
                 monitored_word,
             })
         };
-        self.fences.iter().filter_map(moved).collect()
+        self.sync.fences().filter_map(moved).collect()
     }
 
     /// The driver has been told of a move that is over with a paging work.
@@ -122,23 +122,23 @@ impl Adapter {
     // spec: sync §3.16, sync §3.9
     pub fn words_have_moved(&mut self, cx: &mut Cx<'_>, storage: AllocationId) {
         let there = |fence: &Fence| fence.slot.stands_in(storage);
-        let sealed = self.fences.iter().filter(|(_, fence)| fence.always_signaled && there(fence));
+        let sealed = self.sync.fences().filter(|(_, fence)| fence.always_signaled && there(fence));
         for number in sealed.map(|(number, _)| number).collect::<Vec<_>>() {
             if !self.tell_always_signaled(cx, number) {
                 return;
             }
         }
         let words = self.monitored_words();
-        let of = |fence: &Fence| MonitoredUpdate { fence: fence.waits, value: self.waits.monitored_value(fence.waits) };
         let published = |fence: &Fence| there(fence) && fence.kmd.is_some() && words.of(fence).is_some();
-        let updates = self.fences.iter().filter(|(_, fence)| published(fence)).map(|(_, fence)| of(fence)).collect();
+        let published = self.sync.fences().filter(|(_, fence)| published(fence));
+        let updates = published.map(|(_, fence)| self.sync.update_of(fence)).collect();
         self.publish(cx, updates);
     }
 
     /// Whether the hardware has not yet brought a fence's CurrentValue, if that lies in local memory, to where the driver believes it to
     /// be. The end of the move calls the asking code again ([`Adapter::words_have_moved`]).
     pub(super) fn is_word_on_its_way(&self, number: FenceNumber) -> bool {
-        let page = self.fences[number].slot.local_current().and_then(|word| local_page(&self.devices, word));
+        let page = self.sync.fence(number).slot.local_current().and_then(|word| local_page(&self.devices, word));
         page.is_some_and(|page| page.there_after > self.ring.done())
     }
 

@@ -9,13 +9,8 @@ use wddm_types::ProcessId;
 
 use super::periodic::Periodic;
 use super::{FenceSlot, FenceView, FenceWord};
+pub use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::DeviceNumber;
-use crate::store::object_number;
-
-object_number! {
-    /// A fence of an adapter, for as long as the adapter runs. Its waiters know it by its [`FenceId`].
-    FenceNumber
-}
 
 /// A fence on this adapter, which all devices share.
 #[derive(Debug)]
@@ -46,11 +41,6 @@ pub struct Fence {
     pub by_display: bool,
     /// Destroyed with its queue; it goes when the ring has passed.
     pub doomed: bool,
-}
-
-object_number! {
-    /// A device's open of a fence, for as long as the adapter runs.
-    FenceOpenNumber
 }
 
 /// A fence as one device has it.

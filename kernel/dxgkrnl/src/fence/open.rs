@@ -10,13 +10,13 @@ use kmt_calls::{FenceFlags, FencePrivateData, OpenSyncObjectRequest, Refusal, Sy
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
-use crate::due::Waiter;
 use crate::fence::lifetime::check_affinity;
-use crate::fence::{FenceNumber, FenceOpen, FenceOpenNumber, News};
+use crate::fence::{FenceNumber, FenceOpen, FenceOpenNumber};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, from_driver, invalid};
 use crate::store::ObjectNumber;
+use crate::sync::News;
 
 /// A device's open, and what the driver had to say.
 pub type Opened = (FenceOpenNumber, FencePrivateData);
@@ -47,29 +47,24 @@ impl Adapter {
         mut open: FenceOpen,
         mut private_data: FencePrivateData,
     ) -> Result<Opened, Refusal> {
-        let number = self.fence_opens.next_number();
-        if self.fences[open.fence].by_display {
+        let number = self.sync.next_fence_open();
+        if self.sync.fence(open.fence).by_display {
             open.flags |= FenceFlags::NO_SIGNAL;
         }
         let (fence, process) = (open.fence, open.process);
-        let (slot, asleep) = (self.fences[fence].slot, self.fences[fence].kmd.is_none());
-        if self.fences[fence].is_shareable() && !self.fences[fence].views.contains_key(&process) {
-            let writable = !self.fences[fence].by_display;
+        let (slot, asleep) = (self.sync.fence(fence).slot, self.sync.fence(fence).kmd.is_none());
+        if self.sync.fence(fence).is_shareable() && !self.sync.fence(fence).views.contains_key(&process) {
+            let writable = !self.sync.fence(fence).by_display;
             let view = self.map_fence_view(cx, &slot, process, writable)?;
-            self.fences[fence].views.insert(process, view);
+            self.sync.add_view(fence, process, view);
             self.processes.get_mut(&process).expect("its device is here").shared_fences.insert(fence);
         }
         match self.open_fence_in_driver(fence, number, &open, &mut private_data) {
             Ok(kmd) => {
                 open.kmd = kmd;
-                assert_eq!(self.fence_opens.insert(open), number);
-                let known = &mut self.fences[fence];
-                known.opens.insert(number);
-                if let Some(view) = known.views.get_mut(&process) {
-                    view.opens += 1;
-                }
+                assert_eq!(self.sync.add_fence_open(open), number);
                 // spec: sync §6 B13: for good, also where the driver has made it anew
-                if asleep && known.always_signaled {
+                if asleep && self.sync.fence(fence).always_signaled {
                     self.tell_always_signaled(cx, fence);
                 }
                 Ok((number, private_data))
@@ -91,8 +86,8 @@ impl Adapter {
         open: &FenceOpen,
         private_data: &mut FencePrivateData,
     ) -> Result<Option<KmdLocalFence>, DriverStatus> {
-        let known = &self.fences[fence];
-        if self.waits.kind(known.waits) == FenceKind::Monitored {
+        let known = self.sync.fence(fence);
+        if self.sync.kind_of(fence) == FenceKind::Monitored {
             return Ok(None);
         }
         let device = open.device.map_or(self.ring.device, |device| self.devices[device].kmd);
@@ -110,10 +105,10 @@ impl Adapter {
             monitored_va,
             private_data: &mut private_data.0,
         });
-        if opened.is_err() && self.fences[fence].opens.is_empty() {
+        if opened.is_err() && self.sync.fence(fence).opens.is_empty() {
             // An open that failed is followed by destroy without close (sync §3.2).
             fences.destroy(global);
-            self.fences[fence].kmd = None;
+            self.sync.take_from_driver(fence);
         }
         opened.map(Some)
     }
@@ -123,7 +118,7 @@ impl Adapter {
         fence: FenceNumber,
         private_data: &mut FencePrivateData,
     ) -> Result<KmdGlobalFence, DriverStatus> {
-        let known = &self.fences[fence];
+        let known = self.sync.fence(fence);
         let (slot, fence_type) = (known.slot, known.fence_type);
         // spec: sync §1.5: both are 0 without MapToGpuSystemProcess, whatever the kernel has mapped for itself
         let told = self.fence_caps().map_to_gpu_system_process;
@@ -137,7 +132,7 @@ impl Adapter {
             monitored_system_va,
             private_data: &mut private_data.0,
         })?;
-        self.fences[fence].kmd = Some(global);
+        self.sync.made_in_driver(fence, global);
         Ok(global)
     }
 
@@ -145,26 +140,14 @@ impl Adapter {
     /// the object itself unless it has a name.
     // spec: sync §3.4
     pub fn close_fence(&mut self, cx: &mut Cx<'_>, number: FenceOpenNumber) {
-        let open = self.fence_opens.remove(number).expect("an open is closed once");
+        let (open, ended, last) = self.sync.end_fence_open(number);
         if let Some(device) = open.device.and_then(|device| self.devices.get_mut(device)) {
             device.fences.remove(&number);
         }
-        let fence = &mut self.fences[open.fence];
-        fence.opens.remove(&number);
-        let (last, waits) = (fence.opens.is_empty(), fence.waits);
-        let only_on_destroy = fence.flags.contains(FenceFlags::UNWAIT_CPU_WAITERS_ONLY_ON_DESTROY);
-        // spec: sync §2.3: by default CPU waiters go on with any of the opens, else with the last; nobody outlives that
-        let mut ends = |waiter: &Waiter| {
-            last || !only_on_destroy && matches!(waiter, Waiter::Answer { .. } | Waiter::Event { .. })
-        };
-        let ended = self.waits.end_waits_on(waits, &mut ends);
         self.release(cx, ended.released);
         self.publish(cx, ended.updates);
         if let (Some(local), Some(fences)) = (open.kmd, self.driver.native_fences()) {
             fences.close(local);
-        }
-        if let Some(view) = self.fences[open.fence].views.get_mut(&open.process) {
-            view.opens -= 1;
         }
         if !last {
             self.drop_unused_view(cx, open.fence, open.process);
@@ -174,16 +157,16 @@ impl Adapter {
             );
             return;
         }
-        if let (Some(global), Some(fences)) = (self.fences[open.fence].kmd.take(), self.driver.native_fences()) {
+        if let (Some(global), Some(fences)) = (self.sync.take_from_driver(open.fence), self.driver.native_fences()) {
             fences.destroy(global);
         }
         self.drop_unused_view(cx, open.fence, open.process);
-        if self.fences[open.fence].names == 0 {
+        if self.sync.fence(open.fence).names == 0 {
             self.forget_fence(open.fence);
             cx.emit(self.index, Event::FenceDestroyed { fence: open.fence.raw() });
         } else {
             // It is kept for those on other adapters, if there are any.
-            self.tell_others(open.fence, News::Left);
+            self.sync.tell_others(open.fence, News::Left);
             cx.emit(
                 self.index,
                 Event::FenceClosed { process: open.process.0, fence: open.fence.raw(), open: number.raw() },
@@ -194,28 +177,20 @@ impl Adapter {
     /// A process's queues do not reach a fence any more: the kernel looks for their last signals, for nothing that the process has open
     /// and no name in its logs tells of them.
     pub fn look_at_unreached(&mut self, cx: &mut Cx<'_>, fence: FenceNumber) {
-        if self.fences.get(fence).is_some_and(|fence| !fence.opens.is_empty()) {
-            self.tell_others(fence, News::Signaled);
+        if self.sync.fence_if_there(fence).is_some_and(|fence| !fence.opens.is_empty()) {
+            self.sync.tell_others(fence, News::Signaled);
             self.sample_fences(cx, &[fence]);
         }
     }
 
-    /// The open of a fence that only its creator has open.
-    pub fn only_open(&self, fence: FenceNumber) -> FenceOpenNumber {
-        *self.fences[fence].opens.first().expect("its creator's")
-    }
-
     fn drop_unused_view(&mut self, cx: &mut Cx<'_>, fence: FenceNumber, process: ProcessId) {
-        let views = &mut self.fences[fence].views;
-        if views.get(&process).is_some_and(|view| view.opens == 0)
-            && let Some(view) = views.remove(&process)
-        {
+        if let Some(view) = self.sync.take_unused_view(fence, process) {
             if let Some(on_adapter) = self.processes.get_mut(&process) {
                 on_adapter.shared_fences.remove(&fence);
             }
             self.unmap_fence_view(cx, process, view);
             // Without the cap the driver names the fence itself.
-            if self.driver.names_signaled_fences() && !self.fences[fence].opens.is_empty() {
+            if self.driver.names_signaled_fences() && !self.sync.fence(fence).opens.is_empty() {
                 self.look_behind_ring(fence);
             }
         }
@@ -227,7 +202,7 @@ impl Adapter {
 /// # Errors
 /// `ACCESS_DENIED` for a name that cannot be read; `INVALID_PARAMETER` with the rule.
 // spec: sync §2.2, sync §2.3, sync §3.3
-pub(super) fn check_open(access: SyncObjectAccess, request: &OpenSyncObjectRequest) -> Result<(), Refusal> {
+pub fn check_open(access: SyncObjectAccess, request: &OpenSyncObjectRequest) -> Result<(), Refusal> {
     if !access.contains(SyncObjectAccess::STANDARD_RIGHTS_READ) {
         return Err(access_denied("the NT handle was made without STANDARD_RIGHTS_READ"));
     }

@@ -14,11 +14,12 @@ use wddm_types::VidPnTargetId;
 use crate::adapter::Adapter;
 use crate::fence::flags::{self, ObjectType};
 use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{CommonWord, FenceNumber, FenceOpenNumber, FenceWord, NewFence};
+use crate::fence::{FenceNumber, FenceOpenNumber, FenceWord, NewFence};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, invalid, not_supported};
 use crate::store::ObjectNumber;
+use crate::sync::CommonWord;
 
 /// The source of a periodic fence's signals.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ impl Adapter {
             )));
         }
         // CAST: objects are counted far below 2^32, and the name is only asked back.
-        let id = NotificationId(self.fences.next_number().raw() as u32);
+        let id = NotificationId(self.sync.next_fence().raw() as u32);
         let display = crate::display::display(&mut self.driver)?;
         let notification = display.create_periodic_frame_notification(target, time_100ns, id).map_err(from_driver)?;
         let mapped = self.engines_reach_words();
@@ -93,15 +94,10 @@ impl Adapter {
         }
     }
 
-    /// Keeps the fence of a display's signals without an open here.
-    pub fn keep_fence(&mut self, cross: u64) {
-        self.fences[self.common.members[&cross]].names += 1;
-    }
-
     /// No other adapter has it, and no name keeps it: it goes, unless it is open here.
     pub fn drop_kept_fence(&mut self, cx: &mut Cx<'_>, cross: u64) {
-        let Some(number) = self.common.members.get(&cross).copied() else { return };
-        if self.fences[number].opens.is_empty() {
+        let Some(number) = self.sync.member(cross) else { return };
+        if self.sync.fence(number).opens.is_empty() {
             self.unname_fence(cx, number);
         }
     }
@@ -122,13 +118,13 @@ impl Adapter {
         NotificationId(id): NotificationId,
     ) {
         let number = FenceNumber::from_raw(id.into());
-        match self.fences.get(number).and_then(|fence| fence.periodic) {
+        match self.sync.fence_if_there(number).and_then(|fence| fence.periodic) {
             Some(periodic) if periodic.target == target => {
                 let next = self.current_value(number).saturating_add(1);
                 self.set_fence(cx, number, next, false);
             }
             // It was destroyed while the interrupt was on its way.
-            _ if number < self.fences.next_number() => {}
+            _ if number < self.sync.next_fence() => {}
             _ => self.stop(cx, format!("notification {id} of target {} was reported and never asked for", target.0)),
         }
     }

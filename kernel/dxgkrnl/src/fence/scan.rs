@@ -10,12 +10,10 @@
 //! The kernel looks at a fence of 32 bits with or without a waiter: two looks must not lie 2^31 values apart.
 
 use events::Event;
-use gpu_fence::FenceKind;
 use kmt_calls::MonitoredFenceSignal;
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::fence::FenceNumber;
 use crate::machine::Cx;
 
 impl Adapter {
@@ -62,20 +60,10 @@ impl Adapter {
 
     /// Looks at the monitored fences of some processes. Answers how many, and how many waits that ended.
     fn look_at_monitored(&mut self, cx: &mut Cx<'_>, whose: impl Fn(ProcessId) -> bool) -> (u32, u32) {
-        let worth_it = |number: &FenceNumber| {
-            let fence = &self.fences[*number];
-            self.waits.kind(fence.waits) == FenceKind::Monitored
-                && fence.opens.iter().any(|open| whose(self.fence_opens[*open].process))
-        };
-        let waited = self.waits.with_waiters().filter_map(|fence| self.fence_numbers.get(&fence));
-        let mut numbers: Vec<_> = waited.chain(&self.half_fences).copied().filter(worth_it).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
+        let numbers = self.sync.monitored_to_look_at(&whose);
         let released = self.sample_fences(cx, &numbers);
         // spec: sync §3.12: a word that several adapters share may have been written here
-        self.tell_others_of_any(false, |adapter, number| {
-            adapter.fences[number].opens.iter().any(|open| whose(adapter.fence_opens[*open].process))
-        });
+        self.sync.tell_others_of_any(false, |sync, number| sync.is_open_in(sync.fence(number), &whose));
         // CAST: a process has few thousand fences.
         (numbers.len() as u32, released)
     }

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use ddi::{CurrentUpdate, UpdateCurrentFlags};
 use events::Event;
-use gpu_fence::{FenceKind, MonitoredUpdate};
+use gpu_fence::FenceKind;
 use kmt_calls::{Refusal, SignalFlags};
 use shared_words::Word;
 
-use super::{Fence, News};
+use super::Fence;
 use crate::adapter::Adapter;
 use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
+use crate::sync::News;
 
 impl Adapter {
     /// `D3DKMTSignalSynchronizationObjectFromCpu`.
@@ -30,7 +31,7 @@ impl Adapter {
         let rewind = flags.contains(SignalFlags::ALLOW_FENCE_REWIND);
         let mut changes: Vec<_> = Vec::with_capacity(points.len());
         for &(number, value) in points {
-            if self.fences[number].always_signaled {
+            if self.sync.fence(number).always_signaled {
                 continue;
             }
             let before = changes.iter().rev().find(|(fence, _)| *fence == number).map(|(_, value)| *value);
@@ -56,7 +57,7 @@ impl Adapter {
     // spec: sync §3.6, sync §6 B4
     pub fn set_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber, value: u64, rewind: bool) {
         let current = self.current_value(number);
-        if !self.fences[number].always_signaled && (value > current || rewind && value != current) {
+        if !self.sync.fence(number).always_signaled && (value > current || rewind && value != current) {
             self.signal_fences(cx, &[(number, value)]);
         }
     }
@@ -65,14 +66,13 @@ impl Adapter {
     // spec: sync §3.6, sync §2.6
     fn signal_fences(&mut self, cx: &mut Cx<'_>, changes: &[(FenceNumber, u64)]) {
         for &(number, value) in changes {
-            let fence = &mut self.fences[number];
             // Of native fences the driver stores it.
-            if fence.kmd.is_none() {
-                fence.store(&self.memory, value);
+            if self.sync.fence(number).kmd.is_none() {
+                self.sync.store(&self.memory, number, value);
             }
         }
         let update = |&(number, value): &(FenceNumber, u64)| {
-            let fence = &self.fences[number];
+            let fence = self.sync.fence(number);
             let current = self.memory.word(fence.slot.current.0);
             fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
         };
@@ -84,10 +84,10 @@ impl Adapter {
             return;
         }
         for &(fence, value) in changes {
-            let first = self.fences[fence].opens.first().and_then(|open| self.fence_opens.get(*open));
+            let first = self.sync.fence(fence).opens.first().map(|open| self.sync.open(*open));
             self.tally.signaled_from_cpu(first.map(|open| open.process));
             cx.emit(self.index, Event::FenceSignaledFromCpu { fence: fence.raw(), value });
-            self.tell_others(fence, News::Stored);
+            self.sync.tell_others(fence, News::Stored);
         }
         let fences: Vec<_> = changes.iter().map(|(fence, _)| *fence).collect();
         self.sample_fences(cx, &fences);
@@ -97,7 +97,7 @@ impl Adapter {
     /// satisfied for ever.
     // spec: sync §3.16
     pub fn lose_signaller(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
-        match self.waits.kind(self.fences[number].waits) {
+        match self.sync.kind_of(number) {
             FenceKind::Monitored => self.set_fence(cx, number, u64::MAX, false),
             FenceKind::Native | FenceKind::NativeCrossAdapter => self.signal_always(cx, number),
         }
@@ -108,15 +108,8 @@ impl Adapter {
     pub fn sample_fences(&mut self, cx: &mut Cx<'_>, numbers: &[FenceNumber]) -> u32 {
         let (mut count, mut updates) = (0, BTreeMap::new());
         for &number in numbers {
-            // A driver may name a fence of which the CPU sees no word, so that the kernel has no waits on it.
-            if !self.fences[number].slot.on_cpu() {
-                continue;
-            }
-            let current = self.fences[number].look(&self.memory);
-            let sampled = self.waits.sample(self.fences[number].waits, current);
-            // CAST: waits are bounded by calls in flight.
-            count += sampled.released.len() as u32;
-            self.release(cx, sampled.released);
+            let Some(sampled) = self.sync.sample(&self.memory, number) else { continue };
+            count += self.release(cx, sampled.released);
             // A fence that a later one of the list touched once more has its last value published only.
             updates.extend(sampled.updates.into_iter().map(|update| (update.fence, update)));
         }
@@ -126,18 +119,10 @@ impl Adapter {
     /// Marks a fence satisfied for ever and releases all its waits (sync §3.16).
     // spec: sync §3.16
     pub fn signal_always(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
-        let fence = &mut self.fences[number];
-        if std::mem::replace(&mut fence.always_signaled, true) {
+        if !self.sync.seal(number) || !self.tell_always_signaled(cx, number) {
             return;
         }
-        let waits = fence.waits;
-        if let Some(cross) = fence.cross() {
-            self.common.tell(News::Always(cross));
-        }
-        if !self.tell_always_signaled(cx, number) {
-            return;
-        }
-        let sampled = self.waits.always_signaled(waits);
+        let sampled = self.sync.end_waits_on_sealed(number);
         self.release(cx, sampled.released);
         self.publish(cx, sampled.updates);
     }
@@ -145,18 +130,17 @@ impl Adapter {
     /// Readers see the largest value, and the driver passes every wait. False: the driver failed, and the adapter is stopped.
     // spec: sync §3.16, sync §6 B12
     pub(super) fn tell_always_signaled(&mut self, cx: &mut Cx<'_>, number: FenceNumber) -> bool {
-        let fence = &mut self.fences[number];
-        let on_cpu = fence.slot.on_cpu();
-        if on_cpu {
-            fence.store(&self.memory, u64::MAX);
+        let slot = self.sync.fence(number).slot;
+        if slot.on_cpu() {
+            self.sync.store(&self.memory, number, u64::MAX);
         }
-        let word = on_cpu.then(|| self.memory.word(fence.slot.current.0));
+        let word = slot.on_cpu().then(|| self.memory.word(slot.current.0));
         // A device without power passes no wait, and its page tables may be away: it is told when it wakes. While a word is on its
         // way the place where it will be is another's content: it is told when the word is there.
         if self.life.is_off() || self.is_word_on_its_way(number) {
             return true;
         }
-        let (Some(global), Some(fences)) = (self.fences[number].kmd, self.driver.native_fences()) else {
+        let (Some(global), Some(fences)) = (self.sync.fence(number).kmd, self.driver.native_fences()) else {
             return true;
         };
         let update = [CurrentUpdate { fence: global, value: ALWAYS_SIGNALED_VALUE, current: word }];
@@ -172,7 +156,7 @@ impl Adapter {
     /// The device has power again: tells it what it missed while it slept: the fences whose every wait passes, and those whose waits have
     /// begun or ended.
     pub fn tell_slept_through(&mut self, cx: &mut Cx<'_>) {
-        let sealed = self.fences.iter().filter(|(_, fence)| fence.always_signaled && fence.kmd.is_some());
+        let sealed = self.sync.fences().filter(|(_, fence)| fence.always_signaled && fence.kmd.is_some());
         for number in sealed.map(|(number, _)| number).collect::<Vec<_>>() {
             if !self.tell_always_signaled(cx, number) {
                 return;
@@ -180,14 +164,14 @@ impl Adapter {
         }
         let words = self.monitored_words();
         let differs = |fence: &Fence| {
-            let monitored = self.waits.monitored_value(fence.waits);
+            let update = self.sync.update_of(fence);
             let word = fence.kmd.and_then(|_| words.of(fence))?;
-            (Word::load(word) != monitored).then_some(MonitoredUpdate { fence: fence.waits, value: monitored })
+            (Word::load(word) != update.value).then_some(update)
         };
-        let updates = self.fences.iter().filter_map(|(_, fence)| differs(fence)).collect();
+        let updates = self.sync.fences().filter_map(|(_, fence)| differs(fence)).collect();
         self.publish(cx, updates);
         // spec: sync §3.12: other adapters have signalled meanwhile
-        let common: Vec<_> = self.common.members.values().copied().collect();
+        let common: Vec<_> = self.sync.members().map(|(_, number)| number).collect();
         self.notify_only(cx, &common);
     }
 }

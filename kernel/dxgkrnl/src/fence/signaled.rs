@@ -16,10 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{KmdQueue, OsGlobalFence};
 use events::Event;
-use gpu_fence::FenceKind;
 use wddm_types::{NodeId, ProcessId};
 
-use super::News;
 use crate::adapter::Adapter;
 use crate::fence::FenceNumber;
 use crate::fence_log::{LogNews, Names};
@@ -27,6 +25,7 @@ use crate::interrupt::NativeSignals;
 use crate::machine::Cx;
 use crate::object::{DeviceNumber, Queue, QueueNumber};
 use crate::store::ObjectNumber;
+use crate::sync::News;
 
 /// The queues whose logs the kernel reads, and the fences that it looks at for lack of a log.
 #[derive(Default)]
@@ -57,15 +56,15 @@ impl Adapter {
     fn fences_signaled(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, named: &[OsGlobalFence]) {
         // The driver's fence is destroyed with the last open, also while a name keeps the kernel's.
         let dead = |fence: &&OsGlobalFence| {
-            self.fences.get(FenceNumber::from_raw(fence.0)).is_none_or(|fence| fence.opens.is_empty())
+            self.sync.fence_if_there(FenceNumber::from_raw(fence.0)).is_none_or(|fence| fence.opens.is_empty())
         };
         if let Some(fence) = named.iter().find(dead) {
             self.stop(cx, format!("an interrupt named fence {}, which is destroyed", fence.0));
             return;
         }
         let numbers: Vec<_> = named.iter().map(|fence| FenceNumber::from_raw(fence.0)).collect();
-        numbers.iter().for_each(|fence| self.tell_others(*fence, News::Signaled));
-        let devices = self.devices_of(&numbers);
+        numbers.iter().for_each(|fence| self.sync.tell_others(*fence, News::Signaled));
+        let devices = self.sync.devices_of(&numbers);
         let released = self.sample_fences(cx, &numbers);
         // CAST: a driver names at most the records of one routine.
         let named = named.len() as u32;
@@ -76,10 +75,10 @@ impl Adapter {
     /// The driver could not tell: every native fence with waiters is looked at.
     // spec: sync §3.10, sync §6 B17
     fn any_fence_signaled(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
-        let numbers = self.waited_native_fences();
-        let devices = self.devices_of(&numbers);
+        let numbers = self.sync.waited_native_fences();
+        let devices = self.sync.devices_of(&numbers);
         let released = self.sample_fences(cx, &numbers);
-        self.tell_others_of_any(true, |_, _| true);
+        self.sync.tell_others_of_any(true, |_, _| true);
         // CAST: fences are bounded by the memory that their words take.
         self.count_dispatch(cx, 0, numbers.len() as u32, released);
         self.find_signallers(cx, names, &devices);
@@ -117,7 +116,7 @@ impl Adapter {
     // spec: sync §3.15, sync §6 C10
     fn fences_of_scope(&self, scope: &Scope) -> Vec<FenceNumber> {
         if scope.everything {
-            return self.waited_native_fences();
+            return self.sync.waited_native_fences();
         }
         let logged: BTreeSet<ProcessId> =
             scope.logged.iter().map(|queue| self.process_of_queue(&self.queues[*queue])).collect();
@@ -147,8 +146,8 @@ impl Adapter {
         };
         let meant = self.queues.iter().filter(|(_, queue)| meant(queue));
         let processes: BTreeSet<ProcessId> = meant.map(|(_, queue)| self.process_of_queue(queue)).collect();
-        self.tell_others_of_any(true, |adapter, number| {
-            processes.iter().any(|process| adapter.fences[number].views.contains_key(process))
+        self.sync.tell_others_of_any(true, |sync, number| {
+            processes.iter().any(|process| sync.fence(number).views.contains_key(process))
         });
     }
 
@@ -182,14 +181,8 @@ impl Adapter {
     fn reach_fences(&mut self, cx: &mut Cx<'_>, points: &[(FenceNumber, u64)]) -> u32 {
         let (mut count, mut updates) = (0, BTreeMap::new());
         for &(number, value) in points {
-            let fence = &self.fences[number];
-            if !fence.slot.on_cpu() || fence.is_shareable() {
-                continue;
-            }
-            let sampled = self.waits.sample(fence.waits, value);
-            // CAST: waits are bounded by calls in flight.
-            count += sampled.released.len() as u32;
-            self.release(cx, sampled.released);
+            let Some(sampled) = self.sync.reach(number, value) else { continue };
+            count += self.release(cx, sampled.released);
             updates.extend(sampled.updates.into_iter().map(|update| (update.fence, update)));
         }
         count + self.publish(cx, updates.into_values().collect())
@@ -207,52 +200,23 @@ impl Adapter {
         let of = self.processes.get(&process).into_iter().flat_map(|on_adapter| &on_adapter.devices);
         let fences = of.flat_map(|device| {
             let device = &self.devices[*device];
-            let opened = device.fences.iter().map(|open| self.fence_opens[*open].fence);
+            let opened = device.fences.iter().map(|open| self.sync.open(*open).fence);
             // One of them may be about to go.
             let progress = device.queues.iter().filter_map(|queue| Some(self.queues.get(*queue)?.progress));
             let paging = device.paging_queues.iter().filter_map(|queue| Some(self.paging_queues.get(*queue)?.fence));
             opened.chain(progress).chain(paging)
         });
-        fences.filter(|fence| self.is_waited_native(*fence)).collect()
+        fences.filter(|fence| self.sync.is_waited_native(*fence)).collect()
     }
 
     /// Those of them that others may have open, too.
     fn waited_shared_fences(&self, process: ProcessId) -> impl Iterator<Item = FenceNumber> {
         let of = self.processes.get(&process).into_iter().flat_map(|on_adapter| &on_adapter.shared_fences);
-        of.copied().filter(|fence| self.is_waited_native(*fence))
-    }
-
-    fn is_waited_native(&self, number: FenceNumber) -> bool {
-        let fence = self.fences[number].waits;
-        self.waits.is_waited_for(fence) && self.waits.kind(fence) != FenceKind::Monitored
+        of.copied().filter(|fence| self.sync.is_waited_native(*fence))
     }
 
     fn process_of_queue(&self, queue: &Queue) -> ProcessId {
         self.devices[queue.device].process
-    }
-
-    fn waited_native_fences(&self) -> Vec<FenceNumber> {
-        let native = |fence: &gpu_fence::FenceId| self.waits.kind(*fence) != FenceKind::Monitored;
-        let waited = self.waits.with_waiters().filter(native);
-        waited.filter_map(|fence| self.fence_numbers.get(&fence).copied()).collect()
-    }
-
-    /// Native fences with waiters whose CurrentValue exceeds their MonitoredValue, with both values. When nothing is under way any more
-    /// and no interrupt is to come, their driver has neither named them nor said that it does not know.
-    // spec: sync §3.10
-    pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
-        let passed = |number: FenceNumber| {
-            let fence = &self.fences[number];
-            let follows = self.waits.kind(fence.waits) == FenceKind::Native && fence.slot.on_cpu();
-            let (current, monitored) = (self.current_value(number), self.waits.monitored_value(fence.waits));
-            (follows && current > monitored).then_some((number.raw(), current, monitored))
-        };
-        self.waited_native_fences().into_iter().filter_map(passed).collect()
-    }
-
-    fn devices_of(&self, fences: &[FenceNumber]) -> BTreeSet<DeviceNumber> {
-        let opens = fences.iter().flat_map(|fence| &self.fences[*fence].opens);
-        opens.filter_map(|open| self.fence_opens[*open].device).collect()
     }
 
     fn count_dispatch(&mut self, cx: &mut Cx<'_>, named: u32, looked_at: u32, released: u32) {

@@ -16,13 +16,13 @@ use kmt_calls::{CreatedFence, Refusal};
 use vidmm::AllocationId;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
-use super::CommonWord;
 use super::local::LocalWord;
 use super::page::{Taken, Which};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::no_memory;
+use crate::sync::CommonWord;
 
 /// Where one word lies.
 #[derive(Clone, Copy, Debug)]
@@ -238,7 +238,7 @@ impl Adapter {
             self.show_word_page(page);
             return Ok(page);
         };
-        self.common.begin_use(common.cross);
+        self.sync.common_use_begins(common.cross);
         Ok(common.page)
     }
 

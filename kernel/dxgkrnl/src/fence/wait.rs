@@ -2,7 +2,7 @@
 //! [`Waiter`] says what a wait does when it ends; this module registers and publishes it, or finds it over already.
 
 use events::Event;
-use gpu_fence::{FenceId, MonitoredUpdate, Party, WaitMode, WaitOutcome};
+use gpu_fence::{FenceId, WaitMode};
 use kmt_calls::{Refusal, Reply, WaitFlags};
 use wddm_types::FencePoint;
 
@@ -14,18 +14,6 @@ use crate::machine::{Answer, Cx, Token};
 use crate::object::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
-
-/// The paging ring as a party that waits: no device has this number.
-const RING: Party = Party(u64::MAX);
-
-/// The party whose end ends a wait: the waits of a device's threads end with the device, the ring's with the ring.
-fn party_of(waiter: &Waiter) -> Option<Party> {
-    match waiter {
-        Waiter::Answer { device, .. } | Waiter::Event { device, .. } => Some(Party(device.raw())),
-        Waiter::Ring(_) => Some(RING),
-        _ => None,
-    }
-}
 
 impl Adapter {
     /// `D3DKMTWaitForSynchronizationObjectFromCpu`: blocks, or with an event answers at once and sets it once.
@@ -49,7 +37,7 @@ impl Adapter {
             None => (Waiter::Answer { token, device }, Answer::Later(token)),
             Some(event) => (Waiter::Event { token, device, event }, Answer::Done(Ok(Reply::Done))),
         };
-        let Some(updates) = self.register_wait(&points, mode, waiter) else {
+        let Some(updates) = self.sync.register_wait(&self.memory, &points, mode, waiter) else {
             self.due.set_event(event);
             return Ok(Answer::Done(Ok(Reply::Done)));
         };
@@ -69,7 +57,7 @@ impl Adapter {
         mode: WaitMode,
         waiter: Waiter,
     ) -> bool {
-        match self.register_wait(points, mode, waiter) {
+        match self.sync.register_wait(&self.memory, points, mode, waiter) {
             None => true,
             Some(updates) => {
                 self.publish(cx, updates);
@@ -81,7 +69,7 @@ impl Adapter {
     /// Ends the CPU waits of a device that is lost, or goes; they are answered so.
     // spec: sync §3.16, sync §6 B8
     pub fn end_waits_of_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber) {
-        let ended = self.waits.end_waits_of(Party(number.raw()));
+        let ended = self.sync.end_waits_of_device(number);
         self.release(cx, ended.released);
         self.publish(cx, ended.updates);
     }
@@ -89,27 +77,14 @@ impl Adapter {
     /// Ends the waits of a ring that has nothing left to wait for; no work goes on by them.
     // spec: sync §4.4
     pub fn end_waits_of_ring(&mut self, cx: &mut Cx<'_>) {
-        let ended = self.waits.end_waits_of(RING);
-        self.publish(cx, ended.updates);
+        let updates = self.sync.end_waits_of_ring();
+        self.publish(cx, updates);
     }
 
-    /// Registers a wait and says what is to be published for it; `None` when it is satisfied at once.
-    fn register_wait(
-        &mut self,
-        points: &[FencePoint<FenceId>],
-        mode: WaitMode,
-        waiter: Waiter,
-    ) -> Option<Vec<MonitoredUpdate>> {
-        let (memory, fences, numbers) = (&self.memory, &mut self.fences, &self.fence_numbers);
-        let mut current = |fence: FenceId| fences[numbers[&fence]].look(memory);
-        match self.waits.wait_of(party_of(&waiter), points, mode, &mut current, waiter) {
-            WaitOutcome::Satisfied(_) => None,
-            WaitOutcome::Pending { updates, .. } => Some(updates),
-        }
-    }
-
-    /// Queues what released waits do, and says so.
-    pub(super) fn release(&mut self, cx: &mut Cx<'_>, released: Vec<Waiter>) {
+    /// Queues what released waits do, and says so. Answers how many they are.
+    pub(super) fn release(&mut self, cx: &mut Cx<'_>, released: Vec<Waiter>) -> u32 {
+        // CAST: waits are bounded by calls in flight.
+        let count = released.len() as u32;
         for waiter in released {
             if let Waiter::Answer { token, device } | Waiter::Event { token, device, .. } = &waiter {
                 let process = self.devices.get(*device).map_or(0, |device| device.process.0);
@@ -117,5 +92,6 @@ impl Adapter {
             }
             self.due.wait_ended(waiter);
         }
+        count
     }
 }

@@ -8,6 +8,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::no_memory;
+use crate::sync::LogShape;
 
 /// The pages of a queue's logs.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +46,7 @@ impl Adapter {
     // spec: sync §3.14 (setup 1), sync §2.7
     pub(super) fn take_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Result<LogPages, Refusal> {
         let pool = &mut self.processes.get_mut(&process).expect("a queue's process is on the adapter").logs;
-        let (logs, each) = (self.fence_tracing.logs(), self.fence_tracing.log_pages());
-        let count = Pages(logs * each.0);
+        let LogShape { logs, pages: count } = self.sync.log_shape();
         if let Some(at) = pool.free.iter().position(|pages| pages.run.count == count && pages.logs == logs) {
             return Ok(pool.free.swap_remove(at));
         }
@@ -84,9 +84,9 @@ impl Adapter {
     /// when the paging ring has got past every use of them.
     // spec: sync §3.14 (re-creation)
     pub(super) fn give_back_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, pages: LogPages) {
-        let wanted = self.fence_tracing.logs() * self.fence_tracing.log_pages().0;
+        let wanted = self.sync.log_shape().pages;
         let on_adapter = self.processes.get_mut(&process).expect("a queue's process is on the adapter");
-        if pages.run.count.0 <= wanted || self.life.has_stopped() {
+        if pages.run.count <= wanted || self.life.has_stopped() {
             on_adapter.logs.free.push(pages);
             return;
         }

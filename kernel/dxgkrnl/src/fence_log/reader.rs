@@ -182,7 +182,7 @@ impl Adapter {
     fn fresh_logs(&self, queue: QueueNumber) -> Vec<(Source, u64)> {
         let Some(known) = self.queues.get(queue) else { return Vec::new() };
         let all = [Which::Signals, Which::Waits, Which::Submissions];
-        let which = if self.fence_tracing.is_on() { &all[..] } else { &all[..1] };
+        let which = if self.sync.is_traced() { &all[..] } else { &all[..1] };
         let mut fresh = Vec::new();
         for (generation, logs) in known.generations().enumerate() {
             for which in which.iter().copied() {
@@ -208,7 +208,7 @@ impl Adapter {
             }
         }
         // spec: sync §3.14: lost events matter to a tool
-        if taken.lost > 0 && self.fence_tracing.is_on() {
+        if taken.lost > 0 && self.sync.is_traced() {
             cx.emit(
                 self.index,
                 match which {
@@ -255,8 +255,7 @@ impl Adapter {
             Which::Submissions => log::SUBMISSION_BEGUN,
         };
         let open = names.open(self.index, process, entry.handle).filter(|_| entry.operation == operation)?;
-        let open = self.fence_opens.get(open)?;
-        self.fences[open.fence].kmd.map(|_| open.fence)
+        self.sync.driver_fence_of(open)
     }
 
     /// Times of one log never go back; 0 is no time, and a time may repeat. The page is the process's, so the kernel reports a wrong time

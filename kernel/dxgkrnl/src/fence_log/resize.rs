@@ -11,12 +11,12 @@
 
 use events::DoorbellTaken;
 use shared_words::Word;
-use wddm_types::Pages;
 
 use super::{Names, QueueLogs};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::QueueNumber;
+use crate::sync::LogShape;
 
 /// Logs that a queue had before.
 #[derive(Debug)]
@@ -30,10 +30,9 @@ impl Adapter {
     /// Gives queues that are there already the logs that a new one would get. One for which memory is short keeps its own.
     // spec: sync §3.14 (resize)
     pub(super) fn resize_logs(&mut self, cx: &mut Cx<'_>) {
-        let wanted = self.fence_tracing.logs();
-        let pages = Pages(wanted * self.fence_tracing.log_pages().0);
+        let wanted = self.sync.log_shape();
         let short = self.queues.iter().filter_map(|(number, queue)| {
-            let other = |logs: &QueueLogs| logs.pages.run.count != pages || logs.pages.logs != wanted;
+            let other = |logs: &QueueLogs| (LogShape { logs: logs.pages.logs, pages: logs.pages.run.count }) != wanted;
             let other = queue.logs.as_ref().is_some_and(other);
             queue.doorbell.filter(|_| other).map(|doorbell| (number, doorbell))
         });

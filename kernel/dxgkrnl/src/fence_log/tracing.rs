@@ -12,20 +12,15 @@
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::QueuedFence;
-use shared_words::log;
-use wddm_types::{FencePoint, Pages};
+use wddm_types::FencePoint;
 
 use super::Names;
 use crate::adapter::Adapter;
-use crate::fence::{FenceNumber, FenceOpen};
+use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::object::{Object, Process, QueueNumber};
 use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;
-
-/// Pages of each log of a queue while a tool traces. Policy: room for 5,460 entries, which a client that has
-/// 64 submissions of some waits under way does not fill between two of its calls.
-const TRACED_PAGES: u64 = 64;
 
 /// A queue or a context that the kernel feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,43 +31,15 @@ pub enum Fed {
     Packets(PacketContextNumber),
 }
 
-/// Whether a tool traces what the logs tell.
-#[derive(Debug, Default)]
-pub struct FenceTracing {
-    on: bool,
-    /// Further types of logs are there.
-    verbose: bool,
-}
-
-impl FenceTracing {
-    pub fn is_on(&self) -> bool {
-        self.on
-    }
-
-    /// How many logs a queue is to have now.
-    // spec: sync §3.14 (both types are mandatory, others only while a tool has switched them on)
-    pub fn logs(&self) -> u64 {
-        2 + u64::from(self.verbose)
-    }
-
-    /// Pages that each log of a queue is to have now.
-    // spec: sync §3.14 (overrun)
-    pub fn log_pages(&self) -> Pages {
-        Pages(if self.on { TRACED_PAGES } else { log::LOG_BYTES / wddm_types::PAGE_BYTES })
-    }
-}
-
 impl Adapter {
     /// A tool begins or ceases to trace. At the end the kernel reads the logs once more.
     pub fn trace_fences(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, on: bool) {
-        if self.fence_tracing.on {
+        if self.sync.is_traced() {
             let queues: Vec<_> = self.queues.iter().map(|(number, _)| number).collect();
             let news = self.read_logs(cx, names, &queues);
             self.heed_logs(cx, &news);
         }
-        let changes = on != self.fence_tracing.on;
-        self.fence_tracing.on = on;
-        if changes && !self.life.has_stopped() {
+        if self.sync.trace(on) && !self.life.has_stopped() {
             self.resize_logs(cx);
         }
         self.calibrate_clocks(cx);
@@ -82,7 +49,7 @@ impl Adapter {
     /// doorbell disconnected and connects it again.
     // spec: sync §3.14, sync §6 C13
     pub fn set_verbose_logs(&mut self, cx: &mut Cx<'_>, on: bool) {
-        if self.fence_tracing.verbose == on || self.life.has_stopped() {
+        if self.sync.has_verbose_logs() == on || self.life.has_stopped() {
             return;
         }
         let Some(driver) = self.driver.native_fence_logs() else { return };
@@ -90,7 +57,7 @@ impl Adapter {
         if on {
             driver.set_verbose_logs(true);
         }
-        self.fence_tracing.verbose = on;
+        self.sync.set_verbose_logs(on);
         self.resize_logs(cx);
         if let (false, Some(driver)) = (on, self.driver.native_fence_logs()) {
             driver.set_verbose_logs(false);
@@ -100,7 +67,7 @@ impl Adapter {
     /// Reads the logs that are half full.
     pub fn drain_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
         self.free_retired_logs(cx, names);
-        if !self.fence_tracing.on {
+        if !self.sync.is_traced() {
             return;
         }
         let full = self.queues.iter().filter(|(_, queue)| {
@@ -127,8 +94,7 @@ impl Adapter {
             return;
         }
         // As in a log: such a queue waits for native fences and signals them.
-        let native = |open: &FenceOpen| self.fences[open.fence].kmd.map(|_| open.fence);
-        let Some(fence) = self.fence_opens.get(*open).and_then(native) else { return };
+        let Some(fence) = self.sync.driver_fence_of(*open) else { return };
         // A process records before it submits.
         let recorded_ns = recorded_ns.min(cx.now_ns);
         cx.emit(
@@ -144,7 +110,7 @@ impl Adapter {
     /// everything by itself; such queues have no logs.
     // spec: sync §3.14 (their waits and signals are software commands, which the kernel times itself)
     pub fn tell_fed(&self, cx: &mut Cx<'_>, of: Fed, points: &[(FenceNumber, u64)], signal: bool, done: bool) {
-        if !self.fence_tracing.is_on() {
+        if !self.sync.is_traced() {
             return;
         }
         let (queue, packets) = match of {
@@ -164,7 +130,7 @@ impl Adapter {
 
     /// The same of waits that hold.
     pub fn tell_waited(&self, cx: &mut Cx<'_>, of: Fed, points: impl IntoIterator<Item = FencePoint<FenceId>>) {
-        let numbered = |point: FencePoint<FenceId>| Some((*self.fence_numbers.get(&point.fence)?, point.value));
+        let numbered = |point: FencePoint<FenceId>| Some((self.sync.number_if_there(point.fence)?, point.value));
         let points: Vec<(FenceNumber, u64)> = points.into_iter().filter_map(numbered).collect();
         self.tell_fed(cx, of, &points, false, true);
     }

@@ -18,23 +18,14 @@ use crate::due::Waiter;
 use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;
-use crate::object::{Allocation, AllocationNumber, ContextNumber, DeviceNumber};
-use crate::packet::PacketContextNumber;
+pub use crate::number::UpdateContext;
+use crate::object::{Allocation, AllocationNumber, DeviceNumber};
 use crate::refusal::{invalid, no_memory, removed};
 use crate::store::ObjectNumber;
 
 /// So many updates wait on a context; a call with one more waits with them.
 // spec: memory §0, memory §4.8
 const QUEUED_MAX: usize = 128;
-
-/// A context with a queue of updates: one that has hardware queues, or a packet context with GPU virtual addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum UpdateContext {
-    /// With hardware queues.
-    Hardware(ContextNumber),
-    /// With packets.
-    Packets(PacketContextNumber),
-}
 
 impl UpdateContext {
     /// Its number, and whether packet contexts are meant.
@@ -133,7 +124,7 @@ impl Adapter {
             }
             let (fence, value, wait) = (oldest.fence, oldest.value, oldest.wait);
             // A fence that has gone is waited for no longer.
-            if wait && self.fences.get(fence).is_some() && self.current_value(fence) < value {
+            if wait && self.sync.fence_if_there(fence).is_some() && self.current_value(fence) < value {
                 let point = [self.point(fence, value)];
                 if !self.begin_wait(cx, &point, WaitMode::All, Waiter::Update { context }) {
                     self.updates.get_mut(&context).expect("just seen").watching = true;

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wddm_types::{AdapterIndex, RawHandle};
 
-use super::{Checked, ensure};
+use super::{BrokenInvariant, Checked, ensure};
 use crate::adapter::Adapter;
 use crate::global_handle::Global;
 use crate::machine::Machine;
 use crate::nt_handle::Shared;
 use crate::quota::Commitments;
+use crate::sync::SyncObjectNumber;
 
 impl Machine {
     /// Between two calls no adapter has news that it, or the machine, has not carried out.
@@ -26,28 +27,22 @@ impl Machine {
     pub(super) fn check_sync_objects(&self) -> Checked {
         for adapter in &self.adapters {
             let index = adapter.index;
-            for (number, object) in adapter.sync_objects.iter() {
+            let names = |number: SyncObjectNumber| {
                 let names = |shared: &Shared| match *shared {
                     Shared::SyncObject { adapter, object, .. } => (adapter, object) == (index, number),
                     Shared::ResourceSet { adapter, sync_object, .. } => (adapter, sync_object) == (index, number),
                     _ => false,
                 };
-                let named = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
-                let opens = adapter.sync_opens.iter().filter(|(_, open)| open.object == number).count();
-                let sound = object.is_held_by(opens, named) && opens + named > 0;
-                ensure(sound, "sync objects", || format!("object {number}, {opens} opens, {named} names: {object:?}"))?;
-            }
-            let stray = adapter.sync_opens.iter().find(|(_, open)| adapter.sync_objects.get(open.object).is_none());
-            ensure(stray.is_none(), "sync objects", || format!("an open of nothing: {stray:?}"))?;
+                self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count()
+            };
+            adapter.sync.check_objects(names).map_err(|place| BrokenInvariant { rule: "sync objects", place })?;
         }
         let known = |object: &Global| {
             let name = match *object {
                 Global::Resource { adapter, body } => {
                     self.adapters[adapter.0 as usize].resource_bodies.get(body).map(|body| body.global)
                 }
-                Global::SyncObject { adapter, object } => {
-                    self.adapters[adapter.0 as usize].sync_objects.get(object).map(|object| object.global)
-                }
+                Global::SyncObject { adapter, object } => self.adapters[adapter.0 as usize].sync.global_of(object),
                 Global::KeyedMutex { mutex } => self.keyed_mutexes.get(mutex).map(|mutex| mutex.global),
             };
             name.unwrap_or_default()
@@ -56,7 +51,7 @@ impl Machine {
         ensure(wrong.is_none(), "sync objects", || format!("a global handle of what is not there: {wrong:?}"))?;
         let of = |adapter: &Adapter| {
             let bodies = adapter.resource_bodies.iter().map(|(_, body)| body.global);
-            bodies.chain(adapter.sync_objects.iter().map(|(_, object)| object.global)).collect::<Vec<_>>()
+            bodies.chain(adapter.sync.globals()).collect::<Vec<_>>()
         };
         let names: BTreeSet<RawHandle> = self.globals.iter().map(|(name, _)| name).collect();
         let lost = self.adapters.iter().flat_map(of).find(|name| *name != RawHandle::NONE && !names.contains(name));
@@ -116,20 +111,19 @@ impl Machine {
         for (number, fence) in self.cross_fences.iter() {
             let names = |object: &Shared| matches!(object, Shared::CrossFence { fence, .. } if *fence == number);
             let named = self.nt_handles.iter().filter(|(_, handle)| names(&handle.object)).count();
-            let reached = self.adapters.iter().any(|adapter| adapter.common.uses(number));
+            let reached = self.adapters.iter().any(|adapter| adapter.sync.reaches_common_word(number));
             let sound = named == fence.names() as usize && (named > 0 || reached);
             ensure(sound, "cross-adapter fences", || format!("fence {number} has {named} names: {fence:?}"))?;
             for adapter in &self.adapters {
-                let Some(member) = adapter.common.members.get(&number) else { continue };
-                let here = adapter.fences.get(*member);
+                let Some(member) = adapter.sync.member(number) else { continue };
+                let here = adapter.sync.fence_if_there(member);
                 let sound = here.is_some_and(|here| here.cross() == Some(number) && here.slot.current == fence.word());
-                let uses = adapter.common.uses(number);
+                let uses = adapter.sync.reaches_common_word(number);
                 ensure(sound && uses, "cross-adapter fences", || format!("fence {number} on {}", adapter.index.0))?;
             }
         }
         let known = |number: &u64| self.cross_fences.iter().any(|(known, _)| known == *number);
-        let unknown =
-            self.adapters.iter().flat_map(|adapter| adapter.common.members.keys()).find(|cross| !known(cross));
+        let unknown = self.adapters.iter().flat_map(|adapter| adapter.sync.members()).find(|(cross, _)| !known(cross));
         ensure(unknown.is_none(), "cross-adapter fences", || format!("an adapter has {unknown:?}, which there is not"))
     }
 

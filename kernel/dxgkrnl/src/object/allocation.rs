@@ -7,13 +7,7 @@ use gpu_fence::FenceId;
 use wddm_types::{FencePoint, ProcessId, VidPnSourceId};
 
 use super::DeviceNumber;
-use crate::store::object_number;
-
-object_number! {
-    /// An allocation as one device of an adapter has it, for as long as the adapter runs. All devices that have it share one
-    /// [`vidmm::AllocationId`].
-    AllocationNumber
-}
+pub use crate::number::{AllocationNumber, ResourceNumber};
 
 /// An allocation as one device has it: a binding.
 #[derive(Debug)]
@@ -94,11 +88,6 @@ impl Body {
     pub fn shown_data(&self) -> &[u8] {
         self.callers_data.as_ref().unwrap_or(&self.private_data)
     }
-}
-
-object_number! {
-    /// A resource as one device of an adapter has it, for as long as the adapter runs.
-    ResourceNumber
 }
 
 /// A resource as one device has it.

@@ -118,7 +118,7 @@ impl Adapter {
                     }
                     Some(Step::Signal(points)) => {
                         for point in self.live_points(points) {
-                            let fence = self.fence_numbers[&point.fence];
+                            let fence = self.sync.number_of(point.fence);
                             self.signal_fence(cx, fence, point.value);
                         }
                     }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use events::Event;
-use gpu_fence::{FenceId, LegacyId, LegacyWait, LegacyWaitId};
+use gpu_fence::{FenceId, LegacyWaitId};
 use kmt_calls::{FenceFlags, Refusal, SignalFlags};
 use vidmm::AllocationId;
 use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError};
@@ -17,7 +17,7 @@ use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError};
 use crate::adapter::{Adapter, Payload};
 use crate::display::Flip;
 use crate::event::EventName;
-use crate::fence::{FenceNumber, SyncPart};
+use crate::fence::FenceNumber;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::object::QueueNumber;
@@ -25,6 +25,7 @@ use crate::packet::PacketContextNumber;
 use crate::refusal::{invalid, no_memory, removed};
 use crate::scheduling::{AnyContext, Awaited};
 use crate::store::ObjectNumber;
+use crate::sync::SyncObjectNumber;
 
 /// The software packets of an adapter.
 #[derive(Default)]
@@ -40,7 +41,7 @@ pub struct Software {
 /// The action of a software packet.
 enum Step {
     /// Takes these objects, all at once.
-    Take { objects: Vec<u64>, value: u64 },
+    Take { objects: Vec<SyncObjectNumber>, value: u64 },
     /// One context's part of a broadcast.
     Part(u64),
     /// A flip, when what is before it is done.
@@ -65,7 +66,7 @@ pub struct Signal {
     /// Fences with a word in memory.
     pub points: Vec<(FenceNumber, u64)>,
     /// The others.
-    pub objects: Vec<u64>,
+    pub objects: Vec<SyncObjectNumber>,
     /// For the fences among these.
     pub fence_value: u64,
     /// An event.
@@ -102,10 +103,10 @@ impl Adapter {
         cx: &mut Cx<'_>,
         context: PacketContextNumber,
         points: &[(FenceNumber, u64)],
-        objects: Vec<u64>,
+        objects: Vec<SyncObjectNumber>,
         value: u64,
     ) -> Result<(), Refusal> {
-        if objects.iter().any(|object| matches!(self.sync_objects[*object].part, SyncPart::Notification(_))) {
+        if !objects.iter().all(|object| self.sync.is_waited_for_by_contexts(*object)) {
             return Err(invalid("no context can wait for a CPU notification: wait for its event"));
         }
         let queue = self.packet_contexts[context].vidsch;
@@ -157,7 +158,7 @@ impl Adapter {
         signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, false));
         let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
         // Signalled when what is before has entered the pipeline: as early as the kernel knows of.
-        let top = |(fence, _): &(FenceNumber, u64)| self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE);
+        let top = |(fence, _): &(FenceNumber, u64)| self.sync.fence(*fence).flags.contains(FenceFlags::TOP_OF_PIPELINE);
         let (early, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut signal.points).into_iter().partition(top);
         if !early.is_empty() {
             let early = Signal { points: early, flags: signal.flags, fed: signal.fed.clone(), ..Signal::default() };
@@ -207,19 +208,15 @@ impl Adapter {
     pub fn software_turn(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, number: u64) {
         match self.software.steps.remove(&number).expect("a packet comes once") {
             Step::Take { objects, value } => {
-                let waited = |number: &u64| match self.sync_objects.get(*number)?.part {
-                    SyncPart::Waited(id) => Some(id),
-                    SyncPart::Notification(_) => None,
-                };
-                let ids: Vec<LegacyId> = objects.iter().filter_map(waited).collect();
                 let vidsch = self.packet_contexts[context].vidsch;
-                match self.legacy.wait(&ids, value, context) {
-                    LegacyWait::Satisfied(_) => self.vidsch.queues.waited(vidsch),
-                    LegacyWait::Pending(wait) => {
+                match self.sync.wait_for_objects(context, &objects, value) {
+                    None => self.vidsch.queues.waited(vidsch),
+                    Some(wait) => {
                         self.software.waits.insert(context, wait);
                         let awaits = objects.iter().map(|object| (Awaited::Object(*object), 0)).collect();
                         self.vidsch.ranks.awaits(vidsch, AnyContext::Packets(context), awaits);
-                        cx.emit(self.index, Event::ContextHeld { context: context.raw(), object: objects[0] });
+                        let held = Event::ContextHeld { context: context.raw(), object: objects[0].raw() };
+                        cx.emit(self.index, held);
                     }
                 }
             }
@@ -296,7 +293,7 @@ impl Adapter {
         signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, true));
         for (fence, value) in signal.points {
             // A fence that was destroyed meanwhile has no waiter.
-            if self.fences.get(fence).is_some() {
+            if self.sync.fence_if_there(fence).is_some() {
                 self.set_fence(cx, fence, value, rewind);
             }
         }
@@ -313,10 +310,9 @@ impl Adapter {
         context: PacketContextNumber,
         dropped: Vec<Queued<Payload, FenceId>>,
     ) {
-        if let Some(wait) = self.software.waits.remove(&context) {
-            self.legacy.cancel(wait);
-        }
-        self.abandon_mutexes(cx, context);
+        let wait = self.software.waits.remove(&context);
+        let news = self.sync.context_leaves(cx, context, wait);
+        self.carry_out_sync(news);
         self.drop_parts(cx, dropped);
     }
 

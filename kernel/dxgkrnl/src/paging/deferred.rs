@@ -110,7 +110,7 @@ impl Adapter {
 
     /// Destroys a fence when the ring has got past everything queued so far.
     pub fn defer_fence(&mut self, fence: FenceNumber) {
-        self.fences[fence].doomed = true;
+        self.sync.doom(fence);
         self.defer(Deferred::Fence(fence));
     }
 
@@ -258,7 +258,7 @@ impl Adapter {
             match deferred {
                 Deferred::Pages(run) => self.driver.pages().give_back(run),
                 Deferred::Returns => {}
-                Deferred::CommonUse(cross) => self.common.end_use(cross),
+                Deferred::CommonUse(cross) => self.sync.common_use_ends(cross),
                 Deferred::SystemMapping(va, count) => {
                     let space = self.processes[&ProcessId::SYSTEM].space;
                     self.unmap_pages(cx, space, va, count);
@@ -280,7 +280,7 @@ impl Adapter {
                 Deferred::Unlocked(token) => cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) }),
                 Deferred::Section(section) => self.due.section_left(section),
                 Deferred::Signal { fence, value } => {
-                    if self.fences.get(fence).is_some() {
+                    if self.sync.fence_if_there(fence).is_some() {
                         self.signal_fence(cx, fence, value);
                     }
                 }

@@ -62,7 +62,7 @@ impl Adapter {
         // spec: sync §2.3: signalled when what is before has entered the pipeline, as early as the kernel knows of
         let at_submission = flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
         let top = |(fence, _): &(FenceNumber, u64)| {
-            at_submission || self.fences[*fence].flags.contains(FenceFlags::TOP_OF_PIPELINE)
+            at_submission || self.sync.fence(*fence).flags.contains(FenceFlags::TOP_OF_PIPELINE)
         };
         let fed: Vec<Fed> = numbers.iter().map(|number| Fed::Queue(*number)).collect();
         fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &points, true, false));

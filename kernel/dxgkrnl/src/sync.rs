@@ -1,0 +1,100 @@
+//! Synchronization of one adapter: its fences, the waits for them, the cross-adapter ones among them, the objects without a word in memory.
+//!
+//! | module | has |
+//! |---|---|
+//! | `fence` | which fences there are, and which device has which open |
+//! | `wait` | the waits for their values, and which a value ends |
+//! | `cross` | which of them other adapters have too, and the news for these |
+//! | `object` | mutexes, semaphores, packet fences, CPU notifications, with their opens |
+//! | `peer` | the inbox in which the GPUs of other adapters ring |
+//! | `tracing` | what a tool wants logged |
+//!
+//! It does not place the words of fences, and calls no driver: `fence` makes words and the driver's half out of memory and driver, tells what
+//! became of it here, and asks here whose waits end. It lets nothing go on itself, for a queue that goes on belongs to the scheduler: it
+//! answers with the waits that ended, and with [`SyncNews`]; `adapter/sync.rs` carries them out. It asks no other part. Words it
+//! reads and writes in the memory that each call lends it.
+//!
+//! What holds between its fields, which [`Synchronization::check_fences`] and [`Synchronization::check_objects`] check:
+//! - a fence is known by its waits, and by nothing else; it is there as long as it is open or named;
+//! - an open is of a fence that is there and knows it; the view of a process counts the opens of that process;
+//! - the fences of 32 bits are those that are looked at without a waiter;
+//! - an object counts its opens, and is there as long as it is open or an NT handle names it;
+//! - an open of an object is of one that is there, and stands in the index of its device, if it has one.
+
+mod cross;
+mod fence;
+mod object;
+mod peer;
+mod tracing;
+mod wait;
+
+pub use crate::number::{SyncObjectNumber, SyncOpenNumber};
+pub use cross::{CommonWord, News};
+pub use tracing::LogShape;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpu_fence::{FenceId, Fences};
+use vidmm::StateDigest;
+use wddm_types::{AdapterIndex, RawHandle};
+
+use self::cross::CommonFences;
+use self::object::Objects;
+use self::peer::Peers;
+use self::tracing::FenceTracing;
+use crate::due::Waiter;
+use crate::fence::{Fence, FenceOpen};
+use crate::number::{EventName, FenceNumber, FenceOpenNumber};
+use crate::store::Store;
+
+/// What has come of a change, for the adapter to carry out in this order.
+#[must_use]
+pub enum SyncNews {
+    /// A wait is over.
+    Ended(Waiter),
+    /// An event is to be set.
+    SetEvent(EventName),
+    /// An object has gone that had this global handle.
+    GlobalGone(RawHandle),
+}
+
+/// The synchronization of an adapter.
+pub struct Synchronization {
+    /// The adapter, as events name it.
+    adapter: AdapterIndex,
+    waits: Fences<Waiter>,
+    /// The fences by their waits.
+    numbers: BTreeMap<FenceId, FenceNumber>,
+    fences: Store<FenceNumber, Fence>,
+    opens: Store<FenceOpenNumber, FenceOpen>,
+    /// Fences of 32 bits: the kernel looks at them with or without a waiter.
+    half: BTreeSet<FenceNumber>,
+    common: CommonFences,
+    objects: Objects,
+    peers: Peers,
+    tracing: FenceTracing,
+}
+
+impl Synchronization {
+    /// Of an adapter that starts.
+    pub fn new(adapter: AdapterIndex) -> Synchronization {
+        Synchronization {
+            adapter,
+            waits: Fences::default(),
+            numbers: BTreeMap::new(),
+            fences: Store::default(),
+            opens: Store::default(),
+            half: BTreeSet::new(),
+            common: CommonFences::default(),
+            objects: Objects::default(),
+            peers: Peers::default(),
+            tracing: FenceTracing::default(),
+        }
+    }
+
+    /// For the digest of the adapter's state.
+    pub fn add_to(&self, digest: &mut StateDigest) {
+        self.add_fences_to(digest);
+        self.add_objects_to(digest);
+    }
+}
