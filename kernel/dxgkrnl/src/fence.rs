@@ -1,18 +1,16 @@
-//! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). `lifetime` makes and ends them, `storage` and `word` place
-//! and read their words, `wait` holds waits, `signal` the kernel's signals, `signaled` the engines'; `monitored` and `scan` are about
+//! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). `lifetime` makes and ends them, `storage` places
+//! their words, `signal` has the kernel's signals, `signaled` the engines'; `monitored` and `scan` are about
 //! monitored fences alone, `periodic` about those that displays signal, `cross` about fences of several
-//! adapters, `flags` about the flags of all.
+//! adapters. Which fences there are, and which waits a value ends, `sync` knows.
 //!
 //! The kernel never trusts a published MonitoredValue to have come in time: after each update it samples the fence again, and the waits
 //! that this releases may change the value once more, until nothing changes (sync §3.9).
 
 mod cross;
-mod flags;
 mod lifetime;
 mod local;
 mod monitored;
 mod moved;
-mod object;
 mod open;
 mod page;
 mod periodic;
@@ -20,18 +18,13 @@ mod scan;
 mod signal;
 mod signaled;
 mod storage;
-mod wait;
-mod word;
 
-pub use flags::{ObjectType, PointUse, check as check_flags};
+pub use crate::number::{FenceNumber, FenceOpenNumber};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
 pub use moved::BusMemory;
-pub use object::{Fence, FenceNumber, FenceOpen, FenceOpenNumber};
-pub use open::{Opened, check_open};
+pub use open::Opened;
 pub use page::FenceStorage;
-pub use storage::{FenceSlot, FenceView};
-pub use word::FenceWord;
 
 use ddi::DriverStatus;
 use gpu_fence::{FenceId, MonitoredUpdate};

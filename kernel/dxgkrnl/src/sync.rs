@@ -3,6 +3,7 @@
 //! | module | has |
 //! |---|---|
 //! | `fence` | which fences there are, and which device has which open |
+//! | `flags` | what the flags of an object allow, and the terms on which a name is opened |
 //! | `wait` | the waits for their values, and which a value ends |
 //! | `cross` | which of them other adapters have too, and the news for these |
 //! | `object` | mutexes, semaphores, packet fences, CPU notifications, with their opens |
@@ -23,6 +24,7 @@
 
 mod cross;
 mod fence;
+mod flags;
 mod object;
 mod peer;
 mod tracing;
@@ -30,6 +32,8 @@ mod wait;
 
 pub use crate::number::{SyncObjectNumber, SyncOpenNumber};
 pub use cross::{CommonWord, News};
+pub use fence::{Fence, FenceOpen, FenceSlot, FenceView, FenceWord, Home, LocalWord, Periodic};
+pub use flags::{ObjectType, PER_DEVICE, PointUse, check_affinity, check_flags, check_open};
 pub use tracing::LogShape;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +47,6 @@ use self::object::Objects;
 use self::peer::Peers;
 use self::tracing::FenceTracing;
 use crate::due::Waiter;
-use crate::fence::{Fence, FenceOpen};
 use crate::number::{EventName, FenceNumber, FenceOpenNumber};
 use crate::store::Store;
 

@@ -1,12 +1,100 @@
-//! News of the adapter's synchronization, carried out: a wait that ended lets its context, queue, lock or call go on with the loop of
-//! settling, and the machine sets events and forgets names.
+//! What goes between the adapter's synchronization and its other parts. Waits that begin are published to the driver: those of the CPU,
+//! which block or set an event, and those that the kernel holds for queues (sync §3.5, §3.8). What ended lets its context, queue, lock or
+//! call go on with the loop of settling, and the machine sets events and forgets names.
+
+use events::Event;
+use gpu_fence::{FenceId, WaitMode};
+use kmt_calls::{Refusal, Reply, WaitFlags};
+use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
 use crate::due::Waiter;
-use crate::machine::Cx;
-use crate::sync::{SyncNews, SyncObjectNumber, SyncOpenNumber};
+use crate::machine::{Answer, Cx};
+use crate::number::{DeviceNumber, EventName, FenceNumber, SyncObjectNumber, SyncOpenNumber, Token};
+use crate::refusal::invalid;
+use crate::store::ObjectNumber;
+use crate::sync::SyncNews;
 
 impl Adapter {
+    /// `D3DKMTWaitForSynchronizationObjectFromCpu`: blocks, or with an event answers at once and sets it once.
+    // spec: sync §3.5, sync §6 B9, sync §6 B10
+    pub fn wait_from_cpu(
+        &mut self,
+        cx: &mut Cx<'_>,
+        token: Token,
+        device: DeviceNumber,
+        points: &[(FenceNumber, u64)],
+        event: Option<EventName>,
+        flags: WaitFlags,
+    ) -> Result<Answer, Refusal> {
+        if !WaitFlags::WAIT_ANY.contains(flags) {
+            return Err(invalid(format!("wait flags {:#x} are reserved", flags.bits())));
+        }
+        let mode = if flags.contains(WaitFlags::WAIT_ANY) { WaitMode::Any } else { WaitMode::All };
+        let first = points[0];
+        let points: Vec<_> = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+        let (waiter, answer) = match event {
+            None => (Waiter::Answer { token, device }, Answer::Later(token)),
+            Some(event) => (Waiter::Event { token, device, event }, Answer::Done(Ok(Reply::Done))),
+        };
+        let Some(updates) = self.sync.register_wait(&self.memory, &points, mode, waiter) else {
+            self.due.set_event(event);
+            return Ok(Answer::Done(Ok(Reply::Done)));
+        };
+        self.tally.cpu_wait_began();
+        let process = self.devices[device].process.0;
+        cx.emit(self.index, Event::CpuWaitBegan { process, wait: token.0, fence: first.0.raw(), value: first.1 });
+        // Publishing may find the value reached already: the wait then ends in this turn.
+        self.publish(cx, updates);
+        Ok(answer)
+    }
+
+    /// Registers a wait; true when it is satisfied at once (the waiter is dropped then).
+    pub fn begin_wait(
+        &mut self,
+        cx: &mut Cx<'_>,
+        points: &[FencePoint<FenceId>],
+        mode: WaitMode,
+        waiter: Waiter,
+    ) -> bool {
+        match self.sync.register_wait(&self.memory, points, mode, waiter) {
+            None => true,
+            Some(updates) => {
+                self.publish(cx, updates);
+                false
+            }
+        }
+    }
+
+    /// Ends the CPU waits of a device that is lost, or goes; they are answered so.
+    // spec: sync §3.16, sync §6 B8
+    pub fn end_waits_of_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber) {
+        let ended = self.sync.end_waits_of_device(number);
+        self.release(cx, ended.released);
+        self.publish(cx, ended.updates);
+    }
+
+    /// Ends the waits of a ring that has nothing left to wait for; no work goes on by them.
+    // spec: sync §4.4
+    pub fn end_waits_of_ring(&mut self, cx: &mut Cx<'_>) {
+        let updates = self.sync.end_waits_of_ring();
+        self.publish(cx, updates);
+    }
+
+    /// Queues what released waits do, and says so. Answers how many they are.
+    pub fn release(&mut self, cx: &mut Cx<'_>, released: Vec<Waiter>) -> u32 {
+        // CAST: waits are bounded by calls in flight.
+        let count = released.len() as u32;
+        for waiter in released {
+            if let Waiter::Answer { token, device } | Waiter::Event { token, device, .. } = &waiter {
+                let process = self.devices.get(*device).map_or(0, |device| device.process.0);
+                cx.emit(self.index, Event::CpuWaitEnded { process, wait: token.0 });
+            }
+            self.due.wait_ended(waiter);
+        }
+        count
+    }
+
     /// Carries out news in their order.
     pub fn carry_out_sync(&mut self, news: Vec<SyncNews>) {
         for news in news {

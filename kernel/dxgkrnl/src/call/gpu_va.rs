@@ -4,11 +4,11 @@ use kmt_calls::{GpuVaCall, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperatio
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
-use crate::fence::PointUse;
 use crate::gpu_va::{MapCall, ReserveCall, UpdateContext, UpdateRequest};
 use crate::machine::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::refusal::invalid;
+use crate::sync::PointUse;
 
 impl Turn<'_> {
     pub(super) fn on_gpu_va(&mut self, cx: &mut Cx<'_>, call: GpuVaCall) -> Result<Answer, Refusal> {

@@ -5,11 +5,11 @@ use wddm_types::{AdapterIndex, GpuVa, NodeId, RawHandle};
 
 use crate::call::sync::broadcast;
 use crate::call::{Turn, done};
-use crate::fence::PointUse;
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx};
 use crate::object::{Object, QueueNumber};
 use crate::queue::{Command, NewDoorbell};
+use crate::sync::PointUse;
 
 impl Turn<'_> {
     pub(super) fn on_queue(&mut self, cx: &mut Cx<'_>, call: QueueCall) -> Result<Answer, Refusal> {

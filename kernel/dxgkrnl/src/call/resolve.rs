@@ -4,7 +4,7 @@ use kmt_calls::Refusal;
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::Turn;
-use crate::fence::{FenceNumber, FenceOpenNumber, POINTS_MAX, PointUse};
+use crate::fence::{FenceNumber, FenceOpenNumber, POINTS_MAX};
 use crate::memory::LIST_MAX;
 use crate::notification::RegistrationNumber;
 use crate::object::{
@@ -13,6 +13,7 @@ use crate::object::{
 };
 use crate::packet::Listed;
 use crate::refusal::invalid;
+use crate::sync::PointUse;
 
 impl Turn<'_> {
     pub(super) fn device(&self, handle: RawHandle) -> Result<(AdapterIndex, DeviceNumber), Refusal> {
@@ -186,7 +187,7 @@ impl Turn<'_> {
         what: PointUse,
     ) -> Result<FenceNumber, Refusal> {
         match self.fence(handle)? {
-            (adapter, open) if adapter == index => self.adapters[index.0 as usize].usable_fence(open, what),
+            (adapter, open) if adapter == index => self.adapters[index.0 as usize].sync.usable_fence(open, what),
             _ => Err(invalid("a fence of another adapter")),
         }
     }

@@ -15,16 +15,16 @@ use events::Event;
 use kmt_calls::{FenceFlags, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
+use super::NewFence;
 use super::lifetime::NewMonitored;
-use super::open::{Opened, PER_DEVICE, check_open};
-use super::{FenceWord, NewFence};
+use super::open::Opened;
 use crate::adapter::Adapter;
 use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;
-use crate::sync::CommonWord;
+use crate::sync::{CommonWord, FenceWord, PER_DEVICE, check_open};
 
 impl Adapter {
     /// Opens a cross-adapter fence that no process has open here: this adapter gets a fence of its own over the word. `flags` are those

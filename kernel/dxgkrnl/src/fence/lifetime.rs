@@ -21,17 +21,16 @@ use kmt_calls::{CreatedFence, FenceFlags, FencePrivateData, NativeFenceRequest, 
 use shared_words::Word;
 use wddm_types::{CpuVa, GpuVa, ProcessId, RawHandle};
 
-use super::flags::{self, ObjectType};
-use super::open::{Opened, PER_DEVICE};
-use super::periodic::Periodic;
-use super::{Fence, FenceOpen, FenceSlot, FenceWord};
+use super::open::Opened;
 use crate::adapter::Adapter;
 use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{invalid, not_supported};
 use crate::store::ObjectNumber;
-use crate::sync::CommonWord;
+use crate::sync::{
+    CommonWord, Fence, FenceOpen, FenceSlot, FenceWord, ObjectType, PER_DEVICE, Periodic, check_affinity, check_flags,
+};
 
 /// The properties of a new fence.
 pub struct NewFence {
@@ -100,7 +99,7 @@ impl Adapter {
             1 => FenceType::IntraGpu,
             other => return Err(invalid(format!("fence type {other} does not exist"))),
         };
-        flags::check(ObjectType::NativeFence, request.flags)?;
+        check_flags(ObjectType::NativeFence, request.flags)?;
         check_affinity(request.engine_affinity)?;
         if request.flags.contains(FenceFlags::CROSS_ADAPTER) && fence_type != FenceType::Default {
             return Err(invalid("only fences of type DEFAULT are shared across adapters"));
@@ -273,31 +272,4 @@ impl Adapter {
     pub(super) fn va_for_gpu(&self, va: GpuVa) -> (GpuVa, CpuVa) {
         if self.uses_cpu_addresses() { (GpuVa::NULL, CpuVa(va.0)) } else { (va, CpuVa::NULL) }
     }
-}
-
-impl Fence {
-    /// Whether it can be shared, or is signalled by a display: it has pages of its own.
-    pub fn is_shareable(&self) -> bool {
-        self.flags.contains(FenceFlags::SHARED) || self.cross().is_some() || self.by_display
-    }
-
-    /// Which cross-adapter fence it is here, if any.
-    pub fn cross(&self) -> Option<u64> {
-        self.slot.cross
-    }
-
-    /// Where a process's GPU work sees CurrentValue and MonitoredValue.
-    pub(super) fn addresses(&self, process: ProcessId) -> (wddm_types::GpuVa, wddm_types::GpuVa) {
-        let FenceSlot { current_va, monitored_va, .. } = self.slot;
-        self.views.get(&process).map_or((current_va, monitored_va), |view| (view.current_va, view.monitored_va))
-    }
-}
-
-/// An adapter here is one physical adapter: bit 0, or 0 for all.
-// spec: sync §2.1
-pub(super) fn check_affinity(engine_affinity: u32) -> Result<(), Refusal> {
-    if engine_affinity > 1 {
-        return Err(invalid(format!("EngineAffinity {engine_affinity:#x} names physical adapters that there are not")));
-    }
-    Ok(())
 }

@@ -27,6 +27,7 @@ use crate::context_allocation::ContextAllocation;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, no_memory, not_supported};
+use crate::sync::LocalWord;
 
 /// The fill pattern of MonitoredValues that no signal exceeds, 32 bits of it.
 const NO_WAITER: u32 = u32::MAX;
@@ -77,16 +78,6 @@ impl LocalPage {
 
 /// MonitoredValues of DEFAULT fences.
 const OPTIMIZED: Kind = Kind { fence_type: FenceType::Default, value_type: FenceValueType::Monitored };
-
-/// A word in local memory.
-#[derive(Clone, Copy, Debug)]
-pub struct LocalWord {
-    pub(super) device: DeviceNumber,
-    pub(super) allocation: AllocationId,
-    pub(super) index: u16,
-    pub va: GpuVa,
-    pub system_va: GpuVa,
-}
 
 impl Adapter {
     /// A word of an INTRA_GPU fence.

@@ -7,12 +7,11 @@ use kmt_calls::{CpuCaching, CreatedMonitoredFence, FenceFlags, FencePrivateData,
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
-use crate::fence::flags::{self, ObjectType};
-use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{FenceNumber, FenceOpenNumber, FenceWord, NewFence};
+use crate::fence::lifetime::NewMonitored;
+use crate::fence::{FenceNumber, FenceOpenNumber, NewFence};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
-use crate::sync::CommonWord;
+use crate::sync::{CommonWord, FenceWord, ObjectType, check_affinity, check_flags};
 
 impl Adapter {
     /// The monitored type of `D3DKMTCreateSynchronizationObject2`: the creator's open.
@@ -26,7 +25,7 @@ impl Adapter {
         engine_affinity: u32,
         common: Option<CommonWord>,
     ) -> Result<FenceOpenNumber, Refusal> {
-        flags::check(ObjectType::MonitoredFence, flags)?;
+        check_flags(ObjectType::MonitoredFence, flags)?;
         check_affinity(engine_affinity)?;
         let reached = self.engines_reach_words() && (common.is_none() || self.reaches_common_words());
         let mapped = reached && !flags.contains(FenceFlags::NO_GPU_ACCESS);

@@ -18,13 +18,13 @@ use shared_words::Memory;
 use vidmm::{AllocationId, VidMm};
 use wddm_types::{PhysicalAddress, SegmentId, WordAddress};
 
-use super::Fence;
-use super::local::{LocalPage, LocalWord};
+use super::local::LocalPage;
 use crate::adapter::Adapter;
 use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::object::{Device, DeviceNumber};
 use crate::store::{ObjectNumber, Store};
+use crate::sync::{Fence, LocalWord};
 
 /// The CPU's way to what devices show of their memory on the bus.
 pub trait BusMemory: Send + Sync + std::fmt::Debug {

@@ -10,13 +10,12 @@ use kmt_calls::{FenceFlags, FencePrivateData, OpenSyncObjectRequest, Refusal, Sy
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
-use crate::fence::lifetime::check_affinity;
-use crate::fence::{FenceNumber, FenceOpen, FenceOpenNumber};
+use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
-use crate::refusal::{access_denied, from_driver, invalid};
+use crate::refusal::from_driver;
 use crate::store::ObjectNumber;
-use crate::sync::News;
+use crate::sync::{FenceOpen, News, check_open};
 
 /// A device's open, and what the driver had to say.
 pub type Opened = (FenceOpenNumber, FencePrivateData);
@@ -196,28 +195,3 @@ impl Adapter {
         }
     }
 }
-
-/// Whether a name may be opened so.
-///
-/// # Errors
-/// `ACCESS_DENIED` for a name that cannot be read; `INVALID_PARAMETER` with the rule.
-// spec: sync §2.2, sync §2.3, sync §3.3
-pub fn check_open(access: SyncObjectAccess, request: &OpenSyncObjectRequest) -> Result<(), Refusal> {
-    if !access.contains(SyncObjectAccess::STANDARD_RIGHTS_READ) {
-        return Err(access_denied("the NT handle was made without STANDARD_RIGHTS_READ"));
-    }
-    check_affinity(request.engine_affinity)?;
-    let wrong = request.flags.difference(PER_DEVICE);
-    if !wrong.is_empty() {
-        return Err(invalid(format!("flags {:#x} are an object's, or reserved: not of an open", wrong.bits())));
-    }
-    if request.flags.contains(FenceFlags::NO_SIGNAL | FenceFlags::NO_WAIT) {
-        return Err(invalid("NoSignal and NoWait exclude each other"));
-    }
-    Ok(())
-}
-
-/// Flags that each device has for itself; the rest are the object's.
-// spec: sync §2.3
-pub(super) const PER_DEVICE: FenceFlags =
-    FenceFlags::NO_SIGNAL.union(FenceFlags::NO_WAIT).union(FenceFlags::NO_SIGNAL_MAX_VALUE_ON_TDR);

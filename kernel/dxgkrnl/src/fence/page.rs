@@ -7,10 +7,10 @@ use kmt_calls::Refusal;
 use shared_words::ClientAccess;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
-use super::storage::Home;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::no_memory;
+use crate::sync::Home;
 use crate::word_page::WORD_STRIDE;
 
 /// Why there is no word, where no quota says so before.

@@ -7,26 +7,18 @@
 //! The kernel has the driver notify it as long as the fence is there, and signals itself. A display that is off has no blanks, and its
 //! fences keep their values.
 
-use ddi::{DdiVersion, FenceType, KmdNotification, NotificationId};
+use ddi::{DdiVersion, FenceType, NotificationId};
 use kmt_calls::{FenceFlags, FencePrivateData, Refusal, SyncObjectAccess};
 use wddm_types::VidPnTargetId;
 
 use crate::adapter::Adapter;
-use crate::fence::flags::{self, ObjectType};
-use crate::fence::lifetime::{NewMonitored, check_affinity};
-use crate::fence::{FenceNumber, FenceOpenNumber, FenceWord, NewFence};
+use crate::fence::lifetime::NewMonitored;
+use crate::fence::{FenceNumber, FenceOpenNumber, NewFence};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, invalid, not_supported};
 use crate::store::ObjectNumber;
-use crate::sync::CommonWord;
-
-/// The source of a periodic fence's signals.
-#[derive(Clone, Copy, Debug)]
-pub struct Periodic {
-    target: VidPnTargetId,
-    notification: KmdNotification,
-}
+use crate::sync::{CommonWord, FenceWord, ObjectType, Periodic, check_affinity, check_flags};
 
 impl Adapter {
     /// The type 6 of `D3DKMTCreateSynchronizationObject2`: the creator's open.
@@ -47,7 +39,7 @@ impl Adapter {
                 "periodic monitored fences need a driver of WDDM 2.2; this one is of {version}"
             )));
         }
-        flags::check(ObjectType::PeriodicMonitoredFence, flags)?;
+        check_flags(ObjectType::PeriodicMonitoredFence, flags)?;
         check_affinity(engine_affinity)?;
         if flags.contains(FenceFlags::NO_WAIT) {
             return Err(invalid(

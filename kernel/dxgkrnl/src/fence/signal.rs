@@ -8,13 +8,12 @@ use gpu_fence::FenceKind;
 use kmt_calls::{Refusal, SignalFlags};
 use shared_words::Word;
 
-use super::Fence;
 use crate::adapter::Adapter;
 use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
-use crate::sync::News;
+use crate::sync::{Fence, News};
 
 impl Adapter {
     /// `D3DKMTSignalSynchronizationObjectFromCpu`.

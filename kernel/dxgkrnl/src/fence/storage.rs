@@ -13,106 +13,14 @@
 
 use ddi::{FenceValueType, NativeFenceCaps};
 use kmt_calls::{CreatedFence, Refusal};
-use vidmm::AllocationId;
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
-use super::local::LocalWord;
 use super::page::{Taken, Which};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::no_memory;
-use crate::sync::CommonWord;
-
-/// Where one word lies.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Home {
-    /// Which page of its owner's, and which of its words.
-    Packed { page: usize, index: u16 },
-    /// A page that no other fence uses.
-    Own(PageRun),
-    /// The same, and no GPU reaches it.
-    Apart(PageRun),
-    /// Local memory.
-    Local(LocalWord),
-    /// A word that no GPU reaches.
-    Unmapped,
-    /// There is none: a monitored fence has one word.
-    Nowhere,
-}
-
-/// Where one fence's words lie, and where its creator sees them.
-#[derive(Clone, Copy, Debug)]
-pub struct FenceSlot {
-    owner: ProcessId,
-    current_home: Home,
-    monitored_home: Home,
-    /// Which cross-adapter fence's word CurrentValue is: the machine's, not this adapter's.
-    pub(super) cross: Option<u64>,
-    /// And MonitoredValue too.
-    linear: bool,
-    pub current: WordAddress,
-    pub monitored: WordAddress,
-    /// In its owner's space; NULL for shareable ones, whose addresses are each process's own.
-    pub current_va: GpuVa,
-    pub monitored_va: GpuVa,
-    /// In the paging process's space; NULL where no paging work needs them.
-    pub system_current_va: GpuVa,
-    pub system_monitored_va: GpuVa,
-}
-
-/// Where one process's GPU work sees a shareable fence.
-#[derive(Clone, Copy, Debug)]
-pub struct FenceView {
-    pub current_va: GpuVa,
-    pub monitored_va: GpuVa,
-    /// How many opens of the process use it.
-    pub opens: u32,
-}
-
-impl FenceSlot {
-    /// Whether the CPU reaches CurrentValue.
-    pub fn on_cpu(&self) -> bool {
-        self.current != CreatedFence::NO_CPU_ADDRESS
-    }
-
-    /// CurrentValue's place in local memory, if that is where it is.
-    pub(super) fn local_current(&self) -> Option<LocalWord> {
-        match self.current_home {
-            Home::Local(word) => Some(word),
-            _ => None,
-        }
-    }
-
-    /// The same of MonitoredValue.
-    pub(super) fn local_monitored(&self) -> Option<LocalWord> {
-        match self.monitored_home {
-            Home::Local(word) => Some(word),
-            _ => None,
-        }
-    }
-
-    /// Whether one of its words is in this storage.
-    pub(super) fn stands_in(&self, storage: AllocationId) -> bool {
-        [self.local_current(), self.local_monitored()].into_iter().flatten().any(|word| word.allocation == storage)
-    }
-
-    fn without_monitored(owner: ProcessId, home: Home, word: WordAddress, va: GpuVa, system_va: GpuVa) -> FenceSlot {
-        FenceSlot {
-            owner,
-            current_home: home,
-            monitored_home: Home::Nowhere,
-            cross: None,
-            linear: false,
-            current: word,
-            monitored: word,
-            current_va: va,
-            monitored_va: GpuVa::NULL,
-            system_current_va: system_va,
-            system_monitored_va: GpuVa::NULL,
-        }
-    }
-}
+use crate::sync::{CommonWord, FenceSlot, FenceView, Home};
 
 impl Adapter {
     /// Words for a fence that no other process will see.

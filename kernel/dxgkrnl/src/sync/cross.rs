@@ -8,7 +8,7 @@ use shared_words::Memory;
 use wddm_types::PageRun;
 
 use super::Synchronization;
-use crate::fence::FenceNumber;
+use crate::number::FenceNumber;
 
 /// The CurrentValue of a cross-adapter fence as an adapter is lent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

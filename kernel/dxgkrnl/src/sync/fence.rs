@@ -1,5 +1,13 @@
-//! The fences of an adapter and the opens of them: which there are, and who has them. Where their words lie, and what the driver is told of
+//! The fences of an adapter and the opens of them: which there are, and which process and device has them. Where their words lie, and what the driver is told of
 //! them, is the business of `fence`; here a fence is what that made of it.
+
+mod object;
+mod slot;
+mod word;
+
+pub use object::{Fence, FenceOpen, Periodic};
+pub use slot::{FenceSlot, FenceView, Home, LocalWord};
+pub use word::FenceWord;
 
 use ddi::KmdGlobalFence;
 use gpu_fence::{FenceId, FenceKind, Sampled};
@@ -10,7 +18,7 @@ use wddm_types::{FencePoint, ProcessId};
 
 use super::cross::News;
 use super::{Synchronization, Waiter};
-use crate::fence::{Fence, FenceNumber, FenceOpen, FenceOpenNumber, FenceView, FenceWord};
+use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::refusal::{access_denied, invalid, no_memory};
 
 impl Synchronization {

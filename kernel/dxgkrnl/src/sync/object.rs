@@ -16,9 +16,8 @@ use gpu_fence::{LegacyError, LegacyId, LegacyKind, LegacyObjects, LegacyWait, Le
 use kmt_calls::{FenceFlags, Refusal};
 use wddm_types::{ProcessId, RawHandle};
 
-use super::{SyncNews, Synchronization};
+use super::{ObjectType, SyncNews, Synchronization, check_flags};
 use crate::due::Waiter;
-use crate::fence::{self, ObjectType};
 use crate::machine::Cx;
 use crate::number::{DeviceNumber, EventName, PacketContextNumber, SyncObjectNumber, SyncOpenNumber};
 use crate::refusal::{invalid, not_supported};
@@ -76,7 +75,7 @@ impl Synchronization {
             LegacyKind::Semaphore { .. } => ObjectType::Semaphore,
             LegacyKind::Fence { .. } => ObjectType::Fence,
         };
-        fence::check_flags(object, flags)?;
+        check_flags(object, flags)?;
         let id = self.objects.waited.create(kind).map_err(|error| match error {
             LegacyError::InitialAboveMax => invalid("InitialCount is above MaxCount"),
         })?;
@@ -92,7 +91,7 @@ impl Synchronization {
         flags: FenceFlags,
         event: EventName,
     ) -> Result<SyncOpenNumber, Refusal> {
-        fence::check_flags(ObjectType::CpuNotification, flags)?;
+        check_flags(ObjectType::CpuNotification, flags)?;
         if flags.contains(FenceFlags::SIGNAL_BY_KMD) {
             // Feature 3 has a name in the sheet and no law: by what callback a driver would name the event is not known.
             return Err(not_supported(

@@ -8,11 +8,12 @@ use gpu_fence::{FenceId, FenceKind, MonitoredUpdate, Party, Sampled, WaitMode, W
 use shared_words::Memory;
 use wddm_types::{FencePoint, ProcessId};
 
+use super::Fence;
 use super::cross::News;
 use super::{Synchronization, Waiter};
-use crate::fence::{Fence, FenceNumber};
 use crate::machine::Cx;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
+use crate::number::FenceNumber;
 use crate::store::ObjectNumber;
 
 /// The paging ring as a party that waits: no device has this number.

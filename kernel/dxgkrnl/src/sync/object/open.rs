@@ -7,12 +7,11 @@ use vidmm::StateDigest;
 use wddm_types::{ProcessId, RawHandle};
 
 use super::Objects;
-use crate::fence::{PointUse, check_open};
 use crate::machine::Cx;
 use crate::number::{DeviceNumber, SyncObjectNumber, SyncOpenNumber};
 use crate::refusal::{access_denied, invalid, no_memory};
 use crate::store::ObjectNumber;
-use crate::sync::{SyncNews, Synchronization};
+use crate::sync::{PointUse, SyncNews, Synchronization, check_open};
 
 /// An open.
 #[derive(Clone, Copy, Debug)]

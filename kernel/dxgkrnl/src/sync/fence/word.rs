@@ -5,7 +5,7 @@ use gpu_fence::Extension;
 use kmt_calls::Refusal;
 use shared_words::{Memory, Word};
 
-use crate::fence::Fence;
+use super::object::Fence;
 use crate::refusal::invalid;
 
 /// The width of a fence's word, with what 32 bits need to be told apart.

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ddi::{FenceType, KmdGlobalFence, KmdLocalFence};
+use ddi::{FenceType, KmdGlobalFence, KmdLocalFence, KmdNotification};
 use gpu_fence::FenceId;
 use kmt_calls::{FenceFlags, SyncObjectAccess};
-use wddm_types::ProcessId;
+use wddm_types::{GpuVa, ProcessId, VidPnTargetId};
 
-use super::periodic::Periodic;
-use super::{FenceSlot, FenceView, FenceWord};
-pub use crate::number::{FenceNumber, FenceOpenNumber};
-use crate::object::DeviceNumber;
+use super::slot::{FenceSlot, FenceView};
+use super::word::FenceWord;
+use crate::number::{DeviceNumber, FenceNumber, FenceOpenNumber};
 
 /// A fence on this adapter, which all devices share.
 #[derive(Debug)]
@@ -41,6 +40,31 @@ pub struct Fence {
     pub by_display: bool,
     /// Destroyed with its queue; it goes when the ring has passed.
     pub doomed: bool,
+}
+
+impl Fence {
+    /// Whether it can be shared, or is signalled by a display: it has pages of its own.
+    pub fn is_shareable(&self) -> bool {
+        self.flags.contains(FenceFlags::SHARED) || self.cross().is_some() || self.by_display
+    }
+
+    /// Which cross-adapter fence it is here, if any.
+    pub fn cross(&self) -> Option<u64> {
+        self.slot.cross
+    }
+
+    /// Where a process's GPU work sees CurrentValue and MonitoredValue.
+    pub fn addresses(&self, process: ProcessId) -> (GpuVa, GpuVa) {
+        let FenceSlot { current_va, monitored_va, .. } = self.slot;
+        self.views.get(&process).map_or((current_va, monitored_va), |view| (view.current_va, view.monitored_va))
+    }
+}
+
+/// The source of a periodic fence's signals.
+#[derive(Clone, Copy, Debug)]
+pub struct Periodic {
+    pub target: VidPnTargetId,
+    pub notification: KmdNotification,
 }
 
 /// A fence as one device has it.

@@ -1,11 +1,11 @@
 //! The rules of `D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS` (sync §2.3), for every type of synchronization object in one table; and the two
-//! flags that the kernel checks at every wait and signal. Other modules carry the flags out.
+//! flags that the kernel checks at every wait and signal; and the terms on which a name is opened. Other modules carry the flags out.
 
 use ddi::FenceType;
-use kmt_calls::{FenceFlags, Refusal, SyncObjectAccess};
+use kmt_calls::{FenceFlags, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
 
-use crate::adapter::Adapter;
-use crate::fence::{FenceNumber, FenceOpenNumber};
+use super::Synchronization;
+use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::refusal::{access_denied, invalid};
 
 /// `D3DDDI_SYNCHRONIZATIONOBJECT_TYPE` (sync §1.1).
@@ -75,7 +75,7 @@ impl ObjectType {
 /// # Errors
 /// `INVALID_PARAMETER` with the rule.
 // spec: sync §2.3, sync §3.2 step 1, sync §5
-pub fn check(object: ObjectType, flags: FenceFlags) -> Result<(), Refusal> {
+pub fn check_flags(object: ObjectType, flags: FenceFlags) -> Result<(), Refusal> {
     let unknown = flags.difference(FenceFlags::DEFINED);
     if !unknown.is_empty() {
         return Err(invalid(format!("fence flags {:#x} are reserved", unknown.bits())));
@@ -122,14 +122,14 @@ impl PointUse {
     }
 }
 
-impl Adapter {
+impl Synchronization {
     /// The fence of an open, if this may be done with it.
     ///
     /// # Errors
     /// `ACCESS_DENIED`; `INVALID_PARAMETER` for what no device may do with a fence of its type.
     // spec: sync §2.3, sync §1.4, sync §5
     pub fn usable_fence(&self, open: FenceOpenNumber, what: PointUse) -> Result<FenceNumber, Refusal> {
-        let open = self.sync.open(open);
+        let open = self.open(open);
         let (flag, name) = match what.waits() {
             true => (FenceFlags::NO_WAIT, "NoWait"),
             false => (FenceFlags::NO_SIGNAL, "NoSignal"),
@@ -142,12 +142,46 @@ impl Adapter {
             return Err(access_denied(format!("the NT handle that it was opened by does not give {access:?}")));
         }
         // The kernel carries out waits and signals of kernel queues and packet contexts on the CPU.
-        if self.sync.fence(open.fence).fence_type == FenceType::IntraGpu {
+        if self.fence(open.fence).fence_type == FenceType::IntraGpu {
             return Err(invalid("only engines wait for INTRA_GPU fences and signal them, by their commands"));
         }
         Ok(open.fence)
     }
 }
+
+/// An adapter here is one physical adapter: bit 0, or 0 for all.
+// spec: sync §2.1
+pub fn check_affinity(engine_affinity: u32) -> Result<(), Refusal> {
+    if engine_affinity > 1 {
+        return Err(invalid(format!("EngineAffinity {engine_affinity:#x} names physical adapters that there are not")));
+    }
+    Ok(())
+}
+
+/// Whether a name may be opened so.
+///
+/// # Errors
+/// `ACCESS_DENIED` for a name that cannot be read; `INVALID_PARAMETER` with the rule.
+// spec: sync §2.2, sync §2.3, sync §3.3
+pub fn check_open(access: SyncObjectAccess, request: &OpenSyncObjectRequest) -> Result<(), Refusal> {
+    if !access.contains(SyncObjectAccess::STANDARD_RIGHTS_READ) {
+        return Err(access_denied("the NT handle was made without STANDARD_RIGHTS_READ"));
+    }
+    check_affinity(request.engine_affinity)?;
+    let wrong = request.flags.difference(PER_DEVICE);
+    if !wrong.is_empty() {
+        return Err(invalid(format!("flags {:#x} are an object's, or reserved: not of an open", wrong.bits())));
+    }
+    if request.flags.contains(FenceFlags::NO_SIGNAL | FenceFlags::NO_WAIT) {
+        return Err(invalid("NoSignal and NoWait exclude each other"));
+    }
+    Ok(())
+}
+
+/// Flags that each device has for itself; the rest are the object's.
+// spec: sync §2.3
+pub const PER_DEVICE: FenceFlags =
+    FenceFlags::NO_SIGNAL.union(FenceFlags::NO_WAIT).union(FenceFlags::NO_SIGNAL_MAX_VALUE_ON_TDR);
 
 #[cfg(test)]
 mod tests {
@@ -184,12 +218,15 @@ mod tests {
         ];
         for (flags, row) in rows {
             for (object, expected) in TYPES.iter().zip(row.chars()) {
-                assert_eq!(check(*object, flags).is_ok(), expected == 'y', "{object:?} with {flags:?}");
+                assert_eq!(check_flags(*object, flags).is_ok(), expected == 'y', "{object:?} with {flags:?}");
             }
         }
         for bit in [9].into_iter().chain(11..32) {
             for object in TYPES {
-                assert!(check(object, FenceFlags::from_bits_retain(1 << bit)).is_err(), "{object:?} with bit {bit}");
+                assert!(
+                    check_flags(object, FenceFlags::from_bits_retain(1 << bit)).is_err(),
+                    "{object:?} with bit {bit}"
+                );
             }
         }
     }
