@@ -37,7 +37,7 @@ use crate::cpu_mapping::Views;
 use crate::doorbells::Doorbells;
 use crate::given::GivenFiles;
 use crate::host::event_loop::spawn_dispatcher;
-use crate::host::mount::{Mounted, Platform};
+use crate::host::mount::{Mounted, SharedParts};
 use crate::host::state::HostState;
 use crate::line::{LINES_MAX, Line};
 use crate::time::{Clock, Stopwatch};
@@ -132,7 +132,7 @@ impl Host {
         let line = Arc::new(Line::default());
         let doorbells = Arc::new(Doorbells::default());
         let given = Arc::new(GivenFiles::new(Arc::clone(&system)));
-        let platform = Platform {
+        let shared = SharedParts {
             system: &system,
             doorbells: &doorbells,
             reserve,
@@ -144,16 +144,17 @@ impl Host {
             driver_clock: matches!(config.mode, Mode::Real)
                 .then(|| Arc::new(Stopwatch::start()) as Arc<dyn DriverClock>),
         };
-        let mounted = mount::all(measured, &platform, &line)?;
+        let mounted = mount::all(measured, &shared, &line)?;
         let devices: Vec<Arc<SoftGpu>> = mounted.iter().map(|adapter| Arc::clone(&adapter.device)).collect();
         mount::connect(&devices, cpu_cache.as_ref().filter(|_| config.io_coherent));
         // The engines run before the drivers start: real hardware does not wait for its driver either.
         let run_all = || devices.iter().map(SoftGpu::run_threads).collect::<Vec<_>>();
         let running = matches!(config.mode, Mode::Real).then(run_all);
-        let machine = Machine::new(Arc::clone(&system), handle_key(config.mode));
+        let machine = Machine::new(handle_key(config.mode));
         let views = Views::new(Arc::clone(&system), devices.clone(), cpu_cache, config.memory_files);
-        let mut state = HostState::new(machine, config.tracer, clock, Arc::clone(&line), views);
-        for Mounted { miniport, adapter, .. } in mounted {
+        let mut state = HostState::new(machine, Arc::clone(&system), config.tracer, clock, Arc::clone(&line), views);
+        for Mounted { miniport, adapter, provided, .. } in mounted {
+            state.platforms.push(Box::new(provided));
             state.turn(|machine, cx| machine.start_adapter(cx, miniport, adapter))?;
         }
         let processors = config.processors.filter(|_| isolates && config.mode == Mode::Real);

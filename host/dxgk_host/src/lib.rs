@@ -26,6 +26,7 @@ mod lent;
 mod line;
 mod link;
 mod profile;
+mod provided;
 mod remote_process;
 mod time;
 

@@ -15,28 +15,21 @@ mod sync;
 mod waking;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use ddi::KmdProcess;
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{DeviceState, Reply, Wddm31Caps};
-use shared_words::Memory;
 use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
 use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
 use crate::breach::Breach;
-use crate::client_memory::ClientMemory;
-use crate::coherency::CpuCache;
-use crate::doorbell_page::DoorbellPages;
-use crate::driver::{Driver, DriverClock};
+use crate::driver::Driver;
 use crate::due::{Due, SettleOrder, SettleStep, Waiter};
 use crate::dying::DyingGroups;
 use crate::features::FeaturePolicy;
-use crate::fence::BusMemory;
-use crate::given_memory::GivenMemory;
-use crate::io_mmu::{IoMmu, Pasids};
+use crate::io_mmu::Pasids;
 use crate::life::RecoveryPolicy;
 use crate::lock::LegacyRequest;
 use crate::machine::{Cx, Effect};
@@ -76,26 +69,13 @@ pub struct AdapterConfig {
     pub clear_pages: bool,
     /// The choices of the memory manager.
     pub memory_policy: MemoryPolicy,
-    /// The CPU's caches, where the kernel has to know of them (memory §6.7); `None`: the hardware keeps coherency, whatever is said to it.
-    pub cpu_cache: Option<Arc<dyn CpuCache>>,
-    /// The platform is coherent all the same: GPUs snoop those caches where page-table entries and aperture mappings say so.
+    /// The platform is coherent although it has caches that the kernel knows of ([`Platform::cpu_cache`](crate::Platform::cpu_cache)): GPUs
+    /// snoop them where page-table entries and aperture mappings say so.
     pub snoops: bool,
-    /// The IOMMU that the adapter stands behind; adapters of the IoMmu model need one (memory §4.1).
-    pub iommu: Option<Arc<dyn IoMmu>>,
-    /// The CPU's way to the device's memory; `None`: the kernel has none, and no word of its own lies there (sync §1.5).
-    pub bus: Option<Arc<dyn BusMemory>>,
-    /// Shows processes the pages at the addresses of their doorbells; `None`: no process sees a doorbell (sync §3.17).
-    pub doorbells: Option<Arc<dyn DoorbellPages>>,
-    /// Lends pages to clients that are processes of their own; `None`: every client is in this program.
-    pub clients: Option<Arc<dyn ClientMemory>>,
-    /// The files that processes hand over; `None`: they can hand over none (memory §2.7).
-    pub given: Option<Arc<dyn GivenMemory>>,
     /// The configuration of features.
     pub features: FeaturePolicy,
     /// The policy for hung work: what the kernel resets, and how often before it stops the adapter.
     pub recovery: RecoveryPolicy,
-    /// The clock that measures the driver's calls; `None`: the kernel measures none (sync §4.4).
-    pub driver_clock: Option<Arc<dyn DriverClock>>,
     /// The choices of the scheduler.
     pub scheduling: engine_time::Policy,
 }
@@ -123,7 +103,6 @@ pub struct Adapter {
     pub index: AdapterIndex,
     pub luid: Luid,
     pub config: AdapterConfig,
-    pub memory: Arc<Memory>,
     pub driver: Driver,
     pub vidmm: VidMm<FenceId>,
     pub vidsch: VidSch<crate::scheduling::Scheduled>,
@@ -236,13 +215,13 @@ impl Adapter {
                 return self.turn_outstanding();
             }
             SettleStep::BeginRenders => self.renders_due(cx),
-            SettleStep::AskForAwaitedFlips => self.ask_for_awaited_flips(),
+            SettleStep::AskForAwaitedFlips => self.ask_for_awaited_flips(cx),
             SettleStep::Reset => return self.group_resets_due(cx) || self.reset_if_due(cx) || self.answer_connects(cx),
             SettleStep::LendRanks => self.lend_ranks(cx),
             SettleStep::ArmTimeouts => self.arm_timeouts(cx),
-            SettleStep::StopDriver => self.stop_driver_behind_last(),
+            SettleStep::StopDriver => self.stop_driver_behind_last(cx),
             SettleStep::ShrinkKernelPages => self.shrink_kernel_pages(),
-            SettleStep::MeterNodes => self.meter_nodes(cx.now_ns),
+            SettleStep::MeterNodes => self.meter_nodes(cx),
             SettleStep::TellMoves => self.emit_untold(cx, ProcessId::SYSTEM, u64::MAX),
         }
         false
@@ -282,8 +261,8 @@ impl Adapter {
             self.tally.device_lost();
             cx.emit(self.index, Event::DeviceInError { device: device.raw(), state: 4, reason: reason.clone() });
         }
-        self.abort_all_doorbells();
-        self.sync.lose_common_fences(&self.memory);
+        self.abort_all_doorbells(cx);
+        self.sync.lose_common_fences(cx.memory);
         self.displays_stopped(cx);
         self.life.stop(reason);
         self.due.waits_ended(self.sync.end_all_waits());

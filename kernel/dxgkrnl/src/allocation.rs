@@ -70,7 +70,7 @@ impl Adapter {
         existing: Vec<Existing>,
     ) -> Result<Created, NotCreated> {
         self.check_create(requests, call, resource)?;
-        let standard = self.staging_data(requests, call)?;
+        let standard = self.staging_data(cx, requests, call)?;
         let is_standard = standard.is_some();
         let described;
         let (blobs, call): (Vec<Vec<u8>>, _) = match standard {
@@ -94,32 +94,32 @@ impl Adapter {
         existing: Vec<Existing>,
     ) -> Result<Created, NotCreated> {
         let Creation { requests, call, mut blobs, is_standard, rows } = creation;
-        let (infos, kmd_resource) = self.create_in_driver(&blobs, call, resource)?;
-        let undo = |adapter: &mut Adapter, why: NotCreated| {
+        let (infos, kmd_resource) = self.create_in_driver(cx, &blobs, call, resource)?;
+        let undo = |adapter: &mut Adapter, cx: &Cx<'_>, why: NotCreated| {
             let made: Vec<KmdAllocation> = infos.iter().map(|info| info.allocation).collect();
-            adapter.destroy_in_driver(&made, kmd_resource, resource.is_none());
+            adapter.destroy_in_driver(cx, &made, kmd_resource, resource.is_none());
             why
         };
         if let Some(Err(refusal)) = rows.map(|rows| rows.check(&infos)) {
-            return Err(undo(self, refusal.into()));
+            return Err(undo(self, cx, refusal.into()));
         }
-        let mut placed = match self.place(device, requests, call, &infos, existing) {
+        let mut placed = match self.place(cx, device, requests, call, &infos, existing) {
             Ok(placed) => placed,
-            Err(why) => return Err(undo(self, why)),
+            Err(why) => return Err(undo(self, cx, why)),
         };
         let process = self.devices[device].process;
         let ids: Vec<AllocationId> = placed.iter().map(|(id, _)| *id).collect();
         let given = self.give_addresses(cx, process, &ids, true);
-        if let Err(refusal) = given.and_then(|_| self.share_backing(&ids)) {
+        if let Err(refusal) = given.and_then(|_| self.share_backing(cx, &ids)) {
             self.unplace(&mut placed);
-            return Err(undo(self, refusal.into()));
+            return Err(undo(self, cx, refusal.into()));
         }
         let before = blobs.clone();
-        let opens = match self.open_in_driver(device, &infos, &mut blobs, call) {
+        let opens = match self.open_in_driver(cx, device, &infos, &mut blobs, call) {
             Ok(opens) => opens,
             Err(refusal) => {
                 self.unplace(&mut placed);
-                return Err(undo(self, refusal.into()));
+                return Err(undo(self, cx, refusal.into()));
             }
         };
         let resource = self.enter_resource(device, resource, call, kmd_resource);
@@ -223,6 +223,7 @@ impl Adapter {
     /// VidMm's part: all or none.
     fn place(
         &mut self,
+        cx: &Cx<'_>,
         device: DeviceNumber,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
@@ -255,7 +256,7 @@ impl Adapter {
         let fresh = || wanted.iter().filter(|(_, origin)| origin.existing.is_none());
         // VidMm rounds the sizes that it has checked to pages.
         let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
-        let files = fresh().count() as u64 * self.files_of_one();
+        let files = fresh().count() as u64 * self.files_of_one(cx);
         for (kind, wanted) in [(Kind::CommittedBytes, bytes), (Kind::MemoryFiles, files)] {
             let room = self.room.take(kind, wanted);
             room.map_err(|refusal| NotCreated::Lacks(Lack::Quota(kind, wanted), refusal))?;
@@ -266,7 +267,7 @@ impl Adapter {
                 Ok(id) => {
                     // Memory that existed has been lent as what it is.
                     if section.is_none() {
-                        self.provide_backing(id);
+                        self.provide_backing(cx, id);
                     }
                     placed.push((id, section));
                 }

@@ -60,7 +60,7 @@ pub fn dispatch(machine: &mut Machine, cx: &mut Cx<'_>, from: ProcessId, token: 
         Err(refusal) => Answer::Done(Err(refusal)),
         // Settling may have ended destructions already.
         Ok(Turned { result: Err(refusal), lacking: Some(lacking), memory_changed, .. })
-            if memory_changed || machine.is_coming(from, &lacking) =>
+            if memory_changed || machine.is_coming(cx, from, &lacking) =>
         {
             machine.wait_for_memory(from, token, lacking, refusal);
             Answer::Later(token)
@@ -94,7 +94,7 @@ fn in_turn<T>(
     needs: &[Kind],
     act: impl FnOnce(&mut Turn<'_>, &mut Cx<'_>) -> Result<T, Refusal>,
 ) -> Result<Turned<T>, Refusal> {
-    let room = machine.room_of(from, needs);
+    let room = machine.room_of(cx, from, needs);
     let process = machine.processes.get_mut(&from);
     let process = process.ok_or_else(|| invalid("the process is not known to the kernel"))?;
     process.handles.allow_more(room.left(Kind::Handles));
@@ -159,7 +159,7 @@ impl Turn<'_> {
     /// Hands the call to the functions of its kind.
     fn route(&mut self, cx: &mut Cx<'_>, call: Call) -> Result<Answer, Refusal> {
         match call {
-            Call::Adapter(call) => self.on_adapter(call),
+            Call::Adapter(call) => self.on_adapter(cx, call),
             Call::Device(call) => self.on_device(cx, call),
             Call::Allocation(call) => self.on_allocation(cx, call),
             Call::Property(call) => self.on_property(cx, call),
@@ -177,7 +177,7 @@ impl Turn<'_> {
             Call::Sync(call) => self.on_sync(cx, call),
             Call::Statistics(call) => self.on_statistics(cx, &call),
             Call::KeyedMutex(call) => self.on_keyed_mutex(cx, call),
-            Call::Escape(call) => self.escape(call),
+            Call::Escape(call) => self.escape(cx, call),
         }
     }
 

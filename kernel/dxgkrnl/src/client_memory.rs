@@ -1,47 +1,34 @@
-//! The seam to the pages that client processes may map: pages that one process may look at or write, and later may not. The program that
-//! runs clients in processes of their own implements it, and lends them these pages and no others. The kernel calls it under the
-//! machine's lock.
-//!
-//! # The law of this boundary
-//! - **Said before the first use.** The content of pages is gone when [`ClientMemory::begins`] returns, and they are zero: so it is
-//!   called before anything of the new owner's is stored there, and when nothing that still counts is on its way there. It costs a
-//!   file and its pages, and an allocation that is never moved out or locked uses none: so it is called with the first use, too.
-//! - **Ended at the next use.** The kernel calls [`ClientMemory::ends`] when no mapping of the process shows the pages any more, and
-//!   before it gives them to another owner. Pages that begin again for another need not have ended.
-//! - **It never fails here.** The other side does not hand out what it cannot lend (no descriptors, no mappings): it refuses the process
-//!   its mapping, and the kernel's work goes on in pages that no client sees.
+//! Which pages the kernel lets clients map, where the host lends them pages ([`ClientMemory`](crate::ClientMemory)): backing stores of
+//! allocations from their first use on, pages of sections, and for how long. Not how they are lent: that is the host's.
 
 use shared_words::ClientAccess;
 use vidmm::{AllocationId, Move, MoveKind};
 use wddm_types::{CpuPlace, CpuRun, PageRun};
 
 use crate::adapter::Adapter;
-
-/// The pages that clients of one adapter may map.
-pub trait ClientMemory: Send + Sync + std::fmt::Debug {
-    /// These pages, named as the CPU reaches them, are what the clients of one owner see from now on, together: an allocation's, a
-    /// page of words. False: they could not be lent, and may hold anything.
-    fn begins(&self, place: CpuPlace, runs: &[PageRun], access: ClientAccess) -> bool;
-
-    /// They are no client's any more.
-    fn ends(&self, place: CpuPlace, run: PageRun);
-
-    /// Whether the adapter's own memory can be lent too, with what it holds: where a locked allocation shows it, from the
-    /// [`MappingChange::Shown`](crate::MappingChange::Shown) that says so until it is said to show something else, or has
-    /// [left](crate::MappingChange::Left).
-    fn lends_local(&self) -> bool;
-}
+use crate::machine::Cx;
 
 impl Adapter {
+    /// Pages that have returned to VidMm's pool are no client's any more. A page's next owner may have come in the call of VidMm that gave the
+    /// page back, but VidMm stores nothing: so it is soon enough to say so before the kernel stores anything in pages of VidMm, has the
+    /// hardware reach them, or shows them to a client. Each of these ways begins here, and so does the end of a turn.
+    pub fn revoke_returned(&mut self, cx: &Cx<'_>) {
+        let returned = self.vidmm.take_returned();
+        if let Some(clients) = cx.platform(self.index).clients() {
+            returned.into_iter().for_each(|run| clients.ends(CpuPlace::System, run));
+        }
+    }
+
     /// An allocation of a process has fresh system pages: a process that may lock it sees them while they are its. Nearly every
     /// allocation can be locked there, visible to the CPU or not (memory §6.3, row 8). The pages hold nothing before their first use: the
     /// kernel lends them then. Whether they are lent from now on, and zero.
-    pub fn lend_backing(&mut self, allocation: AllocationId) -> bool {
-        if self.config.clients.is_none() {
+    pub fn lend_backing(&mut self, cx: &Cx<'_>, allocation: AllocationId) -> bool {
+        if cx.platform(self.index).clients().is_none() {
             return false;
         }
         if self.vidmm.uses_backing(allocation) {
-            return self.lend_system(self.vidmm.backing(allocation));
+            self.revoke_returned(cx);
+            return self.begin_lending(cx, self.vidmm.backing(allocation));
         }
         self.unexported_pages.insert(allocation);
         false
@@ -49,26 +36,31 @@ impl Adapter {
 
     /// Provides the system pages of a new allocation: lends them if the allocation uses them from the begin, or else clears them of
     /// another owner's bytes. Freshly lent pages are zero already, and cost nothing until they are touched.
-    pub fn provide_backing(&mut self, allocation: AllocationId) {
-        if !self.lend_backing(allocation) {
-            self.clear_pages(self.vidmm.pages_to_clear(allocation));
+    pub fn provide_backing(&mut self, cx: &Cx<'_>, allocation: AllocationId) {
+        if !self.lend_backing(cx, allocation) {
+            self.revoke_returned(cx);
+            self.zero(cx, self.vidmm.pages_to_clear(allocation));
         }
     }
 
     /// The system pages of an allocation are about to be used: copied to, reached by the GPU, shown to the CPU. Whether they are zero,
     /// because they are lent from now on.
-    pub fn backing_used(&mut self, allocation: AllocationId) -> bool {
-        self.unexported_pages.remove(&allocation) && self.lend_system(self.vidmm.backing(allocation))
+    pub fn backing_used(&mut self, cx: &Cx<'_>, allocation: AllocationId) -> bool {
+        if !self.unexported_pages.remove(&allocation) {
+            return false;
+        }
+        self.revoke_returned(cx);
+        self.begin_lending(cx, self.vidmm.backing(allocation))
     }
 
     /// The same of what has moved out of the adapter's memory, or is reached where it is. Answers which of it is zero for that.
-    pub fn backings_used(&mut self, moves: &[Move]) -> Vec<PageRun> {
+    pub fn backings_used(&mut self, cx: &Cx<'_>, moves: &[Move]) -> Vec<PageRun> {
         let mut zero = Vec::new();
         if self.unexported_pages.is_empty() {
             return zero;
         }
         for moved in moves.iter().filter(|moved| matches!(moved.kind, MoveKind::PageOut | MoveKind::Map)) {
-            if self.backing_used(moved.allocation) {
+            if self.backing_used(cx, moved.allocation) {
                 zero.extend_from_slice(self.vidmm.backing(moved.allocation));
             }
         }
@@ -77,20 +69,25 @@ impl Adapter {
 
     /// Lends system pages that have just been taken for a process. They cease to be its when they return to VidMm's pool. Whether they
     /// are, and zero.
-    pub fn lend_system(&self, runs: &[PageRun]) -> bool {
-        let clients = self.config.clients.as_ref().filter(|_| !runs.is_empty());
+    pub fn lend_system(&mut self, cx: &Cx<'_>, runs: &[PageRun]) -> bool {
+        self.revoke_returned(cx);
+        self.begin_lending(cx, runs)
+    }
+
+    fn begin_lending(&self, cx: &Cx<'_>, runs: &[PageRun]) -> bool {
+        let clients = cx.platform(self.index).clients().filter(|_| !runs.is_empty());
         clients.is_some_and(|clients| clients.begins(CpuPlace::System, runs, ClientAccess::ReadWrite))
     }
 
     /// Whether these are shown to a client by lending it the adapter's own memory.
-    pub fn lends(&self, runs: &[CpuRun]) -> bool {
+    pub fn lends(&self, cx: &Cx<'_>, runs: &[CpuRun]) -> bool {
         let own = |run: &CpuRun| matches!(run.place, CpuPlace::Bar | CpuPlace::HostAperture);
-        self.config.clients.is_some() && runs.iter().any(own)
+        cx.platform(self.index).clients().is_some() && runs.iter().any(own)
     }
 
     /// How many files an allocation may need: its backing store's, and another one while it is locked in the adapter's own memory.
-    pub fn files_of_one(&self) -> u64 {
-        1 + u64::from(self.config.clients.as_ref().is_some_and(|clients| clients.lends_local()))
+    pub fn files_of_one(&self, cx: &Cx<'_>) -> u64 {
+        1 + u64::from(cx.platform(self.index).clients().is_some_and(|clients| clients.lends_local()))
     }
 
     /// Which of these have given their backing stores up: Reclaim gives them others, with nothing in them.

@@ -2,38 +2,33 @@
 //! the user-mode driver asks for maintenance of what it knows; the kernel does its own for what it moves, and for what lists
 //! name: those it sees.
 
-use std::sync::Arc;
-
 use kmt_calls::Refusal;
 use vidmm::{AllocationId, Maintenance};
-use wddm_types::{CpuPlace, CpuRun, PageRun};
+use wddm_types::{CpuPlace, CpuRun};
 
-use crate::adapter::{Adapter, AdapterConfig};
+use crate::adapter::Adapter;
+use crate::machine::Cx;
 use crate::object::AllocationNumber;
+use crate::platform::{CpuCache, Platform};
 use crate::refusal::invalid;
 
-/// The maintenance instructions of a CPU whose caches the GPU does not snoop. Done when the call returns.
-pub trait CpuCache: Send + Sync + std::fmt::Debug {
-    /// Writes back, then forgets, every line that holds one of `length_bytes` bytes at `offset_bytes` of these pages.
-    fn invalidate(&self, runs: &[PageRun], offset_bytes: u64, length_bytes: u64);
-
-    /// Forgets every line of these pages without writing it back: the kernel needs their content no more.
-    fn discard(&self, runs: &[PageRun]);
-}
-
-impl AdapterConfig {
-    /// Whether GPUs snoop the CPU's caches, so that neither user-mode drivers nor lists have lines maintained.
-    // spec: memory §6.7
-    pub fn is_io_coherent(&self) -> bool {
-        self.cpu_cache.is_none() || self.snoops
-    }
+/// Whether GPUs snoop the CPU's caches, so that neither user-mode drivers nor lists have lines maintained.
+// spec: memory §6.7
+pub fn is_io_coherent(platform: &dyn Platform, snoops: bool) -> bool {
+    platform.cpu_cache().is_none() || snoops
 }
 
 impl Adapter {
+    /// Whether GPUs snoop the CPU's caches here.
+    pub fn is_io_coherent(&self, cx: &Cx<'_>) -> bool {
+        is_io_coherent(cx.platform(self.index), self.config.snoops)
+    }
+
     /// `D3DKMTInvalidateCache`. Nothing to do where the hardware keeps coherency and where the CPU does not cache.
     // spec: memory §6.7
     pub fn invalidate_cache(
         &self,
+        cx: &Cx<'_>,
         number: AllocationNumber,
         offset_bytes: u64,
         length_bytes: u64,
@@ -43,9 +38,9 @@ impl Adapter {
         if offset_bytes.checked_add(length_bytes).is_none_or(|end| end > size_bytes) {
             return Err(invalid(format!("{length_bytes} bytes at {offset_bytes} of an allocation of {size_bytes}")));
         }
-        if let Some(cache) = self.cache_of(id)
+        if let Some(cache) = self.cache_of(cx, id)
             && length_bytes > 0
-            && !self.config.is_io_coherent()
+            && !self.is_io_coherent(cx)
         {
             cache.invalidate(self.vidmm.backing(id), offset_bytes, length_bytes);
         }
@@ -56,10 +51,10 @@ impl Adapter {
     /// after the move or be written over it. Physical copies snoop nowhere. Called before the move, and after one that wrote the backing
     /// store: the CPU may have mapped it meanwhile.
     // spec: memory §6.7
-    pub fn maintain_for_move(&self, id: AllocationId) {
-        if self.config.cpu_cache.is_some()
+    pub fn maintain_for_move(&self, cx: &Cx<'_>, id: AllocationId) {
+        if cx.platform(self.index).cpu_cache().is_some()
             && self.bodies.contains_key(&id)
-            && let Some(cache) = self.cache_of(id)
+            && let Some(cache) = self.cache_of(cx, id)
         {
             cache.invalidate(self.vidmm.backing(id), 0, self.vidmm.allocation_bytes(id));
         }
@@ -68,28 +63,28 @@ impl Adapter {
     /// A buffer is about to run whose list reads or writes these: the CPU's writes reach memory, and no line is written
     /// over the buffer's.
     // spec: memory §6.7, memory §10.1 row 19
-    pub fn lists_use(&mut self, uses: &[(AllocationId, bool)]) {
+    pub fn lists_use(&mut self, cx: &Cx<'_>, uses: &[(AllocationId, bool)]) {
         for &(id, write) in uses {
             let what = self.lines.gpu_uses(id, write);
-            self.maintain(id, what);
+            self.maintain(cx, id, what);
         }
     }
 
     /// It is done: the CPU sees what it wrote.
     // spec: memory §6.7
-    pub fn lists_wrote(&mut self, written: &[AllocationId]) {
+    pub fn lists_wrote(&mut self, cx: &Cx<'_>, written: &[AllocationId]) {
         for &id in written {
             let what = self.lines.gpu_wrote(id);
-            self.maintain(id, what);
+            self.maintain(cx, id, what);
         }
     }
 
     /// The CPU is about to see an allocation, to write or to read only. Lock2 does not say that it only reads.
     // spec: memory §6.7, memory §6.5: ReadOnly keeps its meaning
-    pub fn lines_mapped(&mut self, id: AllocationId, writes: bool) {
-        if self.cache_of(id).is_some() {
+    pub fn lines_mapped(&mut self, cx: &Cx<'_>, id: AllocationId, writes: bool) {
+        if self.cache_of(cx, id).is_some() {
             let what = self.lines.cpu_maps(id, writes);
-            self.maintain(id, what);
+            self.maintain(cx, id, what);
         }
     }
 
@@ -99,44 +94,48 @@ impl Adapter {
     }
 
     /// The entries of a list whose lines the CPU's caches may hold, each with whether it is written.
-    pub fn cached_uses(&self, uses: impl Iterator<Item = (AllocationId, bool)>) -> Vec<(AllocationId, bool)> {
-        if self.config.is_io_coherent() {
+    pub fn cached_uses(
+        &self,
+        cx: &Cx<'_>,
+        uses: impl Iterator<Item = (AllocationId, bool)>,
+    ) -> Vec<(AllocationId, bool)> {
+        if self.is_io_coherent(cx) {
             return Vec::new();
         }
-        uses.filter(|(id, _)| self.bodies.contains_key(id) && self.cache_of(*id).is_some()).collect()
+        uses.filter(|(id, _)| self.bodies.contains_key(id) && self.cache_of(cx, *id).is_some()).collect()
     }
 
     /// The one instruction that there is writes back and forgets, which is all of them.
-    fn maintain(&self, id: AllocationId, what: Maintenance) {
+    fn maintain(&self, cx: &Cx<'_>, id: AllocationId, what: Maintenance) {
         // An owner that swore that nothing is in use may have destroyed what was.
         if what != Maintenance::None
-            && !self.config.is_io_coherent()
+            && !self.is_io_coherent(cx)
             && self.bodies.contains_key(&id)
-            && let Some(cache) = self.cache_of(id)
+            && let Some(cache) = self.cache_of(cx, id)
         {
             cache.invalidate(self.vidmm.backing(id), 0, self.vidmm.allocation_bytes(id));
         }
     }
 
     /// The pages of an allocation that goes: no line of it may be written over their next content.
-    pub fn discard_lines(&mut self, id: AllocationId) {
+    pub fn discard_lines(&mut self, cx: &Cx<'_>, id: AllocationId) {
         self.lines.forget(&id);
-        if let Some(cache) = self.cache_of(id) {
+        if let Some(cache) = self.cache_of(cx, id) {
             cache.discard(self.vidmm.backing(id));
         }
     }
 
     /// The CPU's view of an allocation: it sees system pages of a cached one through its caches.
-    pub fn through_caches(&self, id: AllocationId, mut runs: Vec<CpuRun>) -> Vec<CpuRun> {
-        if self.cache_of(id).is_some() {
+    pub fn through_caches(&self, cx: &Cx<'_>, id: AllocationId, mut runs: Vec<CpuRun>) -> Vec<CpuRun> {
+        if self.cache_of(cx, id).is_some() {
             see_cached(&mut runs);
         }
         runs
     }
 
-    fn cache_of(&self, id: AllocationId) -> Option<&Arc<dyn CpuCache>> {
+    fn cache_of<'a>(&self, cx: &Cx<'a>, id: AllocationId) -> Option<&'a dyn CpuCache> {
         let cached = self.vidmm.info(id).flags.contains(ddi::AllocationFlags::CACHED);
-        self.config.cpu_cache.as_ref().filter(|_| cached)
+        cx.platform(self.index).cpu_cache().filter(|_| cached)
     }
 }
 

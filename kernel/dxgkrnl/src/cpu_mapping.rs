@@ -201,12 +201,12 @@ impl Adapter {
         if let Some(mapping) = self.cpu_mappings.of(allocation) {
             return mapping;
         }
-        let runs = if self.lends(runs) { &[] } else { runs };
+        let runs = if self.lends(cx, runs) { &[] } else { runs };
         self.cpu_mappings.next += 1;
         let mapping = MappingId(u64::from(self.index.0) << NUMBER_BITS | self.cpu_mappings.next);
         self.cpu_mappings.by_allocation.insert(allocation, mapping);
         let size_bytes = self.vidmm.allocation_bytes(allocation);
-        let runs = self.through_caches(allocation, runs.to_vec());
+        let runs = self.through_caches(cx, allocation, runs.to_vec());
         self.cpu_mappings.tell(cx, mapping, MappingChange::Made { process, size_bytes, runs });
         mapping
     }
@@ -227,7 +227,7 @@ impl Adapter {
 
     /// A mapping that was just made shows these from the turn of a work on, if they have to be lent.
     pub fn show_in_turn(&mut self, cx: &mut Cx<'_>, process: ProcessId, mapping: MappingId, runs: &[CpuRun]) {
-        if self.lends(runs) && self.cpu_mappings.lent.insert(mapping) {
+        if self.lends(cx, runs) && self.cpu_mappings.lent.insert(mapping) {
             self.cpu_mappings.unshown.insert(mapping);
             self.queue_turn(cx, process, mapping, runs.to_vec());
         }
@@ -249,10 +249,10 @@ impl Adapter {
 
     /// Lets the driver point window pages at memory pages.
     // spec: memory §6.6
-    pub fn map_window(&mut self, allocation: AllocationId, map: &WindowMap) -> bool {
-        self.unmap_window(&WindowPages { segment: map.segment, pages: map.unmap.clone() });
+    pub fn map_window(&mut self, cx: &Cx<'_>, allocation: AllocationId, map: &WindowMap) -> bool {
+        self.unmap_window(cx, &WindowPages { segment: map.segment, pages: map.unmap.clone() });
         let allocation = Some(self.vidmm.kmd_handle(allocation));
-        let Some(facet) = self.driver.cpu_host_aperture() else { return false };
+        let Some(facet) = self.driver.call(cx).cpu_host_aperture() else { return false };
         let map = MapCpuHostAperture {
             allocation,
             segment: map.segment,
@@ -265,8 +265,8 @@ impl Adapter {
 
     /// Lets the driver take window pages out.
     // spec: memory §6.6
-    pub fn unmap_window(&mut self, pages: &WindowPages) {
-        if let Some(facet) = self.driver.cpu_host_aperture().filter(|_| !pages.pages.is_empty()) {
+    pub fn unmap_window(&mut self, cx: &Cx<'_>, pages: &WindowPages) {
+        if let Some(facet) = self.driver.call(cx).cpu_host_aperture().filter(|_| !pages.pages.is_empty()) {
             facet.unmap_cpu_host_aperture(UnmapCpuHostAperture {
                 window_pages: &pages.pages,
                 segment: pages.segment,

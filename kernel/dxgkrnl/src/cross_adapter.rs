@@ -78,20 +78,21 @@ impl CrossFences {
     /// The adapter has no page for it; or the error of `make`.
     pub fn create<T>(
         &mut self,
+        cx: &mut Cx<'_>,
         adapters: &mut [Adapter],
         index: AdapterIndex,
         (native, flags): (bool, FenceFlags),
-        make: impl FnOnce(&mut Adapter, CommonWord) -> Result<T, Refusal>,
+        make: impl FnOnce(&mut Cx<'_>, &mut Adapter, CommonWord) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let adapter = &mut adapters[index.0 as usize];
         let linear = native && adapter.sync.has_linear_storage();
-        let page = adapter.take_common_pages(Pages(1 + u64::from(linear)))?;
+        let page = adapter.take_common_pages(cx, Pages(1 + u64::from(linear)))?;
         let fence =
             CrossFence { creator: index, page, native, by_display: false, flags, names: 0, always_signaled: false };
         let number = self.fences.insert(fence);
-        let made = make(adapter, fence.word_of(number, false));
+        let made = make(cx, adapter, fence.word_of(number, false));
         if made.is_err() {
-            self.give_back(adapters, number);
+            self.give_back(cx, adapters, number);
         }
         made
     }
@@ -104,14 +105,15 @@ impl CrossFences {
     // spec: sync §2.2, sync §2.3
     pub fn create_periodic<T>(
         &mut self,
+        cx: &mut Cx<'_>,
         adapters: &mut [Adapter],
         index: AdapterIndex,
         flags: FenceFlags,
-        make: impl FnOnce(&mut Adapter, CommonWord) -> Result<T, Refusal>,
+        make: impl FnOnce(&mut Cx<'_>, &mut Adapter, CommonWord) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let made = self.create(adapters, index, (false, flags), |adapter, word| {
+        let made = self.create(cx, adapters, index, (false, flags), |cx, adapter, word| {
             let cross = word.cross;
-            make(adapter, CommonWord { by_display: true, ..word }).map(|made| (made, cross))
+            make(cx, adapter, CommonWord { by_display: true, ..word }).map(|made| (made, cross))
         })?;
         let (made, cross) = made;
         self.fences.get_mut(cross).expect("just created").by_display = true;
@@ -170,13 +172,14 @@ impl CrossFences {
             adapters[creator].drop_kept_fence(cx, number);
         }
         if !adapters.iter().any(|adapter| adapter.sync.reaches_common_word(number)) {
-            self.give_back(adapters, number);
+            self.give_back(cx, adapters, number);
         }
     }
 
-    fn give_back(&mut self, adapters: &mut [Adapter], number: u64) {
+    fn give_back(&mut self, cx: &Cx<'_>, adapters: &mut [Adapter], number: u64) {
         let fence = self.fences.remove(number).expect("just seen");
-        adapters[fence.creator.0 as usize].driver.pages().give_back(fence.page);
+        let clients = cx.platform(fence.creator).clients();
+        adapters[fence.creator.0 as usize].driver.pages().give_back(clients, fence.page);
     }
 }
 
@@ -216,21 +219,21 @@ impl Machine {
                 }
             }
         }
-        self.leave_sections();
+        self.leave_sections(cx);
         self.globals.forget_gone(&mut self.adapters);
     }
 
     /// A new adapter and those that are there learn of each other's doorbells.
     // spec: sync §3.18
-    pub(crate) fn introduce(&mut self, new: AdapterIndex) {
+    pub(crate) fn introduce(&mut self, cx: &Cx<'_>, new: AdapterIndex) {
         let at = new.0 as usize;
-        self.adapters[at].make_inbox();
+        self.adapters[at].make_inbox(cx);
         let Some(inbox) = self.adapters[at].sync.inbox() else { return };
         for other in 0..at {
             if let Some(others) = self.adapters[other].sync.inbox() {
-                self.adapters[other].connect_peer(new, inbox);
+                self.adapters[other].connect_peer(cx, new, inbox);
                 // CAST: adapters are counted in ones.
-                self.adapters[at].connect_peer(AdapterIndex(other as u32), others);
+                self.adapters[at].connect_peer(cx, AdapterIndex(other as u32), others);
             }
         }
     }

@@ -9,6 +9,7 @@ use wddm_types::{PageRun, SegmentId};
 use crate::adapter::Adapter;
 use crate::driver::Reported;
 use crate::features::FeatureReport;
+use crate::machine::Cx;
 
 /// One segment.
 #[derive(Clone, Debug)]
@@ -76,7 +77,7 @@ pub struct AdapterDescription {
 
 impl Adapter {
     /// The adapter as it started.
-    pub fn description(&mut self) -> AdapterDescription {
+    pub fn description(&self, cx: &Cx<'_>) -> AdapterDescription {
         let has = self.driver.facets();
         let facets = [
             ("GPU virtual addresses", has.gpu_va),
@@ -95,7 +96,7 @@ impl Adapter {
             nodes: self.driver.nodes().to_vec(),
             features: self.driver.feature_report(),
             native_fence_os_caps: self.driver.native_fence_os_caps(),
-            monitored_fence_signals: self.monitored_fence_signals(),
+            monitored_fence_signals: self.monitored_fence_signals(cx),
             monitored_fence_bits: if !self.driver.has_64_bit_atomics() { 32 } else { 64 },
             preemption: self.packets.granularity(),
             facets: facets.into_iter().filter(|(_, there)| *there).map(|(name, _)| name).collect(),

@@ -35,8 +35,8 @@ impl Adapter {
         self.check_rings(device, &ids)?;
         let after = match flags.contains(DestroyFlags::ASSUME_NOT_IN_USE) {
             // Buffers with lists say what they use, whatever the caller says: they hold physical addresses.
-            true => self.listed_uses(device, numbers),
-            false => self.queued_work(device)?,
+            true => self.listed_uses(cx, device, numbers),
+            false => self.queued_work(cx, device)?,
         };
         if flags.contains(DestroyFlags::ASSUME_NOT_IN_USE) {
             self.assume_not_in_use(numbers, after.is_empty());
@@ -99,7 +99,7 @@ impl Adapter {
             resource_body = Some(gone.body);
         }
         let live = self.live_points(after.to_vec());
-        let after = self.unreached(live);
+        let after = self.unreached(cx, live);
         let ids: Vec<_> = bindings.iter().map(|binding| binding.vidmm).collect();
         for id in &ids {
             let body = self.bodies.get_mut(id).expect("a binding has its body");
@@ -161,13 +161,13 @@ impl Adapter {
 
     /// The points after which no buffer of a device uses these that names one of them in its list, in whatever instance.
     // spec: memory §6.2
-    fn listed_uses(&self, device: DeviceNumber, numbers: &[AllocationNumber]) -> Vec<FencePoint<FenceId>> {
+    fn listed_uses(&self, cx: &Cx<'_>, device: DeviceNumber, numbers: &[AllocationNumber]) -> Vec<FencePoint<FenceId>> {
         let known = numbers.iter().map(|number| &self.allocations[*number]);
         let instances = known.flat_map(|known| {
             let former = known.renaming.former.iter().map(|instance| instance.vidmm);
             former.chain([known.vidmm])
         });
-        instances.flat_map(|instance| self.gpu_uses_of(device, instance)).collect()
+        instances.flat_map(|instance| self.gpu_uses_of(cx, device, instance)).collect()
     }
 
     /// Nothing that this device has queued uses them, but for buffers with lists (`unlisted`: there are none). Others speak for
@@ -194,7 +194,7 @@ impl Adapter {
             return;
         }
         let mut dying = std::mem::take(&mut self.dying);
-        let over = dying.over(|point| self.is_past(point));
+        let over = dying.over(|point| self.is_past(cx, point));
         self.dying = dying;
         self.bury_all(cx, over);
     }
@@ -221,7 +221,7 @@ impl Adapter {
         let opens: Vec<_> = dying.bindings.iter().map(|binding| binding.open).collect();
         if !opens.is_empty() {
             let kmd = self.devices[dying.device].kmd;
-            self.driver.close_allocation(kmd, &opens);
+            self.driver.call(cx).close_allocation(kmd, &opens);
         }
         let (mut gone, mut sections) = (Vec::new(), Vec::new());
         let mut works = Vec::with_capacity(dying.bindings.len());
@@ -230,7 +230,7 @@ impl Adapter {
             let body = self.bodies.get_mut(&binding.vidmm).expect("a binding has its body");
             body.bindings -= 1;
             if body.bindings == 0 && !kept {
-                let (body, work) = self.end_body(binding.vidmm);
+                let (body, work) = self.end_body(cx, binding.vidmm);
                 works.push((work, Some(binding.vidmm)));
                 for instance in &binding.renaming.former {
                     self.commitments.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
@@ -249,11 +249,11 @@ impl Adapter {
     }
 
     /// An allocation that nothing names, or uses, any more ends.
-    fn end_body(&mut self, id: vidmm::AllocationId) -> (Body, Option<vidmm::Work<FenceId>>) {
+    fn end_body(&mut self, cx: &Cx<'_>, id: vidmm::AllocationId) -> (Body, Option<vidmm::Work<FenceId>>) {
         let body = self.bodies.remove(&id).expect("an allocation ends once");
         if body.section.is_none() {
             self.commitments.release(body.creator, self.vidmm.allocation_bytes(id));
-            self.discard_lines(id);
+            self.discard_lines(cx, id);
         } else {
             self.lines.forget(&id);
         }
@@ -268,7 +268,7 @@ impl Adapter {
             match self.bodies.get(&id).map(|body| body.bindings) {
                 Some(0) => {
                     gone.push(self.vidmm.kmd_handle(id));
-                    let (body, work) = self.end_body(id);
+                    let (body, work) = self.end_body(cx, id);
                     works.push((work, Some(id)));
                     sections.extend(body.section);
                 }

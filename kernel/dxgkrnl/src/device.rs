@@ -80,7 +80,7 @@ impl Adapter {
         create: CreateDevice,
     ) -> Result<(Vec<ContextAllocation>, KmdDevice, DeviceInfo), Refusal> {
         let (mut asked, driver) = self.context_host(vidmm, process);
-        let (driver, mut host) = driver.creating(Creating::Context(&mut asked));
+        let (mut driver, mut host) = driver.creating(cx, Creating::Context(&mut asked));
         let created = driver.create_device(&mut host, create);
         let (made, works) = (asked.made, asked.works);
         // What was decided is carried out in any case: a refusal takes it back behind it.
@@ -89,7 +89,7 @@ impl Adapter {
         let checked = created.map_err(from_driver).and_then(|(kmd, info)| {
             let sound = check_device_info(self.vidmm.segments(), &info);
             sound.map(|()| (kmd, info)).map_err(|rule| {
-                self.driver.destroy_device(kmd);
+                self.driver.call(cx).destroy_device(kmd);
                 refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, rule)
             })
         });
@@ -144,7 +144,7 @@ impl Adapter {
         let device = self.devices.remove(number).expect("a device is destroyed once");
         self.vidsch.suspensions.drop_reasons(Suspendable::Device(number));
         self.vidmm.destroy_device(device.vidmm, &[]);
-        self.driver.destroy_device(device.kmd);
+        self.driver.call(cx).destroy_device(device.kmd);
         self.devices_by_id.remove(&device.vidmm);
         let on_adapter = self.processes.get_mut(&device.process).expect("a device's process is on the adapter");
         on_adapter.devices.remove(&number);
@@ -209,8 +209,9 @@ impl Adapter {
         self.queue_any(cx, process, work);
         self.release_fence_storage(on_adapter.fences);
         self.release_logs(on_adapter.logs);
-        on_adapter.user_words.release(self.driver.pages());
-        on_adapter.status_words.release(self.driver.pages());
+        let clients = cx.platform(self.index).clients();
+        on_adapter.user_words.release(clients, self.driver.pages());
+        on_adapter.status_words.release(clients, self.driver.pages());
         self.defer_space(on_adapter.space, on_adapter.kmd);
     }
 
@@ -262,7 +263,7 @@ impl Adapter {
             }
             let queue = &self.queues[queue];
             let (kmd, vidsch, progress) = (queue.kmd, queue.vidsch, queue.progress);
-            if let Some(hardware) = self.driver.hardware_queues() {
+            if let Some(hardware) = self.driver.call(cx).hardware_queues() {
                 hardware.stop_hw_queue(kmd);
             }
             // Packets that never started are dropped: their device is lost.

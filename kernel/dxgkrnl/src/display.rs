@@ -61,7 +61,7 @@ pub use flip::{Flip, NextFlip};
 pub use mode::{Mode, Primary};
 pub use news::{DisplayNews, Lent};
 
-use crate::driver::{Driver, EntryPoints};
+use crate::driver::EntryPoints;
 use crate::features::Features;
 use crate::machine::Token;
 use crate::object::{DeviceNumber, QueueNumber};
@@ -98,7 +98,7 @@ pub struct Displays {
 ///
 /// # Errors
 /// `NOT_SUPPORTED` where it has none.
-pub fn display(driver: &mut Driver) -> Result<&mut dyn Display, Refusal> {
+pub fn display(driver: EntryPoints<'_>) -> Result<&mut dyn Display, Refusal> {
     driver.display().ok_or_else(no_displays)
 }
 
@@ -112,11 +112,11 @@ impl Displays {
     /// # Errors
     /// The rule that it broke.
     pub fn of(
-        miniport: &mut EntryPoints,
+        miniport: &mut EntryPoints<'_>,
         adapter: &AdapterCaps,
         features: &Features,
     ) -> Result<Displays, &'static str> {
-        let Some(display) = miniport.display() else { return Ok(Displays::default()) };
+        let Some(display) = miniport.again().display() else { return Ok(Displays::default()) };
         let (caps, paths) = (display.flip_caps(), display.vidpn_paths());
         let targets = paths.iter().map(|path| path.target).collect::<std::collections::BTreeSet<_>>();
         let rules = [

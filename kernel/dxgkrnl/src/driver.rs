@@ -16,25 +16,26 @@ mod host;
 mod pages;
 mod watch;
 
-use std::ops::{Deref, DerefMut};
-
 use ddi::{
-    AdapterCaps, DdiVersion, DriverModel, FeatureId, FeatureState, GpuMmuCaps, NativeFenceOsCaps, NodeMetadata,
-    PageTableLevelDesc, PageTableUpdateMode, PagingBufferInfo, VidMmCaps,
+    AdapterCaps, DdiVersion, DriverModel, DriverStatus, FeatureId, FeatureState, GpuClock, GpuMmuCaps,
+    NativeFenceOsCaps, NodeMetadata, PageTableLevelDesc, PageTableUpdateMode, PagingBufferInfo, VidMmCaps,
 };
-use wddm_types::{NodeId, PageRun};
+use wddm_types::{AdapterIndex, NodeId, PageRun};
 
 use crate::features::{FeatureReport, Features};
+use crate::machine::Cx;
 
-pub use entry_points::EntryPoints;
+pub use entry_points::{EntryPoints, Facets, StartedMiniport};
 pub use host::{ContextRequests, Creating, DriverHost, ProcessRequests};
 pub use pages::KernelPages;
-pub use watch::{DriverClock, LateCall, Watch};
+pub use watch::{LateCall, Watch};
 
 /// The driver of an adapter. Its entry points are called on it directly; a call that lends the driver the kernel takes
 /// [`Driver::with_host`].
 pub struct Driver {
-    entry_points: EntryPoints,
+    /// The adapter that it drives.
+    adapter: AdapterIndex,
+    miniport: StartedMiniport,
     features: Features,
     pages: KernelPages,
     said: Answers,
@@ -70,25 +71,56 @@ pub struct Reported {
 
 impl Driver {
     /// A driver that has started and whose answers keep the rules.
-    pub fn new(entry_points: EntryPoints, features: Features, pages: KernelPages, said: Answers) -> Driver {
-        let facets = entry_points.facets();
+    pub fn new(
+        adapter: AdapterIndex,
+        miniport: StartedMiniport,
+        features: Features,
+        pages: KernelPages,
+        said: Answers,
+    ) -> Driver {
+        let facets = miniport.facets();
         assert!(usize::from(said.reported.paging_node) < said.nodes.len(), "the paging node is one of the nodes");
         assert!(!facets.hardware_queues || said.nodes.iter().all(|node| node.fence_interrupt));
         assert_eq!(facets.gpu_va, !said.reported.levels.is_empty(), "levels come with the entry points of addresses");
         // spec: sync §3.1 step 8
         let agreed = features.enabled(FeatureId::NATIVE_FENCE) && said.caps.native_gpu_fence;
         assert_eq!(agreed, facets.native_fences.is_some(), "native fences need feature, capability and entry points");
-        Driver { entry_points, features, pages, said }
+        Driver { adapter, miniport, features, pages, said }
+    }
+
+    /// The entry points.
+    pub fn call<'a, 'x: 'a>(&'a mut self, cx: &Cx<'x>) -> EntryPoints<'a> {
+        self.miniport.lend(cx.platform(self.adapter).driver_clock())
+    }
+
+    /// The driver has answered all that it was asked in this turn. Returns the longest of the calls that took too long.
+    pub fn leaves(&mut self, cx: &Cx<'_>) -> Option<LateCall> {
+        self.miniport.leaves(cx.platform(self.adapter).driver_clock())
+    }
+
+    /// An engine's clock now. No watch measures this call, which only reads.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn calibrate_gpu_clock(&self, node: NodeId) -> Result<GpuClock, DriverStatus> {
+        self.miniport.calibrate_gpu_clock(node)
+    }
+
+    /// Its facets.
+    pub fn facets(&self) -> Facets {
+        self.miniport.facets()
     }
 
     /// The entry points, and the kernel as the driver sees it during a call that creates nothing.
-    pub fn with_host(&mut self) -> (&mut EntryPoints, DriverHost<'_>) {
-        self.creating(Creating::Nothing)
+    pub fn with_host<'a, 'x: 'a>(&'a mut self, cx: &Cx<'x>) -> (EntryPoints<'a>, DriverHost<'a>) {
+        self.creating(cx, Creating::Nothing)
     }
 
     /// The same for a call that creates something the driver may ask more for.
-    pub fn creating<'a>(&'a mut self, what: Creating<'a>) -> (&'a mut EntryPoints, DriverHost<'a>) {
-        (&mut self.entry_points, DriverHost::new(&self.features, &mut self.pages, what))
+    pub fn creating<'a, 'x: 'a>(&'a mut self, cx: &Cx<'x>, what: Creating<'a>) -> (EntryPoints<'a>, DriverHost<'a>) {
+        let platform = cx.platform(self.adapter);
+        let host = DriverHost::new(&self.features, &mut self.pages, platform.clients(), what);
+        (self.miniport.lend(platform.driver_clock()), host)
     }
 
     /// The kernel's own pages.
@@ -127,7 +159,7 @@ impl Driver {
     /// Whether the adapter's fences are native: the feature is on, the driver says so, and has what it takes.
     // spec: sync §3.1: the entry points are called in no other case
     pub fn has_native_fences(&self) -> bool {
-        self.entry_points.facets().native_fences.is_some()
+        self.miniport.facets().native_fences.is_some()
     }
 }
 
@@ -207,19 +239,5 @@ impl Driver {
     /// All of it, for a reader of listings.
     pub fn reported(&self) -> &Reported {
         &self.said.reported
-    }
-}
-
-impl Deref for Driver {
-    type Target = EntryPoints;
-
-    fn deref(&self) -> &EntryPoints {
-        &self.entry_points
-    }
-}
-
-impl DerefMut for Driver {
-    fn deref_mut(&mut self) -> &mut EntryPoints {
-        &mut self.entry_points
     }
 }

@@ -2,10 +2,12 @@
 
 use events::{Event, Tracer};
 use kmt_calls::{MappingId, Notification, Refusal, Reply};
+use shared_words::Memory;
 use wddm_types::{AdapterIndex, ProcessId};
 
 use crate::cpu_mapping::MappingChange;
 pub use crate::number::Token;
+use crate::platform::Platform;
 
 /// The machine's context for one turn.
 pub struct Cx<'a> {
@@ -15,9 +17,19 @@ pub struct Cx<'a> {
     pub effects: &'a mut Vec<Effect>,
     /// The tracer that hears of events.
     pub tracer: &'a mut dyn Tracer,
+    /// System memory, one for all adapters and the same in every turn.
+    pub memory: &'a Memory,
+    /// The objects that the host provides, for each adapter by its index; for an adapter that is about to start, too.
+    pub platforms: &'a [Box<dyn Platform>],
 }
 
-impl Cx<'_> {
+impl<'a> Cx<'a> {
+    /// The objects that the host provides for an adapter.
+    pub(crate) fn platform(&self, adapter: AdapterIndex) -> &'a dyn Platform {
+        // PANIC: the host lends one for each adapter, from the adapter's start on.
+        &*self.platforms[adapter.0 as usize]
+    }
+
     /// Something of an adapter.
     pub(crate) fn emit(&mut self, adapter: AdapterIndex, event: Event) {
         self.tracer.event_of(adapter, self.now_ns, &event);

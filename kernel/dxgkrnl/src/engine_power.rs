@@ -41,8 +41,8 @@ impl Adapter {
         }
         // The other side is a ring: it queues, rings, and looks at the status.
         fence(Ordering::SeqCst);
-        let paging = node == self.driver.paging_node() && self.is_paging();
-        let has_work = paging || self.queues_of(node).any(|(_, queue)| self.has_work(queue));
+        let paging = node == self.driver.paging_node() && self.is_paging(cx);
+        let has_work = paging || self.queues_of(node).any(|(_, queue)| self.has_work(cx, queue));
         if self.vidsch.engine_power.lowered(node, has_work) {
             self.set_f_state(cx, node, FState::F1);
         }
@@ -57,7 +57,7 @@ impl Adapter {
 
     fn set_f_state(&mut self, cx: &mut Cx<'_>, node: NodeId, state: FState) {
         // A driver that shows its queues no more fails where it matters.
-        if let Some(hardware) = self.driver.hardware_queues() {
+        if let Some(hardware) = self.driver.call(cx).hardware_queues() {
             hardware.set_engine_f_state(node, EngineId(0), state);
             cx.emit(self.index, Event::EnginePower { adapter: self.index.0, node: node.0, low: state == FState::F1 });
         }
@@ -68,13 +68,13 @@ impl Adapter {
     }
 
     /// Whether the hardware has work of a queue that is not done: rung for, as its process says, or submitted by the kernel.
-    fn has_work(&self, queue: &Queue) -> bool {
+    fn has_work(&self, cx: &Cx<'_>, queue: &Queue) -> bool {
         if self.devices[queue.device].state != DeviceState::Active {
             return false;
         }
-        let rung = queue.doorbell.map(|doorbell| Word::load(self.memory.word(self.doorbells[doorbell].last_queued.0)));
+        let rung = queue.doorbell.map(|doorbell| Word::load(cx.memory.word(self.doorbells[doorbell].last_queued.0)));
         let last = rung.unwrap_or(0).max(queue.started.back().copied().unwrap_or(0));
-        last > self.current_value(queue.progress)
+        last > self.current_value(cx, queue.progress)
     }
 
     /// The hardware itself reports a hung engine: the kernel suspends the devices with work on it now and not after the delay, and gives
@@ -84,7 +84,7 @@ impl Adapter {
         if !self.vidsch.timeouts.is_on() || !self.life.is_awake() {
             return;
         }
-        let busy = |queue: &Queue| !queue.no_timeout && self.has_work(queue);
+        let busy = |queue: &Queue| !queue.no_timeout && self.has_work(cx, queue);
         let mut devices: BTreeSet<DeviceNumber> =
             self.queues_of(node).filter(|(_, queue)| busy(queue)).map(|(_, queue)| queue.device).collect();
         let packets = self.running_packets().filter(|(at, _)| *at == node);

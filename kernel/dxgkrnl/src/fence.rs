@@ -22,7 +22,6 @@ mod storage;
 pub use crate::number::{FenceNumber, FenceOpenNumber};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
-pub use moved::BusMemory;
 pub use open::Opened;
 pub use page::FenceStorage;
 
@@ -38,8 +37,8 @@ pub const POINTS_MAX: usize = 32;
 
 impl Adapter {
     /// CurrentValue now.
-    pub fn current_value(&self, number: FenceNumber) -> u64 {
-        self.sync.current_value(&self.memory, number)
+    pub fn current_value(&self, cx: &Cx<'_>, number: FenceNumber) -> u64 {
+        self.sync.current_value(cx.memory, number)
     }
 
     /// A point of a fence as the scheduler and the memory manager carry it.
@@ -53,8 +52,8 @@ impl Adapter {
     }
 
     /// Whether nothing waits for a point any more: its fence is there, or has gone.
-    pub fn is_past(&self, point: &FencePoint<FenceId>) -> bool {
-        self.sync.is_past(&self.memory, point)
+    pub fn is_past(&self, cx: &Cx<'_>, point: &FencePoint<FenceId>) -> bool {
+        self.sync.is_past(cx.memory, point)
     }
 
     /// Publishes MonitoredValues and samples again until nothing changes. Returns how many waits that released.
@@ -66,14 +65,14 @@ impl Adapter {
             if live.is_empty() {
                 break;
             }
-            if let Err(status) = self.tell_monitored(&live) {
+            if let Err(status) = self.tell_monitored(cx, &live) {
                 // spec: sync §3.9
                 self.stop(cx, format!("bug check 0x119, parameter 0x12: UpdateMonitoredValues failed: {status}"));
                 break;
             }
             updates.clear();
             for published in live {
-                let sampled = self.sync.value_published(cx, &self.memory, published);
+                let sampled = self.sync.value_published(cx, cx.memory, published);
                 released += self.release(cx, sampled.released);
                 updates.extend(sampled.updates);
             }
@@ -83,12 +82,12 @@ impl Adapter {
 
     /// Has the driver store MonitoredValues. No engine reads the MonitoredValue of a fence that only the kernel signals. A device without
     /// power signals nothing, and is told when it wakes; words that move, when they are there.
-    fn tell_monitored(&mut self, values: &[(FenceNumber, u64)]) -> Result<(), DriverStatus> {
+    fn tell_monitored(&mut self, cx: &Cx<'_>, values: &[(FenceNumber, u64)]) -> Result<(), DriverStatus> {
         if self.life.is_off() {
             return Ok(());
         }
         // The values lent to the driver borrow nothing that its call needs.
-        let (memory, bus) = (&*self.memory, self.config.bus.as_deref());
+        let (memory, bus) = (cx.memory, cx.platform(self.index).bus());
         let (vidmm, devices, done) = (&self.vidmm, &self.devices, self.ring.done());
         let words = moved::MonitoredWords { memory, bus, vidmm, devices, done };
         let update = |&(number, value): &(FenceNumber, u64)| {
@@ -97,7 +96,7 @@ impl Adapter {
             Some(ddi::MonitoredUpdate { fence: global, value, monitored })
         };
         let batch: Vec<ddi::MonitoredUpdate<'_>> = values.iter().filter_map(update).collect();
-        match self.driver.native_fences() {
+        match self.driver.call(cx).native_fences() {
             Some(fences) if !batch.is_empty() => fences.update_monitored_values(&batch),
             _ => Ok(()),
         }

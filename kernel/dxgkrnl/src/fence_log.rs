@@ -93,8 +93,8 @@ impl Adapter {
     // spec: sync §3.14
     pub fn make_logs(&mut self, cx: &mut Cx<'_>, process: ProcessId, queue: KmdQueue) -> Result<QueueLogs, Refusal> {
         let pages = self.take_log_pages(cx, process)?;
-        let logs = self.begin_logs(pages);
-        match self.tell_logs(queue, &logs) {
+        let logs = self.begin_logs(cx, pages);
+        match self.tell_logs(cx, queue, &logs) {
             Ok(()) => Ok(logs),
             Err(refusal) => {
                 self.end_logs(cx, process, logs);
@@ -108,26 +108,26 @@ impl Adapter {
         self.give_back_log_pages(cx, process, logs.pages);
     }
 
-    fn begin_logs(&self, pages: LogPages) -> QueueLogs {
+    fn begin_logs(&self, cx: &Cx<'_>, pages: LogPages) -> QueueLogs {
         let (bytes, entries) = (pages.log_bytes(), log::entries(pages.log_bytes()));
         let begin = |nth: u64, log_type: u32| {
             let at = pages.run.first * PAGE_BYTES + nth * bytes;
             let (va, system_va) = (pages.va.offset(nth * bytes), pages.system_va.offset(nth * bytes));
-            Log::begin(&self.memory, at, va, system_va, entries, log_type)
+            Log::begin(cx.memory, at, va, system_va, entries, log_type)
         };
         let submissions = (pages.logs > 2).then(|| begin(2, log::SUBMISSIONS));
         QueueLogs { waits: begin(0, log::WAITS), signals: begin(1, log::SIGNALS), submissions, pages }
     }
 
     /// `DxgkDdiSetNativeFenceLogBuffer`, once for each log.
-    fn tell_logs(&mut self, queue: KmdQueue, logs: &QueueLogs) -> Result<(), Refusal> {
-        let driver = self.driver.native_fence_logs().expect("checked at adapter start");
+    fn tell_logs(&mut self, cx: &Cx<'_>, queue: KmdQueue, logs: &QueueLogs) -> Result<(), Refusal> {
+        let driver = self.driver.call(cx).native_fence_logs().expect("checked at adapter start");
         for log in [&logs.waits, &logs.signals].into_iter().chain(&logs.submissions) {
             // CAST: as above.
             let set = SetNativeFenceLogBuffer {
                 queue,
                 entries: log.entries as u32,
-                log: log.words(&self.memory),
+                log: log.words(cx.memory),
                 va: log.va,
                 system_va: log.system_va,
             };

@@ -79,7 +79,7 @@ impl Adapter {
             protection: protection(call.protection, call.driver_protection),
         };
         let mut made = self.vidmm.map_gpu_va(space, request);
-        if made == Err(MapError::OutOfTables) && self.note_idle_devices() {
+        if made == Err(MapError::OutOfTables) && self.note_idle_devices(cx) {
             // Page tables of processes with nothing to run leave before the kernel refuses (memory §4.6).
             made = self.vidmm.map_gpu_va(space, request);
         }
@@ -144,7 +144,7 @@ impl Adapter {
             driver_protection: call.driver_protection,
         };
         let mut made = self.vidmm.reserve_gpu_va(space, request);
-        if made == Err(MapError::OutOfTables) && self.note_idle_devices() {
+        if made == Err(MapError::OutOfTables) && self.note_idle_devices(cx) {
             made = self.vidmm.reserve_gpu_va(space, request);
         }
         let (va, work) = made.map_err(|error| from_map(&error))?;

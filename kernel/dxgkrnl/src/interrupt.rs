@@ -101,7 +101,7 @@ impl Adapter {
         if self.life.has_stopped() {
             return;
         }
-        let Some(reported) = self.run_routine() else {
+        let Some(reported) = self.run_routine(cx) else {
             return self.stop(cx, "the interrupt routine never comes to an end".into());
         };
         // Before anything ends what stands there.
@@ -163,10 +163,10 @@ impl Adapter {
     }
 
     /// Runs the driver's routine until it finds nothing more; `None` when it always finds more.
-    fn run_routine(&mut self) -> Option<Reported> {
+    fn run_routine(&mut self, cx: &Cx<'_>) -> Option<Reported> {
         let mut reported = Reported::default();
         let mut calls = 0;
-        while self.driver.interrupt_routine(&mut reported) {
+        while self.driver.call(cx).interrupt_routine(&mut reported) {
             calls += 1;
             if calls == ROUTINE_CALLS_MAX {
                 return None;

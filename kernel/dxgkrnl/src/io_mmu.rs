@@ -4,33 +4,18 @@
 //! creation and end of processes call it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use events::Event;
 use kmt_calls::Refusal;
 use vidmm::{AllocationId, Operation, SpaceId};
-use wddm_types::{CpuVa, PageRun, Pages, Pasid, ProcessId};
+use wddm_types::{CpuVa, PageRun, Pasid, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::AllocationNumber;
+use crate::platform::IoMmu;
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;
-
-/// The platform's IOMMU, as devices behind it translate a process's addresses. Every change is done when the call returns.
-pub trait IoMmu: Send + Sync + std::fmt::Debug {
-    /// Addresses lead to these system pages from now on, whatever they led to before.
-    fn map(&self, pasid: Pasid, first: CpuVa, run: PageRun, writable: bool);
-
-    /// Addresses lead nowhere from now on. Devices may still remember them: [`IoMmu::invalidate`].
-    fn unmap(&self, pasid: Pasid, first: CpuVa, count: Pages);
-
-    /// No access of a device uses what it remembers of addresses from `first` to `last` any more; both 0: of all.
-    fn invalidate(&self, pasid: Pasid, first: CpuVa, last: CpuVa);
-
-    /// Releases the number: nothing is mapped there any more, and nothing remembered.
-    fn release(&self, pasid: Pasid);
-}
 
 /// Numbers of processes, of 20 bits. 0 is what a request without a number has.
 const PASID_END: u32 = 1 << 20;
@@ -38,18 +23,22 @@ const PASID_END: u32 = 1 << 20;
 /// The processes of an adapter at its IOMMU. Without one no process has a number.
 #[derive(Debug, Default)]
 pub struct Pasids {
-    platform: Option<Arc<dyn IoMmu>>,
     by_space: BTreeMap<SpaceId, Pasid>,
     /// Numbers given back.
     free: BTreeSet<Pasid>,
-    /// The lowest number that no process ever had.
+    /// The lowest number that no process ever had; 0: the adapter is of another model.
     next: u32,
 }
 
 impl Pasids {
     /// All numbers at the IOMMU of an adapter of the model.
-    pub fn at(platform: Arc<dyn IoMmu>) -> Pasids {
-        Pasids { platform: Some(platform), next: 1, ..Pasids::default() }
+    pub fn of_the_model() -> Pasids {
+        Pasids { next: 1, ..Pasids::default() }
+    }
+
+    /// Whether processes have numbers here.
+    fn are_there(&self) -> bool {
+        self.next != 0
     }
 
     /// A number for a process that is being made: `None` without an IOMMU.
@@ -57,7 +46,7 @@ impl Pasids {
     /// # Errors
     /// Scarcity: all are taken.
     pub fn take(&mut self) -> Result<Option<Pasid>, OutOfPasids> {
-        if self.platform.is_none() {
+        if !self.are_there() {
             return Ok(None);
         }
         if let Some(free) = self.free.pop_first() {
@@ -81,8 +70,8 @@ impl Pasids {
     }
 
     /// Nothing uses the space any more.
-    pub fn leave(&mut self, space: SpaceId) {
-        if let (Some(pasid), Some(platform)) = (self.by_space.remove(&space), &self.platform) {
+    pub fn leave(&mut self, platform: Option<&dyn IoMmu>, space: SpaceId) {
+        if let (Some(pasid), Some(platform)) = (self.by_space.remove(&space), platform) {
             platform.release(pasid);
             self.free.insert(pasid);
         }
@@ -95,13 +84,13 @@ impl Pasids {
 
     /// Whether an operation is the platform's, not the driver's.
     pub fn carries_out(&self, operation: &Operation) -> bool {
-        self.platform.is_some() && matches!(operation, Operation::PlatformEntries { .. } | Operation::FlushTlb { .. })
+        self.are_there() && matches!(operation, Operation::PlatformEntries { .. } | Operation::FlushTlb { .. })
     }
 
     /// Carries out an operation that is the platform's; false for all others.
     // spec: memory §4.1
-    pub fn carry_out(&self, operation: &Operation) -> bool {
-        let Some(platform) = &self.platform else { return false };
+    pub fn carry_out(&self, platform: Option<&dyn IoMmu>, operation: &Operation) -> bool {
+        let Some(platform) = platform.filter(|_| self.are_there()) else { return false };
         // PANIC: a space keeps its number until the ring has got past every operation on it.
         match operation {
             Operation::PlatformEntries { space, first, count, shows: Some(page), writable } => {
@@ -137,7 +126,7 @@ pub struct OutOfPasids;
 impl Adapter {
     /// Whether the adapter is of the IoMmu model: the GPU uses the CPU's addresses of a process.
     pub fn uses_cpu_addresses(&self) -> bool {
-        self.pasids.platform.is_some()
+        self.pasids.are_there()
     }
 
     /// Whether engines have addresses of processes at all, their own or the CPU's.
@@ -219,7 +208,7 @@ impl Adapter {
 mod tests {
     use std::sync::Mutex;
 
-    use wddm_types::PAGE_BYTES;
+    use wddm_types::{PAGE_BYTES, Pages};
 
     use super::*;
 
@@ -238,8 +227,8 @@ mod tests {
     #[test]
     fn a_number_is_one_process_s_until_nothing_uses_its_space() {
         // spec: memory §4.1
-        let platform = Arc::new(Released::default());
-        let mut pasids = Pasids::at(Arc::clone(&platform) as Arc<dyn IoMmu>);
+        let platform = Released::default();
+        let mut pasids = Pasids::of_the_model();
         let mut mm: vidmm::VidMm<u8> = {
             let run = PageRun { first: 0, count: Pages(64) };
             let aperture = ddi::SegmentDescriptor4 {
@@ -259,7 +248,7 @@ mod tests {
         }
         let third = pasids.take().expect("enough");
         pasids.give_back(third);
-        pasids.leave(first);
+        pasids.leave(Some(&platform), first);
         assert_eq!(*platform.0.lock().unwrap(), [1]);
         assert_eq!((pasids.of(first), pasids.of(second)), (None, Some(Pasid(2))));
         assert_eq!(pasids.take(), Ok(Some(Pasid(1))), "the lowest that is free");

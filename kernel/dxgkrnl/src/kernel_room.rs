@@ -5,24 +5,26 @@
 use wddm_types::{PageRun, Pages};
 
 use crate::adapter::Adapter;
+use crate::machine::Cx;
 
 /// The pages by which they grow, where there are so many in one piece: 1 MiB.
 const GROWTH: Pages = Pages(256);
 
 impl Adapter {
     /// Consecutive pages of the kernel's own; `None`: system memory is used up.
-    pub fn take_kernel_pages(&mut self, count: Pages) -> Option<PageRun> {
-        self.make_kernel_room(count);
+    pub fn take_kernel_pages(&mut self, cx: &Cx<'_>, count: Pages) -> Option<PageRun> {
+        self.make_kernel_room(cx, count);
         self.driver.pages().take(count)
     }
 
     /// Grows the kernel's pages where they have not so many in one piece.
-    pub fn make_kernel_room(&mut self, count: Pages) {
+    pub fn make_kernel_room(&mut self, cx: &Cx<'_>, count: Pages) {
         if self.driver.pages().has_room(count) {
             return;
         }
         let sizes = [GROWTH.0.max(count.0), count.0];
         if let Some(run) = sizes.into_iter().find_map(|pages| self.vidmm.allocate_system(pages)) {
+            self.revoke_returned(cx);
             self.driver.pages().grow(run);
         }
     }

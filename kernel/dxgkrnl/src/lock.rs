@@ -56,7 +56,7 @@ impl Adapter {
         if !self.vidmm.unlock(vidmm).map_err(from_lock)? {
             return Ok(false);
         }
-        let written = self.written_pages(vidmm);
+        let written = self.written_pages(cx, vidmm);
         self.forget_copy(vidmm);
         self.rotations_unlocked(vidmm, &written);
         let process = self.devices[self.allocations[number].device].process;
@@ -84,7 +84,7 @@ impl Adapter {
         self.may_lock(number)?;
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
         let process = self.devices[device].process;
-        let planned = self.vidmm.lock(vidmm).and_then(|plan| self.window_of(vidmm, plan));
+        let planned = self.vidmm.lock(vidmm).and_then(|plan| self.window_of(cx, vidmm, plan));
         Ok(self.carry_out_lock(cx, (process, vidmm, writes), planned.map_err(from_lock)?))
     }
 
@@ -95,9 +95,9 @@ impl Adapter {
         (process, vidmm, writes): (ProcessId, AllocationId, bool),
         mut plan: LockPlan<FenceId>,
     ) -> (Mapped, Option<u64>) {
-        self.clear_for_lock(vidmm, &mut plan);
+        self.clear_for_lock(cx, vidmm, &mut plan);
         self.copy_shown(vidmm);
-        self.lines_mapped(vidmm, writes);
+        self.lines_mapped(cx, vidmm, writes);
         let mapping = self.map_for_cpu(cx, process, vidmm, &plan.runs);
         self.queue_any(cx, process, plan.work);
         self.show_in_turn(cx, process, mapping, &plan.runs);
@@ -106,24 +106,25 @@ impl Adapter {
     }
 
     /// The CPU is about to see pages that no write has filled yet: they get the clear pattern.
-    fn clear_for_lock(&mut self, allocation: AllocationId, plan: &mut LockPlan<FenceId>) {
+    fn clear_for_lock(&mut self, cx: &Cx<'_>, allocation: AllocationId, plan: &mut LockPlan<FenceId>) {
         let clear = std::mem::take(&mut plan.clear);
         let in_system = |run: &CpuRun| matches!(run.place, CpuPlace::System | CpuPlace::CachedSystem);
         let uses_backing = !clear.is_empty() || plan.runs.iter().any(in_system);
-        if !(uses_backing && self.backing_used(allocation)) {
-            self.clear_pages(&clear);
+        if !(uses_backing && self.backing_used(cx, allocation)) {
+            self.clear_pages(cx, &clear);
         }
     }
 
     /// Has the window of a plan mapped; if that fails, the plan without one.
     fn window_of(
         &mut self,
+        cx: &Cx<'_>,
         allocation: AllocationId,
         mut plan: LockPlan<FenceId>,
     ) -> Result<LockPlan<FenceId>, LockError> {
-        self.clear_for_lock(allocation, &mut plan);
+        self.clear_for_lock(cx, allocation, &mut plan);
         let Some(map) = &plan.window else { return Ok(plan) };
-        if self.map_window(allocation, map) {
+        if self.map_window(cx, allocation, map) {
             return Ok(plan);
         }
         self.vidmm.window_failed(allocation, map)
@@ -148,7 +149,7 @@ impl Adapter {
             return Answer::Later(token);
         }
         if self.ring.is_idle() || wait_for.is_none_or(|serial| serial <= self.vidmm.completed_serial()) {
-            self.note_copy(vidmm);
+            self.note_copy(cx, vidmm);
             return Answer::Done(Ok(reply));
         }
         self.defer_copy(vidmm);

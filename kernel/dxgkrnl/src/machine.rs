@@ -3,11 +3,9 @@
 mod process;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use ddi::{Miniport, PowerState, StandardAllocation};
 use kmt_calls::{Call, MappingId, QueuedFence, Refusal};
-use shared_words::Memory;
 use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
 use crate::adapter::{Adapter, AdapterConfig};
@@ -34,7 +32,6 @@ const PAGING_WORKS_MAX: u64 = 8192;
 
 /// One graphics kernel.
 pub struct Machine {
-    pub(crate) memory: Arc<Memory>,
     pub(crate) adapters: Vec<Adapter>,
     pub(crate) processes: BTreeMap<ProcessId, Process>,
     pub(crate) nt_handles: NtHandles,
@@ -54,11 +51,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A kernel without adapters over this system memory. NT handles are drawn under `handle_key`: no process can guess them if it is
+    /// A kernel without adapters. NT handles are drawn under `handle_key`: no process can guess them if it is
     /// random, and every run has the same ones if it is not.
-    pub fn new(memory: Arc<Memory>, handle_key: [u64; 2]) -> Machine {
+    pub fn new(handle_key: [u64; 2]) -> Machine {
         Machine {
-            memory,
             adapters: Vec::new(),
             processes: BTreeMap::new(),
             nt_handles: NtHandles::new(handle_key),
@@ -87,9 +83,9 @@ impl Machine {
     ) -> Result<AdapterIndex, StartError> {
         // CAST: adapters are counted in ones.
         let index = AdapterIndex(self.adapters.len() as u32);
-        let adapter = Adapter::start(cx, index, Arc::clone(&self.memory), miniport, config)?;
+        let adapter = Adapter::start(cx, index, miniport, config)?;
         self.adapters.push(adapter);
-        self.introduce(index);
+        self.introduce(cx, index);
         self.drivers_left(cx);
         Ok(index)
     }
@@ -260,6 +256,7 @@ impl Machine {
             adapter.drain_scheduling_logs(cx);
         }
         self.drivers_left(cx);
+        self.adapters.iter_mut().for_each(|adapter| adapter.revoke_returned(cx));
         self.set_events(cx);
         self.arm_timer(cx);
     }
@@ -270,7 +267,7 @@ impl Machine {
             if adapter.driver_left(cx) {
                 adapter.settle(cx);
                 // It is stopped: how long it takes now does not matter.
-                let _ = adapter.driver.leaves();
+                let _ = adapter.driver.leaves(cx);
             }
         }
     }
@@ -296,11 +293,11 @@ impl Machine {
     }
 
     /// An adapter as it started.
-    pub fn describe(&mut self, adapter: AdapterIndex) -> Option<AdapterDescription> {
+    pub fn describe(&mut self, cx: &Cx<'_>, adapter: AdapterIndex) -> Option<AdapterDescription> {
         let adapter = self.adapters.get_mut(adapter.0 as usize)?;
-        let description = adapter.description();
+        let description = adapter.description(cx);
         // A description changes nothing, so a late call of the driver has no consequence here.
-        let _ = adapter.driver.leaves();
+        let _ = adapter.driver.leaves(cx);
         Some(description)
     }
 
@@ -311,10 +308,10 @@ impl Machine {
 
     /// Native fences of an adapter that have passed a waiter's value and of which its driver has told nothing, with CurrentValue and
     /// MonitoredValue. Asked when the hardware is at rest and every interrupt is told, so each is a broken promise of the driver.
-    pub fn unreported_fences(&self, adapter: AdapterIndex) -> Vec<(u64, u64, u64)> {
+    pub fn unreported_fences(&self, cx: &Cx<'_>, adapter: AdapterIndex) -> Vec<(u64, u64, u64)> {
         self.adapters
             .get(adapter.0 as usize)
-            .map(|adapter| adapter.sync.unreported_fences(&adapter.memory))
+            .map(|adapter| adapter.sync.unreported_fences(cx.memory))
             .unwrap_or_default()
     }
 

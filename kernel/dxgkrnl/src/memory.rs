@@ -64,12 +64,12 @@ impl Adapter {
 
     /// The work that the device's queues have been given and not finished: the last use of anything that it evicts now.
     // spec: sync §3.11
-    pub fn queued_work(&self, device: DeviceNumber) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
+    pub fn queued_work(&self, cx: &Cx<'_>, device: DeviceNumber) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
         let mut points = Vec::new();
         for queue in self.devices[device].queues.iter().map(|number| &self.queues[*number]) {
-            let current = self.current_value(queue.progress);
+            let current = self.current_value(cx, queue.progress);
             let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
-                Some(doorbell) => shared_words::Word::load(self.memory.word(doorbell.last_queued.0)),
+                Some(doorbell) => shared_words::Word::load(cx.memory.word(doorbell.last_queued.0)),
                 None => queue.last_submitted,
             };
             if last > current {
@@ -80,7 +80,7 @@ impl Adapter {
             }
         }
         for context in self.devices[device].packet_contexts.iter().map(|number| &self.packet_contexts[*number]) {
-            if context.last_submitted > self.current_value(context.progress) {
+            if context.last_submitted > self.current_value(cx, context.progress) {
                 points.push(self.point(context.progress, context.last_submitted));
             }
         }

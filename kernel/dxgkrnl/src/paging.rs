@@ -206,9 +206,9 @@ impl Adapter {
         let progress = self
             .create_fence(cx, None, ProcessId::SYSTEM, 0)
             .map_err(|_| StartError::Memory("the paging ring's fence"))?;
-        let kmd = self.create_ring_queue(progress)?;
+        let kmd = self.create_ring_queue(cx, progress)?;
         let vidsch = self.vidsch.queues.create_queue(node, QueueKind::System, 0);
-        let counted_ns = kmd.and_then(|kmd| self.hardware_count(kmd));
+        let counted_ns = kmd.and_then(|kmd| self.hardware_count(cx, kmd));
         self.ring.queue = Some(RingQueue { kmd, vidsch, progress, counted_ns });
         let in_flight = u32::from(self.driver.node(node).max_in_flight_buffers);
         let count = if in_flight == 0 { self.config.paging_buffers } else { self.config.paging_buffers.min(in_flight) };
@@ -219,8 +219,8 @@ impl Adapter {
     }
 
     /// The hardware queue of a ring that has one.
-    fn create_ring_queue(&mut self, progress: FenceNumber) -> Result<Option<KmdQueue>, StartError> {
-        if PacketRing::is_used(&self.driver) {
+    fn create_ring_queue(&mut self, cx: &Cx<'_>, progress: FenceNumber) -> Result<Option<KmdQueue>, StartError> {
+        if PacketRing::is_used(self.driver.facets()) {
             return Ok(None);
         }
         let slot = self.sync.fence(progress).slot;
@@ -232,7 +232,7 @@ impl Adapter {
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
             private_data: &mut [],
         };
-        let (driver, mut host) = self.driver.with_host();
+        let (driver, mut host) = self.driver.with_host(cx);
         let hardware = driver.hardware_queues().expect("checked at adapter start");
         Ok(Some(hardware.create_hw_queue(&mut host, create)?))
     }
@@ -322,14 +322,14 @@ impl Adapter {
     }
 
     /// Whether the hardware has paging work that is not done, noted or not.
-    pub fn is_paging(&self) -> bool {
-        self.ring_reach().is_some_and(|(reached, last)| reached < last)
+    pub fn is_paging(&self, cx: &Cx<'_>) -> bool {
+        self.ring_reach(cx).is_some_and(|(reached, last)| reached < last)
     }
 
     /// How far the hardware has got with the ring, and how far it is to get.
-    pub fn ring_reach(&self) -> Option<(u64, u64)> {
+    pub fn ring_reach(&self, cx: &Cx<'_>) -> Option<(u64, u64)> {
         let queue = self.ring.queue.as_ref()?;
-        Some((self.current_value(queue.progress), self.ring.progress_value))
+        Some((self.current_value(cx, queue.progress), self.ring.progress_value))
     }
 
     /// Notes which works the hardware has finished.
@@ -338,7 +338,7 @@ impl Adapter {
         if self.ring.submitted.is_empty() {
             return;
         }
-        let (vidsch, reached) = (queue.vidsch, self.current_value(queue.progress));
+        let (vidsch, reached) = (queue.vidsch, self.current_value(cx, queue.progress));
         while self.ring.submitted.front().is_some_and(|work| work.progress_value <= reached) {
             let work = self.ring.submitted.pop_front().expect("just seen");
             self.ring.last_done = work.number;
@@ -356,8 +356,9 @@ impl Adapter {
     }
 
     /// Points whose fences have not reached them.
-    pub fn unreached(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
-        let reached = |point: &FencePoint<FenceId>| self.current_value(self.sync.number_of(point.fence)) >= point.value;
+    pub fn unreached(&self, cx: &Cx<'_>, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
+        let reached =
+            |point: &FencePoint<FenceId>| self.current_value(cx, self.sync.number_of(point.fence)) >= point.value;
         points.into_iter().filter(|point| !reached(point)).collect()
     }
 }

@@ -72,7 +72,7 @@ impl Adapter {
         let os = OsProcess(u64::from(process.0));
         let mut asked = ProcessHost { vidmm: &mut self.vidmm, process: os, space, made: Vec::new() };
         let create = CreateProcess { process: os, system: false, pasids: pasid.as_slice() };
-        let (driver, mut host) = self.driver.creating(Creating::Process(&mut asked));
+        let (mut driver, mut host) = self.driver.creating(cx, Creating::Process(&mut asked));
         let created = driver.create_process(&mut host, create);
         let reserved = asked.made;
         let kmd = match created {
@@ -112,7 +112,7 @@ impl Adapter {
     fn make_space(&mut self, cx: &mut Cx<'_>, terms: Terms) -> Result<(SpaceId, Vec<Operation>), Refusal> {
         let mut created = self.vidmm.create_space(SpaceKind::Process);
         if created.is_err() {
-            self.note_idle_devices();
+            self.note_idle_devices(cx);
             let work = self.vidmm.make_room_for_root(priority_of(terms));
             if work.is_some() {
                 self.queue_work(cx, ProcessId::SYSTEM, None, work, Vec::new());

@@ -67,7 +67,7 @@ impl Adapter {
             unmoveable: has(PropertyMask::UNMOVEABLE).then(|| flag(PropertyFlags::UNMOVEABLE)),
         };
         self.vidmm.check_property(id, &update).map_err(|error| from_property(&error))?;
-        self.driver.validate_update_allocation_property(asked).map_err(from_driver)?;
+        self.driver.call(cx).validate_update_allocation_property(asked).map_err(from_driver)?;
         let (process, owner) = (self.devices[device].process, self.devices[device].vidmm);
         let ran = !self.vidmm.is_suspended(owner);
         let work = self.vidmm.update_property(id, update).map_err(|error| from_property(&error))?;

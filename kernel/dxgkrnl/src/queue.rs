@@ -63,7 +63,7 @@ impl Adapter {
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
             private_data,
         };
-        let kmd = match self.create_queue_in_driver(create) {
+        let kmd = match self.create_queue_in_driver(cx, create) {
             Ok(kmd) => kmd,
             Err(status) => {
                 self.destroy_fence(cx, progress);
@@ -74,7 +74,7 @@ impl Adapter {
         let logs = match user_mode.then(|| self.make_logs(cx, process, kmd)).transpose() {
             Ok(logs) => logs,
             Err(refusal) => {
-                self.destroy_queue_in_driver(kmd);
+                self.destroy_queue_in_driver(cx, kmd);
                 self.destroy_fence(cx, progress);
                 return Err(refusal);
             }
@@ -97,7 +97,7 @@ impl Adapter {
             watching: false,
             no_timeout: flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT),
             no_broadcast_signal: flags.contains(QueueFlags::NO_BROADCAST_SIGNAL),
-            counted_ns: self.hardware_count(kmd),
+            counted_ns: self.hardware_count(cx, kmd),
         };
         assert_eq!(self.queues.insert(queue), number);
         self.contexts[context].queues.insert(number);
@@ -123,13 +123,13 @@ impl Adapter {
         queue
     }
 
-    fn create_queue_in_driver(&mut self, create: CreateHwQueue<'_>) -> Result<KmdQueue, DriverStatus> {
-        let (driver, mut host) = self.driver.with_host();
+    fn create_queue_in_driver(&mut self, cx: &Cx<'_>, create: CreateHwQueue<'_>) -> Result<KmdQueue, DriverStatus> {
+        let (driver, mut host) = self.driver.with_host(cx);
         driver.hardware_queues().expect("checked at adapter start").create_hw_queue(&mut host, create)
     }
 
-    fn destroy_queue_in_driver(&mut self, queue: KmdQueue) {
-        let (driver, mut host) = self.driver.with_host();
+    fn destroy_queue_in_driver(&mut self, cx: &Cx<'_>, queue: KmdQueue) {
+        let (driver, mut host) = self.driver.with_host(cx);
         driver.hardware_queues().expect("checked at adapter start").destroy_hw_queue(&mut host, queue);
     }
 
@@ -154,11 +154,11 @@ impl Adapter {
     /// `D3DKMTDestroyHwQueue`: when the driver returns, the hardware executes nothing for it any more.
     pub fn destroy_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
         if let Some(doorbell) = self.queues[number].doorbell {
-            self.destroy_doorbell(doorbell);
+            self.destroy_doorbell(cx, doorbell);
         }
-        self.charge_queue(number);
+        self.charge_queue(cx, number);
         let queue = self.queues.remove(number).expect("a queue is destroyed once");
-        self.destroy_queue_in_driver(queue.kmd);
+        self.destroy_queue_in_driver(cx, queue.kmd);
         // The driver names it in no interrupt any more: the kernel looks for the signals of its end.
         if self.driver.names_signaled_fences() {
             self.look_at_processes(cx, &BTreeSet::from([self.devices[queue.device].process]));
@@ -201,7 +201,7 @@ impl Adapter {
                 "a command buffer lies at a nonzero multiple of 8 and has a nonzero multiple of 8 bytes",
             ));
         }
-        let hardware = self.driver.hardware_queues().expect("checked at adapter start");
+        let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
         check_private_data(private_data, hardware.submission_data_bytes())?;
         self.queue_writes(self.queues[number].vidsch, primaries).map_err(refused)?;
         self.submit_packet(number, Packet::Work(Payload::Command(command)))?;
@@ -239,7 +239,7 @@ impl Adapter {
     /// Starts what is due on a kernel-mode queue.
     // spec: sync §3.8, sync §4.1
     pub fn pump_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
-        self.reap_queue(number);
+        self.reap_queue(cx, number);
         while !self.life.has_stopped() {
             let vidsch = self.queues[number].vidsch;
             match self.vidsch.queues.next(vidsch) {
@@ -249,7 +249,7 @@ impl Adapter {
                     let waiter = Waiter::Queue { queue: number, packet: true };
                     if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
                         self.vidsch.queues.waited(vidsch);
-                        self.reap_queue(number);
+                        self.reap_queue(cx, number);
                         self.tell_waited(cx, Fed::Queue(number), points);
                     } else {
                         self.note_wait(vidsch, AnyContext::Hardware(self.queues[number].context), &points);
@@ -292,7 +292,7 @@ impl Adapter {
             private_data,
             paging: false,
         };
-        let hardware = self.driver.hardware_queues().expect("checked at adapter start");
+        let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
         if let Err(status) = hardware.submit_command_to_hw_queue(submit) {
             let device = self.queues[number].device;
             self.fail_device(
@@ -309,8 +309,8 @@ impl Adapter {
     }
 
     /// Tells the scheduler which of the queue's buffers the hardware has finished.
-    fn reap_queue(&mut self, number: QueueNumber) {
-        let current = self.current_value(self.queues[number].progress);
+    fn reap_queue(&mut self, cx: &Cx<'_>, number: QueueNumber) {
+        let current = self.current_value(cx, self.queues[number].progress);
         let queue = &mut self.queues[number];
         let mut finished = 0;
         while queue.started.front().is_some_and(|value| *value <= current) {

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kmt_calls::Refusal;
 use wddm_types::{Blame, NtStatus, ProcessId};
 
+use crate::machine::Cx;
 use crate::machine::Machine;
 use crate::refusal::refuse;
 
@@ -220,11 +221,11 @@ impl Commitments {
 
 impl Machine {
     /// A process enters its account.
-    pub(crate) fn enter_account(&mut self, process: ProcessId, admission: Admission) {
+    pub(crate) fn enter_account(&mut self, cx: &Cx<'_>, process: ProcessId, admission: Admission) {
         let mut accounts = std::mem::take(&mut self.accounts);
         // The account counts a dead process until what it committed is free.
         accounts.accounts.retain(|_, account| {
-            account.processes.retain(|id| self.has_process(*id) || self.used(*id, Kind::MemoryFiles) > 0);
+            account.processes.retain(|id| self.has_process(*id) || self.used(cx, *id, Kind::MemoryFiles) > 0);
             !account.processes.is_empty()
         });
         let Admission { account, together, .. } = admission;
@@ -236,16 +237,16 @@ impl Machine {
     }
 
     /// The quota that a process has left of what a call needs.
-    pub(crate) fn room_of(&self, process: ProcessId, needs: &[Kind]) -> QuotaLeft {
+    pub(crate) fn room_of(&self, cx: &Cx<'_>, process: ProcessId, needs: &[Kind]) -> QuotaLeft {
         let mut room = QuotaLeft::default();
         let Some(admission) = self.processes.get(&process).and_then(|known| known.admission) else { return room };
         let account = self.accounts.accounts.get(&admission.account).expect("it has entered it");
         let left = |kind| {
             let (own, together) = (admission.process.of(kind), account.quota.of(kind));
             let left = |used: u64, limit, of_account| Left { limit, used, of_account };
-            let of_process = (own < u64::MAX).then(|| left(self.used(process, kind), own, None));
+            let of_process = (own < u64::MAX).then(|| left(self.used(cx, process, kind), own, None));
             let of_account = (together < u64::MAX).then(|| {
-                let used = account.processes.iter().map(|process| self.used(*process, kind)).sum();
+                let used = account.processes.iter().map(|process| self.used(cx, *process, kind)).sum();
                 left(used, together, Some(admission.account))
             });
             of_process.into_iter().chain(of_account).min_by_key(Left::left)
@@ -259,6 +260,7 @@ impl Machine {
     /// Whether there may be so much more for a process once what these processes are to give back is back.
     pub(crate) fn fits_behind(
         &self,
+        cx: &Cx<'_>,
         process: ProcessId,
         kind: Kind,
         wanted: u64,
@@ -272,16 +274,16 @@ impl Machine {
                 Kind::MemoryFiles => ending.files,
                 Kind::Handles | Kind::SyncObjects | Kind::Queued => 0,
             });
-            self.used(*process, kind).saturating_sub(ends)
+            self.used(cx, *process, kind).saturating_sub(ends)
         };
         let fits = |kept: u64, limit: u64| kept.saturating_add(wanted) <= limit;
         fits(kept(&process), admission.process.of(kind))
             && fits(account.processes.iter().map(kept).sum(), account.quota.of(kind))
     }
 
-    fn used(&self, process: ProcessId, kind: Kind) -> u64 {
+    fn used(&self, cx: &Cx<'_>, process: ProcessId, kind: Kind) -> u64 {
         let known = self.processes.get(&process);
-        let on_adapters = self.adapters.iter().map(|adapter| (&adapter.commitments, adapter.files_of_one()));
+        let on_adapters = self.adapters.iter().map(|adapter| (&adapter.commitments, adapter.files_of_one(cx)));
         let all = on_adapters.chain([(&self.sections.commitments, 1)]);
         let committed = || all.map(|(commitments, files)| (commitments.of(process), files));
         match kind {

@@ -40,7 +40,7 @@ impl Adapter {
             must_succeed: flags.contains(MakeResidentFlags::MUST_SUCCEED),
         };
         let mut made = self.vidmm.make_resident_with(owner, &allocations, how);
-        if matches!(made, Err(MakeResidentError::OutOfMemory { .. })) && self.note_idle_devices() {
+        if matches!(made, Err(MakeResidentError::OutOfMemory { .. })) && self.note_idle_devices(cx) {
             // Devices with nothing to run give way before the kernel refuses (memory §10.1 row 10).
             made = self.vidmm.make_resident_with(owner, &allocations, how);
         }
@@ -99,7 +99,7 @@ impl Adapter {
         }
         let allocations = self.vidmm_list(device, list)?;
         self.check_rings_leaving(device, &allocations)?;
-        let last_use = self.queued_work(device)?;
+        let last_use = self.queued_work(cx, device)?;
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let not_written = flags.contains(EvictFlags::NOT_WRITTEN_TO);
         let how = vidmm::EvictFlags {
@@ -136,7 +136,7 @@ impl Adapter {
         };
         let allocations = self.vidmm_list(device, list)?;
         self.check_rings(device, &allocations)?;
-        let last_use = self.queued_work(device)?;
+        let last_use = self.queued_work(cx, device)?;
         let how = vidmm::OfferFlags { allow_decommit: flags.contains(OfferFlags::ALLOW_DECOMMIT) };
         let owner = self.devices[device].vidmm;
         let offered = self.vidmm.offer(owner, &allocations, priority, how, &last_use);
@@ -197,7 +197,7 @@ impl Adapter {
             // Of the documented answers none says this; nothing that could follow a success would ever be true.
             ReclaimError::OutOfMemory { bytes_to_trim } => out_of_memory(bytes_to_trim),
         })?;
-        bare.into_iter().for_each(|id| _ = self.lend_backing(id));
+        bare.into_iter().for_each(|id| _ = self.lend_backing(cx, id));
         let results = reclaimed.results.into_iter().map(|result| match result {
             vidmm::ReclaimResult::Ok => ReclaimResult::Ok,
             vidmm::ReclaimResult::Discarded => ReclaimResult::Discarded,

@@ -99,7 +99,7 @@ impl Adapter {
             .collect();
         let kmd = self.devices[device].kmd;
         if !members.is_empty()
-            && let Err(refusal) = self.open_all(kmd, &mut list, &private_data, flags)
+            && let Err(refusal) = self.open_all(cx, kmd, &mut list, &private_data, flags)
         {
             self.take_addresses(cx, process, &given.fresh);
             return Err(refusal);

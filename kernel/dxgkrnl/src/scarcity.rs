@@ -90,7 +90,7 @@ pub(crate) struct Stamp {
 
 impl Machine {
     /// Whether pending destructions give back enough of what a call lacks.
-    pub(crate) fn is_coming(&self, from: ProcessId, lacking: &Lacking) -> bool {
+    pub(crate) fn is_coming(&self, cx: &Cx<'_>, from: ProcessId, lacking: &Lacking) -> bool {
         let adapter = &self.adapters[lacking.adapter.0 as usize];
         if adapter.life.has_stopped() {
             return false;
@@ -112,13 +112,13 @@ impl Machine {
                     of_process.files += files;
                 };
                 for adapter in &self.adapters {
-                    let files = adapter.files_of_one();
+                    let files = adapter.files_of_one(cx);
                     adapter.each_ending(|process, bytes| add(process, bytes, files));
                 }
                 for section in sections.iter().filter_map(|number| self.sections.get(*number)) {
                     add(section.process(), section.size_bytes(), 1);
                 }
-                !ending.is_empty() && self.fits_behind(from, kind, wanted, &ending)
+                !ending.is_empty() && self.fits_behind(cx, from, kind, wanted, &ending)
             }
         }
     }
@@ -167,9 +167,9 @@ impl Machine {
                 let fits = match waiting.lacking.lack {
                     // A call that did not fit though there were pages enough asks for them in one piece.
                     Lack::Pages(wanted) => self.adapters[waiting.lacking.adapter.0 as usize].vidmm.can_back(wanted),
-                    Lack::Quota(kind, wanted) => self.room_of(waiting.from, &[kind]).left(kind) >= wanted,
+                    Lack::Quota(kind, wanted) => self.room_of(cx, waiting.from, &[kind]).left(kind) >= wanted,
                 };
-                if !fits && self.is_coming(waiting.from, &waiting.lacking) {
+                if !fits && self.is_coming(cx, waiting.from, &waiting.lacking) {
                     waiting.seen = Some(stamp);
                     self.lacking.push_back(waiting);
                     continue;

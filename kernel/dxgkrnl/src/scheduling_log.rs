@@ -97,7 +97,7 @@ impl Adapter {
         if !self.scheduling_logs.on
             || self.life.has_stopped()
             || self.life.is_off()
-            || self.driver.hardware_queues().is_none()
+            || self.driver.call(cx).hardware_queues().is_none()
         {
             return;
         }
@@ -105,7 +105,7 @@ impl Adapter {
         for node in self.driver.node_ids() {
             let known = self.scheduling_logs.nodes.iter().position(|log| log.node == node);
             let Some(at) = known.or_else(|| self.make_scheduling_log(cx, node)) else { continue };
-            if !self.set_scheduling_log(at) {
+            if !self.set_scheduling_log(cx, at) {
                 let log = self.scheduling_logs.nodes.remove(at);
                 self.free_scheduling_log(log);
             }
@@ -114,7 +114,7 @@ impl Adapter {
 
     /// Where memory is short a node has none.
     fn make_scheduling_log(&mut self, cx: &mut Cx<'_>, node: NodeId) -> Option<usize> {
-        let run = self.take_kernel_pages(Pages(2 * LOG_PAGES.0))?;
+        let run = self.take_kernel_pages(cx, Pages(2 * LOG_PAGES.0))?;
         let space = self.processes[&ProcessId::SYSTEM].space;
         let Ok(va) = self.map_pages(cx, space, run, true) else {
             self.defer_pages(run);
@@ -126,9 +126,9 @@ impl Adapter {
 
     /// `DxgkDdiSetSchedulingLogBuffer` of the log that the engine is to write, which counts nothing yet. Its entries are not zeroed.
     // spec: sync §4.2
-    fn set_scheduling_log(&mut self, at: usize) -> bool {
+    fn set_scheduling_log(&mut self, cx: &Cx<'_>, at: usize) -> bool {
         let log = self.scheduling_logs.nodes[at];
-        let word = |offset: u64| self.memory.word(log.at() + offset);
+        let word = |offset: u64| cx.memory.word(log.at() + offset);
         Word::store(word(layout::POSITION_OFFSET), 0);
         Word::store(word(layout::ENTRIES_OFFSET), ENTRIES);
         let header: [_; SCHEDULING_LOG_HEADER_WORDS] = std::array::from_fn(|nth| word(nth as u64 * 8));
@@ -140,7 +140,7 @@ impl Adapter {
             interrupt_entry: ENTRIES as u32 / 2,
         };
         let set = SetSchedulingLogBuffer { node: log.node, engine: EngineId(0), buffer: Some(buffer) };
-        let hardware = self.driver.hardware_queues();
+        let hardware = self.driver.call(cx).hardware_queues();
         let is_set = hardware.is_some_and(|hardware| hardware.set_scheduling_log_buffer(set).is_ok());
         self.scheduling_logs.nodes[at].is_set = is_set;
         is_set
@@ -161,7 +161,7 @@ impl Adapter {
             // A driver that cannot has a device that writes on: the pages are its own for good then.
             self.scheduling_logs.nodes.retain(|log| {
                 let none = SetSchedulingLogBuffer { node: log.node, engine: EngineId(0), buffer: None };
-                let hardware = driver.hardware_queues();
+                let hardware = driver.call(cx).hardware_queues();
                 !log.is_set || hardware.is_some_and(|hardware| hardware.set_scheduling_log_buffer(none).is_ok())
             });
         }
@@ -207,7 +207,7 @@ impl Adapter {
     fn read_long_logs(&mut self, cx: &mut Cx<'_>, long: impl Fn(&NodeLog, u64) -> bool) {
         for at in 0..self.scheduling_logs.nodes.len() {
             let log = self.scheduling_logs.nodes[at];
-            if long(&log, log.written(&self.memory)) {
+            if long(&log, log.written(cx.memory)) {
                 self.read_scheduling_log(cx, at);
             }
         }
@@ -215,11 +215,11 @@ impl Adapter {
 
     fn read_scheduling_log(&mut self, cx: &mut Cx<'_>, at: usize) {
         let log = self.scheduling_logs.nodes[at];
-        if !log.is_set || self.life.has_stopped() || log.written(&self.memory) == 0 {
+        if !log.is_set || self.life.has_stopped() || log.written(cx.memory) == 0 {
             return;
         }
         self.scheduling_logs.nodes[at].second = !log.second;
-        if self.set_scheduling_log(at) {
+        if self.set_scheduling_log(cx, at) {
             self.tell_scheduling_log(cx, log);
         } else {
             // The engine writes on where it did: the kernel can no longer read that.
@@ -230,14 +230,14 @@ impl Adapter {
     /// Reports the entries of a log that no engine writes.
     // spec: sync §4.2, sync §2.7
     fn tell_scheduling_log(&self, cx: &mut Cx<'_>, log: NodeLog) {
-        let (total, node) = (log.written(&self.memory), log.node.0);
+        let (total, node) = (log.written(cx.memory), log.node.0);
         let lost = total.saturating_sub(ENTRIES);
         if lost > 0 {
             cx.emit(self.index, Event::SchedulingLogOverrun { node, lost });
         }
         for number in lost..total {
             let at = log.at() + layout::entry_offset(number % ENTRIES);
-            let words = [0, 8, 16, 24].map(|field| Word::load(self.memory.word(at + field)));
+            let words = [0, 8, 16, 24].map(|field| Word::load(cx.memory.word(at + field)));
             let entry = Entry::from_words(words);
             let told = entry.and_then(|entry| self.context_scheduled(node, entry));
             cx.emit(self.index, told.unwrap_or(Event::SchedulingLogEntryIgnored { node, position: number }));

@@ -102,15 +102,15 @@ impl Sections {
         let runs = adapter.vidmm.allocate_scattered(pages.0);
         let runs = runs.ok_or_else(|| scarce(adapter.vidmm.free_system_pages()))?;
         if let Some(given) = given {
-            if let Err(refusal) = adapter.take_given(process, given, &runs) {
+            if let Err(refusal) = adapter.take_given(cx, process, given, &runs) {
                 runs.into_iter().for_each(|run| adapter.vidmm.free_system(run));
                 return Err(refusal.into());
             }
-        } else if !adapter.lend_system(&runs) {
-            adapter.clear_pages(&runs);
+        } else if !adapter.lend_system(cx, &runs) {
+            adapter.clear_pages(cx, &runs);
         }
         let mut seen: Vec<CpuRun> = runs.iter().map(|run| CpuRun { place: CpuPlace::System, run: *run }).collect();
-        if !adapter.config.is_io_coherent() {
+        if !adapter.is_io_coherent(cx) {
             see_cached(&mut seen);
         }
         let mapping = adapter.map_section(cx, process, seen.clone(), size_bytes);
@@ -154,7 +154,7 @@ impl Sections {
     }
 
     /// Its handle or an allocation in it has gone; with the last its pages go.
-    fn leave(&mut self, adapters: &mut [Adapter], number: u64) {
+    fn leave(&mut self, cx: &Cx<'_>, adapters: &mut [Adapter], number: u64) {
         let section = &mut self.sections[number];
         section.users -= 1;
         if section.users > 0 {
@@ -163,10 +163,10 @@ impl Sections {
         let gone = self.sections.remove(number).expect("just seen");
         self.commitments.release(gone.process, gone.size_bytes);
         let creator = &mut adapters[gone.creator.0 as usize];
-        if let Some(cache) = &creator.config.cpu_cache {
+        if let Some(cache) = cx.platform(gone.creator).cpu_cache() {
             cache.discard(&gone.runs);
         }
-        if let Some(given) = creator.config.given.as_ref().filter(|_| gone.is_given) {
+        if let Some(given) = cx.platform(gone.creator).given().filter(|_| gone.is_given) {
             given.returns(&gone.runs);
         }
         gone.runs.into_iter().for_each(|run| creator.vidmm.free_system(run));
@@ -178,7 +178,7 @@ impl Sections {
         let creator = &mut adapters[section.creator.0 as usize];
         creator.cpu_mappings.tell(cx, section.mapping, MappingChange::Gone);
         assert!(std::mem::take(&mut section.open), "a section is closed once");
-        self.leave(adapters, number);
+        self.leave(cx, adapters, number);
     }
 
     /// The sections of a process that has gone.
@@ -207,24 +207,25 @@ impl Sections {
 
 impl Adapter {
     /// A file that a process has handed over takes the place of system pages that have just been taken.
-    fn take_given(&self, process: ProcessId, given: u64, runs: &[PageRun]) -> Result<(), Refusal> {
-        if self.config.cpu_cache.is_some() {
+    fn take_given(&mut self, cx: &Cx<'_>, process: ProcessId, given: u64, runs: &[PageRun]) -> Result<(), Refusal> {
+        if cx.platform(self.index).cpu_cache().is_some() {
             return Err(not_supported(
                 "an adapter without I/O coherency has the CPU's caches in software: what others that map the file store would not go through them",
             ));
         }
-        let files = self.config.given.as_ref();
+        let files = cx.platform(self.index).given();
         let files = files.ok_or_else(|| not_supported("this host takes no memory that a process hands over"))?;
+        self.revoke_returned(cx);
         files.takes(process, given, runs).map_err(invalid)
     }
 }
 
 impl Machine {
     /// Tells sections of allocations that have left them on any adapter.
-    pub(crate) fn leave_sections(&mut self) {
+    pub(crate) fn leave_sections(&mut self, cx: &Cx<'_>) {
         for index in 0..self.adapters.len() {
             for section in self.adapters[index].due.take_left_sections() {
-                self.sections.leave(&mut self.adapters, section);
+                self.sections.leave(cx, &mut self.adapters, section);
             }
         }
     }

@@ -5,19 +5,19 @@ mod describe;
 mod segments;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use ddi::{
     CreateDevice, CreateHwContext, CreateProcess, DriverStatus, KmdContext, KmdDevice, Miniport, OsContext, OsProcess,
 };
 use events::Event;
-use shared_words::{ClientAccess, Memory};
-use vidmm::{Policy, Returned, SpaceKind, VidMm};
+use shared_words::ClientAccess;
+use vidmm::{Policy, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
-use wddm_types::{AdapterIndex, CpuPlace, NodeId, ProcessId};
+use wddm_types::{AdapterIndex, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, AdapterConfig};
-use crate::driver::{Creating, Driver, DriverHost, EntryPoints, KernelPages, Watch};
+use crate::coherency::is_io_coherent;
+use crate::driver::{Creating, Driver, DriverHost, EntryPoints, KernelPages, StartedMiniport, Watch};
 use crate::due::Due;
 use crate::features::Features;
 use crate::io_mmu::Pasids;
@@ -28,7 +28,7 @@ use crate::packet::{Packets, check_device_info};
 use crate::paging::{PacketRing, PagingRing};
 use crate::process::ProcessHost;
 use crate::scheduling::{rank_paging, setup_bands};
-use crate::start::describe::{Description, PlatformOf, describe};
+use crate::start::describe::{Computer, Description, describe};
 use crate::store::Store;
 use crate::sync::Synchronization;
 use crate::tally::Tally;
@@ -66,33 +66,35 @@ impl Adapter {
     pub fn start(
         cx: &mut Cx<'_>,
         index: AdapterIndex,
-        memory: Arc<Memory>,
         mut miniport: Box<dyn Miniport>,
         config: AdapterConfig,
     ) -> Result<Adapter, StartError> {
         let features = Features::negotiate(miniport.as_mut(), &config.features);
-        let mut pages = KernelPages::new(config.kernel_pages, config.clients.clone());
-        miniport.start_device(&mut DriverHost::new(&features, &mut pages, Creating::Nothing))?;
+        let mut pages = KernelPages::new(config.kernel_pages);
+        let clients = cx.platform(index).clients();
+        miniport.start_device(&mut DriverHost::new(&features, &mut pages, clients, Creating::Nothing))?;
         // The kernel asks once: later answers do not matter.
         let looks = config.recovery.delay_ns.is_some();
-        let watch = Watch::new(config.driver_clock.clone().filter(|_| looks), config.recovery.ddi_delay_ns);
-        let mut miniport = EntryPoints::started(miniport, watch);
-        let caps = miniport.adapter_caps();
-        let platform = PlatformOf {
-            system_bytes: memory.bytes(),
-            iommu: config.iommu.as_ref(),
-            coherent: config.is_io_coherent(),
+        let watch = Watch::new(looks.then_some(config.recovery.ddi_delay_ns));
+        let mut miniport = StartedMiniport::new(miniport, watch);
+        let mut entry_points = miniport.lend(cx.platform(index).driver_clock());
+        let caps = entry_points.adapter_caps();
+        let computer = Computer {
+            system_bytes: cx.memory.bytes(),
+            io_mmu: cx.platform(index).io_mmu().is_some(),
+            coherent: is_io_coherent(cx.platform(index), config.snoops),
         };
-        let described = describe(&mut miniport, caps, &features, platform);
+        let described = describe(&mut entry_points, caps, &features, computer);
         if !caps.native_gpu_fence {
             miniport.forgo_native_fences();
         }
         match described {
             Ok((said, description)) => {
-                Adapter::build(cx, index, memory, Driver::new(miniport, features, pages, said), config, description)
+                Adapter::build(cx, index, Driver::new(index, miniport, features, pages, said), config, description)
             }
             Err(error) => {
-                miniport.stop_device(&mut DriverHost::new(&features, &mut pages, Creating::Nothing));
+                let mut host = DriverHost::new(&features, &mut pages, clients, Creating::Nothing);
+                miniport.lend(cx.platform(index).driver_clock()).stop_device(&mut host);
                 Err(error)
             }
         }
@@ -101,7 +103,6 @@ impl Adapter {
     fn build(
         cx: &mut Cx<'_>,
         index: AdapterIndex,
-        memory: Arc<Memory>,
         mut driver: Driver,
         config: AdapterConfig,
         description: Description,
@@ -118,7 +119,7 @@ impl Adapter {
             paging_by_gpu_va: description.paging_by_gpu_va,
             moves_within_segments: description.moves_within_segments,
             // The kernel lends clients what they see page by page; rows that a range shows in another order are smaller than pages.
-            cpu_reaches_local: match &config.clients {
+            cpu_reaches_local: match cx.platform(index).clients() {
                 None => true,
                 Some(clients) => clients.lends_local() && driver.facets().gpu_va,
             },
@@ -127,20 +128,16 @@ impl Adapter {
         config.memory_policy.apply(&mut policy);
         let by_address = description.pages_by_address;
         let built = (|| {
-            setup_bands(&mut driver, &config.scheduling)?;
-            let mut pasids = description.iommu.clone().map_or_else(Pasids::default, Pasids::at);
+            setup_bands(&mut driver.call(cx), &config.scheduling)?;
+            let mut pasids = if description.io_mmu { Pasids::of_the_model() } else { Pasids::default() };
             let mut vidmm = if driver.facets().gpu_va {
                 let (levels, roots) = (&driver.reported().levels, &description.roots);
                 VidMm::with_roots(policy, description.layout, driver.reported().mmu, levels, roots)?
-            } else if description.iommu.is_some() {
+            } else if description.io_mmu {
                 VidMm::with_cpu_addresses(policy, description.layout)?
             } else {
                 VidMm::without_addresses(policy, description.layout)?
             };
-            if let Some(clients) = config.clients.clone() {
-                let ends = move |run| clients.ends(CpuPlace::System, run);
-                vidmm.tell_of_returned(Returned(Box::new(ends)));
-            }
             let (space, tables) = vidmm
                 .create_space(SpaceKind::Paging)
                 .map_err(|_| StartError::Memory("page tables of the paging process"))?;
@@ -148,21 +145,21 @@ impl Adapter {
             pasids.enter(space, pasid);
             let create = CreateProcess { process: OsProcess::default(), system: true, pasids: pasid.as_slice() };
             let mut asked = ProcessHost { vidmm: &mut vidmm, process: create.process, space, made: Vec::new() };
-            let (entry_points, mut host) = driver.creating(Creating::Process(&mut asked));
+            let (mut entry_points, mut host) = driver.creating(cx, Creating::Process(&mut asked));
             let kmd = entry_points.create_process(&mut host, create)?;
             let (node, buffer) = (driver.paging_node(), driver.paging_buffer());
-            let (entry_points, mut host) = driver.with_host();
+            let (mut entry_points, mut host) = driver.with_host(cx);
             let (device, info) =
                 entry_points.create_device(&mut host, CreateDevice { process: kmd, system: true, pasid })?;
             // spec: memory §7.1
             check_device_info(vidmm.segments(), &info).map_err(StartError::Rule)?;
-            let packets = PacketRing::is_used(entry_points);
+            let packets = PacketRing::is_used(entry_points.facets());
             let context = if packets {
-                PacketRing::create_context(entry_points, &mut host, device, node, buffer, by_address)?
+                PacketRing::create_context(&mut entry_points, &mut host, device, node, buffer, by_address)?
             } else {
-                create_paging_context(entry_points, &mut host, device, node)?
+                create_paging_context(&mut entry_points, &mut host, device, node)?
             };
-            let has_addresses = PacketRing::has_addresses(entry_points, by_address);
+            let has_addresses = PacketRing::has_addresses(entry_points.facets(), by_address);
             if let Some(addressing) = entry_points.gpu_va().filter(|_| has_addresses) {
                 let (root, entries) = vidmm.root_table(space);
                 addressing.set_root_page_table(context, root, entries);
@@ -172,7 +169,7 @@ impl Adapter {
         let (vidmm, pasids, space, tables, kmd, device, context, has_addresses) = match built {
             Ok(parts) => parts,
             Err(error) => {
-                let (entry_points, mut host) = driver.with_host();
+                let (mut entry_points, mut host) = driver.with_host(cx);
                 entry_points.stop_device(&mut host);
                 return Err(error);
             }
@@ -190,16 +187,15 @@ impl Adapter {
             words_mapped_at: 0,
             views_mapped_at: 0,
         };
-        let packet_caps = driver.packet_scheduling().map(|packets| packets.packet_caps());
+        let packet_caps = driver.call(cx).packet_scheduling().map(|packets| packets.packet_caps());
         let packets = Packets::new(packet_caps, driver.nodes().len(), config.scheduling);
         let mut vidmm = vidmm;
-        vidmm.set_swizzling_ranges(driver.swizzling().map_or(0, |facet| facet.swizzling_ranges()));
+        vidmm.set_swizzling_ranges(driver.call(cx).swizzling().map_or(0, |facet| facet.swizzling_ranges()));
         let limits = Limits { packets_per_queue: PACKETS_PER_QUEUE };
         let vidsch = VidSch::new(limits, driver.nodes().len(), config.recovery.delay_ns);
         let mut adapter = Adapter {
             index,
             luid: config.luid,
-            memory,
             tally: Tally::new(driver.nodes().len()),
             driver,
             vidmm,
@@ -244,7 +240,7 @@ impl Adapter {
             config,
         };
         if let Err(error) = adapter.start_paging_process(cx, tables) {
-            let (entry_points, mut host) = adapter.driver.with_host();
+            let (mut entry_points, mut host) = adapter.driver.with_host(cx);
             entry_points.stop_device(&mut host);
             return Err(error);
         }
@@ -253,9 +249,10 @@ impl Adapter {
     }
 
     fn start_paging_process(&mut self, cx: &mut Cx<'_>, tables: Vec<vidmm::Operation>) -> Result<(), StartError> {
-        self.execute_now(tables).map_err(|()| StartError::Rule("a page-table update of the paging process failed"))?;
+        self.execute_now(cx, tables)
+            .map_err(|()| StartError::Rule("a page-table update of the paging process failed"))?;
         self.start_ring(cx, self.driver.paging_node(), self.driver.paging_buffer())?;
-        self.start_scratch()
+        self.start_scratch(cx)
     }
 
     fn announce(&self, cx: &mut Cx<'_>) {
@@ -286,12 +283,12 @@ impl Adapter {
 
 /// The system context of an adapter with hardware queues.
 pub(crate) fn create_paging_context(
-    miniport: &mut EntryPoints,
+    miniport: &mut EntryPoints<'_>,
     host: &mut DriverHost<'_>,
     device: KmdDevice,
     node: NodeId,
 ) -> Result<KmdContext, StartError> {
-    let hardware = miniport.hardware_queues().expect("else the paging ring takes packets");
+    let hardware = miniport.again().hardware_queues().expect("else the paging ring takes packets");
     let create = CreateHwContext { device, context: OsContext(0), node, system: true, private_data: &[] };
     let context = hardware.create_hw_context(host, create)?;
     rank_paging(miniport, context)?;

@@ -100,7 +100,7 @@ impl Adapter {
                 self.vidsch.queues.suspend(self.queues[*queue].vidsch);
             }
             let kmd = self.contexts[context].kmd;
-            let hardware = self.driver.hardware_queues().expect("checked at adapter start");
+            let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
             match hardware.suspend_context(kmd, value.raw()) {
                 Ok(SuspendStatus::Suspended) => {}
                 Ok(SuspendStatus::Pending) => {
@@ -146,7 +146,7 @@ impl Adapter {
         self.forget_suspension_of(cx, number);
         for context in self.devices[number].contexts.clone() {
             let kmd = self.contexts[context].kmd;
-            self.driver.hardware_queues().expect("checked at adapter start").resume_context(kmd);
+            self.driver.call(cx).hardware_queues().expect("checked at adapter start").resume_context(kmd);
             for queue in self.contexts[context].queues.clone() {
                 self.vidsch.queues.resume(self.queues[queue].vidsch);
                 self.pump_queue(cx, queue);
@@ -155,12 +155,12 @@ impl Adapter {
     }
 
     /// Suspends a context that is created on a quiesced device.
-    pub fn suspend_newcomer(&mut self, context: ContextNumber) -> Result<(), DriverStatus> {
+    pub fn suspend_newcomer(&mut self, cx: &Cx<'_>, context: ContextNumber) -> Result<(), DriverStatus> {
         if !self.is_suspended(self.contexts[context].device) {
             return Ok(());
         }
         let kmd = self.contexts[context].kmd;
-        let hardware = self.driver.hardware_queues().expect("checked at adapter start");
+        let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
         // It has no queue yet, so there is nothing to wait for.
         hardware.suspend_context(kmd, self.vidsch.suspensions.last_number()).map(|_| ())
     }

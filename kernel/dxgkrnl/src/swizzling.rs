@@ -39,7 +39,7 @@ impl Adapter {
                 cpu_translated_address: wish.cpu_translated_address,
             };
             let asked = acquire;
-            let Some(facet) = self.driver.swizzling() else { return Ok(None) };
+            let Some(facet) = self.driver.call(cx).swizzling() else { return Ok(None) };
             match facet.acquire_swizzling_range(&mut acquire) {
                 Ok(()) if acquire == asked || alternate => {
                     cx.emit(
@@ -75,7 +75,7 @@ impl Adapter {
     /// Lets the driver release ranges.
     // spec: memory §6.5
     pub fn release_ranges(&mut self, cx: &mut Cx<'_>, ranges: &[HeldRange]) {
-        let Some(facet) = self.driver.swizzling().filter(|_| !ranges.is_empty()) else { return };
+        let Some(facet) = self.driver.call(cx).swizzling().filter(|_| !ranges.is_empty()) else { return };
         for &HeldRange { allocation, private_driver_data, range } in ranges {
             facet.release_swizzling_range(ReleaseSwizzlingRange { allocation, private_driver_data, range });
             cx.emit(self.index, Event::SwizzlingRangeReleased { range });

@@ -46,13 +46,13 @@ impl Adapter {
         if !known.is_on() {
             return;
         }
-        let runs = |queue: &Queue| !self.is_suspended(queue.device) && self.is_busy(queue).is_some();
+        let runs = |queue: &Queue| !self.is_suspended(queue.device) && self.is_busy(cx, queue).is_some();
         let busy = self.queues.iter().any(|(number, queue)| known.watches_queue(number) && runs(queue));
         let runs = |running: Running| {
             !self.is_suspended(self.packet_contexts[running.context].device) && known.watches_packet(running)
         };
         let busy = busy || self.running_packets().any(|(_, running)| runs(running));
-        let busy = busy || known.watches_ring() && self.ring_runs().is_some();
+        let busy = busy || known.watches_ring() && self.ring_runs(cx).is_some();
         let waited = known.watches_waits() && self.sync.has_waits();
         let something = busy || waited || self.vidsch.suspensions.any_pending();
         self.vidsch.timeouts.arm(cx.now_ns, something);
@@ -60,16 +60,16 @@ impl Adapter {
 
     /// The value that a queue's running work has reached, if it has any and may be hung.
     // spec: sync §4.4, sync §6 D5
-    fn is_busy(&self, queue: &Queue) -> Option<u64> {
+    fn is_busy(&self, cx: &Cx<'_>, queue: &Queue) -> Option<u64> {
         let device = &self.devices[queue.device];
         if queue.no_timeout || device.state != DeviceState::Active {
             return None;
         }
         let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
-            Some(doorbell) => Word::load(self.memory.word(doorbell.last_queued.0)),
+            Some(doorbell) => Word::load(cx.memory.word(doorbell.last_queued.0)),
             None => queue.started.back().copied().unwrap_or(0),
         };
-        let reached = self.current_value(queue.progress);
+        let reached = self.current_value(cx, queue.progress);
         (last > reached).then_some(reached)
     }
 
@@ -106,7 +106,7 @@ impl Adapter {
     // spec: sync §4.4
     fn suspend_standing(&mut self, cx: &mut Cx<'_>, passed: Passed) {
         let seen = |(queue, known): (QueueNumber, &Queue)| {
-            let (device, reached) = (known.device, self.is_busy(known)?);
+            let (device, reached) = (known.device, self.is_busy(cx, known)?);
             Some(SeenQueue { queue, device, reached, suspended: self.is_suspended(device) })
         };
         let queues: Vec<_> = self.queues.iter().filter_map(seen).collect();
@@ -127,7 +127,7 @@ impl Adapter {
         for device in over.into_iter().filter_map(Suspendable::device) {
             self.resume_device(cx, device, SuspendReasons::TIMEOUT);
         }
-        self.resume_ring();
+        self.resume_ring(cx);
     }
 
     /// A context has not left the hardware in time.
@@ -149,7 +149,7 @@ impl Adapter {
     /// A hardware context, or the ring, does not leave its engine.
     fn reset_hw_engine(&mut self, cx: &mut Cx<'_>, node: NodeId, hung: Leaving) {
         self.driver_left(cx);
-        let hardware = self.driver.hardware_queues().expect("it has a hardware context");
+        let hardware = self.driver.call(cx).hardware_queues().expect("it has a hardware context");
         let reset = hardware.reset_hw_engine(node, 0);
         if let Err(why) = self.came_back(cx, "ResetHwEngine") {
             return self.stop(cx, why);
@@ -183,7 +183,7 @@ impl Adapter {
         let devices: BTreeSet<_> = named.iter().map(|context| self.contexts[*context].device).collect();
         self.devices_are_hung(cx, devices, node);
         self.driver_left(cx);
-        let Some(hardware) = self.driver.hardware_queues() else { return };
+        let Some(hardware) = self.driver.call(cx).hardware_queues() else { return };
         let resumed = hardware.resume_hw_engine(node, 0);
         if let Err(why) = self.came_back(cx, "ResumeHwEngine") {
             return self.stop(cx, why);

@@ -87,7 +87,7 @@ impl Adapter {
         self.turns.resume_ns = None;
         // The next turn is decided when the last one has begun: else the decisions would run away from the hardware.
         while self.vidmm.any_suspended() && !self.turn_outstanding() {
-            self.note_idle_devices();
+            self.note_idle_devices(cx);
             match self.vidmm.next_to_resume_if_new(cx.now_ns) {
                 NextResume::Resume(device) => self.give_turn(cx, device),
                 NextResume::Withdraw(device) => {
@@ -123,7 +123,7 @@ impl Adapter {
             return;
         }
         if self.ring.is_idle() {
-            self.note_idle_devices();
+            self.note_idle_devices(cx);
             self.vidmm.set_time(cx.now_ns);
             match self.vidmm.promote(AHEAD_MAX.0) {
                 Promotion::Nothing => return,
@@ -156,16 +156,16 @@ impl Adapter {
 
     /// Says which devices have nothing to run, and which of their last uses are over while they are quiesced. True when one
     /// has become idle.
-    pub fn note_idle_devices(&mut self) -> bool {
+    pub fn note_idle_devices(&mut self, cx: &Cx<'_>) -> bool {
         let mut changed = false;
         let devices: Vec<(DeviceNumber, DeviceId)> =
             self.devices.iter().map(|(number, device)| (number, device.vidmm)).collect();
         for (number, vidmm) in devices {
-            let idle = self.has_nothing_to_run(number);
+            let idle = self.has_nothing_to_run(cx, number);
             changed |= idle;
             self.vidmm.set_device_idle(vidmm, idle);
             if self.vidmm.is_suspended(vidmm) {
-                let (sync, memory) = (&self.sync, &self.memory);
+                let (sync, memory) = (&self.sync, cx.memory);
                 // A fence that has gone holds no work back.
                 self.vidmm.settle_postponed(vidmm, |point| sync.is_past(memory, point));
             }
@@ -173,20 +173,20 @@ impl Adapter {
         changed
     }
 
-    fn has_nothing_to_run(&self, device: DeviceNumber) -> bool {
+    fn has_nothing_to_run(&self, cx: &Cx<'_>, device: DeviceNumber) -> bool {
         !self.has_waiting_renders(device)
             && !self.has_promised(device)
             && !self.displays.want(device)
             && self.devices[device].queues.iter().map(|number| &self.queues[*number]).all(|queue| {
                 let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
-                    Some(doorbell) => Word::load(self.memory.word(doorbell.last_queued.0)),
+                    Some(doorbell) => Word::load(cx.memory.word(doorbell.last_queued.0)),
                     None => queue.last_submitted,
                 };
-                self.vidsch.queues.held(queue.vidsch) == 0 && last <= self.current_value(queue.progress)
+                self.vidsch.queues.held(queue.vidsch) == 0 && last <= self.current_value(cx, queue.progress)
             })
             && self.devices[device].packet_contexts.iter().map(|number| &self.packet_contexts[*number]).all(|context| {
                 self.vidsch.queues.held(context.vidsch) == 0
-                    && context.last_submitted <= self.current_value(context.progress)
+                    && context.last_submitted <= self.current_value(cx, context.progress)
             })
     }
 

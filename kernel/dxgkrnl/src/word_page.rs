@@ -1,9 +1,11 @@
 //! Pages of 64-bit words that the kernel shares with a process, one word a cache line.
 
-use shared_words::{ClientAccess, Memory};
-use wddm_types::{PAGE_BYTES, Pages, WordAddress};
+use shared_words::ClientAccess;
+use wddm_types::{AdapterIndex, PAGE_BYTES, Pages, WordAddress};
 
 use crate::driver::KernelPages;
+use crate::machine::Cx;
+use crate::platform::ClientMemory;
 
 /// Bytes between two words: a cache line, so that two owners never share one (sync §6 A2).
 pub const WORD_STRIDE: u64 = 64;
@@ -30,18 +32,24 @@ impl WordPages {
         WordPages { access, pages: Vec::new(), free: Vec::new() }
     }
 
-    /// A word with this value, or `None` when the kernel's pages are used up.
-    pub fn take(&mut self, memory: &Memory, pages: &mut KernelPages, value: u64) -> Option<WordAddress> {
+    /// A word of an adapter with this value, or `None` when the kernel's pages are used up.
+    pub fn take(
+        &mut self,
+        cx: &Cx<'_>,
+        adapter: AdapterIndex,
+        pages: &mut KernelPages,
+        value: u64,
+    ) -> Option<WordAddress> {
         if self.free.is_empty() {
             let run = pages.take(Pages(1))?;
-            pages.show(run, self.access);
-            memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
+            pages.show(cx.platform(adapter).clients(), run, self.access);
+            cx.memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
             self.pages.push(run.first);
             let words = (0..WORDS_PER_PAGE).rev().map(|word| WordAddress(run.first * PAGE_BYTES + word * WORD_STRIDE));
             self.free.extend(words);
         }
         let word = self.free.pop()?;
-        shared_words::Word::store(memory.word(word.0), value);
+        shared_words::Word::store(cx.memory.word(word.0), value);
         Some(word)
     }
 
@@ -51,9 +59,9 @@ impl WordPages {
     }
 
     /// Gives all pages back; no process maps them any more.
-    pub fn release(self, pages: &mut KernelPages) {
+    pub fn release(self, clients: Option<&dyn ClientMemory>, pages: &mut KernelPages) {
         for page in self.pages {
-            pages.give_back(wddm_types::PageRun { first: page, count: Pages(1) });
+            pages.give_back(clients, wddm_types::PageRun { first: page, count: Pages(1) });
         }
     }
 }

@@ -10,46 +10,37 @@ use ddi::{
     AdapterCaps, DdiVersion, DriverStatus, FeatureId, FeatureInterface, NativeFenceOsCaps, PagingBufferInfo,
     SegmentDescriptor4,
 };
-use dxgkrnl::{AdapterConfig, Cx, FeaturePolicy, IoMmu, Machine, StartError};
+use dxgkrnl::{AdapterConfig, FeaturePolicy, Machine, Platform, StartError};
 use events::Silence;
-use shared_words::Memory;
-use stub::{Answers, PAGES, Seen, Stub, system_run};
+use stub::{Answers, Bare, NoCache, PAGES, Seen, Stub, Surroundings, system_run};
 use wddm_types::{GpuVa, Luid, PageRun, Pages, SegmentId};
 
 /// The same on a platform whose GPUs do not snoop the CPU's caches.
 fn start_without_coherency(answers: Answers) -> Result<(), StartError> {
-    let (mut machine, stub, _, config) = asked(answers, vec![], None);
-    let mut effects = Vec::new();
-    let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };
-    let config = AdapterConfig { cpu_cache: Some(Arc::new(stub::NoCache)), ..config };
-    machine.start_adapter(&mut cx, Box::new(stub), config).map(drop)
+    let (mut machine, stub, _, config) = asked(answers, vec![]);
+    let mut surroundings = Surroundings::of(NoCache);
+    machine.start_adapter(&mut surroundings.cx(&mut Silence), Box::new(stub), config).map(drop)
 }
 
 fn start(answers: Answers, off: Vec<FeatureId>) -> (Result<(), StartError>, Arc<Mutex<Seen>>) {
-    start_behind(answers, off, None)
+    start_behind(answers, off, Bare)
 }
 
-/// The same on a computer with this IOMMU.
+/// The same on a computer that provides this.
 fn start_behind(
     answers: Answers,
     off: Vec<FeatureId>,
-    iommu: Option<Arc<dyn IoMmu>>,
+    platform: impl Platform + 'static,
 ) -> (Result<(), StartError>, Arc<Mutex<Seen>>) {
-    let (mut machine, stub, seen, config) = asked(answers, off, iommu);
-    let mut effects = Vec::new();
-    let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };
-    let result = machine.start_adapter(&mut cx, Box::new(stub), config).map(drop);
+    let (mut machine, stub, seen, config) = asked(answers, off);
+    let mut surroundings = Surroundings::of(platform);
+    let result = machine.start_adapter(&mut surroundings.cx(&mut Silence), Box::new(stub), config).map(drop);
     (result, seen)
 }
 
 /// A machine without an adapter, and a driver of one that can be started there.
-fn asked(
-    answers: Answers,
-    off: Vec<FeatureId>,
-    iommu: Option<Arc<dyn IoMmu>>,
-) -> (Machine, Stub, Arc<Mutex<Seen>>, AdapterConfig) {
-    let memory = Memory::reserve(PAGES * 4096).unwrap();
-    let machine = Machine::new(memory, [1, 2]);
+fn asked(answers: Answers, off: Vec<FeatureId>) -> (Machine, Stub, Arc<Mutex<Seen>>, AdapterConfig) {
+    let machine = Machine::new([1, 2]);
     let (stub, seen) = Stub::new(answers);
     let config = AdapterConfig {
         name: "stub".into(),
@@ -59,17 +50,10 @@ fn asked(
         page_table_reserve: Pages(1024),
         directory_reserve: Pages(128),
         paging_buffers: 4,
-        cpu_cache: None,
         snoops: false,
-        iommu,
-        bus: None,
-        doorbells: None,
-        clients: None,
-        given: None,
         clear_pages: true,
         memory_policy: dxgkrnl::MemoryPolicy::default(),
         features: FeaturePolicy::without(off),
-        driver_clock: None,
         recovery: Default::default(),
         scheduling: Default::default(),
     };
@@ -100,11 +84,10 @@ fn the_interface_has_its_size_and_tells_what_the_kernel_allows() {
         [(false, false), (true, false), (false, true), (true, true)]
     {
         let allowed = NativeFenceOsCaps { optimized_default_fence_type, intra_gpu_fence_type };
-        let (mut machine, stub, seen, mut config) = asked(Answers::default(), vec![], None);
+        let (mut machine, stub, seen, mut config) = asked(Answers::default(), vec![]);
         config.features.native_fence = allowed;
-        let mut effects = Vec::new();
-        let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut Silence };
-        machine.start_adapter(&mut cx, Box::new(stub), config).expect("it starts");
+        let mut surroundings = Surroundings::of(Bare);
+        machine.start_adapter(&mut surroundings.cx(&mut Silence), Box::new(stub), config).expect("it starts");
         let seen = seen.lock().unwrap();
         assert_eq!(seen.os_caps, Some(allowed));
         assert_eq!(seen.interfaces.len(), 5);

@@ -13,8 +13,8 @@
 //!   waits with it; therefore a fence point is waited for once. Work must not be dropped.
 //! - **System pages are different**, because the CPU uses them at once: those of a dead allocation return to the pool
 //!   only when the ring is past the last work that touched them. Say so with [`VidMm::completed`], or they are lost.
-//!   VidMm reports each returned page before it has another owner ([`VidMm::tell_of_returned`]), so that the kernel can revoke its
-//!   mappings.
+//!   VidMm lists each returned page ([`VidMm::take_returned`]), and stores nothing in any: so the kernel revokes a page's mappings before its
+//!   next owner uses it, though that owner may have come in the same call.
 //! - **Ids are resolved by the caller**; a stale id stops the program. Sizes, flags, addresses and lists come from
 //!   outside and are refused with an error that changes nothing.
 //! - The paging process's tables are written by the CPU at once ([`Work::immediate`]) and have frames of their own.
@@ -121,7 +121,6 @@ pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::{Protection, Reserved, ScratchSlot, SpaceKind};
 pub use split::{Cut, Portion, PortionError, Use};
 pub use swizzle::{Form, HeldRange, RangeWish};
-pub use system_pages::Returned;
 pub use tally::{SegmentTally, SpaceTally, Tally};
 pub use trim::{TrimFlags, TrimRequest};
 pub use update::{Update, UpdateError, UpdateOperation};

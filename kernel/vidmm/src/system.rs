@@ -4,7 +4,6 @@
 use wddm_types::{PageRun, Pages};
 
 use crate::slab::AllocationId;
-use crate::system_pages::Returned;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -38,10 +37,12 @@ impl<F: Copy + Eq> VidMm<F> {
         self.system.give(run);
     }
 
-    /// Sets the callback for every system page that returns to the pool, called at that moment, because the next owner may come in the same
-    /// call. The kernel revokes client mappings of the page there.
-    pub fn tell_of_returned(&mut self, returned: Returned) {
-        self.system.tell(returned);
+    /// The system pages that have returned to the pool since this was asked last. A page's next owner may come in the same call that gives
+    /// the page back, so the kernel asks behind its calls, and before it stores anything in pages that it got here or shows them: it revokes
+    /// the mappings that clients have of them.
+    #[must_use]
+    pub fn take_returned(&mut self) -> Vec<PageRun> {
+        self.system.take_untold()
     }
 
     /// System pages that pending destructions give back: the backing stores of allocations that their owners have destroyed and queued

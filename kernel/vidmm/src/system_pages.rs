@@ -21,23 +21,14 @@ use wddm_types::{PAGE_BYTES, PageRun};
 
 use crate::pool::FramePool;
 
-/// Is told of system pages that return to the pool.
-pub struct Returned(pub Box<dyn Fn(PageRun) + Send>);
-
-impl Debug for Returned {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Returned")
-    }
-}
-
 /// The system pages of one adapter.
 #[derive(Debug)]
 pub(crate) struct SystemPages {
     pool: FramePool,
     /// Unmapped aperture pages show it, and addresses whose entries only their owner writes.
     dummy_page: PageRun,
-    /// The callback for pages that return.
-    told: Option<Returned>,
+    /// Pages that have returned, and the kernel has not asked since.
+    untold: Vec<PageRun>,
     /// Pages of the dead, each with the serial of the last work that writes them.
     retiring: VecDeque<(u64, Vec<PageRun>)>,
     returning: u64,
@@ -50,12 +41,12 @@ impl SystemPages {
     pub fn open(pages: PageRun) -> Option<Self> {
         let mut pool = FramePool::new(pages);
         let dummy_page = pool.take_contiguous(1, 1, false)?;
-        Some(SystemPages { pool, dummy_page, told: None, retiring: VecDeque::new(), returning: 0, returned: 0 })
+        Some(SystemPages { pool, dummy_page, untold: Vec::new(), retiring: VecDeque::new(), returning: 0, returned: 0 })
     }
 
-    /// Names the callback for every page that returns to the pool, at that moment.
-    pub fn tell(&mut self, returned: Returned) {
-        self.told = Some(returned);
+    /// The pages that have returned to the pool since this was asked last.
+    pub fn take_untold(&mut self) -> Vec<PageRun> {
+        std::mem::take(&mut self.untold)
     }
 
     /// Consecutive pages; `None`: scarcity.
@@ -84,9 +75,7 @@ impl SystemPages {
 
     /// Pages back that nothing uses any more.
     pub fn give(&mut self, run: PageRun) {
-        if let Some(told) = &self.told {
-            (told.0)(run);
-        }
+        self.untold.push(run);
         self.returned += run.count.0;
         self.pool.give(run);
     }

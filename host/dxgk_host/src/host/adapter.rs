@@ -97,7 +97,7 @@ impl HostAdapter<'_> {
 
     /// The adapter as it started.
     pub fn describe(&self) -> AdapterDescription {
-        self.host.hold().machine.describe(self.index).expect("the adapter has started")
+        self.host.hold().turn(|machine, cx| machine.describe(cx, self.index)).expect("the adapter has started")
     }
 
     /// Its LUID.

@@ -46,7 +46,7 @@ impl HostAdapter<'_> {
     /// work is in flight ([`Host::step`] answers false), each is a defect of the driver.
     // spec: sync §3.10
     pub fn unreported_fences(&self) -> Vec<(u64, u64, u64)> {
-        self.host.hold().machine.unreported_fences(self.index)
+        self.host.hold().turn(|machine, cx| machine.unreported_fences(cx, self.index))
     }
 }
 

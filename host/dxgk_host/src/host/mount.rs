@@ -22,6 +22,7 @@ use crate::iommu::Iommu;
 use crate::lent::Lender;
 use crate::line::Line;
 use crate::profile::Profile;
+use crate::provided::Provided;
 
 /// Bytes of a paging buffer.
 const PAGING_BUFFER_BYTES: u32 = 64 << 10;
@@ -50,7 +51,7 @@ pub(super) struct Measured {
 }
 
 /// The parts of a host that its devices share.
-pub(super) struct Platform<'a> {
+pub(super) struct SharedParts<'a> {
     pub system: &'a Arc<Memory>,
     pub doorbells: &'a Arc<Doorbells>,
     /// Reserves memory that devices and processes see: made of a file or not.
@@ -71,6 +72,7 @@ pub(super) struct Mounted {
     pub device: Arc<SoftGpu>,
     pub miniport: Box<dyn Miniport>,
     pub adapter: AdapterConfig,
+    pub provided: Provided,
 }
 
 impl Measured {
@@ -118,20 +120,20 @@ impl Measured {
     /// When there are no addresses for its memory.
     pub fn mount(
         self,
-        platform: &Platform<'_>,
+        shared: &SharedParts<'_>,
         index: usize,
         first_page: u64,
         pin: Arc<dyn InterruptPin>,
     ) -> Result<Mounted, HostError> {
         let Measured { setup, driver, local_bytes, page_table_bytes, directory_bytes, system_bytes } = self;
         let profile = &setup.profile;
-        let config = device_config(profile, local_bytes, platform.data);
+        let config = device_config(profile, local_bytes, shared.data);
         // Memory that the host lends with its content lies in a memory file.
-        let reserve = if platform.isolates { Memory::reserve_file } else { platform.reserve };
-        let (system, local) = (Arc::clone(platform.system), reserve(local_bytes)?);
+        let reserve = if shared.isolates { Memory::reserve_file } else { shared.reserve };
+        let (system, local) = (Arc::clone(shared.system), reserve(local_bytes)?);
         let lender = Lender {
             system: Arc::clone(&system),
-            lends_local: platform.data == DataMode::Stored && local.lends_content(),
+            lends_local: shared.data == DataMode::Stored && local.lends_content(),
         };
         let device = SoftGpu::with_local(config, local, Arc::clone(&system), pin, setup.probe)?;
         let iommu = driver.uses_cpu_addresses().then(Iommu::new);
@@ -140,7 +142,7 @@ impl Measured {
             iommu.attach(weak);
             device.connect_iommu(Arc::clone(iommu) as Arc<dyn device_port::Iommu>);
         }
-        let clients = platform.isolates.then(|| Arc::new(lender) as Arc<dyn ClientMemory>);
+        let clients = shared.isolates.then(|| Arc::new(lender) as Arc<dyn ClientMemory>);
         let port = Arc::clone(&device) as Arc<dyn DevicePort>;
         let port = match setup.wrap_port {
             Some(wrap) => wrap(port),
@@ -160,25 +162,27 @@ impl Measured {
             page_table_reserve: Pages(page_table_bytes / PAGE_BYTES),
             directory_reserve: Pages(directory_bytes / PAGE_BYTES),
             paging_buffers: PAGING_BUFFERS,
-            clear_pages: platform.data == DataMode::Stored,
+            clear_pages: shared.data == DataMode::Stored,
             memory_policy: setup.memory_policy,
-            cpu_cache: platform.cpu_cache.clone(),
-            snoops: platform.snoops,
-            iommu: iommu.map(|iommu| iommu as Arc<dyn IoMmu>),
-            bus: Some(Arc::new(DeviceBus(Arc::clone(&device)))),
-            doorbells: Some(Arc::new(AdapterDoorbells {
-                all: Arc::clone(platform.doorbells),
-                device: Arc::clone(&device) as Arc<dyn DevicePort>,
-            })),
-            clients,
-            // Where no bytes are stored no client has any.
-            given: (platform.data == DataMode::Stored).then(|| Arc::clone(platform.given) as Arc<dyn GivenMemory>),
+            snoops: shared.snoops,
             features: setup.features,
             recovery: setup.recovery,
-            driver_clock: setup.driver_clock.or_else(|| platform.driver_clock.clone()),
             scheduling: setup.scheduling,
         };
-        Ok(Mounted { device, miniport, adapter })
+        let provided = Provided {
+            cpu_cache: shared.cpu_cache.clone(),
+            io_mmu: iommu.map(|iommu| iommu as Arc<dyn IoMmu>),
+            bus: Arc::new(DeviceBus(Arc::clone(&device))),
+            doorbells: Arc::new(AdapterDoorbells {
+                all: Arc::clone(shared.doorbells),
+                device: Arc::clone(&device) as Arc<dyn DevicePort>,
+            }),
+            clients,
+            driver_clock: setup.driver_clock.or_else(|| shared.driver_clock.clone()),
+            // Where no bytes are stored no client has any.
+            given: (shared.data == DataMode::Stored).then(|| Arc::clone(shared.given) as Arc<dyn GivenMemory>),
+        };
+        Ok(Mounted { device, miniport, adapter, provided })
     }
 }
 
@@ -213,11 +217,11 @@ pub fn measure(setups: Vec<AdapterSetup>) -> Result<(Vec<Measured>, u64), HostEr
 ///
 /// # Errors
 /// As [`Measured::mount`].
-pub fn all(measured: Vec<Measured>, platform: &Platform<'_>, line: &Arc<Line>) -> Result<Vec<Mounted>, HostError> {
+pub fn all(measured: Vec<Measured>, shared: &SharedParts<'_>, line: &Arc<Line>) -> Result<Vec<Mounted>, HostError> {
     let (mut mounted, mut first_page) = (Vec::with_capacity(measured.len()), 0);
     for (index, adapter) in measured.into_iter().enumerate() {
         let pages = adapter.share_bytes().expect("summed before") / PAGE_BYTES;
-        mounted.push(adapter.mount(platform, index, first_page, line.pin(index))?);
+        mounted.push(adapter.mount(shared, index, first_page, line.pin(index))?);
         first_page += pages;
     }
     Ok(mounted)

@@ -56,7 +56,8 @@ impl HostAdapter<'_> {
         if held.machine.has_power(self.index) {
             return;
         }
-        let segments = held.machine.describe(self.index).expect("the adapter has started").segments;
+        let segments =
+            held.turn(|machine, cx| machine.describe(cx, self.index)).expect("the adapter has started").segments;
         let kept: Vec<(u64, u64)> = segments.iter().filter_map(|s| kept_bytes(s, state)).collect();
         let small = segments.iter().filter(|s| !s.aperture && s.size_bytes <= LOST_WHOLE_MAX);
         let small: Vec<_> = small.map(|s| s.base_address..s.base_address + s.size_bytes).collect();

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use dxgkrnl::{Cx, Effect, Machine, Token};
+use dxgkrnl::{Cx, Effect, Machine, Platform, Token};
 use events::Tracer;
 use kmt_calls::{Notification, Refusal, Reply};
+use shared_words::Memory;
 use wddm_types::ProcessId;
 
 use crate::cpu_mapping::Views;
@@ -18,8 +19,12 @@ use crate::time::Clock;
 /// Everything under the lock.
 pub(super) struct HostState {
     pub machine: Machine,
+    /// System memory, which the kernel is lent with each turn.
+    memory: Arc<Memory>,
     pub tracer: Box<dyn Tracer + Send>,
     pub clock: Clock,
+    /// The objects that the kernel is lent with each turn, by adapter.
+    pub platforms: Vec<Box<dyn Platform>>,
     pub answers: BTreeMap<Token, Result<Reply, Refusal>>,
     /// Notifications that processes have not taken yet.
     pub notifications: BTreeMap<ProcessId, VecDeque<Notification>>,
@@ -37,6 +42,7 @@ impl HostState {
     /// A machine that has said nothing yet.
     pub fn new(
         machine: Machine,
+        memory: Arc<Memory>,
         tracer: Box<dyn Tracer + Send>,
         clock: Clock,
         line: Arc<Line>,
@@ -44,8 +50,10 @@ impl HostState {
     ) -> HostState {
         HostState {
             machine,
+            memory,
             tracer,
             clock,
+            platforms: Vec::new(),
             answers: BTreeMap::new(),
             notifications: BTreeMap::new(),
             timer_ns: None,
@@ -75,7 +83,13 @@ impl HostState {
 
     fn perform<R>(&mut self, turn: impl FnOnce(&mut Machine, &mut Cx<'_>) -> R) -> R {
         let mut effects = Vec::new();
-        let mut cx = Cx { now_ns: self.clock.now_ns(), effects: &mut effects, tracer: self.tracer.as_mut() };
+        let mut cx = Cx {
+            now_ns: self.clock.now_ns(),
+            effects: &mut effects,
+            tracer: self.tracer.as_mut(),
+            memory: &self.memory,
+            platforms: &self.platforms,
+        };
         let result = turn(&mut self.machine, &mut cx);
         let mut effects = VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
@@ -83,8 +97,13 @@ impl HostState {
                 Effect::Mapping { mapping, number, change } => {
                     if let Some((number, heard)) = self.views.change(mapping, number, change) {
                         let mut more = Vec::new();
-                        let mut cx =
-                            Cx { now_ns: self.clock.now_ns(), effects: &mut more, tracer: self.tracer.as_mut() };
+                        let mut cx = Cx {
+                            now_ns: self.clock.now_ns(),
+                            effects: &mut more,
+                            tracer: self.tracer.as_mut(),
+                            memory: &self.memory,
+                            platforms: &self.platforms,
+                        };
                         self.machine.mapping_changed(&mut cx, mapping, number, heard);
                         effects.extend(more);
                     }

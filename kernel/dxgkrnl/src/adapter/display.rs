@@ -26,9 +26,9 @@ impl Adapter {
         let mut lent = Lent {
             adapter: self.index,
             runs: self.runs(),
-            driver: &mut self.driver,
+            driver: self.driver.call(cx),
             tally: &mut self.tally,
-            memory: &self.memory,
+            memory: cx.memory,
             cx,
             news: Vec::new(),
         };
@@ -72,11 +72,11 @@ impl Adapter {
         let queued = self.displays.are_queued_by_hardware();
         for source in self.displays.sources() {
             if self.runs() {
-                self.displays.ask_for_blanks(&mut self.driver, source);
+                self.displays.ask_for_blanks(&mut self.driver.call(cx), source);
             }
             while self.runs() && !(queued && self.life.is_reset_due()) && self.hand_over_flip(cx, source) {}
         }
-        self.ask_for_awaited_flips();
+        self.ask_for_awaited_flips(cx);
     }
 
     /// Gives the driver the next flip of a source, or drops it. Whether the one behind it may have its turn.
@@ -95,11 +95,11 @@ impl Adapter {
     }
 
     /// Says of which flips the driver is to tell, now that all has been done that could be.
-    pub fn ask_for_awaited_flips(&mut self) {
+    pub fn ask_for_awaited_flips(&mut self, cx: &Cx<'_>) {
         if self.displays.are_queued_by_hardware() && !self.life.has_stopped() {
             let written = self.primaries_of_waiting_packets();
             for source in self.displays.sources() {
-                self.displays.ask_for_flips(&mut self.driver, source, &written);
+                self.displays.ask_for_flips(&mut self.driver.call(cx), source, &written);
             }
         }
     }
@@ -130,15 +130,16 @@ impl Adapter {
     /// `D3DKMTWaitForVerticalBlankEvent`.
     pub fn wait_for_blank(
         &mut self,
+        cx: &Cx<'_>,
         token: Token,
         device: DeviceNumber,
         source: VidPnSourceId,
     ) -> Result<Answer, Refusal> {
         self.displays.wait_for_blank(token, device, source)?;
         if !self.life.has_stopped() {
-            self.displays.ask_for_blanks(&mut self.driver, source);
+            self.displays.ask_for_blanks(&mut self.driver.call(cx), source);
             let written = self.primaries_of_waiting_packets();
-            self.displays.ask_for_flips(&mut self.driver, source, &written);
+            self.displays.ask_for_flips(&mut self.driver.call(cx), source, &written);
         }
         Ok(Answer::Later(token))
     }

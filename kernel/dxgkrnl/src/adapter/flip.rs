@@ -51,7 +51,7 @@ impl Adapter {
             Behind::Queue(queue) => (AnyContext::Hardware(self.queues[queue].context), self.queues[queue].device),
         };
         let primary = self.primary(listed);
-        let source = self.displays.check_flip(&mut self.driver, device, primary, interval)?;
+        let source = self.displays.check_flip(&mut self.driver.call(cx), device, primary, interval)?;
         match behind {
             Behind::Context(context) => self.may_queue(context, 1)?,
             Behind::Queue(queue) => {

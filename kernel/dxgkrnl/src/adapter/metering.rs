@@ -22,16 +22,17 @@ use ddi::KmdQueue;
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
+use crate::machine::Cx;
 use crate::object::QueueNumber;
 use crate::packet::PacketContextNumber;
 
 impl Adapter {
     /// A turn is over: whose work each node has from now on.
-    pub fn meter_nodes(&mut self, now_ns: u64) {
+    pub fn meter_nodes(&mut self, cx: &Cx<'_>) {
         let mut has: Vec<Vec<ProcessId>> = vec![Vec::new(); self.driver.nodes().len()];
         if !self.life.has_stopped() {
             for (_, queue) in self.queues.iter() {
-                let unfinished = |last: &u64| self.current_value(queue.progress) < *last;
+                let unfinished = |last: &u64| self.current_value(cx, queue.progress) < *last;
                 if queue.counted_ns.is_none() && queue.started.back().is_some_and(unfinished) {
                     let process = self.devices[queue.device].process;
                     let node = usize::from(self.contexts[queue.context].node.0);
@@ -40,7 +41,7 @@ impl Adapter {
                     }
                 }
             }
-            if self.ring.kmd_queue().is_some() && self.ring.counted_ns().is_none() && self.is_paging() {
+            if self.ring.kmd_queue().is_some() && self.ring.counted_ns().is_none() && self.is_paging(cx) {
                 has[usize::from(self.paging_node().0)].push(ProcessId::SYSTEM);
             }
             for (node, front) in self.packet_fronts() {
@@ -49,47 +50,47 @@ impl Adapter {
             }
         }
         for (node, has) in has.into_iter().enumerate() {
-            self.tally.pass(node, now_ns, has);
+            self.tally.pass(node, cx.now_ns, has);
         }
     }
 
     /// The hardware's count of a queue. The kernel does not ask a driver that has broken the contract, or whose device has no power: its
     /// queues run nothing.
-    pub fn hardware_count(&mut self, queue: KmdQueue) -> Option<u64> {
+    pub fn hardware_count(&mut self, cx: &Cx<'_>, queue: KmdQueue) -> Option<u64> {
         if self.life.has_stopped() || self.life.is_off() {
             return None;
         }
-        self.driver.hardware_queues()?.hw_queue_running_ns(queue).ok()
+        self.driver.call(cx).hardware_queues()?.hw_queue_running_ns(queue).ok()
     }
 
     /// All hardware queues have run until now.
-    pub fn charge_queues(&mut self) {
+    pub fn charge_queues(&mut self, cx: &Cx<'_>) {
         let queues: Vec<_> = self.queues.iter().map(|(number, _)| number).collect();
-        queues.into_iter().for_each(|number| self.charge_queue(number));
-        self.charge_ring();
+        queues.into_iter().for_each(|number| self.charge_queue(cx, number));
+        self.charge_ring(cx);
     }
 
     /// Charges a queue's process with what the queue has run since the last charge.
-    pub fn charge_queue(&mut self, number: QueueNumber) {
+    pub fn charge_queue(&mut self, cx: &Cx<'_>, number: QueueNumber) {
         let queue = &self.queues[number];
         let (kmd, before, context, device) = (queue.kmd, queue.counted_ns, queue.context, queue.device);
-        let Some((ns, now)) = self.counted_since(kmd, before) else { return };
+        let Some((ns, now)) = self.counted_since(cx, kmd, before) else { return };
         self.queues[number].counted_ns = Some(now);
         self.tally.charge(self.contexts[context].node, self.devices[device].process, ns);
     }
 
     /// Charges the kernel with what the paging ring's hardware queue has run.
-    pub fn charge_ring(&mut self) {
+    pub fn charge_ring(&mut self, cx: &Cx<'_>) {
         let (kmd, before) = (self.ring.kmd_queue(), self.ring.counted_ns());
-        let Some((ns, now)) = kmd.and_then(|kmd| self.counted_since(kmd, before)) else { return };
+        let Some((ns, now)) = kmd.and_then(|kmd| self.counted_since(cx, kmd, before)) else { return };
         self.ring.note_counted(now);
         self.tally.charge(self.paging_node(), ProcessId::SYSTEM, ns);
     }
 
     /// The increase of a count, and the count. One that has fallen, which breaks the contract, says nothing of this time.
-    fn counted_since(&mut self, queue: KmdQueue, before: Option<u64>) -> Option<(u64, u64)> {
+    fn counted_since(&mut self, cx: &Cx<'_>, queue: KmdQueue, before: Option<u64>) -> Option<(u64, u64)> {
         let before = before?;
-        let now = self.hardware_count(queue)?;
+        let now = self.hardware_count(cx, queue)?;
         Some((now.saturating_sub(before), now))
     }
 }

@@ -37,7 +37,7 @@ impl Adapter {
         number: AllocationNumber,
     ) -> Result<Answer, Refusal> {
         let id = self.allocations[number].vidmm;
-        self.mode_of(device, number)?;
+        self.mode_of(cx, device, number)?;
         let mut coming = ComingMode { token, device, number, primary: id, pinned: false };
         if !self.is_brought_in(device, id) {
             let owner = self.devices[device].vidmm;
@@ -62,9 +62,9 @@ impl Adapter {
         })
     }
 
-    fn mode_of(&mut self, device: DeviceNumber, number: AllocationNumber) -> Result<Mode, Refusal> {
+    fn mode_of(&mut self, cx: &Cx<'_>, device: DeviceNumber, number: AllocationNumber) -> Result<Mode, Refusal> {
         let primary = self.primary(Listed { number, instance: self.allocations[number].vidmm });
-        self.displays.mode_of(&mut self.driver, device, primary)
+        self.displays.mode_of(&mut self.driver.call(cx), device, primary)
     }
 
     /// Modes whose primaries have come begin.
@@ -91,7 +91,7 @@ impl Adapter {
             return Ok(false);
         }
         // The state that the call found may have changed.
-        let mode = self.mode_of(coming.device, coming.number).inspect_err(|_| {
+        let mode = self.mode_of(cx, coming.device, coming.number).inspect_err(|_| {
             if std::mem::take(&mut coming.pinned) {
                 self.vidmm.unpin_displayed(coming.primary);
             }
@@ -119,7 +119,7 @@ impl Adapter {
     fn begin_mode(&mut self, cx: &mut Cx<'_>, mode: &Mode, place: (SegmentId, u64)) -> Result<(), Refusal> {
         self.go_black(cx, mode.source());
         self.lend_displays(cx, |displays, lent| displays.commit(lent, mode))?;
-        self.make_room_for_log(mode.source());
+        self.make_room_for_log(cx, mode.source());
         if let Err(refusal) = self.lend_displays(cx, |displays, lent| displays.begin_flip_queue(lent, mode.source())) {
             let _ = self.ask_displays(cx, |displays, lent| displays.uncommit(lent, mode));
             return Err(refusal);
@@ -131,11 +131,11 @@ impl Adapter {
     }
 
     /// The log of a flip queue is a page of the kernel's own.
-    fn make_room_for_log(&mut self, source: VidPnSourceId) {
+    fn make_room_for_log(&mut self, cx: &Cx<'_>, source: VidPnSourceId) {
         if !self.displays.are_queued_by_hardware() {
             return;
         }
-        self.make_kernel_room(Pages(1));
+        self.make_kernel_room(cx, Pages(1));
         if self.displays.lacks_log(source)
             && let Some(page) = self.driver.pages().take(Pages(1))
         {

@@ -48,7 +48,7 @@ impl Adapter {
         }
         self.take_doorbells_for_sleep(cx);
         self.take_scheduling_logs(cx);
-        let (driver, mut host) = self.driver.with_host();
+        let (mut driver, mut host) = self.driver.with_host(cx);
         let result = driver.set_power_state(&mut host, state);
         let result = match result {
             Ok(()) => {
@@ -101,11 +101,11 @@ impl Adapter {
 
     /// Stops the driver of an adapter that PnP has stopped, once no process has anything there.
     // spec: memory §8.4
-    pub fn stop_driver_behind_last(&mut self) {
+    pub fn stop_driver_behind_last(&mut self, cx: &Cx<'_>) {
         let named = self.resource_bodies.iter().next().is_some();
         if self.life.owes_driver_stop() && self.devices.iter().next().is_none() && self.dying.is_empty() && !named {
             self.life.driver_stopped();
-            let (driver, mut host) = self.driver.with_host();
+            let (mut driver, mut host) = self.driver.with_host(cx);
             driver.stop_device(&mut host);
         }
     }
@@ -117,7 +117,7 @@ impl Adapter {
     // spec: memory §1.10, memory §4.7
     pub fn power_up(&mut self, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         self.life.asleep()?;
-        let (driver, mut host) = self.driver.with_host();
+        let (mut driver, mut host) = self.driver.with_host(cx);
         if let Err(status) = driver.set_power_state(&mut host, PowerState::On) {
             self.stop(cx, format!("SetPowerState failed: {status}"));
             return self.life.running();
@@ -125,7 +125,7 @@ impl Adapter {
         self.vidsch.engine_power.all_have_power();
         let up = self.vidmm.power_up();
         let tables = up.paging_process.map(|work| work.operations).unwrap_or_default();
-        if self.execute_now(tables).is_err() || self.show_buffers_again().is_err() {
+        if self.execute_now(cx, tables).is_err() || self.show_buffers_again(cx).is_err() {
             self.stop(cx, "the page tables of the paging process could not be written".into());
             return self.life.running();
         }

@@ -68,7 +68,7 @@ impl Adapter {
     /// which it has kept waiting, it is the end of the adapter. Whether it is.
     // spec: sync §4.4
     pub fn driver_left(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(LateCall { call, took_ns }) = self.driver.leaves() else { return false };
+        let Some(LateCall { call, took_ns }) = self.driver.leaves(cx) else { return false };
         cx.emit(self.index, Event::DriverCallLate { adapter: self.index.0, call: call.to_owned(), took_ns });
         let fatal = self.vidsch.timeouts.is_any_preparing() && !self.life.has_stopped();
         if fatal {
@@ -84,7 +84,7 @@ impl Adapter {
     /// It took too long: bug check 0x116, which is the end of the adapter, and of no other.
     // spec: sync §4.4
     pub fn came_back(&mut self, cx: &mut Cx<'_>, call: &str) -> Result<(), String> {
-        let Some(LateCall { took_ns, .. }) = self.driver.leaves() else { return Ok(()) };
+        let Some(LateCall { took_ns, .. }) = self.driver.leaves(cx) else { return Ok(()) };
         cx.emit(self.index, Event::DriverCallLate { adapter: self.index.0, call: call.to_owned(), took_ns });
         Err(self.too_late(call, took_ns))
     }
@@ -129,7 +129,7 @@ impl Adapter {
     fn reset_driver(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.life.may_reset(cx.now_ns, self.config.recovery)?;
         self.driver_left(cx);
-        let (driver, mut host) = self.driver.with_host();
+        let (mut driver, mut host) = self.driver.with_host(cx);
         let reset = driver.reset_from_timeout(&mut host);
         self.came_back(cx, "ResetFromTimeout")?;
         reset.map_err(|status| format!("ResetFromTimeout failed: {status}"))?;
@@ -147,14 +147,14 @@ impl Adapter {
         let windows = self.tell_lost_memory(cx);
         self.local_words_lost();
         self.driver_left(cx);
-        let (driver, mut host) = self.driver.with_host();
+        let (mut driver, mut host) = self.driver.with_host(cx);
         let restarted = driver.restart_from_timeout(&mut host);
         self.came_back(cx, "RestartFromTimeout")?;
         restarted.map_err(|status| format!("RestartFromTimeout failed: {status}"))?;
-        setup_bands(&mut self.driver, &self.config.scheduling)
+        setup_bands(&mut self.driver.call(cx), &self.config.scheduling)
             .map_err(|status| format!("SetupPriorityBands failed: {status}"))?;
         self.vidsch.engine_power.all_have_power();
-        windows.iter().for_each(|pages| self.unmap_window(pages));
+        windows.iter().for_each(|pages| self.unmap_window(cx, pages));
         self.vidsch.timeouts.adapter_was_reset();
         self.ring_unwatched(cx);
         self.restart_ring(cx)?;
@@ -178,7 +178,7 @@ impl Adapter {
         let work = self.vidmm.lost_memory();
         self.emit_moves(cx, self.ring.queued(), ProcessId::SYSTEM, &work.moves);
         for operation in work.operations {
-            let _ = self.execute_now(vec![operation]);
+            let _ = self.execute_now(cx, vec![operation]);
         }
         self.release_ranges(cx, &work.ranges);
         self.vidmm.ranges_released(&work.ranges);
@@ -194,7 +194,7 @@ impl Adapter {
         for number in known {
             self.paging_queues[number].awaits_turn = false;
             let (fence, value) = (self.paging_queues[number].fence, self.paging_queues[number].last_value);
-            if self.current_value(fence) < value {
+            if self.current_value(cx, fence) < value {
                 self.signal_fence(cx, fence, value);
             }
         }

@@ -8,28 +8,29 @@ use vidmm::{SegmentGroup, SpaceTally};
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::machine::Cx;
 use crate::object::{DeviceNumber, ProcessOnAdapter};
 use crate::tally::ProcessTally;
 
 impl Adapter {
     /// All figures of this moment.
-    pub fn statistics(&mut self, now_ns: u64) -> AdapterStatistics {
-        self.meter_nodes(now_ns);
-        self.charge_queues();
+    pub fn statistics(&mut self, cx: &Cx<'_>) -> AdapterStatistics {
+        self.meter_nodes(cx);
+        self.charge_queues(cx);
         let memory = self.vidmm.tally();
         AdapterStatistics {
-            now_ns,
+            now_ns: cx.now_ns,
             adapter: self.luid,
             name: self.config.name.clone(),
             stopped: self.life.why_stopped().map(str::to_owned),
             awake: !self.life.is_off(),
             counts: self.tally.counts(),
             paging: self.tally.paging(),
-            nodes: self.node_statistics(),
+            nodes: self.node_statistics(cx),
             segments: self.segment_statistics(&memory),
             sources: self.source_statistics(),
             left: self.tally.left().collect(),
-            processes: self.processes.iter().map(|(id, known)| self.of_process(*id, known, &memory)).collect(),
+            processes: self.processes.iter().map(|(id, known)| self.of_process(cx, *id, known, &memory)).collect(),
         }
     }
 
@@ -38,11 +39,11 @@ impl Adapter {
         self.processes.keys().copied().filter(|process| *process != ProcessId::SYSTEM).collect()
     }
 
-    fn node_statistics(&self) -> Vec<NodeStatistics> {
+    fn node_statistics(&self, cx: &Cx<'_>) -> Vec<NodeStatistics> {
         let one = |(ordinal, node): (usize, &ddi::NodeMetadata)| {
             // CAST: at most 64 nodes.
             let ordinal = NodeId(ordinal as u16);
-            let paging = self.ring_work(ordinal);
+            let paging = self.ring_work(cx, ordinal);
             let (counted, context_switches) = self.tally.work_of_node(ordinal);
             let work = NodeWork {
                 submitted: counted.submitted + paging.submitted,
@@ -55,9 +56,9 @@ impl Adapter {
     }
 
     /// The buffers of a ring with a hardware queue of its own: its fence counts them.
-    fn ring_work(&self, node: NodeId) -> NodeWork {
+    fn ring_work(&self, cx: &Cx<'_>, node: NodeId) -> NodeWork {
         let here = node == self.paging_node() && self.ring.kmd_queue().is_some();
-        let reach = self.ring_reach().filter(|_| here);
+        let reach = self.ring_reach(cx).filter(|_| here);
         reach.map_or(NodeWork::default(), |(completed, submitted)| NodeWork {
             submitted,
             completed: completed.min(submitted),
@@ -83,7 +84,13 @@ impl Adapter {
         self.displays.info().into_iter().map(one).collect()
     }
 
-    fn of_process(&self, process: ProcessId, known: &ProcessOnAdapter, tally: &vidmm::Tally) -> ProcessStatistics {
+    fn of_process(
+        &self,
+        cx: &Cx<'_>,
+        process: ProcessId,
+        known: &ProcessOnAdapter,
+        tally: &vidmm::Tally,
+    ) -> ProcessStatistics {
         let theirs = || self.devices.iter().filter(move |(_, device)| device.process == process);
         let is_theirs = |device: DeviceNumber| self.devices[device].process == process;
         let hardware = self.contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
@@ -102,14 +109,14 @@ impl Adapter {
             memory: self.memory_of(process, tally.spaces.get(&known.space)),
             paging: counted.map(ProcessTally::paging).unwrap_or_default(),
             fences_signaled: counted.map_or(0, ProcessTally::fences_signaled),
-            nodes: self.work_of(process, counted),
+            nodes: self.work_of(cx, process, counted),
         }
     }
 
-    fn work_of(&self, process: ProcessId, counted: Option<&ProcessTally>) -> Vec<NodeWork> {
+    fn work_of(&self, cx: &Cx<'_>, process: ProcessId, counted: Option<&ProcessTally>) -> Vec<NodeWork> {
         let one = |node: NodeId| {
             let known = counted.map(|counted| counted.work_on(node)).unwrap_or_default();
-            let paging = if process == ProcessId::SYSTEM { self.ring_work(node) } else { NodeWork::default() };
+            let paging = if process == ProcessId::SYSTEM { self.ring_work(cx, node) } else { NodeWork::default() };
             NodeWork {
                 submitted: known.submitted + paging.submitted,
                 completed: known.completed + paging.completed,

@@ -37,7 +37,7 @@ impl Adapter {
             None => (Waiter::Answer { token, device }, Answer::Later(token)),
             Some(event) => (Waiter::Event { token, device, event }, Answer::Done(Ok(Reply::Done))),
         };
-        let Some(updates) = self.sync.register_wait(&self.memory, &points, mode, waiter) else {
+        let Some(updates) = self.sync.register_wait(cx.memory, &points, mode, waiter) else {
             self.due.set_event(event);
             return Ok(Answer::Done(Ok(Reply::Done)));
         };
@@ -57,7 +57,7 @@ impl Adapter {
         mode: WaitMode,
         waiter: Waiter,
     ) -> bool {
-        match self.sync.register_wait(&self.memory, points, mode, waiter) {
+        match self.sync.register_wait(cx.memory, points, mode, waiter) {
             None => true,
             Some(updates) => {
                 self.publish(cx, updates);

@@ -10,12 +10,14 @@ use vidmm::AllocationId;
 use wddm_types::{Blame, NtStatus};
 
 use crate::adapter::Adapter;
+use crate::machine::Cx;
 use crate::object::{DeviceNumber, ResourceNumber};
 use crate::refusal::{from_driver, refuse};
 
 impl Adapter {
     pub(super) fn create_in_driver(
         &mut self,
+        cx: &Cx<'_>,
         blobs: &[Vec<u8>],
         call: &ResourceRequest,
         resource: Option<ResourceNumber>,
@@ -29,19 +31,19 @@ impl Adapter {
             resource: known.unwrap_or_default(),
             flags: if in_resource { ddi::CreateAllocationFlags::RESOURCE } else { ddi::CreateAllocationFlags::empty() },
         };
-        self.driver.create_allocation(&mut create).map_err(from_driver)?;
+        self.driver.call(cx).create_allocation(&mut create).map_err(from_driver)?;
         let kmd = create.resource;
         Ok((new.into_iter().map(|new| new.info).collect(), kmd))
     }
 
     /// Shows the driver the backing stores that it asked to see.
     // spec: memory §2.2, memory §9.2
-    pub(super) fn share_backing(&mut self, ids: &[AllocationId]) -> Result<(), Refusal> {
+    pub(super) fn share_backing(&mut self, cx: &Cx<'_>, ids: &[AllocationId]) -> Result<(), Refusal> {
         for &id in ids {
             if self.vidmm.shares_backing(id) {
                 let (allocation, backing) = (self.vidmm.kmd_handle(id), self.vidmm.backing(id));
                 let set = SetAllocationBackingStore { allocation, backing };
-                self.driver.set_allocation_backing_store(set).map_err(from_driver)?;
+                self.driver.call(cx).set_allocation_backing_store(set).map_err(from_driver)?;
             }
         }
         Ok(())
@@ -50,6 +52,7 @@ impl Adapter {
     // spec: memory §2.7: Open with Create = 1 follows the creation
     pub(super) fn open_in_driver(
         &mut self,
+        cx: &Cx<'_>,
         device: DeviceNumber,
         infos: &[ddi::AllocationInfo],
         blobs: &mut [Vec<u8>],
@@ -68,7 +71,7 @@ impl Adapter {
             return Ok(Vec::new());
         }
         let kmd = self.devices[device].kmd;
-        self.open_all(kmd, &mut list, &call.private_data, OpenAllocationFlags::CREATE)?;
+        self.open_all(cx, kmd, &mut list, &call.private_data, OpenAllocationFlags::CREATE)?;
         Ok(list.into_iter().map(|opened| opened.open).collect())
     }
 
@@ -76,6 +79,7 @@ impl Adapter {
     // spec: memory §2.7: hDeviceSpecificAllocation is not NULL
     pub fn open_all(
         &mut self,
+        cx: &Cx<'_>,
         device: KmdDevice,
         allocations: &mut [OpenAllocationInfo<'_>],
         private_data: &[u8],
@@ -90,21 +94,27 @@ impl Adapter {
             subresource_offset: 0,
             pitch: 0,
         };
-        self.driver.open_allocation(&mut open).map_err(from_driver)?;
+        self.driver.call(cx).open_allocation(&mut open).map_err(from_driver)?;
         let named: Vec<_> = open.allocations.iter().map(|opened| opened.open).filter(|open| open.0 != 0).collect();
         if named.len() == open.allocations.len() {
             return Ok(());
         }
         // The driver reports all as open. The kernel closes those with a handle; it has no handle for the rest.
         if !named.is_empty() {
-            self.driver.close_allocation(device, &named);
+            self.driver.call(cx).close_allocation(device, &named);
         }
         let reason = "the driver opened an allocation and gave no handle of it";
         Err(refuse(NtStatus::INVALID_PARAMETER, Blame::Driver, reason))
     }
 
     /// The driver's own destroy, when nothing names the allocations any more.
-    pub fn destroy_in_driver(&mut self, allocations: &[KmdAllocation], resource: KmdResource, with_resource: bool) {
+    pub fn destroy_in_driver(
+        &mut self,
+        cx: &Cx<'_>,
+        allocations: &[KmdAllocation],
+        resource: KmdResource,
+        with_resource: bool,
+    ) {
         if allocations.is_empty() && !(with_resource && resource.0 != 0) {
             return;
         }
@@ -113,6 +123,6 @@ impl Adapter {
         } else {
             DestroyAllocationFlags::empty()
         };
-        self.driver.destroy_allocation(&mut DestroyAllocation { allocations, resource, flags });
+        self.driver.call(cx).destroy_allocation(&mut DestroyAllocation { allocations, resource, flags });
     }
 }

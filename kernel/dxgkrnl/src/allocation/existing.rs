@@ -6,6 +6,7 @@ use kmt_calls::{AllocationRequest, Refusal, ResourceRequest};
 use wddm_types::{NtStatus, PAGE_BYTES, SegmentId, SegmentSet};
 
 use crate::adapter::Adapter;
+use crate::machine::Cx;
 use crate::object::ResourceNumber;
 use crate::refusal::invalid;
 use crate::scarcity::{Lack, NotCreated};
@@ -16,15 +17,16 @@ impl Adapter {
     // spec: memory §2.7
     pub fn describe_allocations(
         &mut self,
+        cx: &Cx<'_>,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
         resource: Option<ResourceNumber>,
     ) -> Result<Vec<u64>, Refusal> {
         self.check_lengths(requests, call)?;
         let blobs: Vec<Vec<u8>> = requests.iter().map(|request| request.private_data.clone()).collect();
-        let (infos, kmd_resource) = self.create_in_driver(&blobs, call, resource)?;
+        let (infos, kmd_resource) = self.create_in_driver(cx, &blobs, call, resource)?;
         let made: Vec<KmdAllocation> = infos.iter().map(|info| info.allocation).collect();
-        self.destroy_in_driver(&made, kmd_resource, resource.is_none());
+        self.destroy_in_driver(cx, &made, kmd_resource, resource.is_none());
         let bytes = |info: &ddi::AllocationInfo| info.size_bytes.checked_next_multiple_of(PAGE_BYTES);
         infos.iter().map(|info| bytes(info).ok_or_else(|| invalid("an allocation larger than memory"))).collect()
     }

@@ -38,12 +38,13 @@ impl Adapter {
     // spec: memory §2.7
     pub(super) fn staging_data(
         &mut self,
+        cx: &Cx<'_>,
         requests: &[AllocationRequest],
         call: &ResourceRequest,
     ) -> Result<Option<StandardData>, Refusal> {
         let (true, [request]) = (call.is_standard(), requests) else { return Ok(None) };
         let range = request.existing.ok_or_else(|| invalid("a standard allocation without its memory"))?;
-        self.driver_data(StandardAllocation::Staging { size_bytes: range.size_bytes }).map(Some)
+        self.driver_data(cx, StandardAllocation::Staging { size_bytes: range.size_bytes }).map(Some)
     }
 
     /// A surface that only the kernel asks for: the one allocation of a new shared resource. With it its pitch, if it has one.
@@ -62,7 +63,7 @@ impl Adapter {
         let flags = CreateAllocationFlags::CREATE_RESOURCE | CreateAllocationFlags::CREATE_SHARED;
         let mut call = ResourceRequest { flags, ..ResourceRequest::default() };
         self.check_create(std::slice::from_ref(&request), &call, None)?;
-        let data = self.driver_data(wanted)?;
+        let data = self.driver_data(cx, wanted)?;
         let pitch = seen.then_some(data.pitch_bytes);
         let pitch_bytes = pitch.map_or(row_bytes, u64::from);
         if pitch_bytes < row_bytes {
@@ -84,7 +85,7 @@ impl Adapter {
 
     /// `DxgkDdiGetStandardAllocationDriverData`: first the sizes, then the bytes.
     // spec: memory §2.7
-    fn driver_data(&mut self, wanted: StandardAllocation) -> Result<StandardData, Refusal> {
+    fn driver_data(&mut self, cx: &Cx<'_>, wanted: StandardAllocation) -> Result<StandardData, Refusal> {
         let mut query = StandardAllocationDriverData {
             wanted,
             allocation_bytes: 0,
@@ -92,7 +93,7 @@ impl Adapter {
             pitch_bytes: 0,
             buffers: None,
         };
-        self.driver.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
+        self.driver.call(cx).standard_allocation_driver_data(&mut query).map_err(from_driver)?;
         let sizes = [query.allocation_bytes as usize, query.resource_bytes as usize];
         if sizes.iter().any(|bytes| *bytes > PRIVATE_DATA_MAX) {
             return Err(not_supported("the driver wants more private data than the kernel keeps"));
@@ -100,7 +101,7 @@ impl Adapter {
         let (mut allocation, mut resource) = (vec![0; sizes[0]], vec![0; sizes[1]]);
         (query.wanted, query.pitch_bytes) = (wanted, 0);
         query.buffers = Some((&mut allocation, &mut resource));
-        self.driver.standard_allocation_driver_data(&mut query).map_err(from_driver)?;
+        self.driver.call(cx).standard_allocation_driver_data(&mut query).map_err(from_driver)?;
         let pitch_bytes = query.pitch_bytes;
         Ok(StandardData { allocation, resource, pitch_bytes })
     }

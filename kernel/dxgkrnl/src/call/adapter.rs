@@ -8,11 +8,12 @@ use crate::call::info::{info, result_of};
 use crate::call::{Turn, done};
 use crate::features;
 use crate::machine::Answer;
+use crate::machine::Cx;
 use crate::object::Object;
 use crate::refusal::invalid;
 
 impl Turn<'_> {
-    pub(super) fn on_adapter(&mut self, call: AdapterCall) -> Result<Answer, Refusal> {
+    pub(super) fn on_adapter(&mut self, cx: &Cx<'_>, call: AdapterCall) -> Result<Answer, Refusal> {
         match call {
             AdapterCall::EnumAdapters => {
                 let named = |adapter: &Adapter| (adapter.luid, adapter.config.name.clone());
@@ -43,7 +44,7 @@ impl Turn<'_> {
             }
             AdapterCall::QueryAdapterInfo { adapter } => {
                 let index = self.adapter(adapter)?;
-                done(Reply::AdapterInfo(info(&self.adapters[index.0 as usize])))
+                done(Reply::AdapterInfo(info(cx, &self.adapters[index.0 as usize])))
             }
             AdapterCall::IsFeatureEnabled { adapter, feature } => {
                 let index = self.adapter(adapter)?;

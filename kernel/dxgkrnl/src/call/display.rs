@@ -52,7 +52,7 @@ impl Turn<'_> {
             }
             DisplayCall::WaitForVerticalBlankEvent { device, source } => {
                 let (index, device) = self.live_device(device)?;
-                self.adapters[index.0 as usize].wait_for_blank(self.token, device, source)
+                self.adapters[index.0 as usize].wait_for_blank(cx, self.token, device, source)
             }
         }
     }

@@ -8,6 +8,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::{Turn, done};
 use crate::machine::Answer;
+use crate::machine::Cx;
 use crate::object::{DeviceNumber, Object};
 use crate::refusal::{from_driver, invalid, not_supported};
 
@@ -16,7 +17,7 @@ const KIND_LAST: u32 = 39;
 const WINDOW_MANAGERS: std::ops::RangeInclusive<u32> = 1024..=1038;
 
 impl Turn<'_> {
-    pub(super) fn escape(&mut self, call: EscapeCall) -> Result<Answer, Refusal> {
+    pub(super) fn escape(&mut self, cx: &Cx<'_>, call: EscapeCall) -> Result<Answer, Refusal> {
         check_kind(call.kind)?;
         let flags = check_flags(call.flags)?;
         let mut private_data = call.private_data;
@@ -39,7 +40,7 @@ impl Turn<'_> {
         let process = adapter.processes.get(&self.from).map(|process| process.kmd);
         let device = device.map(|device| adapter.devices[device].kmd);
         let mut escape = Escape { process, device, context, flags, private_data: &mut private_data };
-        adapter.driver.escape(&mut escape).map_err(from_driver)?;
+        adapter.driver.call(cx).escape(&mut escape).map_err(from_driver)?;
         done(Reply::Escaped(private_data))
     }
 

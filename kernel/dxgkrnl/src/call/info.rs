@@ -4,6 +4,7 @@ use ddi::{GpuMmuCaps, GpuMmuFlags};
 use kmt_calls::{AdapterInfo, FeatureResult, SegmentInfo, Wddm30Caps};
 
 use crate::adapter::Adapter;
+use crate::machine::Cx;
 
 pub(super) fn result_of(state: ddi::FeatureState) -> FeatureResult {
     FeatureResult {
@@ -15,7 +16,7 @@ pub(super) fn result_of(state: ddi::FeatureState) -> FeatureResult {
     }
 }
 
-pub(super) fn info(adapter: &Adapter) -> AdapterInfo {
+pub(super) fn info(cx: &Cx<'_>, adapter: &Adapter) -> AdapterInfo {
     let segments = adapter
         .vidmm
         .segments()
@@ -41,14 +42,14 @@ pub(super) fn info(adapter: &Adapter) -> AdapterInfo {
         nodes: adapter.driver.nodes().iter().map(|node| node.name.to_owned()).collect(),
         wddm_3_0_caps: wddm_3_0_caps(adapter),
         wddm_3_1_caps: adapter.wddm_3_1_caps(),
-        monitored_fence_signals: adapter.monitored_fence_signals(),
+        monitored_fence_signals: adapter.monitored_fence_signals(cx),
         user_mode_submission: adapter.driver.has_feature(ddi::FeatureId::USER_MODE_SUBMISSION),
         gpu_virtual_addresses: adapter.driver.has_page_tables(),
         gpu_mmu: gpu_mmu(adapter.driver.reported().mmu),
         cross_adapter_resources: adapter.driver.has_cross_adapter_resources(),
         preemption: adapter.packets.preemption(),
         cpu_addresses: adapter.uses_cpu_addresses(),
-        io_coherent: adapter.config.is_io_coherent(),
+        io_coherent: adapter.is_io_coherent(cx),
         displays: adapter.displays.info(),
     }
 }

@@ -50,7 +50,7 @@ impl Turn<'_> {
             PropertyCall::InvalidateCache { device, allocation, offset_bytes, length_bytes } => {
                 let (index, device) = self.live_device(device)?;
                 let number = self.allocation_of(index, device, allocation)?;
-                self.adapters[index.0 as usize].invalidate_cache(number, offset_bytes, length_bytes)?;
+                self.adapters[index.0 as usize].invalidate_cache(cx, number, offset_bytes, length_bytes)?;
                 done(Reply::Done)
             }
         }

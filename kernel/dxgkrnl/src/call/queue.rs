@@ -33,7 +33,7 @@ impl Turn<'_> {
             QueueCall::DestroyDoorbell { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
                 self.touched = Some(index);
-                self.adapters[index.0 as usize].destroy_doorbell(number);
+                self.adapters[index.0 as usize].destroy_doorbell(cx, number);
                 self.process.handles.remove(doorbell);
                 done(Reply::Done)
             }
@@ -57,13 +57,13 @@ impl Turn<'_> {
             }
             QueueCall::SubmitWaitForSyncObjectsToHwQueue { queue, points } => {
                 let (index, number) = self.live_queue(queue)?;
-                let points = self.points(index, &points, PointUse::GpuWait)?;
+                let points = self.points(cx, index, &points, PointUse::GpuWait)?;
                 self.adapters[index.0 as usize].submit_wait(cx, number, &points)?;
                 done(Reply::Done)
             }
             QueueCall::SubmitSignalSyncObjectsToHwQueue { queues, points, flags } => {
                 let (index, numbers) = self.broadcast_queues(&queues)?;
-                let points = self.points(index, &points, PointUse::GpuSignal)?;
+                let points = self.points(cx, index, &points, PointUse::GpuSignal)?;
                 self.adapters[index.0 as usize].submit_signal(cx, &numbers, points, flags)?;
                 done(Reply::Done)
             }

@@ -5,6 +5,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::call::Turn;
 use crate::fence::{FenceNumber, FenceOpenNumber, POINTS_MAX};
+use crate::machine::Cx;
 use crate::memory::LIST_MAX;
 use crate::notification::RegistrationNumber;
 use crate::object::{
@@ -161,6 +162,7 @@ impl Turn<'_> {
     /// The fences of a call, all of which it may use so.
     pub(super) fn points(
         &self,
+        cx: &Cx<'_>,
         index: AdapterIndex,
         list: &[(RawHandle, u64)],
         what: PointUse,
@@ -173,7 +175,7 @@ impl Turn<'_> {
             .map(|(handle, value)| {
                 let fence = self.usable_fence(index, *handle, what)?;
                 // spec: sync §1.6
-                adapter.sync.fence(fence).admits(&adapter.memory, *value)?;
+                adapter.sync.fence(fence).admits(cx.memory, *value)?;
                 Ok((fence, *value))
             })
             .collect()

@@ -127,7 +127,7 @@ impl Turn<'_> {
     ) -> Result<Answer, Refusal> {
         let handle = self.name(Object::Fence(index, open))?;
         if monitored {
-            let opened = self.adapters[index.0 as usize].created_monitored_fence(open, handle);
+            let opened = self.adapters[index.0 as usize].created_monitored_fence(cx, open, handle);
             return self.when_mapped(cx, index, Reply::MonitoredFence(opened));
         }
         let mut opened = self.adapters[index.0 as usize].created_fence(open, handle, private_data);

@@ -16,7 +16,7 @@ impl Turn<'_> {
                 done(Reply::Processes(self.adapter_by_luid(adapter)?.process_ids()))
             }
             StatisticsCall::QueryStatistics { adapter } => {
-                let statistics = self.adapter_by_luid(adapter)?.statistics(cx.now_ns);
+                let statistics = self.adapter_by_luid(adapter)?.statistics(cx);
                 done(Reply::Statistics(Box::new(statistics)))
             }
             StatisticsCall::OpenProcess { process, access } => {

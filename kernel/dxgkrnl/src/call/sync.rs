@@ -48,7 +48,7 @@ impl Turn<'_> {
             }
             SyncCall::SignalSynchronizationObjectFromCpu { device, points, flags } => {
                 let (index, _) = self.live_device(device)?;
-                let points = self.points(index, &points, PointUse::CpuSignal)?;
+                let points = self.points(cx, index, &points, PointUse::CpuSignal)?;
                 self.adapters[index.0 as usize].signal_from_cpu(cx, &points, flags)?;
                 done(Reply::Done)
             }
@@ -67,7 +67,7 @@ impl Turn<'_> {
             SyncCall::OpenSynchronizationObject { shared } => self.open_by_global(cx, shared),
             SyncCall::WaitForSynchronizationObjectFromGpu { context, points } => {
                 let (index, number, _) = self.live_packet_context(context)?;
-                let Listed { points, objects, fence_value } = self.listed(index, &points, PointUse::GpuWait)?;
+                let Listed { points, objects, fence_value } = self.listed(cx, index, &points, PointUse::GpuWait)?;
                 self.adapters[index.0 as usize].packet_wait(cx, number, &points, objects, fence_value)?;
                 done(Reply::Done)
             }
@@ -79,14 +79,14 @@ impl Turn<'_> {
             }
             SyncCall::SignalSynchronizationObjectFromGpu { context, points } => {
                 let (index, contexts) = self.broadcast(&[context])?;
-                let listed = self.listed(index, &points, PointUse::GpuSignal)?;
+                let listed = self.listed(cx, index, &points, PointUse::GpuSignal)?;
                 self.signal(cx, index, &contexts, listed, RawHandle::NONE, SignalFlags::empty())
             }
             SyncCall::SignalSynchronizationObjectFromGpu2 { contexts, points, event, flags } => {
                 let (index, contexts) = self.broadcast(&contexts)?;
                 let of_event = flags.contains(SignalFlags::ENQUEUE_CPU_EVENT) && points.is_empty();
                 let listed =
-                    if of_event { Listed::default() } else { self.listed(index, &points, PointUse::GpuSignal)? };
+                    if of_event { Listed::default() } else { self.listed(cx, index, &points, PointUse::GpuSignal)? };
                 self.signal(cx, index, &contexts, listed, event, flags)
             }
             SyncCall::SignalSynchronizationObject2 { context, objects, broadcast, fence_value, event, flags } => {
@@ -112,7 +112,7 @@ impl Turn<'_> {
             false => self.adapters[index.0 as usize].create_native_fence(cx, device, request, None)?,
             true => {
                 let what = (true, request.flags);
-                self.cross_fences.create(self.adapters, index, what, |adapter, word| {
+                self.cross_fences.create(cx, self.adapters, index, what, |cx, adapter, word| {
                     adapter.create_native_fence(cx, device, request, Some(word))
                 })?
             }
@@ -151,7 +151,7 @@ impl Turn<'_> {
         async_event: RawHandle,
     ) -> Result<Answer, Refusal> {
         let (index, device) = self.live_device(device)?;
-        let points = match self.points(index, points, PointUse::CpuWait) {
+        let points = match self.points(cx, index, points, PointUse::CpuWait) {
             Ok(points) => points,
             Err(refusal) => return Err(self.refused_wait(index, async_event, refusal)),
         };
@@ -177,18 +177,18 @@ impl Turn<'_> {
         let (adapter, of) = (&mut self.adapters[index.0 as usize], (self.from, device));
         let open = match request.kind {
             SyncObjectKind::MonitoredFence { initial_value, engine_affinity } => {
-                let mut create = |adapter: &mut Adapter, word: Option<CommonWord>| {
+                let create = |cx: &mut Cx<'_>, adapter: &mut Adapter, word: Option<CommonWord>| {
                     adapter.create_monitored_fence(cx, device, flags, initial_value, engine_affinity, word)
                 };
                 let open = match flags.contains(FenceFlags::CROSS_ADAPTER) {
-                    false => create(adapter, None)?,
+                    false => create(cx, adapter, None)?,
                     true => {
-                        let made = |adapter: &mut Adapter, word| create(adapter, Some(word));
-                        self.cross_fences.create(self.adapters, index, (false, flags), made)?
+                        let made = |cx: &mut Cx<'_>, adapter: &mut Adapter, word| create(cx, adapter, Some(word));
+                        self.cross_fences.create(cx, self.adapters, index, (false, flags), made)?
                     }
                 };
                 let handle = self.name(Object::Fence(index, open))?;
-                let created = self.adapters[index.0 as usize].created_monitored_fence(open, handle);
+                let created = self.adapters[index.0 as usize].created_monitored_fence(cx, open, handle);
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));
             }
             SyncObjectKind::MutexObject { owned } => {
@@ -206,18 +206,18 @@ impl Turn<'_> {
             }
             SyncObjectKind::PeriodicMonitoredFence { target, time_100ns, engine_affinity } => {
                 let when = (VidPnTargetId(target), time_100ns);
-                let mut create = |adapter: &mut Adapter, word: Option<CommonWord>| {
+                let create = |cx: &mut Cx<'_>, adapter: &mut Adapter, word: Option<CommonWord>| {
                     adapter.create_periodic_fence(cx, device, flags, when, engine_affinity, word)
                 };
                 let open = match flags.contains(FenceFlags::CROSS_ADAPTER) {
-                    false => create(adapter, None)?,
+                    false => create(cx, adapter, None)?,
                     true => {
-                        let made = |adapter: &mut Adapter, word| create(adapter, Some(word));
-                        self.cross_fences.create_periodic(self.adapters, index, flags, made)?
+                        let made = |cx: &mut Cx<'_>, adapter: &mut Adapter, word| create(cx, adapter, Some(word));
+                        self.cross_fences.create_periodic(cx, self.adapters, index, flags, made)?
                     }
                 };
                 let handle = self.name(Object::Fence(index, open))?;
-                let created = self.adapters[index.0 as usize].created_monitored_fence(open, handle);
+                let created = self.adapters[index.0 as usize].created_monitored_fence(cx, open, handle);
                 return self.when_mapped(cx, index, Reply::MonitoredFence(created));
             }
             // spec: sync §6 A10
@@ -284,7 +284,13 @@ impl Turn<'_> {
 
     /// Fences and objects of a context's call. The call has one value for all packet fences.
     // spec: sync §2.4
-    fn listed(&self, index: AdapterIndex, list: &[(RawHandle, u64)], what: PointUse) -> Result<Listed, Refusal> {
+    fn listed(
+        &self,
+        cx: &Cx<'_>,
+        index: AdapterIndex,
+        list: &[(RawHandle, u64)],
+        what: PointUse,
+    ) -> Result<Listed, Refusal> {
         check_count(list.len())?;
         let mut listed = Listed::default();
         for (handle, value) in list {
@@ -296,7 +302,7 @@ impl Turn<'_> {
                 listed.objects.push(object);
                 listed.fence_value = *value;
             } else {
-                listed.points.extend(self.points(index, &[(*handle, *value)], what)?);
+                listed.points.extend(self.points(cx, index, &[(*handle, *value)], what)?);
             }
         }
         Ok(listed)

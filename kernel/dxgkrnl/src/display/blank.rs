@@ -6,7 +6,7 @@ use wddm_types::{VidPnSourceId, VidPnTargetId};
 
 use super::{DisplayNews, Displays, INTERVAL_MAX, Lent};
 use crate::breach::Breach;
-use crate::driver::Driver;
+use crate::driver::EntryPoints;
 use crate::machine::{Effect, Token};
 use crate::object::DeviceNumber;
 use crate::refusal::invalid;
@@ -71,7 +71,7 @@ impl Displays {
     }
 
     /// Has a source's blanks interrupt while the kernel needs them. Flip queues interrupt for flips instead.
-    pub fn ask_for_blanks(&mut self, driver: &mut Driver, source: VidPnSourceId) {
+    pub fn ask_for_blanks(&mut self, driver: &mut EntryPoints<'_>, source: VidPnSourceId) {
         if self.hardware.is_some() {
             return;
         }
@@ -82,7 +82,7 @@ impl Displays {
             return;
         }
         known.told = needed;
-        driver.display().expect("it had displays when it started").control_interrupt(source, needed);
+        driver.again().display().expect("it had displays when it started").control_interrupt(source, needed);
     }
 
     /// `D3DKMTWaitForVerticalBlankEvent`: a blank answers the call.

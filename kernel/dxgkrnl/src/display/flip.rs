@@ -9,7 +9,7 @@ use wddm_types::{SegmentId, VidPnSourceId};
 
 use super::{DisplayNews, Displays, INTERVAL_MAX, Lent, Primary, display};
 use crate::breach::Breach;
-use crate::driver::Driver;
+use crate::driver::EntryPoints;
 use crate::object::DeviceNumber;
 use crate::refusal::invalid;
 
@@ -87,7 +87,7 @@ impl Displays {
     /// The primary or its source is not the device's, the display cannot count the interval, or its mode is another.
     pub fn check_flip(
         &self,
-        driver: &mut Driver,
+        driver: &mut EntryPoints<'_>,
         device: DeviceNumber,
         primary: Primary,
         interval: u32,
@@ -95,7 +95,7 @@ impl Displays {
         let source = self.owned_source(device, primary)?;
         self.check_interval(interval)?;
         let mode: Surface = self.sources[source].mode.ok_or_else(|| invalid("the source has no mode"))?;
-        if display(driver)?.describe_allocation(primary.kmd) != Some(mode) {
+        if display(driver.again())?.describe_allocation(primary.kmd) != Some(mode) {
             return Err(invalid("a primary that has not the mode of its source"));
         }
         Ok(source)
@@ -212,7 +212,7 @@ impl Displays {
     ) -> Result<(), Breach> {
         match self.hardware {
             Some(hardware) => {
-                let queued = self.timed_flip(lent.driver, &hardware, source, place)?;
+                let queued = self.timed_flip(&mut lent.driver, &hardware, source, place)?;
                 self.queue_on_hardware(lent, queued)
             }
             None => self.set_address(lent, source, place),

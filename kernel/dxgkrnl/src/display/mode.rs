@@ -8,7 +8,7 @@ use wddm_types::{Blame, NtStatus, SegmentId, VidPnSourceId};
 
 use super::{DisplayNews, Displays, INTERVAL_MAX, Lent, display};
 use crate::breach::Breach;
-use crate::driver::Driver;
+use crate::driver::EntryPoints;
 use crate::machine::Effect;
 use crate::object::DeviceNumber;
 use crate::refusal::{access_denied, from_driver, invalid, refuse};
@@ -103,9 +103,14 @@ impl Displays {
     ///
     /// # Errors
     /// It is no primary, its source is not the device's, or no display shows such a thing.
-    pub fn mode_of(&self, driver: &mut Driver, device: DeviceNumber, primary: Primary) -> Result<Mode, Refusal> {
+    pub fn mode_of(
+        &self,
+        driver: &mut EntryPoints<'_>,
+        device: DeviceNumber,
+        primary: Primary,
+    ) -> Result<Mode, Refusal> {
         let source = self.owned_source(device, primary)?;
-        let surface = display(driver)?.describe_allocation(primary.kmd);
+        let surface = display(driver.again())?.describe_allocation(primary.kmd);
         let surface = surface.ok_or_else(|| invalid("a primary that no display of this adapter shows"))?;
         Ok(Mode { device, source, primary, surface })
     }
@@ -115,7 +120,7 @@ impl Displays {
     /// # Errors
     /// The driver refuses.
     pub fn commit(&mut self, lent: &mut Lent<'_, '_>, mode: &Mode) -> Result<(), Refusal> {
-        let committed = display(lent.driver)?.commit_vidpn(mode.source, Some(mode.primary.kmd));
+        let committed = display(lent.driver.again())?.commit_vidpn(mode.source, Some(mode.primary.kmd));
         committed.map_err(|status| {
             lent.tell(DisplayNews::Unpin(mode.primary.id));
             from_driver(status)

@@ -6,7 +6,7 @@ use shared_words::Memory;
 use vidmm::AllocationId;
 use wddm_types::AdapterIndex;
 
-use crate::driver::Driver;
+use crate::driver::EntryPoints;
 use crate::machine::{Cx, Token};
 use crate::object::{DeviceNumber, QueueNumber};
 use crate::tally::Tally;
@@ -29,7 +29,7 @@ pub enum DisplayNews {
 pub struct Lent<'a, 'b> {
     /// The adapter, as events name it.
     pub adapter: AdapterIndex,
-    pub driver: &'a mut Driver,
+    pub driver: EntryPoints<'a>,
     pub tally: &'a mut Tally,
     /// System memory, in which the logs of flip queues lie.
     pub memory: &'a Memory,
@@ -50,10 +50,10 @@ impl Lent<'_, '_> {
     }
 
     pub(super) fn display(&mut self) -> &mut dyn Display {
-        self.driver.display().expect("it had displays when it started")
+        self.driver.again().display().expect("it had displays when it started")
     }
 
     pub(super) fn flip_queue(&mut self) -> &mut dyn FlipQueue {
-        self.driver.flip_queue().expect("it had flip queues when it started")
+        self.driver.again().flip_queue().expect("it had flip queues when it started")
     }
 }

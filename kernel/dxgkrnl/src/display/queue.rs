@@ -21,7 +21,7 @@ use wddm_types::{NodeId, PageRun, SegmentId, VidPnSourceId};
 use super::source::Source;
 use super::{DisplayNews, Displays, Lent};
 use crate::breach::Breach;
-use crate::driver::{Driver, EntryPoints};
+use crate::driver::EntryPoints;
 use crate::object::DeviceNumber;
 
 /// The only plane of a source.
@@ -116,8 +116,8 @@ impl Hardware {
     /// # Errors
     /// The rule that it broke.
     // spec: sync §4.6, MaxHwQueuedFlips > 1 enables
-    pub(super) fn of(miniport: &mut EntryPoints) -> Result<Option<Hardware>, &'static str> {
-        let Some(queue) = miniport.flip_queue() else {
+    pub(super) fn of(miniport: &mut EntryPoints<'_>) -> Result<Option<Hardware>, &'static str> {
+        let Some(queue) = miniport.again().flip_queue() else {
             return Err("HWFLIPQUEUE needs the entry points of the flip queue");
         };
         let depth = queue.flip_queue_caps().max_hw_queued_flips.min(DEPTH_MAX) as usize;
@@ -148,7 +148,7 @@ impl Displays {
     /// The driver does not tell the time.
     pub(super) fn timed_flip(
         &mut self,
-        driver: &mut Driver,
+        driver: &mut EntryPoints<'_>,
         hardware: &Hardware,
         source: VidPnSourceId,
         (segment, physical_address): (SegmentId, u64),
@@ -228,7 +228,7 @@ impl Displays {
 
     /// Says from which flip on the blanks of a source interrupt. `written`: the primaries that packets wait to write.
     // spec: sync §4.6, InterruptTargetPresentId
-    pub fn ask_for_flips(&mut self, driver: &mut Driver, source: VidPnSourceId, written: &[AllocationId]) {
+    pub fn ask_for_flips(&mut self, driver: &mut EntryPoints<'_>, source: VidPnSourceId, written: &[AllocationId]) {
         let known = &self.sources[source];
         if self.hardware.is_none() || known.mode.is_none() {
             return;
@@ -239,11 +239,11 @@ impl Displays {
         let wanted = known.wanted(self.flips.shown_on(source.0), &freed, &excess);
         let known = &mut self.sources[source];
         if std::mem::replace(&mut known.queue.target, wanted) != wanted {
-            let queue = driver.flip_queue().expect("it had flip queues when it started");
+            let queue = driver.again().flip_queue().expect("it had flip queues when it started");
             queue.set_interrupt_target_present_id(source, LAYER, wanted);
         }
         if wanted != NO_PRESENT_ID && !std::mem::replace(&mut known.told, true) {
-            driver.display().expect("it had displays when it started").control_interrupt(source, true);
+            driver.again().display().expect("it had displays when it started").control_interrupt(source, true);
         }
     }
 

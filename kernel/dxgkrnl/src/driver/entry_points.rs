@@ -5,15 +5,19 @@
 use std::ops::{Deref, DerefMut};
 
 use ddi::{
-    Display, Doorbells, FlipQueue, GpuVirtualAddressing, HardwareQueues, HostAperture, Miniport, NativeFenceCaps,
-    NativeFenceLogs, NativeFences, PacketScheduling, PeerDoorbellCaps, PeerDoorbells, Swizzling,
+    Display, Doorbells, DriverStatus, FlipQueue, GpuClock, GpuVirtualAddressing, HardwareQueues, HostAperture,
+    Miniport, NativeFenceCaps, NativeFenceLogs, NativeFences, PacketScheduling, PeerDoorbellCaps, PeerDoorbells,
+    Swizzling,
 };
+
+use wddm_types::NodeId;
 
 use super::gone::Gone;
 use super::watch::{LateCall, Watch};
+use crate::platform::DriverClock;
 
 /// A driver whose facets are those that it started with.
-pub struct EntryPoints {
+pub struct StartedMiniport {
     miniport: Box<dyn Miniport>,
     facets: Facets,
     gone: Gone,
@@ -38,9 +42,15 @@ pub struct Facets {
     pub flip_queue: bool,
 }
 
-impl EntryPoints {
+/// The entry points of a driver, lent for one use together with the clock that measures its calls.
+pub struct EntryPoints<'a> {
+    started: &'a mut StartedMiniport,
+    clock: Option<&'a dyn DriverClock>,
+}
+
+impl StartedMiniport {
     /// A driver whose device has started.
-    pub fn started(mut miniport: Box<dyn Miniport>, watch: Watch) -> EntryPoints {
+    pub fn new(mut miniport: Box<dyn Miniport>, watch: Watch) -> StartedMiniport {
         let facets = Facets {
             gpu_va: miniport.gpu_va().is_some(),
             hardware_queues: miniport.hardware_queues().is_some(),
@@ -54,7 +64,7 @@ impl EntryPoints {
             display: miniport.display().is_some(),
             flip_queue: miniport.flip_queue().is_some(),
         };
-        EntryPoints { miniport, facets, gone: Gone, watch }
+        StartedMiniport { miniport, facets, gone: Gone, watch }
     }
 
     /// Native fences are not agreed upon: whatever entry points it has for them, none of them is called.
@@ -63,9 +73,14 @@ impl EntryPoints {
         (self.facets.native_fences, self.facets.native_fence_logs) = (None, false);
     }
 
+    /// Its entry points, by the clock that the host lends.
+    pub fn lend<'a>(&'a mut self, clock: Option<&'a dyn DriverClock>) -> EntryPoints<'a> {
+        EntryPoints { started: self, clock }
+    }
+
     /// It has answered what it was asked in this turn. A call that took too long, if one did.
-    pub fn leaves(&mut self) -> Option<LateCall> {
-        self.watch.leaves()
+    pub fn leaves(&mut self, clock: Option<&dyn DriverClock>) -> Option<LateCall> {
+        self.watch.leaves(clock)
     }
 
     /// Its facets.
@@ -73,95 +88,117 @@ impl EntryPoints {
         self.facets
     }
 
+    /// [`Miniport::calibrate_gpu_clock`].
+    pub fn calibrate_gpu_clock(&self, node: NodeId) -> Result<GpuClock, DriverStatus> {
+        self.miniport.calibrate_gpu_clock(node)
+    }
+}
+
+impl<'a> EntryPoints<'a> {
+    /// The same for a use in between.
+    pub fn again(&mut self) -> EntryPoints<'_> {
+        EntryPoints { started: self.started, clock: self.clock }
+    }
+
+    /// Its facets.
+    pub fn facets(&self) -> Facets {
+        self.started.facets
+    }
+
     /// [`Miniport::gpu_va`].
-    pub fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
-        self.watch.enters("gpu_va");
-        let (there, shown) = (self.facets.gpu_va, self.miniport.gpu_va());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn gpu_va(self) -> Option<&'a mut dyn GpuVirtualAddressing> {
+        let started = self.enters("gpu_va");
+        let (there, shown) = (started.facets.gpu_va, started.miniport.gpu_va());
+        there.then(|| shown.unwrap_or(&mut started.gone))
     }
 
     /// [`Miniport::hardware_queues`].
-    pub fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
-        self.watch.enters("hardware_queues");
-        let (there, shown) = (self.facets.hardware_queues, self.miniport.hardware_queues());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn hardware_queues(self) -> Option<&'a mut dyn HardwareQueues> {
+        let started = self.enters("hardware_queues");
+        let (there, shown) = (started.facets.hardware_queues, started.miniport.hardware_queues());
+        there.then(|| shown.unwrap_or(&mut started.gone))
     }
 
     /// [`Miniport::native_fences`].
-    pub fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
-        self.watch.enters("native_fences");
-        let (there, shown) = (self.facets.native_fences.is_some(), self.miniport.native_fences());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn native_fences(self) -> Option<&'a mut dyn NativeFences> {
+        let started = self.enters("native_fences");
+        let (there, shown) = (started.facets.native_fences.is_some(), started.miniport.native_fences());
+        there.then(|| shown.unwrap_or(&mut started.gone))
     }
 
     /// [`Miniport::native_fence_logs`].
-    pub fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
-        self.watch.enters("native_fence_logs");
-        let (there, shown) = (self.facets.native_fence_logs, self.miniport.native_fence_logs());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn native_fence_logs(self) -> Option<&'a mut dyn NativeFenceLogs> {
+        let started = self.enters("native_fence_logs");
+        let (there, shown) = (started.facets.native_fence_logs, started.miniport.native_fence_logs());
+        there.then(|| shown.unwrap_or(&mut started.gone))
     }
 
     /// [`Miniport::peer_doorbells`].
-    pub fn peer_doorbells(&mut self) -> Option<&mut dyn PeerDoorbells> {
-        self.watch.enters("peer_doorbells");
-        let (there, shown) = (self.facets.peer_doorbells.is_some(), self.miniport.peer_doorbells());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn peer_doorbells(self) -> Option<&'a mut dyn PeerDoorbells> {
+        let started = self.enters("peer_doorbells");
+        let (there, shown) = (started.facets.peer_doorbells.is_some(), started.miniport.peer_doorbells());
+        there.then(|| shown.unwrap_or(&mut started.gone))
     }
 
     /// [`Miniport::packet_scheduling`].
-    pub fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
-        self.watch.enters("packet_scheduling");
-        let (there, shown) = (self.facets.packet_scheduling, self.miniport.packet_scheduling());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn packet_scheduling(self) -> Option<&'a mut dyn PacketScheduling> {
+        let started = self.enters("packet_scheduling");
+        let (there, shown) = (started.facets.packet_scheduling, started.miniport.packet_scheduling());
+        there.then(|| shown.unwrap_or(&mut started.gone))
     }
 
     /// [`Miniport::doorbells`].
-    pub fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
-        self.watch.enters("doorbells");
-        let (there, shown) = (self.facets.doorbells, self.miniport.doorbells());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn doorbells(self) -> Option<&'a mut dyn Doorbells> {
+        let started = self.enters("doorbells");
+        let (there, shown) = (started.facets.doorbells, started.miniport.doorbells());
+        there.then(|| shown.unwrap_or(&mut started.gone))
     }
 
     /// [`Miniport::cpu_host_aperture`].
-    pub fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
-        self.watch.enters("cpu_host_aperture");
-        let (there, shown) = (self.facets.cpu_host_aperture, self.miniport.cpu_host_aperture());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn cpu_host_aperture(self) -> Option<&'a mut dyn HostAperture> {
+        let started = self.enters("cpu_host_aperture");
+        let (there, shown) = (started.facets.cpu_host_aperture, started.miniport.cpu_host_aperture());
+        there.then(|| shown.unwrap_or(&mut started.gone))
     }
 
     /// [`Miniport::swizzling`].
-    pub fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
-        self.watch.enters("swizzling");
-        let (there, shown) = (self.facets.swizzling, self.miniport.swizzling());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn swizzling(self) -> Option<&'a mut dyn Swizzling> {
+        let started = self.enters("swizzling");
+        let (there, shown) = (started.facets.swizzling, started.miniport.swizzling());
+        there.then(|| shown.unwrap_or(&mut started.gone))
     }
 
     /// [`Miniport::display`].
-    pub fn display(&mut self) -> Option<&mut dyn Display> {
-        self.watch.enters("display");
-        let (there, shown) = (self.facets.display, self.miniport.display());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn display(self) -> Option<&'a mut dyn Display> {
+        let started = self.enters("display");
+        let (there, shown) = (started.facets.display, started.miniport.display());
+        there.then(|| shown.unwrap_or(&mut started.gone))
     }
 
     /// [`Miniport::flip_queue`].
-    pub fn flip_queue(&mut self) -> Option<&mut dyn FlipQueue> {
-        self.watch.enters("flip_queue");
-        let (there, shown) = (self.facets.flip_queue, self.miniport.flip_queue());
-        there.then(|| shown.unwrap_or(&mut self.gone))
+    pub fn flip_queue(self) -> Option<&'a mut dyn FlipQueue> {
+        let started = self.enters("flip_queue");
+        let (there, shown) = (started.facets.flip_queue, started.miniport.flip_queue());
+        there.then(|| shown.unwrap_or(&mut started.gone))
+    }
+
+    fn enters(self, call: &'static str) -> &'a mut StartedMiniport {
+        self.started.watch.enters(self.clock, call);
+        self.started
     }
 }
 
-impl Deref for EntryPoints {
+impl Deref for EntryPoints<'_> {
     type Target = dyn Miniport;
 
     fn deref(&self) -> &Self::Target {
-        self.miniport.as_ref()
+        self.started.miniport.as_ref()
     }
 }
 
-impl DerefMut for EntryPoints {
+impl DerefMut for EntryPoints<'_> {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        self.watch.enters("Miniport");
-        self.miniport.as_mut()
+        self.started.watch.enters(self.clock, "Miniport");
+        self.started.miniport.as_mut()
     }
 }

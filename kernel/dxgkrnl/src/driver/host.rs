@@ -9,11 +9,14 @@ use wddm_types::{GpuVa, PageRun, Pages};
 
 use super::pages::KernelPages;
 use crate::features::{self, Features};
+use crate::platform::ClientMemory;
 
 /// The kernel as a driver sees it during one call.
 pub struct DriverHost<'a> {
     features: &'a Features,
     pages: &'a mut KernelPages,
+    /// Lends pages to clients: pages that the driver gives back are no client's.
+    clients: Option<&'a dyn ClientMemory>,
     creating: Creating<'a>,
 }
 
@@ -47,8 +50,13 @@ pub trait ProcessRequests {
 
 impl<'a> DriverHost<'a> {
     /// The kernel during a call that creates this.
-    pub fn new(features: &'a Features, pages: &'a mut KernelPages, creating: Creating<'a>) -> DriverHost<'a> {
-        DriverHost { features, pages, creating }
+    pub fn new(
+        features: &'a Features,
+        pages: &'a mut KernelPages,
+        clients: Option<&'a dyn ClientMemory>,
+        creating: Creating<'a>,
+    ) -> DriverHost<'a> {
+        DriverHost { features, pages, clients, creating }
     }
 
     fn context(&mut self) -> Result<&mut dyn ContextRequests, DriverStatus> {
@@ -79,7 +87,7 @@ impl Host for DriverHost<'_> {
     }
 
     fn free_contiguous(&mut self, run: PageRun) {
-        self.pages.give_back(run);
+        self.pages.give_back(self.clients, run);
     }
 
     fn create_context_allocation(

@@ -2,17 +2,15 @@
 //! memory: that is `kernel_room`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use shared_words::ClientAccess;
 use wddm_types::{CpuPlace, PageRun, Pages};
 
-use crate::client_memory::ClientMemory;
+use crate::platform::ClientMemory;
 
 /// System pages for the kernel's own use: fence words, paging buffers, drivers' rings. First fit; neighbours merge.
 pub struct KernelPages {
     free: BTreeMap<u64, u64>,
-    clients: Option<Arc<dyn ClientMemory>>,
     /// Pages that clients may map.
     shown: BTreeSet<u64>,
     /// Runs by which the pages have grown: first page and count.
@@ -23,10 +21,9 @@ pub struct KernelPages {
 
 impl KernelPages {
     /// All of `run` is free.
-    pub fn new(run: PageRun, clients: Option<Arc<dyn ClientMemory>>) -> KernelPages {
+    pub fn new(run: PageRun) -> KernelPages {
         KernelPages {
             free: BTreeMap::from([(run.first, run.count.0)]),
-            clients,
             shown: BTreeSet::new(),
             grown: BTreeMap::new(),
             unused: Vec::new(),
@@ -65,8 +62,8 @@ impl KernelPages {
     }
 
     /// Clients may map pages that have just been taken, until they are given back.
-    pub fn show(&mut self, run: PageRun, access: ClientAccess) {
-        if let Some(clients) = &self.clients {
+    pub fn show(&mut self, clients: Option<&dyn ClientMemory>, run: PageRun, access: ClientAccess) {
+        if let Some(clients) = clients {
             clients.begins(CpuPlace::System, &[run], access);
             self.shown.extend(run.first..run.end());
         }
@@ -76,8 +73,8 @@ impl KernelPages {
     ///
     /// # Panics
     /// When some of them are free already: only their owner may give pages back.
-    pub fn give_back(&mut self, run: PageRun) {
-        if let Some(clients) = &self.clients
+    pub fn give_back(&mut self, clients: Option<&dyn ClientMemory>, run: PageRun) {
+        if let Some(clients) = clients
             && (run.first..run.end()).fold(false, |any, page| self.shown.remove(&page) | any)
         {
             clients.ends(CpuPlace::System, run);
@@ -134,11 +131,11 @@ mod tests {
     #[test]
     fn pages_come_back_whole() {
         let all = PageRun { first: 10, count: Pages(100) };
-        let mut pages = KernelPages::new(all, None);
+        let mut pages = KernelPages::new(all);
         let runs: Vec<_> = (0..10).map(|_| pages.take(Pages(10)).unwrap()).collect();
         assert_eq!(pages.take(Pages(1)), None);
         for index in [3, 1, 2, 9, 0, 5, 4, 8, 6, 7] {
-            pages.give_back(runs[index]);
+            pages.give_back(None, runs[index]);
         }
         assert_eq!(pages.take(Pages(100)), Some(all));
     }
@@ -146,9 +143,9 @@ mod tests {
     #[test]
     #[should_panic(expected = "given back twice")]
     fn a_page_comes_back_once() {
-        let mut pages = KernelPages::new(PageRun { first: 0, count: Pages(4) }, None);
+        let mut pages = KernelPages::new(PageRun { first: 0, count: Pages(4) });
         let run = pages.take(Pages(2)).unwrap();
-        pages.give_back(run);
-        pages.give_back(run);
+        pages.give_back(None, run);
+        pages.give_back(None, run);
     }
 }

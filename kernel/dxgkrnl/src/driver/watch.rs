@@ -5,14 +5,7 @@
 //! The kernel cannot interrupt a driver's call. So it finds a call that takes too long when that comes back; a call that never does keeps
 //! the machine, and every adapter of it, because the machine is one.
 
-use std::fmt::Debug;
-use std::sync::Arc;
-
-/// The time as it goes on within a turn.
-pub trait DriverClock: Debug + Send + Sync {
-    /// Nanoseconds since some moment; never less than before.
-    fn now_ns(&self) -> u64;
-}
+use crate::platform::DriverClock;
 
 /// A call that took longer than it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,37 +18,35 @@ pub struct LateCall {
 
 /// Measures a driver's calls.
 pub struct Watch {
-    clock: Option<Arc<dyn DriverClock>>,
-    delay_ns: u64,
+    /// A call may take so long; `None`: the kernel measures none.
+    delay_ns: Option<u64>,
     entered: Option<(&'static str, u64)>,
     late: Option<LateCall>,
 }
 
 impl Watch {
-    /// A watch by this clock, if the embedder lends one; a call may take so long.
-    pub fn new(clock: Option<Arc<dyn DriverClock>>, delay_ns: u64) -> Watch {
-        Watch { clock, delay_ns, entered: None, late: None }
+    /// A watch over calls that may take so long each.
+    pub fn new(delay_ns: Option<u64>) -> Watch {
+        Watch { delay_ns, entered: None, late: None }
     }
 
     /// The driver is about to be asked.
-    pub fn enters(&mut self, call: &'static str) {
-        if self.clock.is_some() {
-            self.goes_on(Some(call));
-        }
+    pub fn enters(&mut self, clock: Option<&dyn DriverClock>, call: &'static str) {
+        self.goes_on(clock, Some(call));
     }
 
     /// The driver has answered. Returns the longest of the calls that took too long.
-    pub fn leaves(&mut self) -> Option<LateCall> {
-        self.goes_on(None);
+    pub fn leaves(&mut self, clock: Option<&dyn DriverClock>) -> Option<LateCall> {
+        self.goes_on(clock, None);
         self.late.take()
     }
 
-    fn goes_on(&mut self, next: Option<&'static str>) {
-        let Some(clock) = &self.clock else { return };
+    fn goes_on(&mut self, clock: Option<&dyn DriverClock>, next: Option<&'static str>) {
+        let (Some(clock), Some(delay_ns)) = (clock, self.delay_ns) else { return };
         let now_ns = clock.now_ns();
         if let Some((call, since_ns)) = self.entered.take() {
             let took_ns = now_ns.saturating_sub(since_ns);
-            let longest = self.late.map_or(self.delay_ns, |late| late.took_ns);
+            let longest = self.late.map_or(delay_ns, |late| late.took_ns);
             if took_ns > longest {
                 self.late = Some(LateCall { call, took_ns });
             }
@@ -82,19 +73,20 @@ mod tests {
     #[test]
     fn the_longest_of_those_that_took_too_long_is_told_once() {
         // spec: sync §4.4
-        let hand = Arc::new(Hand(AtomicU64::new(0)));
-        let mut watch = Watch::new(Some(Arc::clone(&hand) as Arc<dyn DriverClock>), 10);
+        let hand = Hand(AtomicU64::new(0));
+        let clock = Some(&hand as &dyn DriverClock);
+        let mut watch = Watch::new(Some(10));
         let pass = |ns| {
             hand.0.fetch_add(ns, Ordering::Relaxed);
         };
         for (call, ns) in [("short", 10), ("long", 30), ("less long", 20), ("short", 1)] {
-            watch.enters(call);
+            watch.enters(clock, call);
             pass(ns);
         }
-        assert_eq!(watch.leaves(), Some(LateCall { call: "long", took_ns: 30 }));
+        assert_eq!(watch.leaves(clock), Some(LateCall { call: "long", took_ns: 30 }));
         // Between two turns it is nowhere.
         pass(100);
-        watch.enters("short");
-        assert_eq!(watch.leaves(), None);
+        watch.enters(clock, "short");
+        assert_eq!(watch.leaves(clock), None);
     }
 }

@@ -58,10 +58,10 @@ impl Adapter {
     }
 
     /// Pages for the words of a cross-adapter fence that is created here, zeroed: the first is CurrentValue's, which processes see.
-    pub fn take_common_pages(&mut self, count: Pages) -> Result<PageRun, Refusal> {
-        let run = self.take_kernel_pages(count).ok_or_else(|| no_memory(super::page::NO_PAGES))?;
-        self.memory.fill(run.first * PAGE_BYTES, count.bytes(), 0);
-        self.show_word_page(PageRun { first: run.first, count: Pages(1) });
+    pub fn take_common_pages(&mut self, cx: &Cx<'_>, count: Pages) -> Result<PageRun, Refusal> {
+        let run = self.take_kernel_pages(cx, count).ok_or_else(|| no_memory(super::page::NO_PAGES))?;
+        cx.memory.fill(run.first * PAGE_BYTES, count.bytes(), 0);
+        self.show_word_page(cx, PageRun { first: run.first, count: Pages(1) });
         Ok(run)
     }
 
@@ -76,7 +76,7 @@ impl Adapter {
     pub fn agree(&mut self, cx: &mut Cx<'_>, cross: u64, peers: u64, elsewhere: Option<u64>) {
         let (Some(number), true) = (self.sync.member(cross), !self.life.has_stopped()) else { return };
         let (changed, kmd) = (self.sync.set_peers_of(cross, peers), self.sync.fence(number).kmd);
-        if let (true, Some(global), Some(doorbells)) = (changed, kmd, self.driver.peer_doorbells())
+        if let (true, Some(global), Some(doorbells)) = (changed, kmd, self.driver.call(cx).peer_doorbells())
             && let Err(status) = doorbells.share_with_peers(global, cross, peers)
         {
             self.stop(cx, format!("the driver cannot share a fence with other adapters: {status}"));
@@ -95,7 +95,7 @@ impl Adapter {
             return;
         }
         for &fence in numbers {
-            let value = self.current_value(fence);
+            let value = self.current_value(cx, fence);
             cx.emit(self.index, Event::CrossAdapterValueArrived { adapter: self.index.0, fence: fence.raw(), value });
         }
         if self.notify_only(cx, told) {
@@ -112,11 +112,11 @@ impl Adapter {
         }
         let update = |number: &FenceNumber| {
             let fence = self.sync.fence(*number);
-            let (value, current) = (fence.value(&self.memory), self.memory.word(fence.slot.current.0));
+            let (value, current) = (fence.value(cx.memory), cx.memory.word(fence.slot.current.0));
             fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
         };
         let batch: Vec<CurrentUpdate<'_>> = numbers.iter().filter_map(update).collect();
-        let Some(fences) = self.driver.native_fences().filter(|_| !batch.is_empty()) else { return true };
+        let Some(fences) = self.driver.call(cx).native_fences().filter(|_| !batch.is_empty()) else { return true };
         let told = fences.update_current_values(&batch, UpdateCurrentFlags::NOTIFICATION_ONLY);
         if let Err(status) = told {
             self.stop(cx, format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"));

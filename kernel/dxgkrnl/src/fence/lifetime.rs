@@ -179,14 +179,14 @@ impl Adapter {
         let others_word = new.common.is_some_and(|common| common.joined && common.monitored.is_some());
         if kind != FenceKind::Monitored
             && !others_word
-            && let Some(monitored) = self.monitored_words().of(self.sync.fence(number))
+            && let Some(monitored) = self.monitored_words(cx).of(self.sync.fence(number))
         {
             Word::store(monitored, self.sync.monitored_value(self.sync.fence(number)));
         }
         if slot.on_cpu() && new.common.is_none_or(|common| !common.joined) {
             // spec: sync §1.4: an INTRA_GPU fence gets its initial value from a GPU write
             let initial = if new.fence_type == FenceType::IntraGpu { 0 } else { new.initial };
-            self.sync.store(&self.memory, number, initial);
+            self.sync.store(cx.memory, number, initial);
         }
         let open = FenceOpen {
             fence: number,
@@ -199,12 +199,12 @@ impl Adapter {
         match self.add_open(cx, open, new.private_data) {
             Ok((open, private_data)) => {
                 let (process, current) = (new.owner.0, slot.current.0);
-                let initial = if new.common.is_some() { self.current_value(number) } else { new.initial };
+                let initial = if new.common.is_some() { self.current_value(cx, number) } else { new.initial };
                 cx.emit(self.index, Event::FenceCreated { process, fence: number.raw(), initial, current });
                 Ok((number, open, private_data))
             }
             Err(refusal) => {
-                self.forget_fence(number);
+                self.forget_fence(cx, number);
                 Err(refusal)
             }
         }
@@ -216,7 +216,7 @@ impl Adapter {
             // spec: sync §1.5, §6 A5: shared ones lie in system memory, whatever their type
             (true, _, _, None) => self.take_shared_slot(cx, new.owner, new.common),
             (true, _, _, Some(NewMonitored { mapped, .. })) => {
-                self.take_shared_monitored_slot(new.owner, mapped, new.common)
+                self.take_shared_monitored_slot(cx, new.owner, mapped, new.common)
             }
             (false, FenceType::IntraGpu, Some(device), _) => self.take_local_slot(cx, device),
             (false, _, Some(device), None) if new.by_engines && self.driver.has_native_fences() => {
@@ -224,7 +224,7 @@ impl Adapter {
             }
             (false, _, _, None) => self.take_fence_slot(cx, new.owner),
             (false, _, _, Some(NewMonitored { mapped: true, .. })) => self.take_monitored_slot(cx, new.owner),
-            (false, _, _, Some(NewMonitored { mapped: false, .. })) => self.take_unmapped_slot(new.owner),
+            (false, _, _, Some(NewMonitored { mapped: false, .. })) => self.take_unmapped_slot(cx, new.owner),
         }
     }
 
@@ -237,15 +237,15 @@ impl Adapter {
     /// A name of a fence has gone; with the last, and without an open, the fence.
     pub fn unname_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
         if self.sync.unname_fence(number) {
-            self.forget_fence(number);
+            self.forget_fence(cx, number);
             cx.emit(self.index, Event::FenceDestroyed { fence: number.raw() });
         }
     }
 
     /// Removes an object without opens, and gives its words back.
-    pub(super) fn forget_fence(&mut self, number: FenceNumber) {
+    pub(super) fn forget_fence(&mut self, cx: &Cx<'_>, number: FenceNumber) {
         let fence = self.sync.remove_fence(number);
-        self.end_notification(fence.periodic);
+        self.end_notification(cx, fence.periodic);
         self.give_back_slot(fence.slot);
     }
 

@@ -110,7 +110,7 @@ impl Adapter {
         device: DeviceNumber,
     ) -> Result<Option<LocalWord>, Refusal> {
         let allowed = self.driver.native_fence_os_caps().optimized_default_fence_type;
-        if !allowed || self.config.bus.is_none() {
+        if !allowed || cx.platform(self.index).bus().is_none() {
             return Ok(None);
         }
         match self.take_local_word(cx, device, OPTIMIZED) {
@@ -153,7 +153,7 @@ impl Adapter {
         let (size_bytes, priority) = (PAGE_BYTES, PRIORITY_MAXIMUM);
         let info = AllocationInfo { size_bytes, priority, ..AllocationInfo::default() };
         let mut surface = FenceStorageSurface { value_type, fence_type, info };
-        let fences = self.driver.native_fences().expect("native fences have their facet");
+        let fences = self.driver.call(cx).native_fences().expect("native fences have their facet");
         fences.fence_storage(&mut surface).map_err(NoPage::NoStorage)?;
         let visible = AllocationFlags::CPU_VISIBLE | AllocationFlags::CPU_VISIBLE_ON_DEMAND;
         match fence_type {
@@ -220,8 +220,9 @@ impl Adapter {
                 not_supported(reason)
             }
         })?;
+        self.revoke_returned(cx);
         for run in self.vidmm.backing(allocation) {
-            self.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), pattern);
+            cx.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), pattern);
         }
         let resident = self.vidmm.make_resident(vidmm, &[allocation]);
         let placed = match resident {

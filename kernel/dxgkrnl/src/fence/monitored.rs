@@ -62,10 +62,15 @@ impl Adapter {
 
     /// A monitored fence as a device that has it open sees it.
     // spec: sync §2.2, sync §1.5
-    pub fn created_monitored_fence(&self, open: FenceOpenNumber, fence: RawHandle) -> CreatedMonitoredFence {
+    pub fn created_monitored_fence(
+        &self,
+        cx: &Cx<'_>,
+        open: FenceOpenNumber,
+        fence: RawHandle,
+    ) -> CreatedMonitoredFence {
         let open = self.sync.open(open);
         let known = self.sync.fence(open.fence);
-        let coherent = self.config.is_io_coherent();
+        let coherent = self.is_io_coherent(cx);
         let (current_va, _) = known.addresses(open.process);
         let (value_va, value_cpu_va) = self.va_for_gpu(current_va);
         CreatedMonitoredFence {

@@ -23,14 +23,9 @@ use crate::adapter::Adapter;
 use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::object::{Device, DeviceNumber};
+use crate::platform::BusMemory;
 use crate::store::{ObjectNumber, Store};
 use crate::sync::{Fence, LocalWord};
-
-/// The CPU's way to what devices show of their memory on the bus.
-pub trait BusMemory: Send + Sync + std::fmt::Debug {
-    /// The 64-bit word at an aligned bus address; `None` where no device answers. Lent for one use: the device there may change.
-    fn word(&self, address: u64) -> Option<&AtomicU64>;
-}
 
 /// Where the kernel finds MonitoredValues.
 #[derive(Clone, Copy)]
@@ -67,8 +62,8 @@ fn local_page(devices: &Store<DeviceNumber, Device>, word: LocalWord) -> Option<
 }
 
 impl Adapter {
-    pub(super) fn monitored_words(&self) -> MonitoredWords<'_> {
-        let (memory, bus) = (&*self.memory, self.config.bus.as_deref());
+    pub(super) fn monitored_words<'a, 'x: 'a>(&'a self, cx: &Cx<'x>) -> MonitoredWords<'a> {
+        let (memory, bus) = (cx.memory, cx.platform(self.index).bus());
         MonitoredWords { memory, bus, vidmm: &self.vidmm, devices: &self.devices, done: self.ring.done() }
     }
 
@@ -128,7 +123,7 @@ impl Adapter {
                 return;
             }
         }
-        let words = self.monitored_words();
+        let words = self.monitored_words(cx);
         let published = |fence: &Fence| there(fence) && fence.kmd.is_some() && words.of(fence).is_some();
         let published = self.sync.fences().filter(|(_, fence)| published(fence));
         let updates = published.map(|(_, fence)| self.sync.update_of(fence)).collect();

@@ -58,7 +58,7 @@ impl Adapter {
             self.sync.add_view(fence, process, view);
             self.processes.get_mut(&process).expect("its device is here").shared_fences.insert(fence);
         }
-        match self.open_fence_in_driver(fence, number, &open, &mut private_data) {
+        match self.open_fence_in_driver(cx, fence, number, &open, &mut private_data) {
             Ok(kmd) => {
                 open.kmd = kmd;
                 assert_eq!(self.sync.add_fence_open(open), number);
@@ -80,6 +80,7 @@ impl Adapter {
     // spec: sync §3.2 steps 4 and 5, sync §3.3
     fn open_fence_in_driver(
         &mut self,
+        cx: &Cx<'_>,
         fence: FenceNumber,
         number: FenceOpenNumber,
         open: &FenceOpen,
@@ -93,9 +94,9 @@ impl Adapter {
         let (current_va, monitored_va) = known.addresses(open.process);
         let global = match known.kmd {
             Some(global) => global,
-            None => self.create_fence_in_driver(fence, private_data)?,
+            None => self.create_fence_in_driver(cx, fence, private_data)?,
         };
-        let fences = self.driver.native_fences().expect("native fences have their facet");
+        let fences = self.driver.call(cx).native_fences().expect("native fences have their facet");
         let opened = fences.open(&mut OpenNativeFence {
             global,
             local: OsLocalFence(number.raw()),
@@ -114,6 +115,7 @@ impl Adapter {
 
     fn create_fence_in_driver(
         &mut self,
+        cx: &Cx<'_>,
         fence: FenceNumber,
         private_data: &mut FencePrivateData,
     ) -> Result<KmdGlobalFence, DriverStatus> {
@@ -123,7 +125,7 @@ impl Adapter {
         let told = self.fence_caps().map_to_gpu_system_process;
         let (current_system_va, monitored_system_va) =
             if told { (slot.system_current_va, slot.system_monitored_va) } else { Default::default() };
-        let fences = self.driver.native_fences().expect("native fences have their facet");
+        let fences = self.driver.call(cx).native_fences().expect("native fences have their facet");
         let global = fences.create(&mut CreateNativeFence {
             fence: OsGlobalFence(fence.raw()),
             fence_type,
@@ -145,7 +147,7 @@ impl Adapter {
         }
         self.release(cx, ended.released);
         self.publish(cx, ended.updates);
-        if let (Some(local), Some(fences)) = (open.kmd, self.driver.native_fences()) {
+        if let (Some(local), Some(fences)) = (open.kmd, self.driver.call(cx).native_fences()) {
             fences.close(local);
         }
         if !last {
@@ -156,12 +158,14 @@ impl Adapter {
             );
             return;
         }
-        if let (Some(global), Some(fences)) = (self.sync.take_from_driver(open.fence), self.driver.native_fences()) {
+        if let (Some(global), Some(fences)) =
+            (self.sync.take_from_driver(open.fence), self.driver.call(cx).native_fences())
+        {
             fences.destroy(global);
         }
         self.drop_unused_view(cx, open.fence, open.process);
         if self.sync.fence(open.fence).names == 0 {
-            self.forget_fence(open.fence);
+            self.forget_fence(cx, open.fence);
             cx.emit(self.index, Event::FenceDestroyed { fence: open.fence.raw() });
         } else {
             // It is kept for those on other adapters, if there are any.

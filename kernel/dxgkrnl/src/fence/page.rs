@@ -121,9 +121,9 @@ impl Adapter {
     ) -> Result<usize, Refusal> {
         // A stride of a whole page makes as many pages of MonitoredValues as there are fences.
         let words = PAGE_BYTES / stride;
-        let run = self.take_word_page()?;
+        let run = self.take_word_page(cx)?;
         if which == Which::Current && owner != ProcessId::SYSTEM {
-            self.show_word_page(run);
+            self.show_word_page(cx, run);
         }
         // The tables of a process that gets no words there keep the mappings made before a failure: the kernel does not give the page
         // back, so that nothing else is ever reached through it.
@@ -167,16 +167,16 @@ impl Adapter {
 
     /// Shows a fresh page of CurrentValues to the processes whose fences they are.
     // spec: sync §1.4 (User CPU VA), sync §1.5 (IoMmu adapters)
-    pub(super) fn show_word_page(&mut self, run: PageRun) {
+    pub(super) fn show_word_page(&mut self, cx: &Cx<'_>, run: PageRun) {
         let access = if self.uses_cpu_addresses() { ClientAccess::ReadWrite } else { ClientAccess::Read };
-        self.driver.pages().show(run, access);
+        self.driver.pages().show(cx.platform(self.index).clients(), run, access);
     }
 
     /// A page for words, zeroed.
     // spec: sync §1.5: from the kernel's internal pool
-    pub(super) fn take_word_page(&mut self) -> Result<PageRun, Refusal> {
-        let run = self.take_kernel_pages(Pages(1)).ok_or_else(|| no_memory(NO_PAGES))?;
-        self.memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
+    pub(super) fn take_word_page(&mut self, cx: &Cx<'_>) -> Result<PageRun, Refusal> {
+        let run = self.take_kernel_pages(cx, Pages(1)).ok_or_else(|| no_memory(NO_PAGES))?;
+        cx.memory.fill(run.first * PAGE_BYTES, PAGE_BYTES, 0);
         Ok(run)
     }
 

@@ -58,7 +58,7 @@ impl Adapter {
         }
         // CAST: objects are counted far below 2^32, and the name is only asked back.
         let id = NotificationId(self.sync.next_fence().raw() as u32);
-        let display = crate::display::display(&mut self.driver)?;
+        let display = crate::display::display(self.driver.call(cx))?;
         let notification = display.create_periodic_frame_notification(target, time_100ns, id).map_err(from_driver)?;
         let mapped = self.engines_reach_words();
         let periodic = Some(Periodic { target, notification });
@@ -80,7 +80,7 @@ impl Adapter {
                 Ok(open)
             }
             Err(refusal) => {
-                self.end_notification(periodic);
+                self.end_notification(cx, periodic);
                 Err(refusal)
             }
         }
@@ -95,8 +95,8 @@ impl Adapter {
     }
 
     /// A periodic fence is no more.
-    pub(super) fn end_notification(&mut self, periodic: Option<Periodic>) {
-        if let (Some(Periodic { notification, .. }), Some(display)) = (periodic, self.driver.display()) {
+    pub(super) fn end_notification(&mut self, cx: &Cx<'_>, periodic: Option<Periodic>) {
+        if let (Some(Periodic { notification, .. }), Some(display)) = (periodic, self.driver.call(cx).display()) {
             display.destroy_periodic_frame_notification(notification);
         }
     }
@@ -112,7 +112,7 @@ impl Adapter {
         let number = FenceNumber::from_raw(id.into());
         match self.sync.fence_if_there(number).and_then(|fence| fence.periodic) {
             Some(periodic) if periodic.target == target => {
-                let next = self.current_value(number).saturating_add(1);
+                let next = self.current_value(cx, number).saturating_add(1);
                 self.set_fence(cx, number, next, false);
             }
             // It was destroyed while the interrupt was on its way.

@@ -19,8 +19,8 @@ use crate::machine::Cx;
 impl Adapter {
     /// How a node signals monitored fences. Where the device does not snoop the CPU's caches it must not write them.
     // spec: sync §3.7, sync §1.5
-    pub fn monitored_fence_signal(&self, node: NodeId) -> MonitoredFenceSignal {
-        if !self.engines_reach_words() || !self.config.is_io_coherent() {
+    pub fn monitored_fence_signal(&self, cx: &Cx<'_>, node: NodeId) -> MonitoredFenceSignal {
+        if !self.engines_reach_words() || !self.is_io_coherent(cx) {
             return MonitoredFenceSignal::Packet;
         }
         match self.driver.node(node).fence_interrupt {
@@ -30,9 +30,9 @@ impl Adapter {
     }
 
     /// The same of all nodes.
-    pub fn monitored_fence_signals(&self) -> Vec<MonitoredFenceSignal> {
+    pub fn monitored_fence_signals(&self, cx: &Cx<'_>) -> Vec<MonitoredFenceSignal> {
         // CAST: at most 64 nodes.
-        self.driver.node_ids().map(|node| self.monitored_fence_signal(node)).collect()
+        self.driver.node_ids().map(|node| self.monitored_fence_signal(cx, node)).collect()
     }
 
     /// Interrupt 11, or 19 with EvaluateLegacyMonitoredFences: every monitored fence is looked at.
@@ -49,7 +49,7 @@ impl Adapter {
     /// A command buffer of a process has completed on a node.
     // spec: sync §3.7
     pub fn buffer_completed(&mut self, cx: &mut Cx<'_>, node: NodeId, process: ProcessId) {
-        if self.monitored_fence_signal(node) != MonitoredFenceSignal::Basic {
+        if self.monitored_fence_signal(cx, node) != MonitoredFenceSignal::Basic {
             return;
         }
         let (looked_at, released) = self.look_at_monitored(cx, |owner| owner == process);

@@ -34,7 +34,7 @@ impl Adapter {
                 continue;
             }
             let before = changes.iter().rev().find(|(fence, _)| *fence == number).map(|(_, value)| *value);
-            let current = before.unwrap_or_else(|| self.current_value(number));
+            let current = before.unwrap_or_else(|| self.current_value(cx, number));
             if value < current && !rewind {
                 return Err(invalid(format!("the fence has {current} already, {value} would take it back")));
             }
@@ -55,7 +55,7 @@ impl Adapter {
     /// The same; with `rewind` also to a lower value. Released waits stay released.
     // spec: sync §3.6, sync §6 B4
     pub fn set_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber, value: u64, rewind: bool) {
-        let current = self.current_value(number);
+        let current = self.current_value(cx, number);
         if !self.sync.fence(number).always_signaled && (value > current || rewind && value != current) {
             self.signal_fences(cx, &[(number, value)]);
         }
@@ -67,16 +67,16 @@ impl Adapter {
         for &(number, value) in changes {
             // Of native fences the driver stores it.
             if self.sync.fence(number).kmd.is_none() {
-                self.sync.store(&self.memory, number, value);
+                self.sync.store(cx.memory, number, value);
             }
         }
         let update = |&(number, value): &(FenceNumber, u64)| {
             let fence = self.sync.fence(number);
-            let current = self.memory.word(fence.slot.current.0);
+            let current = cx.memory.word(fence.slot.current.0);
             fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
         };
         let batch: Vec<CurrentUpdate<'_>> = changes.iter().filter_map(update).collect();
-        if let Some(fences) = self.driver.native_fences().filter(|_| !batch.is_empty())
+        if let Some(fences) = self.driver.call(cx).native_fences().filter(|_| !batch.is_empty())
             && let Err(status) = fences.update_current_values(&batch, UpdateCurrentFlags::empty())
         {
             self.stop(cx, format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"));
@@ -107,7 +107,7 @@ impl Adapter {
     pub fn sample_fences(&mut self, cx: &mut Cx<'_>, numbers: &[FenceNumber]) -> u32 {
         let (mut count, mut updates) = (0, BTreeMap::new());
         for &number in numbers {
-            let Some(sampled) = self.sync.sample(&self.memory, number) else { continue };
+            let Some(sampled) = self.sync.sample(cx.memory, number) else { continue };
             count += self.release(cx, sampled.released);
             // A fence that a later one of the list touched once more has its last value published only.
             updates.extend(sampled.updates.into_iter().map(|update| (update.fence, update)));
@@ -131,15 +131,15 @@ impl Adapter {
     pub(super) fn tell_always_signaled(&mut self, cx: &mut Cx<'_>, number: FenceNumber) -> bool {
         let slot = self.sync.fence(number).slot;
         if slot.on_cpu() {
-            self.sync.store(&self.memory, number, u64::MAX);
+            self.sync.store(cx.memory, number, u64::MAX);
         }
-        let word = slot.on_cpu().then(|| self.memory.word(slot.current.0));
+        let word = slot.on_cpu().then(|| cx.memory.word(slot.current.0));
         // A device without power passes no wait, and its page tables may be away: it is told when it wakes. While a word is on its
         // way the place where it will be is another's content: it is told when the word is there.
         if self.life.is_off() || self.is_word_on_its_way(number) {
             return true;
         }
-        let (Some(global), Some(fences)) = (self.sync.fence(number).kmd, self.driver.native_fences()) else {
+        let (Some(global), Some(fences)) = (self.sync.fence(number).kmd, self.driver.call(cx).native_fences()) else {
             return true;
         };
         let update = [CurrentUpdate { fence: global, value: ALWAYS_SIGNALED_VALUE, current: word }];
@@ -161,7 +161,7 @@ impl Adapter {
                 return;
             }
         }
-        let words = self.monitored_words();
+        let words = self.monitored_words(cx);
         let differs = |fence: &Fence| {
             let update = self.sync.update_of(fence);
             let word = fence.kmd.and_then(|_| words.of(fence))?;

@@ -108,10 +108,10 @@ impl Adapter {
 
     /// The one word of a monitored fence that is not mapped on the GPU.
     // spec: sync §1.6, sync §2.3
-    pub(super) fn take_unmapped_slot(&mut self, owner: ProcessId) -> Result<FenceSlot, Refusal> {
-        self.make_kernel_room(Pages(1));
+    pub(super) fn take_unmapped_slot(&mut self, cx: &Cx<'_>, owner: ProcessId) -> Result<FenceSlot, Refusal> {
+        self.make_kernel_room(cx, Pages(1));
         let process = self.processes.get_mut(&owner).expect("the owner is on the adapter");
-        let word = process.status_words.take(&self.memory, self.driver.pages(), 0);
+        let word = process.status_words.take(cx, self.index, self.driver.pages(), 0);
         let current = word.ok_or_else(|| no_memory(super::page::NO_PAGES))?;
         Ok(FenceSlot::without_monitored(owner, Home::Unmapped, current, GpuVa::NULL, GpuVa::NULL))
     }
@@ -127,11 +127,12 @@ impl Adapter {
     // spec: sync §1.5
     pub(super) fn take_shared_monitored_slot(
         &mut self,
+        cx: &Cx<'_>,
         owner: ProcessId,
         mapped: bool,
         common: Option<CommonWord>,
     ) -> Result<FenceSlot, Refusal> {
-        let page = self.current_page(common)?;
+        let page = self.current_page(cx, common)?;
         let home = if mapped { Home::Own(page) } else { Home::Apart(page) };
         let word = WordAddress(page.first * PAGE_BYTES);
         let slot = FenceSlot::without_monitored(owner, home, word, GpuVa::NULL, GpuVa::NULL);
@@ -140,10 +141,10 @@ impl Adapter {
 
     /// The page of a shareable fence's CurrentValue: one of the adapter's, or the one that it is lent.
     // spec: sync §1.5, sync §3.12: one CurrentValue, in system memory
-    fn current_page(&mut self, common: Option<CommonWord>) -> Result<PageRun, Refusal> {
+    fn current_page(&mut self, cx: &Cx<'_>, common: Option<CommonWord>) -> Result<PageRun, Refusal> {
         let Some(common) = common else {
-            let page = self.take_word_page()?;
-            self.show_word_page(page);
+            let page = self.take_word_page(cx)?;
+            self.show_word_page(cx, page);
             return Ok(page);
         };
         self.sync.common_use_begins(common.cross);
@@ -170,13 +171,13 @@ impl Adapter {
         let linear = common.and_then(|common| common.monitored);
         let monitored = match linear {
             Some(page) => page,
-            None => self.take_word_page()?,
+            None => self.take_word_page(cx)?,
         };
-        let current = match self.current_page(common) {
+        let current = match self.current_page(cx, common) {
             Ok(current) => current,
             Err(refusal) => {
                 if linear.is_none() {
-                    self.driver.pages().give_back(monitored);
+                    self.driver.pages().give_back(cx.platform(self.index).clients(), monitored);
                 }
                 return Err(refusal);
             }

@@ -57,9 +57,9 @@ impl Adapter {
     }
 
     fn map_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, count: Pages) -> Result<LogPages, Refusal> {
-        let run = self.take_kernel_pages(count).ok_or_else(|| no_memory("no system memory left for fence logs"))?;
+        let run = self.take_kernel_pages(cx, count).ok_or_else(|| no_memory("no system memory left for fence logs"))?;
         // Another owner's bytes there are not for this process.
-        self.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
+        cx.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
         let (system, space) = (self.processes[&ProcessId::SYSTEM].space, self.processes[&process].space);
         let mapped = self.map_pages(cx, system, run, true).and_then(|system_va| {
             let va = self.map_pages(cx, space, run, true);

@@ -161,13 +161,13 @@ impl Adapter {
         if self.life.is_off() || self.life.has_stopped() {
             return news;
         }
-        let fresh: Vec<(Source, u64)> = queues.iter().flat_map(|queue| self.fresh_logs(*queue)).collect();
+        let fresh: Vec<(Source, u64)> = queues.iter().flat_map(|queue| self.fresh_logs(cx, *queue)).collect();
         let mut named: Vec<KmdQueue> = fresh.iter().map(|(source, _)| self.queues[source.queue].kmd).collect();
         named.dedup();
         if named.is_empty() {
             return news;
         }
-        let driver = self.driver.native_fence_logs().expect("checked at adapter start");
+        let driver = self.driver.call(cx).native_fence_logs().expect("checked at adapter start");
         if let Err(status) = driver.update_logs(&named) {
             self.stop(cx, format!("UpdateNativeFenceLogs failed: {status}"));
             return news;
@@ -179,7 +179,7 @@ impl Adapter {
     }
 
     /// Logs of a queue whose header is another than the one that was seen last, with what it counts now.
-    fn fresh_logs(&self, queue: QueueNumber) -> Vec<(Source, u64)> {
+    fn fresh_logs(&self, cx: &Cx<'_>, queue: QueueNumber) -> Vec<(Source, u64)> {
         let Some(known) = self.queues.get(queue) else { return Vec::new() };
         let all = [Which::Signals, Which::Waits, Which::Submissions];
         let which = if self.sync.is_traced() { &all[..] } else { &all[..1] };
@@ -187,7 +187,7 @@ impl Adapter {
         for (generation, logs) in known.generations().enumerate() {
             for which in which.iter().copied() {
                 let Some(log) = logs.of(which) else { continue };
-                let new = log.written(&self.memory);
+                let new = log.written(cx.memory);
                 if new != log.read {
                     fresh.push((Source { queue, which, generation }, new));
                 }
@@ -200,7 +200,7 @@ impl Adapter {
         let Source { queue: number, which, .. } = of;
         let queue = &mut self.queues[number];
         let process = self.devices[queue.device].process;
-        let taken = queue.log_mut(of).take(&self.memory, new);
+        let taken = queue.log_mut(of).take(cx.memory, new);
         if which == Which::Signals {
             news.spoken.insert(number);
             if !taken.complete {

@@ -47,10 +47,10 @@ impl Adapter {
     }
 
     /// The process of a queue connects its doorbell: from now on it names the logs that it is told of.
-    pub fn logs_known(&mut self, number: QueueNumber) {
+    pub fn logs_known(&mut self, cx: &Cx<'_>, number: QueueNumber) {
         let queue = &mut self.queues[number];
         let Some(doorbell) = queue.doorbell else { return };
-        let queued = Word::load(self.memory.word(self.doorbells[doorbell].last_queued.0));
+        let queued = Word::load(cx.memory.word(self.doorbells[doorbell].last_queued.0));
         for retired in queue.retired_logs.iter_mut().filter(|retired| retired.until.is_none()) {
             retired.until = Some(queued);
         }
@@ -61,15 +61,17 @@ impl Adapter {
     pub(super) fn free_retired_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
         let over = |number: &QueueNumber| {
             let queue = &self.queues[*number];
-            let over = |until: u64| self.current_value(queue.progress) >= until;
+            let over = |until: u64| self.current_value(cx, queue.progress) >= until;
             queue.retired_logs.iter().any(|retired| retired.until.is_some_and(over))
         };
         let retired = self.queues.iter().filter(|(_, queue)| !queue.retired_logs.is_empty()).map(|(number, _)| number);
         for number in retired.filter(over).collect::<Vec<_>>() {
             let news = self.read_logs(cx, names, &[number]);
             self.heed_logs(cx, &news);
-            let (current, process) =
-                (self.current_value(self.queues[number].progress), self.devices[self.queues[number].device].process);
+            let (current, process) = (
+                self.current_value(cx, self.queues[number].progress),
+                self.devices[self.queues[number].device].process,
+            );
             let retired = std::mem::take(&mut self.queues[number].retired_logs);
             let (over, kept): (Vec<_>, Vec<_>) =
                 retired.into_iter().partition(|retired| retired.until.is_some_and(|until| current >= until));

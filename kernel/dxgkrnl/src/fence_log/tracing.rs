@@ -52,14 +52,14 @@ impl Adapter {
         if self.sync.has_verbose_logs() == on || self.life.has_stopped() {
             return;
         }
-        let Some(driver) = self.driver.native_fence_logs() else { return };
+        let Some(driver) = self.driver.call(cx).native_fence_logs() else { return };
         // Queued work still writes what is switched off: the kernel tells the driver when it gives no queue such a log any more.
         if on {
             driver.set_verbose_logs(true);
         }
         self.sync.set_verbose_logs(on);
         self.resize_logs(cx);
-        if let (false, Some(driver)) = (on, self.driver.native_fence_logs()) {
+        if let (false, Some(driver)) = (on, self.driver.call(cx).native_fence_logs()) {
             driver.set_verbose_logs(false);
         }
     }
@@ -71,7 +71,7 @@ impl Adapter {
             return;
         }
         let full = self.queues.iter().filter(|(_, queue)| {
-            let half_full = |log: &super::Log| log.fresh(&self.memory) > log.entries / 2;
+            let half_full = |log: &super::Log| log.fresh(cx.memory) > log.entries / 2;
             queue.logs.as_ref().is_some_and(|logs| {
                 half_full(&logs.waits) || half_full(&logs.signals) || logs.submissions.as_ref().is_some_and(half_full)
             })

@@ -103,7 +103,7 @@ impl Adapter {
             self.check_rings_at(device, base, size_bytes)?;
         }
         let mut made = self.vidmm.prepare_update(space, &operations);
-        if made.as_ref().is_err_and(|error| *error == UpdateError::OutOfTables) && self.note_idle_devices() {
+        if made.as_ref().is_err_and(|error| *error == UpdateError::OutOfTables) && self.note_idle_devices(cx) {
             made = self.vidmm.prepare_update(space, &operations);
         }
         let (update, tables) = made.map_err(|error| from_update(&error))?;
@@ -124,7 +124,7 @@ impl Adapter {
             }
             let (fence, value, wait) = (oldest.fence, oldest.value, oldest.wait);
             // A fence that has gone is waited for no longer.
-            if wait && self.sync.fence_if_there(fence).is_some() && self.current_value(fence) < value {
+            if wait && self.sync.fence_if_there(fence).is_some() && self.current_value(cx, fence) < value {
                 let point = [self.point(fence, value)];
                 if !self.begin_wait(cx, &point, WaitMode::All, Waiter::Update { context }) {
                     self.updates.get_mut(&context).expect("just seen").watching = true;

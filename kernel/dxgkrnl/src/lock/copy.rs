@@ -42,14 +42,14 @@ impl Adapter {
 
     /// The copy is up to date, and the CPU is about to see it.
     // spec: memory §2.2
-    pub fn note_copy(&mut self, id: AllocationId) {
+    pub fn note_copy(&mut self, cx: &Cx<'_>, id: AllocationId) {
         if !matches!(self.copies.by_allocation.get(&id), Some(Baseline::Awaited)) {
             return;
         }
         let baseline = if self.config.clear_pages {
             // The CPU sees what it wrote and its caches still hold.
-            self.maintain_for_move(id);
-            Baseline::Bytes(self.bytes_of(self.vidmm.backing(id)))
+            self.maintain_for_move(cx, id);
+            Baseline::Bytes(self.bytes_of(cx, self.vidmm.backing(id)))
         } else {
             Baseline::Unknown
         };
@@ -58,19 +58,19 @@ impl Adapter {
 
     /// The pages of its copy that the CPU has written since it was shown.
     // spec: memory §2.2
-    pub fn written_pages(&self, id: AllocationId) -> WrittenPages {
+    pub fn written_pages(&self, cx: &Cx<'_>, id: AllocationId) -> WrittenPages {
         let Some(baseline) = self.copies.by_allocation.get(&id) else { return Vec::new() };
         let before = match baseline {
             Baseline::Awaited => return Vec::new(),
             Baseline::Unknown => return vec![(0, self.vidmm.allocation_bytes(id) / PAGE_BYTES)],
             Baseline::Bytes(before) => before,
         };
-        self.maintain_for_move(id);
+        self.maintain_for_move(cx, id);
         let mut written: WrittenPages = Vec::new();
         let mut page_now = [0; PAGE_BYTES as usize];
         let frames = self.vidmm.backing(id).iter().flat_map(|run| run.first..run.end());
         for (page, (frame, then)) in (0..).zip(frames.zip(before.chunks_exact(PAGE_BYTES as usize))) {
-            self.memory.read(frame * PAGE_BYTES, &mut page_now);
+            cx.memory.read(frame * PAGE_BYTES, &mut page_now);
             match written.last_mut() {
                 _ if page_now == then => {}
                 Some((first, count)) if *first + *count == page => *count += 1,
@@ -115,13 +115,13 @@ impl Adapter {
         }
     }
 
-    fn bytes_of(&self, runs: &[PageRun]) -> Vec<u8> {
+    fn bytes_of(&self, cx: &Cx<'_>, runs: &[PageRun]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for run in runs {
             let from = bytes.len();
             // CAST: an allocation's bytes are in this computer's memory.
             bytes.resize(from + run.count.bytes() as usize, 0);
-            self.memory.read(run.first * PAGE_BYTES, &mut bytes[from..]);
+            cx.memory.read(run.first * PAGE_BYTES, &mut bytes[from..]);
         }
         bytes
     }

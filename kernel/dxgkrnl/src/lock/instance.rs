@@ -16,6 +16,7 @@ use vidmm::{AllocationId, OfferFlags, OfferPriority};
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
+use crate::machine::Cx;
 use crate::object::{AllocationNumber, InstanceName};
 use crate::packet::{ListEntry, Listed};
 use crate::refusal::invalid;
@@ -74,51 +75,51 @@ impl Adapter {
     /// A list was submitted: of each allocation that it names, the instances before the one that it names are retired, except
     /// those of which it says that they will be named again.
     // spec: memory §6.5, memory §7.2, DoNotRetireInstance
-    pub fn retire_instances(&mut self, list: &[ListEntry]) {
+    pub fn retire_instances(&mut self, cx: &Cx<'_>, list: &[ListEntry]) {
         let kept = |id: AllocationId| list.iter().any(|entry| entry.keeps && names(entry, id));
         for named in list.iter().filter_map(|entry| entry.allocation) {
             let former = &self.allocations[named.number].renaming.former;
             let before = former.iter().take_while(|instance| instance.vidmm != named.instance);
             let over: Vec<AllocationId> =
                 before.filter(|instance| !instance.retired && !kept(instance.vidmm)).map(|i| i.vidmm).collect();
-            over.into_iter().for_each(|id| self.retire(named.number, id));
+            over.into_iter().for_each(|id| self.retire(cx, named.number, id));
         }
     }
 
     /// Nothing that was not submitted names any instance.
     // spec: memory §6.5, NoExistingReference
-    pub(super) fn retire_all(&mut self, number: AllocationNumber) {
+    pub(super) fn retire_all(&mut self, cx: &Cx<'_>, number: AllocationNumber) {
         let former = self.allocations[number].renaming.former.iter();
         let over: Vec<AllocationId> = former.filter(|instance| !instance.retired).map(|i| i.vidmm).collect();
-        over.into_iter().for_each(|id| self.retire(number, id));
+        over.into_iter().for_each(|id| self.retire(cx, number, id));
     }
 
-    fn retire(&mut self, number: AllocationNumber, id: AllocationId) {
+    fn retire(&mut self, cx: &Cx<'_>, number: AllocationNumber, id: AllocationId) {
         let mut former = self.allocations[number].renaming.former.iter_mut();
         former.find(|instance| instance.vidmm == id).expect("it was found there").retired = true;
-        self.offer_instance(number, id);
+        self.offer_instance(cx, number, id);
     }
 
     /// Offers an instance: from now on its memory goes before other allocations', behind the GPU's last use of it.
     // spec: memory §6.5: trimmed under pressure
-    pub(super) fn offer_instance(&mut self, number: AllocationNumber, id: AllocationId) {
+    pub(super) fn offer_instance(&mut self, cx: &Cx<'_>, number: AllocationNumber, id: AllocationId) {
         if self.is_waited_for_a_turn_with(id) {
             // It is offered when that has its turn: paging never waits for what waits for paging.
             return;
         }
         let owner = self.devices[self.allocations[number].device].vidmm;
-        let (uses, how) = (self.gpu_uses(id, false), OfferFlags { allow_decommit: true });
+        let (uses, how) = (self.gpu_uses(cx, id, false), OfferFlags { allow_decommit: true });
         let offered = self.vidmm.offer(owner, &[id], OfferPriority::Low, how, &uses);
         offered.expect("it cannot be locked or pinned, and only this offers it");
     }
 
     /// A buffer that waited for its turn names it no longer: if it was retired meanwhile, its memory may go now.
-    pub fn offer_if_retired(&mut self, listed: Listed) {
+    pub fn offer_if_retired(&mut self, cx: &Cx<'_>, listed: Listed) {
         let Some(allocation) = self.allocations.get(listed.number) else { return };
         let mut former = allocation.renaming.former.iter();
         let retired = former.any(|instance| instance.vidmm == listed.instance && instance.retired);
         if retired && self.vidmm.offered(listed.instance).is_none() {
-            self.offer_instance(listed.number, listed.instance);
+            self.offer_instance(cx, listed.number, listed.instance);
         }
     }
 }

@@ -65,7 +65,7 @@ impl Adapter {
             return self.lock_reduced(cx, token, number, handle, flags);
         }
         self.may_lock(number)?;
-        self.check_allocation(number, flags)?;
+        self.check_allocation(cx, number, flags)?;
         // A lock that would be refused in the end does not wait first.
         self.vidmm.may_ever_lock_legacy(self.allocations[number].vidmm).map_err(from_lock)?;
         let how = LegacyLock {
@@ -88,7 +88,7 @@ impl Adapter {
             }
             Vec::new()
         } else {
-            self.gpu_uses(self.allocations[number].vidmm, flags.contains(LockFlags::IGNORE_READ_SYNC))
+            self.gpu_uses(cx, self.allocations[number].vidmm, flags.contains(LockFlags::IGNORE_READ_SYNC))
         };
         if used.is_empty() {
             return self.lock_now(cx, &request);
@@ -215,7 +215,7 @@ impl Adapter {
 
     /// Checks the caller's flags against an allocation.
     // spec: memory §6.5
-    fn check_allocation(&self, number: AllocationNumber, flags: LockFlags) -> Result<(), Refusal> {
+    fn check_allocation(&self, cx: &Cx<'_>, number: AllocationNumber, flags: LockFlags) -> Result<(), Refusal> {
         let id = self.allocations[number].vidmm;
         let info = self.vidmm.info(id);
         let aperture = |segment| self.vidmm.segments().iter().any(|known| known.id == segment && known.is_aperture());
@@ -224,7 +224,7 @@ impl Adapter {
             info.supported_segments.iter().any(|segment| !aperture(segment)),
         );
         let has = |flag| info.flags.contains(flag);
-        let cached_apart = has(AllocationFlags::CACHED) && !self.config.is_io_coherent();
+        let cached_apart = has(AllocationFlags::CACHED) && !self.is_io_coherent(cx);
         let rules = [
             (
                 flags.intersects(LockFlags::IGNORE_SYNC | LockFlags::IGNORE_READ_SYNC)

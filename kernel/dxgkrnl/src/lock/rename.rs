@@ -72,16 +72,16 @@ impl Adapter {
         no_reference: bool,
     ) -> Result<Renamed, Refusal> {
         let current = self.allocations[number].vidmm;
-        if no_reference && self.gpu_uses(current, false).is_empty() {
-            self.retire_all(number);
+        if no_reference && self.gpu_uses(cx, current, false).is_empty() {
+            self.retire_all(cx, number);
             return Ok(Renamed::Ready);
         }
-        let next = self.next_instance(number, no_reference);
+        let next = self.next_instance(cx, number, no_reference);
         let switched = next.and_then(|next| self.switch_instance(cx, number, next).map_err(Shortage::Room));
         let shortage = match switched {
             Ok(()) => {
                 if no_reference {
-                    self.retire_all(number);
+                    self.retire_all(cx, number);
                 }
                 return Ok(Renamed::Ready);
             }
@@ -89,7 +89,7 @@ impl Adapter {
         };
         let former = self.allocations[number].renaming.former.iter();
         let free = former.filter(|instance| instance.retired || no_reference).map(|instance| instance.vidmm);
-        let busy = free.chain(no_reference.then_some(current)).map(|id| self.gpu_uses(id, false));
+        let busy = free.chain(no_reference.then_some(current)).map(|id| self.gpu_uses(cx, id, false));
         let first = busy.into_iter().find(|points| !points.is_empty());
         match (shortage, first) {
             (Shortage::Limit, Some(points)) => Ok(Renamed::Wait(points)),
@@ -103,11 +103,11 @@ impl Adapter {
 
     /// An instance that no list can name and no work uses, or a new one.
     // spec: memory §6.5
-    fn next_instance(&mut self, number: AllocationNumber, no_reference: bool) -> Result<Next, Shortage> {
+    fn next_instance(&mut self, cx: &Cx<'_>, number: AllocationNumber, no_reference: bool) -> Result<Next, Shortage> {
         let allocation = &self.allocations[number];
         let renaming = &allocation.renaming;
         let mut former = renaming.former.iter().filter(|instance| instance.retired || no_reference);
-        if let Some(idle) = former.find(|instance| self.gpu_uses(instance.vidmm, false).is_empty()) {
+        if let Some(idle) = former.find(|instance| self.gpu_uses(cx, instance.vidmm, false).is_empty()) {
             return Ok(Next { id: idle.vidmm, name: idle.name, fresh: false });
         }
         let (info, owner) = (*self.vidmm.info(allocation.vidmm), self.devices[allocation.device].vidmm);
@@ -121,12 +121,12 @@ impl Adapter {
         let room = self
             .room
             .take(Kind::CommittedBytes, bytes)
-            .and_then(|()| self.room.take(Kind::MemoryFiles, self.files_of_one()));
+            .and_then(|()| self.room.take(Kind::MemoryFiles, self.files_of_one(cx)));
         room.map_err(|refusal| Shortage::Room(refusal.reason.into_owned()))?;
         let made = self.vidmm.create_allocation(owner, info);
         let id = made.map_err(|error| Shortage::Room(error.to_string()))?;
         self.commitments.charge(creator, bytes);
-        self.provide_backing(id);
+        self.provide_backing(cx, id);
         Ok(Next { id, name, fresh: true })
     }
 
@@ -148,7 +148,7 @@ impl Adapter {
                 }
             };
             self.queue_any(cx, process, work);
-            let uses = self.gpu_uses(old, false);
+            let uses = self.gpu_uses(cx, old, false);
             let how = vidmm::EvictFlags { only_if_necessary: true, not_written_to: false };
             let work = self.vidmm.evict(owner, &vec![old; count], how, &uses).expect("just counted");
             self.queue_any(cx, process, work);
@@ -184,11 +184,11 @@ impl Adapter {
         let process = device.process;
         let (owner, bare) = (device.vidmm, self.without_backing(&[id]));
         let reclaimed = self.vidmm.reclaim_with(owner, &[id], false).map_err(|error| error.to_string())?;
-        bare.into_iter().for_each(|id| _ = self.lend_backing(id));
+        bare.into_iter().for_each(|id| _ = self.lend_backing(cx, id));
         self.queue_any(cx, process, reclaimed.work);
         match reclaimed.results[..] {
             [ReclaimResult::NotCommitted] => return Err("no memory for its backing store".into()),
-            [ReclaimResult::Discarded] => self.clear_pages(self.vidmm.pages_to_clear(id)),
+            [ReclaimResult::Discarded] => self.clear_pages(cx, &self.vidmm.pages_to_clear(id).to_vec()),
             _ => {}
         }
         Ok(())
@@ -208,7 +208,7 @@ impl Adapter {
         }
         let former = &self.allocations[number].renaming.former;
         if former.iter().any(|instance| instance.vidmm == next.id && instance.retired) {
-            self.offer_instance(number, next.id);
+            self.offer_instance(cx, number, next.id);
         }
     }
 }

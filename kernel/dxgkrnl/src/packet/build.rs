@@ -51,7 +51,7 @@ impl Adapter {
             };
             built.push(Built { buffer, written: 0, places: Vec::new() });
             let last = built.last_mut().expect("just pushed");
-            match self.write_buffer(context, last, list, source, &mut multipass) {
+            match self.write_buffer(cx, context, last, list, source, &mut multipass) {
                 Ok(true) => return Ok(built),
                 Ok(false) => {}
                 Err(Written::Status(status)) => {
@@ -74,6 +74,7 @@ impl Adapter {
     /// Asks the driver once. Says whether that was all.
     fn write_buffer(
         &mut self,
+        cx: &Cx<'_>,
         context: PacketContextNumber,
         built: &mut Built,
         list: &[AllocationListEntry],
@@ -89,7 +90,7 @@ impl Adapter {
         }
         let dma_buffer = DmaBuffer { words: &mut buffer.words, written: 0, private_data: &mut buffer.private_data };
         let patch_locations_out = PatchLocationsOut { list: &mut places, written: 0 };
-        let driver = self.driver.packet_scheduling().expect("it made this context");
+        let driver = self.driver.call(cx).packet_scheduling().expect("it made this context");
         let asked = Asked { list, dma_buffer, dma_buffer_va: buffer.va, patch_locations_out };
         let (used, listed, whole) = call_driver(driver, kmd, source, asked, multipass)?;
         if used == 0 || used > buffer.words.len() || listed > places.len() {

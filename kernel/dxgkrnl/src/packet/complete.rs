@@ -39,7 +39,7 @@ impl Adapter {
                 return self.paging_packet_done(cx, ready.value());
             }
             Handed::Portion { context, portion, written, .. } => {
-                self.lists_wrote(&written);
+                self.lists_wrote(cx, &written);
                 self.packet_counts(context, Fate::Completed);
                 let number = portion.number.expect("it is not the last");
                 let portions = self.packet_contexts[context].portions.expect("a portion has ended");
@@ -51,7 +51,7 @@ impl Adapter {
             }
             Handed::Packet { context, packet, written, .. } => (context, packet, written),
         };
-        self.lists_wrote(&written);
+        self.lists_wrote(cx, &written);
         self.packet_counts(context, Fate::Completed);
         let number = packet.number;
         let (vidsch, progress) = (self.packet_contexts[context].vidsch, self.packet_contexts[context].progress);

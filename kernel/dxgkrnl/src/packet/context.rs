@@ -71,7 +71,7 @@ impl Adapter {
             }
         };
         if addresses {
-            self.tell_root(kmd, process);
+            self.tell_root(cx, kmd, process);
         }
         let vidsch = self.open_scheduled(process, node, QueueKind::Kernel, 0);
         let context = PacketContext {
@@ -115,7 +115,7 @@ impl Adapter {
         create: CreateContext<'_>,
     ) -> Result<(Vec<ContextAllocation>, KmdContext, ContextInfo), Refusal> {
         let (mut asked, driver) = self.context_host(device, process);
-        let (driver, mut host) = driver.creating(Creating::Context(&mut asked));
+        let (driver, mut host) = driver.creating(cx, Creating::Context(&mut asked));
         let packets = driver.packet_scheduling().expect("just checked");
         let created = packets.create_context(&mut host, create);
         let (allocations, works) = (asked.made, asked.works);
@@ -138,7 +138,7 @@ impl Adapter {
         context: KmdContext,
         allocations: Vec<ContextAllocation>,
     ) {
-        self.destroy_in_packet_driver(context);
+        self.destroy_in_packet_driver(cx, context);
         self.destroy_context_allocations(cx, process, allocations);
     }
 
@@ -178,7 +178,7 @@ impl Adapter {
     pub fn destroy_packet_context(&mut self, cx: &mut Cx<'_>, number: PacketContextNumber) {
         self.drop_packets(number);
         self.drop_updates(cx, UpdateContext::Packets(number));
-        self.destroy_in_packet_driver(self.packet_contexts[number].kmd);
+        self.destroy_in_packet_driver(cx, self.packet_contexts[number].kmd);
         for buffer in std::mem::take(&mut self.packet_contexts[number].buffers) {
             self.destroy_dma_buffer(cx, number, buffer);
         }
@@ -198,8 +198,8 @@ impl Adapter {
         cx.emit(self.index, Event::PacketContextDestroyed { context: number.raw() });
     }
 
-    fn destroy_in_packet_driver(&mut self, kmd: KmdContext) {
-        let (driver, mut host) = self.driver.with_host();
+    fn destroy_in_packet_driver(&mut self, cx: &Cx<'_>, kmd: KmdContext) {
+        let (driver, mut host) = self.driver.with_host(cx);
         driver.packet_scheduling().expect("it made this context").destroy_context(&mut host, kmd);
     }
 
@@ -209,7 +209,7 @@ impl Adapter {
         let mut fences = Vec::new();
         for number in self.packet_contexts_of(device) {
             let (kmd, vidsch) = (self.packet_contexts[number].kmd, self.packet_contexts[number].vidsch);
-            self.driver.packet_scheduling().expect("it made this context").stop_context(kmd);
+            self.driver.call(cx).packet_scheduling().expect("it made this context").stop_context(kmd);
             self.drop_packets(number);
             let dropped = self.vidsch.queues.fail(vidsch);
             self.drop_software(cx, number, dropped);

@@ -69,11 +69,11 @@ impl Adapter {
         let by_address = self.packet_contexts[context].addresses;
         let mut va = GpuVa::NULL;
         let (pages, shown, at, shown_after) = if segments.is_empty() || by_address {
-            let run = self.take_kernel_pages(count)?;
+            let run = self.take_kernel_pages(cx, count)?;
             if by_address {
                 let space = self.space_of_context(context);
                 let Ok(mapped) = self.map_pages(cx, space, run, false) else {
-                    self.driver.pages().give_back(run);
+                    self.driver.pages().give_back(cx.platform(self.index).clients(), run);
                     return None;
                 };
                 va = mapped;
@@ -81,20 +81,20 @@ impl Adapter {
             let shown_after = if by_address { self.ring.queued() } else { 0 };
             (vec![run], None, (SegmentId::SYSTEM, run.first * PAGE_BYTES), shown_after)
         } else {
-            let pages = self.take_scattered(count)?;
+            let pages = self.take_scattered(cx, count)?;
             let mapped = segments.into_iter().find_map(|segment| {
                 let (first, address, map) = self.vidmm.map_dma_buffer(segment, &pages).ok()?;
                 Some((segment, first, address, map))
             });
             let Some((segment, first, address, map)) = mapped else {
-                pages.into_iter().for_each(|run| self.driver.pages().give_back(run));
+                pages.into_iter().for_each(|run| self.driver.pages().give_back(cx.platform(self.index).clients(), run));
                 return None;
             };
             // Through the ring, like everything in the aperture: the pages shown there before leave it first.
             self.queue_operations(cx, vec![map.clone()]);
             (pages, Some((segment, first, map)), (segment, address), self.ring.queued())
         };
-        self.clear_pages(&pages);
+        self.clear_pages(cx, &pages);
         self.packets.buffers_made += 1;
         let number = self.packets.buffers_made;
         cx.emit(self.index, Event::DmaBufferCreated { context: context.raw(), bytes, segment: at.0.0 });
@@ -118,13 +118,15 @@ impl Adapter {
     }
 
     /// Pageable memory has no order: page by page, wherever there is one.
-    fn take_scattered(&mut self, count: Pages) -> Option<Vec<PageRun>> {
+    fn take_scattered(&mut self, cx: &Cx<'_>, count: Pages) -> Option<Vec<PageRun>> {
         let mut pages = Vec::new();
         for _ in 0..count.0 {
-            match self.take_kernel_pages(Pages(1)) {
+            match self.take_kernel_pages(cx, Pages(1)) {
                 Some(run) => pages.push(run),
                 None => {
-                    pages.into_iter().for_each(|run| self.driver.pages().give_back(run));
+                    pages
+                        .into_iter()
+                        .for_each(|run| self.driver.pages().give_back(cx.platform(self.index).clients(), run));
                     return None;
                 }
             }
@@ -178,7 +180,7 @@ impl Adapter {
     }
 
     /// Brings words of a buffer to where the GPU reads them: the words of a portion, so that running portions are left alone.
-    pub(super) fn store_dma_buffer(&self, context: PacketContextNumber, number: u64, words: Range<usize>) {
+    pub(super) fn store_dma_buffer(&self, cx: &Cx<'_>, context: PacketContextNumber, number: u64, words: Range<usize>) {
         let buffer = self.dma_buffer(context, number);
         let mut run_start = 0usize;
         for run in &buffer.pages {
@@ -187,7 +189,7 @@ impl Adapter {
             if from < to {
                 let part = &buffer.words[from..to];
                 let at = run.first * PAGE_BYTES + (from - run_start) as u64 * 8;
-                self.memory.store_words(at, part.len() as u64, |index| part[index as usize]);
+                cx.memory.store_words(at, part.len() as u64, |index| part[index as usize]);
             }
             run_start = run_end;
         }

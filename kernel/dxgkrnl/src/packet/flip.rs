@@ -29,7 +29,7 @@ impl Adapter {
         let list = [ListEntry::default(), ListEntry { allocation: Some(primary), ..ListEntry::default() }];
         // The caller of this has refused entries that the list may not name.
         let list = Adapter::driver_list(&self.bind(device, &list).0, None);
-        let driver = self.driver.packet_scheduling().expect("it made this context");
+        let driver = self.driver.call(cx).packet_scheduling().expect("it made this context");
         match driver.present_flip(kmd, &list) {
             Ok(()) => Ok(()),
             Err(RenderStatus::InsufficientDmaBuffer) => {
@@ -59,7 +59,7 @@ impl Adapter {
     ) -> Result<(), Refusal> {
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let whole = [Use { slot: 0, split_offset: 0, allocation: Some(primary) }];
-        let made = match self.bring_in(device, &whole, &Cut::default()) {
+        let made = match self.bring_in(cx, device, &whole, &Cut::default()) {
             Ok(made) => made,
             Err(error) => return Err(self.portion_refused(cx, device, error)),
         };
@@ -80,13 +80,14 @@ impl Adapter {
     // spec: memory §10.1 row 10
     pub(super) fn bring_in(
         &mut self,
+        cx: &Cx<'_>,
         device: DeviceNumber,
         uses: &[Use],
         from: &Cut,
     ) -> Result<Portion<gpu_fence::FenceId>, PortionError> {
         let owner = self.devices[device].vidmm;
         match self.vidmm.bring_in(owner, uses, from) {
-            Err(PortionError::Held { .. }) if self.note_idle_devices() => self.vidmm.bring_in(owner, uses, from),
+            Err(PortionError::Held { .. }) if self.note_idle_devices(cx) => self.vidmm.bring_in(owner, uses, from),
             made => made,
         }
     }

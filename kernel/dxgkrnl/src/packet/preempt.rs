@@ -64,7 +64,7 @@ impl Adapter {
         let (PreemptionNumber(fence), of) = (number, context.map_or(0, ObjectNumber::raw));
         cx.emit(self.index, Event::PreemptionRequested { node: node.0, preemption_fence: fence, why, context: of });
         let command = PreemptCommand { node, engine: EngineId(0), preemption_fence_id: fence };
-        let driver = self.driver.packet_scheduling().expect("the node has packets of it");
+        let driver = self.driver.call(cx).packet_scheduling().expect("the node has packets of it");
         if let Err(status) = driver.preempt_command(command) {
             // Bug check 0x119.
             self.stop(cx, format!("PreemptCommand failed: {status}"));
@@ -157,7 +157,7 @@ impl Adapter {
         written: &[AllocationId],
     ) {
         // A part of it may have run.
-        self.lists_wrote(written);
+        self.lists_wrote(cx, written);
         self.packet_counts(context, Fate::Preempted);
         let (node, fence_id) = (node.0, id.0);
         cx.emit(self.index, Event::PacketPreempted { context: context.raw(), packet, node, fence_id });

@@ -147,7 +147,7 @@ impl Adapter {
         };
         let queued = self.queue_built(cx, context, built.into_iter().map(work).collect(), used);
         if queued.is_ok() {
-            self.retire_instances(entries);
+            self.retire_instances(cx, entries);
         }
         queued
     }
@@ -166,7 +166,7 @@ impl Adapter {
             if queued.is_ok() {
                 queued = self.queue_packet(cx, context, work);
                 match &queued {
-                    Ok(_) => self.note_uses(context, used.clone()),
+                    Ok(_) => self.note_uses(cx, context, used.clone()),
                     Err(refusal) if nth > 0 => {
                         let reason = format!("a present that was begun could not go on: {}", refusal.reason);
                         self.fail_device(cx, device, DeviceState::ErrorOutOfMemory, reason);
@@ -233,7 +233,7 @@ impl Adapter {
         known.queued.push_back(Packet { number, work, preempted: false });
         cx.emit(self.index, Event::PacketQueued { context: context.raw(), packet: number });
         self.pump_packets(cx);
-        let done = self.packet_contexts.get(context).map_or(number, |known| self.current_value(known.progress));
+        let done = self.packet_contexts.get(context).map_or(number, |known| self.current_value(cx, known.progress));
         // CAST: the scheduler's limit is far below 2^32.
         Ok(number.saturating_sub(done) as u32)
     }

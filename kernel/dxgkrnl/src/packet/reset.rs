@@ -58,7 +58,7 @@ impl Adapter {
     pub fn reset_node(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let mut heard = Heard::default();
         self.driver_left(cx);
-        let driver = self.driver.packet_scheduling().expect("the node has packets of it");
+        let driver = self.driver.call(cx).packet_scheduling().expect("the node has packets of it");
         let reset = driver.reset_engine(ResetEngine { node, engine: EngineId(0) }, &mut heard);
         if let Err(why) = self.came_back(cx, "ResetEngine") {
             return self.stop(cx, why);

@@ -158,7 +158,7 @@ impl Adapter {
 
     fn start_paging_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, ready: Ready, id: PacketFenceId) {
         // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
-        if let Err(reason) = self.hand_over_paging(ready, id.0) {
+        if let Err(reason) = self.hand_over_paging(cx, ready, id.0) {
             return self.life.reset_falls_due(reason);
         }
         let handed = Handed::Paging(ready);
@@ -192,13 +192,13 @@ impl Adapter {
             Work::Patched { entries, .. } => {
                 let here = |at: usize| portion.as_ref().is_none_or(|portion| portion.bindings[at].is_some());
                 let named = entries.iter().enumerate().filter(|(at, _)| here(*at));
-                self.cached_uses(named.filter_map(|(_, bound)| bound.vidmm.map(|id| (id, bound.write))))
+                self.cached_uses(cx, named.filter_map(|(_, bound)| bound.vidmm.map(|id| (id, bound.write))))
             }
             Work::Virtual { presented, .. } => {
-                self.cached_uses(presented.iter().flat_map(|presented| presented.uses.iter().copied()))
+                self.cached_uses(cx, presented.iter().flat_map(|presented| presented.uses.iter().copied()))
             }
         };
-        self.lists_use(&uses);
+        self.lists_use(cx, &uses);
         let mut again = SubmitFlags::empty();
         let came_back = portion.as_ref().map_or(packet.preempted, |portion| portion.preempted);
         again.set(SubmitFlags::RESUBMISSION, came_back);
@@ -206,7 +206,7 @@ impl Adapter {
             Work::Patched { .. } => self.hand_over(cx, context, fence_id, &mut packet.work, portion.as_ref(), again),
             Work::Virtual { commands, bytes, private_data, presented, .. } => {
                 let presented = presented.as_ref().map(|presented| presented.buffer);
-                self.hand_over_virtual(context, fence_id, (*commands, *bytes), private_data, presented, again)
+                self.hand_over_virtual(cx, context, fence_id, (*commands, *bytes), private_data, presented, again)
             }
         };
         match handed {
@@ -268,7 +268,7 @@ impl Adapter {
         let known = &mut self.packet_contexts[context];
         let kmd = known.kmd;
         let found = known.buffers.iter_mut().find(|known| known.number == buffer).expect("a buffer in use");
-        let driver = self.driver.packet_scheduling().expect("it made this context");
+        let driver = self.driver.call(cx).packet_scheduling().expect("it made this context");
         if changed {
             let mut patch = Patch {
                 context: kmd,
@@ -289,7 +289,7 @@ impl Adapter {
                 entries.iter_mut().for_each(|bound| bound.written = bound.binding.place);
             }
         }
-        self.store_dma_buffer(context, buffer, bytes.start as usize / 8..bytes.end.div_ceil(8) as usize);
+        self.store_dma_buffer(cx, context, buffer, bytes.start as usize / 8..bytes.end.div_ceil(8) as usize);
         let found = self.dma_buffer(context, buffer);
         let submit = SubmitCommand {
             context: kmd,
@@ -301,7 +301,7 @@ impl Adapter {
             fence_id,
             flags,
         };
-        let driver = self.driver.packet_scheduling().expect("it made this context");
+        let driver = self.driver.call(cx).packet_scheduling().expect("it made this context");
         driver.submit_command(submit).map(|()| changed).map_err(Refused::Submit)
     }
 
@@ -309,6 +309,7 @@ impl Adapter {
     // spec: memory §7.4
     fn hand_over_virtual(
         &mut self,
+        cx: &Cx<'_>,
         context: PacketContextNumber,
         fence_id: u32,
         (dma_buffer, dma_buffer_bytes): (GpuVa, u32),
@@ -318,7 +319,7 @@ impl Adapter {
     ) -> Result<bool, Refused> {
         let (kmd, mut flags, mut private_data) = (self.packet_contexts[context].kmd, again, Cow::Borrowed(users));
         if let Some(buffer) = presented {
-            self.store_dma_buffer(context, buffer, 0..dma_buffer_bytes as usize / 8);
+            self.store_dma_buffer(cx, context, buffer, 0..dma_buffer_bytes as usize / 8);
             flags |= SubmitFlags::PRESENT;
             private_data = Cow::Owned(self.dma_buffer(context, buffer).private_data.clone());
         }
@@ -332,7 +333,7 @@ impl Adapter {
             fence_id,
             flags,
         };
-        let driver = self.driver.packet_scheduling().expect("it made this context");
+        let driver = self.driver.call(cx).packet_scheduling().expect("it made this context");
         driver.submit_command_virtual(submit).map(|()| false).map_err(Refused::Virtual)
     }
 

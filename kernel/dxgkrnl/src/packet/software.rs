@@ -136,7 +136,7 @@ impl Adapter {
         self.submit_software(queue, number, SoftwareTurn::Completed);
         self.pump_packets(cx);
         let known = &self.packet_contexts[context];
-        let unfinished = known.last_submitted.saturating_sub(self.current_value(known.progress));
+        let unfinished = known.last_submitted.saturating_sub(self.current_value(cx, known.progress));
         // CAST: the scheduler's limit is far below 2^32.
         Ok(unfinished as u32 + u32::from(self.software.steps.contains_key(&number)))
     }

@@ -188,7 +188,7 @@ impl Adapter {
             self.render_done(cx, waiting.done);
         }
         for listed in waiting.entries.iter().filter_map(|entry| entry.allocation) {
-            self.offer_if_retired(listed);
+            self.offer_if_retired(cx, listed);
         }
     }
 
@@ -222,7 +222,7 @@ impl Adapter {
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let mut from = Cut::default();
         loop {
-            let made = match self.bring_in(device, &uses, &from) {
+            let made = match self.bring_in(cx, device, &uses, &from) {
                 Ok(made) => made,
                 Err(error) => {
                     let refusal = self.portion_refused(cx, device, error);

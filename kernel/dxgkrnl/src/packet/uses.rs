@@ -7,6 +7,7 @@ use wddm_types::{FencePoint, ProcessId};
 
 use super::{Bound, ListEntry, WaitingRender};
 use crate::adapter::Adapter;
+use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::packet::PacketContextNumber;
 
@@ -23,9 +24,14 @@ pub(super) fn of(list: &[Bound]) -> Vec<(AllocationId, bool)> {
 
 impl Adapter {
     /// The last packet of a context uses these.
-    pub(super) fn note_uses(&mut self, context: PacketContextNumber, allocations: Vec<(AllocationId, bool)>) {
+    pub(super) fn note_uses(
+        &mut self,
+        cx: &Cx<'_>,
+        context: PacketContextNumber,
+        allocations: Vec<(AllocationId, bool)>,
+    ) {
         let Some(progress) = self.packet_contexts.get(context).map(|known| known.progress) else { return };
-        let done = self.current_value(progress);
+        let done = self.current_value(cx, progress);
         let known = &mut self.packet_contexts[context];
         let packet = known.last_submitted;
         known.uses.retain(|uses| uses.packet > done);
@@ -34,18 +40,18 @@ impl Adapter {
 
     /// The points after which no buffer submitted so far uses an allocation, or writes it.
     // spec: memory §6.1
-    pub fn gpu_uses(&self, allocation: AllocationId, writes_only: bool) -> Vec<FencePoint<FenceId>> {
+    pub fn gpu_uses(&self, cx: &Cx<'_>, allocation: AllocationId, writes_only: bool) -> Vec<FencePoint<FenceId>> {
         let contexts = self.packet_contexts.iter();
-        let queued = contexts.filter_map(|(_, known)| self.last_use(known, allocation, writes_only));
+        let queued = contexts.filter_map(|(_, known)| self.last_use(cx, known, allocation, writes_only));
         let waiting = self.waiting_for(allocation, writes_only).map(|waiting| self.point(waiting.done, 1));
         queued.chain(waiting).collect()
     }
 
     /// The points after which no buffer that one device has submitted so far uses an allocation.
     // spec: memory §6.2
-    pub fn gpu_uses_of(&self, device: DeviceNumber, allocation: AllocationId) -> Vec<FencePoint<FenceId>> {
+    pub fn gpu_uses_of(&self, cx: &Cx<'_>, device: DeviceNumber, allocation: AllocationId) -> Vec<FencePoint<FenceId>> {
         let contexts = self.devices[device].packet_contexts.iter().map(|context| &self.packet_contexts[*context]);
-        let queued = contexts.filter_map(|known| self.last_use(known, allocation, false));
+        let queued = contexts.filter_map(|known| self.last_use(cx, known, allocation, false));
         let waiting = self.waiting_for(allocation, false).filter(|waiting| waiting.device == device);
         queued.chain(waiting.map(|waiting| self.point(waiting.done, 1))).collect()
     }
@@ -53,13 +59,15 @@ impl Adapter {
     /// The last buffer of a context that uses an allocation, or writes it, and is not done.
     fn last_use(
         &self,
+        cx: &Cx<'_>,
         known: &super::PacketContext,
         allocation: AllocationId,
         writes_only: bool,
     ) -> Option<FencePoint<FenceId>> {
         let counts = |&(id, write): &(AllocationId, bool)| id == allocation && (write || !writes_only);
         let using = known.uses.iter().filter(|uses| uses.allocations.iter().any(counts));
-        let last = using.map(|uses| uses.packet).max().filter(|packet| *packet > self.current_value(known.progress));
+        let last =
+            using.map(|uses| uses.packet).max().filter(|packet| *packet > self.current_value(cx, known.progress));
         Some(self.point(known.progress, last?))
     }
 

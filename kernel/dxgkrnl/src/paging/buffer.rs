@@ -44,9 +44,9 @@ impl Adapter {
     /// Executes operations at once by the CPU: tables of the paging process, aperture entries of paging buffers, tables that
     /// the platform keeps.
     // spec: memory §3.4 (paging-process tables)
-    pub fn execute_now(&mut self, operations: Vec<Operation>) -> Result<(), ()> {
+    pub fn execute_now(&mut self, cx: &Cx<'_>, operations: Vec<Operation>) -> Result<(), ()> {
         for operation in &operations {
-            if self.pasids.carry_out(operation) {
+            if self.pasids.carry_out(cx.platform(self.index).io_mmu(), operation) {
                 continue;
             }
             let whole = operation.part(0, Pages(u64::MAX / PAGE_BYTES), None);
@@ -74,7 +74,7 @@ impl Adapter {
                 system_context: self.ring.context,
                 write_offset: 0,
             };
-            self.driver.build_paging_buffer(&mut build).map_err(|_| ())?;
+            self.driver.call(cx).build_paging_buffer(&mut build).map_err(|_| ())?;
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Adapter {
     pub(super) fn build_buffers(&mut self, cx: &mut Cx<'_>) {
         while self.may_pump() && !self.life.is_reset_due() && !self.ring.building.is_empty() {
             let progress = self.ring.queue.as_ref().expect("the ring runs").progress;
-            let reached = self.current_value(progress);
+            let reached = self.current_value(cx, progress);
             if self.ring.next_value() > reached {
                 return;
             }
@@ -103,7 +103,7 @@ impl Adapter {
         let mut content = std::mem::take(&mut self.ring.buffers[at].content);
         content.begin();
         let filled = loop {
-            if let Some(filled) = self.build_one_call(&mut content, va).transpose() {
+            if let Some(filled) = self.build_one_call(cx, &mut content, va).transpose() {
                 break filled;
             }
         };
@@ -125,7 +125,7 @@ impl Adapter {
                 self.ring.submitted.push_back(Submitted { progress_value, number, serial: work.serial, completes });
                 self.rotation_submitted(number, work.turns);
                 for gone in work.destroys {
-                    self.destroy_in_driver(&gone.allocations, gone.resource, gone.with_resource);
+                    self.destroy_in_driver(cx, &gone.allocations, gone.resource, gone.with_resource);
                 }
             }
         }
@@ -134,17 +134,19 @@ impl Adapter {
 
     /// Asks the driver once: for the part of the oldest work that comes next, or for the signal behind its last one.
     // spec: memory §3.2
-    fn build_one_call(&mut self, content: &mut Content, va: GpuVa) -> Result<Option<Filled>, String> {
+    fn build_one_call(&mut self, cx: &Cx<'_>, content: &mut Content, va: GpuVa) -> Result<Option<Filled>, String> {
         let used = content.used;
         let by_cpu = self.driver.table_update_mode() == PageTableUpdateMode::CpuVirtual;
         let system = self.processes[&ProcessId::SYSTEM].space;
         let mut fences = Vec::new();
         match self.ring.building[0].operations.front() {
             Some(Operation::UpdatePageTable { .. } | Operation::EvictTable { .. }) if by_cpu => {
-                return self.between_buffers(used);
+                return self.between_buffers(cx, used);
             }
             // spec: memory §3.4, operation 11: tables of the paging process by the CPU, whatever the mode of the others
-            Some(Operation::UpdatePageTable { space, .. }) if *space == system => return self.between_buffers(used),
+            Some(Operation::UpdatePageTable { space, .. }) if *space == system => {
+                return self.between_buffers(cx, used);
+            }
             Some(&Operation::NotifyFenceResidency { storage, address }) => {
                 fences = self.fences_moved(storage, address);
                 let work = self.ring.building[0].number;
@@ -154,8 +156,8 @@ impl Adapter {
                     return Ok(None);
                 }
             }
-            Some(Operation::SwitchRoot { .. }) => return self.between_buffers(used),
-            Some(operation) if self.pasids.carries_out(operation) => return self.between_buffers(used),
+            Some(Operation::SwitchRoot { .. }) => return self.between_buffers(cx, used),
+            Some(operation) if self.pasids.carries_out(operation) => return self.between_buffers(cx, used),
             _ => {}
         }
         let before = self.ring.building[0].progress;
@@ -164,7 +166,7 @@ impl Adapter {
         if let (Some(part), None) = (part, borrowed)
             && let Some(shown) = self.to_be_shown(&self.ring.building[0].operations[0], part)
         {
-            borrowed = self.borrow_slot(&shown)?;
+            borrowed = self.borrow_slot(cx, &shown)?;
             if borrowed.is_none() {
                 return Ok(Some(Filled::Held));
             }
@@ -210,7 +212,7 @@ impl Adapter {
             // CAST: a paging buffer is far below 4 GiB.
             write_offset: (used * 8) as u32,
         };
-        let result = self.driver.build_paging_buffer(&mut build);
+        let result = self.driver.call(cx).build_paging_buffer(&mut build);
         let (written, multipass) = (build.written, build.multipass_offset);
         let private_written = build.private_written;
         if written > content.words.len() - used {
@@ -266,20 +268,20 @@ impl Adapter {
     /// The CPU's part of a work, at the time at which the ring would have done it, when the hardware is past all that stands before it: a
     /// page-table update, the switch to another root, or the platform's part.
     // spec: memory §4.1, memory §4.2, memory §4.6, memory §4.8
-    fn between_buffers(&mut self, used: usize) -> Result<Option<Filled>, String> {
+    fn between_buffers(&mut self, cx: &Cx<'_>, used: usize) -> Result<Option<Filled>, String> {
         if used > 0 {
             return Ok(Some(Filled::Full));
         }
-        if self.ring_progress() < self.ring.progress_value {
+        if self.ring_progress(cx) < self.ring.progress_value {
             self.ring.hold_until = self.ring.progress_value;
             return Ok(Some(Filled::Held));
         }
         let operation = self.ring.building[0].operations.pop_front().expect("it was just seen");
         if let Operation::SwitchRoot { space, root, entries } = operation {
-            self.switch_root(space, root, entries);
+            self.switch_root(cx, space, root, entries);
             return Ok(None);
         }
-        self.execute_now(vec![operation]).map_err(|()| "a page-table update by the CPU failed".to_owned())?;
+        self.execute_now(cx, vec![operation]).map_err(|()| "a page-table update by the CPU failed".to_owned())?;
         Ok(None)
     }
 
@@ -290,13 +292,13 @@ impl Adapter {
         match self.ring.queue.as_ref().expect("the ring runs").kmd {
             Some(queue) => {
                 let Buffer { address, content, .. } = &self.ring.buffers[self.ring.next_buffer];
-                self.memory.store_words(*address, used as u64, |index| content.words[index as usize]);
+                cx.memory.store_words(*address, used as u64, |index| content.words[index as usize]);
                 // CAST: a paging buffer is far below 4 GiB.
                 let (buffer_bytes, private_data) = ((used * 8) as u32, content.private_data.as_slice());
                 let (progress_value, buffer, paging) = (value, va, true);
                 let submit =
                     SubmitCommandToHwQueue { queue, progress_value, buffer, buffer_bytes, private_data, paging };
-                let hardware = self.driver.hardware_queues().expect("checked at adapter start");
+                let hardware = self.driver.call(cx).hardware_queues().expect("checked at adapter start");
                 hardware
                     .submit_command_to_hw_queue(submit)
                     .map_err(|status| format!("a paging buffer was refused: {status}"))?;

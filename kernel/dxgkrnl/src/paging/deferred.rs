@@ -256,7 +256,7 @@ impl Adapter {
             }
             self.ring.clears = number <= self.ring.leaving;
             match deferred {
-                Deferred::Pages(run) => self.driver.pages().give_back(run),
+                Deferred::Pages(run) => self.driver.pages().give_back(cx.platform(self.index).clients(), run),
                 Deferred::Returns => {}
                 Deferred::CommonUse(cross) => self.sync.common_use_ends(cross),
                 Deferred::SystemMapping(va, count) => {
@@ -265,9 +265,9 @@ impl Adapter {
                 }
                 Deferred::Space(space) => {
                     self.spaces.remove(&space);
-                    self.pasids.leave(space);
+                    self.pasids.leave(cx.platform(self.index).io_mmu(), space);
                 }
-                Deferred::Process(process) => self.driver.destroy_process(process),
+                Deferred::Process(process) => self.driver.call(cx).destroy_process(process),
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
                 Deferred::UnreachedFence(fence) => self.look_at_unreached(cx, fence),
                 Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
@@ -275,8 +275,8 @@ impl Adapter {
                 Deferred::WordsMoved(storage) => self.words_have_moved(cx, storage),
                 Deferred::Relocated(devices) => self.relocated(cx, devices),
                 Deferred::StillnessOver(work) => self.stillness_over(cx, work),
-                Deferred::Lines(allocation) => self.maintain_for_move(allocation),
-                Deferred::Copy(allocation) => self.note_copy(allocation),
+                Deferred::Lines(allocation) => self.maintain_for_move(cx, allocation),
+                Deferred::Copy(allocation) => self.note_copy(cx, allocation),
                 Deferred::Unlocked(token) => cx.effects.push(Effect::Answer { token, result: Ok(Reply::Done) }),
                 Deferred::Section(section) => self.due.section_left(section),
                 Deferred::Signal { fence, value } => {

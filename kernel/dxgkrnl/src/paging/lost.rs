@@ -43,7 +43,7 @@ impl Adapter {
                         self.note_fences_moved(storage, address, work.number);
                     }
                     other => {
-                        let _ = self.pasids.carry_out(&other);
+                        let _ = self.pasids.carry_out(cx.platform(self.index).io_mmu(), &other);
                     }
                 }
             }
@@ -90,7 +90,7 @@ impl Adapter {
     /// The driver forgets what works were to destroy, and the kernel ends the waits of the old ring.
     pub fn end_works(&mut self, cx: &mut Cx<'_>, over: OverWorks) {
         for gone in over.destroys {
-            self.destroy_in_driver(&gone.allocations, gone.resource, gone.with_resource);
+            self.destroy_in_driver(cx, &gone.allocations, gone.resource, gone.with_resource);
         }
         self.end_waits_of_ring(cx);
         self.due.forget_ring();
@@ -104,42 +104,42 @@ impl Adapter {
     // spec: memory §4.7, memory §8.4, sync §4.4
     pub fn restart_ring(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let node = self.driver.paging_node();
-        self.charge_ring();
+        self.charge_ring(cx);
         let old = self.ring.queue.as_ref().ok_or("there was no paging queue")?;
         let (old_kmd, old_vidsch, old_progress) = (old.kmd, old.vidsch, old.progress);
         let (device, gone) = (self.ring.device, self.ring.context);
         let (buffer, addresses) = (self.driver.paging_buffer(), self.ring.has_addresses);
-        let (driver, mut host) = self.driver.with_host();
-        let made = if PacketRing::is_used(driver) {
-            let packets = driver.packet_scheduling().expect("checked at adapter start");
+        let (mut driver, mut host) = self.driver.with_host(cx);
+        let made = if PacketRing::is_used(driver.facets()) {
+            let packets = driver.again().packet_scheduling().expect("checked at adapter start");
             packets.destroy_context(&mut host, gone);
-            PacketRing::create_context(driver, &mut host, device, node, buffer, addresses)
+            PacketRing::create_context(&mut driver, &mut host, device, node, buffer, addresses)
         } else {
-            let hardware = driver.hardware_queues().expect("else the paging ring takes packets");
+            let hardware = driver.again().hardware_queues().expect("else the paging ring takes packets");
             if let Some(queue) = old_kmd {
                 hardware.destroy_hw_queue(&mut host, queue);
             }
             hardware.destroy_hw_context(gone);
-            create_paging_context(driver, &mut host, device, node)
+            create_paging_context(&mut driver, &mut host, device, node)
         };
         self.ring.context = made.map_err(|error| error.to_string())?;
         let space = self.processes[&ProcessId::SYSTEM].space;
-        if let Some(addressing) = self.driver.gpu_va().filter(|_| self.ring.has_addresses) {
+        if let Some(addressing) = self.driver.call(cx).gpu_va().filter(|_| self.ring.has_addresses) {
             let (root, entries) = self.vidmm.root_table(space);
             addressing.set_root_page_table(self.ring.context, root, entries);
         }
         let up = self.vidmm.power_up();
         let tables = up.paging_process.map(|work| work.operations).unwrap_or_default();
-        if self.execute_now(tables).is_err() || self.show_buffers_again().is_err() {
+        if self.execute_now(cx, tables).is_err() || self.show_buffers_again(cx).is_err() {
             return Err("the page tables of the paging process could not be written".into());
         }
         self.ring.scratch.forget();
         let progress = self
             .create_fence(cx, None, ProcessId::SYSTEM, self.ring.progress_value)
             .map_err(|refusal| format!("no fence for the paging ring: {}", refusal.reason))?;
-        let kmd = self.create_ring_queue(progress).map_err(|error| error.to_string())?;
+        let kmd = self.create_ring_queue(cx, progress).map_err(|error| error.to_string())?;
         let vidsch = self.vidsch.queues.create_queue(node, vidsch::QueueKind::System, 0);
-        let counted_ns = kmd.and_then(|kmd| self.hardware_count(kmd));
+        let counted_ns = kmd.and_then(|kmd| self.hardware_count(cx, kmd));
         self.ring.queue = Some(RingQueue { kmd, vidsch, progress, counted_ns });
         // The packets of the old queue are over.
         drop(self.vidsch.queues.destroy_queue(old_vidsch));
@@ -158,7 +158,7 @@ impl Adapter {
         let mut unanswered = Unanswered::new();
         for id in locked {
             if let Some(mapping) = self.cpu_mappings.of(id) {
-                let runs = self.through_caches(id, self.vidmm.seen_runs(id).to_vec());
+                let runs = self.through_caches(cx, id, self.vidmm.seen_runs(id).to_vec());
                 // Nothing is promised behind it that is not reached: no device outlives this.
                 let number = self.cpu_mappings.tell(cx, mapping, MappingChange::Shown(runs));
                 unanswered.insert(mapping, Awaited::seen(number));

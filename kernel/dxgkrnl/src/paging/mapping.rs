@@ -83,7 +83,7 @@ impl Adapter {
         request: vidmm::MapRequest,
     ) -> Result<GpuVa, kmt_calls::Refusal> {
         let mut made = self.vidmm.map_gpu_va(space, request);
-        if made == Err(vidmm::MapError::OutOfTables) && self.note_idle_devices() {
+        if made == Err(vidmm::MapError::OutOfTables) && self.note_idle_devices(cx) {
             made = self.vidmm.map_gpu_va(space, request);
         }
         let (va, work) = made.map_err(|error| from_map(&error))?;
@@ -103,7 +103,7 @@ impl Adapter {
     fn perform_mapping(&mut self, cx: &mut Cx<'_>, work: Option<Work<FenceId>>) {
         let Some(work) = work else { return };
         if work.immediate {
-            if self.execute_now(work.operations).is_err() {
+            if self.execute_now(cx, work.operations).is_err() {
                 self.stop(cx, "a page-table update of the paging process by the CPU failed".into());
             }
         } else {

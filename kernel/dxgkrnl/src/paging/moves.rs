@@ -25,7 +25,7 @@ impl Adapter {
     pub fn emit_untold(&mut self, cx: &mut Cx<'_>, process: ProcessId, before: u64) {
         let moves = self.vidmm.take_untold(before);
         if !moves.is_empty() {
-            self.backings_used(&moves);
+            self.backings_used(cx, &moves);
             self.emit_moves(cx, 0, process, &moves);
         }
     }

@@ -20,7 +20,7 @@ use vidsch::PacketFenceId;
 use wddm_types::NodeId;
 
 use crate::adapter::Adapter;
-use crate::driver::EntryPoints;
+use crate::driver::{EntryPoints, Facets};
 use crate::machine::Cx;
 use crate::object::PagingQueueNumber;
 use crate::paging::PagingRing;
@@ -56,14 +56,14 @@ pub struct PacketRing;
 
 impl PacketRing {
     /// Whether an adapter's ring is one.
-    pub fn is_used(miniport: &EntryPoints) -> bool {
-        !miniport.facets().hardware_queues
+    pub fn is_used(facets: Facets) -> bool {
+        !facets.hardware_queues
     }
 
     /// Whether paging buffers reach memory by addresses of the paging process: those of a hardware queue always.
     // spec: memory §3.3, memory §4.1, memory §4.2, memory §4.7
-    pub fn has_addresses(miniport: &EntryPoints, by_address: bool) -> bool {
-        !PacketRing::is_used(miniport) || by_address
+    pub fn has_addresses(facets: Facets, by_address: bool) -> bool {
+        !PacketRing::is_used(facets) || by_address
     }
 
     /// The system context. Its DMA buffers are the paging buffers, of which the driver has said before how many private
@@ -73,7 +73,7 @@ impl PacketRing {
     /// The driver's refusal, `NotSupported` without packets; or the rule that it breaks.
     // spec: memory §1.11, memory §7.1
     pub fn create_context(
-        miniport: &mut EntryPoints,
+        miniport: &mut EntryPoints<'_>,
         host: &mut dyn Host,
         device: KmdDevice,
         node: NodeId,
@@ -84,7 +84,7 @@ impl PacketRing {
         flags.set(CreateContextFlags::VIRTUAL_ADDRESSING, addresses);
         let create =
             CreateContext { device, context: OsContext(0), node, engine_affinity: 1, flags, private_data: &[] };
-        let packets = miniport.packet_scheduling().ok_or(DriverStatus::NotSupported("packets"))?;
+        let packets = miniport.again().packet_scheduling().ok_or(DriverStatus::NotSupported("packets"))?;
         let (context, info) = packets.create_context(host, create)?;
         if info.dma_buffer_private_data_bytes != paging_buffer.private_data_bytes {
             return Err(StartError::Rule(
@@ -129,7 +129,7 @@ impl Adapter {
     /// # Errors
     /// The driver refused it, which stops the adapter: bug check 0x119, parameter 3 for Patch, 2 for SubmitCommand.
     // spec: memory §1.11, memory §7.1, memory §7.4
-    pub fn hand_over_paging(&mut self, ready: Ready, fence_id: u32) -> Result<(), String> {
+    pub fn hand_over_paging(&mut self, cx: &Cx<'_>, ready: Ready, fence_id: u32) -> Result<(), String> {
         let Ready { buffer, words, .. } = ready;
         let mut flags = SubmitFlags::PAGING;
         flags.set(SubmitFlags::RESUBMISSION, ready.fence_id.is_some());
@@ -138,8 +138,8 @@ impl Adapter {
         let context = self.ring.context;
         let Buffer { place: (segment, physical), va, address, content, .. } = &mut self.ring.buffers[buffer];
         if self.ring.has_addresses {
-            let driver = self.driver.packet_scheduling().expect("checked at adapter start");
-            self.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
+            let driver = self.driver.call(cx).packet_scheduling().expect("checked at adapter start");
+            cx.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
             let (dma_buffer, dma_buffer_bytes) = (*va, end_offset);
             let private_data = content.private_data.as_slice();
             let user_data_bytes = 0;
@@ -155,7 +155,7 @@ impl Adapter {
             let submitted = driver.submit_command_virtual(submit);
             return submitted.map_err(|status| format!("SubmitCommandVirtual of a paging buffer failed: {status}"));
         }
-        let driver = self.driver.packet_scheduling().expect("checked at adapter start");
+        let driver = self.driver.call(cx).packet_scheduling().expect("checked at adapter start");
         let mut patch = Patch {
             context,
             words: &mut content.words[..words],
@@ -170,7 +170,7 @@ impl Adapter {
             flags,
         };
         driver.patch(&mut patch).map_err(|status| format!("Patch of a paging buffer failed: {status}"))?;
-        self.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
+        cx.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
         let submit = SubmitCommand {
             context,
             dma_buffer_segment: *segment,

@@ -57,7 +57,7 @@ impl Adapter {
                 .map_err(|_| StartError::Memory("aperture space of paging buffers"))?;
             place = (at.segment, self.vidmm.address_of(at.segment, at.offset / PAGE_BYTES));
             shown = Some(map.clone());
-            self.execute_now(vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
+            self.execute_now(cx, vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
         }
         let va = if !self.ring.has_addresses {
             GpuVa::NULL
@@ -75,8 +75,8 @@ impl Adapter {
     }
 
     /// Shows the paging buffers through the aperture again, which has lost them.
-    pub fn show_buffers_again(&mut self) -> Result<(), ()> {
+    pub fn show_buffers_again(&mut self, cx: &Cx<'_>) -> Result<(), ()> {
         let maps = self.ring.buffers.iter().filter_map(|buffer| buffer.shown.clone()).collect();
-        self.execute_now(maps)
+        self.execute_now(cx, maps)
     }
 }

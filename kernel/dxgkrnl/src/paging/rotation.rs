@@ -118,14 +118,14 @@ impl PagingRing {
 
 impl Adapter {
     /// Binds the changes of medium of a work that is being queued.
-    pub(super) fn bind_rotations(&mut self, rotations: Vec<Rotation>) -> Vec<MediumChange> {
+    pub(super) fn bind_rotations(&mut self, cx: &Cx<'_>, rotations: Vec<Rotation>) -> Vec<MediumChange> {
         let mut bind = |rotation: Rotation| {
             let mapping = self.cpu_mappings.of(rotation.allocation)?;
             let allocation = rotation.allocation;
-            let runs = self.through_caches(allocation, rotation.runs);
+            let runs = self.through_caches(cx, allocation, rotation.runs);
             let whole = self.vidmm.is_copied_whole(allocation);
             let writes = rotation.writes_backing.then_some(Written { allocation, whole, frames: None });
-            if self.lends(&runs) {
+            if self.lends(cx, &runs) {
                 self.cpu_mappings.note_lent(mapping);
             }
             let (process, leaves) = (self.bodies[&allocation].creator, false);
@@ -169,7 +169,7 @@ impl Adapter {
                 if waits {
                     self.ring.stage = Stage::Protecting(unanswered);
                 } else {
-                    self.begin_building();
+                    self.begin_building(cx);
                 }
                 !waits
             }
@@ -178,14 +178,14 @@ impl Adapter {
 
     /// No process can write the content that the work at the head moves: its copy out skips what was written into a system copy.
     // spec: memory §2.2
-    fn begin_building(&mut self) {
+    fn begin_building(&mut self, cx: &Cx<'_>) {
         self.ring.stage = Stage::Building;
         let Some(work) = self.ring.building.front_mut() else { return };
         let turns = std::mem::take(&mut work.turns);
         for writes in turns.iter().filter_map(|turn| turn.writes.as_ref()) {
             let frames = match &writes.frames {
                 Some(frames) => frames.clone(),
-                None => self.frames_of(writes.allocation, &self.written_pages(writes.allocation)),
+                None => self.frames_of(writes.allocation, &self.written_pages(cx, writes.allocation)),
             };
             if !frames.is_empty() {
                 let operations = std::mem::take(&mut self.ring.building[0].operations);
@@ -289,14 +289,14 @@ impl Adapter {
 
     pub(super) fn advance_rotation(&mut self, cx: &mut Cx<'_>) {
         match &self.ring.stage {
-            Stage::Protecting(unanswered) if unanswered.is_empty() => self.begin_building(),
+            Stage::Protecting(unanswered) if unanswered.is_empty() => self.begin_building(cx),
             Stage::Showing(unanswered, ..) if unanswered.is_empty() => {
                 let Stage::Showing(_, windows, ranges) = std::mem::take(&mut self.ring.stage) else {
                     unreachable!("just seen")
                 };
                 for pages in windows {
                     // spec: memory §6.6, nobody sees through it any more, and nothing has taken its memory pages
-                    self.unmap_window(&pages);
+                    self.unmap_window(cx, &pages);
                     self.vidmm.window_unmapped(&pages);
                 }
                 // spec: memory §6.5, nobody looks through them any more

@@ -99,7 +99,7 @@ impl Adapter {
     /// content of context allocations, notices of evictions) could not be carried out without, and would be found out too late.
     /// Paging buffers that run in no address space see nothing there.
     // spec: memory §3.3, memory §3.4 operations 10, 14 and 22, memory §4.7
-    pub fn start_scratch(&mut self) -> Result<(), StartError> {
+    pub fn start_scratch(&mut self, cx: &Cx<'_>) -> Result<(), StartError> {
         if !self.ring.has_addresses {
             return Ok(());
         }
@@ -107,12 +107,12 @@ impl Adapter {
         let (windows, tables) = self.vidmm.create_scratch(space).map_err(|_| {
             StartError::Memory("there are too few page tables for the scratch area of the paging process")
         })?;
-        self.open_scratch(windows, tables)
+        self.open_scratch(cx, windows, tables)
             .map_err(|_| StartError::Rule("a page-table update of the paging process failed"))
     }
 
-    fn open_scratch(&mut self, windows: Vec<ScratchSlot>, tables: Vec<Operation>) -> Result<(), String> {
-        self.write_now(tables)?;
+    fn open_scratch(&mut self, cx: &Cx<'_>, windows: Vec<ScratchSlot>, tables: Vec<Operation>) -> Result<(), String> {
+        self.write_now(cx, tables)?;
         let slot = |windows| Slot { windows, busy_until: 0, shows: [Pages::ZERO; 2], used: false };
         self.ring.scratch.slots = windows.into_iter().map(slot).collect();
         Ok(())
@@ -120,24 +120,25 @@ impl Adapter {
 
     /// Borrows a slot and makes it show this. `None`: none is free before the ring's progress has reached `hold_until`,
     /// which is set.
-    pub(super) fn borrow_slot(&mut self, shown: &[Shown; 2]) -> Result<Option<Borrowed>, String> {
+    pub(super) fn borrow_slot(&mut self, cx: &Cx<'_>, shown: &[Shown; 2]) -> Result<Option<Borrowed>, String> {
         let space = self.processes[&ProcessId::SYSTEM].space;
         let index = self.ring.scratch.next;
         let slot = &self.ring.scratch.slots[index];
         let (windows, flush) = (slot.windows, slot.used);
-        if slot.busy_until > self.ring_progress() {
+        if slot.busy_until > self.ring_progress(cx) {
             self.ring.hold_until = slot.busy_until;
             return Ok(None);
         }
-        self.clear_slot(index)?;
+        self.clear_slot(cx, index)?;
         let mut shows = [Pages::ZERO; 2];
         for (at, (window, pages)) in [windows.first, windows.second].into_iter().zip(shown).enumerate() {
             shows[at] = Pages(pages.iter().map(|(_, run)| run.count.0).sum());
             let entries = self.vidmm.scratch_entries(space, window, pages);
-            self.write_now(entries)?;
+            self.write_now(cx, entries)?;
         }
         // The platform forgets its own translations, at once.
-        let forgotten = flush && self.pasids.carry_out(&self.vidmm.scratch_flush(space, windows));
+        let platform = cx.platform(self.index).io_mmu();
+        let forgotten = flush && self.pasids.carry_out(platform, &self.vidmm.scratch_flush(space, windows));
         let flush = flush && !forgotten;
         let scratch = &mut self.ring.scratch;
         scratch.next = (index + 1) % scratch.slots.len();
@@ -154,36 +155,37 @@ impl Adapter {
     /// Empties the slots that the ring is past, so that a stray access is seen.
     // spec: memory §3.4 operation 22
     pub(super) fn clear_slots(&mut self, cx: &mut Cx<'_>) {
-        let reached = self.ring_progress();
+        let reached = self.ring_progress(cx);
         for index in 0..self.ring.scratch.slots.len() {
             if self.ring.scratch.slots[index].busy_until <= reached
                 && !self.life.has_stopped()
-                && let Err(reason) = self.clear_slot(index)
+                && let Err(reason) = self.clear_slot(cx, index)
             {
                 self.stop(cx, reason);
             }
         }
     }
 
-    fn clear_slot(&mut self, index: usize) -> Result<(), String> {
+    fn clear_slot(&mut self, cx: &Cx<'_>, index: usize) -> Result<(), String> {
         let space = self.processes[&ProcessId::SYSTEM].space;
         let slot = &mut self.ring.scratch.slots[index];
         let windows: [(GpuVa, Pages); 2] = [(slot.windows.first, slot.shows[0]), (slot.windows.second, slot.shows[1])];
         slot.shows = [Pages::ZERO; 2];
         for (window, pages) in windows.into_iter().filter(|(_, pages)| !pages.is_zero()) {
             let entries = self.vidmm.scratch_clear(space, window, pages);
-            self.write_now(entries)?;
+            self.write_now(cx, entries)?;
         }
         Ok(())
     }
 
     /// Tables of the paging process: always by the CPU.
-    fn write_now(&mut self, operations: Vec<Operation>) -> Result<(), String> {
-        self.execute_now(operations).map_err(|()| "a page-table update of the paging process by the CPU failed".into())
+    fn write_now(&mut self, cx: &Cx<'_>, operations: Vec<Operation>) -> Result<(), String> {
+        self.execute_now(cx, operations)
+            .map_err(|()| "a page-table update of the paging process by the CPU failed".into())
     }
 
     /// How far the hardware has got.
-    pub(super) fn ring_progress(&self) -> u64 {
-        self.ring.queue.as_ref().map_or(0, |queue| self.current_value(queue.progress))
+    pub(super) fn ring_progress(&self, cx: &Cx<'_>) -> u64 {
+        self.ring.queue.as_ref().map_or(0, |queue| self.current_value(cx, queue.progress))
     }
 }

@@ -65,7 +65,7 @@ impl Adapter {
 
     /// Gives the contexts of a quiesced process another root. A lost device's contexts run no more.
     // spec: memory §4.6
-    pub(super) fn switch_root(&mut self, space: SpaceId, root: PhysicalAddress, entries: u32) {
+    pub(super) fn switch_root(&mut self, cx: &Cx<'_>, space: SpaceId, root: PhysicalAddress, entries: u32) {
         self.vidmm.root_switched(space, root, entries);
         let process = self.processes_by_space.get(&space);
         let devices = process.into_iter().flat_map(|process| &self.processes[process].devices);
@@ -77,7 +77,7 @@ impl Adapter {
                 contexts.extend(packets.filter(|context| context.addresses).map(|context| context.kmd));
             }
         }
-        let addressing = self.driver.gpu_va().expect("checked at adapter start");
+        let addressing = self.driver.call(cx).gpu_va().expect("checked at adapter start");
         for context in contexts {
             addressing.set_root_page_table(context, root, entries);
         }

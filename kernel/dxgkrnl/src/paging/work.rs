@@ -61,7 +61,8 @@ impl Adapter {
         destroys: Vec<Gone>,
     ) -> u64 {
         let mut work = work.unwrap_or_else(empty_work);
-        let zero = self.backings_used(&work.moves);
+        self.revoke_returned(cx);
+        let zero = self.backings_used(cx, &work.moves);
         let idle_spaces = stillness::causes(&work);
         if let Some(leaving) = part_that_leaves(&mut work) {
             self.queue_work(cx, process, None, Some(leaving), Vec::new());
@@ -73,12 +74,12 @@ impl Adapter {
         self.ring.last_serial = self.ring.last_serial.max(work.serial);
         let within = |run: &PageRun| zero.iter().any(|zero| zero.first <= run.first && run.end() <= zero.end());
         work.clear.retain(|run| !within(run));
-        self.clear_pages(&work.clear);
+        self.clear_pages(cx, &work.clear);
         for pages in &work.unmap {
-            self.unmap_window(pages);
+            self.unmap_window(cx, pages);
         }
         self.release_ranges(cx, &work.ranges);
-        let turns = self.bind_rotations(work.rotations);
+        let turns = self.bind_rotations(cx, work.rotations);
         let relocation = self.bind_relocation(&work.quiesced, &work.moves);
         self.ring.last_queued += 1;
         let number = self.ring.last_queued;
@@ -97,13 +98,13 @@ impl Adapter {
         self.emit_conversions(cx, number, &work.conversions);
         let mut written_back = Vec::new();
         for moved in work.moves.iter().filter(|moved| !moved.kind.is_quiet()) {
-            self.maintain_for_move(moved.allocation);
-            if moved.kind == vidmm::MoveKind::PageOut && self.config.cpu_cache.is_some() {
+            self.maintain_for_move(cx, moved.allocation);
+            if moved.kind == vidmm::MoveKind::PageOut && cx.platform(self.index).cpu_cache().is_some() {
                 written_back.push(moved.allocation);
             }
         }
         let after: Vec<_> = self.live_points(work.after);
-        let after = self.unreached(after);
+        let after = self.unreached(cx, after);
         let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence.raw(), value));
         cx.emit(
             self.index,
@@ -178,10 +179,16 @@ impl Adapter {
     }
 
     /// Fills pages that the GPU is about to see for the first time, so that no process reads another owner's bytes.
-    pub fn clear_pages(&self, runs: &[PageRun]) {
+    pub fn clear_pages(&mut self, cx: &Cx<'_>, runs: &[PageRun]) {
+        self.revoke_returned(cx);
+        self.zero(cx, runs);
+    }
+
+    /// The same, behind [`Adapter::revoke_returned`].
+    pub fn zero(&self, cx: &Cx<'_>, runs: &[PageRun]) {
         if self.config.clear_pages {
             for run in runs {
-                self.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
+                cx.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
             }
         }
     }

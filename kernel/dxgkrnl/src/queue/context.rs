@@ -36,7 +36,7 @@ impl Adapter {
         let create =
             CreateHwContext { device: kmd_device, context: OsContext(number.raw()), node, system: false, private_data };
         let (mut asked, driver) = self.context_host(self.devices[device].vidmm, self.devices[device].process);
-        let (driver, mut host) = driver.creating(Creating::Context(&mut asked));
+        let (driver, mut host) = driver.creating(cx, Creating::Context(&mut asked));
         let hardware = driver.hardware_queues().expect("checked at adapter start");
         let created = hardware.create_hw_context(&mut host, create);
         let (made, works) = (asked.made, asked.works);
@@ -49,14 +49,14 @@ impl Adapter {
                 return Err(from_driver(status));
             }
         };
-        self.tell_root(kmd, process);
+        self.tell_root(cx, kmd, process);
         let allocations = self.keep_context_allocations(device, made);
         let context = Context { device, kmd, node, queues: BTreeSet::new(), allocations };
         assert_eq!(self.contexts.insert(context), number);
         self.enter_ranks(AnyContext::Hardware(number), process);
         self.devices[device].contexts.insert(number);
         self.keep_off_group(cx, device, node);
-        if let Err(status) = self.rank_newcomer(number).and_then(|()| self.suspend_newcomer(number)) {
+        if let Err(status) = self.rank_newcomer(cx, number).and_then(|()| self.suspend_newcomer(cx, number)) {
             // No process has its handle yet, so no call could ever destroy it.
             self.destroy_context(cx, number);
             return Err(from_driver(status));
@@ -67,9 +67,9 @@ impl Adapter {
     /// Tells the driver where the page tables of a new context begin. The IoMmu model has none: there the driver knows
     /// the process's number.
     // spec: memory §4.1, memory §4.6
-    pub fn tell_root(&mut self, context: KmdContext, process: ProcessId) {
+    pub fn tell_root(&mut self, cx: &Cx<'_>, context: KmdContext, process: ProcessId) {
         let (root, entries) = self.vidmm.root_table(self.processes[&process].space);
-        if let Some(addressing) = self.driver.gpu_va() {
+        if let Some(addressing) = self.driver.call(cx).gpu_va() {
             addressing.set_root_page_table(context, root, entries);
         }
     }
@@ -84,7 +84,7 @@ impl Adapter {
         let context = self.contexts.remove(number).expect("a context is destroyed once");
         self.devices[context.device].contexts.remove(&number);
         self.vidsch.ranks.leave(AnyContext::Hardware(number));
-        self.driver.hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
+        self.driver.call(cx).hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
         self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
         self.forget_suspension(cx, Leaving::Hardware(number));
     }

@@ -19,9 +19,9 @@ use wddm_types::{AdapterIndex, GpuVa, Pages, ProcessId, WordAddress};
 
 use self::lent::LentDoorbells;
 use crate::adapter::Adapter;
-use crate::doorbell_page::Shown;
 use crate::machine::Cx;
 use crate::object::{AllocationNumber, Connection, Doorbell, DoorbellNumber, QueueNumber};
+use crate::platform::Shown;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::store::ObjectNumber;
 
@@ -74,7 +74,7 @@ impl Adapter {
         let ring_va = ring_va.ok_or_else(|| invalid("the ring buffer is nowhere mapped whole"))?;
         self.check_updates_at(process, ring_va, ring_bytes)?;
         let number = self.doorbells.next_number();
-        let (last_queued, status) = self.take_doorbell_words(process)?;
+        let (last_queued, status) = self.take_doorbell_words(cx, process)?;
         let create = CreateDoorbell {
             queue: kmd_queue,
             os_queue: OsQueue(queue.raw()),
@@ -83,7 +83,7 @@ impl Adapter {
             ring_bytes,
             private_data: &mut private_data,
         };
-        let made = match self.driver.doorbells() {
+        let made = match self.driver.call(cx).doorbells() {
             Some(doorbells) => doorbells.create_doorbell(create).map_err(from_driver),
             None => Err(not_supported("the driver has no doorbells")),
         };
@@ -96,7 +96,7 @@ impl Adapter {
                 assert_eq!(self.doorbells.insert(doorbell), number);
                 self.devices[device].rings.entry(self.allocations[ring].vidmm).or_default().insert(number);
                 self.queues[queue].doorbell = Some(number);
-                if let Some(pages) = &self.config.doorbells {
+                if let Some(pages) = cx.platform(self.index).doorbells() {
                     pages.made(address, process);
                 }
                 let driver_data = first_word(&private_data);
@@ -113,14 +113,14 @@ impl Adapter {
     }
 
     /// The words of a doorbell: the work that its process queued last, and its status.
-    fn take_doorbell_words(&mut self, process: ProcessId) -> Result<(WordAddress, WordAddress), Refusal> {
+    fn take_doorbell_words(&mut self, cx: &Cx<'_>, process: ProcessId) -> Result<(WordAddress, WordAddress), Refusal> {
         // A page for each of the two, at most.
-        self.make_kernel_room(Pages(2));
+        self.make_kernel_room(cx, Pages(2));
         let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
         let out_of_pages = || no_memory("no system memory left for doorbell words");
         let pages = self.driver.pages();
-        let last_queued = on_adapter.user_words.take(&self.memory, pages, 0).ok_or_else(out_of_pages)?;
-        let status = on_adapter.status_words.take(&self.memory, pages, doorbell_status::DISCONNECTED_RETRY);
+        let last_queued = on_adapter.user_words.take(cx, self.index, pages, 0).ok_or_else(out_of_pages)?;
+        let status = on_adapter.status_words.take(cx, self.index, pages, doorbell_status::DISCONNECTED_RETRY);
         let Some(status) = status else {
             on_adapter.user_words.give_back(last_queued);
             return Err(out_of_pages());
@@ -133,9 +133,10 @@ impl Adapter {
     pub fn connect_doorbell(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber) -> Result<bool, Refusal> {
         let Doorbell { queue, kmd, address, status, .. } = self.doorbells[number];
         self.raise_engine(cx, self.contexts[self.queues[queue].context].node);
-        let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
+        let shown = Shown { memory: cx.memory, pages: cx.platform(self.index).doorbells() };
         let mut lent = LentDoorbells { doorbells: &mut self.doorbells, shown, taken: Vec::new() };
-        let connected = self.driver.doorbells().expect("it made this doorbell").connect_doorbell(&mut lent, kmd);
+        let connected =
+            self.driver.call(cx).doorbells().expect("it made this doorbell").connect_doorbell(&mut lent, kmd);
         for queue in lent.taken {
             self.tally.doorbell_passed_on();
             cx.emit(self.index, Event::DoorbellDisconnected { queue: queue.raw(), why: DoorbellTaken::Driver });
@@ -148,13 +149,13 @@ impl Adapter {
             }
         };
         self.doorbells[number].connection = Connection::Connected;
-        if self.config.doorbells.as_ref().is_some_and(|pages| !pages.show(address, Some(connected.offset))) {
+        if cx.platform(self.index).doorbells().is_some_and(|pages| !pages.show(address, Some(connected.offset))) {
             self.stop(cx, format!("a doorbell was connected at {:#x}, where there is none", connected.offset));
             return Err(removed("the driver has no such doorbell"));
         }
-        self.logs_known(queue);
+        self.logs_known(cx, queue);
         let word = if connected.notify { doorbell_status::CONNECTED_NOTIFY_KMD } else { doorbell_status::CONNECTED };
-        Word::store(self.memory.word(status.0), word);
+        Word::store(cx.memory.word(status.0), word);
         self.tally.doorbell_connected();
         cx.emit(self.index, Event::DoorbellConnected { queue: queue.raw(), offset: connected.offset });
         Ok(connected.notify)
@@ -171,8 +172,8 @@ impl Adapter {
             DoorbellTaken::Lost => (Connection::Aborted, doorbell_status::DISCONNECTED_ABORT),
             _ => (Connection::Disconnected, doorbell_status::DISCONNECTED_RETRY),
         };
-        let doorbells = self.driver.doorbells().expect("it made this doorbell");
-        let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
+        let doorbells = self.driver.call(cx).doorbells().expect("it made this doorbell");
+        let shown = Shown { memory: cx.memory, pages: cx.platform(self.index).doorbells() };
         shown.take_away(address, status, word, || doorbells.disconnect_doorbell(kmd));
         self.doorbells[number].connection = connection;
         cx.emit(self.index, Event::DoorbellDisconnected { queue: queue.raw(), why });
@@ -184,26 +185,26 @@ impl Adapter {
         self.disconnect_doorbell(cx, number, DoorbellTaken::Lost);
         let doorbell = &mut self.doorbells[number];
         doorbell.connection = Connection::Aborted;
-        Word::store(self.memory.word(doorbell.status.0), doorbell_status::DISCONNECTED_ABORT);
+        Word::store(cx.memory.word(doorbell.status.0), doorbell_status::DISCONNECTED_ABORT);
     }
 
     /// The adapter stops: so it is with every doorbell. The driver has broken the contract and is told as they are destroyed.
     // spec: sync §3.17
-    pub fn abort_all_doorbells(&self) {
-        let shown = Shown { memory: &self.memory, pages: self.config.doorbells.as_deref() };
+    pub fn abort_all_doorbells(&self, cx: &Cx<'_>) {
+        let shown = Shown { memory: cx.memory, pages: cx.platform(self.index).doorbells() };
         for (_, doorbell) in self.doorbells.iter() {
             shown.take_away(doorbell.address, doorbell.status, doorbell_status::DISCONNECTED_ABORT, || {});
         }
     }
 
     /// `D3DKMTDestroyDoorbell`.
-    pub fn destroy_doorbell(&mut self, number: DoorbellNumber) {
+    pub fn destroy_doorbell(&mut self, cx: &Cx<'_>, number: DoorbellNumber) {
         let doorbell = self.doorbells.remove(number).expect("a doorbell is destroyed once");
         // Later stores there reach no doorbell.
-        if let Some(pages) = &self.config.doorbells {
+        if let Some(pages) = cx.platform(self.index).doorbells() {
             pages.gone(doorbell.address);
         }
-        let doorbells = self.driver.doorbells().expect("it made this doorbell");
+        let doorbells = self.driver.call(cx).doorbells().expect("it made this doorbell");
         if doorbell.connection == Connection::Connected {
             doorbells.disconnect_doorbell(doorbell.kmd);
         }
@@ -215,7 +216,7 @@ impl Adapter {
         });
         queue.doorbell = None;
         // Work that was queued through it counts on: memory must still wait for it.
-        queue.last_submitted = Word::load(self.memory.word(doorbell.last_queued.0));
+        queue.last_submitted = Word::load(cx.memory.word(doorbell.last_queued.0));
         let process = self.devices[queue.device].process;
         let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
         on_adapter.user_words.give_back(doorbell.last_queued);
@@ -227,7 +228,7 @@ impl Adapter {
         let queue = &self.queues[self.doorbells[number].queue];
         let (context, queue) = (queue.context, queue.kmd);
         self.raise_engine(cx, self.contexts[context].node);
-        self.driver.doorbells().expect("it made this doorbell").notify_work_submission(queue);
+        self.driver.call(cx).doorbells().expect("it made this doorbell").notify_work_submission(queue);
     }
 }
 

@@ -15,8 +15,8 @@ use crate::object::ContextNumber;
 
 /// Tells a driver with hardware queues how to share its engines out.
 // spec: sync §2.5
-pub fn setup_bands(driver: &mut EntryPoints, policy: &Policy) -> Result<(), DriverStatus> {
-    let Some(hardware) = driver.hardware_queues() else { return Ok(()) };
+pub fn setup_bands(driver: &mut EntryPoints<'_>, policy: &Policy) -> Result<(), DriverStatus> {
+    let Some(hardware) = driver.again().hardware_queues() else { return Ok(()) };
     let of_band = |pick: fn(BandTerms) -> u64| BANDS.map(|band| pick(policy.band(band)) / SCHEDULING_UNIT_NS);
     supported(hardware.setup_priority_bands(SetupPriorityBands {
         grace_period_for_band: of_band(|terms| terms.grace_ns),
@@ -28,7 +28,7 @@ pub fn setup_bands(driver: &mut EntryPoints, policy: &Policy) -> Result<(), Driv
 
 /// Ranks the kernel's own context for paging before all others.
 // spec: memory §7.4
-pub fn rank_paging(driver: &mut EntryPoints, context: KmdContext) -> Result<(), DriverStatus> {
+pub fn rank_paging(driver: &mut EntryPoints<'_>, context: KmdContext) -> Result<(), DriverStatus> {
     let rank = Rank { band: Band::Realtime, level: REALTIME_LEVEL_MAX, ..Rank::ordinary(0) };
     set(driver, context, rank, Quanta::default())
 }
@@ -36,9 +36,9 @@ pub fn rank_paging(driver: &mut EntryPoints, context: KmdContext) -> Result<(), 
 impl Adapter {
     /// Tells the driver a context's rank before any work is submitted on it.
     // spec: sync §4.2
-    pub fn rank_newcomer(&mut self, number: ContextNumber) -> Result<(), DriverStatus> {
+    pub fn rank_newcomer(&mut self, cx: &Cx<'_>, number: ContextNumber) -> Result<(), DriverStatus> {
         let rank = self.vidsch.ranks.tell(AnyContext::Hardware(number));
-        set(&mut self.driver, self.contexts[number].kmd, rank, Quanta::default())
+        set(&mut self.driver.call(cx), self.contexts[number].kmd, rank, Quanta::default())
     }
 
     /// Lends hardware contexts the rank of contexts that wait for them, as long as those wait.
@@ -68,7 +68,7 @@ impl Adapter {
         for (context, rank) in news {
             let AnyContext::Hardware(number) = context else { unreachable!("packet contexts' ranks are not told") };
             if !self.life.has_stopped()
-                && let Err(status) = set(&mut self.driver, self.contexts[number].kmd, rank, Quanta::default())
+                && let Err(status) = set(&mut self.driver.call(cx), self.contexts[number].kmd, rank, Quanta::default())
             {
                 self.stop(cx, format!("SetContextSchedulingProperties failed: {status}"));
             }
@@ -76,14 +76,14 @@ impl Adapter {
     }
 }
 
-fn set(driver: &mut EntryPoints, context: KmdContext, rank: Rank, quanta: Quanta) -> Result<(), DriverStatus> {
+fn set(driver: &mut EntryPoints<'_>, context: KmdContext, rank: Rank, quanta: Quanta) -> Result<(), DriverStatus> {
     let priority_band = match rank.band {
         Band::Idle => PriorityBand::Idle,
         Band::Normal => PriorityBand::Normal,
         Band::Focus => PriorityBand::Focus,
         Band::Realtime => PriorityBand::Realtime,
     };
-    let hardware = driver.hardware_queues().expect("it has hardware contexts");
+    let hardware = driver.again().hardware_queues().expect("it has hardware contexts");
     supported(hardware.set_context_scheduling_properties(SetContextSchedulingProperties {
         context,
         priority_band,

@@ -9,7 +9,7 @@ use super::StartError;
 use crate::driver::{EntryPoints, Reported};
 
 /// The memory manager's capabilities as far as the driver says them, with those that its facets tell.
-pub fn memory_caps(miniport: &EntryPoints, caps: &AdapterCaps) -> VidMmCaps {
+pub fn memory_caps(miniport: &EntryPoints<'_>, caps: &AdapterCaps) -> VidMmCaps {
     let mut memory = caps.memory;
     if miniport.facets().gpu_va {
         memory |= VidMmCaps::VIRTUAL_ADDRESSING_SUPPORTED | VidMmCaps::GPU_MMU_SUPPORTED;
@@ -20,7 +20,7 @@ pub fn memory_caps(miniport: &EntryPoints, caps: &AdapterCaps) -> VidMmCaps {
 /// Addresses of the paging process: as many as the driver says, else as many as a quarter of the largest memory segment has
 /// pages, and not too few for the kernel's own.
 // spec: memory §4.7
-pub fn paging_space(miniport: &EntryPoints, caps: &AdapterCaps, segments: &[SegmentDescription]) -> Pages {
+pub fn paging_space(miniport: &EntryPoints<'_>, caps: &AdapterCaps, segments: &[SegmentDescription]) -> Pages {
     if miniport.facets().gpu_va
         && let Ok(megabytes @ 1..) = miniport.paging_process_gpu_va_mb()
     {
@@ -58,7 +58,7 @@ pub(super) fn paging_tables(reported: &Reported, paging_space: Pages, reserve: P
 
 /// All rules. `system_bytes`: the system memory of this computer.
 // spec: memory §1.13, memory §1.14, memory §4.1, memory §10.2
-pub fn check(miniport: &EntryPoints, caps: &AdapterCaps, system_bytes: u64) -> Result<(), StartError> {
+pub fn check(miniport: &EntryPoints<'_>, caps: &AdapterCaps, system_bytes: u64) -> Result<(), StartError> {
     use VidMmCaps as C;
     let told = caps.memory;
     let memory = memory_caps(miniport, caps);

@@ -1,8 +1,6 @@
 //! A driver's description of its adapter when it has started: nodes, segments, addresses, fences; and the rules that it has to keep to
 //! (memory §1.13, §4.2, §4.3, sync §3.1).
 
-use std::sync::Arc;
-
 use ddi::{
     AdapterCaps, DdiVersion, FeatureId, GpuMmuCaps, GpuVirtualAddressing, NodeMetadata, PageTableLevelDesc,
     PageTableUpdateMode, RootPageTableSize, VidMmCaps,
@@ -13,7 +11,6 @@ use wddm_types::{NodeId, Pages};
 use crate::display::Displays;
 use crate::driver::{Answers, EntryPoints, Reported};
 use crate::features::Features;
-use crate::io_mmu::IoMmu;
 use crate::start::{StartError, caps, segments};
 
 /// Most nodes that a driver may report.
@@ -30,33 +27,32 @@ pub(super) struct Description {
     // spec: memory §3.3, memory §4.1, memory §4.2
     pub pages_by_address: bool,
     pub roots: Vec<RootPageTableSize>,
-    /// The IOMMU that translates for an adapter of the IoMmu model.
-    pub iommu: Option<Arc<dyn IoMmu>>,
+    /// The adapter is of the IoMmu model.
+    pub io_mmu: bool,
     pub displays: Displays,
 }
 
 /// The facts of the computer that the driver's rules need.
-pub(super) struct PlatformOf<'a> {
+pub(super) struct Computer {
     pub system_bytes: u64,
-    pub iommu: Option<&'a Arc<dyn IoMmu>>,
+    /// There is an IOMMU to share.
+    pub io_mmu: bool,
     /// GPUs can snoop the CPU's caches here.
     pub coherent: bool,
 }
 
 pub(super) fn describe(
-    miniport: &mut EntryPoints,
+    miniport: &mut EntryPoints<'_>,
     caps: AdapterCaps,
     features: &Features,
-    platform: PlatformOf<'_>,
+    computer: Computer,
 ) -> Result<(Answers, Description), StartError> {
-    caps::check(miniport, &caps, platform.system_bytes)?;
+    caps::check(miniport, &caps, computer.system_bytes)?;
     // Asked once: a driver that answers otherwise later has not changed its model.
     let io_mmu = !miniport.facets().gpu_va && caps.memory.contains(VidMmCaps::IO_MMU_SUPPORTED);
-    let iommu = match (io_mmu, platform.iommu) {
-        (true, None) => return Err(StartError::NotSupported("IoMmuSupported: this computer has no IOMMU to share")),
-        (true, Some(platform)) => Some(Arc::clone(platform)),
-        (false, _) => None,
-    };
+    if io_mmu && !computer.io_mmu {
+        return Err(StartError::NotSupported("IoMmuSupported: this computer has no IOMMU to share"));
+    }
     check_fences(miniport, &caps, features, io_mmu)?;
     let nodes: Vec<_> = (0..NODES_MAX).map_while(|node| miniport.node_metadata(NodeId(node))).collect();
     check_nodes(miniport, &caps, &nodes)?;
@@ -69,7 +65,7 @@ pub(super) fn describe(
         return Err(StartError::Rule("SupportsCpuHostAperture needs the entry points of the CPU host aperture"));
     }
     let Addresses { mmu, levels, roots } = describe_addresses(miniport, &caps)?;
-    if platform.coherent {
+    if computer.coherent {
         caps::check_coherency(&layout.segments, (!levels.is_empty()).then_some(mmu.flags))?;
     }
     // spec: sync §0, sync §4.1
@@ -97,16 +93,16 @@ pub(super) fn describe(
         paging_space,
         paging_by_gpu_va: caps.paging_by_gpu_va,
         moves_within_segments: caps.move_paging_supported,
-        pages_by_address: caps.paging_by_gpu_va || tables || iommu.is_some(),
+        pages_by_address: caps.paging_by_gpu_va || tables || io_mmu,
         roots,
-        iommu,
+        io_mmu,
         displays,
     };
     Ok((Answers { caps, nodes, reported }, description))
 }
 
 /// The rules of engines at adapter start.
-fn check_nodes(miniport: &EntryPoints, caps: &AdapterCaps, nodes: &[NodeMetadata]) -> Result<(), StartError> {
+fn check_nodes(miniport: &EntryPoints<'_>, caps: &AdapterCaps, nodes: &[NodeMetadata]) -> Result<(), StartError> {
     if usize::from(caps.paging_node) >= nodes.len() {
         return Err(StartError::Rule("PagingNodeIndex names a node that there is"));
     }
@@ -131,12 +127,12 @@ struct Addresses {
 
 /// The driver's GPU virtual addresses; nothing without them, and then its engines take packets.
 // spec: memory §4.2, memory §4.3, memory §5.6
-fn describe_addresses(miniport: &mut EntryPoints, caps: &AdapterCaps) -> Result<Addresses, StartError> {
+fn describe_addresses(miniport: &mut EntryPoints<'_>, caps: &AdapterCaps) -> Result<Addresses, StartError> {
     let queues = miniport.facets().hardware_queues;
     if !queues && !miniport.facets().packet_scheduling {
         return Err(StartError::Rule("an adapter without hardware queues takes packets"));
     }
-    let Some(addressing) = miniport.gpu_va() else { return Ok(Addresses::default()) };
+    let Some(addressing) = miniport.again().gpu_va() else { return Ok(Addresses::default()) };
     let mmu = addressing.gpu_mmu_caps();
     caps::check_mmu(mmu.flags, caps.ddi_version)?;
     // spec: memory §0 (levels), §4.3
@@ -181,7 +177,7 @@ fn root_sizes(
 /// The rules of native fences at adapter start.
 // spec: sync §3.1, sync §1.6, sync §6 A3
 fn check_fences(
-    miniport: &mut EntryPoints,
+    miniport: &mut EntryPoints<'_>,
     caps: &AdapterCaps,
     features: &Features,
     io_mmu: bool,

@@ -28,7 +28,7 @@ impl Adapter {
             return;
         }
         self.driver_left(cx);
-        let group = self.driver.query_dependent_engine_group(node);
+        let group = self.driver.call(cx).query_dependent_engine_group(node);
         if let Err(why) = self.came_back(cx, "QueryDependentEngineGroup") {
             return self.stop(cx, why);
         }

@@ -13,8 +13,8 @@ use crate::suspension::{Leaving, Suspendable};
 impl Adapter {
     /// The progress of a ring that has the hardware to itself.
     // spec: sync §4.4
-    pub(super) fn ring_runs(&self) -> Option<u64> {
-        let (reached, _) = self.ring_reach().filter(|(reached, last)| reached < last)?;
+    pub(super) fn ring_runs(&self, cx: &Cx<'_>) -> Option<u64> {
+        let (reached, _) = self.ring_reach(cx).filter(|(reached, last)| reached < last)?;
         let node = self.driver.paging_node();
         (self.ring.kmd_queue().is_some() || self.is_paging_in_front(node)).then_some(reached)
     }
@@ -25,7 +25,7 @@ impl Adapter {
         if self.vidsch.timeouts.is_preparing(node) {
             return;
         }
-        let (reached, owes_answer) = (self.ring_runs(), self.ring_owes_answer());
+        let (reached, owes_answer) = (self.ring_runs(cx), self.ring_owes_answer());
         let by_packets = self.ring.kmd_queue().is_none();
         match self.vidsch.timeouts.ring(passed, reached, owes_answer, by_packets) {
             RingStep::Nothing => {}
@@ -55,13 +55,13 @@ impl Adapter {
         let waits = (status == SuspendStatus::Pending).then_some(Leaving::Ring);
         self.vidsch.suspensions.issued(number, Suspendable::Ring, waits.into_iter().collect(), false);
         self.advance_suspensions(cx);
-        self.resume_ring();
+        self.resume_ring(cx);
     }
 
     /// Asks the driver for that; `None`: the adapter stops.
     fn suspend_ring(&mut self, cx: &mut Cx<'_>, number: SuspensionNumber) -> Option<SuspendStatus> {
         self.need_suspension_fence(cx)?;
-        let hardware = self.driver.hardware_queues().expect("the ring has a hardware queue");
+        let hardware = self.driver.call(cx).hardware_queues().expect("the ring has a hardware queue");
         match hardware.suspend_context(self.ring.context, number.raw()) {
             Ok(status) => Some(status),
             Err(status) => {
@@ -72,14 +72,14 @@ impl Adapter {
     }
 
     /// A ring that was asked and has left the hardware goes on.
-    pub(super) fn resume_ring(&mut self) {
+    pub(super) fn resume_ring(&mut self, cx: &Cx<'_>) {
         let kept = self.vidsch.timeouts.is_preparing(self.driver.paging_node())
             || self.vidsch.suspensions.awaits(Suspendable::Ring);
         if kept || !self.vidsch.suspensions.resume(Suspendable::Ring, SuspendReasons::TIMEOUT) {
             return;
         }
         let context = self.ring.context;
-        if let Some(hardware) = self.driver.hardware_queues() {
+        if let Some(hardware) = self.driver.call(cx).hardware_queues() {
             hardware.resume_context(context);
         }
     }

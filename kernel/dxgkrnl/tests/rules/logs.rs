@@ -1,11 +1,11 @@
 //! Scheduling logs of a driver that has none, or whose hardware tells anything.
 
-use dxgkrnl::{Cx, Machine};
+use dxgkrnl::Machine;
 use events::{Event, Tracer};
 use wddm_types::NodeId;
 
 use crate::asked;
-use crate::stub::Answers;
+use crate::stub::{Answers, Bare, Surroundings};
 
 /// The events that the kernel has told.
 #[derive(Default)]
@@ -17,9 +17,8 @@ impl Tracer for Told {
     }
 }
 
-fn trace(machine: &mut Machine, told: &mut Told, on: bool) {
-    let mut effects = Vec::new();
-    machine.trace_scheduling(&mut Cx { now_ns: 0, effects: &mut effects, tracer: told }, on);
+fn trace(machine: &mut Machine, (surroundings, told): (&mut Surroundings, &mut Told), on: bool) {
+    machine.trace_scheduling(&mut surroundings.cx(told), on);
 }
 
 #[test]
@@ -37,15 +36,14 @@ fn what_was_overwritten_is_counted_by_the_wraps_and_names_that_mean_nothing_are_
         (u64::MAX, u64::from(u32::MAX) * entries + u64::from(u32::MAX) - entries, entries),
     ] {
         let (mut machine, stub, seen, config) =
-            asked(Answers { scheduling_log: Some(position), ..Answers::default() }, vec![], None);
+            asked(Answers { scheduling_log: Some(position), ..Answers::default() }, vec![]);
         let mut told = Told::default();
-        let mut effects = Vec::new();
-        let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut told };
-        machine.start_adapter(&mut cx, Box::new(stub), config).unwrap();
+        let mut surroundings = Surroundings::of(Bare);
+        machine.start_adapter(&mut surroundings.cx(&mut told), Box::new(stub), config).unwrap();
         told.0.clear();
-        trace(&mut machine, &mut told, true);
-        trace(&mut machine, &mut told, true);
-        trace(&mut machine, &mut told, false);
+        trace(&mut machine, (&mut surroundings, &mut told), true);
+        trace(&mut machine, (&mut surroundings, &mut told), true);
+        trace(&mut machine, (&mut surroundings, &mut told), false);
         let given = (NodeId(0), Some((entries as u32, 1023)));
         let calls = seen.lock().unwrap().scheduling_logs.clone();
         assert!(calls[..calls.len() - 1].iter().all(|call| *call == given), "{calls:?}");
@@ -72,16 +70,15 @@ fn a_driver_without_the_call_has_no_log_and_no_memory_is_kept_for_one_behind_its
     // spec: sync §2.11, sync §4.2
     let with_log = Answers { scheduling_log: Some(0), ..Answers::default() };
     for (answers, calls) in [(Answers::default(), 0), (Answers::packets_only(), 0), (with_log, 400)] {
-        let (mut machine, stub, seen, config) = asked(answers, vec![], None);
+        let (mut machine, stub, seen, config) = asked(answers, vec![]);
         let mut told = Told::default();
-        let mut effects = Vec::new();
-        let mut cx = Cx { now_ns: 0, effects: &mut effects, tracer: &mut told };
-        machine.start_adapter(&mut cx, Box::new(stub), config).unwrap();
+        let mut surroundings = Surroundings::of(Bare);
+        machine.start_adapter(&mut surroundings.cx(&mut told), Box::new(stub), config).unwrap();
         let before = told.0.len();
         // Each would take 32 of the kernel's 2,048 pages.
         for _ in 0..200 {
-            trace(&mut machine, &mut told, true);
-            trace(&mut machine, &mut told, false);
+            trace(&mut machine, (&mut surroundings, &mut told), true);
+            trace(&mut machine, (&mut surroundings, &mut told), false);
         }
         assert_eq!(seen.lock().unwrap().scheduling_logs.len(), calls);
         let more = &told.0[before..];

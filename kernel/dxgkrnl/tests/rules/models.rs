@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use ddi::*;
-use dxgkrnl::IoMmu;
+use dxgkrnl::{IoMmu, Platform};
 use wddm_types::{CpuVa, PageRun, Pages, Pasid, SegmentId};
 
 use super::{expect_error, first_generation};
@@ -40,6 +40,16 @@ fn behind_the_iommu() -> Answers {
 #[derive(Debug, Default)]
 struct Mapped(Mutex<Vec<(Pasid, PageRun, bool)>>);
 
+/// A computer with that IOMMU.
+#[derive(Debug)]
+struct Shares(Arc<Mapped>);
+
+impl Platform for Shares {
+    fn io_mmu(&self) -> Option<&dyn IoMmu> {
+        Some(&*self.0)
+    }
+}
+
 impl IoMmu for Mapped {
     fn map(&self, pasid: Pasid, first: CpuVa, run: PageRun, writable: bool) {
         assert!(!first.is_null());
@@ -52,8 +62,7 @@ impl IoMmu for Mapped {
 
 fn start_with_iommu(answers: Answers) -> (Result<(), String>, Arc<Mapped>, Vec<Option<Pasid>>) {
     let mapped = Arc::new(Mapped::default());
-    let iommu = Arc::clone(&mapped) as Arc<dyn IoMmu>;
-    let (result, seen) = start_behind(answers, vec![], Some(iommu));
+    let (result, seen) = start_behind(answers, vec![], Shares(Arc::clone(&mapped)));
     let seen = seen.lock().unwrap();
     assert_eq!(seen.started - seen.stopped, u32::from(result.is_ok()), "a start that fails stops the device");
     (result.map_err(|error| error.to_string()), mapped, seen.pasids.clone())

@@ -1,6 +1,7 @@
 //! A driver without a device, for the rules of adapter start: every answer can be made a lie.
 
 mod answers;
+mod surroundings;
 
 use std::sync::atomic::Ordering;
 
@@ -8,6 +9,7 @@ use ddi::*;
 use wddm_types::{EngineId, GpuVa, NodeId, PageRun, Pasid, PhysicalAddress, SegmentId};
 
 pub use answers::Answers;
+pub use surroundings::{Bare, NoCache, Surroundings};
 
 /// The driver. It counts the calls to it.
 pub struct Stub {
@@ -238,15 +240,6 @@ impl Swizzling for Stub {
         Err(SwizzlingError::Unavailable)
     }
     fn release_swizzling_range(&mut self, _release: ReleaseSwizzlingRange) {}
-}
-
-/// Caches of a CPU in which nothing is ever cached.
-#[derive(Debug)]
-pub struct NoCache;
-
-impl dxgkrnl::CpuCache for NoCache {
-    fn invalidate(&self, _runs: &[PageRun], _offset_bytes: u64, _length_bytes: u64) {}
-    fn discard(&self, _runs: &[PageRun]) {}
 }
 
 impl GpuVirtualAddressing for Stub {

@@ -267,20 +267,18 @@ fn where_clients_see_system_pages_alone_what_is_locked_leaves_its_segment() {
     assert_eq!(mm.lock(b), Err(LockError::CantLock), "it may be nowhere else");
 }
 
-/// VidMm reports returned pages before they have another owner, so that the kernel can revoke client mappings.
+/// VidMm lists returned pages, so that the kernel can revoke client mappings before the next owner uses them.
 #[test]
 fn system_pages_are_told_of_when_they_return() {
     let (mut mm, _, device) = with_device(64);
-    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let into = std::sync::Arc::clone(&told);
-    mm.tell_of_returned(crate::Returned(Box::new(move |run| into.lock().unwrap().push(run))));
     let [a, b] = [4, 8].map(|pages| create(&mut mm, device, pages, &[VRAM]));
     let [of_a, of_b] = [a, b].map(|id| mm.backing(id).to_vec());
     assert!(mm.destroy_allocation(a, &[]).is_none(), "nothing reaches it");
-    assert_eq!(std::mem::take(&mut *told.lock().unwrap()), of_a);
+    assert_eq!(mm.take_returned(), of_a);
     mm.make_resident(device, &[b]).expect("room");
     let work = mm.destroy_allocation(b, &[]).expect("it leaves the segment");
-    assert!(told.lock().unwrap().is_empty(), "the ring may still reach them");
+    assert!(mm.take_returned().is_empty(), "the ring may still reach them");
     mm.completed(work.serial);
-    assert_eq!(*told.lock().unwrap(), of_b);
+    assert_eq!(mm.take_returned(), of_b);
+    assert!(mm.take_returned().is_empty(), "each is told once");
 }

@@ -5,8 +5,8 @@ use ddi::{Disconnected, DoorbellHost, DriverStatus, OsDoorbell, OsQueue};
 use shared_words::Word;
 
 use super::doorbell_status;
-use crate::doorbell_page::Shown;
 use crate::object::{Connection, Doorbell, DoorbellNumber, QueueNumber};
+use crate::platform::Shown;
 use crate::store::{ObjectNumber, Store};
 
 /// The doorbells of an adapter in its driver's hands.
@@ -59,7 +59,7 @@ mod tests {
     use wddm_types::{GpuVa, ProcessId, WordAddress};
 
     use super::*;
-    use crate::doorbell_page::DoorbellPages;
+    use crate::platform::DoorbellPages;
 
     const STATUS: [u64; 3] = [0, 8, 16];
     const CONNECTED: u64 = doorbell_status::CONNECTED;
