@@ -17,11 +17,11 @@ use crate::displayed::Displayed;
 use crate::extent::{Extents, PageSet};
 use crate::lock::Locks;
 use crate::offer::Offer;
+use crate::operation::HeldRange;
 use crate::operation::Operation;
 use crate::rank::VictimEntry;
 use crate::segment::Segment;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
-use crate::swizzle::HeldRange;
 use crate::unique::UniqueProtections;
 
 /// Why an allocation is not created. The driver's description or the caller's wish is to blame; `NoBackingStore` is

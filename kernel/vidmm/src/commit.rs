@@ -9,11 +9,11 @@ use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 use crate::allocation::{Allocation, Placement};
 use crate::context::content_of_driver;
 use crate::extent::{Extent, Extents};
+use crate::operation::Form;
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation};
 use crate::plan::{Place, Plan};
 use crate::segment::{Segment, Wish};
 use crate::slab::AllocationId;
-use crate::swizzle::Form;
 use crate::victim::cache_coherent;
 use crate::vidmm::VidMm;
 

@@ -11,42 +11,80 @@ use ddi::SegmentFlags;
 use wddm_types::{CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::extent::Extent;
+use crate::operation::{WindowMap, WindowPages};
 use crate::segment::Segment;
 use crate::slab::AllocationId;
 
-/// Window pages that are to be unmapped.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WindowPages {
-    /// The memory segment whose window it is.
-    pub segment: SegmentId,
-    /// The pages.
-    pub pages: Vec<u32>,
-}
+/// The windows of the memory segments that have one. An allocation has pages of one window at most, because it lies in one segment.
+#[derive(Debug)]
+pub(crate) struct HostApertures(BTreeMap<SegmentId, HostAperture>);
 
-/// Window pages that are to be mapped: page `i` shows memory page `i`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WindowMap {
-    /// The memory segment whose window it is.
-    pub segment: SegmentId,
-    /// To be unmapped before: those of others that gave up theirs.
-    pub unmap: Vec<u32>,
-    /// The window's pages.
-    pub window_pages: Vec<u32>,
-    /// The segment's pages.
-    pub memory_pages: Vec<u64>,
-}
+impl HostApertures {
+    /// Those that the driver described.
+    pub fn open(segments: &[Segment]) -> Self {
+        let window = |segment: &Segment| {
+            let range = segment.descriptor.cpu.host_aperture()?;
+            let has = !segment.aligns_pitches()
+                && segment.descriptor.flags.contains(SegmentFlags::SUPPORTS_CPU_HOST_APERTURE)
+                && range.size_in_pages > 0;
+            let open =
+                || HostAperture::new(segment.id, range.physical_address, range.size_in_pages, segment.page_bytes());
+            has.then(|| (segment.id, open()))
+        };
+        HostApertures(segments.iter().filter_map(window).collect())
+    }
 
-/// The windows of the memory segments that have one.
-pub(crate) fn open(segments: &[Segment]) -> BTreeMap<SegmentId, HostAperture> {
-    let window = |segment: &Segment| {
-        let range = segment.descriptor.cpu.host_aperture()?;
-        let has = !segment.aligns_pitches()
-            && segment.descriptor.flags.contains(SegmentFlags::SUPPORTS_CPU_HOST_APERTURE)
-            && range.size_in_pages > 0;
-        let open = || HostAperture::new(segment.id, range.physical_address, range.size_in_pages, segment.page_bytes());
-        has.then(|| (segment.id, open()))
-    };
-    segments.iter().filter_map(window).collect()
+    /// Whether a segment has one.
+    pub fn is_windowed(&self, segment: SegmentId) -> bool {
+        self.0.contains_key(&segment)
+    }
+
+    /// Whether an allocation that lies there would get its pages.
+    pub fn has_room(&self, segment: SegmentId, id: AllocationId, extents: impl Iterator<Item = Extent>) -> bool {
+        self.0.get(&segment).is_some_and(|window| window.has_room(id, extents))
+    }
+
+    /// Gives an allocation its pages; `None`: there are none. `Some(None)`: it has them still.
+    pub fn take(
+        &mut self,
+        segment: SegmentId,
+        id: AllocationId,
+        extents: impl Iterator<Item = Extent>,
+        kept_max: usize,
+    ) -> Option<Option<WindowMap>> {
+        let window = self.0.get_mut(&segment).expect("the segment has a window");
+        window.take(id, extents, kept_max)
+    }
+
+    /// Whether any window shows an allocation.
+    pub fn show(&self, id: AllocationId) -> bool {
+        self.0.values().any(|window| window.has(id))
+    }
+
+    /// The window of a segment, if it shows an allocation.
+    pub fn showing(&self, segment: SegmentId, id: AllocationId) -> Option<&HostAperture> {
+        self.0.get(&segment).filter(|window| window.has(id))
+    }
+
+    /// An allocation is unlocked: its pages are kept, for the next lock.
+    pub fn keep(&mut self, id: AllocationId) {
+        self.0.values_mut().for_each(|window| window.keep(id));
+    }
+
+    /// An allocation moves: its pages are to be unmapped, and [`HostApertures::unmapped`] has them back.
+    pub fn end(&mut self, id: AllocationId) -> Option<WindowPages> {
+        self.0.values_mut().find_map(|window| window.end(id))
+    }
+
+    /// The driver has unmapped pages.
+    pub fn unmapped(&mut self, pages: &WindowPages) {
+        self.0.get_mut(&pages.segment).expect("pages of a window").unmapped(&pages.pages);
+    }
+
+    /// Finds a fault; `locks`: how often an allocation is locked, if it lives.
+    pub fn check(&self, locks: impl Fn(AllocationId) -> Option<u32>) -> Result<(), String> {
+        self.0.values().try_for_each(|window| window.check(&locks))
+    }
 }
 
 /// The window of one segment.

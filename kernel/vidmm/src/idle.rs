@@ -11,10 +11,10 @@
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use crate::allocation::Placement;
+use crate::operation::Form;
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, Work, merge_points};
 use crate::rank::TIERS;
 use crate::slab::AllocationId;
-use crate::swizzle::Form;
 use crate::vidmm::VidMm;
 
 /// How many victims of a segment are looked at: what goes later can wait.

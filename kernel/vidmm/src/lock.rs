@@ -21,10 +21,10 @@ use wddm_types::{CpuRun, PAGE_BYTES, PageRun, SegmentId};
 
 use crate::allocation::{Placement, SYSTEM_COPY};
 use crate::extent::Extents;
-use crate::host_aperture::{WindowMap, WindowPages};
+use crate::operation::RangeWish;
+use crate::operation::{WindowMap, WindowPages};
 use crate::paging::{Batch, Cause, Work};
 use crate::slab::AllocationId;
-use crate::swizzle::RangeWish;
 use crate::vidmm::VidMm;
 use rules::{Medium, Ruling, Subject};
 
@@ -185,8 +185,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// The driver has unmapped window pages that a [`Rotation`](crate::Rotation) named.
     pub fn window_unmapped(&mut self, pages: &WindowPages) {
-        let window = self.host_apertures.get_mut(&pages.segment).expect("pages of a window");
-        window.unmapped(&pages.pages);
+        self.windows.unmapped(pages);
     }
 
     /// Undoes one lock. True: it was the last one.
@@ -288,7 +287,7 @@ impl<F: Copy + Eq> VidMm<F> {
             Medium::OutOfReach
         } else if flags.contains(SegmentFlags::CPU_VISIBLE) {
             Medium::Bar
-        } else if self.host_apertures.contains_key(&segment) {
+        } else if self.windows.is_windowed(segment) {
             Medium::Windowed
         } else {
             Medium::OutOfReach
@@ -332,29 +331,28 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn has_window_room(&self, id: AllocationId) -> bool {
         let Placement::Memory(segment, extents) = &self.allocations[id].placement else { return false };
-        self.host_apertures.get(segment).is_some_and(|window| window.has_room(id, extents.iter()))
+        self.windows.has_room(*segment, id, extents.iter())
     }
 
     fn take_window(&mut self, id: AllocationId) -> Option<Option<WindowMap>> {
         let Placement::Memory(segment, extents) = &self.allocations[id].placement else {
             unreachable!("a window shows a memory segment")
         };
-        let window = self.host_apertures.get_mut(segment).expect("the segment has a window");
-        window.take(id, extents.iter(), self.policy.windows_kept_max)
+        self.windows.take(*segment, id, extents.iter(), self.policy.windows_kept_max)
     }
 
     /// Whether the CPU sees an allocation through a window: it leaves whole then.
     pub(crate) fn is_windowed(&self, id: AllocationId) -> bool {
-        self.allocations[id].locks.count > 0 && self.host_apertures.values().any(|window| window.has(id))
+        self.allocations[id].locks.count > 0 && self.windows.show(id)
     }
 
     fn end_window(&mut self, id: AllocationId) -> Option<WindowPages> {
-        self.host_apertures.values_mut().find_map(|window| window.end(id))
+        self.windows.end(id)
     }
 
     fn unlocked(&mut self, id: AllocationId) {
         self.allocations[id].locks = Locks::default();
-        self.host_apertures.values_mut().for_each(|window| window.keep(id));
+        self.windows.keep(id);
         self.ranges.keep(id, false);
     }
 

@@ -1,11 +1,13 @@
 //! Paging operations as values: one to one with a driver's (memory §3.3), but owned, and whole. One driver call may carry out only a part
 //! of one ([`Operation::part`]). `residency`, `victim`, `mapping` and `system` make them; the kernel's paging ring carries them out.
 
+mod view;
+
 use ddi::{KmdAllocation, Pte};
 use wddm_types::{CpuVa, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use crate::slab::{AllocationId, DeviceId, SpaceId};
-use crate::swizzle::Form;
+pub use view::{Form, HeldRange, RangeWish, WindowMap, WindowPages};
 
 /// Which way a transfer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

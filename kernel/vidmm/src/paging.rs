@@ -9,10 +9,10 @@ mod sequence;
 use ddi::KmdAllocation;
 use wddm_types::{CpuRun, FencePoint, PageRun, SegmentId};
 
-use crate::host_aperture::WindowPages;
+use crate::operation::HeldRange;
+use crate::operation::WindowPages;
 pub(crate) use crate::operation::{Direction, Operation};
 use crate::slab::{AllocationId, DeviceId, SpaceId};
-use crate::swizzle::HeldRange;
 pub(crate) use batch::{Batch, Hull, Section};
 pub use conversion::{Conversion, ConversionCause};
 pub(crate) use sequence::WorkSequence;

@@ -7,10 +7,10 @@ use ddi::KmdAllocation;
 use wddm_types::{PAGE_BYTES, SegmentId};
 
 use crate::allocation::Placement;
+use crate::operation::Form;
 use crate::operation::{Direction, Operation};
 use crate::paging::{Batch, Cause, Work};
 use crate::slab::AllocationId;
-use crate::swizzle::Form;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {

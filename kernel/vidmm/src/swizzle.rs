@@ -1,59 +1,13 @@
-//! Swizzling (memory §6.5), first generation only: the driver's ranges through which the CPU sees an allocation in linear
-//! order, and in which form the content of marked allocations lies. VidMm knows no formats: it knows that a range shows an
-//! allocation, and for those that the driver marks `Swizzled` whether their backing store is linear. It calls no driver: it
-//! says what to acquire and release. Called by `lock::legacy`, `victim`, `commit`.
+//! Swizzling ranges (memory §6.5), first generation only: the driver's ranges through which the CPU sees an allocation in linear
+//! order. It calls no driver: it says what to acquire and release. Called by `lock::legacy` and `form`.
 //!
 //! A range is acquired at a lock and kept after the last unlock, because the next lock is likely to want it again. It goes
 //! when its content leaves its memory segment, or when another lock needs one, the one unlocked longest ago first.
 
-use ddi::{AllocationFlags, DriverModel, KmdAllocation};
-use wddm_types::SegmentId;
+use ddi::KmdAllocation;
 
-use crate::allocation::{Allocation, Placement};
-use crate::paging::Batch;
+use crate::operation::HeldRange;
 use crate::slab::AllocationId;
-use crate::vidmm::VidMm;
-
-/// The change that a transfer makes to the form of its content (memory §3.4, flags 0 and 1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
-    /// Nothing that VidMm knows of; an unmarked allocation's is the driver's own affair.
-    #[default]
-    Kept,
-    /// Linear content becomes swizzled.
-    Swizzle,
-    /// Swizzled content becomes linear.
-    Unswizzle,
-    /// The CPU saw it through this range at an address of the driver's choice: outside it is to stand in the order in which
-    /// the CPU saw it (SPECIAL_LOCK_TRANSFER, memory §3.4).
-    Special(HeldRange),
-}
-
-/// A range, and what it shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldRange {
-    /// The allocation of the content.
-    pub allocation: KmdAllocation,
-    /// From the lock.
-    pub private_driver_data: u32,
-    /// Which range, from 0.
-    pub range: u32,
-}
-
-/// A range that the driver is to acquire for a lock. If it does not: [`VidMm::range_failed`](crate::VidMm::range_failed).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RangeWish {
-    /// To be released before.
-    pub release: Option<HeldRange>,
-    /// To be acquired.
-    pub acquire: HeldRange,
-    /// The allocation's segment.
-    pub segment: SegmentId,
-    /// Bytes of the view.
-    pub range_bytes: u64,
-    /// Where the view begins on the bus.
-    pub cpu_translated_address: u64,
-}
 
 /// The ranges of one adapter.
 #[derive(Debug, Default)]
@@ -184,92 +138,6 @@ impl SwizzlingRanges {
     fn held(&self) -> impl Iterator<Item = &UsedRange> {
         self.ranges.iter().flatten()
     }
-}
-
-impl<F: Copy + Eq> VidMm<F> {
-    /// How many swizzling ranges the driver has (`NumberOfSwizzlingRanges`). WDDM 2 has none.
-    // spec: memory §6.5
-    pub fn set_swizzling_ranges(&mut self, count: u32) {
-        let count = if self.model == DriverModel::Wddm1 { count } else { 0 };
-        self.ranges = SwizzlingRanges::new(count);
-    }
-
-    /// Gives up a range of unlocked content, because the driver says that none is available; the caller releases it.
-    // spec: memory §6.5
-    pub fn release_kept_range(&mut self) -> Option<HeldRange> {
-        self.ranges.release_kept()
-    }
-
-    /// The driver has released ranges that a [`Rotation`](crate::Rotation) named.
-    pub fn ranges_released(&mut self, ranges: &[HeldRange]) {
-        ranges.iter().for_each(|held| self.ranges.forget(held.range));
-    }
-
-    /// Ends the ranges of content that leaves its memory segment: at once when the content is unlocked, with the rotation otherwise.
-    // spec: memory §6.5, released on eviction, destruction, demand
-    pub(crate) fn leave_ranges(&mut self, id: AllocationId, batch: &mut Batch<F>) {
-        let seen = self.allocations[id].locks.count > 0;
-        let ended = self.ranges.end(id, seen);
-        if seen && !ended.is_empty() {
-            batch.locked.insert(id);
-            batch.ranges_locked.insert(id, ended);
-        } else {
-            batch.ranges.extend(ended);
-        }
-    }
-
-    /// Marked content is about to be copied out: in which form. Whatever is copied is copied whole, so that the backing
-    /// store has one form.
-    // spec: memory §6.5
-    pub(crate) fn form_out(&mut self, id: AllocationId, for_cpu: bool) -> Form {
-        let model = self.model;
-        // spec: memory §3.4, operation 7
-        let seen = self.ranges.of(id).filter(|_| self.is_alternate(id) && self.allocations[id].locks.count > 0);
-        let allocation = &mut self.allocations[id];
-        if let (Some(range), Placement::Memory(_, extents)) = (seen, &mut allocation.placement) {
-            extents.make_dirty();
-            allocation.special = Some(range);
-            return Form::Special(range);
-        }
-        if !is_marked(model, allocation) {
-            return Form::Kept;
-        }
-        let listed = allocation.count > 0;
-        let Placement::Memory(_, extents) = &mut allocation.placement else { return Form::Kept };
-        let copied = listed || extents.iter().any(|extent| extent.dirty);
-        let linear = for_cpu || allocation.locks.count > 0;
-        if !copied && (allocation.backing_linear || !linear) {
-            return Form::Kept;
-        }
-        extents.make_dirty();
-        allocation.backing_linear = linear;
-        if linear { Form::Unswizzle } else { Form::Kept }
-    }
-
-    /// Marked content is about to be copied in.
-    // spec: memory §6.5
-    pub(crate) fn form_in(&mut self, id: AllocationId) -> Form {
-        if let Some(range) = self.allocations[id].special.take() {
-            return Form::Special(range);
-        }
-        let allocation = &self.allocations[id];
-        if is_marked(self.model, allocation) && allocation.backing_linear { Form::Swizzle } else { Form::Kept }
-    }
-
-    /// Whether the CPU sees an allocation at an address of the driver's choice.
-    fn is_alternate(&self, id: AllocationId) -> bool {
-        let flags = self.allocations[id].info.flags;
-        self.model == DriverModel::Wddm1 && flags.contains(AllocationFlags::USE_ALTERNATE_VA)
-    }
-
-    /// Whether the driver has marked an allocation, so that VidMm keeps track of its form.
-    pub fn is_marked(&self, id: AllocationId) -> bool {
-        is_marked(self.model, &self.allocations[id])
-    }
-}
-
-fn is_marked<F>(model: DriverModel, allocation: &Allocation<F>) -> bool {
-    model == DriverModel::Wddm1 && allocation.info.flags.contains(AllocationFlags::SWIZZLED)
 }
 
 #[cfg(test)]

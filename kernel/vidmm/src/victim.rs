@@ -16,11 +16,11 @@ use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, SegmentId};
 
 use crate::allocation::{Allocation, Placement};
 use crate::extent::Extent;
+use crate::operation::Form;
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, merge_points};
 use crate::rank::lazy_tier;
 use crate::segment::{Segment, Segments};
 use crate::slab::{AllocationId, DeviceId};
-use crate::swizzle::Form;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {

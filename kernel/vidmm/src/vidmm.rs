@@ -11,7 +11,7 @@ use crate::allocation::Allocation;
 use crate::budget::{Processes, SegmentGroup};
 use crate::clock::Clock;
 use crate::device::Devices;
-use crate::host_aperture::HostAperture;
+use crate::host_aperture::HostApertures;
 use crate::offer::OfferPriority;
 use crate::page_table::{Geometry, table_sources};
 use crate::paging::{Batch, Work, WorkSequence};
@@ -47,7 +47,7 @@ pub struct VidMm<F> {
     pub(crate) undisplayed: Vec<AllocationId>,
     pub(crate) system: SystemPages,
     /// By memory segment.
-    pub(crate) host_apertures: BTreeMap<SegmentId, HostAperture>,
+    pub(crate) windows: HostApertures,
     /// Through which the CPU sees swizzled content.
     pub(crate) ranges: SwizzlingRanges,
 }
@@ -100,7 +100,7 @@ impl<F: Copy + Eq> VidMm<F> {
         let spaces = AddressSpaces::open((mmu, geometry), table_frames, &segments, &policy, system.dummy_page());
         Ok(VidMm {
             policy,
-            host_apertures: crate::host_aperture::open(segments.all()),
+            windows: HostApertures::open(segments.all()),
             model: layout.model,
             version: layout.version,
             caps: layout.caps,

@@ -38,9 +38,8 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
                 ensure(*shown == lies, "locks", || format!("{id:?} is shown {shown:?} and lies {lies:?}"))?;
             }
         }
-        for window in self.host_apertures.values() {
-            window.check(|id| self.allocations.get(id).map(|known| known.locks.count)).map_err(broken("locks"))?;
-        }
+        let locks = |id| self.allocations.get(id).map(|known| known.locks.count);
+        self.windows.check(locks).map_err(broken("locks"))?;
         // spec: memory §6.5
         self.ranges
             .check(|id| {

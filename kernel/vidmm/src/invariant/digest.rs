@@ -63,7 +63,7 @@ impl<F: Copy + Eq + Debug> VidMm<F> {
             digest.add("terms of", &space, &terms);
         }
         digest.add("offers", &"", &self.decommittable);
-        digest.add("windows", &"", &self.host_apertures);
+        digest.add("windows", &"", &self.windows);
         digest.add("works", &"", &(self.works.returned(), self.works.completed()));
         digest
     }

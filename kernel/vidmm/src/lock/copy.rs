@@ -19,9 +19,9 @@ use wddm_types::{PAGE_BYTES, PageRun, Pages, SegmentId};
 use crate::allocation::{Allocation, Placement, SYSTEM_COPY};
 use crate::commit::copy_in;
 use crate::extent::Extent;
+use crate::operation::Form;
 use crate::paging::{Batch, Cause, Direction, MoveKind, MoveStep, Operation, Work, merge_points};
 use crate::slab::AllocationId;
-use crate::swizzle::Form;
 use crate::vidmm::VidMm;
 
 impl<F: Copy + Eq> VidMm<F> {

@@ -21,10 +21,10 @@ use ddi::AllocationFlags;
 use wddm_types::{CpuRun, PAGE_BYTES};
 
 use crate::allocation::{Placement, SYSTEM_COPY};
+use crate::operation::RangeWish;
 use crate::paging::{Cause, Work};
 use crate::plan::{Claim, Limit, Takes};
 use crate::slab::AllocationId;
-use crate::swizzle::RangeWish;
 use crate::vidmm::VidMm;
 
 use super::rules::Medium;

@@ -119,7 +119,7 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let descriptor = &self.segment(*segment).descriptor;
         let base = descriptor.cpu.translated().unwrap_or(0) / PAGE_BYTES;
-        let window = self.host_apertures.get(segment).filter(|window| window.has(id));
+        let window = self.windows.showing(*segment, id);
         let mut runs = Vec::new();
         let mut next = 0;
         for extent in extents.iter() {

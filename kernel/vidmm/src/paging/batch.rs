@@ -7,9 +7,9 @@ use ddi::KmdAllocation;
 use wddm_types::{FencePoint, GpuVa, PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use super::{Cause, Conversion, Move, MoveKind, MoveStep, Operation, Rotation, TableMove, Work};
-use crate::host_aperture::WindowPages;
+use crate::operation::HeldRange;
+use crate::operation::WindowPages;
 use crate::slab::{AllocationId, DeviceId, SpaceId};
-use crate::swizzle::HeldRange;
 
 /// A work under construction. Its sections keep the order of memory §8.3: drivers told, content out, entries invalid,
 /// TLB; content in, drivers told, entries valid, TLB. Operations in `settled` come before all of that.
