@@ -1,10 +1,17 @@
 //! One allocation: its description by the driver, the place of its content, its holders and pins. `check` has the rules of creation;
 //! `residency` moves content.
 
+mod book;
 mod check;
+mod locks;
+mod offer;
 
+pub(crate) use book::Allocations;
 pub use check::Origin;
 pub(crate) use check::{SYSTEM_COPY, Terms, VISIBLE, check};
+pub(crate) use locks::{Displayed, Locks};
+pub(crate) use offer::Offer;
+pub use offer::OfferPriority;
 
 use std::collections::BTreeSet;
 
@@ -13,10 +20,7 @@ use wddm_types::{FencePoint, PAGE_BYTES, PageRun, Pages, PhysicalAddress, Segmen
 
 use crate::budget::ProcessPriority;
 use crate::budget::SegmentGroup;
-use crate::displayed::Displayed;
 use crate::extent::{Extents, PageSet};
-use crate::lock::Locks;
-use crate::offer::Offer;
 use crate::operation::HeldRange;
 use crate::operation::Operation;
 use crate::rank::VictimEntry;
@@ -132,9 +136,9 @@ pub(crate) struct Allocation<F> {
     /// Displays and queued updates that need it where it is.
     pub pins: u32,
     /// An offer that counts: its content may go.
-    pub offer: Option<Offer>,
+    offer: Option<Offer>,
     /// An offer that counts when the device that made it has had its turn: what it queued before needs the content.
-    pub offer_due: Option<Offer>,
+    offer_due: Option<Offer>,
     /// The group in which its bytes count for the processes that list it.
     pub charged: Option<SegmentGroup>,
     /// Last uses that no work has waited for yet.
@@ -167,6 +171,63 @@ impl<F> Allocation<F> {
         } else {
             (self.valid, self.backing_linear) = (PageSet::default(), true);
         }
+    }
+
+    /// A new one of a device, with its backing store, nowhere yet.
+    pub fn new(
+        owner: DeviceId,
+        band: ProcessPriority,
+        (info, pages): (AllocationInfo, u64),
+        backing: Vec<PageRun>,
+    ) -> Self {
+        Allocation {
+            owner: Some(owner),
+            info,
+            pages,
+            backing,
+            foreign: false,
+            primary: false,
+            unmoveable: false,
+            valid: PageSet::default(),
+            placement: Placement::None,
+            count: 0,
+            lazy_since: None,
+            doomed: None,
+            returns: false,
+            holders: BTreeSet::new(),
+            band,
+            standing: None,
+            pins: 0,
+            offer: None,
+            offer_due: None,
+            charged: None,
+            last_use: Vec::new(),
+            mappings: BTreeSet::new(),
+            pattern: None,
+            context: None,
+            unique: UniqueProtections::default(),
+            locks: Locks::default(),
+            backing_linear: true,
+            special: None,
+            displayed: Displayed::default(),
+            last_work: 0,
+        }
+    }
+
+    /// The offer that counts, if one does.
+    pub fn offer(&self) -> Option<Offer> {
+        self.offer
+    }
+
+    /// The offer that waits for its device's turn.
+    pub fn offer_due(&self) -> Option<Offer> {
+        self.offer_due
+    }
+
+    /// Offered content is gone. Answers whether it is offered.
+    #[must_use = "what is not offered is not thrown away"]
+    pub fn discard_offered(&mut self) -> bool {
+        self.offer.as_mut().map(|offer| offer.discarded = true).is_some()
     }
 
     /// Whether it is offered, as its process sees it.

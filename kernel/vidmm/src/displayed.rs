@@ -10,7 +10,6 @@
 //! Called by the kernel, which knows the displays: from the flip to it until another one has replaced it.
 
 use ddi::AllocationFlags;
-use wddm_types::{PageRun, SegmentId};
 
 use crate::allocation::Placement;
 use crate::aperture::ApertureFull;
@@ -30,15 +29,6 @@ pub enum DisplayError {
     /// Scarcity: an aperture is to show it.
     #[error("a primary that an aperture is to show: {0}")]
     Aperture(#[from] ApertureFull),
-}
-
-/// How an allocation is displayed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Displayed {
-    /// Flips and displays that hold it.
-    pub times: u32,
-    /// The aperture that shows it for them, and the pages there.
-    pub at: Option<(SegmentId, PageRun)>,
 }
 
 impl<F: Copy + Eq> VidMm<F> {
@@ -86,7 +76,7 @@ impl<F: Copy + Eq> VidMm<F> {
         displayed.times = displayed.times.checked_sub(1).expect("it was displayed");
         let shown = displayed.at.is_some() || matches!(allocation.placement, Placement::System(Some(_)));
         if displayed.times == 0 && shown {
-            self.undisplayed.push(id);
+            self.allocations.note_undisplayed(id);
         }
         self.unpin(id);
     }
@@ -95,11 +85,11 @@ impl<F: Copy + Eq> VidMm<F> {
     // spec: memory §1.6
     pub fn hide_undisplayed(&mut self) -> Option<Work<F>> {
         // Asked after every call: a batch for nothing would cost a call half as much again.
-        if self.undisplayed.is_empty() {
+        if !self.allocations.any_undisplayed() {
             return None;
         }
         let mut batch = self.works.begin();
-        for id in std::mem::take(&mut self.undisplayed) {
+        for id in self.allocations.take_undisplayed() {
             let Some(allocation) = self.allocations.get(id).filter(|known| known.displayed.times == 0) else {
                 continue;
             };

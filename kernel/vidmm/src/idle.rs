@@ -78,7 +78,7 @@ impl<F: Copy + Eq> VidMm<F> {
 
     fn worth_writing(&self, id: AllocationId) -> bool {
         let allocation = &self.allocations[id];
-        let lazy = allocation.count == 0 && allocation.doomed.is_none() && allocation.offer.is_none();
+        let lazy = allocation.count == 0 && allocation.doomed.is_none() && allocation.offer().is_none();
         // The CPU writes what is locked: writing it back would have to be done again.
         // The form of marked content is decided when it leaves.
         let lazy = lazy && allocation.locks.count == 0 && !self.is_marked(id);

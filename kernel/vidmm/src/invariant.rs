@@ -127,7 +127,8 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         owned.extend(self.spaces.system_pages());
         for (id, allocation) in self.allocations.iter() {
             let pages: u64 = allocation.backing.iter().map(|run| run.count.0).sum();
-            let given_up = pages == 0 && allocation.offer.is_some_and(|offer| offer.discarded && offer.allow_decommit);
+            let given_up =
+                pages == 0 && allocation.offer().is_some_and(|offer| offer.discarded && offer.allow_decommit);
             if pages != allocation.pages && !given_up {
                 return Err(format!("{id:?} has {} pages and {pages} behind them", allocation.pages));
             }

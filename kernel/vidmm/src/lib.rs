@@ -92,7 +92,7 @@ mod update;
 mod victim;
 mod vidmm;
 
-pub use allocation::{AllocationError, Origin, cut as cut_pages};
+pub use allocation::{AllocationError, OfferPriority, Origin, cut as cut_pages};
 pub use aperture::ApertureFull;
 pub use budget::{BudgetChange, ProcessPriority, ReservationError, SegmentGroup, VideoMemoryInfo};
 pub use coherency::{CoherencyTracker, Maintenance};
@@ -103,7 +103,7 @@ pub use list::{Reference, ReferenceError};
 pub use lock::{LegacyLock, LockError, LockPlan};
 pub use mapping::{MapError, MapRequest, Target};
 pub use never::NeverFits;
-pub use offer::{OfferError, OfferFlags, OfferPriority, ReclaimError, ReclaimResult, Reclaimed};
+pub use offer::{OfferError, OfferFlags, ReclaimError, ReclaimResult, Reclaimed};
 pub use operation::{Direction, Form, HeldRange, Operation, Part, RangeWish, WindowMap, WindowPages};
 pub use page_table::OutOfTables;
 pub use paging::{Cause, Conversion, ConversionCause, Move, MoveKind, Rotation, TableMove, Work};

@@ -1,8 +1,6 @@
 //! How allocations begin and end: creation with a backing store, destruction now or behind its last use (memory §2, §6.2,
 //! §8.5). `residency` moves their content meanwhile.
 
-use std::collections::BTreeSet;
-
 use ddi::{AllocationFlags, AllocationFlags2, AllocationInfo, KmdAllocation};
 use wddm_types::{FencePoint, PageRun, Pages};
 
@@ -67,38 +65,9 @@ impl<F: Copy + Eq> VidMm<F> {
         let valid = if system_only || foreign { PageSet::all(pages) } else { PageSet::default() };
         // spec: memory §2.2, bits 8 and 9: never a victim, whatever lists say
         let pinned = info.flags.intersects(AllocationFlags::OVERLAY | AllocationFlags::CAPTURE);
-        let id = self.allocations.insert(Allocation {
-            owner: Some(owner),
-            info,
-            pages,
-            backing,
-            foreign,
-            primary: origin.primary,
-            unmoveable: false,
-            valid,
-            placement: Placement::None,
-            count: 0,
-            lazy_since: None,
-            doomed: None,
-            returns: false,
-            holders: BTreeSet::new(),
-            band: self.band_of(owner),
-            standing: None,
-            pins: u32::from(pinned),
-            offer: None,
-            offer_due: None,
-            charged: None,
-            last_use: Vec::new(),
-            mappings: Default::default(),
-            pattern: None,
-            context: None,
-            unique: Default::default(),
-            locks: Default::default(),
-            backing_linear: true,
-            special: None,
-            displayed: Default::default(),
-            last_work: 0,
-        });
+        let mut new = Allocation::new(owner, self.band_of(owner), (info, pages), backing);
+        (new.foreign, new.primary, new.valid, new.pins) = (foreign, origin.primary, valid, u32::from(pinned));
+        let id = self.allocations.begin(new);
         self.devices.own(owner, id);
         Ok(id)
     }
@@ -216,13 +185,9 @@ impl<F: Copy + Eq> VidMm<F> {
         } else if !batch.invalidations.is_empty() {
             merge_points(&mut batch.after, after);
         }
-        let gone = self.allocations.remove(allocation);
-        self.demoted.remove(&allocation);
+        let gone = self.allocations.end(allocation);
         if let Some(owner) = gone.owner {
             self.devices.disown(owner, allocation);
-        }
-        if let Some(offer) = gone.offer {
-            self.decommittable.remove(&(offer.priority, offer.time, allocation));
         }
         let work = self.finish(batch, false);
         let last = work.as_ref().map_or(gone.last_work, |work| work.serial);

@@ -19,8 +19,7 @@ mod view;
 use ddi::{AllocationFlags, DriverModel, SegmentFlags};
 use wddm_types::{CpuRun, PAGE_BYTES, PageRun, SegmentId};
 
-use crate::allocation::{Placement, SYSTEM_COPY};
-use crate::extent::Extents;
+use crate::allocation::{Locks, Placement, SYSTEM_COPY};
 use crate::operation::RangeWish;
 use crate::operation::{WindowMap, WindowPages};
 use crate::paging::{Batch, Cause, Work};
@@ -76,22 +75,6 @@ pub enum LockError {
     /// Unlock without a lock.
     #[error("it is not locked")]
     NotLocked,
-}
-
-/// Locks of one allocation.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Locks {
-    pub count: u32,
-    /// Locked while not resident, with no aperture supported: not to be committed to a memory segment before the unlock.
-    confined: bool,
-    /// A primary that the CPU sees where an aperture shows it.
-    through_aperture: bool,
-    /// WDDM 1: through a swizzling range, if it lies in a memory segment.
-    acquired: bool,
-    /// The extents from before VidMm asked for a range that the driver may still refuse.
-    before_range: Option<Extents>,
-    /// The runs that the CPU sees after all work returned so far.
-    pub(crate) runs: Vec<CpuRun>,
 }
 
 impl<F: Copy + Eq> VidMm<F> {

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use ddi::AllocationFlags2;
 use wddm_types::{FencePoint, Pages};
 
-use crate::allocation::Placement;
+use crate::allocation::{Offer, OfferPriority, Placement};
 use crate::device::Postponed;
 use crate::paging::{Cause, Work, merge_points};
 use crate::plan::{Claim, Limit, Plan, Takes};
@@ -25,46 +25,11 @@ use crate::residency::MakeResidentError;
 use crate::slab::{AllocationId, DeviceId};
 use crate::vidmm::VidMm;
 
-/// `D3DKMT_OFFER_PRIORITY`, without NONE (allocation lists only).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OfferPriority {
-    /// 1: worthless, discarded first.
-    Low,
-    /// 2: discarded after LOW.
-    Normal,
-    /// 3: discarded last.
-    High,
-    /// 4: from the allocation's eviction priority.
-    Auto,
-}
-
 /// `D3DKMT_OFFER_FLAGS`. OfferImmediately says nothing to this machine: an offer always counts at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfferFlags {
     /// The backing store may be given up as well; Reclaim may then answer NotCommitted.
     pub allow_decommit: bool,
-}
-
-/// An offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offer {
-    /// Never AUTO.
-    pub priority: OfferPriority,
-    pub time: u64,
-    pub allow_decommit: bool,
-    /// The content is gone (S7).
-    pub discarded: bool,
-}
-
-impl Offer {
-    /// Its tier in the order of victims.
-    pub fn tier(&self) -> usize {
-        match self.priority {
-            OfferPriority::Low => 1,
-            OfferPriority::Normal | OfferPriority::Auto => 2,
-            OfferPriority::High => 3,
-        }
-    }
 }
 
 /// Why an offer was refused; nothing changed for the whole call. The caller is to blame.
@@ -163,13 +128,10 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         for &id in list {
             let time = self.clock.next_tick();
-            let allocation = &mut self.allocations[id];
-            let priority = match priority {
-                OfferPriority::Auto => of_eviction_priority(allocation.info.priority),
-                named => named,
-            };
+            let allocation = &self.allocations[id];
+            let priority = priority.for_content(allocation.info.priority);
             let offer = Offer { priority, time, allow_decommit: flags.allow_decommit, discarded: false };
-            allocation.offer_due = Some(offer);
+            self.allocations.let_offer_wait(id, offer);
             if postponed {
                 self.devices.postpone(device, Postponed::Offer { id, last_use: last_use.to_vec() });
             } else {
@@ -181,13 +143,8 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// From now on an offer counts, behind these last uses.
     pub(crate) fn begin_due_offer(&mut self, id: AllocationId, last_use: &[FencePoint<F>]) {
-        let allocation = &mut self.allocations[id];
-        let offer = allocation.offer_due.take().expect("a due offer is pending: taking it back removes its step");
-        allocation.offer = Some(offer);
-        merge_points(&mut allocation.last_use, last_use);
-        if offer.allow_decommit {
-            self.decommittable.insert((offer.priority, offer.time, id));
-        }
+        self.allocations.let_offer_count(id);
+        merge_points(&mut self.allocations[id].last_use, last_use);
         // Offered content counts against no budget.
         self.charge(id, None);
         self.rerank(id);
@@ -233,12 +190,12 @@ impl<F: Copy + Eq> VidMm<F> {
         let take_back = |id: &AllocationId| if counts(id) { self.take_back(*id, wanted) } else { ReclaimResult::Ok };
         let results: Vec<ReclaimResult> = list.iter().map(take_back).collect();
         // An allocation that got no backing store stays offered, so nothing comes in for it.
-        plan.places.retain(|(id, _)| self.allocations[*id].offer.is_none());
+        plan.places.retain(|(id, _)| self.allocations[*id].offer().is_none());
         let mut batch = self.works.begin();
         self.begin(&mut plan, device, &mut batch);
         for &id in list.iter().filter(|id| counts(id)) {
             let group = self.group_of_placement(id);
-            if self.allocations[id].offer.is_none() {
+            if self.allocations[id].offer().is_none() {
                 self.charge(id, group);
             }
             self.rerank(id);
@@ -255,12 +212,12 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Whether an allocation is offered, and if so whether its content is lost.
     pub fn offered(&self, id: AllocationId) -> Option<bool> {
         let allocation = &self.allocations[id];
-        allocation.offer.or(allocation.offer_due).map(|offer| offer.discarded)
+        allocation.offer().or(allocation.offer_due()).map(|offer| offer.discarded)
     }
 
     /// Takes an offer back that does not count yet; false: there is none. Work queued before it finds the content as it was.
     fn call_off(&mut self, id: AllocationId) -> bool {
-        let due = self.allocations[id].offer_due.take().is_some();
+        let due = self.allocations.forget_waiting_offer(id);
         if due {
             self.devices.forget_postponed_offer(id);
         }
@@ -293,7 +250,7 @@ impl<F: Copy + Eq> VidMm<F> {
     }
 
     fn take_back(&mut self, id: AllocationId, wanted: bool) -> ReclaimResult {
-        let offer = self.allocations[id].offer.expect("the list was checked");
+        let offer = self.allocations[id].offer().expect("the list was checked");
         if self.allocations[id].backing.is_empty() {
             let (flags, pages) = (self.allocations[id].info.flags, self.allocations[id].pages);
             match self.system.take_backing(flags, pages) {
@@ -301,21 +258,20 @@ impl<F: Copy + Eq> VidMm<F> {
                 None => return ReclaimResult::NotCommitted,
             }
         }
+        self.allocations.take_offer_back(id);
         let allocation = &mut self.allocations[id];
-        allocation.offer = None;
         let in_place = matches!(allocation.placement, Placement::System(_));
         if !wanted && !in_place && !allocation.foreign {
             // spec: memory §5.9, pDiscarded NULL: what is not in place comes back empty
             allocation.lose_content();
         }
-        self.decommittable.remove(&(offer.priority, offer.time, id));
         if offer.discarded { ReclaimResult::Discarded } else { ReclaimResult::Ok }
     }
 
     /// Whether so many pages of backing store can be had, with what is offered given up.
     pub fn can_back(&self, pages: Pages) -> bool {
-        let offered = self.decommittable.iter().filter(|(_, _, id)| self.may_decommit(*id));
-        let given_up: u64 = offered.map(|(_, _, id)| self.allocations[*id].pages).sum();
+        let offered = self.allocations.decommittable().filter(|id| self.may_decommit(*id));
+        let given_up: u64 = offered.map(|id| self.allocations[id].pages).sum();
         self.system.free_pages() + given_up >= pages.0
     }
 
@@ -335,7 +291,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if self.system.free_pages() >= pages || !self.can_back(Pages(pages)) {
             return;
         }
-        let offered: Vec<AllocationId> = self.decommittable.iter().map(|&(_, _, id)| id).collect();
+        let offered: Vec<AllocationId> = self.allocations.decommittable().collect();
         for id in offered {
             if self.system.free_pages() >= pages {
                 return;
@@ -349,7 +305,7 @@ impl<F: Copy + Eq> VidMm<F> {
             if allocation.returns {
                 self.system.announced_gone(&runs);
             }
-            allocation.offer.as_mut().expect("only what is offered is in the list").discarded = true;
+            assert!(allocation.discard_offered(), "only what is offered is in the list");
             runs.into_iter().for_each(|run| self.system.give(run));
         }
     }
@@ -366,13 +322,5 @@ fn out_of_memory(error: MakeResidentError) -> ReclaimError {
         MakeResidentError::Locked { .. } | MakeResidentError::Offered { .. } => {
             unreachable!("what is offered is not locked, and Reclaim is what takes an offer back")
         }
-    }
-}
-
-fn of_eviction_priority(priority: u32) -> OfferPriority {
-    match priority {
-        0..ddi::PRIORITY_NORMAL => OfferPriority::Low,
-        ddi::PRIORITY_NORMAL => OfferPriority::Normal,
-        _ => OfferPriority::High,
     }
 }

@@ -168,8 +168,11 @@ impl<F: Copy + Eq> VidMm<F> {
     pub(crate) fn plan_alone(&self, claim: Claim, list: &[AllocationId]) -> Result<Plan, MakeResidentError> {
         Planner::new(self, claim, list, false).afford_all()?;
         let listed = self.list_of(claim.device);
-        let all: Vec<AllocationId> =
-            listed.into_iter().filter(|id| self.allocations[*id].offer.is_none()).chain(list.iter().copied()).collect();
+        let all: Vec<AllocationId> = listed
+            .into_iter()
+            .filter(|id| self.allocations[*id].offer().is_none())
+            .chain(list.iter().copied())
+            .collect();
         Planner::new(self, Claim { limit: Limit::None, ..claim }, &all, true).run()?;
         Ok(Plan::default())
     }

@@ -33,7 +33,7 @@ pub enum Promotion<F> {
 impl<F: Copy + Eq> VidMm<F> {
     /// Whether content lies in a less preferred place, and no suspended device with work waits for room.
     pub fn may_promote(&self) -> bool {
-        self.policy.promote && !self.demoted.is_empty() && !self.devices.any_busy_waits()
+        self.policy.promote && self.allocations.demoted().next().is_some() && !self.devices.any_busy_waits()
     }
 
     /// Moves what there is room for to where it would rather be: up to `max_pages` pages, or one allocation. To be called
@@ -45,15 +45,15 @@ impl<F: Copy + Eq> VidMm<F> {
         }
         let mut batch = self.works.begin();
         let (mut moved, mut later) = (0, false);
-        let ids: Vec<AllocationId> = self.demoted.keys().copied().take(SCAN_MAX).collect();
+        let ids: Vec<AllocationId> = self.allocations.demoted().take(SCAN_MAX).collect();
         for id in ids {
             if !self.lies_elsewhere(id) {
-                self.demoted.remove(&id);
+                self.allocations.note_place(id, false);
                 continue;
             }
             let Some(target) = self.better_place(id) else {
                 // Patience counts only the wait for devices, not for room: it begins anew when there is room.
-                self.demoted.insert(id, None);
+                self.allocations.waits_for_room(id);
                 continue;
             };
             let pages = self.allocations[id].pages_in(self.segment(target));
@@ -76,11 +76,8 @@ impl<F: Copy + Eq> VidMm<F> {
 
     /// An allocation has come to a place: whether that is the one it would rather have is remembered.
     pub(crate) fn note_place(&mut self, id: AllocationId) {
-        if self.lies_elsewhere(id) {
-            self.demoted.entry(id).or_insert(None);
-        } else {
-            self.demoted.remove(&id);
-        }
+        let elsewhere = self.lies_elsewhere(id);
+        self.allocations.note_place(id, elsewhere);
     }
 
     fn lies_elsewhere(&self, id: AllocationId) -> bool {
@@ -96,7 +93,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The most preferred segment with free pages enough that is better than where the content is, if it may go there.
     fn better_place(&self, id: AllocationId) -> Option<SegmentId> {
         let allocation = &self.allocations[id];
-        let free = allocation.pins == 0 && allocation.locks.count == 0 && allocation.offer.is_none();
+        let free = allocation.pins == 0 && allocation.locks.count == 0 && allocation.offer().is_none();
         // The next MakeResident chooses a new place for content on no list.
         if !free || allocation.count == 0 || allocation.doomed.is_some() || allocation.context.is_some() {
             return None;
@@ -144,7 +141,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Whether devices that run have kept it from moving for as long as the policy lets them.
     fn has_waited(&mut self, id: AllocationId) -> bool {
         let now_ns = self.clock.now_ns();
-        let since = *self.demoted.entry(id).or_insert(None).get_or_insert(now_ns);
+        let since = self.allocations.waits_for_devices(id, now_ns);
         let patience_ns = self.policy.promote_patience_ns;
         self.policy.suspend_others && patience_ns != u64::MAX && now_ns - since >= patience_ns
     }

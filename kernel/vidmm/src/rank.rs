@@ -162,7 +162,7 @@ impl<F: Copy + Eq> VidMm<F> {
             None
         } else if let Some(time) = allocation.doomed {
             Some(Rank { tier: DOOMED_TIER, priority: 0, time })
-        } else if let Some(offer) = allocation.offer {
+        } else if let Some(offer) = allocation.offer() {
             Some(Rank { tier: offer.tier(), priority: 0, time: offer.time })
         } else if allocation.count == 0 {
             allocation.lazy_since.map(|time| Rank { tier: lazy_tier(band), priority, time })

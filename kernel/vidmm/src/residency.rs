@@ -236,7 +236,7 @@ impl<F: Copy + Eq> VidMm<F> {
             // It was taken while its devices were suspended.
             Placement::None => return,
             // Pinned content stays; offered content is to be discarded, not copied out.
-            _ if allocation.pins > 0 || allocation.offer.is_some() => true,
+            _ if allocation.pins > 0 || allocation.offer().is_some() => true,
             Placement::Memory(..) => flags.only_if_necessary,
             // Content in system memory gives up no room by staying. Content that prefers a memory segment leaves, so that its next
             // MakeResident places it anew; so does content that occupies the aperture.

@@ -138,7 +138,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// Everything that locks keep out of a device's list.
     pub fn all_kept_out_of(&self, device: DeviceId) -> impl Iterator<Item = AllocationId> {
         let listed = self.devices[device].list();
-        listed.filter(|id| self.allocations[*id].offer.is_none() && self.is_kept_out(*id))
+        listed.filter(|id| self.allocations[*id].offer().is_none() && self.is_kept_out(*id))
     }
 
     /// Whether content lies in a memory segment and no running device needs it there: all of its holders are suspended.
@@ -244,7 +244,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// The running devices that list an allocation; no device needs one that is offered.
     pub(crate) fn running_holders(&self, id: AllocationId) -> Vec<DeviceId> {
         let allocation = &self.allocations[id];
-        let needed = allocation.holders.iter().filter(|_| allocation.offer.is_none());
+        let needed = allocation.holders.iter().filter(|_| allocation.offer().is_none());
         self.devices.running(needed).collect()
     }
 
@@ -274,7 +274,7 @@ impl<F: Copy + Eq> VidMm<F> {
     /// An allocation ends: whatever was postponed for it is void.
     pub(crate) fn forget_postponed(&mut self, id: AllocationId) {
         self.devices.forget_postponed(id);
-        self.allocations[id].offer_due = None;
+        self.allocations.forget_waiting_offer(id);
     }
 
     pub(crate) fn list_of(&self, device: DeviceId) -> Vec<AllocationId> {
@@ -285,7 +285,7 @@ impl<F: Copy + Eq> VidMm<F> {
         if let Some(bytes_to_trim) = self.lacks_table_room(device, takes) {
             return Err(MakeResidentError::OutOfMemory { bytes_to_trim });
         }
-        let offered = |id: &AllocationId| self.allocations[*id].offer.is_some();
+        let offered = |id: &AllocationId| self.allocations[*id].offer().is_some();
         let list: Vec<AllocationId> = self.devices[device].list().filter(|id| !offered(id)).collect();
         self.plan(Claim { device, takes, limit: Limit::None, for_holders: false }, &list)
     }

@@ -68,8 +68,8 @@ impl<F: Copy + Eq> VidMm<F> {
                 let bytes = allocation.bytes();
                 theirs.allocations += 1;
                 theirs.allocated_bytes += bytes;
-                theirs.demoted_bytes += if self.demoted.contains_key(&id) { bytes } else { 0 };
-                theirs.offered_bytes += if allocation.offer.is_some() { bytes } else { 0 };
+                theirs.demoted_bytes += if self.allocations.is_demoted(id) { bytes } else { 0 };
+                theirs.offered_bytes += if allocation.offer().is_some() { bytes } else { 0 };
                 if let Some(at) = at {
                     theirs.segments[at].committed_bytes += here;
                 }
@@ -77,7 +77,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let Some(at) = at else { continue };
             tally.segments[at].committed_bytes += here;
             // Offered content counts against no budget, even if lists name it.
-            if allocation.holders.is_empty() || allocation.offer.is_some() {
+            if allocation.holders.is_empty() || allocation.offer().is_some() {
                 continue;
             }
             tally.segments[at].resident_bytes += here;

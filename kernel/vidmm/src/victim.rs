@@ -38,7 +38,7 @@ impl<F: Copy + Eq> VidMm<F> {
             let allocation = &self.allocations[victim];
             let resident = allocation.resident_pages();
             let whole = allocation.all_or_nothing()
-                || allocation.offer.is_some()
+                || allocation.offer().is_some()
                 || self.is_windowed(victim)
                 || allocation.stores_fences()
                 || self.shows_copy(victim);
@@ -84,19 +84,16 @@ impl<F: Copy + Eq> VidMm<F> {
         self.leave_ranges(id, batch);
         let allocation = &mut self.allocations[id];
         let goes = allocation.goes();
+        // An allocation that its owner has destroyed leaves as if it were destroyed now, whatever the cause.
+        let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
+        // spec: memory §5.9, what is offered is thrown away
+        let thrown_away = matches!(cause, Cause::Pressure { .. } | Cause::Power) && allocation.discard_offered();
         let Placement::Memory(segment, extents) = &mut allocation.placement else {
             unreachable!("only content of a memory segment has pages there")
         };
         let segment = *segment;
-        // An allocation that its owner has destroyed leaves as if it were destroyed now, whatever the cause.
-        let cause = if allocation.doomed.is_some() { Cause::Destroy } else { cause };
-        // spec: memory §5.9, what is offered is thrown away
-        let offer = allocation.offer.as_mut().filter(|_| matches!(cause, Cause::Pressure { .. } | Cause::Power));
-        let lost = offer.is_some() || cause == Cause::Reset;
+        let lost = thrown_away || cause == Cause::Reset;
         let gone = matches!(cause, Cause::Destroy | Cause::Reset);
-        if let Some(offer) = offer {
-            offer.discarded = true;
-        }
         let listed = allocation.count > 0;
         let taken = extents.take_end(pages);
         let empty = extents.pages() == 0;

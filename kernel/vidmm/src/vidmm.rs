@@ -2,23 +2,20 @@
 //! Moving content is `residency`, `victim` and `lock`; addresses are `mapping`; system pages
 //! are `system`.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use ddi::{DdiVersion, DriverModel, GpuMmuCaps, PageTableLevelDesc, RootPageTableSize, VidMmCaps};
 use wddm_types::{FencePoint, SegmentId};
 
-use crate::allocation::Allocation;
+use crate::allocation::Allocations;
 use crate::budget::{Processes, SegmentGroup};
 use crate::clock::Clock;
 use crate::device::Devices;
 use crate::host_aperture::HostApertures;
-use crate::offer::OfferPriority;
 use crate::page_table::{Geometry, table_sources};
 use crate::paging::{Batch, Work, WorkSequence};
 use crate::policy::Policy;
 use crate::pressure::Pressure;
 use crate::segment::{self, MemoryLayout, MemoryTotals, Segment, SegmentError, Segments};
-use crate::slab::{AllocationId, DeviceId, Slab, SpaceId};
+use crate::slab::{DeviceId, SpaceId};
 use crate::space::{AddressSpaces, SpaceKind, window_of};
 use crate::swizzle::SwizzlingRanges;
 use crate::system_pages::SystemPages;
@@ -34,17 +31,11 @@ pub struct VidMm<F> {
     pub(crate) caps: VidMmCaps,
     pub(crate) spaces: AddressSpaces,
     pub(crate) devices: Devices<F>,
-    pub(crate) allocations: Slab<AllocationId, Allocation<F>>,
+    pub(crate) allocations: Allocations<F>,
     pub(crate) processes: Processes,
     pub(crate) clock: Clock,
-    /// Offered content whose backing store may go, by priority and time.
-    pub(crate) decommittable: BTreeSet<(OfferPriority, u64, AllocationId)>,
-    /// Content that may lie in a less preferred place, and since when only running devices keep it there.
-    pub(crate) demoted: BTreeMap<AllocationId, Option<u64>>,
     pub(crate) pressure: Pressure,
     pub(crate) works: WorkSequence,
-    /// Primaries that an aperture may still map although no display shows them.
-    pub(crate) undisplayed: Vec<AllocationId>,
     pub(crate) system: SystemPages,
     /// By memory segment.
     pub(crate) windows: HostApertures,
@@ -106,17 +97,14 @@ impl<F: Copy + Eq> VidMm<F> {
             caps: layout.caps,
             spaces,
             devices: Devices::new(),
-            allocations: Slab::new(),
+            allocations: Allocations::new(),
             processes: Processes::new(segments.group_bytes(policy.system_pages.count.bytes())),
             clock: Clock::default(),
-            decommittable: BTreeSet::new(),
-            demoted: BTreeMap::new(),
             pressure: Pressure::default(),
             segments,
             works: WorkSequence::default(),
             system,
             ranges: SwizzlingRanges::default(),
-            undisplayed: Vec::new(),
         })
     }
 

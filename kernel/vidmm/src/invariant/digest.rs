@@ -62,7 +62,7 @@ impl<F: Copy + Eq + Debug> VidMm<F> {
         for (space, terms) in self.processes.state() {
             digest.add("terms of", &space, &terms);
         }
-        digest.add("offers", &"", &self.decommittable);
+        digest.add("offers", &"", &self.allocations.state());
         digest.add("windows", &"", &self.windows);
         digest.add("works", &"", &(self.works.returned(), self.works.completed()));
         digest

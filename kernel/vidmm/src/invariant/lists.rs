@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{BrokenInvariant, broken, ensure};
 use crate::allocation::Allocation;
-use crate::offer::OfferPriority;
+use crate::allocation::OfferPriority;
 use crate::rank::Victims;
 use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
@@ -80,7 +80,7 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
         };
         self.processes.check(listed).map_err(broken("budgets"))?;
         for (id, allocation) in self.allocations.iter() {
-            let placed = self.group_of_placement(id).filter(|_| allocation.offer.is_none());
+            let placed = self.group_of_placement(id).filter(|_| allocation.offer().is_none());
             let holds = placed.is_none() || placed == allocation.charged;
             ensure(holds, "budgets", || format!("{id:?} lies {placed:?} and is charged {:?}", allocation.charged))?;
         }
@@ -100,24 +100,18 @@ impl<F: Copy + Eq + std::fmt::Debug> VidMm<F> {
 
     // spec: memory §5.9
     pub(super) fn check_offers(&self) -> Result<(), BrokenInvariant> {
-        let mut expected = BTreeSet::new();
         for (id, allocation) in self.allocations.iter() {
             let steps = self.devices.offers_waiting(id);
-            let due = allocation.offer_due;
-            let once = steps == usize::from(due.is_some()) && (due.is_none() || allocation.offer.is_none());
+            let due = allocation.offer_due();
+            let once = steps == usize::from(due.is_some()) && (due.is_none() || allocation.offer().is_none());
             ensure(once && (due.is_none() || allocation.locks.count == 0), "lists", || {
                 format!("{id:?} is due to be offered as {due:?} by {steps} devices")
             })?;
-            let Some(offer) = allocation.offer else { continue };
+            let Some(offer) = allocation.offer() else { continue };
             let quiet = allocation.locks.count == 0 && allocation.charged.is_none();
             let named = offer.priority != OfferPriority::Auto;
             ensure(quiet && named, "lists", || format!("{id:?} is offered, and locked or charged, or as {offer:?}"))?;
-            if offer.allow_decommit {
-                expected.insert((offer.priority, offer.time, id));
-            }
         }
-        ensure(expected == self.decommittable, "lists", || {
-            format!("{:?} may be given up, and should {expected:?}", self.decommittable)
-        })
+        self.allocations.check().map_err(broken("lists"))
     }
 }

@@ -20,7 +20,7 @@
 use ddi::AllocationFlags;
 use wddm_types::{CpuRun, PAGE_BYTES};
 
-use crate::allocation::{Placement, SYSTEM_COPY};
+use crate::allocation::{Locks, Placement, SYSTEM_COPY};
 use crate::operation::RangeWish;
 use crate::paging::{Cause, Work};
 use crate::plan::{Claim, Limit, Takes};
@@ -28,7 +28,7 @@ use crate::slab::AllocationId;
 use crate::vidmm::VidMm;
 
 use super::rules::Medium;
-use super::{LockError, LockPlan, Locks};
+use super::{LockError, LockPlan};
 
 /// How an allocation is to be locked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

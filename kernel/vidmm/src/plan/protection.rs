@@ -59,7 +59,7 @@ impl<F: Copy + Eq> Planner<'_, F> {
             let allocation = &self.mm.allocations[victim];
             freed += allocation.resident_pages();
             for_allocation = Some(wanted);
-            if allocation.doomed.is_none() && allocation.offer.is_none() {
+            if allocation.doomed.is_none() && allocation.offer().is_none() {
                 highest = highest.max(Some(allocation.band));
             }
         }

@@ -209,6 +209,6 @@ fn memory_that_exists_has_a_copy_in_a_segment_and_gets_it_back() {
     mm.offer(device, &[id], OfferPriority::Low, OfferFlags::default(), &[]).expect("it may be");
     let large = create(&mut mm, device, 64, &[VRAM]);
     mm.make_resident(device, &[large]).expect("the offered one gives way");
-    assert!(mm.allocations[id].offer.is_some_and(|offer| offer.discarded));
+    assert!(mm.allocations[id].offer().is_some_and(|offer| offer.discarded));
     assert_eq!(mm.allocations[id].valid.split(0, 4), [(0, 4, true)]);
 }

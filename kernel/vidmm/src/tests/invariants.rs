@@ -55,7 +55,7 @@ fn every_rule_can_be_broken() {
         ("lists", |mm, _, device, _| {
             mm.devices.misplace(device);
         }),
-        ("lists", |mm, _, _, _| mm.decommittable.clear()),
+        ("lists", |mm, _, _, _| mm.allocations.forget_decommittable()),
         ("victims", |mm, _, _, a| mm.allocations[a].standing = None),
         ("victims", |mm, _, _, _| mm.segment_mut(VRAM).forget_victims()),
         ("budgets", |mm, space, _, _| mm.processes.miscount(space)),

@@ -42,7 +42,7 @@ impl Model {
         let suspended: Option<Vec<u64>> = holders.map(|(_, device)| device.suspended_at()).collect();
         let place = if let Some(time) = allocation.doomed {
             (0, 0, time)
-        } else if let Some(offer) = allocation.offer {
+        } else if let Some(offer) = allocation.offer() {
             let tier = match offer.priority {
                 OfferPriority::Low => 1,
                 OfferPriority::Normal => 2,
@@ -90,13 +90,13 @@ impl Model {
         let moves = work.moves.iter().any(|step| step.kind == MoveKind::Relocate);
         for &(segment, loser) in losers {
             let kind = &self.mm.allocations[loser];
-            if kind.doomed.is_some() || kind.offer.is_some() {
+            if kind.doomed.is_some() || kind.offer().is_some() {
                 continue;
             }
             let band = self.band_of(loser);
             for id in self.everything().filter(|id| self.band_of(*id) < band && !wanted.contains(id)) {
                 let other = &self.mm.allocations[id];
-                let worthless = other.doomed.is_some() || other.offer.is_some() || other.pins > 0;
+                let worthless = other.doomed.is_some() || other.offer().is_some() || other.pins > 0;
                 // The CPU still reads where it was: nothing may be moved there before it is shown another place.
                 let held = moves && other.locks.count > 0;
                 let here = matches!(&other.placement, Placement::Memory(s, _) if *s == segment);
@@ -130,7 +130,7 @@ impl Model {
                 assert_eq!(self.mm.processes.need(space, group), need);
             }
         }
-        for id in self.everything().filter(|id| self.mm.allocations[*id].offer.is_none()) {
+        for id in self.everything().filter(|id| self.mm.allocations[*id].offer().is_none()) {
             let group = self.mm.group_of_placement(id);
             assert!(group.is_none() || group == self.mm.allocations[id].charged, "it counts where it lies");
         }
