@@ -255,7 +255,7 @@ impl Processes {
     /// The processes that are to be asked to trim to their budgets now, each with the bytes that it is to trim; one that was
     /// asked within the policy's pause is not asked again.
     // spec: memory §5.4
-    pub fn to_be_trimmed(&mut self, now_ns: u64, policy: &Policy) -> Vec<(SpaceId, u64)> {
+    pub fn due_trims(&mut self, now_ns: u64, policy: &Policy) -> Vec<(SpaceId, u64)> {
         let over: Vec<(SpaceId, u64)> = self.spaces().map(|space| (space, self.bytes_over_budget(space))).collect();
         let mut asked = Vec::new();
         for (space, over) in over {

@@ -20,107 +20,50 @@
 //! - The paging process's tables are written by the CPU at once ([`Work::immediate`]) and have frames of their own.
 //!
 //! # Modules
-//! `vidmm` the state and the life of its objects; `segment`, `allocation` what drivers describe, checked; `residency`,
-//! `plan`, `rank`, `victim`, `commit` content in and out, `compaction` from place to place; `budget`, `trim`, `suspend` how much each
-//! process may keep, and which devices wait; `split` lists that are residency; `offer` and `pin`, `displayed` what may go and what must
-//! stay; `idle`, `promote` work done ahead; `lock`, `host_aperture` the CPU's view; `mapping`, `reserve`, `update`, `unique`, `entry`,
-//! `io_mmu`, `space`, `page_table`, `tables`, `table_room`, `table_form`, `table_window` addresses; `system` the kernel's own pages;
-//! `pool`, `extent`, `slab` arithmetic; `paging` the work, `operation` what it does, `scratch` the addresses it uses; `usage`, `tally`
-//! numbers; `invariant` what always holds; `policy` every free choice.
+//! `vidmm` is the manager, and draws its owners; its rooms `placement`, `life`, `address`, `view`, `share` carry calls out by asking two owners
+//! at once. Owners: `segment` frames and the order of victims (`rank`), `allocation` the book, `space` with `page_table` addresses and
+//! their tables, `device` lists and turns, `budget` processes, `system_pages`, `paging` the works and their numbers, `host_aperture` and
+//! `swizzle` what the CPU sees, `clock`, `pressure`. Values: `operation`, `policy`, `slab`. Arithmetic: `pool`, `extent`, `unique`. `coherency`
+//! stands alone: which pages' CPU caches are old.
 
 mod allocation;
-mod aperture;
 mod budget;
-mod charge;
 mod clock;
 mod coherency;
-mod commit;
-mod compaction;
-mod context;
 mod device;
-mod displayed;
 mod extent;
-mod form;
 mod host_aperture;
-mod idle;
-mod invariant;
-mod io_mmu;
-mod lifetime;
-mod list;
-mod lock;
-mod mapping;
-mod never;
-mod offer;
 mod operation;
 mod page_table;
 mod paging;
-mod physical;
-mod pin;
-mod plan;
 mod policy;
 mod pool;
-mod power;
 mod pressure;
-mod promote;
-mod property;
 mod rank;
-mod reserve;
-mod reset;
-mod residence;
-mod residency;
-mod scratch;
 mod segment;
-mod sharing;
 mod slab;
 mod space;
-mod space_life;
-mod split;
-mod storage;
-mod suspend;
 mod swizzle;
-mod synchronous;
-mod system;
 mod system_pages;
-mod table_form;
-mod table_room;
-mod tally;
-#[cfg(test)]
-mod tests;
-mod trim;
 mod unique;
-mod update;
-mod victim;
 mod vidmm;
 
 pub use allocation::{AllocationError, OfferPriority, Origin, cut as cut_pages};
-pub use aperture::ApertureFull;
 pub use budget::{BudgetChange, ProcessPriority, ReservationError, SegmentGroup, VideoMemoryInfo};
 pub use coherency::{CoherencyTracker, Maintenance};
 pub use device::{EvictFlags, NextResume};
-pub use displayed::DisplayError;
-pub use invariant::{BrokenInvariant, StateDigest};
-pub use list::{Reference, ReferenceError};
-pub use lock::{LegacyLock, LockError, LockPlan};
-pub use mapping::{MapError, MapRequest, Target};
-pub use never::NeverFits;
-pub use offer::{OfferError, OfferFlags, ReclaimError, ReclaimResult, Reclaimed};
 pub use operation::{Direction, Form, HeldRange, Operation, Part, RangeWish, WindowMap, WindowPages};
 pub use page_table::OutOfTables;
 pub use paging::{Cause, Conversion, ConversionCause, Move, MoveKind, Rotation, TableMove, Work};
-pub use pin::{PinError, PriorityError};
 pub use policy::Policy;
 pub use pool::{FramePool, Movable, Relocation};
-pub use power::{PowerUp, Sleep};
-pub use promote::Promotion;
-pub use property::{Location, PropertyError, PropertyUpdate};
-pub use reserve::{DriverRange, ReserveRequest};
-pub use residence::Residence;
-pub use residency::{EvictError, MakeResidentError, MakeResidentFlags};
 pub use segment::{BankTable, MemoryLayout, MemoryTotals, Segment, SegmentDescription, SegmentError};
 pub use slab::{AllocationId, DeviceId, SpaceId};
 pub use space::{Protection, Reserved, ScratchSlot, SpaceKind};
-pub use split::{Cut, Portion, PortionError, Use};
-pub use tally::{SegmentTally, SpaceTally, Tally};
-pub use trim::{TrimFlags, TrimRequest};
-pub use update::{Update, UpdateError, UpdateOperation};
-pub use vidmm::VidMm;
+pub use vidmm::{
+    ApertureFull, BrokenInvariant, Cut, DisplayError, DriverRange, EvictError, LegacyLock, Location, LockError,
+    LockPlan, MakeResidentError, MakeResidentFlags, MapError, MapRequest, NeverFits, OfferError, OfferFlags, PinError,
+    Portion, PortionError, PowerUp, PriorityError, Promotion, PropertyError, PropertyUpdate, ReclaimError,
+    ReclaimResult, Reclaimed, Reference, ReferenceError, ReserveRequest, Residence, SegmentTally, Sleep, SpaceTally,
+    StateDigest, Tally, Target, TrimFlags, TrimRequest, Update, UpdateError, UpdateOperation, Use, VidMm,
+};

@@ -27,20 +27,11 @@ use crate::slab::SpaceId;
 pub(crate) use coarse::{COARSE_PAGES, is_coarse_run};
 use coarse::{Coarse, leaf_update};
 pub(crate) use entry::LeafEntry;
-pub use frames::OutOfTables;
+pub use frames::{OutOfTables, SpaceKind};
 pub(crate) use frames::{TableFrames, TableSize, TableSources, reserve_of, table_sources};
 pub(crate) use geometry::Geometry;
 use residence::NOWHERE;
 pub(crate) use root::{NewRoot, RootLength};
-
-/// The kind of an address space (memory §4.7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpaceKind {
-    /// A process's; its tables are written in the paging ring.
-    Process,
-    /// The paging process's; its tables are written by the CPU at once.
-    Paging,
-}
 
 #[derive(Clone, Debug)]
 struct Table {

@@ -1,6 +1,30 @@
-//! The memory manager of one adapter: its state, the life of devices. Spaces begin and end in `space_life`, allocations in `lifetime`.
-//! Moving content is `residency`, `victim` and `lock`; addresses are `mapping`; system pages
-//! are `system`.
+//! The memory manager of one adapter. It is a few owners, each with private fields in a module beside this one, and the rooms below are the
+//! only files that borrow two of them at once:
+//!
+//! ```text
+//!  VidMm ─ policy, the driver's version and caps: what never changes
+//!   ├─ segments     frames, and the order in which content loses them      ├─ processes  protection, devices, needs, budgets
+//!   ├─ allocations  the book: records, offers, what is due for them        ├─ devices    lists, ownership, the line of the suspended
+//!   ├─ spaces       addresses, page tables, the frames of those            ├─ works      numbers of works, how far the ring is
+//!   ├─ system       system pages, and those on their way back              ├─ clock, pressure
+//!   └─ windows, ranges  what the CPU sees of memory segments
+//! ```
+//! An owner is asked through methods and knows none of the others; what two of them have to say of one thing, `invariant` compares. Rooms:
+//! `placement` content in and out, `life` allocations, `address` addresses, `view` the CPU's view, `share` budgets and turns; `power`, `reset`,
+//! `synchronous`, `system` the adapter as a whole.
+
+mod address;
+mod invariant;
+mod life;
+mod placement;
+mod power;
+mod reset;
+mod share;
+mod synchronous;
+mod system;
+#[cfg(test)]
+mod tests;
+mod view;
 
 use ddi::{DdiVersion, DriverModel, GpuMmuCaps, PageTableLevelDesc, RootPageTableSize, VidMmCaps};
 use wddm_types::{FencePoint, SegmentId};
@@ -20,27 +44,47 @@ use crate::space::{AddressSpaces, SpaceKind, window_of};
 use crate::swizzle::SwizzlingRanges;
 use crate::system_pages::SystemPages;
 
+pub use address::mapping::{MapError, MapRequest, Target};
+pub use address::reserve::{DriverRange, ReserveRequest};
+pub use address::update::{Update, UpdateError, UpdateOperation};
+pub use invariant::{BrokenInvariant, StateDigest};
+pub use life::displayed::DisplayError;
+pub use life::list::{Reference, ReferenceError};
+pub use life::property::{Location, PropertyError, PropertyUpdate};
+pub use life::residence::Residence;
+pub use placement::aperture::ApertureFull;
+pub use placement::never::NeverFits;
+pub use placement::offer::{OfferError, OfferFlags, ReclaimError, ReclaimResult, Reclaimed};
+pub use placement::pin::{PinError, PriorityError};
+pub use placement::promote::Promotion;
+pub use placement::residency::{EvictError, MakeResidentError, MakeResidentFlags};
+pub use placement::split::{Cut, Portion, PortionError, Use};
+pub use power::{PowerUp, Sleep};
+pub use share::tally::{SegmentTally, SpaceTally, Tally};
+pub use share::trim::{TrimFlags, TrimRequest};
+pub use view::lock::{LegacyLock, LockError, LockPlan};
+
 /// One adapter's video memory. `F` names fences; VidMm only carries it.
 #[derive(Debug)]
 pub struct VidMm<F> {
-    pub(crate) policy: Policy,
-    pub(crate) segments: Segments,
+    policy: Policy,
+    segments: Segments,
     /// Which version's flags and sets count.
-    pub(crate) model: DriverModel,
-    pub(crate) version: DdiVersion,
-    pub(crate) caps: VidMmCaps,
-    pub(crate) spaces: AddressSpaces,
-    pub(crate) devices: Devices<F>,
-    pub(crate) allocations: Allocations<F>,
-    pub(crate) processes: Processes,
-    pub(crate) clock: Clock,
-    pub(crate) pressure: Pressure,
-    pub(crate) works: WorkSequence,
-    pub(crate) system: SystemPages,
+    model: DriverModel,
+    version: DdiVersion,
+    caps: VidMmCaps,
+    spaces: AddressSpaces,
+    devices: Devices<F>,
+    allocations: Allocations<F>,
+    processes: Processes,
+    clock: Clock,
+    pressure: Pressure,
+    works: WorkSequence,
+    system: SystemPages,
     /// By memory segment.
-    pub(crate) windows: HostApertures,
+    windows: HostApertures,
     /// Through which the CPU sees swizzled content.
-    pub(crate) ranges: SwizzlingRanges,
+    ranges: SwizzlingRanges,
 }
 
 impl<F: Copy + Eq> VidMm<F> {

@@ -5,11 +5,19 @@ use wddm_types::{PAGE_BYTES, PageRun, Pages, PhysicalAddress, SegmentId};
 
 use ddi::PageTableLevelDesc;
 
-use super::SpaceKind;
 use crate::policy::Policy;
 use crate::pool::FramePool;
 use crate::segment::{SegmentDescription, SegmentError};
 use crate::system_pages::SystemPages;
+
+/// The kind of an address space (memory §4.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceKind {
+    /// A process's; its tables are written in the paging ring.
+    Process,
+    /// The paging process's; its tables are written by the CPU at once.
+    Paging,
+}
 
 /// The reserve for page tables is used up (scarcity).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,269 @@
+//! MakeResident and Evict (memory §5.1 to §5.3): the lists of the devices and their counts.
+//!
+//! MakeResident first plans (`plan`), changing nothing: for each allocation that misses pages, the first candidate segment
+//! (memory §8.1) whose free and victim pages hold what is missing beside what is planned already. Only a whole plan
+//! is carried out (`commit`), so a failure leaves every count and page as it was. An aperture as candidate means system
+//! memory (memory §1.6): the content stays where it is, only entries are written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wddm_types::FencePoint;
+
+use crate::allocation::Placement;
+use crate::device::{EvictFlags, Postponed};
+use crate::paging::{Batch, Cause, Work, merge_points};
+use crate::slab::{AllocationId, DeviceId};
+use crate::vidmm::VidMm;
+use crate::vidmm::placement::plan::{Claim, Limit, Takes};
+
+/// Why MakeResident failed; no count changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MakeResidentError {
+    /// Scarcity (`STATUS_NO_MEMORY`): this many bytes are to be evicted before a retry can succeed. When the request
+    /// can never fit, the size of the request (memory §10.1 row 11).
+    #[error("{bytes_to_trim} bytes are to be evicted first")]
+    OutOfMemory {
+        /// `NumBytesToTrim`.
+        bytes_to_trim: u64,
+    },
+    /// The allocation is locked and supports no aperture: it may not enter a memory segment (memory §6.3). It can come
+    /// with the device's next turn after the unlock: [`VidMm::make_resident_held`].
+    #[error("a locked allocation may not enter a memory segment")]
+    Locked {
+        /// The allocation that is locked.
+        allocation: AllocationId,
+    },
+    /// The allocation is offered: it is to be reclaimed first (memory §5.9). The caller is to blame.
+    #[error("an offered allocation is to be reclaimed first")]
+    Offered {
+        /// The allocation that is offered.
+        allocation: AllocationId,
+    },
+}
+
+/// `D3DDDI_MAKERESIDENT` flags (memory §5.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MakeResidentFlags {
+    /// The caller has nothing left to trim: the current budget may be exceeded, not the maximum.
+    pub cant_trim_further: bool,
+    /// The device is lost if this fails, so devices of the same or lower protection may be suspended for it. Counts only with
+    /// `cant_trim_further`.
+    pub must_succeed: bool,
+}
+
+/// Why Evict was refused; nothing changed for the whole call (memory §9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EvictError {
+    /// The device's count would go below zero.
+    #[error("an allocation is evicted more often than it was made resident")]
+    BelowZero {
+        /// The allocation with too few MakeResident calls.
+        allocation: AllocationId,
+    },
+}
+
+impl<F: Copy + Eq> VidMm<F> {
+    /// Adds allocations to a device's list within its process's budget; see [`VidMm::make_resident_with`].
+    ///
+    /// # Errors
+    /// See [`MakeResidentError`].
+    pub fn make_resident(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+    ) -> Result<Option<Work<F>>, MakeResidentError> {
+        self.make_resident_with(device, list, MakeResidentFlags::default())
+    }
+
+    /// Adds allocations to a device's list, one count per occurrence, and brings in what is missing. All or nothing
+    /// (memory §5.2). `None`: everything was resident, or the device is suspended: then the content comes with
+    /// [`VidMm::resume`], before any of its contexts runs.
+    ///
+    /// # Errors
+    /// See [`MakeResidentError`].
+    // spec: memory §5.2
+    pub fn make_resident_with(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: MakeResidentFlags,
+    ) -> Result<Option<Work<F>>, MakeResidentError> {
+        if let Some(&allocation) = list.iter().find(|id| self.allocations[**id].is_offered()) {
+            return Err(MakeResidentError::Offered { allocation });
+        }
+        let claim = claim_of(device, flags);
+        let waits = self.devices[device].is_suspended();
+        let plan = if waits { self.plan_alone(claim, list) } else { self.plan(claim, list) };
+        let mut plan = plan.inspect_err(|_| self.pressure.feel())?;
+        for &id in list {
+            self.count_up(device, id);
+        }
+        if plan.is_empty() {
+            return Ok(None);
+        }
+        let mut batch = self.works.begin();
+        self.begin(&mut plan, device, &mut batch);
+        self.carry_out(plan, Cause::MakeResident, &mut batch);
+        Ok(self.finish(batch, false))
+    }
+
+    /// Adds allocations to a device's list although a lock keeps one of them out ([`MakeResidentError::Locked`]): the counts
+    /// rise at once, and the device is suspended until its turn after the unlock brings everything.
+    ///
+    /// # Errors
+    /// `OutOfMemory`: the list would not fit even if the device were alone, or not into the budget. Nothing changed.
+    // spec: memory §10.1 row 23, memory §5.2
+    pub fn make_resident_held(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: MakeResidentFlags,
+    ) -> Result<Option<Work<F>>, MakeResidentError> {
+        self.plan_alone(claim_of(device, flags), list).inspect_err(|_| self.pressure.feel())?;
+        for &id in list {
+            self.count_up(device, id);
+        }
+        let mut batch = self.works.begin();
+        if !self.is_suspended(device) {
+            self.suspend_now(device, &mut batch);
+        }
+        Ok(self.finish(batch, false))
+    }
+
+    /// Whether a lock keeps an allocation from becoming resident anywhere.
+    // spec: memory §6.3, requirements
+    pub fn is_kept_out(&self, id: AllocationId) -> bool {
+        let allocation = &self.allocations[id];
+        let admits = |segment| match self.segment(segment).is_aperture() {
+            true => !self.is_marked(id),
+            false => self.may_enter_locked(id, segment),
+        };
+        allocation.locks.count > 0 && !self.is_resident(id) && !allocation.candidates().any(admits)
+    }
+
+    // spec: memory §5.1, memory §10.1 row 13
+    pub(crate) fn count_up(&mut self, device: DeviceId, id: AllocationId) {
+        let first = self.devices.list_up(device, id);
+        let allocation = &mut self.allocations[id];
+        allocation.count += 1;
+        allocation.lazy_since = None;
+        if first {
+            self.add_holder(id, device);
+            self.rerank(id);
+        }
+    }
+
+    /// Takes allocations off a device's list, one count per occurrence (memory §5.3). `last_use`: points after which
+    /// nothing queued before this call uses them; kept, and waited for by the work that takes their pages.
+    ///
+    /// # Errors
+    /// See [`EvictError`].
+    pub fn evict(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: EvictFlags,
+        last_use: &[FencePoint<F>],
+    ) -> Result<Option<Work<F>>, EvictError> {
+        self.check_counts(device, list)?;
+        if self.must_postpone(device, last_use) {
+            for &id in list {
+                self.devices.postpone(device, Postponed::Evict { id, flags, last_use: last_use.to_vec() });
+            }
+            return Ok(None);
+        }
+        self.devices.note_uses(device, last_use);
+        let mut batch = self.works.begin();
+        self.count_down(device, list, flags, last_use, Some(&mut batch));
+        Ok(self.finish(batch, false))
+    }
+
+    /// Lowers counts that were checked. Without a batch nothing leaves its place.
+    pub(crate) fn count_down(
+        &mut self,
+        device: DeviceId,
+        list: &[AllocationId],
+        flags: EvictFlags,
+        last_use: &[FencePoint<F>],
+        mut batch: Option<&mut Batch<F>>,
+    ) {
+        for &id in list {
+            let left_list = self.devices.list_down(device, id);
+            if left_list {
+                self.remove_holder(id, device);
+            }
+            let allocation = &mut self.allocations[id];
+            allocation.count -= 1;
+            merge_points(&mut allocation.last_use, last_use);
+            // spec: memory §8.3, what is clean: any interval that may have written makes everything dirty
+            if !flags.not_written_to
+                && let Placement::Memory(_, extents) = &mut allocation.placement
+            {
+                extents.make_dirty();
+            }
+            if allocation.count == 0 {
+                self.left_all_lists(id, flags, batch.as_deref_mut());
+            } else if left_list {
+                self.rerank(id);
+            }
+        }
+    }
+
+    /// How often a device's list names an allocation.
+    pub fn count(&self, device: DeviceId, allocation: AllocationId) -> u64 {
+        self.devices.count(device, allocation)
+    }
+
+    fn check_counts(&self, device: DeviceId, list: &[AllocationId]) -> Result<(), EvictError> {
+        if let [allocation] = *list {
+            let listed = self.count(device, allocation) > 0;
+            return if listed { Ok(()) } else { Err(EvictError::BelowZero { allocation }) };
+        }
+        let mut wanted: BTreeMap<AllocationId, u64> = BTreeMap::new();
+        for &allocation in list {
+            let wanted = wanted.entry(allocation).or_insert(0);
+            *wanted += 1;
+            if *wanted > self.count(device, allocation) {
+                return Err(EvictError::BelowZero { allocation });
+            }
+        }
+        Ok(())
+    }
+
+    fn left_all_lists(&mut self, id: AllocationId, flags: EvictFlags, batch: Option<&mut Batch<F>>) {
+        let allocation = &self.allocations[id];
+        let lazily = match &allocation.placement {
+            // It was taken while its devices were suspended.
+            Placement::None => return,
+            // Pinned content stays; offered content is to be discarded, not copied out.
+            _ if allocation.pins > 0 || allocation.offer().is_some() => true,
+            Placement::Memory(..) => flags.only_if_necessary,
+            // Content in system memory gives up no room by staying. Content that prefers a memory segment leaves, so that its next
+            // MakeResident places it anew; so does content that occupies the aperture.
+            Placement::System(aperture) => {
+                let only_system = allocation.info.supported_segments.iter().all(|s| self.segment(s).is_aperture());
+                flags.only_if_necessary && only_system && aperture.is_none()
+            }
+        };
+        match batch {
+            Some(batch) if !lazily => self.withdraw(id, Cause::Evict, batch),
+            _ => self.become_victim(id),
+        }
+    }
+}
+
+/// How far a MakeResident may go.
+fn claim_of(device: DeviceId, flags: MakeResidentFlags) -> Claim {
+    let (takes, limit) = match (flags.cant_trim_further, flags.must_succeed) {
+        (false, _) => (Takes::Ranked, Limit::Current),
+        (true, false) => (Takes::Ranked, Limit::Maximum),
+        (true, true) => (Takes::Any, Limit::Maximum),
+    };
+    Claim { device, takes, limit, for_holders: false }
+}
+
+/// The first occurrences of a list.
+pub(crate) fn unique(list: &[AllocationId]) -> Vec<AllocationId> {
+    let mut seen = BTreeSet::new();
+    list.iter().copied().filter(|&id| seen.insert(id)).collect()
+}

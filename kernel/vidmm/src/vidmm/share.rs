@@ -1,0 +1,7 @@
+//! How much each process gets, and whose turn it is: devices, processes and allocations together. `charge` counts what lists need,
+//! `suspend` gives turns, `trim` asks processes to shrink, `tally` counts for statistics.
+
+pub(super) mod charge;
+pub(super) mod suspend;
+pub(super) mod tally;
+pub(super) mod trim;
