@@ -7,6 +7,7 @@ mod display;
 mod flip;
 mod metering;
 mod mode;
+mod packets;
 mod peer;
 mod power;
 mod recovery;
@@ -14,7 +15,7 @@ mod statistics;
 mod sync;
 mod waking;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::KmdProcess;
 use events::Event;
@@ -39,7 +40,7 @@ use crate::object::{
     Allocation, AllocationNumber, Body, Context, ContextNumber, Device, DeviceNumber, Doorbell, DoorbellNumber,
     PagingQueue, PagingQueueNumber, ProcessOnAdapter, Queue, QueueNumber, Resource, ResourceBody, ResourceNumber,
 };
-use crate::packet::{PacketContext, PacketContextNumber, Packets, Software};
+use crate::packet::{Packets, Software, SoftwareNumber};
 use crate::paging::PagingRing;
 use crate::store::{ObjectNumber, Store};
 use crate::sync::Synchronization;
@@ -93,7 +94,7 @@ pub enum Payload {
     /// A packet of a packet context by its number there.
     Packet(u64),
     /// A software packet of a packet context.
-    Software(u64),
+    Software(SoftwareNumber),
     /// A command buffer.
     Command(crate::queue::Command),
 }
@@ -116,7 +117,6 @@ pub struct Adapter {
     pub devices_by_id: BTreeMap<DeviceId, DeviceNumber>,
     pub contexts: Store<ContextNumber, Context>,
     pub queues: Store<QueueNumber, Queue>,
-    pub packet_contexts: Store<PacketContextNumber, PacketContext>,
     pub packets: Packets,
     pub displays: crate::display::Displays,
     pub doorbells: Store<DoorbellNumber, Doorbell>,
@@ -134,8 +134,6 @@ pub struct Adapter {
     pub resource_bodies: Store<u64, ResourceBody>,
     /// Locks that wait for the GPU.
     pub waiting_locks: Store<u64, LegacyRequest>,
-    /// Buffers with lists that wait for their devices' turns, oldest first.
-    pub waiting_renders: VecDeque<crate::packet::WaitingRender>,
     pub dying: DyingGroups,
     pub registrations: Registrations,
     pub ring: PagingRing,

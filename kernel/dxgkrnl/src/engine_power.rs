@@ -88,7 +88,7 @@ impl Adapter {
         let mut devices: BTreeSet<DeviceNumber> =
             self.queues_of(node).filter(|(_, queue)| busy(queue)).map(|(_, queue)| queue.device).collect();
         let packets = self.running_packets().filter(|(at, _)| *at == node);
-        devices.extend(packets.map(|(_, running)| self.packet_contexts[running.context].device));
+        devices.extend(packets.map(|(_, running)| self.packets[running.context].device));
         for device in devices {
             self.suspend_device(cx, device, SuspendReasons::TIMEOUT);
         }

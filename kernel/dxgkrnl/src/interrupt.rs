@@ -9,6 +9,7 @@ use ddi::{
 use events::Event;
 use kmt_calls::{DeviceFault, DeviceState};
 
+use vidsch::PacketFenceId;
 use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
 use crate::adapter::Adapter;
@@ -124,7 +125,7 @@ impl Adapter {
             self.context_suspended(cx, context.0, suspend_fence);
         }
         for (node, fence_id) in reported.packets {
-            self.packet_completed(cx, node, fence_id);
+            self.packet_completed(cx, node, PacketFenceId(fence_id));
         }
         for (target, notification) in reported.periodic {
             self.periodic_fence_signaled(cx, target, notification);

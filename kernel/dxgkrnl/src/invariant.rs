@@ -160,7 +160,7 @@ impl Adapter {
             }
             Object::Resource(_, number) => of(self.resources.get(number)?.device),
             Object::Context(_, number) => of(self.contexts.get(number)?.device),
-            Object::PacketContext(_, number) => of(self.packet_contexts.get(number)?.device),
+            Object::PacketContext(_, number) => of(self.packets.get(number)?.device),
             Object::Queue(_, number) => of(self.queues.get(number)?.device),
             Object::Doorbell(_, number) => of(self.queues.get(self.doorbells.get(number)?.queue)?.device),
             Object::Fence(_, number) => {
@@ -187,7 +187,7 @@ impl Adapter {
             .chain(of(&self.allocations, move |number| Object::Allocation(index, number)))
             .chain(of(&self.resources, move |number| Object::Resource(index, number)))
             .chain(of(&self.contexts, move |number| Object::Context(index, number)))
-            .chain(of(&self.packet_contexts, move |number| Object::PacketContext(index, number)))
+            .chain(self.packets.contexts().map(move |(number, _)| Object::PacketContext(index, number)))
             .chain(of(&self.queues, move |number| Object::Queue(index, number)))
             .chain(of(&self.doorbells, move |number| Object::Doorbell(index, number)))
             .chain(self.sync.fence_opens().map(move |number| Object::Fence(index, number)))
@@ -222,7 +222,7 @@ impl Adapter {
             let mine = |owner: Option<DeviceNumber>| owner == Some(number);
             let all = device.contexts.iter().all(|n| mine(self.contexts.get(*n).map(|context| context.device)))
                 && device.queues.iter().all(|n| mine(self.queues.get(*n).map(|queue| queue.device)))
-                && device.packet_contexts.iter().all(|n| mine(self.packet_contexts.get(*n).map(|known| known.device)))
+                && device.packet_contexts.iter().all(|n| mine(self.packets.get(*n).map(|known| known.device)))
                 && device.paging_queues.iter().all(|n| mine(self.paging_queues.get(*n).map(|queue| queue.device)))
                 && device.allocations.iter().all(|n| mine(self.allocations.get(*n).map(|a| a.device)))
                 && device.resources.iter().all(|n| mine(self.resources.get(*n).map(|resource| resource.device)))
@@ -247,7 +247,7 @@ impl Adapter {
                 && owned(queue.device, &|device| device.queues.contains(&number));
             ensure(known, "devices", || format!("queue {number:?} is of no context: {queue:?}"))?;
         }
-        for (number, context) in self.packet_contexts.iter() {
+        for (number, context) in self.packets.contexts() {
             let known = owned(context.device, &|device| device.packet_contexts.contains(&number));
             ensure(known, "devices", || format!("packet context {number:?} is of no device"))?;
         }
@@ -302,7 +302,7 @@ impl Adapter {
             let of_context = || {
                 let contexts = self.contexts.iter().flat_map(|(_, context)| &context.allocations);
                 let devices = self.devices.iter().flat_map(|(_, device)| &device.context_allocations);
-                let packets = self.packet_contexts.iter().flat_map(|(_, context)| &context.allocations);
+                let packets = self.packets.contexts().flat_map(|(number, _)| self.packets.allocations(number));
                 contexts.chain(packets).chain(devices).any(|made| made.vidmm == id)
             };
             let instance =
@@ -377,8 +377,8 @@ impl Adapter {
         self.resource_bodies.iter().for_each(|(id, value)| digest.add("resource body", &id, value));
         self.sync.add_to(digest);
         self.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));
-        for (id, context) in self.packet_contexts.iter() {
-            digest.add("packet context", &id, &(context.device, context.last_submitted));
+        for (id, context) in self.packets.contexts() {
+            digest.add("packet context", &id, &(context.device, self.packets.last_submitted(id)));
         }
         let suspended: Vec<_> = self.vidsch.suspensions.suspended().collect();
         digest.add("suspended", &"", &suspended);

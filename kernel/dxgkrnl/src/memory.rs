@@ -79,9 +79,10 @@ impl Adapter {
                 points.push(self.point(queue.progress, last));
             }
         }
-        for context in self.devices[device].packet_contexts.iter().map(|number| &self.packet_contexts[*number]) {
-            if context.last_submitted > self.current_value(cx, context.progress) {
-                points.push(self.point(context.progress, context.last_submitted));
+        for context in &self.devices[device].packet_contexts {
+            let (progress, last) = (self.packets[*context].progress, self.packets.last_submitted(*context));
+            if last > self.current_value(cx, progress) {
+                points.push(self.point(progress, last));
             }
         }
         Ok(points)

@@ -17,7 +17,7 @@ use crate::adapter::{Adapter, Payload};
 use crate::machine::{Cx, Machine};
 use crate::number::SyncObjectNumber;
 use crate::object::{ContextNumber, DeviceNumber, QueueNumber};
-use crate::packet::{PacketContextNumber, Running};
+use crate::packet::{Handed, PacketContextNumber, Running};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 use crate::suspension::{Leaving, Suspendable};
@@ -32,6 +32,8 @@ impl vidsch::Names for Scheduled {
     type Device = Suspendable;
     type Context = Leaving;
     type Ranked = AnyContext;
+    type Turning = PacketContextNumber;
+    type Packet = Handed;
     type Awaited = Awaited;
     type Queue = QueueNumber;
     type Running = Running;
@@ -108,7 +110,7 @@ impl Adapter {
     pub fn device_of_context(&self, context: AnyContext) -> DeviceNumber {
         match context {
             AnyContext::Hardware(number) => self.contexts[number].device,
-            AnyContext::Packets(number) => self.packet_contexts[number].device,
+            AnyContext::Packets(number) => self.packets[number].device,
         }
     }
 

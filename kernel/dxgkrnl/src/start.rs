@@ -4,7 +4,7 @@ pub(crate) mod caps;
 mod describe;
 mod segments;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use ddi::{
     CreateDevice, CreateHwContext, CreateProcess, DriverStatus, KmdContext, KmdDevice, Miniport, OsContext, OsProcess,
@@ -188,11 +188,12 @@ impl Adapter {
             views_mapped_at: 0,
         };
         let packet_caps = driver.call(cx).packet_scheduling().map(|packets| packets.packet_caps());
-        let packets = Packets::new(packet_caps, driver.nodes().len(), config.scheduling);
+        let packets = Packets::new(packet_caps);
         let mut vidmm = vidmm;
         vidmm.set_swizzling_ranges(driver.call(cx).swizzling().map_or(0, |facet| facet.swizzling_ranges()));
         let limits = Limits { packets_per_queue: PACKETS_PER_QUEUE };
-        let vidsch = VidSch::new(limits, driver.nodes().len(), config.recovery.delay_ns);
+        let (nodes, delay_ns) = (driver.nodes().len(), config.recovery.delay_ns);
+        let vidsch = VidSch::new(limits, packets.terms(), nodes, delay_ns, config.scheduling);
         let mut adapter = Adapter {
             index,
             luid: config.luid,
@@ -210,7 +211,6 @@ impl Adapter {
             devices_by_id: BTreeMap::new(),
             contexts: Store::default(),
             queues: Store::default(),
-            packet_contexts: Store::default(),
             packets,
             displays: description.displays,
             doorbells: Store::default(),
@@ -224,7 +224,6 @@ impl Adapter {
             resources: Store::default(),
             resource_bodies: Store::default(),
             waiting_locks: Store::default(),
-            waiting_renders: VecDeque::new(),
             dying: Default::default(),
             registrations: Registrations::default(),
             ring: PagingRing::new(device, context, has_addresses),

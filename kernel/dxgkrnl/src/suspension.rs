@@ -81,7 +81,7 @@ impl Adapter {
         waiting.extend(self.packets_running(number));
         let known = &self.devices[number];
         let no_timeout = known.queues.iter().any(|queue| self.queues[*queue].no_timeout)
-            || known.packet_contexts.iter().any(|context| self.packet_contexts[*context].no_timeout);
+            || known.packet_contexts.iter().any(|context| self.packets[*context].no_timeout);
         self.vidsch.suspensions.issued(value, device, waiting, no_timeout);
         self.advance_suspensions(cx);
         self.vidsch.suspensions.point_of(device)

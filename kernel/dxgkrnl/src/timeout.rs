@@ -49,7 +49,7 @@ impl Adapter {
         let runs = |queue: &Queue| !self.is_suspended(queue.device) && self.is_busy(cx, queue).is_some();
         let busy = self.queues.iter().any(|(number, queue)| known.watches_queue(number) && runs(queue));
         let runs = |running: Running| {
-            !self.is_suspended(self.packet_contexts[running.context].device) && known.watches_packet(running)
+            !self.is_suspended(self.packets[running.context].device) && known.watches_packet(running)
         };
         let busy = busy || self.running_packets().any(|(_, running)| runs(running));
         let busy = busy || known.watches_ring() && self.ring_runs(cx).is_some();
@@ -111,7 +111,7 @@ impl Adapter {
         };
         let queues: Vec<_> = self.queues.iter().filter_map(seen).collect();
         let seen = |(node, running): (NodeId, Running)| {
-            let device = self.packet_contexts[running.context].device;
+            let device = self.packets[running.context].device;
             SeenPacket { node, running, device, suspended: self.is_suspended(device) }
         };
         let packets: Vec<_> = self.running_packets().map(seen).collect();

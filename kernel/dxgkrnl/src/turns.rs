@@ -60,7 +60,7 @@ impl Adapter {
         if !self.life.is_awake() {
             return group;
         }
-        let (timeouts, packets) = (self.vidsch.timeouts.deadline_ns(), self.packets.deadline_ns());
+        let (timeouts, packets) = (self.vidsch.timeouts.deadline_ns(), self.vidsch.nodes.deadline_ns());
         [self.turns.resume_ns, self.turns.trim_ns, self.turns.promote_ns, timeouts, packets, group]
             .into_iter()
             .flatten()
@@ -184,9 +184,10 @@ impl Adapter {
                 };
                 self.vidsch.queues.held(queue.vidsch) == 0 && last <= self.current_value(cx, queue.progress)
             })
-            && self.devices[device].packet_contexts.iter().map(|number| &self.packet_contexts[*number]).all(|context| {
-                self.vidsch.queues.held(context.vidsch) == 0
-                    && context.last_submitted <= self.current_value(cx, context.progress)
+            && self.devices[device].packet_contexts.iter().all(|context| {
+                let known = &self.packets[*context];
+                self.vidsch.queues.held(known.vidsch) == 0
+                    && self.packets.last_submitted(*context) <= self.current_value(cx, known.progress)
             })
     }
 

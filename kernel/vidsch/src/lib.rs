@@ -11,7 +11,7 @@
 //! | [`EnginePower`] | which engine has less power | the engines in F1 |
 //! | [`Flips`] | whether a buffer may write a primary | what displays show and are about to |
 //!
-//! [`VidSch`] holds the parts of an adapter; the caller keeps the others beside its nodes.
+//! [`VidSch`] holds the parts of an adapter.
 //!
 //! # Queues
 //! A kernel-mode queue is a FIFO of [`Packet`]s: waits, signals, works. It blocks as a whole on a wait; queues are

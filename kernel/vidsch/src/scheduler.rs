@@ -1,7 +1,10 @@
 //! The scheduler of one adapter: its parts side by side. Each part has the rules of one question and keeps its state to itself; no rule
 //! joins two of them, so they have no state in common. `dxgkrnl` asks each, and carries the answers out.
 
+use engine_time::Policy;
+
 use crate::engine_power::EnginePower;
+use crate::node::{NodeTerms, Nodes};
 use crate::queues::{Limits, Queues};
 use crate::rank::Ranks;
 use crate::suspension::Suspensions;
@@ -19,6 +22,10 @@ pub trait Names {
     type Context: Copy + Ord;
     /// A context that has a rank.
     type Ranked: Copy + Ord + std::fmt::Debug;
+    /// A context that takes turns on a node.
+    type Turning: Copy + Ord;
+    /// A packet that a node is handed; it is handed back as it came.
+    type Packet;
     /// An object that contexts wait for.
     type Awaited: Copy + Ord;
     /// A hardware queue.
@@ -31,6 +38,8 @@ pub trait Names {
 pub struct VidSch<N: Names> {
     /// Which packet of a queue is due.
     pub queues: Queues<N::Work, N::Fence>,
+    /// Which packet a node is handed next, and what each node has.
+    pub nodes: Nodes<N::Turning, N::Packet>,
     /// How contexts rank.
     pub ranks: Ranks<N::Awaited, N::Ranked>,
     /// Which devices are kept off the hardware.
@@ -44,9 +53,10 @@ pub struct VidSch<N: Names> {
 impl<N: Names> VidSch<N> {
     /// Of an adapter with so many nodes: no queue, no context, no suspension, and all power. `delay_ns`: `TdrDelay`, if the kernel looks
     /// for hung work.
-    pub fn new(limits: Limits, nodes: usize, delay_ns: Option<u64>) -> Self {
+    pub fn new(limits: Limits, terms: NodeTerms, nodes: usize, delay_ns: Option<u64>, policy: Policy) -> Self {
         VidSch {
             queues: Queues::new(limits),
+            nodes: Nodes::new(terms, nodes, policy),
             ranks: Ranks::default(),
             suspensions: Suspensions::default(),
             timeouts: Timeouts::new(delay_ns, nodes),

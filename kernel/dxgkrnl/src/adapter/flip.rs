@@ -47,7 +47,7 @@ impl Adapter {
         interval: u32,
     ) -> Result<Answer, Refusal> {
         let (context, device) = match behind {
-            Behind::Context(context) => (AnyContext::Packets(context), self.packet_contexts[context].device),
+            Behind::Context(context) => (AnyContext::Packets(context), self.packets[context].device),
             Behind::Queue(queue) => (AnyContext::Hardware(self.queues[queue].context), self.queues[queue].device),
         };
         let primary = self.primary(listed);
@@ -66,7 +66,7 @@ impl Adapter {
         cx.emit(self.index, Event::FlipQueued { context: of, flip: flip_number, source, allocation, interval });
         match behind {
             Behind::Context(context) => {
-                self.queue_flip(self.packet_contexts[context].vidsch, flip);
+                self.queue_flip(self.packets[context].vidsch, flip);
                 self.pump_packets(cx);
             }
             Behind::Queue(queue) => {

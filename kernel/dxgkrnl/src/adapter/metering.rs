@@ -45,7 +45,7 @@ impl Adapter {
                 has[usize::from(self.paging_node().0)].push(ProcessId::SYSTEM);
             }
             for (node, front) in self.packet_fronts() {
-                let of = |context: PacketContextNumber| self.devices[self.packet_contexts[context].device].process;
+                let of = |context: PacketContextNumber| self.devices[self.packets[context].device].process;
                 has[usize::from(node.0)].push(front.map_or(ProcessId::SYSTEM, of));
             }
         }

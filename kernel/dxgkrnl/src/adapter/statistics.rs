@@ -94,7 +94,7 @@ impl Adapter {
         let theirs = || self.devices.iter().filter(move |(_, device)| device.process == process);
         let is_theirs = |device: DeviceNumber| self.devices[device].process == process;
         let hardware = self.contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
-        let packets = self.packet_contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
+        let packets = self.packets.contexts().filter(|(_, context)| is_theirs(context.device)).count();
         let queues = self.queues.iter().filter(|(_, queue)| is_theirs(queue.device)).count();
         let lost = theirs().filter(|(_, device)| device.state != DeviceState::Active).count();
         let counted = self.tally.of_process(process);

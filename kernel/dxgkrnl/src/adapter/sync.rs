@@ -101,7 +101,7 @@ impl Adapter {
             match news {
                 SyncNews::Ended(waiter) => {
                     if let Waiter::Packets { context } = waiter {
-                        self.software.forget_wait(context);
+                        self.software.waits_no_more(context);
                     }
                     self.due.wait_ended(waiter);
                 }

@@ -67,7 +67,7 @@ impl Turn<'_> {
                 (*on, adapter.contexts[*number].device, adapter.contexts[*number].kmd)
             }
             Some(Object::PacketContext(on, number)) if *on == index => {
-                (*on, adapter.packet_contexts[*number].device, adapter.packet_contexts[*number].kmd)
+                (*on, adapter.packets[*number].device, adapter.packets[*number].kmd)
             }
             _ => return Err(invalid(format!("{handle:?} names no context of the adapter"))),
         };

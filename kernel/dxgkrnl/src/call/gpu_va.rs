@@ -124,7 +124,7 @@ impl Turn<'_> {
     ) -> Result<UpdateContext, Refusal> {
         let (on, owner, context) = match self.process.handles.get(handle) {
             Some(Object::PacketContext(on, number)) => {
-                let known = &self.adapters[on.0 as usize].packet_contexts[*number];
+                let known = &self.adapters[on.0 as usize].packets[*number];
                 if !known.addresses {
                     return Err(invalid("a context that is patched has no addresses to update"));
                 }

@@ -26,7 +26,7 @@ impl Turn<'_> {
             PacketCall::CreateContext { device, node, engine_affinity, flags, private_data } => {
                 let wanted = Wanted { device, node, engine_affinity, flags, private_data };
                 let (index, number, context) = self.create_packet_context(cx, &wanted, false)?;
-                let info = self.adapters[index.0 as usize].packet_contexts[number].info;
+                let info = self.adapters[index.0 as usize].packets[number].info;
                 let created = CreatedContext {
                     context,
                     command_buffer_bytes: info.dma_buffer_bytes,
@@ -61,7 +61,7 @@ impl Turn<'_> {
                 let (index, number, device) = self.live_packet_context(context)?;
                 let primaries = self.primaries(index, device, &written_primaries)?;
                 let adapter = &mut self.adapters[index.0 as usize];
-                if adapter.packet_contexts[number].null_rendering {
+                if adapter.packets[number].null_rendering {
                     return done(Reply::Queued(adapter.submit_null(cx, number)?));
                 }
                 done(Reply::Queued(adapter.submit_virtual(
@@ -84,10 +84,10 @@ impl Turn<'_> {
         what: Submission,
     ) -> Result<Answer, Refusal> {
         let (index, number, device) = self.live_packet_context(context)?;
-        if self.adapters[index.0 as usize].packet_contexts[number].null_rendering {
+        if self.adapters[index.0 as usize].packets[number].null_rendering {
             return done(Reply::Queued(self.adapters[index.0 as usize].submit_null(cx, number)?));
         }
-        let room = self.adapters[index.0 as usize].packet_contexts[number].info.allocation_list_entries;
+        let room = self.adapters[index.0 as usize].packets[number].info.allocation_list_entries;
         if allocation_list.len() > room as usize {
             return Err(invalid(format!("an allocation list of {}; at most {room}", allocation_list.len())));
         }
@@ -164,7 +164,7 @@ impl Turn<'_> {
         reply: Reply,
     ) -> Answer {
         let adapter = &mut self.adapters[index.0 as usize];
-        match adapter.packet_contexts[number].allocations.is_empty() {
+        match adapter.packets.allocations(number).is_empty() {
             true => Answer::Done(Ok(reply)),
             false => adapter.after_ring(cx, self.token, reply),
         }
@@ -182,7 +182,7 @@ impl Turn<'_> {
         handle: RawHandle,
     ) -> Result<(AdapterIndex, PacketContextNumber, DeviceNumber), Refusal> {
         let (index, number) = self.packet_context(handle)?;
-        let device = self.adapters[index.0 as usize].packet_contexts[number].device;
+        let device = self.adapters[index.0 as usize].packets[number].device;
         self.alive(index, device)?;
         Ok((index, number, device))
     }

@@ -4,76 +4,46 @@
 use ddi::{
     AllocationListEntry, DmaBuffer, KmdContext, PatchLocation, PatchLocationsOut, Present, Render, RenderStatus,
 };
-use kmt_calls::{DeviceState, Refusal};
-use wddm_types::{Blame, GpuVa, NtStatus};
+use wddm_types::GpuVa;
 
-use super::{list, split};
-use crate::adapter::Adapter;
+use super::list::{check_answer, check_splits};
+use super::{DmaBufferNumber, PacketContextNumber, Packets};
+use crate::driver::Driver;
 use crate::machine::Cx;
-use crate::object::DeviceNumber;
-use crate::packet::PacketContextNumber;
-use crate::refusal::{no_memory, refuse, removed};
 
 /// The input of DMA buffers.
-pub(super) enum Source<'a> {
+pub enum Source<'a> {
     /// A command buffer of a process: one DMA buffer.
-    Render { command: &'a [u64], places: &'a [PatchLocation], private_data: &'a [u8] },
+    Render {
+        /// The commands.
+        command: &'a [u64],
+        /// Its patch locations.
+        places: &'a [PatchLocation],
+        /// The user-mode driver's private data.
+        private_data: &'a [u8],
+    },
     /// The list alone: as many as the driver asks for.
     Present,
 }
 
 /// A DMA buffer that the driver has written.
-pub(super) struct Built {
-    pub buffer: u64,
+pub struct Built {
+    /// Its number.
+    pub buffer: DmaBufferNumber,
+    /// Words of it that are written.
     pub written: usize,
+    /// The places of addresses in it.
     pub places: Vec<PatchLocation>,
 }
 
-impl Adapter {
-    /// Has the driver write the DMA buffers for one call. They are in use from now on.
+impl Packets {
+    /// Asks the driver once for a buffer's content. Says whether that was all.
     ///
     /// # Errors
-    /// There is no buffer, the driver refuses, or it breaks the contract, which stops the adapter. No buffer is in use then.
-    // spec: memory §7.1, memory §9.2
-    pub(super) fn write_dma_buffers(
+    /// The driver's refusal, or the rule that it breaks.
+    pub fn write_buffer(
         &mut self,
-        cx: &mut Cx<'_>,
-        context: PacketContextNumber,
-        list: &[AllocationListEntry],
-        source: &Source<'_>,
-    ) -> Result<Vec<Built>, Refusal> {
-        let mut built: Vec<Built> = Vec::new();
-        let mut multipass = 0;
-        loop {
-            let Some(buffer) = self.take_dma_buffer(cx, context) else {
-                self.release_built(cx, context, built);
-                return Err(no_memory("the context's DMA buffers are all queued, or there is no memory for another"));
-            };
-            built.push(Built { buffer, written: 0, places: Vec::new() });
-            let last = built.last_mut().expect("just pushed");
-            match self.write_buffer(cx, context, last, list, source, &mut multipass) {
-                Ok(true) => return Ok(built),
-                Ok(false) => {}
-                Err(Written::Status(status)) => {
-                    self.release_built(cx, context, built);
-                    let device = self.packet_contexts[context].device;
-                    return Err(self.refused_by_driver(cx, device, status));
-                }
-                Err(Written::Breach(rule)) => {
-                    self.stop(cx, rule.into());
-                    return Err(removed(format!("the adapter was stopped: {rule}")));
-                }
-            }
-        }
-    }
-
-    pub(super) fn release_built(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, built: Vec<Built>) {
-        built.into_iter().for_each(|built| self.release_dma_buffer(cx, context, built.buffer));
-    }
-
-    /// Asks the driver once. Says whether that was all.
-    fn write_buffer(
-        &mut self,
+        driver: &mut Driver,
         cx: &Cx<'_>,
         context: PacketContextNumber,
         built: &mut Built,
@@ -81,8 +51,9 @@ impl Adapter {
         source: &Source<'_>,
         multipass: &mut u32,
     ) -> Result<bool, Written> {
-        let known = &mut self.packet_contexts[context];
-        let (kmd, entries_max) = (known.kmd, known.info.patch_location_list_entries as usize);
+        let slots = self.slots();
+        let known = &mut self.contexts[context];
+        let (kmd, entries_max) = (known.facts.kmd, known.facts.info.patch_location_list_entries as usize);
         let buffer = known.buffers.iter_mut().find(|buffer| buffer.number == built.buffer).expect("just taken");
         let mut places = vec![PatchLocation::default(); entries_max];
         if let Source::Render { private_data, .. } = source {
@@ -90,44 +61,22 @@ impl Adapter {
         }
         let dma_buffer = DmaBuffer { words: &mut buffer.words, written: 0, private_data: &mut buffer.private_data };
         let patch_locations_out = PatchLocationsOut { list: &mut places, written: 0 };
-        let driver = self.driver.call(cx).packet_scheduling().expect("it made this context");
-        let asked = Asked { list, dma_buffer, dma_buffer_va: buffer.va, patch_locations_out };
+        let driver = driver.call(cx).packet_scheduling().expect("it made this context");
+        let asked = Asked { list, dma_buffer, dma_buffer_va: buffer.place.va, patch_locations_out };
         let (used, listed, whole) = call_driver(driver, kmd, source, asked, multipass)?;
         if used == 0 || used > buffer.words.len() || listed > places.len() {
             return Err(Written::Breach("the driver wrote past its DMA buffer, or nothing"));
         }
         places.truncate(listed);
-        list::check_answer(&places, list.len(), used).map_err(Written::Breach)?;
-        let slots = self.packets.caps.expect("its driver schedules packets").max_allocation_list_slot_id;
-        split::check_splits(&places, list, slots).map_err(Written::Breach)?;
+        check_answer(&places, list.len(), used).map_err(Written::Breach)?;
+        check_splits(&places, list, slots).map_err(Written::Breach)?;
         (built.written, built.places) = (used, places);
         Ok(whole)
-    }
-
-    /// The refusals of Render and Present by a driver, as statuses.
-    // spec: memory §9.2
-    pub(super) fn refused_by_driver(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, status: RenderStatus) -> Refusal {
-        let (code, blame) = match status {
-            RenderStatus::NoMemory(_) => (NtStatus::NO_MEMORY, Blame::Scarcity),
-            RenderStatus::InsufficientDmaBuffer => unreachable!("another buffer, or a breach of the contract"),
-            RenderStatus::PrivilegedInstruction => (NtStatus::PRIVILEGED_INSTRUCTION, Blame::Caller),
-            RenderStatus::IllegalInstruction => (NtStatus::ILLEGAL_INSTRUCTION, Blame::Caller),
-            RenderStatus::InvalidParameter(_) => (NtStatus::INVALID_PARAMETER, Blame::Caller),
-            RenderStatus::InvalidUserBuffer(_) => (NtStatus::INVALID_USER_BUFFER, Blame::Caller),
-            RenderStatus::InvalidHandle(_) => (NtStatus::INVALID_HANDLE, Blame::Caller),
-            RenderStatus::DriverMismatch => (NtStatus::GRAPHICS_DRIVER_MISMATCH, Blame::Caller),
-            RenderStatus::GpuException(_) => (NtStatus::GRAPHICS_GPU_EXCEPTION_ON_DEVICE, Blame::Driver),
-        };
-        if let RenderStatus::GpuException(reason) = status {
-            let reason = format!("the driver gave the device up: {reason}");
-            self.fail_device(cx, device, DeviceState::ErrorDmaFault, reason);
-        }
-        refuse(code, blame, status.to_string())
     }
 }
 
 /// Why there is no buffer.
-enum Written {
+pub enum Written {
     /// The driver refuses, as it may.
     Status(RenderStatus),
     /// The driver broke the contract: the adapter stops.

@@ -1,243 +1,146 @@
-//! Packet contexts: created, stopped, destroyed (memory §7.1).
+//! Packet contexts: what each is, and what it has queued. `adapter::packets::context` creates and destroys them.
 
 use std::collections::VecDeque;
+use std::ops::Index;
 
-use ddi::{ContextInfo, CreateContext, CreateContextFlags, KmdContext, OsContext};
-use events::Event;
-use kmt_calls::{ContextFlags, Refusal};
-use vidsch::QueueKind;
-use wddm_types::{NodeId, ProcessId};
+use ddi::{ContextInfo, KmdContext};
+use vidsch::QueueId;
+use wddm_types::NodeId;
 
-use super::PacketContext;
-use crate::adapter::Adapter;
+use super::dma_buffer::DmaBuffer;
+use super::uses::Uses;
+use super::work::{Packet, Work};
+use super::{Nodes, PacketContextNumber, Packets};
 use crate::context_allocation::ContextAllocation;
-use crate::driver::Creating;
 use crate::fence::FenceNumber;
-use crate::gpu_va::UpdateContext;
-use crate::machine::Cx;
-use crate::object::{Device, DeviceNumber};
-use crate::packet::PacketContextNumber;
-use crate::refusal::{from_driver, invalid, not_supported};
-use crate::scheduling::AnyContext;
-use crate::store::ObjectNumber;
-use crate::suspension::Leaving;
+use crate::object::DeviceNumber;
 
-/// The bit of the only engine of a node, as drivers are told it.
-// spec: memory §7.1: 1 << engine
-const ENGINE_0: u32 = 1;
+/// What a packet context is, from its creation on.
+#[derive(Clone, Copy)]
+pub struct ContextFacts {
+    /// Its device.
+    pub device: DeviceNumber,
+    /// The driver's handle.
+    pub kmd: KmdContext,
+    /// The node that runs its packets.
+    pub node: NodeId,
+    /// The driver's needs of buffers and lists for it.
+    pub info: ContextInfo,
+    /// It has GPU addresses, and no lists.
+    pub addresses: bool,
+    /// Its queue at the scheduler.
+    pub vidsch: QueueId,
+    /// DisableGpuTimeout: its packets may take as long as they take.
+    pub no_timeout: bool,
+    /// NullRendering: no command that it is given is processed.
+    pub null_rendering: bool,
+    /// The kernel's own fence: the number of the last packet that is done.
+    pub progress: FenceNumber,
+    /// The kernel's own fence of portions that are not the last of their packets; `None`: lists are no residency here.
+    pub portions: Option<FenceNumber>,
+}
 
-impl Adapter {
-    /// `D3DKMTCreateContext`, and `D3DKMTCreateContextVirtual` with `addresses`.
-    // spec: memory §5.6, memory §7.1
-    #[allow(clippy::too_many_arguments)] // the members of D3DKMT_CREATECONTEXT
-    pub fn create_packet_context(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceNumber,
-        node: NodeId,
-        engine_affinity: u32,
-        flags: ContextFlags,
-        addresses: bool,
-        private_data: &[u8],
-    ) -> Result<PacketContextNumber, Refusal> {
-        self.check_context(node, engine_affinity, flags, addresses)?;
-        let number = self.packet_contexts.next_number();
-        let Device { process, kmd: kmd_device, vidmm, .. } = self.devices[device];
-        let create = CreateContext {
-            device: kmd_device,
-            context: OsContext(number.raw()),
-            node,
-            engine_affinity: ENGINE_0,
-            flags: if addresses { CreateContextFlags::VIRTUAL_ADDRESSING } else { CreateContextFlags::empty() },
-            private_data,
-        };
-        let (allocations, kmd, info) = self.create_context_in_driver(cx, (vidmm, process), create)?;
-        let info = self.info_of_context(device, info, addresses);
-        let made = self.check_info(&info, addresses).and_then(|()| self.create_fence(cx, None, ProcessId::SYSTEM, 0));
-        let progress = match made {
-            Ok(progress) => progress,
-            Err(refusal) => {
-                self.take_back_context(cx, process, kmd, allocations);
-                return Err(refusal);
-            }
-        };
-        let in_portions = !addresses && self.lists_are_residency();
-        let portions = match in_portions.then(|| self.create_fence(cx, None, ProcessId::SYSTEM, 0)).transpose() {
-            Ok(portions) => portions,
-            Err(refusal) => {
-                self.take_back_context(cx, process, kmd, allocations);
-                self.defer_fence(progress);
-                return Err(refusal);
-            }
-        };
-        if addresses {
-            self.tell_root(cx, kmd, process);
-        }
-        let vidsch = self.open_scheduled(process, node, QueueKind::Kernel, 0);
-        let context = PacketContext {
-            device,
-            kmd,
-            node,
-            info,
-            addresses,
-            vidsch,
-            no_timeout: flags.contains(ContextFlags::DISABLE_GPU_TIMEOUT),
-            null_rendering: flags.contains(ContextFlags::NULL_RENDERING),
-            progress,
+/// A packet context.
+pub(super) struct PacketContext {
+    pub(super) facts: ContextFacts,
+    /// The number of the last packet queued.
+    last_submitted: u64,
+    /// The number of the last portion on the fence of portions.
+    portions_made: u64,
+    /// Packets that were not handed over, oldest first.
+    pub(super) queued: VecDeque<Packet>,
+    /// The uses of its buffers that were not done when the last one was queued.
+    pub(super) uses: VecDeque<Uses>,
+    pub(super) buffers: Vec<DmaBuffer>,
+    /// The driver's allocations for it.
+    allocations: Vec<ContextAllocation>,
+}
+
+impl Packets {
+    /// The number of the next context.
+    pub fn next_number(&self) -> PacketContextNumber {
+        self.contexts.next_number()
+    }
+
+    /// A new context.
+    pub fn add(&mut self, facts: ContextFacts, allocations: Vec<ContextAllocation>) -> PacketContextNumber {
+        self.contexts.insert(PacketContext {
+            facts,
             last_submitted: 0,
-            portions,
             portions_made: 0,
             queued: VecDeque::new(),
             uses: VecDeque::new(),
             buffers: Vec::new(),
-            allocations: self.keep_context_allocations(device, allocations),
-        };
-        assert_eq!(self.packet_contexts.insert(context), number);
-        self.packets.nodes.enter(number, node, vidsch);
-        self.enter_ranks(AnyContext::Packets(number), process);
-        self.devices[device].packet_contexts.insert(number);
-        self.emit_packet_context(cx, number);
-        Ok(number)
+            allocations,
+        })
     }
 
-    fn emit_packet_context(&self, cx: &mut Cx<'_>, number: PacketContextNumber) {
-        let PacketContext { device, node, addresses, .. } = self.packet_contexts[number];
-        let (device, node) = (device.raw(), node.0);
-        cx.emit(self.index, Event::PacketContextCreated { context: number.raw(), device, node, patched: !addresses });
-    }
-
-    /// Asks the driver for a context of a device. What it made for a context that it then refuses is destroyed.
-    // spec: memory §7.5
-    fn create_context_in_driver(
-        &mut self,
-        cx: &mut Cx<'_>,
-        (device, process): (vidmm::DeviceId, ProcessId),
-        create: CreateContext<'_>,
-    ) -> Result<(Vec<ContextAllocation>, KmdContext, ContextInfo), Refusal> {
-        let (mut asked, driver) = self.context_host(device, process);
-        let (driver, mut host) = driver.creating(cx, Creating::Context(&mut asked));
-        let packets = driver.packet_scheduling().expect("just checked");
-        let created = packets.create_context(&mut host, create);
-        let (allocations, works) = (asked.made, asked.works);
-        // What was decided is carried out in any case: a refusal takes it back behind it.
-        self.queue_context_works(cx, process, works);
-        match created {
-            Ok((kmd, info)) => Ok((allocations, kmd, info)),
-            Err(status) => {
-                self.destroy_context_allocations(cx, process, allocations);
-                Err(from_driver(status))
-            }
-        }
-    }
-
-    /// Destroys a context that the driver has made and the kernel cannot use.
-    fn take_back_context(
-        &mut self,
-        cx: &mut Cx<'_>,
-        process: ProcessId,
-        context: KmdContext,
-        allocations: Vec<ContextAllocation>,
-    ) {
-        self.destroy_in_packet_driver(cx, context);
-        self.destroy_context_allocations(cx, process, allocations);
-    }
-
-    fn check_context(
-        &mut self,
-        node: NodeId,
-        engine_affinity: u32,
-        flags: ContextFlags,
-        addresses: bool,
-    ) -> Result<(), Refusal> {
-        if !self.driver.has_node(node) {
-            return Err(invalid(format!("node {} of {}", node.0, self.driver.nodes().len())));
-        }
-        if self.packets.caps.is_none() {
-            return Err(not_supported("the driver has no packet scheduling"));
-        }
-        if addresses && !self.driver.node(node).gpu_mmu_supported && !self.uses_cpu_addresses() {
-            return Err(invalid("the node has no GPU virtual addresses: its contexts are patched"));
-        }
-        // The bit of engine 0, or none: programs pass either for the only engine of a node.
-        if engine_affinity > 1 {
-            return Err(invalid(format!(
-                "EngineAffinity {engine_affinity:#x}: a node here has engine 0 only (0 or 1)"
-            )));
-        }
-        if flags.contains(ContextFlags::HW_QUEUE_SUPPORTED) {
-            return Err(not_supported("a context with hardware queues is made by CreateHwContext"));
-        }
-        // spec: sync §2.5
-        if !(ContextFlags::DISABLE_GPU_TIMEOUT | ContextFlags::NULL_RENDERING).contains(flags) {
-            return Err(invalid(format!("context flags {:#x} are reserved or not for user mode", flags.bits())));
-        }
-        Ok(())
-    }
-
-    /// `D3DKMTDestroyContext`: its queued packets are dropped; running ones have ended when the driver returns.
-    pub fn destroy_packet_context(&mut self, cx: &mut Cx<'_>, number: PacketContextNumber) {
-        self.drop_packets(number);
-        self.drop_updates(cx, UpdateContext::Packets(number));
-        self.destroy_in_packet_driver(cx, self.packet_contexts[number].kmd);
-        for buffer in std::mem::take(&mut self.packet_contexts[number].buffers) {
-            self.destroy_dma_buffer(cx, number, buffer);
-        }
-        let context = self.packet_contexts.remove(number).expect("a context is destroyed once");
-        self.devices[context.device].packet_contexts.remove(&number);
-        self.packets.nodes.leave(context.vidsch);
-        let dropped = self.vidsch.queues.destroy_queue(context.vidsch);
-        self.drop_software(cx, number, dropped);
-        self.vidsch.ranks.leave(AnyContext::Packets(number));
-        self.forget_suspension(cx, Leaving::Packets(number));
-        self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
-        // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
-        for fence in std::iter::once(context.progress).chain(context.portions) {
-            self.signal_always(cx, fence);
-            self.defer_fence(fence);
-        }
-        cx.emit(self.index, Event::PacketContextDestroyed { context: number.raw() });
-    }
-
-    fn destroy_in_packet_driver(&mut self, cx: &Cx<'_>, kmd: KmdContext) {
-        let (driver, mut host) = self.driver.with_host(cx);
-        driver.packet_scheduling().expect("it made this context").destroy_context(&mut host, kmd);
-    }
-
-    /// The contexts of a device that went into error: nothing of them runs any more. Answers with their fences.
-    // spec: memory §8.6
-    pub fn fail_packets(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) -> Vec<FenceNumber> {
-        let mut fences = Vec::new();
-        for number in self.packet_contexts_of(device) {
-            let (kmd, vidsch) = (self.packet_contexts[number].kmd, self.packet_contexts[number].vidsch);
-            self.driver.call(cx).packet_scheduling().expect("it made this context").stop_context(kmd);
-            self.drop_packets(number);
-            let dropped = self.vidsch.queues.fail(vidsch);
-            self.drop_software(cx, number, dropped);
-            self.vidsch.ranks.waits_no_more(vidsch);
-            self.forget_suspension(cx, Leaving::Packets(number));
-            let known = &self.packet_contexts[number];
-            fences.extend(std::iter::once(known.progress).chain(known.portions));
-        }
-        fences
-    }
-
-    /// The hardware has lost every packet, and says nothing of any: those of contexts have gone with their devices, those
-    /// of the ring with its works.
-    // spec: sync §4.4
-    pub fn packets_lost(&mut self) {
-        self.packets.nodes.lost();
-    }
-
-    /// The packet contexts of a device.
-    pub fn packet_contexts_of(&self, device: DeviceNumber) -> Vec<PacketContextNumber> {
-        self.devices.get(device).map(|known| known.packet_contexts.iter().copied().collect()).unwrap_or_default()
+    /// A context goes. Its packets were dropped, and its buffers taken. Answers with the driver's allocations for it.
+    pub fn remove(&mut self, context: PacketContextNumber) -> Vec<ContextAllocation> {
+        let gone = self.contexts.remove(context).expect("a context is destroyed once");
+        debug_assert!(gone.queued.is_empty() && gone.buffers.is_empty(), "nothing of it is left");
+        gone.allocations
     }
 
     /// Forgets what a context has queued and in flight. The hardware is, or is about to be, told.
-    fn drop_packets(&mut self, number: PacketContextNumber) {
-        let context = &mut self.packet_contexts[number];
-        context.queued.clear();
-        let node = context.node;
-        self.packets.nodes.drop_of(node, number);
+    pub fn drop_packets(&mut self, nodes: &mut Nodes, context: PacketContextNumber) {
+        let known = &mut self.contexts[context];
+        known.queued.clear();
+        nodes.drop_of(known.facts.node, context);
+    }
+
+    /// What a context is, if it still is.
+    pub fn get(&self, context: PacketContextNumber) -> Option<&ContextFacts> {
+        self.contexts.get(context).map(|known| &known.facts)
+    }
+
+    /// All contexts, by number.
+    pub fn contexts(&self) -> impl Iterator<Item = (PacketContextNumber, &ContextFacts)> {
+        self.contexts.iter().map(|(number, known)| (number, &known.facts))
+    }
+
+    /// Whether there is no context.
+    pub fn is_empty(&self) -> bool {
+        self.contexts.is_empty()
+    }
+
+    /// The driver's allocations for a context.
+    pub fn allocations(&self, context: PacketContextNumber) -> &[ContextAllocation] {
+        &self.contexts[context].allocations
+    }
+
+    /// The number of the last packet that a context has queued.
+    pub fn last_submitted(&self, context: PacketContextNumber) -> u64 {
+        self.contexts[context].last_submitted
+    }
+
+    /// The number that a context's next packet gets.
+    pub fn next_packet(&self, context: PacketContextNumber) -> u64 {
+        self.contexts[context].last_submitted + 1
+    }
+
+    /// Queues a packet. Answers with its number.
+    pub fn queue(&mut self, context: PacketContextNumber, work: Work) -> u64 {
+        let known = &mut self.contexts[context];
+        known.last_submitted += 1;
+        known.queued.push_back(Packet { number: known.last_submitted, work, preempted: false });
+        known.last_submitted
+    }
+
+    /// The number of the next portion of a context that is not the last of its packet.
+    pub fn number_portion(&mut self, context: PacketContextNumber) -> u64 {
+        let known = &mut self.contexts[context];
+        known.portions_made += 1;
+        known.portions_made
+    }
+}
+
+impl Index<PacketContextNumber> for Packets {
+    type Output = ContextFacts;
+
+    /// # Panics
+    /// For a context that is gone: inside the kernel numbers are held only as long as their objects.
+    fn index(&self, context: PacketContextNumber) -> &ContextFacts {
+        &self.contexts[context].facts
     }
 }

@@ -1,5 +1,6 @@
 //! Software packets: the kernel's own actions when a context comes to a point (sync §2.4, §3.7, §3.8): take mutexes and semaphores,
-//! signal objects, set an event. Waits for fences, and signals of fences alone, are packets of the scheduler.
+//! signal objects, set an event. Waits for fences, and signals of fences alone, are packets of the scheduler. `adapter::packets::software`
+//! carries the actions out.
 //!
 //! A signal that several contexts broadcast is a part in the queue of each; the context that brings the last part signals. A context that
 //! goes, or is lost, takes its part with it: then the signal never comes, as if its own had been dropped, and the kernel sets the event
@@ -8,30 +9,24 @@
 
 use std::collections::BTreeMap;
 
-use events::Event;
-use gpu_fence::{FenceId, LegacyWaitId};
-use kmt_calls::{FenceFlags, Refusal, SignalFlags};
+use gpu_fence::LegacyWaitId;
+use kmt_calls::SignalFlags;
 use vidmm::AllocationId;
-use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError};
 
-use crate::adapter::{Adapter, Payload};
 use crate::display::Flip;
 use crate::event::EventName;
 use crate::fence::FenceNumber;
 use crate::fence_log::Fed;
-use crate::machine::Cx;
-use crate::object::QueueNumber;
-use crate::packet::PacketContextNumber;
-use crate::refusal::{invalid, no_memory, removed};
-use crate::scheduling::{AnyContext, Awaited};
+use crate::packet::{PacketContextNumber, SoftwareNumber};
 use crate::store::ObjectNumber;
 use crate::sync::SyncObjectNumber;
 
-/// The software packets of an adapter.
+/// The software packets of an adapter. A packet that is queued has one action here, and a broadcast is here as long as a part of it is
+/// queued.
 #[derive(Default)]
 pub struct Software {
-    steps: BTreeMap<u64, Step>,
-    broadcasts: BTreeMap<u64, Broadcast>,
+    steps: BTreeMap<SoftwareNumber, SoftwareStep>,
+    broadcasts: BTreeMap<SoftwareNumber, Broadcast>,
     /// Numbers given so far, to both.
     made: u64,
     /// Contexts that wait for objects.
@@ -39,11 +34,16 @@ pub struct Software {
 }
 
 /// The action of a software packet.
-enum Step {
+pub enum SoftwareStep {
     /// Takes these objects, all at once.
-    Take { objects: Vec<SyncObjectNumber>, value: u64 },
+    Take {
+        /// The objects.
+        objects: Vec<SyncObjectNumber>,
+        /// For the fences among them.
+        value: u64,
+    },
     /// One context's part of a broadcast.
-    Part(u64),
+    Part(SoftwareNumber),
     /// A flip, when what is before it is done.
     Flip(Flip),
     /// Commands that are not processed: they are over when what is before them is.
@@ -58,6 +58,15 @@ struct Broadcast {
     /// A part was lost.
     lost: bool,
     signal: Signal,
+}
+
+/// The last part of a broadcast is over.
+#[must_use = "a signal that is not given leaves its waiters"]
+pub enum BroadcastEnd {
+    /// Every context has come so far.
+    Signal(Signal),
+    /// A part was lost: the signal is dropped.
+    Dropped(Signal),
 }
 
 /// The action of a signal packet.
@@ -78,264 +87,59 @@ pub struct Signal {
 }
 
 impl Software {
-    fn number(&mut self) -> u64 {
-        self.made += 1;
-        self.made
+    /// Keeps an action until the turn of its packet comes. Answers with the packet's number.
+    pub fn put(&mut self, step: SoftwareStep) -> SoftwareNumber {
+        let number = self.number();
+        self.steps.insert(number, step);
+        number
+    }
+
+    /// The turn of a packet has come, or it is dropped. `None`: it has been before.
+    pub fn take(&mut self, number: SoftwareNumber) -> Option<SoftwareStep> {
+        self.steps.remove(&number)
+    }
+
+    /// Whether the turn of a packet is still to come.
+    pub fn is_pending(&self, number: SoftwareNumber) -> bool {
+        self.steps.contains_key(&number)
+    }
+
+    /// A signal waits for so many parts. Answers with the number of the broadcast.
+    pub fn begin_broadcast(&mut self, parts: usize, signal: Signal) -> SoftwareNumber {
+        let number = self.number();
+        self.broadcasts.insert(number, Broadcast { left: parts, lost: false, signal });
+        number
+    }
+
+    /// A part of a broadcast is over: its context has come to it, or it is lost. Answers with the end of the broadcast, if it was the last.
+    pub fn part_is_over(&mut self, number: SoftwareNumber, lost: bool) -> Option<BroadcastEnd> {
+        let broadcast = self.broadcasts.get_mut(&number).expect("as long as it has parts");
+        broadcast.left -= 1;
+        broadcast.lost |= lost;
+        if broadcast.left > 0 {
+            return None;
+        }
+        let Broadcast { signal, lost, .. } = self.broadcasts.remove(&number).expect("just seen");
+        Some(if lost { BroadcastEnd::Dropped(signal) } else { BroadcastEnd::Signal(signal) })
+    }
+
+    /// A context waits for objects.
+    pub fn waits_for(&mut self, context: PacketContextNumber, wait: LegacyWaitId) {
+        self.waits.insert(context, wait);
+    }
+
+    /// A context waits for no object any more. Answers with its wait, if it had one.
+    pub fn waits_no_more(&mut self, context: PacketContextNumber) -> Option<LegacyWaitId> {
+        self.waits.remove(&context)
     }
 
     /// The flips that contexts have not come to.
     pub fn queued_flips(&mut self) -> impl Iterator<Item = &mut Flip> {
-        self.steps.values_mut().filter_map(|step| if let Step::Flip(flip) = step { Some(flip) } else { None })
+        self.steps.values_mut().filter_map(|step| if let SoftwareStep::Flip(flip) = step { Some(flip) } else { None })
     }
 
-    /// A context waits for no object any more.
-    pub fn forget_wait(&mut self, context: PacketContextNumber) {
-        self.waits.remove(&context);
-    }
-}
-
-impl Adapter {
-    /// `D3DKMTWaitForSynchronizationObjectFromGpu`, `D3DKMTWaitForSynchronizationObject2`: holds the context's later work. Fences first,
-    /// then all objects at once.
-    // spec: sync §3.8, sync §2.4
-    pub fn packet_wait(
-        &mut self,
-        cx: &mut Cx<'_>,
-        context: PacketContextNumber,
-        points: &[(FenceNumber, u64)],
-        objects: Vec<SyncObjectNumber>,
-        value: u64,
-    ) -> Result<(), Refusal> {
-        if !objects.iter().all(|object| self.sync.is_waited_for_by_contexts(*object)) {
-            return Err(invalid("no context can wait for a CPU notification: wait for its event"));
-        }
-        let queue = self.packet_contexts[context].vidsch;
-        let packets = usize::from(!points.is_empty()) + usize::from(!objects.is_empty());
-        self.vidsch.queues.may_submit(queue, packets).map_err(refused)?;
-        if !points.is_empty() {
-            let named = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
-            self.vidsch.queues.submit(queue, Queued::Wait(named)).expect("there is room");
-            self.tell_fed(cx, Fed::Packets(context), points, false, false);
-        }
-        if !objects.is_empty() {
-            let number = self.software.number();
-            self.software.steps.insert(number, Step::Take { objects, value });
-            self.submit_software(queue, number, SoftwareTurn::Holds);
-        }
-        self.pump_packets(cx);
-        Ok(())
-    }
-
-    /// A submission with NullRendering. Answers with how many the context has queued.
-    // spec: sync §2.5
-    pub fn submit_null(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) -> Result<u32, Refusal> {
-        let queue = self.packet_contexts[context].vidsch;
-        self.vidsch.queues.may_submit(queue, 1).map_err(refused)?;
-        let number = self.software.number();
-        self.software.steps.insert(number, Step::Nothing);
-        self.submit_software(queue, number, SoftwareTurn::Completed);
-        self.pump_packets(cx);
-        let known = &self.packet_contexts[context];
-        let unfinished = known.last_submitted.saturating_sub(self.current_value(cx, known.progress));
-        // CAST: the scheduler's limit is far below 2^32.
-        Ok(unfinished as u32 + u32::from(self.software.steps.contains_key(&number)))
-    }
-
-    /// `D3DKMTSignalSynchronizationObjectFromGpu` and its relatives: when all these contexts have come so far.
-    // spec: sync §3.7, sync §2.4, sync §2.3
-    pub fn packet_signal(
-        &mut self,
-        cx: &mut Cx<'_>,
-        contexts: &[PacketContextNumber],
-        mut signal: Signal,
-    ) -> Result<(), Refusal> {
-        let queues: Vec<QueueId> = contexts.iter().map(|context| self.packet_contexts[*context].vidsch).collect();
-        for queue in &queues {
-            self.vidsch.queues.may_submit(*queue, 2).map_err(refused)?;
-        }
-        let keepers: Vec<_> = contexts.iter().map(|context| AnyContext::Packets(*context)).collect();
-        signal.fed = contexts.iter().map(|context| Fed::Packets(*context)).collect();
-        signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, false));
-        let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
-        // Signalled when what is before has entered the pipeline: as early as the kernel knows of.
-        let top = |(fence, _): &(FenceNumber, u64)| self.sync.fence(*fence).flags.contains(FenceFlags::TOP_OF_PIPELINE);
-        let (early, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut signal.points).into_iter().partition(top);
-        if !early.is_empty() {
-            let early = Signal { points: early, flags: signal.flags, fed: signal.fed.clone(), ..Signal::default() };
-            self.promise(&keepers, &queues, early, SoftwareTurn::Submitted);
-        }
-        signal.points = rest;
-        if !signal.points.is_empty() || !signal.objects.is_empty() || signal.event.is_some() {
-            let turn = if at_submission { SoftwareTurn::Submitted } else { SoftwareTurn::Completed };
-            self.promise(&keepers, &queues, signal, turn);
-        }
-        self.pump_packets(cx);
-        Ok(())
-    }
-
-    /// Puts a part of a signal into the queue of each of these contexts: a waiter for the signal waits for all of them.
-    // spec: sync §4.2
-    pub fn promise(&mut self, contexts: &[AnyContext], queues: &[QueueId], signal: Signal, turn: SoftwareTurn) {
-        let fences = signal.points.iter().map(|(fence, value)| self.point(*fence, *value));
-        let fences = fences.map(|point| (Awaited::Fence(point.fence), point.value));
-        let objects = signal.objects.iter().map(|object| (Awaited::Object(*object), 0));
-        let points: Vec<_> = fences.chain(objects).collect();
-        for (part, context) in self.broadcast(queues, signal, turn).into_iter().zip(contexts) {
-            self.vidsch.ranks.promise(part, *context, points.clone());
-        }
-    }
-
-    /// Puts a part of a signal into each of these queues, which have room. Answers with the numbers of the parts.
-    fn broadcast(&mut self, queues: &[QueueId], signal: Signal, turn: SoftwareTurn) -> Vec<u64> {
-        let broadcast = self.software.number();
-        self.software.broadcasts.insert(broadcast, Broadcast { left: queues.len(), lost: false, signal });
-        let part = |queue: &QueueId| {
-            let number = self.software.number();
-            self.software.steps.insert(number, Step::Part(broadcast));
-            self.submit_software(*queue, number, turn);
-            number
-        };
-        queues.iter().map(part).collect()
-    }
-
-    fn submit_software(&mut self, queue: QueueId, number: u64, turn: SoftwareTurn) {
-        let packet = Queued::Software(Payload::Software(number), turn);
-        self.vidsch.queues.submit(queue, packet).expect("there is room");
-    }
-
-    /// The turn of a software packet has come.
-    // spec: sync §3.7, sync §3.8
-    pub fn software_turn(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, number: u64) {
-        match self.software.steps.remove(&number).expect("a packet comes once") {
-            Step::Take { objects, value } => {
-                let vidsch = self.packet_contexts[context].vidsch;
-                match self.sync.wait_for_objects(context, &objects, value) {
-                    None => self.vidsch.queues.waited(vidsch),
-                    Some(wait) => {
-                        self.software.waits.insert(context, wait);
-                        let awaits = objects.iter().map(|object| (Awaited::Object(*object), 0)).collect();
-                        self.vidsch.ranks.awaits(vidsch, AnyContext::Packets(context), awaits);
-                        let held = Event::ContextHeld { context: context.raw(), object: objects[0].raw() };
-                        cx.emit(self.index, held);
-                    }
-                }
-            }
-            Step::Part(broadcast) => {
-                self.vidsch.ranks.over(number);
-                self.part_is_over(cx, broadcast, false);
-            }
-            Step::Flip(flip) => self.flip_complete(cx, flip),
-            Step::Nothing => {}
-            Step::Writes(_) => unreachable!("packets have lists of what they write"),
-        }
-    }
-
-    /// Puts a flip into the queue of a context, or into a hardware queue, which has room.
-    pub fn queue_flip(&mut self, queue: QueueId, flip: Flip) {
-        let number = self.software.number();
-        self.software.steps.insert(number, Step::Flip(flip));
-        self.submit_software(queue, number, SoftwareTurn::Completed);
-    }
-
-    /// Queues the primaries that the next command of a hardware queue writes, if displays may show them.
-    ///
-    /// # Errors
-    /// When there is no room for both.
-    pub fn queue_writes(&mut self, queue: QueueId, primaries: Vec<AllocationId>) -> Result<(), SubmitError> {
-        if primaries.is_empty() || !self.displays.are_there() {
-            return Ok(());
-        }
-        self.vidsch.queues.may_submit(queue, 2)?;
-        let number = self.software.number();
-        self.software.steps.insert(number, Step::Writes(primaries));
-        self.submit_software(queue, number, SoftwareTurn::Holds);
-        Ok(())
-    }
-
-    /// The turn of a software packet on a hardware queue has come.
-    // spec: sync §3.7
-    pub fn queue_software_turn(&mut self, cx: &mut Cx<'_>, queue: QueueNumber, number: u64) {
-        match self.software.steps.remove(&number).expect("a packet comes once") {
-            Step::Part(broadcast) => {
-                self.vidsch.ranks.over(number);
-                self.part_is_over(cx, broadcast, false);
-            }
-            Step::Writes(primaries) => {
-                if self.queue_may_write(cx, queue, primaries) {
-                    self.vidsch.queues.waited(self.queues[queue].vidsch);
-                }
-            }
-            Step::Flip(flip) => self.flip_complete(cx, flip),
-            Step::Take { .. } => unreachable!("a hardware queue takes no objects"),
-            Step::Nothing => unreachable!("a hardware queue has no commands that are not processed"),
-        }
-    }
-
-    fn part_is_over(&mut self, cx: &mut Cx<'_>, number: u64, lost: bool) {
-        let broadcast = self.software.broadcasts.get_mut(&number).expect("as long as it has parts");
-        broadcast.left -= 1;
-        broadcast.lost |= lost;
-        if broadcast.left > 0 {
-            return;
-        }
-        let Broadcast { signal, lost, .. } = self.software.broadcasts.remove(&number).expect("just seen");
-        if lost {
-            // No other call sets it: a thread that waits for it would sleep for ever.
-            // spec: sync §2.4 (EnqueueCpuEvent)
-            self.due.set_event(signal.event);
-            cx.emit(
-                self.index,
-                Event::SignalDropped { fences: signal.points.len() as u32, objects: signal.objects.len() as u32 },
-            );
-            return;
-        }
-        let rewind = signal.flags.contains(SignalFlags::ALLOW_FENCE_REWIND);
-        signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, true));
-        for (fence, value) in signal.points {
-            // A fence that was destroyed meanwhile has no waiter.
-            if self.sync.fence_if_there(fence).is_some() {
-                self.set_fence(cx, fence, value, rewind);
-            }
-        }
-        for object in signal.objects {
-            self.signal_sync_object(cx, object, signal.fence_value, rewind);
-        }
-        self.due.set_event(signal.event);
-    }
-
-    /// A context goes or is lost: with what it waits for, and with what it had still to do.
-    pub fn drop_software(
-        &mut self,
-        cx: &mut Cx<'_>,
-        context: PacketContextNumber,
-        dropped: Vec<Queued<Payload, FenceId>>,
-    ) {
-        let wait = self.software.waits.remove(&context);
-        let news = self.sync.context_leaves(cx, context, wait);
-        self.carry_out_sync(news);
-        self.drop_parts(cx, dropped);
-    }
-
-    /// A context or a hardware queue goes or is lost, with its parts of signals.
-    pub fn drop_parts(&mut self, cx: &mut Cx<'_>, dropped: Vec<Queued<Payload, FenceId>>) {
-        for packet in dropped {
-            let Queued::Software(Payload::Software(number), _) = packet else { continue };
-            match self.software.steps.remove(&number) {
-                Some(Step::Part(broadcast)) => {
-                    self.vidsch.ranks.over(number);
-                    self.part_is_over(cx, broadcast, true);
-                }
-                Some(Step::Flip(flip)) => self.drop_flip(cx, flip),
-                Some(Step::Take { .. } | Step::Nothing | Step::Writes(_)) | None => {}
-            }
-        }
-    }
-}
-
-fn refused(error: SubmitError) -> Refusal {
-    match error {
-        SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
-        SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
-        SubmitError::Stopped => removed("the context has stopped"),
+    fn number(&mut self) -> SoftwareNumber {
+        self.made += 1;
+        SoftwareNumber::from_raw(self.made)
     }
 }

@@ -129,8 +129,9 @@ impl Adapter {
     /// # Errors
     /// The driver refused it, which stops the adapter: bug check 0x119, parameter 3 for Patch, 2 for SubmitCommand.
     // spec: memory §1.11, memory §7.1, memory §7.4
-    pub fn hand_over_paging(&mut self, cx: &Cx<'_>, ready: Ready, fence_id: u32) -> Result<(), String> {
+    pub fn hand_over_paging(&mut self, cx: &Cx<'_>, ready: Ready, id: PacketFenceId) -> Result<(), String> {
         let Ready { buffer, words, .. } = ready;
+        let PacketFenceId(fence_id) = id;
         let mut flags = SubmitFlags::PAGING;
         flags.set(SubmitFlags::RESUBMISSION, ready.fence_id.is_some());
         // CAST: a paging buffer is far below 4 GiB.

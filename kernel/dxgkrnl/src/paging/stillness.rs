@@ -73,7 +73,7 @@ impl Adapter {
         for device in devices.map(|device| &self.devices[*device]) {
             if device.state == DeviceState::Active {
                 contexts.extend(device.contexts.iter().map(|context| self.contexts[*context].kmd));
-                let packets = device.packet_contexts.iter().map(|context| &self.packet_contexts[*context]);
+                let packets = device.packet_contexts.iter().map(|context| &self.packets[*context]);
                 contexts.extend(packets.filter(|context| context.addresses).map(|context| context.kmd));
             }
         }

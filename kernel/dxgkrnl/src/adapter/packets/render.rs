@@ -5,34 +5,22 @@
 
 use std::collections::VecDeque;
 
-use ddi::{PatchLocation, SubmitFlags, WRITTEN_PRIMARIES_MAX};
+use ddi::{PatchLocation, SubmitFlags};
 use events::Event;
 use kmt_calls::{DeviceState, PatchLocationItem, Refusal};
 use vidmm::AllocationId;
 use vidsch::{Packet as Queued, SubmitError};
 use wddm_types::{Blame, GpuVa, NtStatus};
 
-use super::build::{Built, Source};
-use super::{ListEntry, Packet, Work, uses};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
-use crate::packet::PacketContextNumber;
+use crate::packet::{
+    Built, DmaBufferNumber, ListEntry, PacketContextNumber, Source, Work, check_private_data, driver_list, uses_of,
+};
 use crate::refusal::{invalid, no_memory, refuse, removed};
 use crate::scheduling::AnyContext;
 use crate::store::ObjectNumber;
-
-/// Private data of a submission are as much as the driver takes at most.
-///
-/// # Errors
-/// They are more.
-// spec: memory §7.1 (DmaBufferPrivateDataSize)
-pub fn check_private_data(data: &[u8], most: u32) -> Result<(), Refusal> {
-    match data.len() as u64 > u64::from(most) {
-        true => Err(invalid(format!("{} bytes of private data; the driver takes {most} with a buffer", data.len()))),
-        false => Ok(()),
-    }
-}
 
 impl Adapter {
     /// `D3DKMTRender`.
@@ -47,7 +35,7 @@ impl Adapter {
         private_data: &[u8],
     ) -> Result<u32, Refusal> {
         let places = self.check_render(context, command, entries, places)?;
-        check_private_data(private_data, self.packet_contexts[context].info.dma_buffer_private_data_bytes)?;
+        check_private_data(private_data, self.packets[context].info.dma_buffer_private_data_bytes)?;
         let source = Source::Render { command, places: &places, private_data };
         self.queue_patched(cx, context, entries, &source, SubmitFlags::empty())
     }
@@ -62,7 +50,7 @@ impl Adapter {
     ) -> Result<Vec<PatchLocation>, Refusal> {
         self.check_patched(context)?;
         let bytes = command.len() as u64 * 8;
-        let room = self.packet_contexts[context].info.dma_buffer_bytes;
+        let room = self.packets[context].info.dma_buffer_bytes;
         if bytes == 0 || bytes > u64::from(room) {
             return Err(invalid(format!("a command buffer of {bytes} bytes; 8 to {room} make one DMA buffer")));
         }
@@ -79,13 +67,13 @@ impl Adapter {
         private_data: Vec<u8>,
         primaries: &[AllocationId],
     ) -> Result<u32, Refusal> {
-        if !self.packet_contexts[context].addresses {
+        if !self.packets[context].addresses {
             return Err(invalid("a context that is patched takes Render"));
         }
         if commands.is_null() || bytes == 0 || !bytes.is_multiple_of(8) || !commands.0.is_multiple_of(8) {
             return Err(invalid("commands lie at a nonzero multiple of 8 and have a nonzero multiple of 8 bytes"));
         }
-        check_private_data(&private_data, self.packet_contexts[context].info.dma_buffer_private_data_bytes)?;
+        check_private_data(&private_data, self.packets[context].info.dma_buffer_private_data_bytes)?;
         let (device, owner) = self.owner_of(context);
         let listed = |id: &AllocationId| self.vidmm.count(owner, *id) > 0;
         if !primaries.iter().all(listed) {
@@ -99,14 +87,14 @@ impl Adapter {
     }
 
     fn check_patched(&self, context: PacketContextNumber) -> Result<(), Refusal> {
-        if self.packet_contexts[context].addresses {
+        if self.packets[context].addresses {
             return Err(invalid("a context with GPU virtual addresses takes no lists"));
         }
         Ok(())
     }
 
     pub(super) fn owner_of(&self, context: PacketContextNumber) -> (DeviceNumber, vidmm::DeviceId) {
-        let device = self.packet_contexts[context].device;
+        let device = self.packets[context].device;
         (device, self.devices[device].vidmm)
     }
 
@@ -122,7 +110,7 @@ impl Adapter {
         let (device, _) = self.owner_of(context);
         self.locked_may_leave(cx, device, entries)?;
         let (told, wrong) = self.bind(device, entries);
-        let list = Adapter::driver_list(&told, None);
+        let list = driver_list(&told, None);
         let built = self.write_dma_buffers(cx, context, &list, source)?;
         if let Some(reason) = wrong {
             self.release_built(cx, context, built);
@@ -139,7 +127,7 @@ impl Adapter {
             // spec: memory §7.4: the driver must have written the addresses that it was given
             entry.written = told.binding.place;
         }
-        let used = uses::of(&bound);
+        let used = uses_of(&bound);
         let work = |built: Built| {
             let Built { buffer, written, places } = built;
             let entries = bound.clone();
@@ -157,7 +145,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         context: PacketContextNumber,
-        works: Vec<(u64, Work)>,
+        works: Vec<(DmaBufferNumber, Work)>,
         used: Vec<(vidmm::AllocationId, bool)>,
     ) -> Result<u32, Refusal> {
         let (device, _) = self.owner_of(context);
@@ -183,7 +171,7 @@ impl Adapter {
 
     /// Whether a context takes so many packets more.
     pub fn may_queue(&self, context: PacketContextNumber, packets: usize) -> Result<(), Refusal> {
-        self.vidsch.queues.may_submit(self.packet_contexts[context].vidsch, packets).map_err(|error| match error {
+        self.vidsch.queues.may_submit(self.packets[context].vidsch, packets).map_err(|error| match error {
             SubmitError::UserQueue => unreachable!("a packet context is fed by the kernel"),
             SubmitError::TooMany => no_memory("the context holds as many packets as it may"),
             SubmitError::Stopped => removed("the context has stopped"),
@@ -220,20 +208,17 @@ impl Adapter {
     }
 
     fn queue_packet(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, mut work: Work) -> Result<u32, Refusal> {
-        let known = &self.packet_contexts[context];
-        let (vidsch, number) = (known.vidsch, known.last_submitted + 1);
+        let (vidsch, number) = (self.packets[context].vidsch, self.packets.next_packet(context));
         self.may_queue(context, 1)?;
         self.make_portions(cx, context, number, &mut work)?;
-        let known = &mut self.packet_contexts[context];
         self.vidsch
             .queues
             .submit(vidsch, Queued::Work(Payload::Packet(number)))
             .expect("the scheduler has just said so");
-        known.last_submitted = number;
-        known.queued.push_back(Packet { number, work, preempted: false });
+        assert_eq!(self.packets.queue(context, work), number);
         cx.emit(self.index, Event::PacketQueued { context: context.raw(), packet: number });
         self.pump_packets(cx);
-        let done = self.packet_contexts.get(context).map_or(number, |known| self.current_value(cx, known.progress));
+        let done = self.packets.get(context).map_or(number, |known| self.current_value(cx, known.progress));
         // CAST: the scheduler's limit is far below 2^32.
         Ok(number.saturating_sub(done) as u32)
     }
@@ -252,16 +237,4 @@ impl Adapter {
         self.fail_device(cx, device, DeviceState::ErrorDmaFault, format!("context {context}: {reason}"));
         refuse(NtStatus::GRAPHICS_INVALID_ALLOCATION_USAGE, Blame::Caller, reason)
     }
-}
-
-/// The written primaries of a submission.
-///
-/// # Errors
-/// More than 16 (memory §10.1 row 16).
-// spec: memory §5.6, memory §10.1
-pub fn check_primaries(count: usize) -> Result<(), Refusal> {
-    if count > WRITTEN_PRIMARIES_MAX {
-        return Err(invalid(format!("{count} written primaries; at most {WRITTEN_PRIMARIES_MAX}")));
-    }
-    Ok(())
 }

@@ -5,18 +5,17 @@ use kmt_calls::DeviceState;
 use vidsch::PacketOf;
 use wddm_types::NodeId;
 
-use super::Running;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
-use crate::packet::PacketContextNumber;
+use crate::packet::{PacketContextNumber, Running};
 use crate::suspension::Leaving;
 use crate::tally::Fate;
 
 impl Adapter {
     /// Whether the hardware may execute for a context.
     pub fn runs_packets(&self, context: PacketContextNumber) -> bool {
-        self.packets.nodes.holder(self.packet_contexts[context].node) == Some(context)
+        self.vidsch.nodes.holder(self.packets[context].node) == Some(context)
     }
 
     /// The contexts of a device to be quiesced that have packets with the driver.
@@ -30,20 +29,20 @@ impl Adapter {
     // spec: sync §4.4
     pub fn running_packets(&self) -> impl Iterator<Item = (NodeId, Running)> {
         let of_context = |(node, of)| if let PacketOf::Context(running) = of { Some((node, running)) } else { None };
-        self.packets.nodes.fronts().filter_map(of_context).filter(|(_, running)| {
-            let context = &self.packet_contexts[running.context];
+        self.vidsch.nodes.fronts().filter_map(of_context).filter(|(_, running)| {
+            let context = &self.packets[running.context];
             !context.no_timeout && self.devices[context.device].state == DeviceState::Active
         })
     }
 
     /// The nodes that have packets, each with the context of the one in front; `None`: it is a paging buffer.
     pub fn packet_fronts(&self) -> impl Iterator<Item = (NodeId, Option<PacketContextNumber>)> {
-        self.packets.nodes.fronts().map(|(node, of)| (node, of.context()))
+        self.vidsch.nodes.fronts().map(|(node, of)| (node, of.context()))
     }
 
     /// A packet of a context came further.
     pub(super) fn packet_counts(&mut self, context: PacketContextNumber, fate: Fate) {
-        let known = &self.packet_contexts[context];
+        let known = &self.packets[context];
         let (node, process) = (known.node, self.devices[known.device].process);
         self.tally.count_buffers(node, process, fate, 1);
         if fate == Fate::Submitted {
@@ -53,17 +52,17 @@ impl Adapter {
 
     /// Whether a node has a paging buffer in front.
     pub fn is_paging_in_front(&self, node: NodeId) -> bool {
-        self.packets.nodes.front(node) == Some(PacketOf::Paging)
+        self.vidsch.nodes.front(node) == Some(PacketOf::Paging)
     }
 
     /// Whether a node owes the answer to a request for its packets, or never gives any back.
     pub fn owes_preemption(&self, node: NodeId) -> bool {
-        !self.packets.nodes.is_fed(node) || self.packets.granularity().is_none()
+        !self.vidsch.nodes.is_fed(node) || self.packets.granularity().is_none()
     }
 
     /// Asks a node for what it has, unless that has been done.
     pub fn preempt_for(&mut self, cx: &mut Cx<'_>, node: NodeId, why: PreemptedFor) {
-        if let Some(number) = self.packets.nodes.ask(node) {
+        if let Some(number) = self.vidsch.nodes.ask(node) {
             self.preempt(cx, node, number, why, None);
         }
     }

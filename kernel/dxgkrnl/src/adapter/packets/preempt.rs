@@ -11,42 +11,30 @@ use vidmm::AllocationId;
 use vidsch::{AnswerBreach, NodeStep, PacketFenceId, PacketOf, PreemptionNumber, Seen};
 use wddm_types::{EngineId, NodeId, ProcessId};
 
-use super::split::Portion;
-use super::{Handed, InFlight, Packet, Work};
 use crate::adapter::{Adapter, Payload};
 use crate::machine::Cx;
-use crate::packet::PacketContextNumber;
+use crate::packet::{Back, InFlight, NodePreempted, PacketContextNumber};
 use crate::store::ObjectNumber;
-use crate::suspension::Leaving;
 use crate::tally::Fate;
-
-/// A driver's answer to a preemption, copied from its interrupt.
-#[derive(Clone, Copy, Debug)]
-pub struct NodePreempted {
-    pub node: NodeId,
-    pub engine: EngineId,
-    pub preemption_fence_id: u32,
-    pub last_completed_fence_id: u32,
-}
 
 impl Adapter {
     /// The step that is due on a node for its contexts.
     pub(super) fn next_turn(&mut self, cx: &Cx<'_>, node: NodeId) -> NodeStep<PacketContextNumber> {
-        let holder = self.packets.nodes.holder(node);
+        let holder = self.vidsch.nodes.holder(node);
         let paging_waits = self.ring.waits_for_node() && node == self.paging_node();
-        let kept = paging_waits || !self.packets.nodes.is_fed(node) || self.vidsch.timeouts.is_preparing(node);
+        let kept = paging_waits || !self.vidsch.nodes.is_fed(node) || self.vidsch.timeouts.is_preparing(node);
         let seen = Seen {
             holder: holder.map(|holder| self.contenders(&[holder])[0]),
-            must_quiesce: holder.is_some_and(|holder| self.is_suspended(self.packet_contexts[holder].device)),
+            must_quiesce: holder.is_some_and(|holder| self.is_suspended(self.packets[holder].device)),
             kept,
         };
         let ready = if kept { Vec::new() } else { self.ready_on(node) };
-        self.packets.nodes.next(cx.now_ns, node, &ready, seen)
+        self.vidsch.nodes.next(cx.now_ns, node, &ready, seen)
     }
 
     /// The contexts of a node whose next packet may start.
     fn ready_on(&self, node: NodeId) -> Vec<Contender<PacketContextNumber>> {
-        let mut ready = self.packets.nodes.contexts_on(node, self.vidsch.queues.holding());
+        let mut ready = self.vidsch.nodes.contexts_on(node, self.vidsch.queues.holding());
         ready.retain(|context| self.may_start(*context));
         self.contenders(&ready)
     }
@@ -81,7 +69,7 @@ impl Adapter {
         };
         // The completed packets first, then the rest: the node is handed nothing meanwhile.
         done.into_iter().for_each(|packet| self.finish_packet(cx, node, packet));
-        let left = self.packets.nodes.give_back(node);
+        let left = self.vidsch.nodes.give_back(node);
         let paging = left.iter().filter(|packet| packet.of == PacketOf::Paging).count();
         // CAST: a node has few packets.
         let (packets, paging) = ((left.len() - paging) as u32, paging as u32);
@@ -99,7 +87,7 @@ impl Adapter {
     fn answer_of(&mut self, answer: NodePreempted) -> Result<Vec<InFlight>, String> {
         let NodePreempted { node, engine, preemption_fence_id: fence, last_completed_fence_id: last } = answer;
         let answered = match engine {
-            EngineId(0) => self.packets.nodes.preempted(node, PreemptionNumber(fence), PacketFenceId(last)),
+            EngineId(0) => self.vidsch.nodes.preempted(node, PreemptionNumber(fence), PacketFenceId(last)),
             _ => Err(AnswerBreach::NoSuchNode),
         };
         answered.map_err(|why| match why {
@@ -114,7 +102,7 @@ impl Adapter {
     /// Packets that a node gave back, the youngest first, stand in front of their queues again, and the node goes on.
     pub(super) fn take_all_back(&mut self, cx: &mut Cx<'_>, node: NodeId, left: Vec<InFlight>) {
         left.into_iter().for_each(|packet| self.take_back(cx, node, packet));
-        self.packets.nodes.goes_on(node);
+        self.vidsch.nodes.goes_on(node);
         self.pump_packets(cx);
     }
 
@@ -122,26 +110,15 @@ impl Adapter {
     // spec: memory §7.4, sync §4.3
     fn take_back(&mut self, cx: &mut Cx<'_>, node: NodeId, packet: InFlight) {
         let id = packet.id;
-        match packet.packet {
-            Handed::Paging(ready) => {
+        match self.packets.take_back(packet.packet) {
+            Back::Paging(ready) => {
                 self.tally.count_buffers(node, ProcessId::SYSTEM, Fate::Preempted, 1);
                 self.ring.give_back(ready, id);
             }
-            Handed::Portion { context, packet, portion, written } => {
-                let known = &mut self.packet_contexts[context];
-                let front = known.queued.front_mut().filter(|front| front.number == packet);
-                front.expect("a packet is in front until its last portion is handed over").take_back(portion);
-                self.taken_back(cx, node, context, packet, id, &written);
-            }
-            Handed::Packet { context, mut packet, portion, written } => {
-                let number = packet.number;
-                match portion {
-                    Some(portion) => packet.take_back(portion),
-                    None => packet.preempted = true,
+            Back::Packet { context, number, whole, written } => {
+                if whole {
+                    self.vidsch.queues.preempted(self.packets[context].vidsch, Payload::Packet(number));
                 }
-                let known = &mut self.packet_contexts[context];
-                known.queued.push_front(packet);
-                self.vidsch.queues.preempted(known.vidsch, Payload::Packet(number));
                 self.taken_back(cx, node, context, number, id, &written);
             }
         }
@@ -161,19 +138,6 @@ impl Adapter {
         self.packet_counts(context, Fate::Preempted);
         let (node, fence_id) = (node.0, id.0);
         cx.emit(self.index, Event::PacketPreempted { context: context.raw(), packet, node, fence_id });
-        if !self.runs_packets(context) {
-            self.forget_suspension(cx, Leaving::Packets(context));
-        }
-    }
-}
-
-impl Packet {
-    /// A part of it that was not done is its first again.
-    fn take_back(&mut self, mut portion: Portion) {
-        portion.preempted = true;
-        match &mut self.work {
-            Work::Patched { portions, .. } => portions.push_front(portion),
-            Work::Virtual { .. } => unreachable!("only buffers with lists have parts"),
-        }
+        self.may_have_left(cx, context);
     }
 }

@@ -41,7 +41,7 @@ impl Adapter {
     // spec: sync §4.4
     pub fn packets_hung(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
         // The reset that another one brought may have taken it off the node, or away.
-        if let Some(known) = self.packet_contexts.get(context)
+        if let Some(known) = self.packets.get(context)
             && self.runs_packets(context)
         {
             self.engine_hung(cx, known.node, Hung::Packets);
@@ -50,7 +50,7 @@ impl Adapter {
 
     /// Whether a node has not given back what it was handed: packets, or the answer to a preemption.
     pub fn owes_packets(&self, node: NodeId) -> bool {
-        self.packets.nodes.owes(node)
+        self.vidsch.nodes.owes(node)
     }
 
     /// A node that does not give its packets back is made to.
@@ -74,9 +74,9 @@ impl Adapter {
             self.stop(cx, format!("ResetEngine of node {} reported something that is no packet done", node.0));
             return;
         }
-        self.packets.nodes.reset_begins(node);
+        self.vidsch.nodes.reset_begins(node);
         for (node, fence_id) in heard.completed {
-            self.packet_completed(cx, node, fence_id);
+            self.packet_completed(cx, node, PacketFenceId(fence_id));
         }
         if !self.life.has_stopped() {
             self.node_was_reset(cx, node, last_aborted);
@@ -84,7 +84,7 @@ impl Adapter {
     }
 
     fn node_was_reset(&mut self, cx: &mut Cx<'_>, node: NodeId, last_aborted: u32) {
-        let Aborted { contexts, then } = match self.packets.nodes.aborted(node, PacketFenceId(last_aborted)) {
+        let Aborted { contexts, then } = match self.vidsch.nodes.aborted(node, PacketFenceId(last_aborted)) {
             Ok(aborted) => aborted,
             Err(why) => {
                 // Bug check 0x119, parameter 0xA.
@@ -92,7 +92,7 @@ impl Adapter {
                 return self.stop(cx, format!("{said}; {why}"));
             }
         };
-        let guilty: BTreeSet<_> = contexts.iter().map(|context| self.packet_contexts[*context].device).collect();
+        let guilty: BTreeSet<_> = contexts.iter().map(|context| self.packets[*context].device).collect();
         let first = guilty.first().map_or(0, |device| device.raw());
         self.tally.engine_reset();
         cx.emit(self.index, Event::EngineReset { adapter: self.index.0, node: node.0, device: first });
@@ -108,7 +108,7 @@ impl Adapter {
             AfterReset::GoesOn => {}
         }
         self.devices_are_hung(cx, guilty, node);
-        let left = self.packets.nodes.give_back(node);
+        let left = self.vidsch.nodes.give_back(node);
         self.take_all_back(cx, node, left);
     }
 }

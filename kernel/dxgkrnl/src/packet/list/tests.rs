@@ -3,7 +3,6 @@
 use ddi::KmdOpenAllocation;
 
 use super::*;
-use crate::packet::list::check_answer;
 
 /// A list of a NULL element and an allocation, a buffer of eight words, sixteen slots.
 fn verdict(places: &[PatchLocation]) -> Result<(), &'static str> {

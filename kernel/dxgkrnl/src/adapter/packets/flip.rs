@@ -6,11 +6,10 @@ use ddi::RenderStatus;
 use kmt_calls::Refusal;
 use vidmm::{AllocationId, Cut, EvictFlags, Portion, PortionError, Use};
 
-use super::{ListEntry, Listed};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
-use crate::packet::PacketContextNumber;
+use crate::packet::{ListEntry, Listed, PacketContextNumber, driver_list};
 
 impl Adapter {
     /// Tells the driver of a flip on a context whose lists it patches: where the primary is now, if it is anywhere.
@@ -21,14 +20,14 @@ impl Adapter {
         context: PacketContextNumber,
         primary: Listed,
     ) -> Result<(), Refusal> {
-        let known = &self.packet_contexts[context];
+        let known = &self.packets[context];
         if known.addresses {
             return Ok(());
         }
         let (device, kmd) = (known.device, known.kmd);
         let list = [ListEntry::default(), ListEntry { allocation: Some(primary), ..ListEntry::default() }];
         // The caller of this has refused entries that the list may not name.
-        let list = Adapter::driver_list(&self.bind(device, &list).0, None);
+        let list = driver_list(&self.bind(device, &list).0, None);
         let driver = self.driver.call(cx).packet_scheduling().expect("it made this context");
         match driver.present_flip(kmd, &list) {
             Ok(()) => Ok(()),

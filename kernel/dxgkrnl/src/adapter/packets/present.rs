@@ -6,13 +6,11 @@ use ddi::{AllocationListEntry, SubmitFlags};
 use kmt_calls::Refusal;
 use wddm_types::GpuVa;
 
-use super::build::{Built, Source};
-use super::{ListEntry, Listed, Presented, Work};
 use crate::adapter::Adapter;
 use crate::gpu_va::from_map;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
-use crate::packet::PacketContextNumber;
+use crate::packet::{Built, ListEntry, Listed, PacketContextNumber, Presented, Source, Work};
 use crate::refusal::not_supported;
 
 impl Adapter {
@@ -24,7 +22,7 @@ impl Adapter {
         context: PacketContextNumber,
         entries: &[ListEntry],
     ) -> Result<u32, Refusal> {
-        if self.packet_contexts[context].addresses {
+        if self.packets[context].addresses {
             self.present_by_address(cx, context, entries)
         } else {
             self.queue_patched(cx, context, entries, &Source::Present, SubmitFlags::PRESENT)
@@ -38,7 +36,7 @@ impl Adapter {
         context: PacketContextNumber,
         entries: &[ListEntry],
     ) -> Result<u32, Refusal> {
-        if self.packet_contexts[context].info.dma_buffer_bytes == 0 {
+        if self.packets[context].info.dma_buffer_bytes == 0 {
             return Err(not_supported("the driver writes no DMA buffers for contexts with addresses"));
         }
         let (device, owner) = self.owner_of(context);
@@ -59,10 +57,10 @@ impl Adapter {
             entries.iter().filter(|entry| entry.write).filter_map(|entry| Some(entry.allocation?.instance)).collect();
         let views = self.processes[&self.devices[device].process].views_mapped_at;
         let work = |Built { buffer, written, .. }| {
-            let known = self.dma_buffer(context, buffer);
-            let shown_after = known.shown_after.max(views);
+            let place = self.packets.buffer_place(context, buffer);
+            let shown_after = place.shown_after.max(views);
             // CAST: a DMA buffer is far below 4 GiB.
-            let (commands, bytes) = (known.va, written as u32 * 8);
+            let (commands, bytes) = (place.va, written as u32 * 8);
             let presented = Some(Presented { buffer, uses: uses.clone(), serial, shown_after });
             (
                 buffer,

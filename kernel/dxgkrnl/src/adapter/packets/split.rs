@@ -11,60 +11,23 @@
 //! for the buffer. Each portion has a number on a fence of the kernel's own: content that leaves memory behind a portion that is not the
 //! last waits for that.
 
-use std::ops::Range;
-
-use ddi::{AllocationListEntry, PatchLocation};
+use ddi::PatchLocation;
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
-use kmt_calls::{DeviceState, PatchLocationItem, Refusal, Reply};
+use kmt_calls::{DeviceState, Refusal, Reply};
 use vidmm::{AllocationId, Cut, PortionError, Use};
 use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 
-use super::render::check_private_data;
-use super::{Binding, Bound, ListEntry, Work};
 use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::DeviceNumber;
-use crate::packet::PacketContextNumber;
+use crate::packet::{
+    Bound, ListEntry, PacketContextNumber, Portion, Submission, WaitingRender, Work, check_private_data,
+};
 use crate::refusal::{invalid, no_memory, refuse};
 use crate::store::ObjectNumber;
-
-/// A part of a DMA buffer that is handed over by itself.
-pub(super) struct Portion {
-    /// Its bytes in the buffer.
-    pub bytes: Range<u32>,
-    /// The patch locations in it.
-    pub places: Range<usize>,
-    /// Where the list's entries are that it needs, in the order of the list; the others are nowhere.
-    pub bindings: Vec<Option<Binding>>,
-    /// Its number on the context's fence of portions; `None`: it is the last.
-    pub number: Option<u64>,
-    /// It was handed over before.
-    pub preempted: bool,
-}
-
-/// A submission that waits until its device runs again.
-pub struct WaitingRender {
-    token: Token,
-    pub device: DeviceNumber,
-    context: PacketContextNumber,
-    pub(super) entries: Vec<ListEntry>,
-    what: Submission,
-    /// A fence of the kernel's own. Its value 1: the GPU is done with what was asked for, or it was refused.
-    pub(super) done: FenceNumber,
-    /// The allocations of its device's list that its own process had locked when it asked.
-    locked: Vec<AllocationId>,
-}
-
-/// A submission to be queued.
-pub enum Submission {
-    /// `D3DKMTRender`.
-    Render { command: Vec<u64>, places: Vec<PatchLocationItem>, private_data: Vec<u8> },
-    /// `D3DKMTPresent`; the list carries the parameters.
-    Present,
-}
 
 impl Adapter {
     /// Whether what lists name need not be on a residency list: the driver knows none.
@@ -83,19 +46,19 @@ impl Adapter {
         entries: Vec<ListEntry>,
         what: Submission,
     ) -> Result<Answer, Refusal> {
-        let device = self.packet_contexts[context].device;
+        let device = self.packets[context].device;
         let is_quiesced = self.vidmm.is_suspended(self.devices[device].vidmm);
-        let queue = self.waiting_renders.iter().any(|waiting| waiting.context == context);
+        let queue = self.packets.has_waiting_on(context);
         if self.lists_are_residency() && (is_quiesced || queue) && self.names_unlisted(device, &entries) {
             // The kernel refuses a buffer that breaks a rule at once.
             if let Submission::Render { command, places, private_data } = &what {
                 self.check_render(context, command, &entries, places)?;
-                check_private_data(private_data, self.packet_contexts[context].info.dma_buffer_private_data_bytes)?;
+                check_private_data(private_data, self.packets[context].info.dma_buffer_private_data_bytes)?;
             }
             self.check_own_locks(device)?;
             let done = self.create_fence(cx, None, ProcessId::SYSTEM, 0)?;
             let locked = self.own_locks(device);
-            self.waiting_renders.push_back(WaitingRender { token, device, context, entries, what, done, locked });
+            self.packets.wait_for_turn(WaitingRender { token, device, context, entries, what, done, locked });
             return Ok(Answer::Later(token));
         }
         self.queue_listed(cx, context, &entries, &what).map(|queued| Answer::Done(Ok(Reply::Queued(queued))))
@@ -146,23 +109,23 @@ impl Adapter {
 
     /// Whether a call of a device waits to be queued: it has something to run.
     pub fn has_waiting_renders(&self, device: DeviceNumber) -> bool {
-        self.waiting_renders.iter().any(|waiting| waiting.device == device)
+        self.packets.has_waiting(device)
     }
 
     /// Queues what waited for its device's turn, in the order of the calls.
     pub fn renders_due(&mut self, cx: &mut Cx<'_>) {
         // Those behind one that is queued wait still, and what they name is not given away.
-        for _ in 0..self.waiting_renders.len() {
-            let waiting = self.waiting_renders.pop_front().expect("only this loop takes one out");
+        for _ in 0..self.packets.waiting_count() {
+            let waiting = self.packets.take_waiting().expect("only this loop takes one out");
             let device = self.devices.get(waiting.device).filter(|device| device.state == DeviceState::Active);
-            let lost = self.life.has_stopped() || self.packet_contexts.get(waiting.context).is_none();
+            let lost = self.life.has_stopped() || self.packets.get(waiting.context).is_none();
             let known = |entry: &ListEntry| entry.allocation.is_none_or(|listed| self.is_listable(listed));
             let result = match device {
                 Some(device) if !lost && self.vidmm.is_suspended(device.vidmm) => {
                     // An allocation that was locked at the call may have had to leave since: there will be no turn before its unlock.
                     // Another thread of the process unlocks those locked since.
                     if !self.vidmm.all_kept_out_of(device.vidmm).any(|id| waiting.locked.contains(&id)) {
-                        self.waiting_renders.push_back(waiting);
+                        self.packets.wait_for_turn(waiting);
                         continue;
                     }
                     Err(kept_out())
@@ -181,8 +144,8 @@ impl Adapter {
 
     /// A submission waits for its turn no more: it is done when its packet is, or was refused.
     fn render_settled(&mut self, cx: &mut Cx<'_>, waiting: &WaitingRender, queued: bool) {
-        let packet = self.packet_contexts.get(waiting.context).filter(|_| queued);
-        let point = packet.map(|known| self.point(known.progress, known.last_submitted));
+        let packet = self.packets.get(waiting.context).filter(|_| queued);
+        let point = packet.map(|known| self.point(known.progress, self.packets.last_submitted(waiting.context)));
         let waiter = Waiter::Render { done: waiting.done };
         if point.is_none_or(|point| self.begin_wait(cx, &[point], WaitMode::All, waiter)) {
             self.render_done(cx, waiting.done);
@@ -217,7 +180,7 @@ impl Adapter {
         }
         // CAST: a DMA buffer is far below 4 GiB.
         let bytes = (*written * 8) as u32;
-        let device = self.packet_contexts[context].device;
+        let device = self.packets[context].device;
         let uses = uses_of(entries, places);
         let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
         let mut from = Cut::default();
@@ -240,10 +203,7 @@ impl Adapter {
             let binding =
                 |bound: &Bound| bound.vidmm.filter(|id| made.needs.contains(id)).map(|id| self.binding_of(id));
             let bindings = entries.iter().map(binding).collect();
-            let number_of_portion = made.cut.as_ref().map(|_| {
-                self.packet_contexts[context].portions_made += 1;
-                self.packet_contexts[context].portions_made
-            });
+            let number_of_portion = made.cut.as_ref().map(|_| self.packets.number_portion(context));
             let end = made.cut.as_ref().map_or(bytes, |cut| cut.offset);
             portions.push_back(Portion {
                 bytes: from.offset..end,
@@ -276,7 +236,7 @@ impl Adapter {
 
     /// The point behind a portion: its own, or the packet's for the last.
     fn portion_point(&self, context: PacketContextNumber, packet: u64, portion: Option<u64>) -> FencePoint<FenceId> {
-        let known = &self.packet_contexts[context];
+        let known = &self.packets[context];
         match portion {
             Some(portion) => self.point(known.portions.expect("the context has portions"), portion),
             None => self.point(known.progress, packet),
@@ -317,28 +277,3 @@ fn uses_of(entries: &[Bound], places: &[PatchLocation]) -> Vec<Use> {
         })
         .collect()
 }
-
-/// The rules of split points that a driver answers with, beside those of `list::check_answer`.
-///
-/// # Errors
-/// The rule; the driver is to blame.
-// spec: memory §7.3
-pub(super) fn check_splits(
-    places: &[PatchLocation],
-    entries: &[AllocationListEntry],
-    slots: u32,
-) -> Result<(), &'static str> {
-    for place in places {
-        if place.slot_id >= slots {
-            return Err("a patch location of the driver names a slot that MaxAllocationListSlotId excludes");
-        }
-        let bound = entries[place.allocation_index as usize].allocation.is_some();
-        if bound && place.patch_offset < place.split_offset {
-            return Err("a split offset of the driver lies behind the address that it is for");
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests;

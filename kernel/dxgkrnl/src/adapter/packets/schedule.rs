@@ -1,0 +1,231 @@
+//! From a context's queue to the driver (memory §7.4; sync §4.1): the context that has a node, patching. `need` says when a
+//! packet may start.
+
+use std::ops::Range;
+
+use ddi::DriverStatus;
+use events::{Event, PreemptedFor};
+use gpu_fence::WaitMode;
+use kmt_calls::DeviceState;
+use vidsch::{NodeStep, PacketFenceId, PagingStep, PreemptFor, Step};
+use wddm_types::{NodeId, ProcessId};
+
+use crate::adapter::{Adapter, Payload};
+use crate::due::Waiter;
+use crate::fence_log::Fed;
+use crate::machine::Cx;
+use crate::packet::{Handed, PacketContextNumber, Refused, Starting};
+use crate::paging::Ready;
+use crate::scheduling::AnyContext;
+use crate::store::ObjectNumber;
+use crate::tally::Fate;
+
+impl Adapter {
+    /// A wait of a context is over.
+    pub fn packets_released(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) {
+        if self.release_context(cx, context) {
+            self.pump_packets(cx);
+        }
+    }
+
+    /// Starts what is due on every node.
+    pub fn pump_packets(&mut self, cx: &mut Cx<'_>) {
+        if self.packets.is_empty() && !self.ring.waits_for_node() {
+            self.vidsch.nodes.rest();
+            return;
+        }
+        // Work of one node may release contexts of the others.
+        let mut released = true;
+        while std::mem::take(&mut released) {
+            for node in self.vidsch.nodes.all() {
+                released |= self.pump_node(cx, node);
+            }
+        }
+        if self.ring_need().is_some() {
+            self.watch_progress(cx);
+        }
+    }
+
+    /// Starts what is due on a node. Answers whether contexts were released that may be on others.
+    fn pump_node(&mut self, cx: &mut Cx<'_>, node: NodeId) -> bool {
+        let mut released = false;
+        self.start_paging(cx, node);
+        while !self.life.has_stopped() {
+            self.advance_contexts(cx, node);
+            // A context that has just been released may have the next turn.
+            if self.release_contexts(cx) {
+                released = true;
+                continue;
+            }
+            match self.next_turn(cx, node) {
+                NodeStep::Start(context, id) => self.start_packet(cx, node, context, id),
+                NodeStep::Preempt(number, PreemptFor::Rank(context)) => {
+                    self.preempt(cx, node, number, PreemptedFor::Rank, Some(context));
+                }
+                NodeStep::Preempt(number, PreemptFor::Standstill(holder)) => {
+                    self.preempt(cx, node, number, PreemptedFor::Standstill, Some(holder));
+                }
+                NodeStep::Wait => break,
+            }
+        }
+        released
+    }
+
+    /// Releases contexts whose waits have ended in this turn.
+    fn release_contexts(&mut self, cx: &mut Cx<'_>) -> bool {
+        let over = self.due.take_contexts();
+        for context in &over {
+            self.release_context(cx, *context);
+        }
+        !over.is_empty()
+    }
+
+    /// A wait of a context is over. Says whether there is such a context, and it goes on.
+    fn release_context(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) -> bool {
+        // A context that was destroyed while it waited has nothing to go on with.
+        let Some(known) = self.packets.get(context) else { return false };
+        if self.devices[known.device].state != DeviceState::Active {
+            return false;
+        }
+        self.vidsch.queues.waited(known.vidsch);
+        let fences = self.waits_no_more(known.vidsch);
+        self.tell_waited(cx, Fed::Packets(context), fences);
+        true
+    }
+
+    /// The waits and signals that are due on a node's contexts.
+    // spec: sync §3.8, sync §4.1
+    fn advance_contexts(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        for context in self.vidsch.nodes.contexts_on(node, self.vidsch.queues.holding()) {
+            // A step that is due on one of them may end another.
+            let Some(vidsch) = self.packets.get(context).map(|known| known.vidsch) else { continue };
+            while !self.life.has_stopped() {
+                if self.vidsch.queues.next_is_work(vidsch) {
+                    break;
+                }
+                match self.vidsch.queues.next(vidsch) {
+                    Some(Step::Wait(points)) => {
+                        let points = self.live_points(points);
+                        let waiter = Waiter::Packets { context };
+                        if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
+                            self.vidsch.queues.waited(vidsch);
+                            self.tell_waited(cx, Fed::Packets(context), points);
+                        } else {
+                            self.note_wait(vidsch, AnyContext::Packets(context), &points);
+                        }
+                    }
+                    Some(Step::Signal(points)) => {
+                        for point in self.live_points(points) {
+                            let fence = self.sync.number_of(point.fence);
+                            self.signal_fence(cx, fence, point.value);
+                        }
+                    }
+                    Some(Step::Software(Payload::Software(number))) => self.software_turn(cx, context, number),
+                    Some(Step::Start(_) | Step::Software(_)) => unreachable!("the next step is no work"),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    /// The node that runs paging.
+    pub fn paging_node(&self) -> NodeId {
+        self.driver.paging_node()
+    }
+
+    /// Starts paging buffers that are packets: they come first, and other packets on their node give way.
+    // spec: memory §7.4, sync §4.3
+    fn start_paging(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        if node != self.paging_node() || self.vidsch.timeouts.is_preparing(node) {
+            return;
+        }
+        while !self.life.has_stopped() && !self.life.is_reset_due() {
+            let Some(next) = self.ring.next_ready() else { return };
+            match self.vidsch.nodes.next_paging(node, next.fence_id()) {
+                PagingStep::Start(id) => {
+                    let ready = self.ring.take_ready().expect("just seen");
+                    self.start_paging_packet(cx, node, ready, id);
+                }
+                PagingStep::Preempt(number) => {
+                    return self.preempt(cx, node, number, PreemptedFor::Paging, None);
+                }
+                PagingStep::Wait => return,
+            }
+        }
+    }
+
+    fn start_paging_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, ready: Ready, id: PacketFenceId) {
+        // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
+        if let Err(reason) = self.hand_over_paging(cx, ready, id) {
+            return self.life.reset_falls_due(reason);
+        }
+        let handed = Handed::Paging(ready);
+        self.vidsch.nodes.handed_over(node, id, handed.of(), handed);
+        self.tally.count_buffers(node, ProcessId::SYSTEM, Fate::Submitted, 1);
+        let (progress_value, again) = (ready.value(), ready.fence_id().is_some());
+        let started = Event::PagingPacketStarted { progress_value, node: node.0, fence_id: id.0, again };
+        cx.emit(self.index, started);
+    }
+
+    fn start_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, context: PacketContextNumber, id: PacketFenceId) {
+        let mut starting = self.packets.take_next(context);
+        let (number, vidsch) = (starting.number(), self.packets[context].vidsch);
+        if starting.is_last() {
+            let step = self.vidsch.queues.next(vidsch);
+            assert!(
+                matches!(step, Some(Step::Start(Payload::Packet(of))) if of == number),
+                "the scheduler keeps the order of packets"
+            );
+        }
+        let uses = self.cached_uses(cx, starting.uses().into_iter());
+        self.lists_use(cx, &uses);
+        match self.packets.hand_over(&mut self.driver, cx, id, &mut starting) {
+            Ok(patched) => {
+                let written = uses.into_iter().filter(|(_, write)| *write).map(|(id, _)| id).collect();
+                self.emit_started(cx, node, context, id, &starting, patched);
+                self.packets.handed_over(&mut self.vidsch.nodes, id, starting, written);
+                self.packet_counts(context, Fate::Submitted);
+            }
+            Err(refused) => self.packet_refused(cx, context, refused),
+        }
+    }
+
+    fn emit_started(
+        &self,
+        cx: &mut Cx<'_>,
+        node: NodeId,
+        context: PacketContextNumber,
+        PacketFenceId(fence_id): PacketFenceId,
+        starting: &Starting,
+        patched: bool,
+    ) {
+        let (context, packet) = (context.raw(), starting.number());
+        if starting.is_first() {
+            cx.emit(self.index, Event::PacketStarted { context, packet, node: node.0, fence_id, patched });
+        }
+        if let Some(Range { start: start_offset, end: end_offset }) = starting.part() {
+            cx.emit(self.index, Event::PortionStarted { context, packet, fence_id, start_offset, end_offset });
+        }
+    }
+
+    fn packet_refused(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber, refused: Refused) {
+        let device = self.packets[context].device;
+        match refused {
+            Refused::Away(buffer) => {
+                self.release_dma_buffer(cx, context, buffer);
+                // No call waits for the answer: the kernel accepted the submission long ago.
+                let reason = "an allocation left its place before the buffer ran".to_owned();
+                drop(self.reject(cx, context, device, reason));
+            }
+            Refused::Virtual(DriverStatus::InvalidParameter(reason)) => {
+                let reason = format!("context {}: the driver refused a submission: {reason}", context.raw());
+                self.fail_device(cx, device, DeviceState::ErrorDmaFault, reason);
+            }
+            // Bug check 0x119: parameter 3 for Patch, 2 for SubmitCommand.
+            Refused::Patch(status) => self.stop(cx, format!("Patch failed: {status}")),
+            Refused::Submit(status) | Refused::Virtual(status) => {
+                self.stop(cx, format!("SubmitCommand failed: {status}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Bindings that change with a turn of a suspended device (memory §7.4, §8.6): its packets, queued or with the driver, find what they name
+//! where the memory manager brings it back.
+
+use vidmm::AllocationId;
+
+use super::work::{Binding, Bound, Packet, Work};
+use super::{Handed, Nodes, PacketContextNumber, Packets};
+use crate::object::DeviceNumber;
+
+impl Packets {
+    /// It is decided where the content of a suspended device with these contexts returns: from its turn on, its packets find it there.
+    // spec: memory §7.4, memory §10.1
+    pub fn turn_decided(
+        &mut self,
+        nodes: &mut Nodes,
+        device: DeviceNumber,
+        contexts: &[PacketContextNumber],
+        place_of: impl Fn(AllocationId) -> Binding,
+    ) {
+        let turn = self.turns.entry(device).or_default();
+        turn.0 += 1;
+        let turn = turn.0;
+        self.each_bound(nodes, contexts, |bound, id| bound.turns.push_back((turn, place_of(id))));
+    }
+
+    /// The oldest turn that was decided has come, or never comes: its content was taken away again before.
+    // spec: memory §8.6
+    pub fn turn_over(&mut self, nodes: &mut Nodes, device: DeviceNumber, contexts: &[PacketContextNumber], came: bool) {
+        let turn = self.turns.entry(device).or_default();
+        turn.1 += 1;
+        let turn = turn.1;
+        self.each_bound(nodes, contexts, |bound, _| {
+            if let Some((_, binding)) = bound.turns.pop_front_if(|(of, _)| *of == turn)
+                && came
+            {
+                bound.binding = binding;
+            }
+        });
+    }
+
+    /// Content moves while the device of these contexts is quiesced: buffers that were bound before learn its new place.
+    // spec: memory §7.4
+    pub fn relocated(
+        &mut self,
+        nodes: &mut Nodes,
+        contexts: &[PacketContextNumber],
+        moved: &[(AllocationId, Binding)],
+    ) {
+        self.each_bound(nodes, contexts, |bound, id| {
+            let Some((_, now)) = moved.iter().find(|(of, _)| *of == id) else { return };
+            let turns = bound.turns.iter_mut().map(|(_, binding)| binding);
+            turns.chain([&mut bound.binding]).filter(|old| old.serial < now.serial).for_each(|old| *old = *now);
+        });
+    }
+
+    /// Every list entry of these contexts' queued packets that names memory, and of those with the driver: they may come back.
+    fn each_bound(
+        &mut self,
+        nodes: &mut Nodes,
+        contexts: &[PacketContextNumber],
+        mut act: impl FnMut(&mut Bound, AllocationId),
+    ) {
+        let mut each = |packet: &mut Packet| {
+            let Work::Patched { entries, .. } = &mut packet.work else { return };
+            for bound in entries {
+                if let Some(id) = bound.vidmm {
+                    act(bound, id);
+                }
+            }
+        };
+        for context in contexts {
+            let known = &mut self.contexts[*context];
+            nodes.change_each(known.facts.node, *context, |handed| match handed {
+                Handed::Packet { packet, .. } => each(packet),
+                Handed::Portion { .. } | Handed::Paging(_) => {}
+            });
+            known.queued.iter_mut().for_each(&mut each);
+        }
+    }
+}

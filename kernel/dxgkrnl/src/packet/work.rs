@@ -1,0 +1,145 @@
+//! The content of a packet, and where the memory that it names is when it runs.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use ddi::{KmdOpenAllocation, PatchLocation, SubmitFlags};
+use gpu_fence::FenceId;
+use vidmm::{AllocationId, VidMm};
+use wddm_types::{GpuVa, SegmentId};
+
+use super::DmaBufferNumber;
+
+/// A packet that waits for its turn.
+pub struct Packet {
+    pub(super) number: u64,
+    pub(super) work: Work,
+    /// It was handed over before.
+    pub(super) preempted: bool,
+}
+
+/// The content of a packet.
+pub enum Work {
+    /// A DMA buffer with what its addresses are.
+    Patched {
+        /// The buffer's number.
+        buffer: DmaBufferNumber,
+        /// Words of it that are written.
+        written: usize,
+        /// Its allocation list.
+        entries: Vec<Bound>,
+        /// The places of addresses in it.
+        places: Vec<PatchLocation>,
+        /// What the driver is told of it.
+        flags: SubmitFlags,
+        /// Its parts that were not handed over; empty: it has none, and its entries' bindings hold.
+        portions: VecDeque<Portion>,
+    },
+    /// Commands in the context's space, and the primaries that they write.
+    Virtual {
+        /// Where they are.
+        commands: GpuVa,
+        /// How long they are.
+        bytes: u32,
+        /// The user-mode driver's private data.
+        private_data: Vec<u8>,
+        /// The primaries that they write.
+        primaries: Vec<AllocationId>,
+        /// The DMA buffer of a Present, once the driver has written it.
+        presented: Option<Presented>,
+    },
+}
+
+/// A DMA buffer of a present in a context with addresses.
+pub struct Presented {
+    /// The buffer's number.
+    pub buffer: DmaBufferNumber,
+    /// Allocations that it uses, and whether it writes them.
+    pub uses: Vec<(AllocationId, bool)>,
+    /// The paging work after which they are where they are.
+    pub serial: u64,
+    /// The ring's position at which buffer and allocations are shown.
+    pub shown_after: u64,
+}
+
+/// An entry of a packet's allocation list.
+#[derive(Clone)]
+pub struct Bound {
+    /// The buffer writes it.
+    pub write: bool,
+    /// No residency list holds it: it is brought in for the buffer.
+    pub unlisted: bool,
+    /// The driver's name of the allocation: it lives as long as the packet, even when a process destroys the allocation.
+    pub kmd: Option<KmdOpenAllocation>,
+    /// The address that the DMA buffer holds since it was written.
+    pub written: Option<(SegmentId, u64)>,
+    /// The memory manager's name of it; lives as long as the packet, too.
+    pub vidmm: Option<AllocationId>,
+    /// Where it is when the packet runs.
+    pub binding: Binding,
+    /// The places it gets with turns of the device that are decided and have not come.
+    pub turns: VecDeque<(u64, Binding)>,
+}
+
+/// A place, and from when on it holds.
+#[derive(Clone, Copy, Default)]
+pub struct Binding {
+    /// Segment and GPU address; `None`: none.
+    pub place: Option<(SegmentId, u64)>,
+    /// The paging work after which that is so.
+    pub serial: u64,
+}
+
+impl Binding {
+    /// Where an allocation is after all that is decided.
+    pub fn of(vidmm: &VidMm<FenceId>, id: AllocationId) -> Binding {
+        let now = vidmm.whereabouts(id);
+        Binding { place: now.place, serial: now.serial }
+    }
+}
+
+/// A part of a DMA buffer that is handed over by itself.
+pub struct Portion {
+    /// Its bytes in the buffer.
+    pub bytes: Range<u32>,
+    /// The patch locations in it.
+    pub places: Range<usize>,
+    /// Where the list's entries are that it needs, in the order of the list; the others are nowhere.
+    pub bindings: Vec<Option<Binding>>,
+    /// Its number on the context's fence of portions; `None`: it is the last.
+    pub number: Option<u64>,
+    /// It was handed over before.
+    pub preempted: bool,
+}
+
+impl Packet {
+    /// A part of it that was not done is its first again.
+    pub(super) fn take_back(&mut self, mut portion: Portion) {
+        portion.preempted = true;
+        match &mut self.work {
+            Work::Patched { portions, .. } => portions.push_front(portion),
+            Work::Virtual { .. } => unreachable!("only buffers with lists have parts"),
+        }
+    }
+}
+
+impl Work {
+    /// Its DMA buffer, if it has one.
+    pub(super) fn buffer(&self) -> Option<DmaBufferNumber> {
+        match self {
+            Work::Patched { buffer, .. } => Some(*buffer),
+            Work::Virtual { presented, .. } => presented.as_ref().map(|presented| presented.buffer),
+        }
+    }
+
+    /// The primaries, and other allocations, that it writes and a display may show.
+    pub(super) fn writes(&self) -> Vec<AllocationId> {
+        match self {
+            Work::Virtual { primaries, .. } => primaries.clone(),
+            // spec: memory §6.1, where there are lists they say it
+            Work::Patched { entries, .. } => {
+                entries.iter().filter(|bound| bound.write).filter_map(|bound| bound.vidmm).collect()
+            }
+        }
+    }
+}
