@@ -28,7 +28,8 @@ use wddm_types::{PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Machine;
-use crate::object::{Allocation, Connection, DeviceNumber, Doorbell, DoorbellNumber, Object, Process};
+use crate::object::{Allocation, DeviceNumber, Doorbell, DoorbellNumber, Object, Process};
+use crate::queue::Connection;
 use crate::quota::Commitments;
 use crate::section::Section;
 use crate::store::{ObjectNumber, Store};

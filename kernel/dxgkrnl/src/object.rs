@@ -14,6 +14,7 @@ use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
 use crate::notification::RegistrationNumber;
 use crate::packet::PacketContextNumber;
+use crate::queue::Connection;
 use crate::store::Store;
 use crate::sync::SyncOpenNumber;
 use crate::system_handle::SystemHandles;
@@ -222,17 +223,6 @@ pub struct Queue {
     pub no_broadcast_signal: bool,
     /// The hardware's count of its running time at the last charge; `None`: it does not count.
     pub counted_ns: Option<u64>,
-}
-
-/// Where a doorbell is in its life; the drawing is in `queue::doorbell`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connection {
-    /// Its process may connect it.
-    Disconnected,
-    /// Its process rings the physical doorbell that the driver has assigned.
-    Connected,
-    /// Its process can only destroy it.
-    Aborted,
 }
 
 /// A doorbell.

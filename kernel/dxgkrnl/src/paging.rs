@@ -5,6 +5,9 @@
 //! that must wait for GPU work stands in the scheduler's queue behind a wait packet; once it may start, the driver builds
 //! its operations into paging buffers, the last of which signals the paging queue's fence.
 //!
+//! Where the ring is in its life its queue at the scheduler says (`vidsch::QueueState`): it waits for a packet's points, or is suspended
+//! while devices quiesce for the work at its head.
+//!
 //! Actions that need the hardware past all work queued so far (giving pages back, answering a call that needs its mappings) are
 //! *deferred* to the current end of the ring.
 
@@ -30,7 +33,7 @@ use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue,
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
 use vidmm::WindowPages;
-use vidsch::{QueueKind, Step};
+use vidsch::{QueueId, QueueKind, Step};
 use wddm_types::{FencePoint, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
@@ -87,10 +90,6 @@ pub struct PagingRing {
     stillnesses: BTreeMap<u64, Stillness>,
     /// The driver takes aperture maps as device pages (`MapAperture2Supported`).
     device_pages: bool,
-    /// The scheduler holds the ring behind a wait packet.
-    waiting_packet: bool,
-    /// Devices must quiesce before the work at its head.
-    waiting_suspension: bool,
     /// A wait for the ring's own progress is registered.
     waiting_progress: bool,
     /// Locked content at the head.
@@ -106,7 +105,7 @@ pub struct PagingRing {
 struct RingQueue {
     /// The hardware queue; `None`: paging buffers are packets of the ring's context.
     kmd: Option<KmdQueue>,
-    vidsch: vidsch::QueueId,
+    vidsch: QueueId,
     progress: FenceNumber,
     /// As in [`crate::object::Queue::counted_ns`].
     counted_ns: Option<u64>,
@@ -140,8 +139,6 @@ impl PagingRing {
             scratch: Scratch::default(),
             stillnesses: BTreeMap::new(),
             device_pages: false,
-            waiting_packet: false,
-            waiting_suspension: false,
             waiting_progress: false,
             stage: rotation::Stage::None,
             ready: VecDeque::new(),
@@ -251,15 +248,13 @@ impl Adapter {
     pub fn pump_paging(&mut self, cx: &mut Cx<'_>) {
         let Some(queue) = &self.ring.queue else { return };
         let vidsch = queue.vidsch;
-        while self.may_pump() && !self.ring.waiting_packet && !self.ring.waiting_suspension {
+        while self.may_pump() {
             match self.vidsch.queues.next(vidsch) {
                 Some(Step::Wait(points)) => {
                     let points = self.live_points(points);
                     if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, Waiter::Ring(RingWait::Packet))
                     {
                         self.vidsch.queues.waited(vidsch);
-                    } else {
-                        self.ring.waiting_packet = true;
                     }
                 }
                 Some(Step::Start(Payload::Paging(number))) => {
@@ -271,17 +266,17 @@ impl Adapter {
                     self.vidsch.queues.completed(vidsch, 1);
                     let points = self.suspend_for_residency(cx, number, &devices);
                     self.quiesce_for_sleep(cx, number);
-                    self.wait_for_suspensions(cx, &points);
+                    self.wait_for_suspensions(cx, vidsch, &points);
                 }
                 Some(Step::Start(Payload::IdleSpaces(number, spaces))) => {
                     self.vidsch.queues.completed(vidsch, 1);
                     let points = self.idle_spaces(cx, number, spaces);
-                    self.wait_for_suspensions(cx, &points);
+                    self.wait_for_suspensions(cx, vidsch, &points);
                 }
                 Some(Step::Start(Payload::Quiesce(number))) => {
                     self.vidsch.queues.completed(vidsch, 1);
                     let points = self.quiesce_relocated(cx, number);
-                    self.wait_for_suspensions(cx, &points);
+                    self.wait_for_suspensions(cx, vidsch, &points);
                 }
                 Some(
                     Step::Start(Payload::Command(_) | Payload::Packet(_) | Payload::Software(_))
@@ -299,23 +294,20 @@ impl Adapter {
         self.watch_progress(cx);
     }
 
-    fn wait_for_suspensions(&mut self, cx: &mut Cx<'_>, points: &[FencePoint<FenceId>]) {
+    /// Devices must quiesce before the work at the head: the ring's queue gives nothing out until they have.
+    fn wait_for_suspensions(&mut self, cx: &mut Cx<'_>, vidsch: QueueId, points: &[FencePoint<FenceId>]) {
         let waiter = Waiter::Ring(RingWait::Suspension);
         if !points.is_empty() && !self.begin_wait(cx, points, WaitMode::All, waiter) {
-            self.ring.waiting_suspension = true;
+            self.vidsch.queues.suspend(vidsch);
         }
     }
 
     /// A wait of the ring is over.
     pub fn ring_released(&mut self, cx: &mut Cx<'_>, wait: RingWait) {
+        let queue = self.ring.queue.as_ref().expect("a ring that waits was started").vidsch;
         match wait {
-            RingWait::Packet => {
-                self.ring.waiting_packet = false;
-                if let Some(queue) = &self.ring.queue {
-                    self.vidsch.queues.waited(queue.vidsch);
-                }
-            }
-            RingWait::Suspension => self.ring.waiting_suspension = false,
+            RingWait::Packet => self.vidsch.queues.waited(queue),
+            RingWait::Suspension => self.vidsch.queues.resume(queue),
             RingWait::Progress => self.ring.waiting_progress = false,
         }
         self.pump_paging(cx);

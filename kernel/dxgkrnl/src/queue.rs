@@ -4,7 +4,7 @@ mod context;
 mod doorbell;
 mod signal;
 
-pub use doorbell::NewDoorbell;
+pub use doorbell::{Connection, NewDoorbell};
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -14,7 +14,8 @@ use kmt_calls::{Refusal, Reply};
 use crate::adapter::Adapter;
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::{Connection, DoorbellNumber};
+use crate::object::DoorbellNumber;
+use crate::queue::Connection;
 use crate::refusal::{invalid, removed};
 
 impl Adapter {

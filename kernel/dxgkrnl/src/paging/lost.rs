@@ -94,7 +94,7 @@ impl Adapter {
         }
         self.end_waits_of_ring(cx);
         self.due.forget_ring();
-        (self.ring.waiting_packet, self.ring.waiting_suspension, self.ring.waiting_progress) = (false, false, false);
+        self.ring.waiting_progress = false;
     }
 
     /// The device has started again: the paging process gets a context, its tables, a queue.

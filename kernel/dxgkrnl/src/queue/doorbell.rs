@@ -1,13 +1,8 @@
 //! Doorbells of hardware queues that their process submits to by itself: created, connected, taken away, destroyed (sync §2.9, §3.17).
-//!
-//! ```text
-//!                 connect                              device lost, or the driver says so
-//! Disconnected ──────────▶ Connected ─────────────────────────────────────────────▶ Aborted
-//!      ▲                       │         (from Disconnected, too)
-//!      └───────────────────────┘ another queue needs it, less power, other logs
-//! ```
-//! Connected, the process rings the physical doorbell; else it rings at a page that leads nowhere, and its status says so.
+//! `connection` has their life. Connected, the process rings the physical doorbell; else it rings at a page that leads nowhere, and its status
+//! says so.
 
+mod connection;
 mod lent;
 mod ring;
 
@@ -17,10 +12,12 @@ use kmt_calls::{DoorbellAddress, Refusal};
 use shared_words::Word;
 use wddm_types::{AdapterIndex, GpuVa, Pages, ProcessId, WordAddress};
 
+use self::connection::Change;
+pub use self::connection::Connection;
 use self::lent::LentDoorbells;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{AllocationNumber, Connection, Doorbell, DoorbellNumber, QueueNumber};
+use crate::object::{AllocationNumber, Doorbell, DoorbellNumber, QueueNumber};
 use crate::platform::Shown;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::store::ObjectNumber;
@@ -148,7 +145,7 @@ impl Adapter {
                 return Err(removed(error.to_string()));
             }
         };
-        self.doorbells[number].connection = Connection::Connected;
+        self.change_connection(number, Change::Connect);
         if cx.platform(self.index).doorbells().is_some_and(|pages| !pages.show(address, Some(connected.offset))) {
             self.stop(cx, format!("a doorbell was connected at {:#x}, where there is none", connected.offset));
             return Err(removed("the driver has no such doorbell"));
@@ -168,24 +165,27 @@ impl Adapter {
         if connection != Connection::Connected {
             return;
         }
-        let (connection, word) = match why {
-            DoorbellTaken::Lost => (Connection::Aborted, doorbell_status::DISCONNECTED_ABORT),
-            _ => (Connection::Disconnected, doorbell_status::DISCONNECTED_RETRY),
-        };
+        let change = if why == DoorbellTaken::Lost { Change::Lose } else { Change::Take };
+        let word = self.change_connection(number, change).status().expect("one that was taken away rings nowhere");
         let doorbells = self.driver.call(cx).doorbells().expect("it made this doorbell");
         let shown = Shown { memory: cx.memory, pages: cx.platform(self.index).doorbells() };
         shown.take_away(address, status, word, || doorbells.disconnect_doorbell(kmd));
-        self.doorbells[number].connection = connection;
         cx.emit(self.index, Event::DoorbellDisconnected { queue: queue.raw(), why });
+    }
+
+    /// Something happens to a doorbell. Answers with where it is then.
+    fn change_connection(&mut self, number: DoorbellNumber, change: Change) -> Connection {
+        let doorbell = &mut self.doorbells[number];
+        doorbell.connection = doorbell.connection.after(change);
+        doorbell.connection
     }
 
     /// The device of a doorbell is lost: its process has to destroy the doorbell with its queue, and connects it no more.
     // spec: sync §3.17
     pub fn abort_doorbell(&mut self, cx: &mut Cx<'_>, number: DoorbellNumber) {
         self.disconnect_doorbell(cx, number, DoorbellTaken::Lost);
-        let doorbell = &mut self.doorbells[number];
-        doorbell.connection = Connection::Aborted;
-        Word::store(cx.memory.word(doorbell.status.0), doorbell_status::DISCONNECTED_ABORT);
+        self.change_connection(number, Change::Lose);
+        Word::store(cx.memory.word(self.doorbells[number].status.0), doorbell_status::DISCONNECTED_ABORT);
     }
 
     /// The adapter stops: so it is with every doorbell. The driver has broken the contract and is told as they are destroyed.

@@ -4,8 +4,8 @@
 use ddi::{Disconnected, DoorbellHost, DriverStatus, OsDoorbell, OsQueue};
 use shared_words::Word;
 
-use super::doorbell_status;
-use crate::object::{Connection, Doorbell, DoorbellNumber, QueueNumber};
+use super::connection::{Change, Connection};
+use crate::object::{Doorbell, DoorbellNumber, QueueNumber};
 use crate::platform::Shown;
 use crate::store::{ObjectNumber, Store};
 
@@ -28,22 +28,19 @@ impl DoorbellHost for LentDoorbells<'_> {
         let (queue, doorbell) = (QueueNumber::from_raw(queue.0), DoorbellNumber::from_raw(doorbell.0));
         let doorbell = self.doorbells.get_mut(doorbell).filter(|doorbell| doorbell.queue == queue);
         let doorbell = doorbell.ok_or(DriverStatus::InvalidParameter("the queue has no such doorbell"))?;
-        let (left, word) = match reason {
-            Disconnected::Retry => (Connection::Disconnected, doorbell_status::DISCONNECTED_RETRY),
-            Disconnected::Abort => (Connection::Aborted, doorbell_status::DISCONNECTED_ABORT),
+        let change = match reason {
+            Disconnected::Retry => Change::Take,
+            Disconnected::Abort => Change::Lose,
         };
-        match doorbell.connection {
-            Connection::Connected => {
-                self.shown.take_away(doorbell.address, doorbell.status, word, || {});
-                doorbell.connection = left;
-                self.taken.push(queue);
-            }
-            // A disconnected doorbell can still be lost; a lost one stays lost.
-            Connection::Disconnected if reason == Disconnected::Abort => {
-                doorbell.connection = left;
-                Word::store(self.shown.memory.word(doorbell.status.0), word);
-            }
-            Connection::Disconnected | Connection::Aborted => {}
+        let before = doorbell.connection;
+        let left = before.after(change);
+        let word = left.status().expect("one that was taken away rings nowhere");
+        doorbell.connection = left;
+        if before == Connection::Connected {
+            self.shown.take_away(doorbell.address, doorbell.status, word, || {});
+            self.taken.push(queue);
+        } else if before != left {
+            Word::store(self.shown.memory.word(doorbell.status.0), word);
         }
         Ok(())
     }
@@ -58,6 +55,7 @@ mod tests {
     use shared_words::Memory;
     use wddm_types::{GpuVa, ProcessId, WordAddress};
 
+    use super::super::doorbell_status;
     use super::*;
     use crate::platform::DoorbellPages;
 

@@ -7,7 +7,8 @@ use vidmm::AllocationId;
 use wddm_types::GpuVa;
 
 use crate::adapter::Adapter;
-use crate::object::{Connection, DeviceNumber, DoorbellNumber};
+use crate::object::{DeviceNumber, DoorbellNumber};
+use crate::queue::Connection;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
