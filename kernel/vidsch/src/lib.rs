@@ -23,7 +23,7 @@
 //! - A wait is handed out once, when it reaches the head, also while earlier work still runs. The caller owes one
 //!   [`Queues::waited`] for it, at once if it holds already.
 //! - What was started and given back by the engine ([`Queues::preempted`]) comes out again first, in its order.
-//! - What is never started comes back, in order, from [`Queues::fail`] or [`Queues::destroy_queue`].
+//! - What is never started comes back, in order, from [`Queues::fail`] or [`Queues::destroy_queue`], and must not get lost ([`Unstarted`]).
 //!
 //! Which hardware queue runs is the hardware scheduler's choice (sync §4.1, stage 1): every queue feeds the driver on its
 //! own. A node that takes packets has one sequence of them, by the rule of [`engine_time`]. A queue for user-mode submission exists so
@@ -48,6 +48,7 @@ mod scheduler;
 mod suspension;
 mod timeout;
 mod turn;
+mod unstarted;
 
 pub use engine_power::EnginePower;
 pub use flips::Flips;
@@ -63,3 +64,4 @@ pub use rank::Ranks;
 pub use scheduler::{Names, VidSch};
 pub use suspension::{NeverAsked, Suspend, SuspendReasons, SuspensionNumber, Suspensions};
 pub use timeout::{GroupEnd, Hung, HungStep, Passed, RingStep, SeenPacket, SeenQueue, Timeouts};
+pub use unstarted::Unstarted;

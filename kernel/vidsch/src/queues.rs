@@ -8,6 +8,7 @@ use wddm_types::NodeId;
 use crate::lifecycle::{Event, QueueState};
 use crate::packet::{Packet, QueueKind, Step, SubmitError};
 use crate::queue::Queue;
+use crate::unstarted::Unstarted;
 
 #[cfg(test)]
 mod order;
@@ -68,11 +69,11 @@ impl<P, F: Copy + Ord> Queues<P, F> {
     ///
     /// # Panics
     /// Here and in every method that takes a queue: if the queue was destroyed.
-    pub fn destroy_queue(&mut self, queue: QueueId) -> Vec<Packet<P, F>> {
+    pub fn destroy_queue(&mut self, queue: QueueId) -> Unstarted<P, F> {
         let gone = self.queues.remove(&queue).unwrap_or_else(|| stale(queue));
         self.holding.remove(&queue);
         count(&mut self.unfinished, gone.owner, gone.unfinished(), 0);
-        gone.into_packets()
+        Unstarted::new(gone.into_packets())
     }
 
     /// Counts the packets of the queue for this owner from now on; the number means nothing here.
@@ -156,8 +157,8 @@ impl<P, F: Copy + Ord> Queues<P, F> {
 
     /// The queue's device is in error: nothing more comes out or goes in. Returns in order what was held; what is in
     /// flight stays so until it completes or is [lost](Self::lose_in_flight).
-    pub fn fail(&mut self, queue: QueueId) -> Vec<Packet<P, F>> {
-        self.change(queue, Queue::fail)
+    pub fn fail(&mut self, queue: QueueId) -> Unstarted<P, F> {
+        Unstarted::new(self.change(queue, Queue::fail))
     }
 
     /// The engine was reset under a failed queue: its work in flight will never complete. Returns how much it was.

@@ -126,7 +126,7 @@ impl Watched {
                 self.suspended = false;
             }
             Op::Fail => {
-                let held = queues.fail(queue);
+                let held = queues.fail(queue).into_packets();
                 self.given_back(&held);
                 self.failed = true;
             }
@@ -241,7 +241,7 @@ proptest! {
         }
         second.drain(&mut queues);
         if destroyed {
-            let held = queues.destroy_queue(first.queue);
+            let held = queues.destroy_queue(first.queue).into_packets();
             first.given_back(&held);
         } else {
             first.drain(&mut queues);

@@ -90,7 +90,7 @@ fn room_for_several_packets_is_asked_for_before() {
     assert_eq!((queues.may_submit(queue, 2), queues.may_submit(queue, 3)), (Ok(()), Err(SubmitError::TooMany)));
     assert_eq!(queues.submit(queue, Packet::Software("one", SoftwareTurn::Holds)), Ok(()));
     assert_eq!((queues.may_submit(queue, 1), queues.may_submit(queue, 2)), (Ok(()), Err(SubmitError::TooMany)));
-    queues.fail(queue);
+    queues.fail(queue).abandon();
     assert_eq!(queues.may_submit(queue, 1), Err(SubmitError::Stopped));
 }
 
@@ -182,8 +182,8 @@ fn a_failed_queue_gives_back_what_it_held_and_takes_nothing() {
     let held = vec![Packet::Wait(points(7, 1)), Packet::Work("b"), Packet::Signal(points(1, 1))];
     let (mut queues, queue) = queue_with(1, [vec![Packet::Work("a")], held.clone()].concat());
     assert_eq!(queues.next(queue), Some(Step::Start("a")));
-    assert_eq!(queues.fail(queue), held);
-    assert_eq!(queues.fail(queue), []);
+    assert_eq!(queues.fail(queue).into_packets(), held);
+    assert_eq!(queues.fail(queue).into_packets(), []);
     assert_eq!(queues.submit(queue, Packet::Work("c")), Err(SubmitError::Stopped));
     queues.resume(queue);
     assert_eq!((due(&mut queues, queue), queues.state(queue)), (vec![], QueueState::Failed));
@@ -207,7 +207,7 @@ fn refusals_say_whose_fault_they_are() {
     assert_eq!(answers, [Ok(()), Ok(()), Err(SubmitError::TooMany)]);
     assert_eq!(queues.next(kernel), Some(Step::Start("a")));
     assert_eq!(queues.submit(kernel, Packet::Work("d")), Ok(()), "what is in flight does not count");
-    assert_eq!(queues.destroy_queue(kernel), [Packet::Work("b"), Packet::Work("d")]);
+    assert_eq!(queues.destroy_queue(kernel).into_packets(), [Packet::Work("b"), Packet::Work("d")]);
     let blames = [SubmitError::UserQueue, SubmitError::TooMany, SubmitError::Stopped].map(SubmitError::blame);
     assert_eq!(blames, [Blame::Caller, Blame::Scarcity, Blame::Driver]);
 }
@@ -230,7 +230,7 @@ fn the_end_of_a_wait_that_was_not_handed_out_is_a_bug_of_the_kernel() {
 #[should_panic(expected = "names a queue that was destroyed")]
 fn a_stale_id_is_a_bug_of_the_kernel() {
     let (mut queues, queue) = queue_with(0, vec![]);
-    assert_eq!(queues.destroy_queue(queue), []);
+    assert_eq!(queues.destroy_queue(queue).into_packets(), []);
     let _ = queues.create_queue(NodeId(0), QueueKind::Kernel, 0);
     let _ = queues.next(queue);
 }
@@ -256,10 +256,10 @@ fn what_queues_hold_and_have_in_flight_is_counted_for_their_owner_until_it_is_ov
     queues.completed(first, 1);
     assert_eq!(queues.unfinished_of(7), 2);
     assert_eq!(due(&mut queues, first), [Step::Start("work")]);
-    assert!(queues.fail(first).is_empty() && queues.lose_in_flight(first) == 1);
+    assert!(queues.fail(first).into_packets().is_empty() && queues.lose_in_flight(first) == 1);
     assert_eq!(queues.unfinished_of(7), 1, "what is lost is over");
-    queues.destroy_queue(second);
-    queues.destroy_queue(other);
+    queues.destroy_queue(second).abandon();
+    queues.destroy_queue(other).abandon();
     assert_eq!((queues.unfinished_of(7), queues.unfinished_of(8)), (0, 0));
 }
 
@@ -278,9 +278,9 @@ fn the_queues_that_hold_packets_are_known_by_name() {
     assert_eq!(holding(&queues), [third], "what is in flight is not held");
     queues.preempted(first, "work");
     assert_eq!(holding(&queues), [first, third], "what came back is");
-    assert_eq!(queues.fail(first).len(), 1);
+    assert_eq!(queues.fail(first).into_packets().len(), 1);
     assert_eq!(queues.submit(second, Packet::Wait(points(7, 1))), Ok(()));
     assert_eq!(holding(&queues), [second, third]);
-    queues.destroy_queue(third);
+    queues.destroy_queue(third).abandon();
     assert_eq!(holding(&queues), [second]);
 }

@@ -5,7 +5,7 @@ use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{FenceFlags, Refusal, SignalFlags};
 use vidmm::AllocationId;
-use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError};
+use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError, Unstarted};
 
 use crate::adapter::{Adapter, Payload};
 use crate::display::Flip;
@@ -225,7 +225,7 @@ impl Adapter {
         &mut self,
         cx: &mut Cx<'_>,
         context: PacketContextNumber,
-        dropped: Vec<Queued<Payload, FenceId>>,
+        dropped: Unstarted<Payload, FenceId>,
     ) {
         let wait = self.software.waits_no_more(context);
         let news = self.sync.context_leaves(cx, context, wait);
@@ -234,8 +234,8 @@ impl Adapter {
     }
 
     /// A context or a hardware queue goes or is lost, with its parts of signals.
-    pub fn drop_parts(&mut self, cx: &mut Cx<'_>, dropped: Vec<Queued<Payload, FenceId>>) {
-        for packet in dropped {
+    pub fn drop_parts(&mut self, cx: &mut Cx<'_>, dropped: Unstarted<Payload, FenceId>) {
+        for packet in dropped.into_packets() {
             let Queued::Software(Payload::Software(number), _) = packet else { continue };
             match self.software.take(number) {
                 Some(SoftwareStep::Part(broadcast)) => {
