@@ -188,7 +188,10 @@ impl Adapter {
         self.queue_any(cx, process, reclaimed.work);
         match reclaimed.results[..] {
             [ReclaimResult::NotCommitted] => return Err("no memory for its backing store".into()),
-            [ReclaimResult::Discarded] => self.clear_pages(cx, &self.vidmm.pages_to_clear(id).to_vec()),
+            [ReclaimResult::Discarded] => {
+                self.revoke_returned(cx);
+                self.zero(cx, self.vidmm.pages_to_clear(id));
+            }
             _ => {}
         }
         Ok(())
