@@ -15,7 +15,7 @@ mod statistics;
 mod sync;
 mod waking;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ddi::KmdProcess;
 use events::Event;
@@ -25,10 +25,10 @@ use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
 use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
+use crate::allocations::Allocations;
 use crate::breach::Breach;
 use crate::driver::Driver;
 use crate::due::{Due, SettleOrder, SettleStep, Waiter};
-use crate::dying::DyingGroups;
 use crate::features::FeaturePolicy;
 use crate::io_mmu::Pasids;
 use crate::life::RecoveryPolicy;
@@ -37,8 +37,8 @@ use crate::machine::{Cx, Effect};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
-    Allocation, AllocationNumber, Body, Context, ContextNumber, Device, DeviceNumber, Doorbell, DoorbellNumber,
-    PagingQueue, PagingQueueNumber, ProcessOnAdapter, Queue, QueueNumber, Resource, ResourceBody, ResourceNumber,
+    Context, ContextNumber, Device, DeviceNumber, Doorbell, DoorbellNumber, PagingQueue, PagingQueueNumber,
+    ProcessOnAdapter, Queue, QueueNumber,
 };
 use crate::packet::{Packets, Software, SoftwareNumber};
 use crate::paging::PagingRing;
@@ -121,20 +121,13 @@ pub struct Adapter {
     pub displays: crate::display::Displays,
     pub doorbells: Store<DoorbellNumber, Doorbell>,
     pub paging_queues: Store<PagingQueueNumber, PagingQueue>,
-    pub allocations: Store<AllocationNumber, Allocation>,
-    /// The allocations of each body that are not destroyed.
-    pub living: BTreeSet<(vidmm::AllocationId, AllocationNumber)>,
-    pub allocation_numbers: BTreeMap<vidmm::AllocationId, AllocationNumber>,
-    pub bodies: BTreeMap<vidmm::AllocationId, Body>,
+    pub allocations: Allocations,
     /// Memory that processes have committed in allocations.
     pub commitments: crate::quota::Commitments,
     /// The quota that the calling process has left.
     pub room: crate::quota::QuotaLeft,
-    pub resources: Store<ResourceNumber, Resource>,
-    pub resource_bodies: Store<u64, ResourceBody>,
     /// Locks that wait for the GPU.
     pub waiting_locks: Store<u64, LegacyRequest>,
-    pub dying: DyingGroups,
     pub registrations: Registrations,
     pub ring: PagingRing,
     pub cpu_mappings: crate::cpu_mapping::CpuMappings,

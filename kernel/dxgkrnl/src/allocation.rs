@@ -13,11 +13,10 @@ use vidmm::{AllocationError, AllocationId, Origin};
 use wddm_types::{Blame, NtStatus, PAGE_BYTES, PageRun, VidPnSourceId};
 
 use crate::adapter::Adapter;
+use crate::allocations::{Allocation, AllocationNumber, Body, Renaming, ResourceBody, ResourceNumber};
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
-use crate::object::{
-    Allocation, AllocationNumber, Body, DeviceNumber, Renaming, Resource, ResourceBody, ResourceNumber,
-};
+use crate::object::DeviceNumber;
 use crate::quota::Kind;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::scarcity::{Lack, NotCreated};
@@ -130,20 +129,13 @@ impl Adapter {
             // The caller's data of a standard allocation are not the driver's: openers see the caller's.
             let own = is_standard && !request.private_data.is_empty();
             let changed = (blob != before || is_standard && !own).then(|| blob.clone());
-            let body = Body {
-                bindings: 1,
-                living: 1,
-                creator: self.devices[device].process,
-                private_data: if shared { blob } else { Vec::new() },
-                callers_data: (shared && own).then(|| request.private_data.clone()),
-                resource: resource.map(|resource| self.resources[resource].body),
-                section,
-                primary: request
-                    .flags
-                    .contains(AllocationInfoFlags::PRIMARY)
-                    .then_some(VidPnSourceId(request.video_source)),
-                pending: Vec::new(),
-            };
+            let resource_body = resource.map(|resource| self.allocations.resource(resource).body);
+            let mut body = Body::new(process, resource_body);
+            body.private_data = if shared { blob } else { Vec::new() };
+            body.callers_data = (shared && own).then(|| request.private_data.clone());
+            body.section = section;
+            let primary = request.flags.contains(AllocationInfoFlags::PRIMARY);
+            body.primary = primary.then_some(VidPnSourceId(request.video_source));
             let (kmd, renaming) = (self.vidmm.kmd_handle(id), Renaming::default());
             let number = self.enter(cx, Allocation { device, vidmm: id, renaming, kmd, open, resource }, body);
             self.announce_address(cx, process, id, number);
@@ -157,20 +149,12 @@ impl Adapter {
 
     /// Enters an allocation that the driver has opened, and its body, in all lists that name it; its number.
     fn enter(&mut self, cx: &mut Cx<'_>, allocation: Allocation, body: Body) -> AllocationNumber {
-        let Allocation { device, vidmm: id, resource, .. } = allocation;
-        let number = self.allocations.insert(allocation);
-        self.allocation_numbers.insert(id, number);
+        let Allocation { device, vidmm: id, .. } = allocation;
         if body.section.is_none() {
             self.commitments.charge(body.creator, self.vidmm.allocation_bytes(id));
         }
-        self.bodies.insert(id, body);
+        let number = self.allocations.enter(allocation, body);
         self.devices[device].allocations.insert(number);
-        self.living.insert((id, number));
-        if let Some(resource) = resource {
-            self.resources[resource].allocations.push(number);
-            let body = self.resources[resource].body;
-            self.resource_bodies[body].members.push(id);
-        }
         let size_bytes = self.vidmm.allocation_bytes(id);
         cx.emit(self.index, Event::AllocationCreated { device: device.raw(), allocation: number.raw(), size_bytes });
         number
@@ -191,8 +175,7 @@ impl Adapter {
         self.check_lengths(requests, call)?;
         if let Some(resource) = resource {
             // spec: memory §2.7: never to a shared one
-            let body = self.resources[resource].body;
-            if self.resource_bodies[body].shared {
+            if self.allocations.body_of_resource(resource).shared {
                 return Err(invalid("nothing can be added to a shared resource"));
             }
         }
@@ -321,27 +304,13 @@ impl Adapter {
     ) -> Option<ResourceNumber> {
         if let Some(resource) = resource {
             // spec: memory §2.7: the driver may change it; of a creation that failed nothing is kept
-            let body = self.resources[resource].body;
-            self.resource_bodies[body].kmd = kmd;
+            self.allocations.renamed_by_driver(resource, kmd);
         }
         if resource.is_some() || !call.flags.contains(CreateAllocationFlags::CREATE_RESOURCE) {
             return resource;
         }
-        let body = self.resource_bodies.insert(ResourceBody {
-            kmd,
-            members: Vec::new(),
-            private_data: call.private_data.clone(),
-            runtime_data: call.runtime_data.clone(),
-            shared: call.flags.contains(CreateAllocationFlags::CREATE_SHARED),
-            by_nt_handle: call.flags.contains(CreateAllocationFlags::NT_SECURITY_SHARING),
-            global: wddm_types::RawHandle::NONE,
-            read_only: call.flags.contains(CreateAllocationFlags::READ_ONLY),
-            creator: self.devices[device].process,
-            holds: 1,
-            living: 1,
-            names: 0,
-        });
-        let number = self.resources.insert(Resource { device, body, allocations: Vec::new() });
+        let body = ResourceBody::new(self.devices[device].process, call, kmd);
+        let number = self.allocations.enter_resource(device, body);
         self.devices[device].resources.insert(number);
         Some(number)
     }
@@ -349,9 +318,7 @@ impl Adapter {
     /// Only the creating process may lock a shared allocation.
     // spec: memory §6.3
     pub fn may_lock(&self, number: AllocationNumber) -> Result<(), Refusal> {
-        let allocation = &self.allocations[number];
-        let creator = self.bodies[&allocation.vidmm].creator;
-        if creator == self.devices[allocation.device].process {
+        if self.allocations.is_creator(number, self.devices[self.allocations[number].device].process) {
             Ok(())
         } else {
             Err(invalid("only the process that created a shared allocation may lock it"))
@@ -361,10 +328,9 @@ impl Adapter {
     /// A process may not write a resource that another process shares for reading only.
     // spec: memory §2.7
     pub fn may_write(&self, number: AllocationNumber) -> Result<(), Refusal> {
-        let allocation = &self.allocations[number];
-        let body = allocation.resource.map(|resource| &self.resource_bodies[self.resources[resource].body]);
-        match body {
-            Some(body) if body.read_only && body.creator != self.devices[allocation.device].process => {
+        let process = self.devices[self.allocations[number].device].process;
+        match self.allocations.resource_of(number) {
+            Some(resource) if resource.read_only && resource.creator != process => {
                 Err(crate::refusal::access_denied("the resource was shared for reading"))
             }
             _ => Ok(()),

@@ -7,8 +7,8 @@ use vidmm::{AllocationId, Maintenance};
 use wddm_types::{CpuPlace, CpuRun};
 
 use crate::adapter::Adapter;
+use crate::allocations::AllocationNumber;
 use crate::machine::Cx;
-use crate::object::AllocationNumber;
 use crate::platform::{CpuCache, Platform};
 use crate::refusal::invalid;
 
@@ -53,7 +53,7 @@ impl Adapter {
     // spec: memory §6.7
     pub fn maintain_for_move(&self, cx: &Cx<'_>, id: AllocationId) {
         if cx.platform(self.index).cpu_cache().is_some()
-            && self.bodies.contains_key(&id)
+            && self.allocations.body(id).is_some()
             && let Some(cache) = self.cache_of(cx, id)
         {
             cache.invalidate(self.vidmm.backing(id), 0, self.vidmm.allocation_bytes(id));
@@ -102,7 +102,7 @@ impl Adapter {
         if self.is_io_coherent(cx) {
             return Vec::new();
         }
-        uses.filter(|(id, _)| self.bodies.contains_key(id) && self.cache_of(cx, *id).is_some()).collect()
+        uses.filter(|(id, _)| self.allocations.body(*id).is_some() && self.cache_of(cx, *id).is_some()).collect()
     }
 
     /// The one instruction that there is writes back and forgets, which is all of them.
@@ -110,7 +110,7 @@ impl Adapter {
         // An owner that swore that nothing is in use may have destroyed what was.
         if what != Maintenance::None
             && !self.is_io_coherent(cx)
-            && self.bodies.contains_key(&id)
+            && self.allocations.body(id).is_some()
             && let Some(cache) = self.cache_of(cx, id)
         {
             cache.invalidate(self.vidmm.backing(id), 0, self.vidmm.allocation_bytes(id));

@@ -8,10 +8,12 @@ use kmt_calls::{DestroyFlags, Refusal, Reply};
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::allocations::{
+    Allocation, AllocationNumber, Body, DestructionNumber, Dying, Gone, ResourceBodyNumber, ResourceNumber,
+};
 use crate::due::Waiter;
-use crate::dying::Dying;
 use crate::machine::{Answer, Cx, Token};
-use crate::object::{Allocation, AllocationNumber, Body, DeviceNumber, Gone, ResourceNumber};
+use crate::object::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
@@ -47,9 +49,7 @@ impl Adapter {
         self.destroy_group(cx, device, numbers, resource, &after, synchronous);
         Ok(match synchronous {
             // spec: memory §6.2: the call returns when the memory is reclaimed
-            Some(token) if self.dying.iter().next_back().is_some_and(|dying| dying.answer == Some(token)) => {
-                Answer::Later(token)
-            }
+            Some(token) if self.allocations.last_waits_for(token) => Answer::Later(token),
             Some(token) => self.after_ring(cx, token, Reply::Done),
             None => Answer::Done(Ok(Reply::Done)),
         })
@@ -63,8 +63,8 @@ impl Adapter {
 
     /// Destroys a device's resource with all its allocations.
     pub fn destroy_resource(&mut self, cx: &mut Cx<'_>, number: ResourceNumber, after: &[FencePoint<FenceId>]) {
-        let device = self.resources[number].device;
-        let numbers = self.resources[number].allocations.clone();
+        let device = self.allocations.resource(number).device;
+        let numbers = self.allocations.resource(number).allocations.clone();
         self.destroy_group(cx, device, &numbers, Some(number), after, None);
     }
 
@@ -80,34 +80,23 @@ impl Adapter {
         let process = self.devices[device].process;
         let mut bindings = Vec::with_capacity(numbers.len());
         for &number in numbers {
-            let allocation = self.allocations.remove(number).expect("an allocation is destroyed once");
-            self.living.remove(&(allocation.vidmm, number));
+            let allocation = self.allocations.destroy(number);
             self.end_lock(cx, &allocation, process);
             self.updates_lose_binding(&allocation, process);
             self.devices[device].allocations.remove(&number);
-            if let Some(resource) = allocation.resource {
-                self.resources[resource].allocations.retain(|member| *member != number);
-            }
             cx.emit(self.index, Event::AllocationDestroyed { allocation: number.raw() });
             bindings.push(allocation);
         }
-        let mut resource_body = None;
-        if let Some(resource) = resource {
-            let gone = self.resources.remove(resource).expect("a resource is destroyed once");
+        let resource_body = resource.map(|resource| {
             self.devices[device].resources.remove(&resource);
-            self.resource_bodies[gone.body].living -= 1;
-            resource_body = Some(gone.body);
-        }
+            self.allocations.destroy_resource(resource)
+        });
         let live = self.live_points(after.to_vec());
         let after = self.unreached(cx, live);
         let ids: Vec<_> = bindings.iter().map(|binding| binding.vidmm).collect();
+        self.allocations.lose(&bindings, &after);
         for id in &ids {
-            let body = self.bodies.get_mut(id).expect("a binding has its body");
-            body.living -= 1;
-            body.pending.extend(after.iter().copied());
-        }
-        for id in &ids {
-            if self.bodies[id].living == 0 {
+            if !self.allocations.body_of(*id).is_alive() {
                 self.displays_lose(cx, *id);
             }
         }
@@ -119,7 +108,7 @@ impl Adapter {
             if dying.answer.is_some() && self.begin_wait(cx, &dying.after, WaitMode::All, Waiter::Burial) {
                 self.due.wait_ended(Waiter::Burial);
             }
-            self.dying.add(dying);
+            self.allocations.wait(dying);
         }
         // Of an allocation that every binding has destroyed and some work still uses, the pages are the first to go.
         ids.into_iter().for_each(|id| self.doom_unreachable(id));
@@ -127,20 +116,9 @@ impl Adapter {
 
     /// An allocation without a living binding or a name stays only for the work that is queued.
     fn doom_unreachable(&mut self, id: vidmm::AllocationId) {
-        if self.is_kept(id) {
-            return;
-        }
-        if let Some(body) = self.bodies.get_mut(&id).filter(|body| body.living == 0) {
-            let pending = std::mem::take(&mut body.pending);
+        if let Some(pending) = self.allocations.take_last_uses(id) {
             self.vidmm.doom_allocation(id, &pending);
         }
-    }
-
-    /// Whether an NT handle names the resource of an allocation that is there.
-    // spec: sync §2.2
-    pub fn is_kept(&self, id: vidmm::AllocationId) -> bool {
-        let resource = self.bodies.get(&id).and_then(|body| self.resource_bodies.get(body.resource?));
-        resource.is_some_and(|resource| resource.names > 0)
     }
 
     /// The process's last binding takes the address of a locked allocation with it at return, and ends its locks: another process that
@@ -148,8 +126,8 @@ impl Adapter {
     // spec: memory §10.1 row 27
     fn end_lock(&mut self, cx: &mut Cx<'_>, gone: &Allocation, process: ProcessId) {
         // Only the creator's process has locks, and only a shared one has other bindings.
-        let body = &self.bodies[&gone.vidmm];
-        let shared = self.living_of(gone.vidmm).any(|other| self.devices[other.device].process == process);
+        let body = &self.allocations.body_of(gone.vidmm);
+        let shared = self.allocations.living_of(gone.vidmm).any(|other| self.devices[other.device].process == process);
         if body.creator != process || shared || !self.vidmm.is_locked(gone.vidmm) {
             return;
         }
@@ -164,7 +142,7 @@ impl Adapter {
     fn listed_uses(&self, cx: &Cx<'_>, device: DeviceNumber, numbers: &[AllocationNumber]) -> Vec<FencePoint<FenceId>> {
         let known = numbers.iter().map(|number| &self.allocations[*number]);
         let instances = known.flat_map(|known| {
-            let former = known.renaming.former.iter().map(|instance| instance.vidmm);
+            let former = known.renaming.former().map(|instance| instance.vidmm);
             former.chain([known.vidmm])
         });
         instances.flat_map(|instance| self.gpu_uses_of(cx, device, instance)).collect()
@@ -175,39 +153,34 @@ impl Adapter {
     fn assume_not_in_use(&mut self, numbers: &[AllocationNumber], unlisted: bool) {
         for number in numbers {
             let id = self.allocations[*number].vidmm;
-            if self.bodies[&id].bindings == 1 && (unlisted || !self.is_kept(id)) {
+            let alone = self.allocations.body_of(id).has_one_binding();
+            if alone && (unlisted || !self.allocations.is_kept(id)) {
                 self.vidmm.assume_not_in_use(id);
             }
         }
     }
 
-    /// The allocations of a body that are not destroyed.
-    pub fn living_of(&self, id: vidmm::AllocationId) -> impl Iterator<Item = &Allocation> {
-        self.living
-            .range((id, AllocationNumber::from_raw(0))..=(id, AllocationNumber::from_raw(u64::MAX)))
-            .map(|(_, number)| &self.allocations[*number])
-    }
-
     /// Ends the destroyed allocations whose last use is over.
     pub fn bury_dead(&mut self, cx: &mut Cx<'_>) {
-        if self.dying.is_empty() {
+        if self.allocations.none_wait() {
             return;
         }
-        let mut dying = std::mem::take(&mut self.dying);
-        let over = dying.over(|point| self.is_past(cx, point));
-        self.dying = dying;
+        // The question whether a point is past goes to fences alone.
+        let mut allocations = std::mem::take(&mut self.allocations);
+        let over = allocations.over(|point| self.is_past(cx, point));
+        self.allocations = allocations;
         self.bury_all(cx, over);
     }
 
     /// Ends the destroyed allocations of a device whose queues have stopped.
     pub fn bury_dead_of(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
-        let over = self.dying.of_device(device);
+        let over = self.allocations.waiting_of(device);
         self.bury_all(cx, over);
     }
 
-    fn bury_all(&mut self, cx: &mut Cx<'_>, over: Vec<u64>) {
+    fn bury_all(&mut self, cx: &mut Cx<'_>, over: Vec<DestructionNumber>) {
         for number in over {
-            let dying = self.dying.take(number);
+            let dying = self.allocations.take(number);
             let answer = dying.answer;
             self.bury(cx, dying);
             if let Some(token) = answer {
@@ -226,13 +199,10 @@ impl Adapter {
         let (mut gone, mut sections) = (Vec::new(), Vec::new());
         let mut works = Vec::with_capacity(dying.bindings.len());
         for binding in &dying.bindings {
-            let kept = self.is_kept(binding.vidmm);
-            let body = self.bodies.get_mut(&binding.vidmm).expect("a binding has its body");
-            body.bindings -= 1;
-            if body.bindings == 0 && !kept {
+            if self.allocations.bury(binding.vidmm) {
                 let (body, work) = self.end_body(cx, binding.vidmm);
                 works.push((work, Some(binding.vidmm)));
-                for instance in &binding.renaming.former {
+                for instance in binding.renaming.former() {
                     self.commitments.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
                     self.unexported_pages.remove(&instance.vidmm);
                     works.push((self.vidmm.destroy_allocation(instance.vidmm, &[]), Some(instance.vidmm)));
@@ -243,14 +213,17 @@ impl Adapter {
                 works.push((self.leave(binding, dying.process), None));
             }
         }
-        let gone = self.leave_resource(dying.resource_body, gone);
-        self.queue_burial(cx, dying.process, works, gone);
+        let ended = self.allocations.leave_resource(dying.resource_body, gone);
+        if let Some(global) = ended.global {
+            self.due.global_gone(global);
+        }
+        self.queue_burial(cx, dying.process, works, ended.gone);
         sections.into_iter().for_each(|section| self.defer_section(section));
     }
 
     /// An allocation that nothing names, or uses, any more ends.
     fn end_body(&mut self, cx: &Cx<'_>, id: vidmm::AllocationId) -> (Body, Option<vidmm::Work<FenceId>>) {
-        let body = self.bodies.remove(&id).expect("an allocation ends once");
+        let body = self.allocations.end(id);
         if body.section.is_none() {
             self.commitments.release(body.creator, self.vidmm.allocation_bytes(id));
             self.discard_lines(cx, id);
@@ -262,22 +235,25 @@ impl Adapter {
     }
 
     /// The last name of a resource has gone: its members that no device has end, and the resource with them if none has that.
-    pub fn bury_unnamed(&mut self, cx: &mut Cx<'_>, resource: u64, members: &[vidmm::AllocationId]) {
+    pub fn bury_unnamed(&mut self, cx: &mut Cx<'_>, resource: ResourceBodyNumber, members: &[vidmm::AllocationId]) {
         let (mut gone, mut works, mut sections) = (Vec::new(), Vec::new(), Vec::new());
         for &id in members {
-            match self.bodies.get(&id).map(|body| body.bindings) {
-                Some(0) => {
+            match self.allocations.is_unbound(id) {
+                Some(true) => {
                     gone.push(self.vidmm.kmd_handle(id));
                     let (body, work) = self.end_body(cx, id);
                     works.push((work, Some(id)));
                     sections.extend(body.section);
                 }
-                Some(_) => self.doom_unreachable(id),
+                Some(false) => self.doom_unreachable(id),
                 None => {}
             }
         }
-        let gone = self.end_resource(resource, gone);
-        self.queue_burial(cx, ProcessId::SYSTEM, works, gone);
+        let ended = self.allocations.end_resource(resource, gone);
+        if let Some(global) = ended.global {
+            self.due.global_gone(global);
+        }
+        self.queue_burial(cx, ProcessId::SYSTEM, works, ended.gone);
         sections.into_iter().for_each(|section| self.defer_section(section));
     }
 
@@ -296,7 +272,7 @@ impl Adapter {
             self.queue_work(cx, process, None, work, destroys);
             // Its moves were told under its number.
             if let Some(dead) = dead {
-                self.allocation_numbers.remove(&dead);
+                self.allocations.tell_no_more(dead);
             }
         }
         if gone.is_some() {
@@ -307,40 +283,12 @@ impl Adapter {
     /// One binding of several goes: the device's counts go, and with the last binding of its process the addresses.
     // spec: memory §6.2, memory §10.1
     fn leave(&mut self, binding: &Allocation, process: ProcessId) -> Option<vidmm::Work<FenceId>> {
-        let body = &self.bodies[&binding.vidmm];
-        let dying = (body.bindings > body.living).then(|| self.dying.iter().flat_map(|dying| &dying.bindings));
-        let dying = dying.into_iter().flatten().filter(|other| other.vidmm == binding.vidmm);
-        let mut others = self.living_of(binding.vidmm).chain(dying).map(|other| other.device).peekable();
+        let mut others = self.allocations.others(binding).peekable();
         // None has it, if only a name keeps it.
         let heir = others.peek().copied();
         let same_process = others.any(|device| self.devices[device].process == process);
         drop(others);
         let (device, heir) = (self.devices[binding.device].vidmm, heir.map(|heir| self.devices[heir].vidmm));
         self.vidmm.leave_allocation(binding.vidmm, device, heir, !same_process)
-    }
-
-    /// A device's hold on a resource ends; with the last, and the last name, the driver forgets the resource.
-    fn leave_resource(&mut self, body: Option<u64>, allocations: Vec<ddi::KmdAllocation>) -> Option<Gone> {
-        match body {
-            Some(number) => {
-                self.resource_bodies[number].holds -= 1;
-                self.end_resource(number, allocations)
-            }
-            None => (!allocations.is_empty()).then(|| Gone { allocations, ..Gone::default() }),
-        }
-    }
-
-    /// The driver's part of a destroyed resource: these allocations, and the resource itself if no device holds it and no name keeps it.
-    fn end_resource(&mut self, number: u64, allocations: Vec<ddi::KmdAllocation>) -> Option<Gone> {
-        let body = &self.resource_bodies[number];
-        let mut gone = Gone { allocations, resource: body.kmd, with_resource: false };
-        if body.holds == 0 && body.names == 0 {
-            let body = self.resource_bodies.remove(number).expect("just seen");
-            if body.global != wddm_types::RawHandle::NONE {
-                self.due.global_gone(body.global);
-            }
-            gone.with_resource = body.kmd.0 != 0;
-        }
-        (!gone.allocations.is_empty() || gone.with_resource).then_some(gone)
     }
 }

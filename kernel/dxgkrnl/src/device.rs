@@ -176,7 +176,7 @@ impl Adapter {
             [Object::PagingQueue(index, *queue), Object::Fence(index, fence)]
         }));
         named.extend(device.allocations.iter().flat_map(|allocation| {
-            let instances = self.allocations[*allocation].renaming.names;
+            let instances = self.allocations[*allocation].renaming.names();
             let instances = (1..=instances).map(|name| Object::Instance(index, *allocation, name));
             instances.chain([Object::Allocation(index, *allocation)])
         }));

@@ -8,6 +8,7 @@
 use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::adapter::Adapter;
+use crate::allocations::ResourceBodyNumber;
 use crate::handle::{HandleTable, LOW_BITS};
 use crate::number::SyncObjectNumber;
 
@@ -21,7 +22,7 @@ const LOW: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Global {
     /// The body of a resource.
-    Resource { adapter: AdapterIndex, body: u64 },
+    Resource { adapter: AdapterIndex, body: ResourceBodyNumber },
     /// A synchronization object without a word in memory.
     SyncObject { adapter: AdapterIndex, object: SyncObjectNumber },
     /// A keyed mutex, of no adapter.

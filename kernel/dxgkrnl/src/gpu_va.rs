@@ -11,8 +11,9 @@ use wddm_types::{Blame, GpuVa, NtStatus, PAGE_BYTES, Pages};
 pub use update::{UpdateContext, UpdateRequest, Updates};
 
 use crate::adapter::Adapter;
+use crate::allocations::AllocationNumber;
 use crate::machine::{Answer, Cx, Token};
-use crate::object::{AllocationNumber, DeviceNumber, PagingQueueNumber};
+use crate::object::{DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::store::ObjectNumber;
 

@@ -28,7 +28,7 @@ use wddm_types::{PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Machine;
-use crate::object::{Allocation, DeviceNumber, Doorbell, DoorbellNumber, Object, Process};
+use crate::object::{DeviceNumber, Doorbell, DoorbellNumber, Object, Process};
 use crate::queue::Connection;
 use crate::quota::Commitments;
 use crate::section::Section;
@@ -156,10 +156,10 @@ impl Adapter {
             Object::Allocation(_, number) => of(self.allocations.get(number)?.device),
             Object::Instance(_, number, name) => {
                 let binding = self.allocations.get(number)?;
-                (1..=binding.renaming.names).contains(&name).then_some(())?;
+                (1..=binding.renaming.names()).contains(&name).then_some(())?;
                 of(binding.device)
             }
-            Object::Resource(_, number) => of(self.resources.get(number)?.device),
+            Object::Resource(_, number) => of(self.allocations.get_resource(number)?.device),
             Object::Context(_, number) => of(self.contexts.get(number)?.device),
             Object::PacketContext(_, number) => of(self.packets.get(number)?.device),
             Object::Queue(_, number) => of(self.queues.get(number)?.device),
@@ -185,8 +185,8 @@ impl Adapter {
         let index = self.index;
         of(&self.devices, move |number| Object::Device(index, number))
             .chain(of(&self.paging_queues, move |number| Object::PagingQueue(index, number)))
-            .chain(of(&self.allocations, move |number| Object::Allocation(index, number)))
-            .chain(of(&self.resources, move |number| Object::Resource(index, number)))
+            .chain(self.allocations.iter().map(move |(number, _)| Object::Allocation(index, number)))
+            .chain(self.allocations.resources().map(move |(number, _)| Object::Resource(index, number)))
             .chain(of(&self.contexts, move |number| Object::Context(index, number)))
             .chain(self.packets.contexts().map(move |(number, _)| Object::PacketContext(index, number)))
             .chain(of(&self.queues, move |number| Object::Queue(index, number)))
@@ -200,7 +200,6 @@ impl Adapter {
     fn check_invariants(&self, lent: &[PageRun]) -> Checked {
         self.check_devices()?;
         self.check_bindings()?;
-        self.check_resources()?;
         self.check_fences()?;
         self.check_displays()?;
         let rings = |(_, doorbell): &(DoorbellNumber, &Doorbell)| doorbell.connection == Connection::Connected;
@@ -226,7 +225,10 @@ impl Adapter {
                 && device.packet_contexts.iter().all(|n| mine(self.packets.get(*n).map(|known| known.device)))
                 && device.paging_queues.iter().all(|n| mine(self.paging_queues.get(*n).map(|queue| queue.device)))
                 && device.allocations.iter().all(|n| mine(self.allocations.get(*n).map(|a| a.device)))
-                && device.resources.iter().all(|n| mine(self.resources.get(*n).map(|resource| resource.device)))
+                && device
+                    .resources
+                    .iter()
+                    .all(|n| mine(self.allocations.get_resource(*n).map(|resource| resource.device)))
                 && device.fences.iter().all(|n| mine(self.sync.open_if_there(*n).and_then(|open| open.device)));
             ensure(all, "devices", || format!("device {number:?} has something that is not its own: {device:?}"))?;
             let process = self.processes.get(&device.process);
@@ -268,33 +270,17 @@ impl Adapter {
         Ok(())
     }
 
-    /// Every binding, alive or waiting for its last use.
-    fn bindings(&self) -> impl Iterator<Item = &Allocation> {
-        let dying = self.dying.iter().flat_map(|dying| &dying.bindings);
-        self.allocations.iter().map(|(_, binding)| binding).chain(dying)
-    }
-
     fn check_bindings(&self) -> Checked {
         for (number, binding) in self.allocations.iter() {
             let known = self.devices.get(binding.device).is_some_and(|device| device.allocations.contains(&number));
             ensure(known, "allocations", || format!("allocation {number:?} is of no device: {binding:?}"))?;
-            let listed =
-                |resource| self.resources.get(resource).is_some_and(|resource| resource.allocations.contains(&number));
-            ensure(binding.resource.is_none_or(listed), "allocations", || format!("{number:?} is of no resource"))?;
         }
-        for (id, body) in &self.bodies {
-            let all = self.bindings().filter(|binding| binding.vidmm == *id).count();
-            let living = self.allocations.iter().filter(|(_, binding)| binding.vidmm == *id).count();
-            let named = |resource| self.resource_bodies.get(resource).is_some_and(|resource| resource.names > 0);
-            let kept = all > 0 || body.resource.is_some_and(named);
-            let counted = (all, living) == (body.bindings as usize, body.living as usize) && kept;
-            ensure(counted, "allocations", || format!("{id:?}: {all} bindings, {living} alive, counted {body:?}"))?;
+        for (number, resource) in self.allocations.resources() {
+            let known = self.devices.get(resource.device).is_some_and(|device| device.resources.contains(&number));
+            ensure(known, "allocations", || format!("resource {number:?} is of no device: {resource:?}"))?;
         }
-        let stray = self.bindings().find(|binding| !self.bodies.contains_key(&binding.vidmm));
-        ensure(stray.is_none(), "allocations", || format!("a binding without a body: {stray:?}"))?;
-        let living: BTreeSet<_> = self.allocations.iter().map(|(number, binding)| (binding.vidmm, number)).collect();
-        ensure(living == self.living, "allocations", || format!("alive are {living:?}, found {:?}", self.living))?;
-        for instance in self.bindings().flat_map(|binding| &binding.renaming.former) {
+        self.allocations.check().map_err(|place| BrokenInvariant { rule: "allocations", place })?;
+        for instance in self.allocations.with_dying().flat_map(|binding| binding.renaming.former()) {
             let offered = self.vidmm.offered(instance.vidmm).is_some();
             let may_go = instance.retired && !self.is_waited_for_a_turn_with(instance.vidmm);
             ensure(offered == may_go, "allocations", || format!("{instance:?}, offered: {offered}"))?;
@@ -306,9 +292,12 @@ impl Adapter {
                 let packets = self.packets.contexts().flat_map(|(number, _)| self.packets.allocations(number));
                 contexts.chain(packets).chain(devices).any(|made| made.vidmm == id)
             };
-            let instance =
-                || self.bindings().any(|binding| binding.renaming.former.iter().any(|instance| instance.vidmm == id));
-            let known = self.bodies.contains_key(&id) || instance() || of_context();
+            let instance = || {
+                self.allocations
+                    .with_dying()
+                    .any(|binding| binding.renaming.former().any(|instance| instance.vidmm == id))
+            };
+            let known = self.allocations.body(id).is_some() || instance() || of_context();
             ensure(known, "allocations", || {
                 format!("VidMm has {id:?} of {owner:?}, and no body, instance or context has it")
             })?;
@@ -319,40 +308,25 @@ impl Adapter {
         }
         self.check_commitments()?;
         let counted = self.vidmm.allocations().count();
-        ensure(counted >= self.bodies.len(), "allocations", || "a body that VidMm does not know".into())
+        ensure(counted >= self.allocations.bodies().count(), "allocations", || "a body that VidMm does not know".into())
     }
 
     fn check_commitments(&self) -> Checked {
         let mut sums = Commitments::default();
-        for (id, body) in self.bodies.iter().filter(|(_, body)| body.section.is_none()) {
-            sums.charge(body.creator, self.vidmm.allocation_bytes(*id));
+        for (id, body) in self.allocations.bodies().filter(|(_, body)| body.section.is_none()) {
+            sums.charge(body.creator, self.vidmm.allocation_bytes(id));
         }
-        for binding in self.bindings() {
-            for instance in &binding.renaming.former {
-                sums.charge(self.bodies[&binding.vidmm].creator, self.vidmm.allocation_bytes(instance.vidmm));
+        for binding in self.allocations.with_dying() {
+            for instance in binding.renaming.former() {
+                sums.charge(
+                    self.allocations.body_of(binding.vidmm).creator,
+                    self.vidmm.allocation_bytes(instance.vidmm),
+                );
             }
         }
         ensure(sums.iter().eq(self.commitments.iter()), "quotas", || {
             format!("{sums:?}, counted {:?}", self.commitments)
         })
-    }
-
-    fn check_resources(&self) -> Checked {
-        for (number, body) in self.resource_bodies.iter() {
-            let living = self.resources.iter().filter(|(_, resource)| resource.body == number).count();
-            let dying = self.dying.iter().filter(|dying| dying.resource_body == Some(number)).count();
-            let holds = body.holds as usize;
-            let counted = living + dying == holds && living == body.living as usize && holds + body.names as usize > 0;
-            ensure(counted, "allocations", || {
-                format!("resource body {number} has {living} holders, {dying} dying, and counts {body:?}")
-            })?;
-        }
-        for (number, resource) in self.resources.iter() {
-            let known = self.devices.get(resource.device).is_some_and(|device| device.resources.contains(&number));
-            let body = self.resource_bodies.get(resource.body).is_some();
-            ensure(known && body, "allocations", || format!("resource {number:?}: {resource:?}"))?;
-        }
-        Ok(())
     }
 
     fn check_fences(&self) -> Checked {
@@ -367,15 +341,12 @@ impl Adapter {
         digest.add("adapter", &self.index, &(self.life.why_stopped(), self.ring.queued()));
         digest.include(self.vidmm.state_digest());
         self.processes.iter().for_each(|(id, value)| digest.add("process", &id.0, value));
-        self.bodies.iter().for_each(|(id, value)| digest.add("body of", id, value));
+        self.allocations.add_to(digest);
         self.devices.iter().for_each(|(id, value)| digest.add("device", &id, value));
         self.contexts.iter().for_each(|(id, value)| digest.add("context", &id, value));
         self.queues.iter().for_each(|(id, value)| digest.add("queue", &id, value));
         self.doorbells.iter().for_each(|(id, value)| digest.add("doorbell", &id, value));
         self.paging_queues.iter().for_each(|(id, value)| digest.add("paging queue", &id, value));
-        self.allocations.iter().for_each(|(id, value)| digest.add("allocation", &id, value));
-        self.resources.iter().for_each(|(id, value)| digest.add("resource", &id, value));
-        self.resource_bodies.iter().for_each(|(id, value)| digest.add("resource body", &id, value));
         self.sync.add_to(digest);
         self.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));
         for (id, context) in self.packets.contexts() {
@@ -385,6 +356,5 @@ impl Adapter {
         digest.add("suspended", &"", &suspended);
         digest.add("ranks", &"", &self.vidsch.ranks);
         self.displays.add_to(digest);
-        digest.add("destroyed", &"", &self.dying);
     }
 }

@@ -11,8 +11,8 @@ use vidmm::{AllocationId, Operation, SpaceId};
 use wddm_types::{CpuVa, PageRun, Pasid, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::allocations::AllocationNumber;
 use crate::machine::Cx;
-use crate::object::AllocationNumber;
 use crate::platform::IoMmu;
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;

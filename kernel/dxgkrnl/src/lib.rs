@@ -17,6 +17,7 @@
 
 mod adapter;
 mod allocation;
+mod allocations;
 mod breach;
 mod call;
 mod client_memory;
@@ -31,7 +32,6 @@ mod device;
 mod display;
 mod driver;
 mod due;
-mod dying;
 mod effect;
 mod engine_power;
 mod event;

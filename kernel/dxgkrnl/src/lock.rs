@@ -15,8 +15,8 @@ use vidmm::{AllocationId, LegacyLock, LockError, LockPlan};
 use wddm_types::{Blame, CpuPlace, CpuRun, NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::allocations::AllocationNumber;
 use crate::machine::{Answer, Cx, Token};
-use crate::object::AllocationNumber;
 use crate::refusal::{invalid, refuse};
 
 impl Adapter {

@@ -7,8 +7,9 @@ use kmt_calls::Refusal;
 use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
+use crate::allocations::AllocationNumber;
 use crate::machine::Cx;
-use crate::object::{AllocationNumber, DeviceNumber, PagingQueue, PagingQueueNumber};
+use crate::object::{DeviceNumber, PagingQueue, PagingQueueNumber};
 use crate::refusal::invalid;
 
 /// Most allocations in one call.

@@ -1,6 +1,4 @@
-//! The objects of the kernel and how a process names them. Allocations and their resources are in `allocation`.
-
-mod allocation;
+//! The objects of the kernel and how a process names them. Allocations and their resources are in `allocations`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,6 +11,7 @@ use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
 use crate::notification::RegistrationNumber;
+use crate::number::{AllocationNumber, ResourceNumber};
 use crate::packet::PacketContextNumber;
 use crate::queue::Connection;
 use crate::store::Store;
@@ -21,10 +20,6 @@ use crate::system_handle::SystemHandles;
 use crate::word_page::WordPages;
 
 pub use crate::number::{ContextNumber, DeviceNumber, DoorbellNumber, PagingQueueNumber, QueueNumber};
-pub use allocation::{
-    Allocation, AllocationNumber, Body, Gone, Instance, InstanceName, Renaming, Resource, ResourceBody, ResourceNumber,
-};
-
 /// A process as the whole kernel knows it.
 pub struct Process {
     /// Its handles.

@@ -5,8 +5,9 @@ use kmt_calls::{PropertyFlags, PropertyMask, PropertyRequest, Refusal, Residency
 use vidmm::{Location, PropertyError, PropertyUpdate};
 
 use crate::adapter::Adapter;
+use crate::allocations::AllocationNumber;
 use crate::machine::Cx;
-use crate::object::{AllocationNumber, PagingQueueNumber};
+use crate::object::PagingQueueNumber;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported};
 
 impl Adapter {

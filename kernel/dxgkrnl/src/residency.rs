@@ -9,8 +9,9 @@ use vidmm::{MakeResidentError, NeverFits, OfferPriority, ReclaimError, SegmentGr
 use wddm_types::{NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::allocations::AllocationNumber;
 use crate::machine::Cx;
-use crate::object::{AllocationNumber, DeviceNumber, PagingQueueNumber};
+use crate::object::{DeviceNumber, PagingQueueNumber};
 use crate::refusal::{invalid, no_memory, refuse};
 use crate::store::ObjectNumber;
 
@@ -254,7 +255,7 @@ impl Adapter {
         let process = self.devices[device].process;
         self.queue_any(cx, process, work);
         let paging_fence_value = self.promise_with_turn(paging_queue);
-        let allocation = self.allocation_numbers.get(&locked).map_or(0, |number| number.raw());
+        let allocation = self.allocations.told_as(locked);
         cx.emit(self.index, Event::MakeResidentHeld { device: device.raw(), allocation, paging_fence_value });
         paging_fence_value
     }

@@ -7,8 +7,9 @@ use kmt_calls::{CreatedAllocation, Refusal, ResourceInfo};
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
+use crate::allocations::{Allocation, AllocationNumber, Renaming, ResourceBodyNumber, ResourceNumber};
 use crate::machine::Cx;
-use crate::object::{Allocation, AllocationNumber, DeviceNumber, Renaming, Resource, ResourceBody, ResourceNumber};
+use crate::object::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
@@ -28,47 +29,36 @@ pub struct Opened {
 
 impl Adapter {
     /// The body of a resource that was created, if it goes by a global handle.
-    pub fn shared_by_global(&self, resource: ResourceNumber) -> Option<u64> {
-        let number = self.resources[resource].body;
-        let body = &self.resource_bodies[number];
-        (body.shared && !body.by_nt_handle).then_some(number)
+    pub fn shared_by_global(&self, resource: ResourceNumber) -> Option<ResourceBodyNumber> {
+        let body = self.allocations.body_of_resource(resource);
+        (body.shared && !body.by_nt_handle).then_some(self.allocations.resource(resource).body)
     }
 
     /// `D3DKMTShareObjects` of a resource: finds the body that an NT handle may name, and adds no name yet.
     // spec: memory §2.7
-    pub fn may_share_resource(&self, resource: ResourceNumber) -> Result<u64, Refusal> {
-        let body = self.resources[resource].body;
-        if !self.resource_bodies[body].by_nt_handle {
+    pub fn may_share_resource(&self, resource: ResourceNumber) -> Result<ResourceBodyNumber, Refusal> {
+        if !self.allocations.body_of_resource(resource).by_nt_handle {
             return Err(invalid("the resource was not created with NtSecuritySharing"));
         }
-        Ok(body)
-    }
-
-    /// An NT handle more names a resource, which is there.
-    pub fn name_resource(&mut self, number: u64) {
-        self.resource_bodies[number].names += 1;
+        Ok(self.allocations.resource(resource).body)
     }
 
     /// An NT handle that named a resource has gone. With the last one what no device has goes, too.
     // spec: memory §2.7, sync §2.2
-    pub fn unname_resource(&mut self, cx: &mut Cx<'_>, number: u64) {
-        let body = &mut self.resource_bodies[number];
-        body.names -= 1;
-        if body.names > 0 {
-            return;
+    pub fn unname_resource(&mut self, cx: &mut Cx<'_>, number: ResourceBodyNumber) {
+        if let Some(members) = self.allocations.unname_resource(number) {
+            self.bury_unnamed(cx, number, &members);
         }
-        let members = body.members.clone();
-        self.bury_unnamed(cx, number, &members);
     }
 
     /// `D3DKMTQueryResourceInfo`.
     // spec: memory §2.7
-    pub fn query_resource(&self, number: u64) -> Result<ResourceInfo, Refusal> {
-        let body = &self.resource_bodies[self.whole(number)?];
+    pub fn query_resource(&self, number: ResourceBodyNumber) -> Result<ResourceInfo, Refusal> {
+        let body = self.allocations.whole(number)?;
         // CAST: each is bounded where the resource was created, the sum by PRIVATE_DATA_ALL_MAX: nothing is added to a shared resource.
-        let total: usize = body.members.iter().map(|id| self.bodies[id].shown_data().len()).sum();
+        let total: usize = body.members().iter().map(|id| self.allocations.body_of(*id).shown_data().len()).sum();
         Ok(ResourceInfo {
-            allocations: body.members.len() as u32,
+            allocations: body.members().len() as u32,
             runtime_data: body.runtime_data.clone(),
             private_data_bytes: body.private_data.len() as u32,
             total_private_data_bytes: total as u32,
@@ -77,11 +67,15 @@ impl Adapter {
 
     /// `D3DKMTOpenResource2`: the driver opens it for this device too, with private data that it can only read.
     // spec: memory §2.7
-    pub fn open_resource(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, number: u64) -> Result<Opened, Refusal> {
-        let number = self.whole(number)?;
-        let body = &self.resource_bodies[number];
-        let members = body.members.clone();
-        let blobs: Vec<Vec<u8>> = members.iter().map(|id| self.bodies[id].private_data.clone()).collect();
+    pub fn open_resource(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        number: ResourceBodyNumber,
+    ) -> Result<Opened, Refusal> {
+        let body = self.allocations.whole(number)?;
+        let members = body.members().to_vec();
+        let blobs: Vec<Vec<u8>> = members.iter().map(|id| self.allocations.body_of(*id).private_data.clone()).collect();
         let (private_data, runtime_data) = (body.private_data.clone(), body.runtime_data.clone());
         let process = self.devices[device].process;
         let write = !body.read_only || body.creator == process;
@@ -105,14 +99,12 @@ impl Adapter {
             return Err(refusal);
         }
         let opens: Vec<_> = list.into_iter().map(|opened| (opened.allocation, opened.open)).collect();
-        let body = &mut self.resource_bodies[number];
-        (body.holds, body.living) = (body.holds + 1, body.living + 1);
         let owner = self.devices[device].vidmm;
-        let resource = self.resources.insert(Resource { device, body: number, allocations: Vec::new() });
+        let resource = self.allocations.open_resource(device, number);
         self.devices[device].resources.insert(resource);
         let mut allocations = Vec::with_capacity(members.len());
         for ((id, (kmd, open)), blob) in members.into_iter().zip(opens).zip(blobs) {
-            let binding = self.allocations.insert(Allocation {
+            let binding = self.allocations.open(Allocation {
                 device,
                 vidmm: id,
                 renaming: Renaming::default(),
@@ -120,12 +112,8 @@ impl Adapter {
                 open,
                 resource: Some(resource),
             });
-            let body = self.bodies.get_mut(&id).expect("a member lives");
-            (body.bindings, body.living) = (body.bindings + 1, body.living + 1);
             self.vidmm.adopt_allocation(id, owner);
             self.devices[device].allocations.insert(binding);
-            self.living.insert((self.allocations[binding].vidmm, binding));
-            self.resources[resource].allocations.push(binding);
             let size_bytes = self.vidmm.allocation_bytes(id);
             cx.emit(
                 self.index,
@@ -134,7 +122,7 @@ impl Adapter {
             if given.fresh.contains(&id) {
                 self.announce_address(cx, process, id, binding);
             }
-            allocations.push((binding, Some(self.bodies[&id].callers_data.clone().unwrap_or(blob))));
+            allocations.push((binding, Some(self.allocations.body_of(id).callers_data.clone().unwrap_or(blob))));
         }
         Ok(Opened { resource, allocations, private_data, runtime_data, shown_later: given.shown_later })
     }
@@ -152,18 +140,5 @@ impl Adapter {
             CreatedAllocation { handle, private_data, address }
         };
         named.map(reply).collect()
-    }
-
-    /// The resource of this number, if a device still has it whole, or an NT handle keeps it.
-    fn whole(&self, number: u64) -> Result<u64, Refusal> {
-        // A destroyed allocation that queued work still uses cannot be opened again, unless a name keeps it.
-        let there = |body: &ResourceBody, id| match body.names {
-            0 => self.bodies.get(id).is_some_and(|body| body.living > 0),
-            _ => self.bodies.contains_key(id),
-        };
-        match self.resource_bodies.get(number) {
-            Some(body) if body.living + body.names > 0 && body.members.iter().all(|id| there(body, id)) => Ok(number),
-            _ => Err(invalid("the resource has been destroyed")),
-        }
     }
 }

@@ -213,14 +213,14 @@ impl Adapter {
         Stamp {
             returned: self.vidmm.returned_pages(),
             free: self.vidmm.free_system_pages(),
-            dying: self.dying.len(),
+            dying: self.allocations.waiting(),
             stopped: self.life.has_stopped(),
         }
     }
 
     /// Has the hardware tell when pending destructions are over: else the kernel finds them so with some later turn.
     fn watch_destructions(&mut self, cx: &mut Cx<'_>) {
-        for after in self.dying.watch() {
+        for after in self.allocations.watch() {
             if self.begin_wait(cx, &after, WaitMode::All, Waiter::Burial) {
                 self.due.wait_ended(Waiter::Burial);
             }
@@ -228,22 +228,14 @@ impl Adapter {
         self.watch_returns();
     }
 
-    /// The destroyed allocations that only queued work keeps, each once.
-    fn ending(&self) -> impl Iterator<Item = &crate::object::Allocation> {
-        let mut seen = BTreeSet::new();
-        let bindings = self.dying.iter().flat_map(|dying| &dying.bindings);
-        let ends = |id| self.bodies[&id].living == 0 && !self.is_kept(id);
-        bindings.filter(move |binding| ends(binding.vidmm) && seen.insert(binding.vidmm))
-    }
-
     /// Calls `each` with the creator and the bytes of what it has committed and pending destructions give back.
     fn each_ending(&self, mut each: impl FnMut(ProcessId, u64)) {
-        for binding in self.ending() {
-            let body = &self.bodies[&binding.vidmm];
+        for binding in self.allocations.ending() {
+            let body = &self.allocations.body_of(binding.vidmm);
             if body.section.is_none() {
                 each(body.creator, self.vidmm.allocation_bytes(binding.vidmm));
             }
-            for instance in &binding.renaming.former {
+            for instance in binding.renaming.former() {
                 each(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
             }
         }
@@ -251,13 +243,13 @@ impl Adapter {
 
     /// Pages behind former instances of destroyed allocations: the memory manager does not know yet that they go.
     fn dying_instance_pages(&self) -> u64 {
-        let former = self.ending().flat_map(|binding| &binding.renaming.former);
+        let former = self.allocations.ending().flat_map(|binding| binding.renaming.former());
         former.map(|instance| self.vidmm.allocation_bytes(instance.vidmm) / PAGE_BYTES).sum()
     }
 
     /// The sections of destroyed allocations, one item for each allocation that is on its way out of it.
     fn ending_uses_of_sections(&self) -> impl Iterator<Item = u64> {
-        let destroyed = self.ending().filter_map(|binding| self.bodies[&binding.vidmm].section);
+        let destroyed = self.allocations.ending().filter_map(|binding| self.allocations.body_of(binding.vidmm).section);
         destroyed.chain(self.leaving_sections()).chain(self.due.left_sections())
     }
 }

@@ -10,7 +10,6 @@ use wddm_types::CpuRun;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::refusal::removed;
-use crate::store::ObjectNumber;
 
 impl Adapter {
     /// Lets the driver acquire a range. Answers with what the CPU sees if the driver chose the address, and with `None` if
@@ -28,7 +27,7 @@ impl Adapter {
     ) -> Result<Option<Option<Vec<CpuRun>>>, Refusal> {
         self.release_ranges(cx, wish.release.as_slice());
         let HeldRange { allocation: kmd, private_driver_data, range } = wish.acquire;
-        let number = self.allocation_numbers.get(&allocation).map_or(0, |number| number.raw());
+        let number = self.allocations.told_as(allocation);
         loop {
             let mut acquire = AcquireSwizzlingRange {
                 allocation: kmd,

@@ -8,9 +8,10 @@ use wddm_types::{Blame, NtStatus, Pages, SegmentId, VidPnSourceId};
 
 use super::Adapter;
 use super::flip::Place;
+use crate::allocations::AllocationNumber;
 use crate::display::{ComingMode, Displays, Mode};
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::{AllocationNumber, DeviceNumber};
+use crate::object::DeviceNumber;
 use crate::packet::Listed;
 use crate::refusal::{invalid, no_memory, refuse};
 

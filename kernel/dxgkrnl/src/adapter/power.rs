@@ -90,7 +90,8 @@ impl Adapter {
         for device in devices {
             self.fail_device(cx, device, DeviceState::Stopped, "the adapter was stopped".into());
         }
-        let locked: Vec<_> = self.bodies.keys().copied().filter(|id| self.vidmm.is_locked(*id)).collect();
+        let locked: Vec<_> =
+            self.allocations.bodies().map(|(id, _)| id).filter(|id| self.vidmm.is_locked(*id)).collect();
         for id in locked {
             self.unmap_for_cpu(cx, ProcessId::SYSTEM, id);
         }
@@ -102,8 +103,12 @@ impl Adapter {
     /// Stops the driver of an adapter that PnP has stopped, once no process has anything there.
     // spec: memory §8.4
     pub fn stop_driver_behind_last(&mut self, cx: &Cx<'_>) {
-        let named = self.resource_bodies.iter().next().is_some();
-        if self.life.owes_driver_stop() && self.devices.iter().next().is_none() && self.dying.is_empty() && !named {
+        let named = self.allocations.resource_bodies().next().is_some();
+        if self.life.owes_driver_stop()
+            && self.devices.iter().next().is_none()
+            && self.allocations.none_wait()
+            && !named
+        {
             self.life.driver_stopped();
             let (mut driver, mut host) = self.driver.with_host(cx);
             driver.stop_device(&mut host);

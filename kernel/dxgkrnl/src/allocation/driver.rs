@@ -10,8 +10,9 @@ use vidmm::AllocationId;
 use wddm_types::{Blame, NtStatus};
 
 use crate::adapter::Adapter;
+use crate::allocations::ResourceNumber;
 use crate::machine::Cx;
-use crate::object::{DeviceNumber, ResourceNumber};
+use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, refuse};
 
 impl Adapter {
@@ -24,7 +25,7 @@ impl Adapter {
     ) -> Result<(Vec<ddi::AllocationInfo>, KmdResource), Refusal> {
         let mut new: Vec<NewAllocation<'_>> = blobs.iter().map(|blob| NewAllocation::new(blob)).collect();
         let in_resource = resource.is_some() || call.flags.contains(CreateAllocationFlags::CREATE_RESOURCE);
-        let known = resource.map(|resource| self.resource_bodies[self.resources[resource].body].kmd);
+        let known = resource.map(|resource| self.allocations.body_of_resource(resource).kmd());
         let mut create = CreateAllocation {
             private_data: &call.private_data,
             allocations: &mut new,

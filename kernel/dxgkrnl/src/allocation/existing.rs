@@ -6,8 +6,8 @@ use kmt_calls::{AllocationRequest, Refusal, ResourceRequest};
 use wddm_types::{NtStatus, PAGE_BYTES, SegmentId, SegmentSet};
 
 use crate::adapter::Adapter;
+use crate::allocations::ResourceNumber;
 use crate::machine::Cx;
-use crate::object::ResourceNumber;
 use crate::refusal::invalid;
 use crate::scarcity::{Lack, NotCreated};
 

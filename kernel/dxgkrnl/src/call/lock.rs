@@ -3,10 +3,11 @@
 use kmt_calls::{LockCall, LockFlags, Refusal};
 use wddm_types::{AdapterIndex, RawHandle};
 
+use crate::allocations::{AllocationNumber, InstanceName};
 use crate::call::Turn;
 use crate::lock::LockArguments;
 use crate::machine::{Answer, Cx};
-use crate::object::{AllocationNumber, InstanceName, Object};
+use crate::object::Object;
 
 impl Turn<'_> {
     pub(super) fn on_lock(&mut self, cx: &mut Cx<'_>, call: LockCall) -> Result<Answer, Refusal> {
@@ -31,7 +32,7 @@ impl Turn<'_> {
                 let adapter = &mut self.adapters[index.0 as usize];
                 let answer = adapter.lock_legacy(cx, self.token, number, allocation, arguments);
                 if let Some(handle) = name.filter(|_| answer.is_err()) {
-                    adapter.take_instance_name(number);
+                    adapter.allocations.take_name(number);
                     self.process.handles.remove(handle);
                 }
                 answer
@@ -60,7 +61,7 @@ impl Turn<'_> {
         let Some(name) = wanted.filter(|_| flags.contains(LockFlags::DISCARD)) else { return Ok(None) };
         let handle = self.name(Object::Instance(index, number, name))?;
         let spare = InstanceName { handle, number: name };
-        self.adapters[index.0 as usize].give_instance_name(number, own, spare);
+        self.adapters[index.0 as usize].allocations.give_name(number, own, spare);
         Ok(Some(handle))
     }
 }

@@ -4,9 +4,10 @@
 use kmt_calls::{OfferFlags, OfferList, ReclaimResult, Refusal, Reply};
 use wddm_types::{AdapterIndex, RawHandle};
 
+use crate::allocations::AllocationNumber;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
-use crate::object::{AllocationNumber, DeviceNumber};
+use crate::object::DeviceNumber;
 
 /// The allocations of a list.
 struct Offerable {
@@ -74,7 +75,7 @@ impl Turn<'_> {
         let (mut numbers, mut parts) = (Vec::new(), Vec::new());
         for handle in resources {
             let resource = self.resource_of(index, device, *handle)?;
-            let members = &self.adapters[index.0 as usize].resources[resource].allocations;
+            let members = &self.adapters[index.0 as usize].allocations.resource(resource).allocations;
             parts.push(members.len());
             numbers.extend(members);
         }

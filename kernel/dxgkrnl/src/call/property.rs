@@ -3,9 +3,9 @@
 
 use kmt_calls::{PropertyCall, Refusal, Reply};
 
+use crate::allocations::AllocationNumber;
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
-use crate::object::AllocationNumber;
 use crate::refusal::invalid;
 
 impl Turn<'_> {

@@ -3,15 +3,13 @@
 use kmt_calls::Refusal;
 use wddm_types::{AdapterIndex, RawHandle};
 
+use crate::allocations::{AllocationNumber, ResourceNumber};
 use crate::call::Turn;
 use crate::fence::{FenceNumber, FenceOpenNumber, POINTS_MAX};
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
 use crate::notification::RegistrationNumber;
-use crate::object::{
-    AllocationNumber, ContextNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber,
-    ResourceNumber,
-};
+use crate::object::{ContextNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber};
 use crate::packet::Listed;
 use crate::refusal::invalid;
 use crate::sync::PointUse;

@@ -5,6 +5,7 @@ use kmt_calls::{OpenSyncObjectRequest, Refusal, Reply, ShareCall, ShareName, Syn
 use wddm_types::{AdapterIndex, GpuVa, RawHandle};
 
 use crate::adapter::Adapter;
+use crate::allocations::ResourceBodyNumber;
 use crate::call::{Turn, done};
 use crate::cross_adapter::CrossFences;
 use crate::fence::{FenceNumber, FenceOpenNumber, Opened};
@@ -185,15 +186,15 @@ impl Turn<'_> {
             }
             _ => {
                 let (adapter, body) = self.shareable_resource(handle)?;
-                self.adapters[adapter.0 as usize].name_resource(body);
-                Shared::Resource { adapter, body }
+                self.adapters[adapter.0 as usize].allocations.name_resource(body);
+                Shared::Resource { adapter, body: body.raw() }
             }
         })
     }
 
-    fn shareable_resource(&mut self, handle: RawHandle) -> Result<(AdapterIndex, u64), Refusal> {
+    fn shareable_resource(&mut self, handle: RawHandle) -> Result<(AdapterIndex, ResourceBodyNumber), Refusal> {
         let (adapter, number) = self.any_resource(handle)?;
-        let device = self.adapters[adapter.0 as usize].resources[number].device;
+        let device = self.adapters[adapter.0 as usize].allocations.resource(number).device;
         self.alive(adapter, device)?;
         Ok((adapter, self.adapters[adapter.0 as usize].may_share_resource(number)?))
     }
@@ -217,8 +218,8 @@ impl Turn<'_> {
         self.keyed_mutexes.name(keyed_mutex)?;
         match self.adapters[adapter.0 as usize].sync.share_object(open, SyncObjectAccess::ALL_ACCESS) {
             Ok(sync_object) => {
-                self.adapters[adapter.0 as usize].name_resource(body);
-                Ok(Shared::ResourceSet { adapter, body, keyed_mutex, sync_object })
+                self.adapters[adapter.0 as usize].allocations.name_resource(body);
+                Ok(Shared::ResourceSet { adapter, body: body.raw(), keyed_mutex, sync_object })
             }
             Err(refusal) => {
                 self.keyed_mutexes.take_name_back(keyed_mutex);
@@ -229,16 +230,16 @@ impl Turn<'_> {
 
     /// A shared resource on this adapter.
     pub(super) fn resource_named(&self, index: AdapterIndex, share: ShareName) -> Result<SharedResource, Refusal> {
-        let alone = |body| SharedResource { body, with: None };
+        let named = |body, with| SharedResource { body: ResourceBodyNumber::from_raw(body), with };
         match share {
             ShareName::Global(handle) => match self.globals.get(handle) {
-                Some(Global::Resource { adapter, body }) if adapter == index => Ok(alone(body)),
+                Some(Global::Resource { adapter, body }) if adapter == index => Ok(SharedResource { body, with: None }),
                 _ => Err(invalid("no resource of this adapter has this global handle")),
             },
             ShareName::NtHandle(handle) => match self.nt_handles.named(handle)? {
-                Shared::Resource { adapter, body } if adapter == index => Ok(alone(body)),
+                Shared::Resource { adapter, body } if adapter == index => Ok(named(body, None)),
                 Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } if adapter == index => {
-                    Ok(SharedResource { body, with: Some((keyed_mutex, sync_object)) })
+                    Ok(named(body, Some((keyed_mutex, sync_object))))
                 }
                 Shared::Resource { .. } | Shared::ResourceSet { .. } => Err(invalid("a resource of another adapter")),
                 Shared::Fence { .. } | Shared::CrossFence { .. } | Shared::SyncObject { .. } => {
@@ -260,7 +261,7 @@ impl Turn<'_> {
 /// A resource as its name says.
 pub struct SharedResource {
     /// The body that its devices share.
-    pub body: u64,
+    pub body: ResourceBodyNumber,
     /// The keyed mutex and the synchronization object that go with it.
     pub with: Option<(u64, SyncObjectNumber)>,
 }
@@ -271,9 +272,11 @@ type Named<'a> = (&'a mut [Adapter], &'a mut CrossFences, &'a mut KeyedMutexes);
 /// A name of this object has gone.
 pub fn unname((adapters, cross_fences, keyed_mutexes): Named<'_>, cx: &mut Cx<'_>, object: Shared) {
     match object {
-        Shared::Resource { adapter, body } => adapters[adapter.0 as usize].unname_resource(cx, body),
+        Shared::Resource { adapter, body } => {
+            adapters[adapter.0 as usize].unname_resource(cx, ResourceBodyNumber::from_raw(body))
+        }
         Shared::ResourceSet { adapter, body, keyed_mutex, sync_object } => {
-            adapters[adapter.0 as usize].unname_resource(cx, body);
+            adapters[adapter.0 as usize].unname_resource(cx, ResourceBodyNumber::from_raw(body));
             keyed_mutexes.unname(cx, keyed_mutex);
             adapters[adapter.0 as usize].unname_sync_object(cx, sync_object);
         }

@@ -4,11 +4,12 @@
 use kmt_calls::{CreatedSyncObject, FenceFlags, OpenSyncObjectRequest, Refusal, Reply, SyncObjectAccess};
 use wddm_types::{AdapterIndex, RawHandle};
 
+use crate::allocations::ResourceNumber;
 use crate::call::{Turn, done};
 use crate::global_handle::{GLOBAL_HANDLES_MAX, Global};
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
-use crate::object::{DeviceNumber, Object, ResourceNumber};
+use crate::object::{DeviceNumber, Object};
 use crate::refusal::{invalid, no_memory};
 use crate::sync::{SyncObjectNumber, SyncOpenNumber};
 
@@ -27,7 +28,7 @@ impl Turn<'_> {
         let adapter = &mut self.adapters[index.0 as usize];
         let Some(body) = adapter.shared_by_global(resource) else { return RawHandle::NONE };
         let name = self.globals.name(Global::Resource { adapter: index, body });
-        adapter.resource_bodies[body].global = name;
+        adapter.allocations.goes_by(body, name);
         name
     }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use kmt_calls::{AllocationTarget, Refusal};
 use wddm_types::{AdapterIndex, NtStatus, RawHandle};
 
+use crate::allocations::{AllocationNumber, ResourceNumber};
 use crate::call::Turn;
 use crate::memory::LIST_MAX;
-use crate::object::{AllocationNumber, DeviceNumber, ResourceNumber};
+use crate::object::DeviceNumber;
 use crate::refusal::invalid;
 
 /// The allocations that a target names, and the resource if the caller named them through it.
@@ -51,7 +52,7 @@ impl Turn<'_> {
                 return Err(invalid("either a resource or a list of allocations"));
             }
             let resource = self.resource_of(index, device, target.resource)?;
-            let numbers = self.adapters[index.0 as usize].resources[resource].allocations.clone();
+            let numbers = self.adapters[index.0 as usize].allocations.resource(resource).allocations.clone();
             return Ok(Targets { numbers, resource: Some(resource) });
         }
         if target.allocations.is_empty() || target.allocations.len() > LIST_MAX {
@@ -70,7 +71,7 @@ impl Turn<'_> {
     ) -> Result<ResourceNumber, Refusal> {
         let (on, number) = self.any_resource(handle)?;
         // spec: memory §9.3
-        if on == index && self.adapters[index.0 as usize].resources[number].device == device {
+        if on == index && self.adapters[index.0 as usize].allocations.resource(number).device == device {
             Ok(number)
         } else {
             Err(invalid("a resource of another device"))

@@ -3,8 +3,9 @@
 use vidmm::AllocationId;
 
 use super::{DisplayNews, Displays, Lent};
+use crate::allocations::AllocationNumber;
 use crate::machine::Token;
-use crate::object::{AllocationNumber, DeviceNumber};
+use crate::object::DeviceNumber;
 
 /// A mode that waits for its primary.
 pub struct ComingMode {

@@ -14,12 +14,14 @@ use wddm_types::{GpuVa, ProcessId};
 
 use super::{from_map, protection, reserved};
 use crate::adapter::Adapter;
+use crate::allocations::Allocation;
 use crate::due::Waiter;
 use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;
+use crate::number::AllocationNumber;
 pub use crate::number::UpdateContext;
-use crate::object::{Allocation, AllocationNumber, DeviceNumber};
+use crate::object::DeviceNumber;
 use crate::refusal::{invalid, no_memory, removed};
 use crate::store::ObjectNumber;
 
@@ -203,7 +205,7 @@ impl Adapter {
         if !self.updates.values().flat_map(|queue| &queue.waiting).any(|queued| queued.process == process) {
             return;
         }
-        if self.living_of(gone.vidmm).any(|other| self.devices[other.device].process == process) {
+        if self.allocations.living_of(gone.vidmm).any(|other| self.devices[other.device].process == process) {
             return;
         }
         let waiting = self.updates.values_mut().flat_map(|queue| &mut queue.waiting);

@@ -10,6 +10,7 @@ use crate::global_handle::Global;
 use crate::machine::Machine;
 use crate::nt_handle::Shared;
 use crate::quota::Commitments;
+use crate::store::ObjectNumber;
 use crate::sync::SyncObjectNumber;
 
 impl Machine {
@@ -40,7 +41,7 @@ impl Machine {
         let known = |object: &Global| {
             let name = match *object {
                 Global::Resource { adapter, body } => {
-                    self.adapters[adapter.0 as usize].resource_bodies.get(body).map(|body| body.global)
+                    self.adapters[adapter.0 as usize].allocations.resource_body(body).map(|body| body.global())
                 }
                 Global::SyncObject { adapter, object } => self.adapters[adapter.0 as usize].sync.global_of(object),
                 Global::KeyedMutex { mutex } => self.keyed_mutexes.get(mutex).map(|mutex| mutex.global),
@@ -50,7 +51,7 @@ impl Machine {
         let wrong = self.globals.iter().find(|(name, object)| known(object) != *name);
         ensure(wrong.is_none(), "sync objects", || format!("a global handle of what is not there: {wrong:?}"))?;
         let of = |adapter: &Adapter| {
-            let bodies = adapter.resource_bodies.iter().map(|(_, body)| body.global);
+            let bodies = adapter.allocations.resource_bodies().map(|(_, body)| body.global());
             bodies.chain(adapter.sync.globals()).collect::<Vec<_>>()
         };
         let names: BTreeSet<RawHandle> = self.globals.iter().map(|(name, _)| name).collect();
@@ -68,9 +69,9 @@ impl Machine {
             }
         }
         for adapter in &self.adapters {
-            for (number, body) in adapter.resource_bodies.iter() {
-                let names = named.remove(&(adapter.index, number)).unwrap_or_default();
-                ensure(names == body.names, "names", || format!("resource {number} has {names} names: {body:?}"))?;
+            for (number, body) in adapter.allocations.resource_bodies() {
+                let names = named.remove(&(adapter.index, number.raw())).unwrap_or_default();
+                ensure(names == body.names(), "names", || format!("{number:?} has {names} names: {body:?}"))?;
             }
         }
         ensure(named.is_empty(), "names", || format!("NT handles name resources that there are not: {named:?}"))
@@ -132,7 +133,7 @@ impl Machine {
     pub(super) fn check_sections(&self) -> Checked {
         let mut inside: BTreeMap<u64, u32> = BTreeMap::new();
         for adapter in &self.adapters {
-            let lain = adapter.bodies.values().filter_map(|body| body.section);
+            let lain = adapter.allocations.bodies().filter_map(|(_, body)| body.section);
             lain.chain(adapter.leaving_sections()).for_each(|section| *inside.entry(section).or_default() += 1);
         }
         for (number, section) in self.sections.iter() {

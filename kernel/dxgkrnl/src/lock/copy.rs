@@ -99,7 +99,7 @@ impl Adapter {
         let work = self.vidmm.upload(id, &written);
         let uploads = work.is_some();
         if uploads {
-            let process = self.bodies[&id].creator;
+            let process = self.allocations.body_of(id).creator;
             self.queue_work(cx, process, None, work, Vec::new());
         }
         uploads
@@ -109,7 +109,7 @@ impl Adapter {
     pub fn upload_late(&mut self, cx: &mut Cx<'_>) {
         for (id, written) in std::mem::take(&mut self.copies.late) {
             // It may be dead, or locked again already.
-            if self.bodies.contains_key(&id) && !self.vidmm.is_locked(id) {
+            if self.allocations.body(id).is_some() && !self.vidmm.is_locked(id) {
                 self.upload(cx, id, written);
             }
         }

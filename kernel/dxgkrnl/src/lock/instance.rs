@@ -13,11 +13,10 @@
 
 use kmt_calls::Refusal;
 use vidmm::{AllocationId, OfferFlags, OfferPriority};
-use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
+use crate::allocations::AllocationNumber;
 use crate::machine::Cx;
-use crate::object::{AllocationNumber, InstanceName};
 use crate::packet::{ListEntry, Listed};
 use crate::refusal::invalid;
 
@@ -27,24 +26,7 @@ impl Adapter {
     pub fn instance_name_wanted(&self, number: AllocationNumber) -> Option<u32> {
         let renaming = &self.allocations[number].renaming;
         let first = self.driver.is_wddm_1();
-        (first && renaming.spare.is_none() && self.is_renamed(number)).then_some(renaming.names + 1)
-    }
-
-    /// Gives an allocation, whose own handle is `own`, a name for its next instance.
-    pub fn give_instance_name(&mut self, number: AllocationNumber, own: RawHandle, spare: InstanceName) {
-        let renaming = &mut self.allocations[number].renaming;
-        renaming.current.get_or_insert(InstanceName { handle: own, number: 0 });
-        (renaming.spare, renaming.names) = (Some(spare), spare.number);
-    }
-
-    /// Takes the name back that was given last: the call that it was for is refused.
-    pub fn take_instance_name(&mut self, number: AllocationNumber) {
-        let renaming = &mut self.allocations[number].renaming;
-        renaming.spare = None;
-        renaming.names -= 1;
-        if renaming.names == 0 {
-            renaming.current = None;
-        }
+        (first && renaming.spare().is_none() && self.is_renamed(number)).then_some(renaming.names() + 1)
     }
 
     /// The instance that a list means by a name of an allocation.
@@ -54,11 +36,11 @@ impl Adapter {
     // spec: memory §6.5: once A(k+1) appears in a list, A(k) becomes invalid
     pub fn listed_instance(&self, number: AllocationNumber, name: u32) -> Result<Listed, Refusal> {
         let allocation = &self.allocations[number];
-        let current = allocation.renaming.current.is_none_or(|current| current.number == name);
+        let current = allocation.renaming.current().is_none_or(|current| current.number == name);
         if current {
             return Ok(Listed { number, instance: allocation.vidmm });
         }
-        let former = allocation.renaming.former.iter().find(|instance| instance.name.number == name);
+        let former = allocation.renaming.former().find(|instance| instance.name.number == name);
         match former {
             Some(instance) if !instance.retired => Ok(Listed { number, instance: instance.vidmm }),
             _ => Err(invalid("an instance of a renamed allocation that a later one has taken the place of")),
@@ -68,7 +50,7 @@ impl Adapter {
     /// Whether what a buffer that waited names is there still: an instance that was retired meanwhile keeps its content for it.
     pub fn is_listable(&self, listed: Listed) -> bool {
         let Some(allocation) = self.allocations.get(listed.number) else { return false };
-        let mut former = allocation.renaming.former.iter();
+        let mut former = allocation.renaming.former();
         allocation.vidmm == listed.instance || former.any(|instance| instance.vidmm == listed.instance)
     }
 
@@ -78,8 +60,8 @@ impl Adapter {
     pub fn retire_instances(&mut self, cx: &Cx<'_>, list: &[ListEntry]) {
         let kept = |id: AllocationId| list.iter().any(|entry| entry.keeps && names(entry, id));
         for named in list.iter().filter_map(|entry| entry.allocation) {
-            let former = &self.allocations[named.number].renaming.former;
-            let before = former.iter().take_while(|instance| instance.vidmm != named.instance);
+            let former = self.allocations[named.number].renaming.former();
+            let before = former.take_while(|instance| instance.vidmm != named.instance);
             let over: Vec<AllocationId> =
                 before.filter(|instance| !instance.retired && !kept(instance.vidmm)).map(|i| i.vidmm).collect();
             over.into_iter().for_each(|id| self.retire(cx, named.number, id));
@@ -89,14 +71,13 @@ impl Adapter {
     /// Nothing that was not submitted names any instance.
     // spec: memory §6.5, NoExistingReference
     pub(super) fn retire_all(&mut self, cx: &Cx<'_>, number: AllocationNumber) {
-        let former = self.allocations[number].renaming.former.iter();
+        let former = self.allocations[number].renaming.former();
         let over: Vec<AllocationId> = former.filter(|instance| !instance.retired).map(|i| i.vidmm).collect();
         over.into_iter().for_each(|id| self.retire(cx, number, id));
     }
 
     fn retire(&mut self, cx: &Cx<'_>, number: AllocationNumber, id: AllocationId) {
-        let mut former = self.allocations[number].renaming.former.iter_mut();
-        former.find(|instance| instance.vidmm == id).expect("it was found there").retired = true;
+        self.allocations.retire(number, id);
         self.offer_instance(cx, number, id);
     }
 
@@ -116,7 +97,7 @@ impl Adapter {
     /// A buffer that waited for its turn names it no longer: if it was retired meanwhile, its memory may go now.
     pub fn offer_if_retired(&mut self, cx: &Cx<'_>, listed: Listed) {
         let Some(allocation) = self.allocations.get(listed.number) else { return };
-        let mut former = allocation.renaming.former.iter();
+        let mut former = allocation.renaming.former();
         let retired = former.any(|instance| instance.vidmm == listed.instance && instance.retired);
         if retired && self.vidmm.offered(listed.instance).is_none() {
             self.offer_instance(cx, listed.number, listed.instance);

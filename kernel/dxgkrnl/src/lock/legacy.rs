@@ -14,9 +14,10 @@ use wddm_types::{Blame, FencePoint, NtStatus, RawHandle};
 use super::from_lock;
 use super::rename::Renamed;
 use crate::adapter::Adapter;
+use crate::allocations::AllocationNumber;
 use crate::due::Waiter;
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::{AllocationNumber, DeviceNumber};
+use crate::object::DeviceNumber;
 use crate::refusal::{invalid, refuse};
 use crate::store::ObjectNumber;
 
@@ -109,7 +110,7 @@ impl Adapter {
         points: &[FencePoint<FenceId>],
     ) -> Result<Answer, Refusal> {
         let allocation = &self.allocations[request.number];
-        let used = allocation.renaming.former.iter().map(|instance| instance.vidmm).chain([allocation.vidmm]);
+        let used = allocation.renaming.former().map(|instance| instance.vidmm).chain([allocation.vidmm]);
         let process = self.devices[request.device].process;
         if used.into_iter().any(|id| self.waits_for_unlock_by(id, process)) {
             // spec: memory §10.1 row 23: nobody waits for his own unlock
@@ -182,7 +183,7 @@ impl Adapter {
 
     fn lock_now(&mut self, cx: &mut Cx<'_>, request: &LegacyRequest) -> Result<Answer, Refusal> {
         let (mapped, wait_for) = self.lock_through(cx, request.number, request.how, request.writes)?;
-        let current = self.allocations[request.number].renaming.current;
+        let current = self.allocations[request.number].renaming.current();
         let allocation = current.map_or(request.handle, |name| name.handle);
         let reply = Reply::Locked { allocation, mapped };
         let vidmm = self.allocations[request.number].vidmm;
@@ -252,8 +253,7 @@ impl Adapter {
 
     /// Whether other devices can have an allocation.
     pub(super) fn is_shared(&self, number: AllocationNumber) -> bool {
-        let body = self.allocations[number].resource.map(|resource| self.resources[resource].body);
-        body.is_some_and(|body| self.resource_bodies[body].shared)
+        self.allocations.resource_of(number).is_some_and(|resource| resource.shared)
     }
 
     /// `D3DKMTUnlock`: one lock of each, all or none.

@@ -19,8 +19,8 @@ use vidmm::{AllocationId, ReclaimResult};
 use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
+use crate::allocations::{AllocationNumber, InstanceName};
 use crate::machine::Cx;
-use crate::object::{AllocationNumber, Instance, InstanceName};
 use crate::quota::Kind;
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;
@@ -87,7 +87,7 @@ impl Adapter {
             }
             Err(shortage) => shortage,
         };
-        let former = self.allocations[number].renaming.former.iter();
+        let former = self.allocations[number].renaming.former();
         let free = former.filter(|instance| instance.retired || no_reference).map(|instance| instance.vidmm);
         let busy = free.chain(no_reference.then_some(current)).map(|id| self.gpu_uses(cx, id, false));
         let first = busy.into_iter().find(|points| !points.is_empty());
@@ -106,7 +106,7 @@ impl Adapter {
     fn next_instance(&mut self, cx: &Cx<'_>, number: AllocationNumber, no_reference: bool) -> Result<Next, Shortage> {
         let allocation = &self.allocations[number];
         let renaming = &allocation.renaming;
-        let mut former = renaming.former.iter().filter(|instance| instance.retired || no_reference);
+        let mut former = renaming.former().filter(|instance| instance.retired || no_reference);
         if let Some(idle) = former.find(|instance| self.gpu_uses(cx, instance.vidmm, false).is_empty()) {
             return Ok(Next { id: idle.vidmm, name: idle.name, fresh: false });
         }
@@ -115,9 +115,9 @@ impl Adapter {
             0 => usize::MAX,
             most => most,
         };
-        let name = renaming.spare.filter(|_| renaming.former.len() + 1 < most).ok_or(Shortage::Limit)?;
+        let name = renaming.spare().filter(|_| renaming.former().len() + 1 < most).ok_or(Shortage::Limit)?;
         let bytes = self.vidmm.allocation_bytes(allocation.vidmm);
-        let creator = self.bodies[&allocation.vidmm].creator;
+        let creator = self.allocations.body_of(allocation.vidmm).creator;
         let room = self
             .room
             .take(Kind::CommittedBytes, bytes)
@@ -138,7 +138,7 @@ impl Adapter {
         let count = self.vidmm.count(owner, old) as usize;
         self.reclaim_instance(cx, number, next.id)?;
         // Its moves are told under the allocation's number.
-        self.allocation_numbers.insert(next.id, number);
+        self.allocations.tell_as(next.id, number);
         if count > 0 {
             let work = match self.vidmm.make_resident(owner, &vec![next.id; count]) {
                 Ok(work) => work,
@@ -153,24 +153,7 @@ impl Adapter {
             let work = self.vidmm.evict(owner, &vec![old; count], how, &uses).expect("just counted");
             self.queue_any(cx, process, work);
         }
-        let body = self.bodies.remove(&old).expect("a binding has its body");
-        self.bodies.insert(next.id, body);
-        if let Some(resource) = self.allocations[number].resource {
-            let body = self.resources[resource].body;
-            let members = &mut self.resource_bodies[body].members;
-            members.iter_mut().filter(|member| **member == old).for_each(|member| *member = next.id);
-        }
-        let allocation = &mut self.allocations[number];
-        allocation.vidmm = next.id;
-        self.living.remove(&(old, number));
-        self.living.insert((next.id, number));
-        let renaming = &mut allocation.renaming;
-        let name = renaming.current.replace(next.name).expect("what is renamed has names");
-        renaming.spare = renaming.spare.filter(|_| !next.fresh);
-        renaming.former.retain(|instance| instance.vidmm != next.id);
-        renaming.former.push_back(Instance { vidmm: old, name, retired: false });
-        // CAST: instances are counted in ones.
-        let instances = renaming.former.len() as u32 + 1;
+        let instances = self.allocations.switch(number, (next.id, next.name), next.fresh);
         cx.emit(self.index, Event::AllocationRenamed { allocation: number.raw(), instances });
         Ok(())
     }
@@ -205,12 +188,12 @@ impl Adapter {
             self.commitments.release(creator, self.vidmm.allocation_bytes(next.id));
             let work = self.vidmm.destroy_allocation(next.id, &[]);
             self.queue_work(cx, process, None, work, Vec::new());
-            self.allocation_numbers.remove(&next.id);
+            self.allocations.tell_no_more(next.id);
             self.unexported_pages.remove(&next.id);
             return;
         }
-        let former = &self.allocations[number].renaming.former;
-        if former.iter().any(|instance| instance.vidmm == next.id && instance.retired) {
+        let mut former = self.allocations[number].renaming.former();
+        if former.any(|instance| instance.vidmm == next.id && instance.retired) {
             self.offer_instance(cx, number, next.id);
         }
     }

@@ -8,7 +8,7 @@ use wddm_types::{GpuVa, SegmentId};
 
 use super::work::{Bound, Portion};
 use super::{PacketContextNumber, Packets};
-use crate::object::AllocationNumber;
+use crate::allocations::AllocationNumber;
 use crate::refusal::invalid;
 
 /// Bits of a slot id.

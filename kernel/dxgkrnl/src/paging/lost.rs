@@ -8,9 +8,9 @@ use wddm_types::ProcessId;
 use super::rotation::{Awaited, Stage, Unanswered};
 use super::{PacketRing, PagingRing, RingQueue};
 use crate::adapter::Adapter;
+use crate::allocations::Gone;
 use crate::cpu_mapping::MappingChange;
 use crate::machine::Cx;
-use crate::object::Gone;
 use crate::start::create_paging_context;
 
 /// The destroys of works that are over.
@@ -154,7 +154,8 @@ impl Adapter {
     /// Locked content is shown where it is now, and its former windows go; nothing is brought into memory before that.
     // spec: memory §6.3, memory §8.4
     pub fn show_what_is_left(&mut self, cx: &mut Cx<'_>) {
-        let locked: Vec<_> = self.bodies.keys().copied().filter(|id| self.vidmm.is_locked(*id)).collect();
+        let locked: Vec<_> =
+            self.allocations.bodies().map(|(id, _)| id).filter(|id| self.vidmm.is_locked(*id)).collect();
         let mut unanswered = Unanswered::new();
         for id in locked {
             if let Some(mapping) = self.cpu_mappings.of(id) {

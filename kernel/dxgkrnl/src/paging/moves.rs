@@ -6,7 +6,6 @@ use wddm_types::{PageRun, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::store::ObjectNumber;
 
 /// One allocation's pages within the GPU's reach, as the moves told add up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +34,7 @@ impl Adapter {
         let (mut in_bytes, mut out_bytes) = (0, 0);
         let mut segments = Vec::new();
         for moved in moves {
-            let owner = self.bodies.get(&moved.allocation).map(|body| body.creator);
+            let owner = self.allocations.body(moved.allocation).map(|body| body.creator);
             self.tally.count_move(owner, moved.kind, moved.bytes);
             match event_move(moved.kind) {
                 Move::PageIn => in_bytes += moved.bytes,
@@ -120,7 +119,7 @@ impl Adapter {
     }
 
     fn allocation_number(&self, allocation: vidmm::AllocationId) -> u64 {
-        self.allocation_numbers.get(&allocation).map_or(0, |number| number.raw())
+        self.allocations.told_as(allocation)
     }
 
     fn event_cause(&self, cause: vidmm::Cause) -> Cause {

@@ -128,7 +128,7 @@ impl Adapter {
             if self.lends(cx, &runs) {
                 self.cpu_mappings.note_lent(mapping);
             }
-            let (process, leaves) = (self.bodies[&allocation].creator, false);
+            let (process, leaves) = (self.allocations.body_of(allocation).creator, false);
             Some(MediumChange {
                 mapping,
                 process,

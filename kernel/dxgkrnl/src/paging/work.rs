@@ -9,8 +9,9 @@ use vidsch::Packet;
 use wddm_types::{PAGE_BYTES, PageRun, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
+use crate::allocations::Gone;
 use crate::machine::Cx;
-use crate::object::{Gone, PagingQueueNumber};
+use crate::object::PagingQueueNumber;
 use crate::paging::buffer::Progress;
 use crate::paging::parts::{empty_work, part_that_leaves};
 use crate::paging::{relocation, rotation, stillness};

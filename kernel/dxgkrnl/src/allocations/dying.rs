@@ -7,8 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpu_fence::FenceId;
 use wddm_types::{FencePoint, ProcessId};
 
-use crate::machine::Token;
-use crate::object::{Allocation, DeviceNumber};
+use super::{Allocation, ResourceBodyNumber};
+use crate::number::{DeviceNumber, Token};
+use crate::store::{ObjectNumber, object_number};
+
+object_number! {
+    /// A destruction that waits for its last use; numbers rise.
+    DestructionNumber
+}
 
 /// Allocations that one call destroyed and that queued work may still use.
 #[derive(Debug)]
@@ -17,7 +23,7 @@ pub struct Dying {
     pub process: ProcessId,
     pub bindings: Vec<Allocation>,
     /// The resource that went with them.
-    pub resource_body: Option<u64>,
+    pub resource_body: Option<ResourceBodyNumber>,
     /// Their last use.
     pub after: Vec<FencePoint<FenceId>>,
     /// The call that waits for it.
@@ -28,21 +34,21 @@ pub struct Dying {
 #[derive(Debug, Default)]
 pub struct DyingGroups {
     /// By number; numbers rise.
-    groups: BTreeMap<u64, Dying>,
+    groups: BTreeMap<DestructionNumber, Dying>,
     next: u64,
     /// The kernel hears when those before this number are over.
     watched: u64,
     /// By a fence that they wait for: its values and the groups that wait for them.
-    awaited: BTreeMap<FenceId, BTreeSet<(u64, u64)>>,
+    awaited: BTreeMap<FenceId, BTreeSet<(u64, DestructionNumber)>>,
     /// By device.
-    of_devices: BTreeSet<(DeviceNumber, u64)>,
+    of_devices: BTreeSet<(DeviceNumber, DestructionNumber)>,
 }
 
 impl DyingGroups {
     /// One more, with a last use.
     pub fn add(&mut self, dying: Dying) {
         let first = *dying.after.first().expect("what nothing uses is buried at once");
-        let number = self.next;
+        let number = DestructionNumber::from_raw(self.next);
         self.next += 1;
         self.of_devices.insert((dying.device, number));
         self.stand(first, number);
@@ -50,7 +56,7 @@ impl DyingGroups {
     }
 
     /// Takes one out.
-    pub fn take(&mut self, number: u64) -> Dying {
+    pub fn take(&mut self, number: DestructionNumber) -> Dying {
         let dying = self.groups.remove(&number).expect("a group is buried once");
         self.of_devices.remove(&(dying.device, number));
         // It stands under one of these; under none, if that was reached.
@@ -66,8 +72,8 @@ impl DyingGroups {
     }
 
     /// The numbers of those whose last use is over, in the order in which they were destroyed; each has to be taken.
-    pub fn over(&mut self, is_past: impl Fn(&FencePoint<FenceId>) -> bool) -> Vec<u64> {
-        let first = |values: &BTreeSet<(u64, u64)>| values.first().map_or(u64::MAX, |(value, _)| *value);
+    pub fn over(&mut self, is_past: impl Fn(&FencePoint<FenceId>) -> bool) -> Vec<DestructionNumber> {
+        let first = |values: &BTreeSet<(u64, DestructionNumber)>| values.first().map_or(u64::MAX, |(value, _)| *value);
         let reached = self.awaited.iter().filter(|(fence, values)| is_past(&point_of(**fence, first(values))));
         let reached: Vec<FenceId> = reached.map(|(fence, _)| *fence).collect();
         let (mut over, mut moved) = (Vec::new(), Vec::new());
@@ -90,14 +96,16 @@ impl DyingGroups {
     }
 
     /// The numbers of a device's, in the order in which they were destroyed.
-    pub fn of_device(&self, device: DeviceNumber) -> Vec<u64> {
-        self.of_devices.range((device, 0)..=(device, u64::MAX)).map(|(_, number)| *number).collect()
+    pub fn of_device(&self, device: DeviceNumber) -> Vec<DestructionNumber> {
+        let [first, last] = [0, u64::MAX].map(DestructionNumber::from_raw);
+        self.of_devices.range((device, first)..=(device, last)).map(|(_, number)| *number).collect()
     }
 
     /// The points of the groups that no wait of the kernel watches yet. The kernel watches them from now on: calls wait for what they
     /// give back.
     pub fn watch(&mut self) -> Vec<Vec<FencePoint<FenceId>>> {
-        let unwatched = self.groups.range(self.watched..).filter(|(_, dying)| dying.answer.is_none());
+        let unwatched =
+            self.groups.range(DestructionNumber::from_raw(self.watched)..).filter(|(_, dying)| dying.answer.is_none());
         let points = unwatched.map(|(_, dying)| dying.after.clone()).collect();
         self.watched = self.next;
         points
@@ -109,8 +117,18 @@ impl DyingGroups {
     }
 
     /// All, in the order in which they were destroyed.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Dying> {
+    pub fn iter(&self) -> impl Iterator<Item = &Dying> {
         self.groups.values()
+    }
+
+    /// The bindings of all of them.
+    pub fn bindings(&self) -> impl Iterator<Item = &Allocation> {
+        self.iter().flat_map(|dying| &dying.bindings)
+    }
+
+    /// The one that was destroyed last.
+    pub fn last(&self) -> Option<&Dying> {
+        self.groups.values().next_back()
     }
 
     /// Whether there are none.
@@ -118,7 +136,7 @@ impl DyingGroups {
         self.groups.is_empty()
     }
 
-    fn stand(&mut self, point: FencePoint<FenceId>, number: u64) {
+    fn stand(&mut self, point: FencePoint<FenceId>, number: DestructionNumber) {
         self.awaited.entry(point.fence).or_default().insert((point.value, number));
     }
 }
@@ -134,7 +152,6 @@ mod tests {
     use wddm_types::ProcessId;
 
     use super::*;
-    use crate::store::ObjectNumber;
 
     fn dying(device: DeviceNumber, after: &[(FenceId, u64)]) -> Dying {
         let after = after.iter().map(|&(fence, value)| FencePoint { fence, value }).collect();
@@ -154,14 +171,15 @@ mod tests {
         for (device, after) in [(1, vec![(a, 5), (b, 1)]), (2, vec![(b, 2)]), (1, vec![(a, 3)])] {
             groups.add(dying(DeviceNumber::from_raw(device), &after));
         }
-        assert_eq!(groups.of_device(DeviceNumber::from_raw(1)), [0, 2]);
+        assert_eq!(groups.of_device(DeviceNumber::from_raw(1)), [0, 2].map(DestructionNumber::from_raw));
         let at = |reached_a: u64, reached_b: u64| {
             move |point: &FencePoint<FenceId>| point.value <= if point.fence == a { reached_a } else { reached_b }
         };
         assert!(groups.over(at(2, 0)).is_empty());
         assert!(groups.over(at(2, 1)).is_empty(), "one of two points");
-        assert_eq!(groups.over(at(5, 2)), [0, 1, 2]);
-        for number in [0, 1, 2] {
+        let all = [0, 1, 2].map(DestructionNumber::from_raw);
+        assert_eq!(groups.over(at(5, 2)), all);
+        for number in all {
             groups.take(number);
         }
         assert!(groups.is_empty() && groups.awaited.is_empty() && groups.of_devices.is_empty());
@@ -184,7 +202,7 @@ mod tests {
         };
         assert!(groups.over(reached(0)).is_empty());
         assert_eq!(looked.take(), 1);
-        assert_eq!(groups.over(reached(2)), [0, 1]);
+        assert_eq!(groups.over(reached(2)), [0, 1].map(DestructionNumber::from_raw));
         assert_eq!(looked.take(), 1 + 3 + 4, "the fence, the two, the next, and all points of the two");
     }
 }

@@ -1,0 +1,175 @@
+//! The allocations of an adapter as its devices have them, and the resources that they belong to.
+//!
+//! It knows who has what, which memory stands behind it, and which destroyed allocations wait for their last use. It is neither the memory
+//! nor its residency (`vidmm`), and it asks no driver: `allocation`, `resource`, `destroy` and `lock` do, and tell it how that ended. It asks
+//! nothing itself.
+//!
+//! # What is held
+//! A *binding* is an allocation as one device has it; all bindings of one [`AllocationId`] share a *body*. A device's resource is the same
+//! to a resource body. `check` holds, after each turn where the checker runs:
+//!
+//! - a body counts its bindings, those that are destroyed among them, and is there as long as it has one or a name keeps it;
+//! - `living` names exactly the bindings that are not destroyed, by the memory behind them;
+//! - a resource lists exactly its device's bindings; its body counts its devices and is there as long as one has it or a name keeps it.
+
+mod binding;
+mod body;
+mod check;
+mod dying;
+mod end;
+mod enter;
+mod instance;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vidmm::AllocationId;
+use wddm_types::ProcessId;
+
+use crate::refusal::invalid;
+use crate::store::{ObjectNumber, Store};
+use dying::DyingGroups;
+
+pub use crate::number::{AllocationNumber, ResourceNumber};
+pub use binding::{Allocation, Instance, InstanceName, Renaming, Resource};
+pub use body::{Body, ResourceBody, ResourceBodyNumber};
+pub use dying::{DestructionNumber, Dying};
+pub use end::Gone;
+
+/// All allocations and resources of an adapter.
+#[derive(Default)]
+pub struct Allocations {
+    /// The bindings that are not destroyed.
+    bindings: Store<AllocationNumber, Allocation>,
+    /// The same by the memory behind them.
+    living: BTreeSet<(AllocationId, AllocationNumber)>,
+    /// The number under which the moves of an instance are told: the first binding's.
+    numbers: BTreeMap<AllocationId, AllocationNumber>,
+    bodies: BTreeMap<AllocationId, Body>,
+    resources: Store<ResourceNumber, Resource>,
+    resource_bodies: Store<ResourceBodyNumber, ResourceBody>,
+    /// The bindings that are destroyed and that queued work may still use.
+    dying: DyingGroups,
+}
+
+impl std::ops::Index<AllocationNumber> for Allocations {
+    type Output = Allocation;
+    /// # Panics
+    /// For a binding that is destroyed: inside the kernel numbers are held only as long as their objects.
+    fn index(&self, number: AllocationNumber) -> &Allocation {
+        &self.bindings[number]
+    }
+}
+
+impl Allocations {
+    /// A binding that may be destroyed.
+    pub fn get(&self, number: AllocationNumber) -> Option<&Allocation> {
+        self.bindings.get(number)
+    }
+
+    /// The bindings that are not destroyed.
+    pub fn iter(&self) -> impl Iterator<Item = (AllocationNumber, &Allocation)> {
+        self.bindings.iter()
+    }
+
+    /// Every binding, alive or waiting for its last use.
+    pub fn with_dying(&self) -> impl Iterator<Item = &Allocation> {
+        self.bindings.iter().map(|(_, binding)| binding).chain(self.dying.bindings())
+    }
+
+    /// The bindings of a body that are not destroyed.
+    pub fn living_of(&self, id: AllocationId) -> impl Iterator<Item = &Allocation> {
+        self.living
+            .range((id, AllocationNumber::from_raw(0))..=(id, AllocationNumber::from_raw(u64::MAX)))
+            .map(|(_, number)| &self.bindings[*number])
+    }
+
+    /// The body of memory that is a current instance of an allocation.
+    pub fn body(&self, id: AllocationId) -> Option<&Body> {
+        self.bodies.get(&id)
+    }
+
+    /// The body of a binding's memory.
+    ///
+    /// # Panics
+    /// For memory that no binding has and no name keeps.
+    pub fn body_of(&self, id: AllocationId) -> &Body {
+        self.body(id).expect("a binding has its body")
+    }
+
+    /// All bodies.
+    pub fn bodies(&self) -> impl Iterator<Item = (AllocationId, &Body)> {
+        self.bodies.iter().map(|(id, body)| (*id, body))
+    }
+
+    /// The number under which an instance is told of, as it stands in events; 0 for memory that is no allocation's.
+    pub fn told_as(&self, id: AllocationId) -> u64 {
+        self.numbers.get(&id).map_or(0, |number| number.raw())
+    }
+
+    /// A device's resource.
+    ///
+    /// # Panics
+    /// For a resource that is destroyed.
+    pub fn resource(&self, number: ResourceNumber) -> &Resource {
+        &self.resources[number]
+    }
+
+    /// The resources that devices have, and their numbers.
+    pub fn resources(&self) -> impl Iterator<Item = (ResourceNumber, &Resource)> {
+        self.resources.iter()
+    }
+
+    /// The device's resource of a number that a handle may name, if it is not destroyed.
+    pub fn get_resource(&self, number: ResourceNumber) -> Option<&Resource> {
+        self.resources.get(number)
+    }
+
+    /// The state that all devices share of a resource, if it is there still.
+    pub fn resource_body(&self, number: ResourceBodyNumber) -> Option<&ResourceBody> {
+        self.resource_bodies.get(number)
+    }
+
+    /// The same of a device's resource.
+    pub fn body_of_resource(&self, number: ResourceNumber) -> &ResourceBody {
+        &self.resource_bodies[self.resources[number].body]
+    }
+
+    /// The same of the resource that a binding is of.
+    pub fn resource_of(&self, number: AllocationNumber) -> Option<&ResourceBody> {
+        self.bindings[number].resource.map(|resource| self.body_of_resource(resource))
+    }
+
+    /// All resource bodies.
+    pub fn resource_bodies(&self) -> impl Iterator<Item = (ResourceBodyNumber, &ResourceBody)> {
+        self.resource_bodies.iter()
+    }
+
+    /// The members of a resource, which a device still has whole or an NT handle keeps, and its body.
+    ///
+    /// # Errors
+    /// The resource has gone, or is about to.
+    pub fn whole(&self, number: ResourceBodyNumber) -> Result<&ResourceBody, kmt_calls::Refusal> {
+        // A destroyed allocation that queued work still uses cannot be opened again, unless a name keeps it.
+        let there = |resource: &ResourceBody, id| match resource.is_named() {
+            false => self.bodies.get(id).is_some_and(Body::is_alive),
+            true => self.bodies.contains_key(id),
+        };
+        match self.resource_bodies.get(number) {
+            Some(body) if body.can_be_opened() && body.members().iter().all(|id| there(body, id)) => Ok(body),
+            _ => Err(invalid("the resource has been destroyed")),
+        }
+    }
+
+    /// Whether an NT handle names the resource of an allocation that is there.
+    // spec: sync §2.2
+    pub fn is_kept(&self, id: AllocationId) -> bool {
+        let resource = self.bodies.get(&id).and_then(|body| self.resource_bodies.get(body.resource?));
+        resource.is_some_and(ResourceBody::is_named)
+    }
+
+    /// Whether a process created an allocation, so that it alone may lock it.
+    // spec: memory §6.3
+    pub fn is_creator(&self, number: AllocationNumber, process: ProcessId) -> bool {
+        self.body_of(self.bindings[number].vidmm).creator == process
+    }
+}

@@ -1,0 +1,61 @@
+//! The relations between the lists of allocations, which the invariant checker asks for after each turn.
+
+use std::collections::BTreeSet;
+
+use vidmm::StateDigest;
+
+use super::Allocations;
+
+/// What does not hold, and where.
+type Checked = Result<(), String>;
+
+impl Allocations {
+    /// Bindings, bodies and resources count each other rightly.
+    ///
+    /// # Errors
+    /// The first relation that does not hold: a defect of the kernel.
+    pub fn check(&self) -> Checked {
+        for (number, binding) in self.bindings.iter() {
+            let listed =
+                |resource| self.resources.get(resource).is_some_and(|resource| resource.allocations.contains(&number));
+            ensure(binding.resource.is_none_or(listed), || format!("{number:?} is of no resource"))?;
+        }
+        for (id, body) in &self.bodies {
+            let all = self.with_dying().filter(|binding| binding.vidmm == *id).count();
+            let living = self.bindings.iter().filter(|(_, binding)| binding.vidmm == *id).count();
+            let kept = all > 0 || self.is_kept(*id);
+            let counted = (all, living) == (body.bindings as usize, body.living as usize) && kept;
+            ensure(counted, || format!("{id:?}: {all} bindings, {living} alive, counted {body:?}"))?;
+        }
+        let stray = self.with_dying().find(|binding| !self.bodies.contains_key(&binding.vidmm));
+        ensure(stray.is_none(), || format!("a binding without a body: {stray:?}"))?;
+        let living: BTreeSet<_> = self.bindings.iter().map(|(number, binding)| (binding.vidmm, number)).collect();
+        ensure(living == self.living, || format!("alive are {living:?}, found {:?}", self.living))?;
+        self.check_resources()
+    }
+
+    fn check_resources(&self) -> Checked {
+        for (number, body) in self.resource_bodies.iter() {
+            let living = self.resources.iter().filter(|(_, resource)| resource.body == number).count();
+            let dying = self.dying.iter().filter(|dying| dying.resource_body == Some(number)).count();
+            let holds = body.holds as usize;
+            let counted = living + dying == holds && living == body.living as usize && holds + body.names as usize > 0;
+            ensure(counted, || format!("{number:?} has {living} holders, {dying} dying, and counts {body:?}"))?;
+        }
+        let bare = self.resources.iter().find(|(_, resource)| self.resource_bodies.get(resource.body).is_none());
+        ensure(bare.is_none(), || format!("a resource without a body: {bare:?}"))
+    }
+
+    /// Adds all of it to a digest of the kernel's state.
+    pub fn add_to(&self, digest: &mut StateDigest) {
+        self.bodies.iter().for_each(|(id, value)| digest.add("body of", id, value));
+        self.bindings.iter().for_each(|(id, value)| digest.add("allocation", &id, value));
+        self.resources.iter().for_each(|(id, value)| digest.add("resource", &id, value));
+        self.resource_bodies.iter().for_each(|(id, value)| digest.add("resource body", &id, value));
+        digest.add("destroyed", &"", &self.dying);
+    }
+}
+
+fn ensure(holds: bool, place: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(place()) }
+}
