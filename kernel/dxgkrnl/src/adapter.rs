@@ -27,6 +27,7 @@ use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
 
 use crate::allocations::Allocations;
 use crate::breach::Breach;
+use crate::cpu_view::CpuView;
 use crate::driver::Driver;
 use crate::due::{Due, SettleOrder, SettleStep, Waiter};
 use crate::features::FeaturePolicy;
@@ -130,13 +131,7 @@ pub struct Adapter {
     pub waiting_locks: Store<u64, LegacyRequest>,
     pub registrations: Registrations,
     pub ring: PagingRing,
-    pub cpu_mappings: crate::cpu_mapping::CpuMappings,
-    /// Locked permanent system copies.
-    pub copies: crate::lock::SystemCopies,
-    /// Allocations whose system pages are still unused: the kernel lends them to their process with the first use.
-    pub unexported_pages: std::collections::BTreeSet<vidmm::AllocationId>,
-    /// Lines of listed allocations that the CPU's caches may hold.
-    pub lines: vidmm::CoherencyTracker<vidmm::AllocationId>,
+    pub cpu_view: CpuView,
     pub life: crate::life::Life,
     pub turns: Turns,
     /// Updates of tile mappings that wait for their turn.

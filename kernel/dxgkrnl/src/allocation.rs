@@ -266,7 +266,7 @@ impl Adapter {
     /// Takes back what was placed before a refusal.
     fn unplace(&mut self, placed: &mut Vec<(AllocationId, Option<u64>)>) {
         for (id, _) in placed.drain(..) {
-            self.unexported_pages.remove(&id);
+            self.cpu_view.forget(id);
             assert!(self.vidmm.destroy_allocation(id, &[]).is_none(), "no work has used it");
         }
     }

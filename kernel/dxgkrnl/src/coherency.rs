@@ -65,7 +65,7 @@ impl Adapter {
     // spec: memory §6.7, memory §10.1 row 19
     pub fn lists_use(&mut self, cx: &Cx<'_>, uses: &[(AllocationId, bool)]) {
         for &(id, write) in uses {
-            let what = self.lines.gpu_uses(id, write);
+            let what = self.cpu_view.list_uses(id, write);
             self.maintain(cx, id, what);
         }
     }
@@ -74,7 +74,7 @@ impl Adapter {
     // spec: memory §6.7
     pub fn lists_wrote(&mut self, cx: &Cx<'_>, written: &[AllocationId]) {
         for &id in written {
-            let what = self.lines.gpu_wrote(id);
+            let what = self.cpu_view.list_wrote(id);
             self.maintain(cx, id, what);
         }
     }
@@ -83,14 +83,14 @@ impl Adapter {
     // spec: memory §6.7, memory §6.5: ReadOnly keeps its meaning
     pub fn lines_mapped(&mut self, cx: &Cx<'_>, id: AllocationId, writes: bool) {
         if self.cache_of(cx, id).is_some() {
-            let what = self.lines.cpu_maps(id, writes);
+            let what = self.cpu_view.lines_come(id, writes);
             self.maintain(cx, id, what);
         }
     }
 
     /// Its last lock has gone; the CPU's writes stand in the cache.
     pub fn lines_unmapped(&mut self, id: AllocationId) {
-        self.lines.cpu_unmaps(id);
+        self.cpu_view.lines_stay(id);
     }
 
     /// The entries of a list whose lines the CPU's caches may hold, each with whether it is written.
@@ -118,8 +118,7 @@ impl Adapter {
     }
 
     /// The pages of an allocation that goes: no line of it may be written over their next content.
-    pub fn discard_lines(&mut self, cx: &Cx<'_>, id: AllocationId) {
-        self.lines.forget(&id);
+    pub fn discard_lines(&self, cx: &Cx<'_>, id: AllocationId) {
         if let Some(cache) = self.cache_of(cx, id) {
             cache.discard(self.vidmm.backing(id));
         }

@@ -126,7 +126,7 @@ impl Adapter {
     // spec: memory §10.1 row 27
     fn end_lock(&mut self, cx: &mut Cx<'_>, gone: &Allocation, process: ProcessId) {
         // Only the creator's process has locks, and only a shared one has other bindings.
-        let body = &self.allocations.body_of(gone.vidmm);
+        let body = self.allocations.body_of(gone.vidmm);
         let shared = self.allocations.living_of(gone.vidmm).any(|other| self.devices[other.device].process == process);
         if body.creator != process || shared || !self.vidmm.is_locked(gone.vidmm) {
             return;
@@ -204,7 +204,7 @@ impl Adapter {
                 works.push((work, Some(binding.vidmm)));
                 for instance in binding.renaming.former() {
                     self.commitments.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
-                    self.unexported_pages.remove(&instance.vidmm);
+                    self.cpu_view.forget(instance.vidmm);
                     works.push((self.vidmm.destroy_allocation(instance.vidmm, &[]), Some(instance.vidmm)));
                 }
                 gone.push(binding.kmd);
@@ -227,10 +227,8 @@ impl Adapter {
         if body.section.is_none() {
             self.commitments.release(body.creator, self.vidmm.allocation_bytes(id));
             self.discard_lines(cx, id);
-        } else {
-            self.lines.forget(&id);
         }
-        self.unexported_pages.remove(&id);
+        self.cpu_view.forget(id);
         (body, self.vidmm.destroy_allocation(id, &[]))
     }
 

@@ -5,7 +5,7 @@ use kmt_calls::{MappingId, Notification, Refusal, Reply};
 use shared_words::Memory;
 use wddm_types::{AdapterIndex, ProcessId};
 
-use crate::cpu_mapping::MappingChange;
+use crate::cpu_view::MappingChange;
 pub use crate::number::Token;
 use crate::platform::Platform;
 

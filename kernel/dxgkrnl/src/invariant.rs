@@ -302,8 +302,8 @@ impl Adapter {
                 format!("VidMm has {id:?} of {owner:?}, and no body, instance or context has it")
             })?;
         }
-        for id in &self.unexported_pages {
-            let unused = self.vidmm.allocations().any(|(known, _)| known == *id) && !self.vidmm.uses_backing(*id);
+        for id in self.cpu_view.unused() {
+            let unused = self.vidmm.allocations().any(|(known, _)| known == id) && !self.vidmm.uses_backing(id);
             ensure(unused, "allocations", || format!("{id:?} has gone, or its system pages are used and not lent"))?;
         }
         self.check_commitments()?;

@@ -23,7 +23,7 @@ mod call;
 mod client_memory;
 mod coherency;
 mod context_allocation;
-mod cpu_mapping;
+mod cpu_view;
 mod cross_adapter;
 mod deferred_values;
 mod description;
@@ -82,7 +82,7 @@ mod word_page;
 
 pub use adapter::AdapterConfig;
 pub use call::CreatedSurface;
-pub use cpu_mapping::{Heard, MappingChange, adapter_of_mapping};
+pub use cpu_view::{Heard, MappingChange, adapter_of_mapping};
 pub use description::{AdapterDescription, SegmentReport};
 pub use driver::Reported;
 pub use engine_time::Policy as SchedulingPolicy;

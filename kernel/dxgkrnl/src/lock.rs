@@ -4,9 +4,10 @@
 mod copy;
 mod instance;
 mod legacy;
+mod mapping;
 mod rename;
 
-pub use copy::{SystemCopies, WrittenPages, spare};
+pub use copy::spare;
 pub use legacy::{LegacyRequest, LockArguments};
 
 use gpu_fence::FenceId;
@@ -141,7 +142,7 @@ impl Adapter {
         reply: Reply,
     ) -> Answer {
         self.reap_paging(cx);
-        if self.cpu_mappings.is_unshown(vidmm) {
+        if self.cpu_view.is_unshown(vidmm) {
             // The ring stands until the process has been lent what it locks: behind that it is answered.
             self.queue_work(cx, ProcessId::SYSTEM, None, None, Vec::new());
             self.defer_copy(vidmm);

@@ -10,7 +10,7 @@ use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
 use crate::adapter::{Adapter, AdapterConfig};
 use crate::call::{CreatedSurface, Needs};
-use crate::cpu_mapping::{self, Heard};
+use crate::cpu_view::{self, Heard};
 use crate::cross_adapter::CrossFences;
 use crate::description::AdapterDescription;
 pub use crate::effect::{Answer, Cx, Effect, Token};
@@ -209,7 +209,7 @@ impl Machine {
 
     /// The outside has carried out what it was told of a mapping up to this change ([`Effect::Mapping`]).
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
-        if let Some(adapter) = self.adapters.get_mut(cpu_mapping::adapter_of_mapping(mapping).0 as usize) {
+        if let Some(adapter) = self.adapters.get_mut(cpu_view::adapter_of_mapping(mapping).0 as usize) {
             adapter.mapping_changed(cx, mapping, number, heard);
             adapter.settle(cx);
         }

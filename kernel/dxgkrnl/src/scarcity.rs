@@ -231,7 +231,7 @@ impl Adapter {
     /// Calls `each` with the creator and the bytes of what it has committed and pending destructions give back.
     fn each_ending(&self, mut each: impl FnMut(ProcessId, u64)) {
         for binding in self.allocations.ending() {
-            let body = &self.allocations.body_of(binding.vidmm);
+            let body = self.allocations.body_of(binding.vidmm);
             if body.section.is_none() {
                 each(body.creator, self.vidmm.allocation_bytes(binding.vidmm));
             }

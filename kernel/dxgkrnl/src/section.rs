@@ -16,7 +16,7 @@ use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, Pro
 use crate::adapter::Adapter;
 use crate::allocation::Existing;
 use crate::coherency::see_cached;
-use crate::cpu_mapping::MappingChange;
+use crate::cpu_view::MappingChange;
 use crate::machine::{Cx, Machine};
 use crate::quota::Commitments;
 use crate::refusal::{invalid, no_memory, not_supported};
@@ -176,7 +176,7 @@ impl Sections {
     pub fn close(&mut self, cx: &mut Cx<'_>, adapters: &mut [Adapter], number: u64) {
         let section = &mut self.sections[number];
         let creator = &mut adapters[section.creator.0 as usize];
-        creator.cpu_mappings.tell(cx, section.mapping, MappingChange::Gone);
+        creator.cpu_view.tell(cx, section.mapping, MappingChange::Gone);
         assert!(std::mem::take(&mut section.open), "a section is closed once");
         self.leave(cx, adapters, number);
     }

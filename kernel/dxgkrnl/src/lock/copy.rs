@@ -4,66 +4,42 @@
 //!
 //! Where no bytes are stored, every page counts as written.
 
-use std::collections::BTreeMap;
-
 use vidmm::{AllocationId, Direction, Operation, cut_pages};
 use wddm_types::{PAGE_BYTES, PageRun};
 
 use crate::adapter::Adapter;
+use crate::cpu_view::{Shown, WrittenPages};
 use crate::machine::Cx;
-
-/// The copies as the CPU saw them when it was shown them.
-#[derive(Default)]
-pub struct SystemCopies {
-    by_allocation: BTreeMap<AllocationId, Baseline>,
-    /// Unlocked while the adapter slept.
-    late: Vec<(AllocationId, WrittenPages)>,
-}
-
-enum Baseline {
-    /// The copy is still being brought up to date: its process has not been shown it.
-    Awaited,
-    /// It was this.
-    Bytes(Vec<u8>),
-    /// There are no bytes.
-    Unknown,
-}
-
-/// Ranges of an allocation's pages, ascending: first and how many.
-pub type WrittenPages = Vec<(u64, u64)>;
 
 impl Adapter {
     /// An allocation was locked for the first time.
     pub(super) fn copy_shown(&mut self, id: AllocationId) {
         if self.vidmm.keeps_copy(id) && self.vidmm.locks_of(id) == 1 {
-            self.copies.by_allocation.insert(id, Baseline::Awaited);
+            self.cpu_view.await_copy(id);
         }
     }
 
     /// The copy is up to date, and the CPU is about to see it.
     // spec: memory §2.2
     pub fn note_copy(&mut self, cx: &Cx<'_>, id: AllocationId) {
-        if !matches!(self.copies.by_allocation.get(&id), Some(Baseline::Awaited)) {
+        if !self.cpu_view.awaits_copy(id) {
             return;
         }
-        let baseline = if self.config.clear_pages {
+        let bytes = self.config.clear_pages.then(|| {
             // The CPU sees what it wrote and its caches still hold.
             self.maintain_for_move(cx, id);
-            Baseline::Bytes(self.bytes_of(cx, self.vidmm.backing(id)))
-        } else {
-            Baseline::Unknown
-        };
-        self.copies.by_allocation.insert(id, baseline);
+            self.bytes_of(cx, self.vidmm.backing(id))
+        });
+        self.cpu_view.show_copy(id, bytes);
     }
 
     /// The pages of its copy that the CPU has written since it was shown.
     // spec: memory §2.2
     pub fn written_pages(&self, cx: &Cx<'_>, id: AllocationId) -> WrittenPages {
-        let Some(baseline) = self.copies.by_allocation.get(&id) else { return Vec::new() };
-        let before = match baseline {
-            Baseline::Awaited => return Vec::new(),
-            Baseline::Unknown => return vec![(0, self.vidmm.allocation_bytes(id) / PAGE_BYTES)],
-            Baseline::Bytes(before) => before,
+        let before = match self.cpu_view.copy(id) {
+            Shown::Nothing => return Vec::new(),
+            Shown::Unknown => return vec![(0, self.vidmm.allocation_bytes(id) / PAGE_BYTES)],
+            Shown::Bytes(before) => before,
         };
         self.maintain_for_move(cx, id);
         let mut written: WrittenPages = Vec::new();
@@ -82,7 +58,7 @@ impl Adapter {
 
     /// The last lock of it has ended.
     pub fn forget_copy(&mut self, id: AllocationId) {
-        self.copies.by_allocation.remove(&id);
+        self.cpu_view.forget_copy(id);
     }
 
     /// Copies what the CPU wrote to where the content is. Says whether there is something to be waited for: an adapter that
@@ -93,7 +69,7 @@ impl Adapter {
             return false;
         }
         if !self.life.is_awake() {
-            self.copies.late.push((id, written));
+            self.cpu_view.upload_late(id, written);
             return false;
         }
         let work = self.vidmm.upload(id, &written);
@@ -107,7 +83,7 @@ impl Adapter {
 
     /// The adapter is awake: uploads the copies that were unlocked while it slept.
     pub fn upload_late(&mut self, cx: &mut Cx<'_>) {
-        for (id, written) in std::mem::take(&mut self.copies.late) {
+        for (id, written) in self.cpu_view.take_late() {
             // It may be dead, or locked again already.
             if self.allocations.body(id).is_some() && !self.vidmm.is_locked(id) {
                 self.upload(cx, id, written);

@@ -189,7 +189,7 @@ impl Adapter {
             let work = self.vidmm.destroy_allocation(next.id, &[]);
             self.queue_work(cx, process, None, work, Vec::new());
             self.allocations.tell_no_more(next.id);
-            self.unexported_pages.remove(&next.id);
+            self.cpu_view.forget(next.id);
             return;
         }
         let mut former = self.allocations[number].renaming.former();

@@ -9,7 +9,7 @@ use super::rotation::{Awaited, Stage, Unanswered};
 use super::{PacketRing, PagingRing, RingQueue};
 use crate::adapter::Adapter;
 use crate::allocations::Gone;
-use crate::cpu_mapping::MappingChange;
+use crate::cpu_view::MappingChange;
 use crate::machine::Cx;
 use crate::start::create_paging_context;
 
@@ -65,8 +65,8 @@ impl Adapter {
         }
         self.ring.ready.clear();
         // The content is lost anyway.
-        for mapping in self.cpu_mappings.take_leaving() {
-            self.cpu_mappings.tell(cx, mapping, MappingChange::Gone);
+        for mapping in self.cpu_view.take_leaving() {
+            self.cpu_view.tell(cx, mapping, MappingChange::Gone);
         }
         match std::mem::take(&mut self.ring.stage) {
             // The kernel ignores a later answer to a protection: nothing waits for that change any more.
@@ -158,10 +158,10 @@ impl Adapter {
             self.allocations.bodies().map(|(id, _)| id).filter(|id| self.vidmm.is_locked(*id)).collect();
         let mut unanswered = Unanswered::new();
         for id in locked {
-            if let Some(mapping) = self.cpu_mappings.of(id) {
+            if let Some(mapping) = self.cpu_view.of(id) {
                 let runs = self.through_caches(cx, id, self.vidmm.seen_runs(id).to_vec());
                 // Nothing is promised behind it that is not reached: no device outlives this.
-                let number = self.cpu_mappings.tell(cx, mapping, MappingChange::Shown(runs));
+                let number = self.cpu_view.tell(cx, mapping, MappingChange::Shown(runs));
                 unanswered.insert(mapping, Awaited::seen(number));
             }
         }

@@ -40,7 +40,7 @@ impl Adapter {
                 let process = self.devices.get(known.device).map(|device| device.process);
                 while let Some((value, work)) = known.pending_remap_signals.front().copied()
                     && work <= self.ring.last_done
-                    && process.is_none_or(|process| self.cpu_mappings.sees_up_to(process, work))
+                    && process.is_none_or(|process| self.cpu_view.sees_up_to(process, work))
                 {
                     known.pending_remap_signals.pop_front();
                     reached = Some(value);

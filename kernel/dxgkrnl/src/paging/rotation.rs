@@ -22,8 +22,8 @@ use vidmm::{AllocationId, HeldRange, Rotation, WindowPages};
 use wddm_types::{CpuRun, PageRun, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::cpu_mapping::{Heard, MappingChange};
-use crate::lock::{WrittenPages, spare};
+use crate::cpu_view::{Heard, MappingChange, WrittenPages};
+use crate::lock::spare;
 use crate::machine::Cx;
 use crate::paging::PagingRing;
 
@@ -120,13 +120,13 @@ impl Adapter {
     /// Binds the changes of medium of a work that is being queued.
     pub(super) fn bind_rotations(&mut self, cx: &Cx<'_>, rotations: Vec<Rotation>) -> Vec<MediumChange> {
         let mut bind = |rotation: Rotation| {
-            let mapping = self.cpu_mappings.of(rotation.allocation)?;
+            let mapping = self.cpu_view.of(rotation.allocation)?;
             let allocation = rotation.allocation;
             let runs = self.through_caches(cx, allocation, rotation.runs);
             let whole = self.vidmm.is_copied_whole(allocation);
             let writes = rotation.writes_backing.then_some(Written { allocation, whole, frames: None });
             if self.lends(cx, &runs) {
-                self.cpu_mappings.note_lent(mapping);
+                self.cpu_view.note_lent(mapping);
             }
             let (process, leaves) = (self.allocations.body_of(allocation).creator, false);
             Some(MediumChange {
@@ -161,9 +161,9 @@ impl Adapter {
                     return true;
                 }
                 let written: BTreeSet<MappingId> =
-                    turns.iter().map(|turn| turn.mapping).filter(|m| self.cpu_mappings.is_written(*m)).collect();
+                    turns.iter().map(|turn| turn.mapping).filter(|m| self.cpu_view.is_written(*m)).collect();
                 let mut tell =
-                    |mapping| (mapping, Awaited::seen(self.cpu_mappings.tell(cx, mapping, MappingChange::Protected)));
+                    |mapping| (mapping, Awaited::seen(self.cpu_view.tell(cx, mapping, MappingChange::Protected)));
                 let unanswered: Unanswered = written.into_iter().map(&mut tell).collect();
                 let waits = !unanswered.is_empty();
                 if waits {
@@ -227,15 +227,15 @@ impl Adapter {
             ranges.extend(turn.ranges);
             let (mapping, process) = (turn.mapping, turn.process);
             if turn.leaves {
-                if self.cpu_mappings.leave(mapping) {
-                    let number = self.cpu_mappings.tell(cx, mapping, MappingChange::Left);
+                if self.cpu_view.leave(mapping) {
+                    let number = self.cpu_view.tell(cx, mapping, MappingChange::Left);
                     unanswered.insert(mapping, Awaited { number, seen: false });
                 }
-            } else if self.cpu_mappings.is_alive(mapping) {
+            } else if self.cpu_view.is_alive(mapping) {
                 let seen = self.is_quiesced(process);
                 let passes = !seen && self.moves_on(mapping);
                 let change = if passes { MappingChange::Passed(turn.runs) } else { MappingChange::Shown(turn.runs) };
-                let number = self.cpu_mappings.show(cx, mapping, process, change, work);
+                let number = self.cpu_view.show(cx, mapping, process, change, work);
                 unanswered.insert(mapping, Awaited { number, seen });
             }
         }
@@ -248,23 +248,21 @@ impl Adapter {
     fn moves_on(&self, mapping: MappingId) -> bool {
         let next = self.ring.building.iter().find(|work| !work.turns.is_empty());
         let is_moved = |turn: &MediumChange| turn.mapping == mapping && !turn.leaves;
-        self.may_pump()
-            && self.cpu_mappings.is_written(mapping)
-            && next.is_some_and(|work| work.turns.iter().any(is_moved))
+        self.may_pump() && self.cpu_view.is_written(mapping) && next.is_some_and(|work| work.turns.iter().any(is_moved))
     }
 
     /// The outside has carried out the changes of a mapping up to this one, and perhaps its process sees them; for a mapping that has
     /// gone, all of them.
     pub fn mapping_changed(&mut self, cx: &mut Cx<'_>, mapping: MappingId, number: u64, heard: Heard) {
         let seen = heard == Heard::Seen;
-        if seen && self.cpu_mappings.note_seen(mapping, number) {
+        if seen && self.cpu_view.note_seen(mapping, number) {
             self.send_pending_remap_signals(cx);
         }
         if let Stage::Protecting(unanswered) | Stage::Showing(unanswered, ..) = &mut self.ring.stage
             && unanswered.get(&mapping).is_some_and(|awaited| awaited.number <= number && (seen || !awaited.seen))
         {
             unanswered.remove(&mapping);
-            self.cpu_mappings.note_answer(mapping);
+            self.cpu_view.note_answer(mapping);
             self.advance_rotation(cx);
             self.pump_paging(cx);
         }
@@ -281,9 +279,9 @@ impl Adapter {
             Stage::None | Stage::Showing(..) => BTreeSet::new(),
         };
         let mappings: BTreeSet<MappingId> =
-            turns.into_iter().chain(self.cpu_mappings.take_leaving()).chain(self.cpu_mappings.take_passed()).collect();
+            turns.into_iter().chain(self.cpu_view.take_leaving()).chain(self.cpu_view.take_passed()).collect();
         for mapping in mappings {
-            self.cpu_mappings.tell(cx, mapping, MappingChange::Gone);
+            self.cpu_view.tell(cx, mapping, MappingChange::Gone);
         }
     }
 
