@@ -3,16 +3,21 @@
 //! An adapter settles after each turn: it carries out the waits that were released during the turn (answers, queues that go
 //! on, paging work), which may release more, until nothing is due. `due` has the news and the order.
 
+pub mod description;
+mod device;
 mod display;
 mod flip;
+pub mod interrupt;
 mod metering;
 mod mode;
 mod packets;
 mod peer;
 mod power;
+pub mod process;
 mod recovery;
 mod statistics;
 mod sync;
+mod timeout;
 mod waking;
 
 use std::collections::BTreeMap;
@@ -20,7 +25,7 @@ use std::collections::BTreeMap;
 use ddi::KmdProcess;
 use events::Event;
 use gpu_fence::FenceId;
-use kmt_calls::{DeviceState, Reply, Wddm31Caps};
+use kmt_calls::{DeviceState, Refusal, Reply, Wddm31Caps};
 use vidmm::{DeviceId, SpaceId, VidMm};
 use vidsch::VidSch;
 use wddm_types::{AdapterIndex, Luid, PageRun, Pages, ProcessId};
@@ -259,6 +264,14 @@ impl Adapter {
     /// Stops the adapter for a break of the contract by its driver or hardware. The answer, where there is none.
     pub fn heed<T>(&mut self, cx: &mut Cx<'_>, told: Result<T, Breach>) -> Option<T> {
         told.map_err(|Breach(reason)| self.stop(cx, reason)).ok()
+    }
+
+    /// The same for a call, which the stopped adapter refuses.
+    ///
+    /// # Errors
+    /// `DEVICE_REMOVED` with the reason of the stop.
+    pub fn heed_for_call<T>(&mut self, cx: &mut Cx<'_>, told: Result<T, Breach>) -> Result<T, Refusal> {
+        self.heed(cx, told).ok_or_else(|| self.life.refusal())
     }
 
     /// The bytes resident in each segment, for traces.

@@ -253,7 +253,8 @@ impl Machine {
             let others = members.iter().filter(|(other, ..)| *other != index);
             let peers = others.clone().filter(|(_, rings, _)| *rings).fold(0, |bits, (other, ..)| bits | 1 << other);
             let elsewhere = others.filter_map(|(_, rings, earliest)| if *rings { *earliest } else { Some(1) }).min();
-            self.adapters[index].agree(cx, cross, peers, elsewhere);
+            let agreed = self.adapters[index].agree(cx, cross, peers, elsewhere);
+            self.adapters[index].heed(cx, agreed);
             self.adapters[index].settle(cx);
         }
     }

@@ -25,11 +25,11 @@ pub use local::LocalPage;
 pub use open::Opened;
 pub use page::FenceStorage;
 
-use ddi::DriverStatus;
 use gpu_fence::{FenceId, MonitoredUpdate};
 use wddm_types::FencePoint;
 
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::machine::Cx;
 
 /// `D3DDDI_MAX_OBJECT_WAITED_ON` (sync §0).
@@ -65,9 +65,8 @@ impl Adapter {
             if live.is_empty() {
                 break;
             }
-            if let Err(status) = self.tell_monitored(cx, &live) {
-                // spec: sync §3.9
-                self.stop(cx, format!("bug check 0x119, parameter 0x12: UpdateMonitoredValues failed: {status}"));
+            let told = self.tell_monitored(cx, &live);
+            if self.heed(cx, told).is_none() {
                 break;
             }
             updates.clear();
@@ -82,7 +81,8 @@ impl Adapter {
 
     /// Has the driver store MonitoredValues. No engine reads the MonitoredValue of a fence that only the kernel signals. A device without
     /// power signals nothing, and is told when it wakes; words that move, when they are there.
-    fn tell_monitored(&mut self, cx: &Cx<'_>, values: &[(FenceNumber, u64)]) -> Result<(), DriverStatus> {
+    // spec: sync §3.9
+    fn tell_monitored(&mut self, cx: &Cx<'_>, values: &[(FenceNumber, u64)]) -> Result<(), Breach> {
         if self.life.is_off() {
             return Ok(());
         }
@@ -96,9 +96,12 @@ impl Adapter {
             Some(ddi::MonitoredUpdate { fence: global, value, monitored })
         };
         let batch: Vec<ddi::MonitoredUpdate<'_>> = values.iter().filter_map(update).collect();
-        match self.driver.call(cx).native_fences() {
+        let told = match self.driver.call(cx).native_fences() {
             Some(fences) if !batch.is_empty() => fences.update_monitored_values(&batch),
             _ => Ok(()),
-        }
+        };
+        told.map_err(|status| {
+            Breach(format!("bug check 0x119, parameter 0x12: UpdateMonitoredValues failed: {status}"))
+        })
     }
 }

@@ -121,10 +121,12 @@ impl Life {
     /// # Errors
     /// `DEVICE_REMOVED` with the reason of the stop.
     pub fn running(&self) -> Result<(), Refusal> {
-        match self.why_stopped() {
-            None => Ok(()),
-            Some(reason) => Err(removed(format!("the adapter was stopped: {reason}"))),
-        }
+        if self.has_stopped() { Err(self.refusal()) } else { Ok(()) }
+    }
+
+    /// The refusal of a call by an adapter that has stopped.
+    pub fn refusal(&self) -> Refusal {
+        removed(format!("the adapter was stopped: {}", self.why_stopped().expect("it has stopped")))
     }
 
     /// It ends, unless it has.

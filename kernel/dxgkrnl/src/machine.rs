@@ -8,11 +8,11 @@ use ddi::{Miniport, PowerState, StandardAllocation};
 use kmt_calls::{Call, MappingId, QueuedFence, Refusal};
 use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
+use crate::adapter::description::AdapterDescription;
 use crate::adapter::{Adapter, AdapterConfig};
 use crate::call::{CreatedSurface, Needs};
 use crate::cpu_view::{self, Heard};
 use crate::cross_adapter::CrossFences;
-use crate::description::AdapterDescription;
 pub use crate::effect::{Answer, Cx, Effect, Token};
 use crate::fence_log::Names;
 use crate::global_handle::GlobalHandles;

@@ -288,8 +288,8 @@ impl Adapter {
                 None => break,
             }
         }
-        self.build_buffers(cx);
-        self.clear_slots(cx);
+        let built = self.build_buffers(cx).and_then(|()| self.clear_slots(cx));
+        self.heed(cx, built);
         self.run_deferred(cx);
         self.watch_progress(cx);
     }

@@ -15,6 +15,7 @@ use vidmm::{Policy, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
 use wddm_types::{AdapterIndex, NodeId, ProcessId};
 
+use crate::adapter::process::ProcessHost;
 use crate::adapter::{Adapter, AdapterConfig};
 use crate::coherency::is_io_coherent;
 use crate::driver::{Creating, Driver, DriverHost, EntryPoints, KernelPages, StartedMiniport, Watch};
@@ -26,7 +27,6 @@ use crate::notification::Registrations;
 use crate::object::ProcessOnAdapter;
 use crate::packet::{Packets, check_device_info};
 use crate::paging::{PacketRing, PagingRing};
-use crate::process::ProcessHost;
 use crate::scheduling::{rank_paging, setup_bands};
 use crate::start::describe::{Computer, Description, describe};
 use crate::store::Store;

@@ -15,6 +15,7 @@ use vidsch::{NeverAsked, Suspend, SuspendReasons, SuspensionNumber};
 use wddm_types::{FencePoint, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::machine::Cx;
 use crate::object::{ContextNumber, DeviceNumber};
 use crate::packet::PacketContextNumber;
@@ -75,9 +76,11 @@ impl Adapter {
             Suspend::Pending(point) => return Some(point),
             Suspend::Issue(value) => value,
         };
-        self.need_suspension_fence(cx)?;
+        let made = self.need_suspension_fence(cx);
+        self.heed(cx, made)?;
         cx.emit(self.index, Event::DeviceSuspended { device: number.raw(), reasons: reason.bits() });
-        let mut waiting = self.suspend_contexts(cx, number, value)?;
+        let suspended = self.suspend_contexts(cx, number, value);
+        let mut waiting = self.heed(cx, suspended)?;
         waiting.extend(self.packets_running(number));
         let known = &self.devices[number];
         let no_timeout = known.queues.iter().any(|queue| self.queues[*queue].no_timeout)
@@ -87,13 +90,13 @@ impl Adapter {
         self.vidsch.suspensions.point_of(device)
     }
 
-    /// Has the driver suspend the hardware contexts of a device. Answers with those that acknowledge later; `None`: the adapter stops.
+    /// Has the driver suspend the hardware contexts of a device. Answers with those that acknowledge later.
     fn suspend_contexts(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &Cx<'_>,
         device: DeviceNumber,
         value: SuspensionNumber,
-    ) -> Option<BTreeSet<Leaving>> {
+    ) -> Result<BTreeSet<Leaving>, Breach> {
         let mut waiting = BTreeSet::new();
         for context in self.devices[device].contexts.clone() {
             for queue in &self.contexts[context].queues {
@@ -106,31 +109,26 @@ impl Adapter {
                 Ok(SuspendStatus::Pending) => {
                     waiting.insert(Leaving::Hardware(context));
                 }
-                Err(status) => {
-                    self.stop(cx, format!("SuspendContext failed: {status}"));
-                    return None;
-                }
+                Err(status) => return Err(Breach(format!("SuspendContext failed: {status}"))),
             }
         }
-        Some(waiting)
+        Ok(waiting)
     }
 
-    /// Makes the fence of suspensions before the first one needs it; `None`: the adapter stops, because it has none.
-    pub fn need_suspension_fence(&mut self, cx: &mut Cx<'_>) -> Option<()> {
+    /// Makes the fence of suspensions before the first one needs it.
+    ///
+    /// # Errors
+    /// There is none, and the adapter cannot go on without it.
+    pub fn need_suspension_fence(&mut self, cx: &mut Cx<'_>) -> Result<(), Breach> {
         if self.vidsch.suspensions.has_fence() {
-            return Some(());
+            return Ok(());
         }
-        match self.create_fence(cx, None, ProcessId::SYSTEM, 0) {
-            Ok(fence) => {
-                let named = self.sync.fence(fence).waits;
-                self.vidsch.suspensions.signal_on(named);
-                Some(())
-            }
-            Err(refusal) => {
-                self.stop(cx, format!("no fence for suspensions: {}", refusal.reason));
-                None
-            }
-        }
+        let fence = self
+            .create_fence(cx, None, ProcessId::SYSTEM, 0)
+            .map_err(|refusal| Breach(format!("no fence for suspensions: {}", refusal.reason)))?;
+        let named = self.sync.fence(fence).waits;
+        self.vidsch.suspensions.signal_on(named);
+        Ok(())
     }
 
     /// Takes a reason away; with the last one the contexts go on. Paging work that needed the device quiesced must have completed.
@@ -167,20 +165,19 @@ impl Adapter {
 
     /// The driver acknowledges.
     // spec: sync §4.1
-    pub fn context_suspended(&mut self, cx: &mut Cx<'_>, context: u64, suspend_fence: u64) {
+    pub fn context_suspended(&mut self, cx: &mut Cx<'_>, context: u64, suspend_fence: u64) -> Result<(), Breach> {
         if context >= self.contexts.next_number().raw() {
-            self.stop(cx, format!("a suspension of context {context} was acknowledged; there never was one"));
-            return;
+            return Err(Breach(format!("a suspension of context {context} was acknowledged; there never was one")));
         }
         // Its driver knows the ring as the context 0.
         let left = if context == 0 { Leaving::Ring } else { Leaving::Hardware(ContextNumber::from_raw(context)) };
         if let Err(NeverAsked) = self.vidsch.suspensions.acknowledged(left, suspend_fence) {
             // Bug check 0x119, parameter 0x11.
-            self.stop(cx, format!("suspension {suspend_fence} was acknowledged and never asked for"));
-            return;
+            return Err(Breach(format!("suspension {suspend_fence} was acknowledged and never asked for")));
         }
         self.advance_suspensions(cx);
         self.resume_suspended_by_timeout(cx);
+        Ok(())
     }
 
     /// A context has gone: no suspension waits for it any more.

@@ -3,20 +3,19 @@
 
 use ddi::{AcquireSwizzlingRange, ReleaseSwizzlingRange, SwizzlingError};
 use events::Event;
-use kmt_calls::Refusal;
 use vidmm::{AllocationId, HeldRange, RangeWish};
 use wddm_types::CpuRun;
 
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::machine::Cx;
-use crate::refusal::removed;
 
 impl Adapter {
     /// Lets the driver acquire a range. Answers with what the CPU sees if the driver chose the address, and with `None` if
     /// there is no range to be had.
     ///
     /// # Errors
-    /// The driver broke the contract: it moved a view that is to stay where it is. The adapter has stopped.
+    /// The driver moved a view that is to stay where it is.
     // spec: memory §6.5
     pub fn acquire_range(
         &mut self,
@@ -24,7 +23,7 @@ impl Adapter {
         allocation: AllocationId,
         wish: &RangeWish,
         alternate: bool,
-    ) -> Result<Option<Option<Vec<CpuRun>>>, Refusal> {
+    ) -> Result<Option<Option<Vec<CpuRun>>>, Breach> {
         self.release_ranges(cx, wish.release.as_slice());
         let HeldRange { allocation: kmd, private_driver_data, range } = wish.acquire;
         let number = self.allocations.told_as(allocation);
@@ -51,9 +50,8 @@ impl Adapter {
                     return Ok(Some(Some(self.vidmm.range_placed(allocation, acquire.cpu_translated_address))));
                 }
                 Ok(()) => {
-                    let reason = "a swizzling range changes neither its place in the window nor its length";
-                    self.stop(cx, reason.into());
-                    return Err(removed(format!("the adapter was stopped: {reason}")));
+                    let rule = "a swizzling range changes neither its place in the window nor its length";
+                    return Err(Breach(rule.into()));
                 }
                 Err(SwizzlingError::Unavailable) => {
                     // spec: memory §6.5: until none is left

@@ -18,7 +18,9 @@ use wddm_types::{PAGE_BYTES, PageRun, Pages};
 use super::NewFence;
 use super::lifetime::NewMonitored;
 use super::open::Opened;
+use super::signal::current_values_failed;
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
@@ -73,17 +75,17 @@ impl Adapter {
 
     /// Sets which peers hear of a fence's signals by doorbells, and the least value that is waited for where they reach.
     // spec: sync §3.18
-    pub fn agree(&mut self, cx: &mut Cx<'_>, cross: u64, peers: u64, elsewhere: Option<u64>) {
-        let (Some(number), true) = (self.sync.member(cross), !self.life.has_stopped()) else { return };
+    pub fn agree(&mut self, cx: &mut Cx<'_>, cross: u64, peers: u64, elsewhere: Option<u64>) -> Result<(), Breach> {
+        let (Some(number), true) = (self.sync.member(cross), !self.life.has_stopped()) else { return Ok(()) };
         let (changed, kmd) = (self.sync.set_peers_of(cross, peers), self.sync.fence(number).kmd);
         if let (true, Some(global), Some(doorbells)) = (changed, kmd, self.driver.call(cx).peer_doorbells())
             && let Err(status) = doorbells.share_with_peers(global, cross, peers)
         {
-            self.stop(cx, format!("the driver cannot share a fence with other adapters: {status}"));
-            return;
+            return Err(Breach(format!("the driver cannot share a fence with other adapters: {status}")));
         }
         let updates = self.sync.set_elsewhere(number, elsewhere);
         self.publish(cx, updates);
+        Ok(())
     }
 
     /// Another adapter reports that these may have other values. The driver looks at its run lists for `told` of them, whether or not the
@@ -98,17 +100,20 @@ impl Adapter {
             let value = self.current_value(cx, fence);
             cx.emit(self.index, Event::CrossAdapterValueArrived { adapter: self.index.0, fence: fence.raw(), value });
         }
-        if self.notify_only(cx, told) {
+        let notified = self.notify_only(cx, told);
+        if self.heed(cx, notified).is_some() {
             self.sample_fences(cx, numbers);
         }
     }
 
     /// `UpdateCurrentValuesFromCpu` with NotificationOnly. A device without power runs no work that waits, and is told when it wakes.
-    /// False: the driver failed, and the adapter is stopped.
+    ///
+    /// # Errors
+    /// The driver failed: bug check 0x119, parameter 0x13.
     // spec: sync §2.6, sync §3.12
-    pub(super) fn notify_only(&mut self, cx: &mut Cx<'_>, numbers: &[FenceNumber]) -> bool {
+    pub(super) fn notify_only(&mut self, cx: &Cx<'_>, numbers: &[FenceNumber]) -> Result<(), Breach> {
         if self.life.is_off() {
-            return true;
+            return Ok(());
         }
         let update = |number: &FenceNumber| {
             let fence = self.sync.fence(*number);
@@ -116,11 +121,7 @@ impl Adapter {
             fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
         };
         let batch: Vec<CurrentUpdate<'_>> = numbers.iter().filter_map(update).collect();
-        let Some(fences) = self.driver.call(cx).native_fences().filter(|_| !batch.is_empty()) else { return true };
-        let told = fences.update_current_values(&batch, UpdateCurrentFlags::NOTIFICATION_ONLY);
-        if let Err(status) = told {
-            self.stop(cx, format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"));
-        }
-        told.is_ok()
+        let Some(fences) = self.driver.call(cx).native_fences().filter(|_| !batch.is_empty()) else { return Ok(()) };
+        fences.update_current_values(&batch, UpdateCurrentFlags::NOTIFICATION_ONLY).map_err(current_values_failed)
     }
 }

@@ -119,7 +119,8 @@ impl Adapter {
         let there = |fence: &Fence| fence.slot.stands_in(storage);
         let sealed = self.sync.fences().filter(|(_, fence)| fence.always_signaled && there(fence));
         for number in sealed.map(|(number, _)| number).collect::<Vec<_>>() {
-            if !self.tell_always_signaled(cx, number) {
+            let told = self.tell_always_signaled(cx, number);
+            if self.heed(cx, told).is_none() {
                 return;
             }
         }

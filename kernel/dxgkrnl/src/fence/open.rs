@@ -64,7 +64,8 @@ impl Adapter {
                 assert_eq!(self.sync.add_fence_open(open), number);
                 // spec: sync §6 B13: for good, also where the driver has made it anew
                 if asleep && self.sync.fence(fence).always_signaled {
-                    self.tell_always_signaled(cx, fence);
+                    let told = self.tell_always_signaled(cx, fence);
+                    self.heed(cx, told);
                 }
                 Ok((number, private_data))
             }

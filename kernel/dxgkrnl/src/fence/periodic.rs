@@ -12,6 +12,7 @@ use kmt_calls::{FenceFlags, FencePrivateData, Refusal, SyncObjectAccess};
 use wddm_types::VidPnTargetId;
 
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::fence::lifetime::NewMonitored;
 use crate::fence::{FenceNumber, FenceOpenNumber, NewFence};
 use crate::machine::Cx;
@@ -108,7 +109,7 @@ impl Adapter {
         cx: &mut Cx<'_>,
         target: VidPnTargetId,
         NotificationId(id): NotificationId,
-    ) {
+    ) -> Result<(), Breach> {
         let number = FenceNumber::from_raw(id.into());
         match self.sync.fence_if_there(number).and_then(|fence| fence.periodic) {
             Some(periodic) if periodic.target == target => {
@@ -117,7 +118,11 @@ impl Adapter {
             }
             // It was destroyed while the interrupt was on its way.
             _ if number < self.sync.next_fence() => {}
-            _ => self.stop(cx, format!("notification {id} of target {} was reported and never asked for", target.0)),
+            _ => {
+                let what = format!("notification {id} of target {} was reported and never asked for", target.0);
+                return Err(Breach(what));
+            }
         }
+        Ok(())
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use ddi::{CurrentUpdate, UpdateCurrentFlags};
+use ddi::{CurrentUpdate, DriverStatus, UpdateCurrentFlags};
 use events::Event;
 use gpu_fence::FenceKind;
 use kmt_calls::{Refusal, SignalFlags};
 use shared_words::Word;
 
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::fence::FenceNumber;
 use crate::machine::Cx;
 use crate::refusal::invalid;
@@ -76,10 +77,11 @@ impl Adapter {
             fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
         };
         let batch: Vec<CurrentUpdate<'_>> = changes.iter().filter_map(update).collect();
-        if let Some(fences) = self.driver.call(cx).native_fences().filter(|_| !batch.is_empty())
-            && let Err(status) = fences.update_current_values(&batch, UpdateCurrentFlags::empty())
-        {
-            self.stop(cx, format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"));
+        let told = match self.driver.call(cx).native_fences() {
+            Some(fences) if !batch.is_empty() => fences.update_current_values(&batch, UpdateCurrentFlags::empty()),
+            _ => Ok(()),
+        };
+        if self.heed(cx, told.map_err(current_values_failed)).is_none() {
             return;
         }
         for &(fence, value) in changes {
@@ -118,7 +120,11 @@ impl Adapter {
     /// Marks a fence satisfied for ever and releases all its waits (sync §3.16).
     // spec: sync §3.16
     pub fn signal_always(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
-        if !self.sync.seal(number) || !self.tell_always_signaled(cx, number) {
+        if !self.sync.seal(number) {
+            return;
+        }
+        let told = self.tell_always_signaled(cx, number);
+        if self.heed(cx, told).is_none() {
             return;
         }
         let sampled = self.sync.end_waits_on_sealed(number);
@@ -126,9 +132,12 @@ impl Adapter {
         self.publish(cx, sampled.updates);
     }
 
-    /// Readers see the largest value, and the driver passes every wait. False: the driver failed, and the adapter is stopped.
+    /// Readers see the largest value, and the driver passes every wait.
+    ///
+    /// # Errors
+    /// The driver failed: bug check 0x119, parameter 0x13.
     // spec: sync §3.16, sync §6 B12
-    pub(super) fn tell_always_signaled(&mut self, cx: &mut Cx<'_>, number: FenceNumber) -> bool {
+    pub(super) fn tell_always_signaled(&mut self, cx: &Cx<'_>, number: FenceNumber) -> Result<(), Breach> {
         let slot = self.sync.fence(number).slot;
         if slot.on_cpu() {
             self.sync.store(cx.memory, number, u64::MAX);
@@ -137,17 +146,13 @@ impl Adapter {
         // A device without power passes no wait, and its page tables may be away: it is told when it wakes. While a word is on its
         // way the place where it will be is another's content: it is told when the word is there.
         if self.life.is_off() || self.is_word_on_its_way(number) {
-            return true;
+            return Ok(());
         }
         let (Some(global), Some(fences)) = (self.sync.fence(number).kmd, self.driver.call(cx).native_fences()) else {
-            return true;
+            return Ok(());
         };
         let update = [CurrentUpdate { fence: global, value: ALWAYS_SIGNALED_VALUE, current: word }];
-        let told = fences.update_current_values(&update, UpdateCurrentFlags::ALWAYS_SIGNALED);
-        if let Err(status) = told {
-            self.stop(cx, format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"));
-        }
-        told.is_ok()
+        fences.update_current_values(&update, UpdateCurrentFlags::ALWAYS_SIGNALED).map_err(current_values_failed)
     }
 }
 
@@ -157,7 +162,8 @@ impl Adapter {
     pub fn tell_slept_through(&mut self, cx: &mut Cx<'_>) {
         let sealed = self.sync.fences().filter(|(_, fence)| fence.always_signaled && fence.kmd.is_some());
         for number in sealed.map(|(number, _)| number).collect::<Vec<_>>() {
-            if !self.tell_always_signaled(cx, number) {
+            let told = self.tell_always_signaled(cx, number);
+            if self.heed(cx, told).is_none() {
                 return;
             }
         }
@@ -171,8 +177,15 @@ impl Adapter {
         self.publish(cx, updates);
         // spec: sync §3.12: other adapters have signalled meanwhile
         let common: Vec<_> = self.sync.members().map(|(_, number)| number).collect();
-        self.notify_only(cx, &common);
+        let told = self.notify_only(cx, &common);
+        self.heed(cx, told);
     }
+}
+
+/// The driver could not store CurrentValues.
+// spec: sync §3.9
+pub(super) fn current_values_failed(status: DriverStatus) -> Breach {
+    Breach(format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"))
 }
 
 /// The document's value for an AlwaysSignaled update; drivers ignore it (sync §6 B12).

@@ -19,9 +19,10 @@ use events::Event;
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::adapter::interrupt::NativeSignals;
+use crate::breach::Breach;
 use crate::fence::FenceNumber;
 use crate::fence_log::{LogNews, Names};
-use crate::interrupt::NativeSignals;
 use crate::machine::Cx;
 use crate::object::{DeviceNumber, Queue, QueueNumber};
 use crate::store::ObjectNumber;
@@ -41,26 +42,31 @@ struct Scope {
 impl Adapter {
     /// Interrupt 19.
     // spec: sync §3.10, sync §6 C11
-    pub fn native_fences_signaled(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, signals: &NativeSignals) {
+    pub fn native_fences_signaled(
+        &mut self,
+        cx: &mut Cx<'_>,
+        names: &Names<'_>,
+        signals: &NativeSignals,
+    ) -> Result<(), Breach> {
         if self.driver.names_signaled_fences() {
             self.queues_signaled(cx, names, signals.node, &signals.queues);
         } else if signals.fences.is_empty() {
             self.any_fence_signaled(cx, names);
         } else {
-            self.fences_signaled(cx, names, &signals.fences);
+            return self.fences_signaled(cx, names, &signals.fences);
         }
+        Ok(())
     }
 
     /// Exactly these fences are looked at. A name that is no fence of this adapter is a bug check: the adapter stops.
     // spec: sync §3.10, sync §6 B18
-    fn fences_signaled(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, named: &[OsGlobalFence]) {
+    fn fences_signaled(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, named: &[OsGlobalFence]) -> Result<(), Breach> {
         // The driver's fence is destroyed with the last open, also while a name keeps the kernel's.
         let dead = |fence: &&OsGlobalFence| {
             self.sync.fence_if_there(FenceNumber::from_raw(fence.0)).is_none_or(|fence| fence.opens.is_empty())
         };
         if let Some(fence) = named.iter().find(dead) {
-            self.stop(cx, format!("an interrupt named fence {}, which is destroyed", fence.0));
-            return;
+            return Err(Breach(format!("an interrupt named fence {}, which is destroyed", fence.0)));
         }
         let numbers: Vec<_> = named.iter().map(|fence| FenceNumber::from_raw(fence.0)).collect();
         numbers.iter().for_each(|fence| self.sync.tell_others(*fence, News::Signaled));
@@ -70,6 +76,7 @@ impl Adapter {
         let named = named.len() as u32;
         self.count_dispatch(cx, named, named, released);
         self.find_signallers(cx, names, &devices);
+        Ok(())
     }
 
     /// The driver could not tell: every native fence with waiters is looked at.

@@ -20,6 +20,7 @@ use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use super::{Log, QueueLogs};
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
 use crate::object::{Object, Process, Queue, QueueNumber};
@@ -168,8 +169,9 @@ impl Adapter {
             return news;
         }
         let driver = self.driver.call(cx).native_fence_logs().expect("checked at adapter start");
-        if let Err(status) = driver.update_logs(&named) {
-            self.stop(cx, format!("UpdateNativeFenceLogs failed: {status}"));
+        let updated = driver.update_logs(&named);
+        let updated = updated.map_err(|status| Breach(format!("UpdateNativeFenceLogs failed: {status}")));
+        if self.heed(cx, updated).is_none() {
             return news;
         }
         for (source, new) in fresh {

@@ -206,7 +206,8 @@ impl Adapter {
         if let Ok(plan) = &mut planned
             && let Some(wish) = plan.range
         {
-            match self.acquire_range(cx, vidmm, &wish, alternate)? {
+            let acquired = self.acquire_range(cx, vidmm, &wish, alternate);
+            match self.heed_for_call(cx, acquired)? {
                 Some(placed) => plan.runs = placed.unwrap_or_else(|| std::mem::take(&mut plan.runs)),
                 None => planned = self.vidmm.range_failed(vidmm, &wish, how),
             }

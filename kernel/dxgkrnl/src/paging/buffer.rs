@@ -6,6 +6,7 @@ use vidmm::{Operation, Part};
 use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::machine::Cx;
 use crate::paging::operation::{Asked, Names, as_paging_op, copied_entries, device_pages};
 use crate::paging::pool::{Buffer, Content};
@@ -79,20 +80,16 @@ impl Adapter {
         Ok(())
     }
 
-    pub(super) fn build_buffers(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn build_buffers(&mut self, cx: &mut Cx<'_>) -> Result<(), Breach> {
         while self.may_pump() && !self.life.is_reset_due() && !self.ring.building.is_empty() {
             let progress = self.ring.queue.as_ref().expect("the ring runs").progress;
             let reached = self.current_value(cx, progress);
-            if self.ring.next_value() > reached {
-                return;
+            if self.ring.next_value() > reached || !self.may_build(cx) {
+                break;
             }
-            if !self.may_build(cx) {
-                return;
-            }
-            if let Err(reason) = self.build_one_buffer(cx) {
-                self.stop(cx, reason);
-            }
+            self.build_one_buffer(cx).map_err(Breach)?;
         }
+        Ok(())
     }
 
     /// Fills the next buffer from the oldest work and submits it.

@@ -5,6 +5,7 @@ use vidmm::{Operation, Protection, SpaceId, Target, Work};
 use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::gpu_va::from_map;
 use crate::machine::Cx;
 use crate::paging::PagingRing;
@@ -87,7 +88,8 @@ impl Adapter {
             made = self.vidmm.map_gpu_va(space, request);
         }
         let (va, work) = made.map_err(|error| from_map(&error))?;
-        self.perform_mapping(cx, work);
+        let performed = self.perform_mapping(cx, work);
+        self.heed(cx, performed);
         Ok(va)
     }
 
@@ -97,17 +99,18 @@ impl Adapter {
         if work.as_ref().is_some_and(|work| work.immediate) {
             self.ring.forget_entries(space, va, count);
         }
-        self.perform_mapping(cx, work);
+        let performed = self.perform_mapping(cx, work);
+        self.heed(cx, performed);
     }
 
-    fn perform_mapping(&mut self, cx: &mut Cx<'_>, work: Option<Work<FenceId>>) {
-        let Some(work) = work else { return };
+    fn perform_mapping(&mut self, cx: &mut Cx<'_>, work: Option<Work<FenceId>>) -> Result<(), Breach> {
+        let Some(work) = work else { return Ok(()) };
         if work.immediate {
-            if self.execute_now(cx, work.operations).is_err() {
-                self.stop(cx, "a page-table update of the paging process by the CPU failed".into());
-            }
-        } else {
-            self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+            return self
+                .execute_now(cx, work.operations)
+                .map_err(|()| Breach("a page-table update of the paging process by the CPU failed".into()));
         }
+        self.queue_work(cx, ProcessId::SYSTEM, None, Some(work), Vec::new());
+        Ok(())
     }
 }

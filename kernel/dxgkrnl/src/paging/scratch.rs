@@ -8,6 +8,7 @@ use vidmm::{Direction, Operation, Part, ScratchSlot};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, SegmentId};
 
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::machine::Cx;
 use crate::start::StartError;
 
@@ -154,16 +155,17 @@ impl Adapter {
 
     /// Empties the slots that the ring is past, so that a stray access is seen.
     // spec: memory §3.4 operation 22
-    pub(super) fn clear_slots(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn clear_slots(&mut self, cx: &Cx<'_>) -> Result<(), Breach> {
+        if self.life.has_stopped() {
+            return Ok(());
+        }
         let reached = self.ring_progress(cx);
         for index in 0..self.ring.scratch.slots.len() {
-            if self.ring.scratch.slots[index].busy_until <= reached
-                && !self.life.has_stopped()
-                && let Err(reason) = self.clear_slot(cx, index)
-            {
-                self.stop(cx, reason);
+            if self.ring.scratch.slots[index].busy_until <= reached {
+                self.clear_slot(cx, index).map_err(Breach)?;
             }
         }
+        Ok(())
     }
 
     fn clear_slot(&mut self, cx: &Cx<'_>, index: usize) -> Result<(), String> {

@@ -17,6 +17,7 @@ pub use self::connection::Connection;
 use self::lent::LentDoorbells;
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
+use crate::breach::Breach;
 use crate::machine::Cx;
 use crate::object::{Doorbell, DoorbellNumber, QueueNumber};
 use crate::platform::Shown;
@@ -147,8 +148,8 @@ impl Adapter {
             }
         };
         self.change_connection(number, Change::Connect);
-        if cx.platform(self.index).doorbells().is_some_and(|pages| !pages.show(address, Some(connected.offset))) {
-            self.stop(cx, format!("a doorbell was connected at {:#x}, where there is none", connected.offset));
+        let shown = self.show_doorbell(cx, address, connected.offset);
+        if self.heed(cx, shown).is_none() {
             return Err(removed("the driver has no such doorbell"));
         }
         self.logs_known(cx, queue);
@@ -157,6 +158,16 @@ impl Adapter {
         self.tally.doorbell_connected();
         cx.emit(self.index, Event::DoorbellConnected { queue: queue.raw(), offset: connected.offset });
         Ok(connected.notify)
+    }
+
+    /// Shows a process the doorbell at an offset that the driver has named.
+    fn show_doorbell(&self, cx: &Cx<'_>, address: DoorbellAddress, offset: u64) -> Result<(), Breach> {
+        match cx.platform(self.index).doorbells() {
+            Some(pages) if !pages.show(address, Some(offset)) => {
+                Err(Breach(format!("a doorbell was connected at {offset:#x}, where there is none")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The kernel takes a connected doorbell away: its process finds out when it has rung, and connects it again.

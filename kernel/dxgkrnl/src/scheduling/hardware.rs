@@ -9,6 +9,7 @@ use wddm_types::ProcessId;
 
 use super::AnyContext;
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::driver::EntryPoints;
 use crate::machine::Cx;
 use crate::object::ContextNumber;
@@ -45,7 +46,8 @@ impl Adapter {
     // spec: sync §4.2
     pub fn lend_ranks(&mut self, cx: &mut Cx<'_>) {
         let news = self.vidsch.ranks.to_tell();
-        self.tell_driver(cx, news);
+        let told = self.tell_driver(cx, news);
+        self.heed(cx, told);
     }
 
     /// A context ranks otherwise by itself.
@@ -53,26 +55,29 @@ impl Adapter {
     pub fn tell_rank(&mut self, cx: &mut Cx<'_>, number: ContextNumber) {
         let context = AnyContext::Hardware(number);
         let rank = self.vidsch.ranks.tell(context);
-        self.tell_driver(cx, vec![(context, rank)]);
+        let told = self.tell_driver(cx, vec![(context, rank)]);
+        self.heed(cx, told);
     }
 
     /// A process has another class: all its contexts rank otherwise.
     // spec: sync §4.2
     pub fn tell_ranks(&mut self, cx: &mut Cx<'_>, process: ProcessId, class: u32) {
         let news = self.vidsch.ranks.set_class(process.0.into(), class);
-        self.tell_driver(cx, news);
+        let told = self.tell_driver(cx, news);
+        self.heed(cx, told);
     }
 
-    /// Tells the driver of these ranks, as long as it answers.
-    fn tell_driver(&mut self, cx: &mut Cx<'_>, news: Vec<(AnyContext, Rank)>) {
+    /// Tells the driver of these ranks, as long as it answers; not the driver of an adapter that has stopped.
+    fn tell_driver(&mut self, cx: &Cx<'_>, news: Vec<(AnyContext, Rank)>) -> Result<(), Breach> {
+        if self.life.has_stopped() {
+            return Ok(());
+        }
         for (context, rank) in news {
             let AnyContext::Hardware(number) = context else { unreachable!("packet contexts' ranks are not told") };
-            if !self.life.has_stopped()
-                && let Err(status) = set(&mut self.driver.call(cx), self.contexts[number].kmd, rank, Quanta::default())
-            {
-                self.stop(cx, format!("SetContextSchedulingProperties failed: {status}"));
-            }
+            set(&mut self.driver.call(cx), self.contexts[number].kmd, rank, Quanta::default())
+                .map_err(|status| Breach(format!("SetContextSchedulingProperties failed: {status}")))?;
         }
+        Ok(())
     }
 }
 

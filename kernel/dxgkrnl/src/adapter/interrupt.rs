@@ -113,7 +113,8 @@ impl Adapter {
         }
         for signals in reported.native {
             if self.has_engine(cx, signals.node, signals.engine, 19) {
-                self.native_fences_signaled(cx, names, &signals);
+                let told = self.native_fences_signaled(cx, names, &signals);
+                self.heed(cx, told);
             }
         }
         for (node, engine) in reported.monitored {
@@ -122,13 +123,15 @@ impl Adapter {
             }
         }
         for (context, suspend_fence) in reported.suspended {
-            self.context_suspended(cx, context.0, suspend_fence);
+            let told = self.context_suspended(cx, context.0, suspend_fence);
+            self.heed(cx, told);
         }
         for (node, fence_id) in reported.packets {
             self.packet_completed(cx, node, PacketFenceId(fence_id));
         }
         for (target, notification) in reported.periodic {
-            self.periodic_fence_signaled(cx, target, notification);
+            let told = self.periodic_fence_signaled(cx, target, notification);
+            self.heed(cx, told);
         }
         for (target, shown, immediate) in reported.shown {
             match shown {

@@ -7,6 +7,7 @@ use events::PreemptedFor;
 use vidsch::{Hung, Passed, RingStep, Suspend, SuspendReasons, SuspensionNumber};
 
 use crate::adapter::Adapter;
+use crate::breach::Breach;
 use crate::machine::Cx;
 use crate::suspension::{Leaving, Suspendable};
 
@@ -48,7 +49,8 @@ impl Adapter {
         let Suspend::Issue(number) = self.vidsch.suspensions.suspend(Suspendable::Ring, SuspendReasons::TIMEOUT) else {
             return;
         };
-        let Some(status) = self.suspend_ring(cx, number) else {
+        let suspended = self.suspend_ring(cx, number);
+        let Some(status) = self.heed(cx, suspended) else {
             self.vidsch.suspensions.drop_reasons(Suspendable::Ring);
             return;
         };
@@ -58,17 +60,13 @@ impl Adapter {
         self.resume_ring(cx);
     }
 
-    /// Asks the driver for that; `None`: the adapter stops.
-    fn suspend_ring(&mut self, cx: &mut Cx<'_>, number: SuspensionNumber) -> Option<SuspendStatus> {
+    /// Asks the driver for that.
+    fn suspend_ring(&mut self, cx: &mut Cx<'_>, number: SuspensionNumber) -> Result<SuspendStatus, Breach> {
         self.need_suspension_fence(cx)?;
         let hardware = self.driver.call(cx).hardware_queues().expect("the ring has a hardware queue");
-        match hardware.suspend_context(self.ring.context, number.raw()) {
-            Ok(status) => Some(status),
-            Err(status) => {
-                self.stop(cx, format!("SuspendContext of the paging context failed: {status}"));
-                None
-            }
-        }
+        hardware
+            .suspend_context(self.ring.context, number.raw())
+            .map_err(|status| Breach(format!("SuspendContext of the paging context failed: {status}")))
     }
 
     /// A ring that was asked and has left the hardware goes on.
