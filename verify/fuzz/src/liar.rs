@@ -8,65 +8,48 @@ mod hardware_queues;
 mod plan;
 
 use ddi::*;
+use miniport_filter::*;
 use wddm_types::{NodeId, SegmentSet};
 
 pub use self::plan::{Lie, Lies, World};
 
-/// The driver.
+/// The lies, as a filter in front of an honest driver.
 pub struct Liar {
-    inner: Box<dyn Miniport>,
     lies: Lies,
-    /// Answers to questions by a shared reference, asked beforehand: facets are lent mutably.
-    honest_mmu: Option<(GpuMmuCaps, Vec<PageTableLevelDesc>)>,
-    honest_fences: NativeFenceCaps,
-    honest_packets: Option<PacketCaps>,
-    honest_displays: displays::Honest,
 }
 
 impl Liar {
     /// In front of an honest one.
-    pub fn new(inner: Box<dyn Miniport>, lies: Lies) -> Liar {
-        Liar {
-            inner,
-            lies,
-            honest_mmu: None,
-            honest_fences: NativeFenceCaps::default(),
-            honest_packets: None,
-            honest_displays: displays::Honest::default(),
-        }
+    pub fn before(driver: Box<dyn Miniport>, lies: Lies) -> Box<dyn Miniport> {
+        Box::new(Filtered::new(driver, Liar { lies }))
     }
 }
 
-impl Miniport for Liar {
-    fn start_device(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
-        self.inner.start_device(host)
-    }
+passes_on!(Liar: PeerDoorbellsFilter, SwizzlingFilter);
 
-    fn stop_device(&mut self, host: &mut dyn Host) {
-        self.inner.stop_device(host);
-    }
-
-    fn reset_from_timeout(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+impl Filter for Liar {
+    fn reset_from_timeout(&mut self, next: &mut dyn Miniport, host: &mut dyn Host) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.reset_from_timeout(host)
+        next.reset_from_timeout(host)
     }
 
-    fn restart_from_timeout(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+    fn restart_from_timeout(&mut self, next: &mut dyn Miniport, host: &mut dyn Host) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.restart_from_timeout(host)
+        next.restart_from_timeout(host)
     }
 
-    fn set_power_state(&mut self, host: &mut dyn Host, state: PowerState) -> Result<(), DriverStatus> {
+    fn set_power_state(
+        &mut self,
+        next: &mut dyn Miniport,
+        host: &mut dyn Host,
+        state: PowerState,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.set_power_state(host, state)
+        next.set_power_state(host, state)
     }
 
-    fn query_feature_support(&mut self, id: FeatureId, experimental: bool) -> Result<FeatureSupport, DriverStatus> {
-        self.inner.query_feature_support(id, experimental)
-    }
-
-    fn adapter_caps(&self) -> AdapterCaps {
-        let mut caps = self.inner.adapter_caps();
+    fn adapter_caps(&self, next: &dyn Miniport) -> AdapterCaps {
+        let mut caps = next.adapter_caps();
         let Some(mut dice) = self.lies.tells(Lie::Caps) else { return caps };
         match dice.below(8) {
             0 => caps.driver_model = DriverModel::Wddm1,
@@ -82,16 +65,8 @@ impl Miniport for Liar {
         caps
     }
 
-    fn query_segment(&self, query: &mut QuerySegment<'_>) -> Result<(), DriverStatus> {
-        self.inner.query_segment(query)
-    }
-
-    fn query_segment3(&self, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
-        self.inner.query_segment3(query)
-    }
-
-    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
-        let result = self.inner.query_segment4(query);
+    fn query_segment4(&self, next: &dyn Miniport, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
+        let result = next.query_segment4(query);
         if let Some(mut dice) = self.lies.tells(Lie::SegmentCount) {
             query.count = dice.number32(4);
         }
@@ -122,38 +97,32 @@ impl Miniport for Liar {
         result
     }
 
-    fn segment_memory_state(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
-        self.inner.segment_memory_state(query)
-    }
-
-    fn uefi_frame_buffer_ranges(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
-        self.inner.uefi_frame_buffer_ranges(query)
-    }
-
-    fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
-        let mut metadata = self.inner.node_metadata(node)?;
+    fn node_metadata(&self, next: &dyn Miniport, node: NodeId) -> Option<NodeMetadata> {
+        let mut metadata = next.node_metadata(node)?;
         if self.lies.tells(Lie::Nodes).is_some() {
             metadata.gpu_mmu_supported = !metadata.gpu_mmu_supported;
         }
         Some(metadata)
     }
 
-    fn create_process(&mut self, host: &mut dyn Host, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
+    fn create_process(
+        &mut self,
+        next: &mut dyn Miniport,
+        host: &mut dyn Host,
+        create: CreateProcess<'_>,
+    ) -> Result<KmdProcess, DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.create_process(host, create)
-    }
-
-    fn destroy_process(&mut self, process: KmdProcess) {
-        self.inner.destroy_process(process);
+        next.create_process(host, create)
     }
 
     fn create_device(
         &mut self,
+        next: &mut dyn Miniport,
         host: &mut dyn Host,
         create: CreateDevice,
     ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        let (device, mut info) = self.inner.create_device(host, create)?;
+        let (device, mut info) = next.create_device(host, create)?;
         if let Some(mut dice) = self.lies.tells(Lie::ContextInfo) {
             match dice.below(5) {
                 0 => info.dma_buffer_bytes = dice.number32(1 << 20),
@@ -166,42 +135,43 @@ impl Miniport for Liar {
         Ok((device, info))
     }
 
-    fn destroy_device(&mut self, device: KmdDevice) {
-        self.inner.destroy_device(device);
-    }
-
-    fn create_allocation(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
+    fn create_allocation(
+        &mut self,
+        next: &mut dyn Miniport,
+        create: &mut CreateAllocation<'_, '_>,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.create_allocation(create)?;
+        next.create_allocation(create)?;
         for new in create.allocations.iter_mut() {
             self.misdescribe(&mut new.info);
         }
         Ok(())
     }
 
-    fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
+    fn open_allocation(
+        &mut self,
+        next: &mut dyn Miniport,
+        open: &mut OpenAllocation<'_, '_>,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.open_allocation(open)
+        next.open_allocation(open)
     }
 
-    fn close_allocation(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]) {
-        self.inner.close_allocation(device, open);
-    }
-
-    fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>) {
-        self.inner.destroy_allocation(destroy);
-    }
-
-    fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
+    fn validate_update_allocation_property(
+        &mut self,
+        next: &mut dyn Miniport,
+        update: UpdateAllocationProperty,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.inner.validate_update_allocation_property(update)
+        next.validate_update_allocation_property(update)
     }
 
     fn standard_allocation_driver_data(
         &mut self,
+        next: &mut dyn Miniport,
         query: &mut StandardAllocationDriverData<'_>,
     ) -> Result<(), DriverStatus> {
-        let result = self.inner.standard_allocation_driver_data(query);
+        let result = next.standard_allocation_driver_data(query);
         if let Some(mut dice) = self.lies.tells(Lie::StandardData) {
             query.allocation_bytes = dice.number32(5000);
             (query.resource_bytes, query.pitch_bytes) = (dice.number32(5000), dice.number32(5000));
@@ -209,11 +179,11 @@ impl Miniport for Liar {
         result
     }
 
-    fn escape(&mut self, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
+    fn escape(&mut self, next: &mut dyn Miniport, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        let Some(mut dice) = self.lies.tells(Lie::Escapes) else { return self.inner.escape(escape) };
+        let Some(mut dice) = self.lies.tells(Lie::Escapes) else { return next.escape(escape) };
         // An answer to something else, one that is refused after all, or none that was ever asked for.
-        let answered = if dice.chance(50) { self.inner.escape(escape) } else { Ok(()) };
+        let answered = if dice.chance(50) { next.escape(escape) } else { Ok(()) };
         for _ in 0..dice.below(64) {
             if let Some(byte) = escape.private_data.get_mut(dice.below(64) as usize) {
                 // CAST: any bits will do.
@@ -227,7 +197,11 @@ impl Miniport for Liar {
         }
     }
 
-    fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
+    fn build_paging_buffer(
+        &mut self,
+        next: &mut dyn Miniport,
+        build: &mut BuildPagingBuffer<'_>,
+    ) -> Result<(), PagingStatus> {
         if self.lies.tells(Lie::Busy).is_some() {
             return Err(PagingStatus::AllocationBusy);
         }
@@ -237,7 +211,7 @@ impl Miniport for Liar {
         if self.lies.tells(Lie::Fatal).is_some() {
             return Err(PagingStatus::Fatal("a lie"));
         }
-        let result = self.inner.build_paging_buffer(build);
+        let result = next.build_paging_buffer(build);
         if build.written > 0 && !build.immediate && self.lies.tells(Lie::Hardware).is_some() {
             // No command of this device: the hardware fails under the kernel's own work, and is reset.
             build.buffer[0] = 0x7f | 1 << 8;
@@ -253,18 +227,18 @@ impl Miniport for Liar {
         result
     }
 
-    fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
+    fn interrupt_routine(&mut self, next: &mut dyn Miniport, notify: &mut dyn Notify) -> bool {
         if let Some(mut dice) = self.lies.tells(Lie::Interrupts) {
             facets::false_interrupt(&mut dice, notify);
         }
         if let Some(mut dice) = self.lies.tells(Lie::Blanks) {
             displays::false_blank(&mut dice, notify);
         }
-        self.inner.interrupt_routine(&mut facets::Muffled { lies: &self.lies, notify })
+        next.interrupt_routine(&mut facets::Muffled { lies: &self.lies, notify })
     }
 
-    fn query_dependent_engine_group(&mut self, node: NodeId) -> u64 {
-        let honest = self.inner.query_dependent_engine_group(node);
+    fn query_dependent_engine_group(&mut self, next: &mut dyn Miniport, node: NodeId) -> u64 {
+        let honest = next.query_dependent_engine_group(node);
         match self.lies.tells(Lie::Groups).map(|mut dice| (dice.below(4), dice)) {
             None => honest,
             // True, or at least not to be told from what is.
@@ -274,59 +248,11 @@ impl Miniport for Liar {
         }
     }
 
-    fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
-        let facet = self.inner.gpu_va()?;
-        let caps = facet.gpu_mmu_caps();
-        self.honest_mmu =
-            Some((caps, (0..caps.page_table_levels).map(|level| facet.page_table_level(level)).collect()));
-        Some(self)
-    }
-
-    fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
-        self.inner.hardware_queues()?;
-        Some(self)
-    }
-
-    fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
-        self.honest_fences = self.inner.native_fences()?.caps();
-        Some(self)
-    }
-
-    fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
-        self.inner.native_fence_logs()?;
-        Some(self)
-    }
-
-    fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
-        self.honest_packets = Some(self.inner.packet_scheduling()?.packet_caps());
-        Some(self)
-    }
-
-    fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
-        self.inner.doorbells()?;
-        Some(self)
-    }
-
-    fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
-        self.inner.cpu_host_aperture()?;
-        Some(self)
-    }
-
-    fn calibrate_gpu_clock(&self, node: NodeId) -> Result<GpuClock, DriverStatus> {
-        let clock = self.inner.calibrate_gpu_clock(node)?;
+    fn calibrate_gpu_clock(&self, next: &dyn Miniport, node: NodeId) -> Result<GpuClock, DriverStatus> {
+        let clock = next.calibrate_gpu_clock(node)?;
         match self.lies.tells(Lie::Flips).map(|mut dice| dice.edge()) {
             Some(counter) => Ok(GpuClock { counter, ..clock }),
             None => Ok(clock),
         }
-    }
-
-    fn display(&mut self) -> Option<&mut dyn Display> {
-        self.honest_displays.see(self.inner.as_mut())?;
-        Some(self)
-    }
-
-    fn flip_queue(&mut self) -> Option<&mut dyn FlipQueue> {
-        self.honest_displays.queue = self.inner.flip_queue()?.flip_queue_caps();
-        Some(self)
     }
 }

@@ -71,7 +71,7 @@ impl World {
         let slot = Arc::new(Slot::default());
         config.wrap_port = Some(slot.wrap());
         if let Some(lies) = lies.clone() {
-            config.wrap_miniport = Some(Box::new(|inner| Box::new(Liar::new(inner, lies))));
+            config.wrap_miniport = Some(Box::new(|inner| Liar::before(inner, lies)));
         }
         let host = match Host::start(config) {
             Ok(host) => host,

@@ -20,7 +20,6 @@ mod party;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ddi::Miniport;
 use device_port::DevicePort;
 use dxgk_host::{AdapterSetup, Host, HostConfig, Mode, Pending, Profile};
 use events::{Event, Tracer};
@@ -100,9 +99,7 @@ impl World {
             let mut setup = AdapterSetup::new(&profile, Mode::Virtual { stored: true });
             (setup.vram_bytes, setup.page_table_bytes) = ((1 + random.below(4)) * MIB, 16 * MIB);
             setup.system_bytes = (16 + random.below(16)) * MIB;
-            setup.wrap_miniport = Some(Box::new(move |inner| {
-                Box::new(Watched::new(inner, watched, sabotage, has_packets)) as Box<dyn Miniport>
-            }));
+            setup.wrap_miniport = Some(Box::new(move |inner| Watched::before(inner, watched, sabotage, has_packets)));
             if sabotage == Sabotage::LostInterrupts {
                 let deaf = Arc::clone(&deaf);
                 setup.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner, deaf)) as Arc<dyn DevicePort>));

@@ -17,7 +17,7 @@ mod player;
 
 use std::sync::Arc;
 
-use ddi::{Miniport, PowerState};
+use ddi::PowerState;
 use device_port::{Frame, Monitor};
 use dxgk_host::{Host, HostConfig, Mode, Profile};
 use kmt_calls::{Call, Reply};
@@ -112,9 +112,7 @@ impl World {
             page_table_bytes: 16 * MIB,
             system_bytes: 48 * MIB,
             tracer: Box::new(Listener(Arc::clone(ledger))),
-            wrap_miniport: Some(Box::new(move |inner| {
-                Box::new(Watched::new(inner, watched, sabotage, true)) as Box<dyn Miniport>
-            })),
+            wrap_miniport: Some(Box::new(move |inner| Watched::before(inner, watched, sabotage, true))),
             ..HostConfig::new(&profile, Mode::Virtual { stored: true })
         };
         shared(ledger).frames.system_bytes(1024 * MIB);

@@ -16,7 +16,6 @@ mod process;
 use std::sync::Arc;
 
 use d3dkmt::{Fence, FenceFlags, NativeFenceRequest, NtHandle, SyncObjectAccess};
-use ddi::Miniport;
 use dxgk_host::{Host, HostConfig, Mode, Pending, Profile};
 use softgpu_umd::{Commands, FenceName};
 use wddm_types::RawHandle;
@@ -111,9 +110,7 @@ impl World {
             page_table_bytes: 16 * MIB,
             system_bytes: 32 * MIB,
             tracer: Box::new(Listener(Arc::clone(ledger))),
-            wrap_miniport: Some(Box::new(move |inner| {
-                Box::new(Watched::new(inner, watched, sabotage, false).late(late)) as Box<dyn Miniport>
-            })),
+            wrap_miniport: Some(Box::new(move |inner| Watched::before_late(inner, watched, sabotage, late))),
             ..HostConfig::new(profile, Mode::Virtual { stored: true })
         };
         let host = Host::start(config).map_err(|error| ("start", error.to_string()))?;

@@ -1,4 +1,4 @@
-//! A decorator around any miniport that shows every call to the checkers before or after it goes on, and, in a sabotaged
+//! A filter in front of any miniport that shows every call to the checkers before or after it goes on, and, in a sabotaged
 //! world, leaves some out. It never changes what a call answers.
 
 mod addresses;
@@ -9,18 +9,8 @@ mod queues;
 
 use std::collections::BTreeSet;
 
-use ddi::{
-    AdapterCaps, BuildPagingBuffer, ConnectedDoorbell, CreateAllocation, CreateDevice, CreateDoorbell, CreateHwContext,
-    CreateHwQueue, CreateNativeFence, CreateProcess, CurrentUpdate, DestroyAllocation, DeviceInfo, Disconnected,
-    DoorbellHost, Doorbells, DriverStatus, Escape, FState, FeatureId, FeatureSupport, FenceStorageSurface, GpuMmuCaps,
-    GpuVirtualAddressing, HardwareQueues, Host, KmdContext, KmdDevice, KmdDoorbell, KmdGlobalFence, KmdLocalFence,
-    KmdOpenAllocation, KmdProcess, KmdQueue, Miniport, MonitoredUpdate, NativeFenceCaps, NativeFenceLogs, NativeFences,
-    NodeMetadata, Notify, OpenAllocation, OpenNativeFence, OsDoorbell, OsQueue, PacketCaps, PacketScheduling,
-    PageTableLevelDesc, PagingOp, PagingStatus, PteFlags, QueryMemoryRanges, QuerySegment, QuerySegment3,
-    QuerySegment4, SegmentDescriptor3, SegmentDescriptor4, SetAllocationBackingStore, SetContextSchedulingProperties,
-    SetSchedulingLogBuffer, SetupPriorityBands, StandardAllocationDriverData, SubmitCommandToHwQueue, SuspendStatus,
-    Swizzling, TransferEnd, UpdateAllocationProperty, UpdateCurrentFlags, VirtualDirection,
-};
+use ddi::*;
+use miniport_filter::*;
 use shared_words::Word;
 use wddm_types::{EngineId, NodeId, PhysicalAddress};
 
@@ -36,39 +26,37 @@ const FENCES: &str = "fences";
 /// The first word of a command that there is not.
 const NO_OPCODE: u64 = 0x7f | 1 << 8;
 
-/// The decorator.
+/// The filter.
 pub struct Watched {
-    inner: Box<dyn Miniport>,
     ledger: Shared,
     sabotage: Sabotage,
-    /// Facets are reached through `&mut`, their capabilities are asked for through `&`: what they said is kept.
-    mmu: (GpuMmuCaps, Vec<PageTableLevelDesc>),
-    fences: NativeFenceCaps,
     /// Entries that name tables of 64-KB entries.
     coarse: BTreeSet<(PhysicalAddress, u32)>,
     /// Processes of which such a table was converted, until a flush.
     converted: BTreeSet<KmdProcess>,
-    /// In a world of packets.
-    packet_caps: Option<PacketCaps>,
+    /// In a world of packets. In others the kernel knows of none.
+    has_packets: bool,
     tampering: Tampering,
 }
 
 impl Watched {
-    /// Around this driver. Its packets are handed on in worlds that have some: in others the kernel knows of none.
-    pub fn new(mut inner: Box<dyn Miniport>, ledger: Shared, sabotage: Sabotage, has_packets: bool) -> Watched {
-        let packet_caps = inner.packet_scheduling().filter(|_| has_packets).map(|packets| packets.packet_caps());
-        if let Some(caps) = packet_caps {
-            shared(&ledger).packets.in_flight_max(caps.hw_queue_packets);
-        }
+    /// In front of this driver.
+    pub fn before(
+        driver: Box<dyn Miniport>,
+        ledger: Shared,
+        sabotage: Sabotage,
+        has_packets: bool,
+    ) -> Box<dyn Miniport> {
+        Box::new(Filtered::new(driver, Watched::new(ledger, sabotage, has_packets)))
+    }
+
+    fn new(ledger: Shared, sabotage: Sabotage, has_packets: bool) -> Watched {
         Watched {
-            inner,
             ledger,
             sabotage,
-            mmu: Default::default(),
-            fences: NativeFenceCaps::default(),
             coarse: BTreeSet::new(),
             converted: BTreeSet::new(),
-            packet_caps,
+            has_packets,
             tampering: Tampering::default(),
         }
     }
@@ -77,18 +65,6 @@ impl Watched {
         let mut ledger = shared(&self.ledger);
         let outcome = check(&mut ledger);
         ledger.check(checker, outcome);
-    }
-
-    fn queues(&mut self) -> &mut dyn HardwareQueues {
-        self.inner.hardware_queues().expect("the facet was there when the kernel asked")
-    }
-
-    fn native(&mut self) -> &mut dyn NativeFences {
-        self.inner.native_fences().expect("the facet was there when the kernel asked")
-    }
-
-    fn bells(&mut self) -> &mut dyn Doorbells {
-        self.inner.doorbells().expect("the facet was there when the kernel asked")
     }
 
     /// Whether a sabotaged driver leaves this operation out.
@@ -141,52 +117,56 @@ impl Watched {
     }
 }
 
-impl Miniport for Watched {
-    fn start_device(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+passes_on!(
+    Watched: NativeFenceLogsFilter, PeerDoorbellsFilter, HostApertureFilter, SwizzlingFilter, DisplayFilter, FlipQueueFilter
+);
+
+impl Filter for Watched {
+    fn shows(&self, facet: Facet, there: bool) -> bool {
+        match facet {
+            Facet::PacketScheduling | Facet::Swizzling => self.has_packets && there,
+            _ => there,
+        }
+    }
+
+    fn start_device(&mut self, next: &mut dyn Miniport, host: &mut dyn Host) -> Result<(), DriverStatus> {
         self.see(CONTRACT, |ledger| ledger.contract.started(true));
-        self.inner.start_device(host)
+        next.start_device(host)
     }
 
-    fn stop_device(&mut self, host: &mut dyn Host) {
+    fn stop_device(&mut self, next: &mut dyn Miniport, host: &mut dyn Host) {
         self.see(CONTRACT, |ledger| ledger.contract.started(false));
-        self.inner.stop_device(host);
+        next.stop_device(host);
     }
 
-    fn reset_from_timeout(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
-        self.inner.reset_from_timeout(host)
-    }
-
-    fn restart_from_timeout(&mut self, host: &mut dyn Host) -> Result<(), DriverStatus> {
+    fn restart_from_timeout(&mut self, next: &mut dyn Miniport, host: &mut dyn Host) -> Result<(), DriverStatus> {
         shared(&self.ledger).was_reset();
-        self.inner.restart_from_timeout(host)
+        next.restart_from_timeout(host)
     }
 
-    fn set_power_state(&mut self, host: &mut dyn Host, state: ddi::PowerState) -> Result<(), DriverStatus> {
+    fn set_power_state(
+        &mut self,
+        next: &mut dyn Miniport,
+        host: &mut dyn Host,
+        state: ddi::PowerState,
+    ) -> Result<(), DriverStatus> {
         let on = state == ddi::PowerState::On;
         self.see(CONTRACT, |ledger| ledger.contract.power(on));
         if !on {
             self.see("packets", |ledger| ledger.packets.idle());
             shared(&self.ledger).frames.power_lost();
         }
-        self.inner.set_power_state(host, state)
+        next.set_power_state(host, state)
     }
 
-    fn query_feature_support(
-        &mut self,
-        feature: FeatureId,
-        allow_experimental: bool,
-    ) -> Result<FeatureSupport, DriverStatus> {
-        self.inner.query_feature_support(feature, allow_experimental)
-    }
-
-    fn adapter_caps(&self) -> AdapterCaps {
-        let caps = self.inner.adapter_caps();
+    fn adapter_caps(&self, next: &dyn Miniport) -> AdapterCaps {
+        let caps = next.adapter_caps();
         shared(&self.ledger).frames.moves_by_address(caps.paging_by_gpu_va);
         caps
     }
 
-    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
-        let result = self.inner.query_segment4(query);
+    fn query_segment4(&self, next: &dyn Miniport, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
+        let result = next.query_segment4(query);
         if let Some(descriptors) = &query.descriptors {
             let all: Vec<_> = (0..descriptors.len()).filter_map(|index| descriptors.get(index)).collect();
             shared(&self.ledger).frames.segments(&all);
@@ -194,12 +174,8 @@ impl Miniport for Watched {
         result
     }
 
-    fn query_segment(&self, query: &mut QuerySegment<'_>) -> Result<(), DriverStatus> {
-        self.inner.query_segment(query)
-    }
-
-    fn query_segment3(&self, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
-        let result = self.inner.query_segment3(query);
+    fn query_segment3(&self, next: &dyn Miniport, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
+        let result = next.query_segment3(query);
         if let Some(descriptors) = &query.descriptors {
             // Where a segment lies and what it is, every form says alike.
             let place = |known: &SegmentDescriptor3| SegmentDescriptor4 {
@@ -214,36 +190,30 @@ impl Miniport for Watched {
         result
     }
 
-    fn segment_memory_state(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
-        self.inner.segment_memory_state(query)
-    }
-
-    fn uefi_frame_buffer_ranges(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
-        self.inner.uefi_frame_buffer_ranges(query)
-    }
-
-    fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
-        self.inner.node_metadata(node)
-    }
-
-    fn create_process(&mut self, host: &mut dyn Host, create: CreateProcess<'_>) -> Result<KmdProcess, DriverStatus> {
-        let process = self.inner.create_process(host, create)?;
+    fn create_process(
+        &mut self,
+        next: &mut dyn Miniport,
+        host: &mut dyn Host,
+        create: CreateProcess<'_>,
+    ) -> Result<KmdProcess, DriverStatus> {
+        let process = next.create_process(host, create)?;
         self.see(CONTRACT, |ledger| ledger.contract.create_process(process, create.system));
         Ok(process)
     }
 
-    fn destroy_process(&mut self, process: KmdProcess) {
+    fn destroy_process(&mut self, next: &mut dyn Miniport, process: KmdProcess) {
         self.see(CONTRACT, |ledger| ledger.contract.destroy_process(process));
         self.see(FRAMES, |ledger| ledger.frames.process_gone(process));
-        self.inner.destroy_process(process);
+        next.destroy_process(process);
     }
 
     fn create_device(
         &mut self,
+        next: &mut dyn Miniport,
         host: &mut dyn Host,
         create: CreateDevice,
     ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
-        let (device, info) = self.inner.create_device(host, create)?;
+        let (device, info) = next.create_device(host, create)?;
         self.see(CONTRACT, |ledger| {
             ledger.device_asked(create.process);
             ledger.contract.create_device(device, create.process)
@@ -251,13 +221,17 @@ impl Miniport for Watched {
         Ok((device, info))
     }
 
-    fn destroy_device(&mut self, device: KmdDevice) {
+    fn destroy_device(&mut self, next: &mut dyn Miniport, device: KmdDevice) {
         self.see(CONTRACT, |ledger| ledger.contract.destroy_device(device));
-        self.inner.destroy_device(device);
+        next.destroy_device(device);
     }
 
-    fn create_allocation(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
-        self.inner.create_allocation(create)?;
+    fn create_allocation(
+        &mut self,
+        next: &mut dyn Miniport,
+        create: &mut CreateAllocation<'_, '_>,
+    ) -> Result<(), DriverStatus> {
+        next.create_allocation(create)?;
         for created in create.allocations.iter() {
             let allocation = created.info.allocation;
             self.see(CONTRACT, |ledger| {
@@ -268,54 +242,43 @@ impl Miniport for Watched {
         Ok(())
     }
 
-    fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
-        self.inner.open_allocation(open)?;
+    fn open_allocation(
+        &mut self,
+        next: &mut dyn Miniport,
+        open: &mut OpenAllocation<'_, '_>,
+    ) -> Result<(), DriverStatus> {
+        next.open_allocation(open)?;
         for opened in open.allocations.iter() {
             self.see(CONTRACT, |ledger| ledger.contract.open_allocation(opened.open, opened.allocation, open.device));
         }
         Ok(())
     }
 
-    fn close_allocation(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]) {
+    fn close_allocation(&mut self, next: &mut dyn Miniport, device: KmdDevice, open: &[KmdOpenAllocation]) {
         for &open in open {
             self.see(CONTRACT, |ledger| ledger.contract.close_allocation(open, device));
         }
-        self.inner.close_allocation(device, open);
+        next.close_allocation(device, open);
     }
 
-    fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>) {
+    fn destroy_allocation(&mut self, next: &mut dyn Miniport, destroy: &mut DestroyAllocation<'_>) {
         for &allocation in destroy.allocations {
             self.see(CONTRACT, |ledger| ledger.contract.destroy_allocation(allocation));
             self.see(FRAMES, |ledger| ledger.frames.allocation_gone(allocation));
         }
-        self.inner.destroy_allocation(destroy);
+        next.destroy_allocation(destroy);
     }
 
-    fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
-        self.inner.validate_update_allocation_property(update)
-    }
-
-    fn set_allocation_backing_store(&mut self, set: SetAllocationBackingStore<'_>) -> Result<(), DriverStatus> {
-        self.inner.set_allocation_backing_store(set)
-    }
-
-    fn escape(&mut self, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
-        self.inner.escape(escape)
-    }
-
-    fn standard_allocation_driver_data(
+    fn build_paging_buffer(
         &mut self,
-        query: &mut StandardAllocationDriverData<'_>,
-    ) -> Result<(), DriverStatus> {
-        self.inner.standard_allocation_driver_data(query)
-    }
-
-    fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
+        next: &mut dyn Miniport,
+        build: &mut BuildPagingBuffer<'_>,
+    ) -> Result<(), PagingStatus> {
         self.see(CONTRACT, |ledger| ledger.contract.running());
         if self.kernel_skips(&build.operation) {
             return Ok(());
         }
-        let result = if self.driver_skips(&build.operation) { Ok(()) } else { self.inner.build_paging_buffer(build) };
+        let result = if self.driver_skips(&build.operation) { Ok(()) } else { next.build_paging_buffer(build) };
         if result.is_ok() && !build.immediate && build.written > 0 && shared(&self.ledger).takes_hang() {
             // No such opcode: the engine stops.
             build.buffer[0] = NO_OPCODE;
@@ -341,64 +304,7 @@ impl Miniport for Watched {
         result
     }
 
-    fn query_dependent_engine_group(&mut self, node: NodeId) -> u64 {
-        self.inner.query_dependent_engine_group(node)
-    }
-
-    fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
-        self.interrupts(notify)
-    }
-
-    fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
-        let facet = self.inner.gpu_va()?;
-        let caps = facet.gpu_mmu_caps();
-        self.mmu = (caps, (0..caps.page_table_levels).map(|level| facet.page_table_level(level)).collect());
-        shared(&self.ledger).frames.levels(self.mmu.0, &self.mmu.1);
-        Some(self)
-    }
-
-    fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
-        self.inner.hardware_queues()?;
-        Some(self)
-    }
-
-    fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
-        self.fences = self.inner.native_fences()?.caps();
-        Some(self)
-    }
-
-    fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
-        self.inner.doorbells()?;
-        Some(self)
-    }
-
-    fn display(&mut self) -> Option<&mut dyn ddi::Display> {
-        self.inner.display()
-    }
-
-    fn flip_queue(&mut self) -> Option<&mut dyn ddi::FlipQueue> {
-        self.inner.flip_queue()
-    }
-
-    fn calibrate_gpu_clock(&self, node: NodeId) -> Result<ddi::GpuClock, DriverStatus> {
-        self.inner.calibrate_gpu_clock(node)
-    }
-
-    fn peer_doorbells(&mut self) -> Option<&mut dyn ddi::PeerDoorbells> {
-        self.inner.peer_doorbells()
-    }
-
-    fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
-        self.inner.native_fence_logs()
-    }
-
-    fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
-        self.packet_caps?;
-        Some(self)
-    }
-
-    fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
-        self.packet_caps?;
-        self.inner.swizzling()
+    fn interrupt_routine(&mut self, next: &mut dyn Miniport, notify: &mut dyn Notify) -> bool {
+        self.interrupts(next, notify)
     }
 }

@@ -8,7 +8,6 @@ mod waits;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ddi::Miniport;
 use device_port::DevicePort;
 use dxgk_host::{Host, HostConfig, Mode, Pending, Profile};
 use kmt_calls::{Call, Refusal, Reply};
@@ -109,9 +108,8 @@ impl World {
         config.isolates_processes = lends(seed, kind);
         config.tracer = Box::new(Listener(Arc::clone(ledger)));
         let watched = Arc::clone(ledger);
-        config.wrap_miniport = Some(Box::new(move |inner| {
-            Box::new(Watched::new(inner, watched, sabotage, kind.has_packets())) as Box<dyn Miniport>
-        }));
+        config.wrap_miniport =
+            Some(Box::new(move |inner| Watched::before(inner, watched, sabotage, kind.has_packets())));
         if sabotage == Sabotage::LostInterrupts {
             let deaf = Arc::new(AtomicBool::new(true));
             config.wrap_port = Some(Box::new(|inner| Arc::new(DeafPort::new(inner, deaf)) as Arc<dyn DevicePort>));

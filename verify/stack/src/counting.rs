@@ -10,8 +10,11 @@ use kmt_link::{Link, heard};
 /// Counts a process's calls.
 #[derive(Default)]
 pub struct Counting {
+    /// All of them.
     pub calls: AtomicU64,
+    /// Waits of the CPU.
     pub waits: AtomicU64,
+    /// Creations of allocations.
     pub creations: AtomicU64,
 }
 

@@ -1,27 +1,11 @@
 //! The lies about displays: paths that there are not, blanks that never were, flips that are refused, logs of what never happened.
 
 use ddi::*;
+use miniport_filter::*;
 use wddm_types::{VidPnSourceId, VidPnTargetId};
 
 use super::{Liar, Lie};
 use crate::dice::Dice;
-
-/// The honest driver's answers to questions by a shared reference.
-#[derive(Default)]
-pub struct Honest {
-    paths: Vec<VidPnPath>,
-    caps: FlipCaps,
-    pub queue: FlipQueueCaps,
-}
-
-impl Honest {
-    /// Asks it; nothing where it has no displays.
-    pub fn see(&mut self, driver: &mut dyn Miniport) -> Option<()> {
-        let display = driver.display()?;
-        (self.paths, self.caps) = (display.vidpn_paths(), display.flip_caps());
-        Some(())
-    }
-}
 
 /// A blank that never was.
 pub fn false_blank(dice: &mut Dice, notify: &mut dyn Notify) {
@@ -36,19 +20,8 @@ pub fn false_blank(dice: &mut Dice, notify: &mut dyn Notify) {
     notify.interrupt(Interrupt::CrtcVsyncWithMultiPlaneOverlay3 { target, planes, flags });
 }
 
-impl Liar {
-    fn displays(&mut self) -> &mut dyn Display {
-        self.inner.display().expect("it was seen")
-    }
-
-    fn flips(&mut self) -> &mut dyn FlipQueue {
-        self.inner.flip_queue().expect("it was seen")
-    }
-}
-
-impl Display for Liar {
-    fn vidpn_paths(&self) -> Vec<VidPnPath> {
-        let mut paths = self.honest_displays.paths.clone();
+impl DisplayFilter for Liar {
+    fn vidpn_paths(&self, mut paths: Vec<VidPnPath>) -> Vec<VidPnPath> {
         if let Some(mut dice) = self.lies.tells(Lie::Displays)
             && let Some(path) = paths.first_mut()
         {
@@ -61,16 +34,15 @@ impl Display for Liar {
         paths
     }
 
-    fn flip_caps(&self) -> FlipCaps {
-        let mut caps = self.honest_displays.caps;
+    fn flip_caps(&self, mut caps: FlipCaps) -> FlipCaps {
         if let Some(mut dice) = self.lies.tells(Lie::Displays) {
             caps.max_queued_flip_on_vsync = dice.number32(99);
         }
         caps
     }
 
-    fn describe_allocation(&mut self, allocation: KmdAllocation) -> Option<Surface> {
-        let surface = self.displays().describe_allocation(allocation);
+    fn describe_allocation(&mut self, next: &mut dyn Display, allocation: KmdAllocation) -> Option<Surface> {
+        let surface = next.describe_allocation(allocation);
         match self.lies.tells(Lie::Displays) {
             Some(mut dice) => {
                 dice.chance(50).then_some(Surface { width: 32, height: 8, format: SurfaceFormat::X8R8G8B8 })
@@ -79,41 +51,54 @@ impl Display for Liar {
         }
     }
 
-    fn commit_vidpn(&mut self, source: VidPnSourceId, primary: Option<KmdAllocation>) -> Result<(), DriverStatus> {
+    fn commit_vidpn(
+        &mut self,
+        next: &mut dyn Display,
+        source: VidPnSourceId,
+        primary: Option<KmdAllocation>,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Displays)?;
-        self.displays().commit_vidpn(source, primary)
+        next.commit_vidpn(source, primary)
     }
 
-    fn set_vidpn_source_address(&mut self, set: SetVidPnSourceAddress) -> Result<(), DriverStatus> {
+    fn set_vidpn_source_address(
+        &mut self,
+        next: &mut dyn Display,
+        set: SetVidPnSourceAddress,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Flips)?;
-        self.displays().set_vidpn_source_address(set)
+        next.set_vidpn_source_address(set)
     }
 
-    fn set_vidpn_source_visibility(&mut self, source: VidPnSourceId, visible: bool) {
+    fn set_vidpn_source_visibility(&mut self, next: &mut dyn Display, source: VidPnSourceId, visible: bool) {
         let visible = visible ^ self.lies.tells(Lie::Displays).is_some();
-        self.displays().set_vidpn_source_visibility(source, visible);
+        next.set_vidpn_source_visibility(source, visible);
     }
 
-    fn control_interrupt(&mut self, source: VidPnSourceId, enable: bool) {
+    fn control_interrupt(&mut self, next: &mut dyn Display, source: VidPnSourceId, enable: bool) {
         let enable = enable ^ self.lies.tells(Lie::Blanks).is_some();
-        self.displays().control_interrupt(source, enable);
+        next.control_interrupt(source, enable);
     }
 }
 
-impl FlipQueue for Liar {
-    fn flip_queue_caps(&self) -> FlipQueueCaps {
+impl FlipQueueFilter for Liar {
+    fn flip_queue_caps(&self, honest: FlipQueueCaps) -> FlipQueueCaps {
         match self.lies.tells(Lie::Flips) {
             Some(mut dice) => FlipQueueCaps { max_hw_queued_flips: dice.number32(99) },
-            None => self.honest_displays.queue,
+            None => honest,
         }
     }
 
-    fn set_flip_queue_log_buffer(&mut self, set: SetFlipQueueLogBuffer) -> Result<(), DriverStatus> {
+    fn set_flip_queue_log_buffer(
+        &mut self,
+        next: &mut dyn FlipQueue,
+        set: SetFlipQueueLogBuffer,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::FlipLog)?;
-        self.flips().set_flip_queue_log_buffer(set)
+        next.set_flip_queue_log_buffer(set)
     }
 
-    fn queue_flip(&mut self, mut flip: QueueFlip) -> Result<(), FlipRefusal> {
+    fn queue_flip(&mut self, next: &mut dyn FlipQueue, mut flip: QueueFlip) -> Result<(), FlipRefusal> {
         if let Some(mut dice) = self.lies.tells(Lie::Flips) {
             let drains = [DrainNeeded::Plane, DrainNeeded::AllPlanes, DrainNeeded::AllSources];
             match dice.below(6) {
@@ -123,21 +108,27 @@ impl FlipQueue for Liar {
                 _ => flip.present_id = dice.number(9),
             }
         }
-        self.flips().queue_flip(flip)
+        next.queue_flip(flip)
     }
 
-    fn update_flip_queue_log(&mut self, source: VidPnSourceId, layer: u32) -> u32 {
-        let end = self.flips().update_flip_queue_log(source, layer);
+    fn update_flip_queue_log(&mut self, next: &mut dyn FlipQueue, source: VidPnSourceId, layer: u32) -> u32 {
+        let end = next.update_flip_queue_log(source, layer);
         self.lies.tells(Lie::FlipLog).map_or(end, |mut dice| dice.number32(300))
     }
 
-    fn set_interrupt_target_present_id(&mut self, source: VidPnSourceId, layer: u32, present_id: u64) {
+    fn set_interrupt_target_present_id(
+        &mut self,
+        next: &mut dyn FlipQueue,
+        source: VidPnSourceId,
+        layer: u32,
+        present_id: u64,
+    ) {
         let told = self.lies.tells(Lie::Blanks).map_or(present_id, |mut dice| dice.number(9));
-        self.flips().set_interrupt_target_present_id(source, layer, told);
+        next.set_interrupt_target_present_id(source, layer, told);
     }
 
-    fn cancel_flips(&mut self, source: VidPnSourceId, layer: u32, first: u64) -> u64 {
-        let cancelled = self.flips().cancel_flips(source, layer, first);
+    fn cancel_flips(&mut self, next: &mut dyn FlipQueue, source: VidPnSourceId, layer: u32, first: u64) -> u64 {
+        let cancelled = next.cancel_flips(source, layer, first);
         self.lies.tells(Lie::FlipLog).map_or(cancelled, |mut dice| dice.number(9))
     }
 }

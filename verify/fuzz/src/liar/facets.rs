@@ -1,6 +1,7 @@
 //! The lies of the facets, and interrupts that never happened.
 
 use ddi::*;
+use miniport_filter::*;
 use wddm_types::{EngineId, NodeId, PhysicalAddress, SegmentId, SegmentSet};
 
 use super::{Liar, Lie, Lies};
@@ -71,9 +72,8 @@ pub fn false_interrupt(dice: &mut Dice, notify: &mut dyn Notify) {
     }
 }
 
-impl GpuVirtualAddressing for Liar {
-    fn gpu_mmu_caps(&self) -> GpuMmuCaps {
-        let mut caps = self.honest_mmu.as_ref().expect("seen").0;
+impl GpuVirtualAddressingFilter for Liar {
+    fn gpu_mmu_caps(&self, mut caps: GpuMmuCaps) -> GpuMmuCaps {
         if let Some(mut dice) = self.lies.tells(Lie::MmuCaps) {
             match dice.below(3) {
                 0 => caps.virtual_address_bits = dice.number32(64),
@@ -84,9 +84,7 @@ impl GpuVirtualAddressing for Liar {
         caps
     }
 
-    fn page_table_level(&self, level: u32) -> PageTableLevelDesc {
-        let mut description =
-            self.honest_mmu.as_ref().and_then(|mmu| mmu.1.get(level as usize)).copied().unwrap_or_default();
+    fn page_table_level(&self, _level: u32, mut description: PageTableLevelDesc) -> PageTableLevelDesc {
         if let Some(mut dice) = self.lies.tells(Lie::Levels) {
             match dice.below(5) {
                 0 => description.index_bits = dice.number32(40),
@@ -99,8 +97,12 @@ impl GpuVirtualAddressing for Liar {
         description
     }
 
-    fn root_page_table_size(&mut self, entries: u32) -> Option<ddi::RootPageTableSize> {
-        let mut size = self.inner.gpu_va().expect("seen").root_page_table_size(entries)?;
+    fn root_page_table_size(
+        &mut self,
+        next: &mut dyn GpuVirtualAddressing,
+        entries: u32,
+    ) -> Option<ddi::RootPageTableSize> {
+        let mut size = next.root_page_table_size(entries)?;
         if let Some(mut dice) = self.lies.tells(Lie::Levels) {
             match dice.below(2) {
                 0 => size.entries = dice.number32(1 << 16),
@@ -109,132 +111,97 @@ impl GpuVirtualAddressing for Liar {
         }
         Some(size)
     }
-
-    fn set_root_page_table(&mut self, context: KmdContext, root: PhysicalAddress, entries: u32) {
-        self.inner.gpu_va().expect("seen").set_root_page_table(context, root, entries);
-    }
 }
 
-impl Liar {
-    pub(super) fn queues(&mut self) -> &mut dyn HardwareQueues {
-        self.inner.hardware_queues().expect("seen when the kernel asked")
-    }
-
-    fn fences(&mut self) -> &mut dyn NativeFences {
-        self.inner.native_fences().expect("seen when the kernel asked")
-    }
-
-    fn logs(&mut self) -> &mut dyn NativeFenceLogs {
-        self.inner.native_fence_logs().expect("seen when the kernel asked")
-    }
-
-    fn bells(&mut self) -> &mut dyn Doorbells {
-        self.inner.doorbells().expect("seen when the kernel asked")
-    }
-
-    fn packets(&mut self) -> &mut dyn PacketScheduling {
-        self.inner.packet_scheduling().expect("seen when the kernel asked")
-    }
-}
-
-impl NativeFences for Liar {
-    fn caps(&self) -> NativeFenceCaps {
-        self.honest_fences
-    }
-
-    fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
+impl NativeFencesFilter for Liar {
+    fn create_native_fence(
+        &mut self,
+        next: &mut dyn NativeFences,
+        create: &mut CreateNativeFence<'_>,
+    ) -> Result<KmdGlobalFence, DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.fences().create(create)
+        next.create(create)
     }
 
-    fn destroy(&mut self, fence: KmdGlobalFence) {
-        self.fences().destroy(fence);
-    }
-
-    fn open(&mut self, open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
+    fn open_native_fence(
+        &mut self,
+        next: &mut dyn NativeFences,
+        open: &mut OpenNativeFence<'_>,
+    ) -> Result<KmdLocalFence, DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.fences().open(open)
+        next.open(open)
     }
 
-    fn close(&mut self, fence: KmdLocalFence) {
-        self.fences().close(fence);
-    }
-
-    fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
+    fn update_monitored_values(
+        &mut self,
+        next: &mut dyn NativeFences,
+        updates: &[MonitoredUpdate<'_>],
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Fences)?;
-        self.fences().update_monitored_values(updates)
+        next.update_monitored_values(updates)
     }
 
     fn update_current_values(
         &mut self,
+        next: &mut dyn NativeFences,
         updates: &[CurrentUpdate<'_>],
         flags: UpdateCurrentFlags,
     ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Fences)?;
-        self.fences().update_current_values(updates, flags)
+        next.update_current_values(updates, flags)
     }
 }
 
-impl NativeFenceLogs for Liar {
-    fn set_log_buffer(&mut self, set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus> {
+impl NativeFenceLogsFilter for Liar {
+    fn set_log_buffer(
+        &mut self,
+        next: &mut dyn NativeFenceLogs,
+        set: SetNativeFenceLogBuffer<'_>,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        self.logs().set_log_buffer(set)
+        next.set_log_buffer(set)
     }
 
-    fn set_verbose_logs(&mut self, on: bool) {
-        self.logs().set_verbose_logs(on);
-    }
-
-    fn update_logs(&mut self, queues: &[KmdQueue]) -> Result<(), DriverStatus> {
+    fn update_logs(&mut self, next: &mut dyn NativeFenceLogs, queues: &[KmdQueue]) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Fences)?;
-        self.logs().update_logs(queues)
+        next.update_logs(queues)
     }
 }
 
-impl Doorbells for Liar {
-    fn create_doorbell(&mut self, create: CreateDoorbell<'_>) -> Result<KmdDoorbell, DriverStatus> {
+impl DoorbellsFilter for Liar {
+    fn create_doorbell(
+        &mut self,
+        next: &mut dyn Doorbells,
+        create: CreateDoorbell<'_>,
+    ) -> Result<KmdDoorbell, DriverStatus> {
         self.lies.refusal(Lie::Doorbell)?;
-        self.bells().create_doorbell(create)
+        next.create_doorbell(create)
     }
 
     fn connect_doorbell(
         &mut self,
+        next: &mut dyn Doorbells,
         host: &mut dyn DoorbellHost,
         doorbell: KmdDoorbell,
     ) -> Result<ConnectedDoorbell, DriverStatus> {
         self.lies.refusal(Lie::Doorbell)?;
-        let mut connected = self.bells().connect_doorbell(host, doorbell)?;
+        let mut connected = next.connect_doorbell(host, doorbell)?;
         if let Some(mut dice) = self.lies.tells(Lie::Doorbell) {
             connected.offset = dice.edge();
         }
         Ok(connected)
     }
-
-    fn disconnect_doorbell(&mut self, doorbell: KmdDoorbell) {
-        self.bells().disconnect_doorbell(doorbell);
-    }
-
-    fn destroy_doorbell(&mut self, doorbell: KmdDoorbell) {
-        self.bells().destroy_doorbell(doorbell);
-    }
-
-    fn notify_work_submission(&mut self, queue: KmdQueue) {
-        self.bells().notify_work_submission(queue);
-    }
 }
 
-impl PacketScheduling for Liar {
-    fn packet_caps(&self) -> PacketCaps {
-        self.honest_packets.expect("seen when the kernel asked")
-    }
-
+impl PacketSchedulingFilter for Liar {
     fn create_context(
         &mut self,
+        next: &mut dyn PacketScheduling,
         host: &mut dyn Host,
         create: CreateContext<'_>,
     ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
         self.lies.refusal(Lie::Refusals)?;
-        let (context, mut info) = self.packets().create_context(host, create)?;
+        let (context, mut info) = next.create_context(host, create)?;
         if let Some(mut dice) = self.lies.tells(Lie::ContextInfo) {
             match dice.below(7) {
                 0 => info.dma_buffer_bytes = dice.number32(1 << 20),
@@ -249,55 +216,83 @@ impl PacketScheduling for Liar {
         Ok((context, info))
     }
 
-    fn destroy_context(&mut self, host: &mut dyn Host, context: KmdContext) {
-        self.packets().destroy_context(host, context);
-    }
-
-    fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus> {
-        let result = self.packets().render(context, render);
+    fn render(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        context: KmdContext,
+        render: &mut Render<'_>,
+    ) -> Result<(), RenderStatus> {
+        let result = next.render(context, render);
         match self.lies.tells(Lie::Render) {
             None => result,
             Some(mut dice) => lie_about(&mut dice, &mut render.dma_buffer.written, &mut render.patch_locations_out),
         }
     }
 
-    fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
-        let result = self.packets().present(context, present);
+    fn present(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        context: KmdContext,
+        present: &mut Present<'_>,
+    ) -> Result<(), RenderStatus> {
+        let result = next.present(context, present);
         match self.lies.tells(Lie::Render) {
             None => result,
             Some(mut dice) => lie_about(&mut dice, &mut present.dma_buffer.written, &mut present.patch_locations_out),
         }
     }
 
-    fn present_flip(&mut self, context: KmdContext, list: &[AllocationListEntry]) -> Result<(), RenderStatus> {
+    fn present_flip(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        context: KmdContext,
+        list: &[AllocationListEntry],
+    ) -> Result<(), RenderStatus> {
         match self.lies.tells(Lie::Render) {
-            None => self.packets().present_flip(context, list),
+            None => next.present_flip(context, list),
             Some(mut dice) => Err(refusal(&mut dice)),
         }
     }
 
-    fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
+    fn patch(&mut self, next: &mut dyn PacketScheduling, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Submit)?;
-        self.packets().patch(patch)
+        next.patch(patch)
     }
 
-    fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
+    fn submit_command(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        submit: SubmitCommand<'_>,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Submit)?;
-        self.packets().submit_command(submit)
+        next.submit_command(submit)
     }
 
-    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus> {
+    fn submit_command_virtual(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        submit: SubmitCommandVirtual<'_>,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Submit)?;
-        self.packets().submit_command_virtual(submit)
+        next.submit_command_virtual(submit)
     }
 
-    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
+    fn preempt_command(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        preempt: PreemptCommand,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Submit)?;
-        self.packets().preempt_command(preempt)
+        next.preempt_command(preempt)
     }
 
-    fn reset_engine(&mut self, reset: ResetEngine, notify: &mut dyn Notify) -> Result<u32, DriverStatus> {
-        let honest = self.packets().reset_engine(reset, notify)?;
+    fn reset_engine(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        reset: ResetEngine,
+        notify: &mut dyn Notify,
+    ) -> Result<u32, DriverStatus> {
+        let honest = next.reset_engine(reset, notify)?;
         match self.lies.tells(Lie::Resets).map(|mut dice| (dice.below(3), dice)) {
             None => Ok(honest),
             Some((0, _)) => Err(DriverStatus::Unsuccessful("a lie")),
@@ -307,10 +302,6 @@ impl PacketScheduling for Liar {
                 Ok(honest)
             }
         }
-    }
-
-    fn stop_context(&mut self, context: KmdContext) {
-        self.packets().stop_context(context);
     }
 }
 
@@ -342,14 +333,14 @@ fn refusal(dice: &mut Dice) -> RenderStatus {
     }
 }
 
-impl HostAperture for Liar {
-    fn map_cpu_host_aperture(&mut self, map: MapCpuHostAperture<'_>) -> Result<(), DriverStatus> {
+impl HostApertureFilter for Liar {
+    fn map_cpu_host_aperture(
+        &mut self,
+        next: &mut dyn HostAperture,
+        map: MapCpuHostAperture<'_>,
+    ) -> Result<(), DriverStatus> {
         self.lies.refusal(Lie::Window)?;
-        self.inner.cpu_host_aperture().expect("seen").map_cpu_host_aperture(map)
-    }
-
-    fn unmap_cpu_host_aperture(&mut self, unmap: UnmapCpuHostAperture<'_>) {
-        self.inner.cpu_host_aperture().expect("seen").unmap_cpu_host_aperture(unmap);
+        next.map_cpu_host_aperture(map)
     }
 }
 

@@ -89,10 +89,15 @@ impl Frames {
         self.segments = segments.to_vec();
     }
 
-    /// Takes in the driver's description of its page tables, the leaf first.
-    pub fn levels(&mut self, mmu: GpuMmuCaps, levels: &[PageTableLevelDesc]) {
+    /// How the device translates addresses.
+    pub fn mmu(&mut self, mmu: GpuMmuCaps) {
         self.mmu = mmu;
-        self.levels = levels.to_vec();
+        self.levels.resize(mmu.page_table_levels as usize, PageTableLevelDesc::default());
+    }
+
+    /// The shape of a level of its tables.
+    pub fn shape(&mut self, level: u32, shape: PageTableLevelDesc) {
+        self.levels[level as usize] = shape;
     }
 
     /// Whether the driver moves content by addresses of the paging process.

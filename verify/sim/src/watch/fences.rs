@@ -1,18 +1,14 @@
-//! Native fences, as the decorator shows them.
+//! Native fences, as the filter shows them.
 
 use super::*;
 
-impl NativeFences for Watched {
-    fn caps(&self) -> NativeFenceCaps {
-        self.fences
-    }
-
-    fn fence_storage(&mut self, surface: &mut FenceStorageSurface) -> Result<(), DriverStatus> {
-        self.native().fence_storage(surface)
-    }
-
-    fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
-        let fence = self.native().create(create)?;
+impl NativeFencesFilter for Watched {
+    fn create_native_fence(
+        &mut self,
+        next: &mut dyn NativeFences,
+        create: &mut CreateNativeFence<'_>,
+    ) -> Result<KmdGlobalFence, DriverStatus> {
+        let fence = next.create(create)?;
         self.see(CONTRACT, |ledger| {
             ledger.frames.fence(fence, create.fence);
             ledger.contract.create_fence(fence)
@@ -20,13 +16,17 @@ impl NativeFences for Watched {
         Ok(fence)
     }
 
-    fn destroy(&mut self, fence: KmdGlobalFence) {
+    fn destroy_native_fence(&mut self, next: &mut dyn NativeFences, fence: KmdGlobalFence) {
         self.see(CONTRACT, |ledger| ledger.contract.destroy_fence(fence));
-        self.native().destroy(fence);
+        next.destroy(fence);
     }
 
-    fn open(&mut self, open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
-        let local = self.native().open(open)?;
+    fn open_native_fence(
+        &mut self,
+        next: &mut dyn NativeFences,
+        open: &mut OpenNativeFence<'_>,
+    ) -> Result<KmdLocalFence, DriverStatus> {
+        let local = next.open(open)?;
         self.see(CONTRACT, |ledger| {
             if let Some(process) = ledger.contract.process_of(open.device) {
                 ledger.frames.fence_shown(process, open.global, [open.current_va, open.monitored_va]);
@@ -36,17 +36,21 @@ impl NativeFences for Watched {
         Ok(local)
     }
 
-    fn close(&mut self, fence: KmdLocalFence) {
+    fn close_native_fence(&mut self, next: &mut dyn NativeFences, fence: KmdLocalFence) {
         self.see(CONTRACT, |ledger| ledger.contract.close_fence(fence));
-        self.native().close(fence);
+        next.close(fence);
     }
 
-    fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
+    fn update_monitored_values(
+        &mut self,
+        next: &mut dyn NativeFences,
+        updates: &[MonitoredUpdate<'_>],
+    ) -> Result<(), DriverStatus> {
         for update in updates {
             self.see(CONTRACT, |ledger| ledger.contract.live_fence(update.fence));
         }
         if self.sabotage != Sabotage::DriverIgnoresMonitored {
-            self.native().update_monitored_values(updates)?;
+            next.update_monitored_values(updates)?;
         }
         // spec: sync §3.9
         for update in updates {
@@ -65,6 +69,7 @@ impl NativeFences for Watched {
 
     fn update_current_values(
         &mut self,
+        next: &mut dyn NativeFences,
         updates: &[CurrentUpdate<'_>],
         flags: UpdateCurrentFlags,
     ) -> Result<(), DriverStatus> {
@@ -73,7 +78,7 @@ impl NativeFences for Watched {
         }
         match self.sabotage {
             Sabotage::DriverForgetsNews => Ok(()),
-            _ => self.native().update_current_values(updates, flags),
+            _ => next.update_current_values(updates, flags),
         }
     }
 }

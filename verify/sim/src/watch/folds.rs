@@ -3,10 +3,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ddi::{Interrupt, InterruptFlags, KmdQueue, Notify, OsGlobalFence};
+use ddi::{Interrupt, InterruptFlags, KmdQueue, Miniport, Notify, OsGlobalFence};
+use miniport_filter::Filtered;
 use wddm_types::{EngineId, NodeId};
 
 use super::Watched;
+use crate::check::Shared;
+use crate::sabotage::Sabotage;
 
 /// How it names what was signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,10 +101,16 @@ impl Folds {
 }
 
 impl Watched {
-    /// The same of a driver that is late with its interrupts.
-    pub fn late(mut self, folds: Arc<Folds>) -> Watched {
-        self.tampering.folds = Some(folds);
-        self
+    /// In front of a driver of a world without packets, which is late with its interrupts.
+    pub fn before_late(
+        driver: Box<dyn Miniport>,
+        ledger: Shared,
+        sabotage: Sabotage,
+        folds: Arc<Folds>,
+    ) -> Box<dyn Miniport> {
+        let mut watched = Watched::new(ledger, sabotage, false);
+        watched.tampering.folds = Some(folds);
+        Box::new(Filtered::new(driver, watched))
     }
 }
 

@@ -1,14 +1,14 @@
-//! The packets' part of the decorator: every submission and every interrupt passes here. A sabotaged kernel has gone wrong
+//! The packets' part of the filter: every submission and every interrupt passes here. A sabotaged kernel has gone wrong
 //! before the checkers look, a sabotaged driver behind them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ddi::{
-    AllocationListEntry, ContextInfo, CreateContext, DriverStatus, Host, Interrupt, KmdContext, Notify, PacketCaps,
-    PacketScheduling, Patch, PreemptCommand, Present, Render, RenderStatus, SubmitCommand, SubmitCommandVirtual,
-    SubmitFlags,
+    ContextInfo, CreateContext, DriverStatus, Host, Interrupt, KmdContext, Miniport, Notify, PacketCaps,
+    PacketScheduling, Patch, PreemptCommand, SubmitCommand, SubmitCommandVirtual, SubmitFlags,
 };
+use miniport_filter::PacketSchedulingFilter;
 use wddm_types::{NodeId, SegmentId};
 
 use super::folds::{Folding, Folds};
@@ -78,54 +78,56 @@ impl Late {
 }
 
 impl Watched {
-    fn packets(&mut self) -> &mut dyn PacketScheduling {
-        self.inner.packet_scheduling().expect("the facet was there when the kernel asked")
-    }
-
-    fn hand_over(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
+    fn hand_over(&mut self, next: &mut dyn PacketScheduling, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
         self.see(PACKETS, |ledger| ledger.packets.handed_over(Handed::of(&submit)));
-        self.packets().submit_command(submit)
+        next.submit_command(submit)
     }
 
     /// Of two packets that came back the second goes first, with the first one's id.
-    fn hand_over_swapped(&mut self, mut submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
+    fn hand_over_swapped(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        mut submit: SubmitCommand<'_>,
+    ) -> Result<(), DriverStatus> {
         if let Some(mut late) = self.tampering.late.take_if(|late| late.context == submit.context) {
             (late.fence_id, submit.fence_id) = (submit.fence_id, late.fence_id);
-            self.hand_over(submit)?;
-            return self.hand_over(late.submission());
+            self.hand_over(next, submit)?;
+            return self.hand_over(next, late.submission());
         }
         let again = submit.flags.contains(SubmitFlags::RESUBMISSION) && !submit.flags.contains(SubmitFlags::PAGING);
         if again && shared(&self.ledger).packets.returned(submit.context) > 1 {
             self.tampering.late = Some(Late::of(&submit));
             return Ok(());
         }
-        self.hand_over(submit)
+        self.hand_over(next, submit)
     }
 
     /// The interrupts of a driver, seen by the checkers and then, perhaps not as they were, by the kernel.
-    pub(super) fn interrupts(&mut self, notify: &mut dyn Notify) -> bool {
-        let Watched { inner, ledger, sabotage, tampering, .. } = self;
+    pub(super) fn interrupts(&mut self, next: &mut dyn Miniport, notify: &mut dyn Notify) -> bool {
+        let Watched { ledger, sabotage, tampering, .. } = self;
         let folds = tampering.folds.clone();
         let mut heard = Heard { notify, ledger, sabotage: *sabotage, tampering };
         match folds {
-            Some(folds) => inner.interrupt_routine(&mut Folding { folds: &folds, notify: &mut heard }),
-            None => inner.interrupt_routine(&mut heard),
+            Some(folds) => next.interrupt_routine(&mut Folding { folds: &folds, notify: &mut heard }),
+            None => next.interrupt_routine(&mut heard),
         }
     }
 }
 
-impl PacketScheduling for Watched {
-    fn packet_caps(&self) -> PacketCaps {
-        self.packet_caps.expect("the facet was there when the kernel asked")
+impl PacketSchedulingFilter for Watched {
+    fn packet_caps(&self, honest: PacketCaps) -> PacketCaps {
+        shared(&self.ledger).packets.in_flight_max(honest.hw_queue_packets);
+        honest
     }
 
     fn create_context(
         &mut self,
+        next: &mut dyn PacketScheduling,
         host: &mut dyn Host,
         create: CreateContext<'_>,
     ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
         let (device, node) = (create.device, create.node);
-        let made = self.packets().create_context(host, create)?;
+        let made = next.create_context(host, create)?;
         self.see(CONTRACT, |ledger| {
             ledger.packets.created(made.0, node.0);
             ledger.contract.create_context(made.0, device, node)
@@ -133,38 +135,30 @@ impl PacketScheduling for Watched {
         Ok(made)
     }
 
-    fn destroy_context(&mut self, host: &mut dyn Host, context: KmdContext) {
-        self.packets().destroy_context(host, context);
+    fn destroy_context(&mut self, next: &mut dyn PacketScheduling, host: &mut dyn Host, context: KmdContext) {
+        next.destroy_context(host, context);
         self.see(CONTRACT, |ledger| {
             ledger.packets.destroyed(context);
             ledger.contract.destroy_context(context)
         });
     }
 
-    fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus> {
-        self.packets().render(context, render)
-    }
-
-    fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
-        self.packets().present(context, present)
-    }
-
-    fn present_flip(&mut self, context: KmdContext, list: &[AllocationListEntry]) -> Result<(), RenderStatus> {
-        self.packets().present_flip(context, list)
-    }
-
-    fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
+    fn patch(&mut self, next: &mut dyn PacketScheduling, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
         shared(&self.ledger).count("packet patched");
-        self.packets().patch(patch)
+        next.patch(patch)
     }
 
-    fn submit_command(&mut self, mut submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
+    fn submit_command(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        mut submit: SubmitCommand<'_>,
+    ) -> Result<(), DriverStatus> {
         if submit.flags.contains(SubmitFlags::RESUBMISSION) {
             shared(&self.ledger).count("packet again");
         }
         match self.sabotage {
             Sabotage::KernelForgetsResubmission => submit.flags.remove(SubmitFlags::RESUBMISSION),
-            Sabotage::KernelSwapsPackets => return self.hand_over_swapped(submit),
+            Sabotage::KernelSwapsPackets => return self.hand_over_swapped(next, submit),
             Sabotage::KernelChangesPagingId
                 if submit.flags.contains(SubmitFlags::PAGING)
                     && shared(&self.ledger).packets.paging_came_back(submit.context) =>
@@ -175,10 +169,14 @@ impl PacketScheduling for Watched {
             }
             _ => {}
         }
-        self.hand_over(submit)
+        self.hand_over(next, submit)
     }
 
-    fn submit_command_virtual(&mut self, mut submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus> {
+    fn submit_command_virtual(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        mut submit: SubmitCommandVirtual<'_>,
+    ) -> Result<(), DriverStatus> {
         if submit.flags.contains(SubmitFlags::RESUBMISSION) {
             shared(&self.ledger).count("packet again");
             if self.sabotage == Sabotage::KernelForgetsResubmission {
@@ -186,17 +184,21 @@ impl PacketScheduling for Watched {
             }
         }
         self.see(PACKETS, |ledger| ledger.packets.handed_over(Handed::of_virtual(&submit)));
-        self.packets().submit_command_virtual(submit)
+        next.submit_command_virtual(submit)
     }
 
-    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
+    fn preempt_command(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        preempt: PreemptCommand,
+    ) -> Result<(), DriverStatus> {
         self.see(PACKETS, |ledger| ledger.packets.preempt(&preempt));
         self.tampering.nodes.entry(preempt.node.0).or_default().asked = true;
-        self.packets().preempt_command(preempt)
+        next.preempt_command(preempt)
     }
 
-    fn stop_context(&mut self, context: KmdContext) {
-        self.packets().stop_context(context);
+    fn stop_context(&mut self, next: &mut dyn PacketScheduling, context: KmdContext) {
+        next.stop_context(context);
         shared(&self.ledger).packets.stopped(context);
     }
 }

@@ -28,6 +28,7 @@ mod fence_residency;
 mod fence_sharing;
 mod fence_sleep;
 mod fences;
+mod filters;
 mod flips;
 mod hardware_ranks;
 mod intra_gpu;

@@ -1,6 +1,5 @@
-//! A driver between the kernel and the software GPU's: it may describe allocations and the adapter otherwise, and sees each
-//! paging operation before the real driver does. It hands calls on that it does not change; facets that it does not hand on are
-//! absent.
+//! A filter between the kernel and the software GPU's driver: it may describe allocations and the adapter otherwise, and sees each
+//! paging operation before the real driver does. It passes calls on that it does not change.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,6 +14,7 @@ mod windows;
 
 use ddi::*;
 use dxgk_host::WrapMiniport;
+use miniport_filter::*;
 use wddm_types::{NodeId, PageRun};
 
 pub use self::fences::{FenceStep, LogStep};
@@ -203,163 +203,167 @@ pub type Shared<T> = Arc<Mutex<Vec<T>>>;
 
 /// Puts the whims between kernel and driver.
 pub fn wrapped(whims: Whims) -> WrapMiniport {
-    Box::new(|mut inner| {
-        let caps = inner.packet_scheduling().map(|packets| packets.packet_caps());
-        Box::new(Stubborn { inner, whims, caps }) as Box<dyn Miniport>
-    })
+    Box::new(|driver| Box::new(Filtered::new(driver, Stubborn { whims })))
 }
 
 struct Stubborn {
-    inner: Box<dyn Miniport>,
     whims: Whims,
-    caps: Option<PacketCaps>,
 }
 
-impl Miniport for Stubborn {
-    fn start_device(&mut self, host: &mut dyn ddi::Host) -> Result<(), DriverStatus> {
+passes_on!(Stubborn: GpuVirtualAddressingFilter, HardwareQueuesFilter, PeerDoorbellsFilter, DoorbellsFilter);
+
+impl Filter for Stubborn {
+    fn shows(&self, facet: Facet, there: bool) -> bool {
+        let turned = self.whims.turned.load(Ordering::SeqCst);
+        match facet {
+            Facet::PacketScheduling => (self.whims.packets && there) != turned,
+            Facet::Swizzling => there != turned,
+            Facet::FlipQueue => there && !self.whims.flip_queue.absent && !turned,
+            Facet::PeerDoorbells => there,
+            _ => there && !turned,
+        }
+    }
+    fn start_device(&mut self, next: &mut dyn Miniport, host: &mut dyn ddi::Host) -> Result<(), DriverStatus> {
         // spec: memory §4.6: addresses are reserved while a process is created, and at no other time
         let early = host.reserve_gpu_va_range(ReserveGpuVaRange::default());
         assert!(matches!(early, Err(DriverStatus::NotSupported(_))), "{early:?}");
         let mut host = lent::Lent { host, map: &*self.whims.map_context, ask: &*self.whims.ask };
-        self.inner.start_device(&mut host)
+        next.start_device(&mut host)
     }
-    fn stop_device(&mut self, host: &mut dyn ddi::Host) {
-        self.inner.stop_device(host);
+    fn reset_from_timeout(&mut self, next: &mut dyn Miniport, host: &mut dyn ddi::Host) -> Result<(), DriverStatus> {
+        (self.whims.reset)(next, host, true)
     }
-    fn reset_from_timeout(&mut self, host: &mut dyn ddi::Host) -> Result<(), DriverStatus> {
-        (self.whims.reset)(self.inner.as_mut(), host, true)
+    fn restart_from_timeout(&mut self, next: &mut dyn Miniport, host: &mut dyn ddi::Host) -> Result<(), DriverStatus> {
+        (self.whims.reset)(next, host, false)
     }
-    fn restart_from_timeout(&mut self, host: &mut dyn ddi::Host) -> Result<(), DriverStatus> {
-        (self.whims.reset)(self.inner.as_mut(), host, false)
-    }
-    fn set_power_state(&mut self, host: &mut dyn ddi::Host, state: ddi::PowerState) -> Result<(), DriverStatus> {
-        self.inner.set_power_state(host, state)
-    }
-    fn query_feature_support(&mut self, id: FeatureId, experimental: bool) -> Result<FeatureSupport, DriverStatus> {
+    fn query_feature_support(
+        &mut self,
+        next: &mut dyn Miniport,
+        id: FeatureId,
+        experimental: bool,
+    ) -> Result<FeatureSupport, DriverStatus> {
         match (self.whims.feature)(id, experimental) {
             Some(support) => Ok(support),
-            None => self.inner.query_feature_support(id, experimental),
+            None => next.query_feature_support(id, experimental),
         }
     }
-    fn adapter_caps(&self) -> AdapterCaps {
-        let mut caps = self.inner.adapter_caps();
+    fn adapter_caps(&self, next: &dyn Miniport) -> AdapterCaps {
+        let mut caps = next.adapter_caps();
         (self.whims.caps)(&mut caps);
         caps
     }
-    fn query_segment4(&self, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
-        self.inner.query_segment4(query)?;
+    fn query_segment4(&self, next: &dyn Miniport, query: &mut QuerySegment4<'_>) -> Result<(), DriverStatus> {
+        next.query_segment4(query)?;
         if query.descriptors.is_some() {
             query.paging_buffer.private_data_bytes += self.whims.paging_data_bytes;
         }
         Ok(())
     }
-    fn query_segment3(&self, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
-        self.inner.query_segment3(query)?;
+    fn query_segment3(&self, next: &dyn Miniport, query: &mut QuerySegment3<'_>) -> Result<(), DriverStatus> {
+        next.query_segment3(query)?;
         if query.descriptors.is_some() {
             query.paging_buffer.private_data_bytes += self.whims.paging_data_bytes;
         }
         Ok(())
     }
-    fn segment_memory_state(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
-        self.inner.segment_memory_state(query)
-    }
-    fn uefi_frame_buffer_ranges(&self, query: &mut QueryMemoryRanges<'_>) -> Result<(), DriverStatus> {
-        self.inner.uefi_frame_buffer_ranges(query)
-    }
-    fn paging_process_gpu_va_mb(&self) -> Result<u32, DriverStatus> {
+    fn paging_process_gpu_va_mb(&self, next: &dyn Miniport) -> Result<u32, DriverStatus> {
         match self.whims.paging_space_mb {
             Some(megabytes) => Ok(megabytes),
-            None => self.inner.paging_process_gpu_va_mb(),
+            None => next.paging_process_gpu_va_mb(),
         }
-    }
-    fn node_metadata(&self, node: NodeId) -> Option<NodeMetadata> {
-        self.inner.node_metadata(node)
     }
     fn create_process(
         &mut self,
+        next: &mut dyn Miniport,
         host: &mut dyn ddi::Host,
         create: CreateProcess<'_>,
     ) -> Result<KmdProcess, DriverStatus> {
         (self.whims.process)(host, &create)?;
-        self.inner.create_process(host, create)
-    }
-    fn destroy_process(&mut self, process: KmdProcess) {
-        self.inner.destroy_process(process);
+        next.create_process(host, create)
     }
     fn create_device(
         &mut self,
+        next: &mut dyn Miniport,
         host: &mut dyn ddi::Host,
         create: CreateDevice,
     ) -> Result<(KmdDevice, DeviceInfo), DriverStatus> {
-        let (device, mut info) = self.inner.create_device(host, create)?;
+        let (device, mut info) = next.create_device(host, create)?;
         if !create.system {
             (self.whims.device)(&mut info);
         }
         match (self.whims.refuse)("device") {
             Ok(()) => Ok((device, info)),
             Err(status) => {
-                self.inner.destroy_device(device);
+                next.destroy_device(device);
                 Err(status)
             }
         }
     }
-    fn destroy_device(&mut self, device: KmdDevice) {
-        self.inner.destroy_device(device);
-    }
-    fn create_allocation(&mut self, create: &mut CreateAllocation<'_, '_>) -> Result<(), DriverStatus> {
+    fn create_allocation(
+        &mut self,
+        next: &mut dyn Miniport,
+        create: &mut CreateAllocation<'_, '_>,
+    ) -> Result<(), DriverStatus> {
         (self.whims.hear_blob)("create", create.private_data);
         (self.whims.refuse)("create")?;
-        self.inner.create_allocation(create)?;
+        next.create_allocation(create)?;
         create.allocations.iter_mut().for_each(|new| (self.whims.describe)(&mut new.info));
         let created = create.allocations.iter().map(|new| new.info.allocation).collect();
         (self.whims.resource)(&mut create.resource);
         (self.whims.hear)(Step::Create(created, create.resource));
         Ok(())
     }
-    fn open_allocation(&mut self, open: &mut OpenAllocation<'_, '_>) -> Result<(), DriverStatus> {
+    fn open_allocation(
+        &mut self,
+        next: &mut dyn Miniport,
+        open: &mut OpenAllocation<'_, '_>,
+    ) -> Result<(), DriverStatus> {
         (self.whims.hear_blob)("open", open.private_data);
         (self.whims.refuse)("open")?;
-        self.inner.open_allocation(open)?;
+        next.open_allocation(open)?;
         (self.whims.opens)(open);
         let opened = open.allocations.iter().map(|opened| opened.open).collect();
         (self.whims.hear)(Step::Open(open.device, opened, open.flags));
         Ok(())
     }
-    fn close_allocation(&mut self, device: KmdDevice, open: &[KmdOpenAllocation]) {
+    fn close_allocation(&mut self, next: &mut dyn Miniport, device: KmdDevice, open: &[KmdOpenAllocation]) {
         (self.whims.hear)(Step::Close(device, open.to_vec()));
-        self.inner.close_allocation(device, open);
+        next.close_allocation(device, open);
     }
-    fn destroy_allocation(&mut self, destroy: &mut DestroyAllocation<'_>) {
+    fn destroy_allocation(&mut self, next: &mut dyn Miniport, destroy: &mut DestroyAllocation<'_>) {
         (self.whims.hear)(Step::Destroy(destroy.allocations.to_vec(), destroy.flags));
         // The upper half of a handle is a whim's.
         destroy.resource.0 &= u64::from(u32::MAX);
-        self.inner.destroy_allocation(destroy);
+        next.destroy_allocation(destroy);
     }
-    fn validate_update_allocation_property(&mut self, update: UpdateAllocationProperty) -> Result<(), DriverStatus> {
-        self.inner.validate_update_allocation_property(update)
-    }
-    fn escape(&mut self, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
-        (self.whims.escape)(self.inner.as_mut(), escape)
+    fn escape(&mut self, next: &mut dyn Miniport, escape: &mut Escape<'_>) -> Result<(), DriverStatus> {
+        (self.whims.escape)(next, escape)
     }
     fn standard_allocation_driver_data(
         &mut self,
+        next: &mut dyn Miniport,
         query: &mut StandardAllocationDriverData<'_>,
     ) -> Result<(), DriverStatus> {
-        (self.whims.standard)(self.inner.as_mut(), query)
+        (self.whims.standard)(next, query)
     }
-    fn set_allocation_backing_store(&mut self, set: SetAllocationBackingStore<'_>) -> Result<(), DriverStatus> {
+    fn set_allocation_backing_store(
+        &mut self,
+        _next: &mut dyn Miniport,
+        set: SetAllocationBackingStore<'_>,
+    ) -> Result<(), DriverStatus> {
         (self.whims.backing)(set.allocation, set.backing)
     }
-    fn build_paging_buffer(&mut self, build: &mut BuildPagingBuffer<'_>) -> Result<(), PagingStatus> {
-        (self.whims.build)(self.inner.as_mut(), build)
+    fn build_paging_buffer(
+        &mut self,
+        next: &mut dyn Miniport,
+        build: &mut BuildPagingBuffer<'_>,
+    ) -> Result<(), PagingStatus> {
+        (self.whims.build)(next, build)
     }
-    fn calibrate_gpu_clock(&self, node: NodeId) -> Result<GpuClock, DriverStatus> {
-        self.inner.calibrate_gpu_clock(node)
+    fn query_dependent_engine_group(&mut self, next: &mut dyn Miniport, node: NodeId) -> u64 {
+        (self.whims.group)(next, node)
     }
-    fn query_dependent_engine_group(&mut self, node: NodeId) -> u64 {
-        (self.whims.group)(self.inner.as_mut(), node)
-    }
-    fn interrupt_routine(&mut self, notify: &mut dyn Notify) -> bool {
+    fn interrupt_routine(&mut self, next: &mut dyn Miniport, notify: &mut dyn Notify) -> bool {
         struct Through<'a>(&'a mut Say, &'a mut dyn Notify);
         impl Notify for Through<'_> {
             fn interrupt(&mut self, interrupt: Interrupt<'_>) {
@@ -370,50 +374,6 @@ impl Miniport for Stubborn {
             return false;
         }
         let mut renamed = fences::Renamed { notify, name: self.whims.name_fences.as_ref() };
-        self.inner.interrupt_routine(&mut Through(&mut self.whims.say, &mut renamed))
+        next.interrupt_routine(&mut Through(&mut self.whims.say, &mut renamed))
     }
-    fn gpu_va(&mut self) -> Option<&mut dyn GpuVirtualAddressing> {
-        self.inner.gpu_va().filter(|_| !turned(&self.whims))
-    }
-    fn hardware_queues(&mut self) -> Option<&mut dyn HardwareQueues> {
-        self.inner.hardware_queues().filter(|_| !turned(&self.whims))
-    }
-    fn native_fences(&mut self) -> Option<&mut dyn NativeFences> {
-        let there = self.inner.native_fences().is_some() && !turned(&self.whims);
-        there.then_some(self as &mut dyn NativeFences)
-    }
-    fn peer_doorbells(&mut self) -> Option<&mut dyn PeerDoorbells> {
-        self.inner.peer_doorbells()
-    }
-    fn native_fence_logs(&mut self) -> Option<&mut dyn NativeFenceLogs> {
-        let there = self.inner.native_fence_logs().is_some() && !turned(&self.whims);
-        there.then_some(self as &mut dyn NativeFenceLogs)
-    }
-    fn packet_scheduling(&mut self) -> Option<&mut dyn PacketScheduling> {
-        let packets = self.whims.packets && self.inner.packet_scheduling().is_some();
-        (packets != turned(&self.whims)).then_some(self as &mut dyn PacketScheduling)
-    }
-    fn swizzling(&mut self) -> Option<&mut dyn Swizzling> {
-        let ranges = self.inner.swizzling().is_some();
-        (ranges != turned(&self.whims)).then_some(self as &mut dyn Swizzling)
-    }
-    fn cpu_host_aperture(&mut self) -> Option<&mut dyn HostAperture> {
-        let window = self.inner.cpu_host_aperture().is_some() && !turned(&self.whims);
-        window.then_some(self as &mut dyn HostAperture)
-    }
-    fn doorbells(&mut self) -> Option<&mut dyn Doorbells> {
-        self.inner.doorbells().filter(|_| !turned(&self.whims))
-    }
-    fn display(&mut self) -> Option<&mut dyn Display> {
-        let there = self.inner.display().is_some() && !turned(&self.whims);
-        there.then_some(self as &mut dyn Display)
-    }
-    fn flip_queue(&mut self) -> Option<&mut dyn FlipQueue> {
-        let there = self.inner.flip_queue().is_some() && !self.whims.flip_queue.absent && !turned(&self.whims);
-        there.then_some(self as &mut dyn FlipQueue)
-    }
-}
-
-fn turned(whims: &Whims) -> bool {
-    whims.turned.load(Ordering::SeqCst)
 }

@@ -1,6 +1,7 @@
 //! The stubborn driver's answers about native fences, and the kernel's calls about them.
 
 use ddi::*;
+use miniport_filter::{NativeFenceLogsFilter, NativeFencesFilter};
 use shared_words::{Word, log};
 use wddm_types::GpuVa;
 
@@ -55,10 +56,6 @@ impl Notify for Renamed<'_> {
 }
 
 impl Stubborn {
-    fn fences(&mut self) -> &mut dyn NativeFences {
-        self.inner.native_fences().expect("the facet was there when the kernel asked")
-    }
-
     fn updated(&mut self, step: FenceStep) -> Result<(), DriverStatus> {
         let fails = (self.whims.fail_fence_update)(&step);
         (self.whims.hear_fence)(step);
@@ -66,70 +63,89 @@ impl Stubborn {
     }
 }
 
-impl NativeFences for Stubborn {
-    fn caps(&self) -> NativeFenceCaps {
-        let mut caps =
-            NativeFenceCaps { monitored_value_stride: 64, map_to_gpu_system_process: true, ..Default::default() };
+impl NativeFencesFilter for Stubborn {
+    fn native_fence_caps(&self, mut caps: NativeFenceCaps) -> NativeFenceCaps {
         (self.whims.fence_caps)(&mut caps);
         caps
     }
-    fn fence_storage(&mut self, surface: &mut FenceStorageSurface) -> Result<(), DriverStatus> {
-        self.fences().fence_storage(surface)?;
+    fn fence_storage(
+        &mut self,
+        next: &mut dyn NativeFences,
+        surface: &mut FenceStorageSurface,
+    ) -> Result<(), DriverStatus> {
+        next.fence_storage(surface)?;
         (self.whims.fence_storage)(surface);
         Ok(())
     }
-    fn create(&mut self, create: &mut CreateNativeFence<'_>) -> Result<KmdGlobalFence, DriverStatus> {
-        let global = self.fences().create(create)?;
+    fn create_native_fence(
+        &mut self,
+        next: &mut dyn NativeFences,
+        create: &mut CreateNativeFence<'_>,
+    ) -> Result<KmdGlobalFence, DriverStatus> {
+        let global = next.create(create)?;
         (self.whims.hear_fence)(FenceStep::Create(global));
         Ok(global)
     }
-    fn destroy(&mut self, fence: KmdGlobalFence) {
-        self.fences().destroy(fence);
+    fn destroy_native_fence(&mut self, next: &mut dyn NativeFences, fence: KmdGlobalFence) {
+        next.destroy(fence);
         (self.whims.hear_fence)(FenceStep::Destroy(fence));
     }
-    fn open(&mut self, open: &mut OpenNativeFence<'_>) -> Result<KmdLocalFence, DriverStatus> {
+    fn open_native_fence(
+        &mut self,
+        next: &mut dyn NativeFences,
+        open: &mut OpenNativeFence<'_>,
+    ) -> Result<KmdLocalFence, DriverStatus> {
         if (self.whims.refuse_fence_open)(open) {
             return Err(DriverStatus::InvalidParameter("as the test wants"));
         }
-        let local = self.fences().open(open)?;
+        let local = next.open(open)?;
         (self.whims.hear_fence)(FenceStep::Open(open.global, local, open.device));
         Ok(local)
     }
-    fn close(&mut self, fence: KmdLocalFence) {
-        self.fences().close(fence);
+    fn close_native_fence(&mut self, next: &mut dyn NativeFences, fence: KmdLocalFence) {
+        next.close(fence);
         (self.whims.hear_fence)(FenceStep::Close(fence));
     }
-    fn update_monitored_values(&mut self, updates: &[MonitoredUpdate<'_>]) -> Result<(), DriverStatus> {
+    fn update_monitored_values(
+        &mut self,
+        next: &mut dyn NativeFences,
+        updates: &[MonitoredUpdate<'_>],
+    ) -> Result<(), DriverStatus> {
         let told = updates.iter().map(|update| (update.fence, update.value)).collect();
         self.updated(FenceStep::Monitored(told))?;
-        self.fences().update_monitored_values(updates)?;
+        next.update_monitored_values(updates)?;
         (self.whims.lent)(updates);
         Ok(())
     }
     fn update_current_values(
         &mut self,
+        next: &mut dyn NativeFences,
         updates: &[CurrentUpdate<'_>],
         flags: UpdateCurrentFlags,
     ) -> Result<(), DriverStatus> {
         let told = updates.iter().map(|update| (update.fence, update.value)).collect();
         self.updated(FenceStep::Current(told, flags))?;
-        self.fences().update_current_values(updates, flags)
+        next.update_current_values(updates, flags)
     }
 }
 
-impl NativeFenceLogs for Stubborn {
-    fn set_log_buffer(&mut self, set: SetNativeFenceLogBuffer<'_>) -> Result<(), DriverStatus> {
+impl NativeFenceLogsFilter for Stubborn {
+    fn set_log_buffer(
+        &mut self,
+        next: &mut dyn NativeFenceLogs,
+        set: SetNativeFenceLogBuffer<'_>,
+    ) -> Result<(), DriverStatus> {
         let log_type = Word::load(&set.log[log::TYPE_OFFSET as usize / 8]);
         (self.whims.lent_log)(&set);
         (self.whims.hear_log)(LogStep::Set(set.queue, log_type, set.entries, [set.va, set.system_va]))?;
-        self.inner.native_fence_logs().expect("it was there").set_log_buffer(set)
+        next.set_log_buffer(set)
     }
-    fn set_verbose_logs(&mut self, on: bool) {
+    fn set_verbose_logs(&mut self, next: &mut dyn NativeFenceLogs, on: bool) {
         let _ = (self.whims.hear_log)(LogStep::Verbose(on));
-        self.inner.native_fence_logs().expect("it was there").set_verbose_logs(on);
+        next.set_verbose_logs(on);
     }
-    fn update_logs(&mut self, queues: &[KmdQueue]) -> Result<(), DriverStatus> {
+    fn update_logs(&mut self, next: &mut dyn NativeFenceLogs, queues: &[KmdQueue]) -> Result<(), DriverStatus> {
         (self.whims.hear_log)(LogStep::Update(queues.to_vec()))?;
-        self.inner.native_fence_logs().expect("it was there").update_logs(queues)
+        next.update_logs(queues)
     }
 }

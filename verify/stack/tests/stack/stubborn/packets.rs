@@ -1,6 +1,7 @@
 //! The stubborn driver's answers about packet contexts, and the kernel's calls about their buffers.
 
 use ddi::*;
+use miniport_filter::PacketSchedulingFilter;
 
 use super::{Stubborn, lent};
 
@@ -17,45 +18,48 @@ pub struct PacketStep {
     pub private_data: Vec<u8>,
 }
 
-impl Stubborn {
-    fn packets(&mut self) -> &mut dyn PacketScheduling {
-        self.inner.packet_scheduling().expect("it schedules packets")
-    }
-}
-
-impl PacketScheduling for Stubborn {
-    fn packet_caps(&self) -> PacketCaps {
-        self.caps.expect("it schedules packets")
-    }
+impl PacketSchedulingFilter for Stubborn {
     fn create_context(
         &mut self,
+        next: &mut dyn PacketScheduling,
         host: &mut dyn ddi::Host,
         create: CreateContext<'_>,
     ) -> Result<(KmdContext, ContextInfo), DriverStatus> {
         (self.whims.refuse)("context")?;
         let mut host = lent::Lent { host, map: &*self.whims.map_context, ask: &*self.whims.ask };
-        let packets = self.inner.packet_scheduling().expect("it schedules packets");
-        let (context, mut info) = packets.create_context(&mut host, create)?;
+        let (context, mut info) = next.create_context(&mut host, create)?;
         if create.flags.contains(CreateContextFlags::SYSTEM_CONTEXT) {
             info.dma_buffer_private_data_bytes += self.whims.paging_data_bytes;
         }
         (self.whims.context)(&mut info);
         Ok((context, info))
     }
-    fn destroy_context(&mut self, host: &mut dyn ddi::Host, context: KmdContext) {
-        self.packets().destroy_context(host, context);
+    fn render(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        context: KmdContext,
+        render: &mut Render<'_>,
+    ) -> Result<(), RenderStatus> {
+        (self.whims.render)(next, context, render)
     }
-    fn render(&mut self, context: KmdContext, render: &mut Render<'_>) -> Result<(), RenderStatus> {
-        (self.whims.render)(self.inner.packet_scheduling().expect("it schedules packets"), context, render)
+    fn present(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        context: KmdContext,
+        present: &mut Present<'_>,
+    ) -> Result<(), RenderStatus> {
+        (self.whims.present)(next, context, present)
     }
-    fn present(&mut self, context: KmdContext, present: &mut Present<'_>) -> Result<(), RenderStatus> {
-        (self.whims.present)(self.inner.packet_scheduling().expect("it schedules packets"), context, present)
-    }
-    fn present_flip(&mut self, context: KmdContext, list: &[AllocationListEntry]) -> Result<(), RenderStatus> {
+    fn present_flip(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        context: KmdContext,
+        list: &[AllocationListEntry],
+    ) -> Result<(), RenderStatus> {
         (self.whims.flip_queue.listed)(list)?;
-        self.packets().present_flip(context, list)
+        next.present_flip(context, list)
     }
-    fn patch(&mut self, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
+    fn patch(&mut self, next: &mut dyn PacketScheduling, patch: &mut Patch<'_>) -> Result<(), DriverStatus> {
         (self.whims.hand_over)(PacketStep {
             patch: true,
             fence_id: patch.fence_id,
@@ -64,9 +68,13 @@ impl PacketScheduling for Stubborn {
             listed: patch.allocation_list.len() + patch.patch_locations.len(),
             private_data: patch.private_data.to_vec(),
         });
-        self.packets().patch(patch)
+        next.patch(patch)
     }
-    fn submit_command(&mut self, submit: SubmitCommand<'_>) -> Result<(), DriverStatus> {
+    fn submit_command(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        submit: SubmitCommand<'_>,
+    ) -> Result<(), DriverStatus> {
         (self.whims.hand_over)(PacketStep {
             patch: false,
             fence_id: submit.fence_id,
@@ -75,9 +83,13 @@ impl PacketScheduling for Stubborn {
             listed: 0,
             private_data: submit.private_data.to_vec(),
         });
-        self.packets().submit_command(submit)
+        next.submit_command(submit)
     }
-    fn submit_command_virtual(&mut self, submit: SubmitCommandVirtual<'_>) -> Result<(), DriverStatus> {
+    fn submit_command_virtual(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        submit: SubmitCommandVirtual<'_>,
+    ) -> Result<(), DriverStatus> {
         (self.whims.hand_over)(PacketStep {
             patch: false,
             fence_id: submit.fence_id,
@@ -86,15 +98,14 @@ impl PacketScheduling for Stubborn {
             listed: 0,
             private_data: submit.private_data.to_vec(),
         });
-        self.packets().submit_command_virtual(submit)
+        next.submit_command_virtual(submit)
     }
-    fn preempt_command(&mut self, preempt: PreemptCommand) -> Result<(), DriverStatus> {
-        self.packets().preempt_command(preempt)
-    }
-    fn reset_engine(&mut self, reset: ResetEngine, notify: &mut dyn Notify) -> Result<u32, DriverStatus> {
-        (self.whims.reset_engine)(self.inner.packet_scheduling().expect("it schedules packets"), reset, notify)
-    }
-    fn stop_context(&mut self, context: KmdContext) {
-        self.packets().stop_context(context);
+    fn reset_engine(
+        &mut self,
+        next: &mut dyn PacketScheduling,
+        reset: ResetEngine,
+        notify: &mut dyn Notify,
+    ) -> Result<u32, DriverStatus> {
+        (self.whims.reset_engine)(next, reset, notify)
     }
 }

@@ -1,6 +1,7 @@
 //! The window of such a driver: the kernel's calls to map pages there, and to unmap them.
 
 use ddi::{DriverStatus, HostAperture, MapCpuHostAperture, UnmapCpuHostAperture};
+use miniport_filter::HostApertureFilter;
 
 use super::Stubborn;
 
@@ -13,14 +14,18 @@ pub enum WindowStep<'a> {
     Unmap(&'a [u32]),
 }
 
-impl HostAperture for Stubborn {
-    fn map_cpu_host_aperture(&mut self, map: MapCpuHostAperture<'_>) -> Result<(), DriverStatus> {
-        self.inner.cpu_host_aperture().expect("it has a window").map_cpu_host_aperture(map)?;
+impl HostApertureFilter for Stubborn {
+    fn map_cpu_host_aperture(
+        &mut self,
+        next: &mut dyn HostAperture,
+        map: MapCpuHostAperture<'_>,
+    ) -> Result<(), DriverStatus> {
+        next.map_cpu_host_aperture(map)?;
         (self.whims.hear_window)(WindowStep::Map(map.window_pages));
         Ok(())
     }
-    fn unmap_cpu_host_aperture(&mut self, unmap: UnmapCpuHostAperture<'_>) {
+    fn unmap_cpu_host_aperture(&mut self, next: &mut dyn HostAperture, unmap: UnmapCpuHostAperture<'_>) {
         (self.whims.hear_window)(WindowStep::Unmap(unmap.window_pages));
-        self.inner.cpu_host_aperture().expect("it has a window").unmap_cpu_host_aperture(unmap);
+        next.unmap_cpu_host_aperture(unmap);
     }
 }
