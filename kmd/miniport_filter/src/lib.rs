@@ -5,6 +5,17 @@
 //! A filter of one's own implements [`Filter`], of which every function passes its call on until it is written anew, and
 //! [`Filtered`] makes a [`ddi::Miniport`] of filter and driver. Filters stack: a `Filtered` is a driver that the next one may stand in front of.
 //!
+//! A host puts them before its driver by `dxgk_host::HostConfig::wrap_miniport`:
+//! ```text
+//! let recorder = Recorder::default();
+//! let records = recorder.clone();
+//! config.wrap_miniport = Some(Box::new(|driver| Box::new(Filtered::new(driver, recorder))));
+//! // ... and when the test has run:
+//! for record in records.take() {
+//!     println!("{record}"); // DxgkDdiCreateAllocation(create: CreateAllocation { ... }) refused: NoMemory("...")
+//! }
+//! ```
+//!
 //! A filter is not a fake: it has no device, and what it does not change the real driver answers.
 //!
 //! ```

@@ -2,7 +2,7 @@
 
 use ddi::*;
 use miniport_filter::*;
-use wddm_types::{EngineId, NodeId, PhysicalAddress, SegmentId, SegmentSet};
+use wddm_types::{EngineId, NodeId, SegmentId, SegmentSet};
 
 use super::{Liar, Lie, Lies};
 use crate::dice::Dice;

@@ -1,8 +1,8 @@
 //! The displays of such a driver: it may refuse to show an address, and break the contract of its flip queue.
 
 use ddi::{
-    AllocationListEntry, Display, DriverStatus, FlipQueue, FlipQueueCaps, FlipRefusal, QueueFlip, RenderStatus,
-    SetFlipQueueLogBuffer, SetVidPnSourceAddress,
+    AllocationListEntry, Display, DriverStatus, FlipCaps, FlipQueue, FlipQueueCaps, FlipRefusal, QueueFlip,
+    RenderStatus, SetFlipQueueLogBuffer, SetVidPnSourceAddress,
 };
 use miniport_filter::{DisplayFilter, FlipQueueFilter};
 use wddm_types::VidPnSourceId;
@@ -70,6 +70,9 @@ impl FlipQueueFilter for Stubborn {
 }
 
 impl DisplayFilter for Stubborn {
+    fn flip_caps(&self, honest: FlipCaps) -> FlipCaps {
+        FlipCaps { flip_immediate: false, ..honest }
+    }
     fn set_vidpn_source_address(
         &mut self,
         next: &mut dyn Display,
