@@ -17,11 +17,11 @@ use wddm_types::NtStatus;
 use crate::entry::INTERRUPTED;
 use crate::error::RunError;
 use crate::imported::Imported;
-use crate::printable;
 use crate::progress::Progress;
 use crate::run::budget;
 use crate::run::{Priority, RunOptions, Stage, Terms, open_placed, residency};
-use crate::units;
+use terminal_text::printable;
+use terminal_text::units;
 
 /// Runs the workloads at the same time. Returns the text to print, and the exit code.
 ///

@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use rustix::io::Errno;
 
 use crate::error::RunError;
-use crate::printable;
+use terminal_text::printable;
 
 /// Where a command prints. Each write is whole text.
 pub struct Out {

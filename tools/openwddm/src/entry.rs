@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::run;
 use crate::run_command;
 use crate::serve::serve;
-use crate::top::{screen, top};
+use crate::top::top;
 
 /// Exit code after Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
@@ -96,7 +96,7 @@ fn cancel() -> Arc<AtomicBool> {
         if raised.swap(true, Ordering::SeqCst) {
             // This exit drops no values: the handler does the cleaning up that their destructors would do.
             output::abandon();
-            screen::give_back_if_taken();
+            activity::top::screen::give_back_if_taken();
             std::process::exit(i32::from(INTERRUPTED));
         }
     });

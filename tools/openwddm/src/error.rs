@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::printable::{line, paragraph, path as shown};
+use terminal_text::printable::{line, paragraph, path as shown};
 
 /// Why a command ended without its result.
 #[derive(Debug, Error)]

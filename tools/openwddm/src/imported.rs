@@ -6,7 +6,7 @@
 use replay::{LeftOut, Reason, SourceKind, Workload};
 use serde::Serialize;
 
-use crate::units::{bytes, duration, grouped};
+use terminal_text::units::{bytes, duration, grouped};
 
 /// One recording, imported. The names are a promise, explained in `JSON.md`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -9,15 +9,15 @@
 //!          │
 //!          ├→ adapters             what a profile has, asked of the started kernel
 //!          ├→ present              pictures on a display
-//!          ├→ serve                a kernel for other processes; → metrics its figures
-//!          ├→ top                  what such a kernel does
+//!          ├→ serve                a kernel for other processes; → metrics, its figures (`activity`)
+//!          ├→ top                  what such a kernel does (`activity`)
 //!          ├→ connected            workloads at such a kernel
 //!          └→ run_command → output    places for files, judged before the run
 //!                 │       → run       the seam to the kernel; → progress while it works
 //!                 │       → table     the terminal
 //!                 └→ timeline → perfetto, report
 //! ```
-//! All of them print through `console`; text from elsewhere goes through `printable` first.
+//! All of them print through `console`; text from elsewhere goes through `terminal_text::printable` first.
 //!
 //! It is a library so that examples and tests reach it; its interface is for the binary only and may change.
 
@@ -38,7 +38,6 @@ pub mod owners;
 pub mod perfetto;
 pub mod placed;
 pub mod present;
-pub mod printable;
 pub mod progress;
 pub mod report;
 pub mod run;
@@ -48,7 +47,6 @@ pub mod size;
 pub mod table;
 pub mod timeline;
 pub mod top;
-pub mod units;
 
 // The generator of test outcomes calls this library by its name, from here as from outside.
 #[cfg(test)]

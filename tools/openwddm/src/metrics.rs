@@ -1,31 +1,12 @@
-//! `openwddm serve --metrics`: the kernel's figures for a collector, as text in the exposition format 0.0.4 of Prometheus, at
-//! `GET /metrics` of a small HTTP server. Called by `serve`.
-//!
-//! # The law of this boundary
-//! Each client is a stranger. It may ask for one page and nothing else: nothing that it sends reaches the kernel, changes anything, or is
-//! kept. Its bytes and its time are bounded ([`listener`]); the server serves as many strangers as it has threads at the same
-//! time, and the others wait in the operating system. The server asks the kernel for figures as any process does ([`crate::top::feed`]), all of
-//! them before it writes the first byte: no lock of the kernel is held over a network. Every process on this machine may read figures, and so
-//! the server listens on this machine only, unless it is told an address.
-//!
-//! | module | what it is |
-//! |---|---|
-//! | `listener` | threads, sockets, bounds |
-//! | `request` | requests and responses, as functions of bytes |
-//! | `exposition` | figures as text |
-
-pub mod exposition;
-pub mod listener;
-pub mod request;
+//! `openwddm serve --metrics`: where it listens. The figures and the server are `activity`'s. Called by `serve`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use activity::metrics::listener::Listener;
 use dxgk_host::{Host, ProcessLink};
 
-use self::listener::Listener;
 use crate::error::RunError;
-use crate::top::feed;
 
 /// Serves the figures of a kernel until the value is dropped.
 ///
@@ -34,8 +15,7 @@ use crate::top::feed;
 pub fn serve(host: &Arc<Host>, address: SocketAddr) -> Result<Listener, RunError> {
     // To the kernel it is a process without a device: it is in none of the figures that it asks for.
     let link = ProcessLink::new(Arc::clone(host));
-    let page = move || feed::read(&*link).ok().map(|adapters| exposition::text(&adapters));
-    Listener::start(address, page).map_err(|error| RunError::Argument {
+    activity::metrics::serve(link, address).map_err(|error| RunError::Argument {
         argument: format!("--metrics {address}"),
         problem: error.to_string(),
         remedy: "give another ADDRESS:PORT".to_owned(),

@@ -21,10 +21,10 @@ use wddm_types::{NodeId, VidPnSourceId};
 
 use crate::adapters;
 use crate::error::RunError;
-use crate::printable;
 use counts::Counter;
 pub use counts::Counts;
 use screen::Screen;
+use terminal_text::printable;
 
 /// The display.
 const SOURCE: VidPnSourceId = VidPnSourceId(0);

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::console;
-use crate::printable;
+use terminal_text::printable;
 
 /// Where the work stands.
 pub struct Progress {

@@ -35,7 +35,7 @@ impl MemorySize {
 impl fmt::Display for MemorySize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MemorySize::Bytes(bytes) => f.write_str(&crate::units::bytes(*bytes)),
+            MemorySize::Bytes(bytes) => f.write_str(&terminal_text::units::bytes(*bytes)),
             MemorySize::OfPeak { millionths } => {
                 let (whole, part) = (millionths / 10_000, millionths % 10_000);
                 let digits = format!("{part:04}");

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::outcome::{Constants, INCOMPLETE, Outcome, Summary};
-use crate::printable::{line, path as shown};
-use crate::units::{bytes, bytes_exact, duration, grouped, percent};
+use terminal_text::printable::{line, path as shown};
+use terminal_text::units::{bytes, bytes_exact, duration, grouped, percent};
 
 /// The whole table, lines ended.
 pub fn table(outcome: &Outcome, files: &[(&str, &Path)]) -> String {

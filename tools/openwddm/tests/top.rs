@@ -281,7 +281,7 @@ fn a_second_signal_finds_the_terminal_given_back() {
 #[test]
 fn panics_in_a_terminal() {
     if std::env::var_os("PANICS_IN_A_TERMINAL").is_some() {
-        let mut screen = openwddm::top::screen::Screen::take().expect("a terminal");
+        let mut screen = activity::top::screen::Screen::take().expect("a terminal");
         screen.show(|_, _| ()).expect("a terminal");
         panic!("in the middle of it");
     }

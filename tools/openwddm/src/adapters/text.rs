@@ -7,7 +7,7 @@ use dxgkrnl::{AdapterDescription, MonitoredFenceSignal, SegmentReport};
 use wddm_types::{PageRun, SegmentId};
 
 use super::names;
-use crate::units::{bytes, bytes_exact, grouped};
+use terminal_text::units::{bytes, bytes_exact, grouped};
 
 /// One line for each profile.
 pub fn list(profiles: &[Profile]) -> String {

@@ -4,20 +4,23 @@
 use crate::report::Finding;
 use crate::rust_text::Line;
 
-/// The crate that prints.
-const CRATE: &str = "tools/openwddm/src/";
+/// The crate that prints, and those that do their part of it.
+const CRATES: [&str; 3] = ["tools/openwddm/src/", "tools/activity/src/", "tools/terminal_text/src/"];
 /// The file that may print.
 const CONSOLE: &str = "tools/openwddm/src/console.rs";
 /// Files that may use standard streams for reasons of their own: the page of `top` consists of cells and control sequences, `hangup` asks
 /// the descriptors of the terminal whether it has hung up, and an output can be standard output.
 const OWN: [&str; 3] =
-    ["tools/openwddm/src/top/screen.rs", "tools/openwddm/src/top/hangup.rs", "tools/openwddm/src/output/place.rs"];
+    ["tools/activity/src/top/screen.rs", "tools/activity/src/top/hangup.rs", "tools/openwddm/src/output/place.rs"];
 /// Names that code uses to print.
 const STREAMS: [&str; 6] = ["stdout", "stderr", "println", "eprintln", "print", "eprint"];
 
 /// Judges one source file.
 pub fn check(path: &str, lines: &[Line]) -> Vec<Finding> {
-    let concerns = path.starts_with(CRATE) && path != CONSOLE && !OWN.contains(&path) && !path.contains("/tests");
+    let concerns = CRATES.iter().any(|folder| path.starts_with(folder))
+        && path != CONSOLE
+        && !OWN.contains(&path)
+        && !path.contains("/tests");
     let opens = |line: &Line, word: &str| {
         let called = [format!("{word}("), format!("{word}!(")];
         line.has_word(word) && called.iter().any(|call| line.code.contains(&**call)) && !line.code.contains("fn ")

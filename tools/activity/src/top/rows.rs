@@ -120,7 +120,7 @@ pub fn rows(statistics: &AdapterStatistics, rates: Option<&Rates>, order: &Order
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::fixture::adapter;
+    use crate::fixture::adapter;
     use crate::top::rates::rates;
 
     fn sorted(by: Column, descending: bool, filter: &str) -> Vec<u32> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::top::fixture::{MIB, adapter};
+use crate::fixture::{MIB, adapter};
 
 /// Samples by name and labels; every family has its help, its type and, in one place, its samples.
 pub(crate) fn parsed(text: &str) -> BTreeMap<String, f64> {

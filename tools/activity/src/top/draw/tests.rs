@@ -4,7 +4,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::top::fixture::{MIB, adapter, process};
+use crate::fixture::{MIB, adapter, process};
 use crate::top::page::Key;
 use d3dkmt::AdapterStatistics;
 

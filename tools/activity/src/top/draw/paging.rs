@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::bar::curve;
 use super::{Ink, left, right};
 use crate::top::page::Seen;
-use crate::units::bytes_narrow;
+use terminal_text::units::bytes_narrow;
 
 /// Cells of a name.
 const NAME: u16 = 6;

@@ -3,7 +3,7 @@
 
 use wddm_types::ProcessId;
 
-use crate::units::{bytes_narrow, count_narrow};
+use terminal_text::units::{bytes_narrow, count_narrow};
 
 use super::rows::Row;
 

@@ -7,8 +7,8 @@ use ratatui::layout::Rect;
 use super::bar::{Part, curve, stacked};
 use super::{Ink, left, right};
 use crate::top::page::Seen;
-use crate::units::bytes_narrow;
 use d3dkmt::SegmentStatistics;
+use terminal_text::units::bytes_narrow;
 
 /// Rows of a segment: its figures and its bar.
 pub const ROWS: u16 = 2;

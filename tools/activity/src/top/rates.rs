@@ -169,7 +169,7 @@ impl Over {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::fixture::adapter;
+    use crate::fixture::adapter;
 
     #[test]
     fn rates_are_exact() {

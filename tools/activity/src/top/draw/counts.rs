@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 
 use super::{Ink, left, right};
 use crate::top::page::Seen;
-use crate::units::count_narrow;
+use terminal_text::units::count_narrow;
 
 /// Two columns of five.
 pub fn draw(seen: &Seen, ink: Ink, area: Rect, out: &mut Buffer) {

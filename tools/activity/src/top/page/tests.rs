@@ -1,7 +1,7 @@
 //! Tests of the page's state: the effects of keys and of answers.
 
 use super::*;
-use crate::top::fixture::adapter;
+use crate::fixture::adapter;
 
 fn page() -> Page {
     let mut page = Page::new("/run/kernel".to_owned(), 1000);

@@ -141,7 +141,7 @@ fn group(info: &VideoMemoryInfo) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::fixture::{MIB, adapter};
+    use crate::fixture::{MIB, adapter};
 
     #[test]
     fn the_numbers_are_those_of_the_kernel_and_rates_are_null_before_there_are_any() {

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::bar::{Part, curve, stacked};
 use super::{Ink, left, right};
 use crate::top::page::Seen;
-use crate::units::count_narrow;
+use terminal_text::units::count_narrow;
 
 /// Rows of a curve under an engine, where there is room.
 pub const CURVE_ROWS: u16 = 2;
