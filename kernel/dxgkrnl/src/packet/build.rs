@@ -8,8 +8,6 @@ use wddm_types::GpuVa;
 
 use super::list::{check_answer, check_splits};
 use super::{DmaBufferNumber, PacketContextNumber, Packets};
-use crate::driver::Driver;
-use crate::machine::Cx;
 
 /// The input of DMA buffers.
 pub enum Source<'a> {
@@ -43,8 +41,7 @@ impl Packets {
     /// The driver's refusal, or the rule that it breaks.
     pub fn write_buffer(
         &mut self,
-        driver: &mut Driver,
-        cx: &Cx<'_>,
+        driver: &mut dyn ddi::PacketScheduling,
         context: PacketContextNumber,
         built: &mut Built,
         list: &[AllocationListEntry],
@@ -61,7 +58,6 @@ impl Packets {
         }
         let dma_buffer = DmaBuffer { words: &mut buffer.words, written: 0, private_data: &mut buffer.private_data };
         let patch_locations_out = PatchLocationsOut { list: &mut places, written: 0 };
-        let driver = driver.call(cx).packet_scheduling().expect("it made this context");
         let asked = Asked { list, dma_buffer, dma_buffer_va: buffer.place.va, patch_locations_out };
         let (used, listed, whole) = call_driver(driver, kmd, source, asked, multipass)?;
         if used == 0 || used > buffer.words.len() || listed > places.len() {

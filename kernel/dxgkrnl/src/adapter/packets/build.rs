@@ -33,7 +33,8 @@ impl Adapter {
             };
             built.push(Built { buffer, written: 0, places: Vec::new() });
             let last = built.last_mut().expect("just pushed");
-            match self.packets.write_buffer(&mut self.driver, cx, context, last, list, source, &mut multipass) {
+            let driver = self.driver.call(cx).packet_scheduling().expect("it made this context");
+            match self.packets.write_buffer(driver, context, last, list, source, &mut multipass) {
                 Ok(true) => return Ok(built),
                 Ok(false) => {}
                 Err(Written::Status(status)) => {
