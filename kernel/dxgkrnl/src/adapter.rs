@@ -46,6 +46,7 @@ use crate::object::{
     Context, ContextNumber, Device, DeviceNumber, Doorbell, DoorbellNumber, PagingQueue, PagingQueueNumber,
     ProcessOnAdapter, Queue, QueueNumber,
 };
+use crate::owners::Owners;
 use crate::packet::{Packets, Software, SoftwareNumber};
 use crate::paging::PagingRing;
 use crate::store::{ObjectNumber, Store};
@@ -117,10 +118,9 @@ pub struct Adapter {
     pub software: Software,
     pub spaces: BTreeMap<SpaceId, KmdProcess>,
     pub pasids: Pasids,
+    pub owners: Owners,
     pub processes: BTreeMap<ProcessId, ProcessOnAdapter>,
-    pub processes_by_space: BTreeMap<SpaceId, ProcessId>,
     pub devices: Store<DeviceNumber, Device>,
-    pub devices_by_id: BTreeMap<DeviceId, DeviceNumber>,
     pub contexts: Store<ContextNumber, Context>,
     pub queues: Store<QueueNumber, Queue>,
     pub packets: Packets,
@@ -222,8 +222,7 @@ impl Adapter {
     fn end_wait(&mut self, cx: &mut Cx<'_>, waiter: Waiter) {
         match waiter {
             Waiter::Answer { token, device } => {
-                let lost = self.life.has_stopped()
-                    || self.devices.get(device).is_none_or(|device| device.state != DeviceState::Active);
+                let lost = self.life.has_stopped() || !self.owners.is_active(device);
                 let result = if lost { Err(self.lost_meanwhile(device)) } else { Ok(Reply::Done) };
                 cx.effects.push(Effect::Answer { token, result });
             }
@@ -245,10 +244,10 @@ impl Adapter {
         }
         cx.emit(self.index, Event::AdapterStopped { adapter: self.index.0, reason: reason.clone() });
         // spec: memory §8.6: whoever asks for the state of a device gets the same answer as every other call
-        let active = |(_, device): &(DeviceNumber, &Device)| device.state == DeviceState::Active;
-        let lost: Vec<_> = self.devices.iter().filter(active).map(|(number, _)| number).collect();
-        for device in lost {
-            self.devices[device].state = DeviceState::Stopped;
+        for device in self.owners.devices().map(|(number, _)| number).collect::<Vec<_>>() {
+            if !self.owners.lose(device, DeviceState::Stopped, "") {
+                continue;
+            }
             self.tally.device_lost();
             cx.emit(self.index, Event::DeviceInError { device: device.raw(), state: 4, reason: reason.clone() });
         }

@@ -106,7 +106,7 @@ impl Adapter {
             Ok(placed) => placed,
             Err(why) => return Err(undo(self, cx, why)),
         };
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let ids: Vec<AllocationId> = placed.iter().map(|(id, _)| *id).collect();
         let given = self.give_addresses(cx, process, &ids, true);
         if let Err(refusal) = given.and_then(|_| self.share_backing(cx, &ids)) {
@@ -213,7 +213,7 @@ impl Adapter {
         infos: &[ddi::AllocationInfo],
         existing: Vec<Existing>,
     ) -> Result<Vec<(AllocationId, Option<u64>)>, NotCreated> {
-        let owner = self.devices[device].vidmm;
+        let owner = self.owners.vidmm_of(device);
         let mut wanted = Vec::with_capacity(infos.len());
         let mut sections = Vec::with_capacity(infos.len());
         for ((info, request), existing) in infos.iter().zip(requests).zip(existing) {
@@ -309,7 +309,7 @@ impl Adapter {
         if resource.is_some() || !call.flags.contains(CreateAllocationFlags::CREATE_RESOURCE) {
             return resource;
         }
-        let body = ResourceBody::new(self.devices[device].process, call, kmd);
+        let body = ResourceBody::new(self.owners.process_of(device), call, kmd);
         let number = self.allocations.enter_resource(device, body);
         self.devices[device].resources.insert(number);
         Some(number)
@@ -318,7 +318,7 @@ impl Adapter {
     /// Only the creating process may lock a shared allocation.
     // spec: memory §6.3
     pub fn may_lock(&self, number: AllocationNumber) -> Result<(), Refusal> {
-        if self.allocations.is_creator(number, self.devices[self.allocations[number].device].process) {
+        if self.allocations.is_creator(number, self.owners.process_of(self.allocations[number].device)) {
             Ok(())
         } else {
             Err(invalid("only the process that created a shared allocation may lock it"))
@@ -328,7 +328,7 @@ impl Adapter {
     /// A process may not write a resource that another process shares for reading only.
     // spec: memory §2.7
     pub fn may_write(&self, number: AllocationNumber) -> Result<(), Refusal> {
-        let process = self.devices[self.allocations[number].device].process;
+        let process = self.owners.process_of(self.allocations[number].device);
         match self.allocations.resource_of(number) {
             Some(resource) if resource.read_only && resource.creator != process => {
                 Err(crate::refusal::access_denied("the resource was shared for reading"))

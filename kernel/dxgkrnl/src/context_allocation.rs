@@ -125,7 +125,7 @@ impl Adapter {
     pub fn context_host(&mut self, device: DeviceId, process: ProcessId) -> (ContextHost<'_>, &mut Driver) {
         let host = ContextHost {
             device,
-            space: self.processes[&process].space,
+            space: self.owners.space_of(process),
             by_address: self.ring.has_addresses,
             vidmm: &mut self.vidmm,
             made: Vec::new(),

@@ -29,7 +29,7 @@ impl Adapter {
     /// Elsewhere these say nothing: the memory manager decides while a call runs, and the ring keeps that order.
     // spec: memory §4.9
     pub fn keep_promises(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let mut queues: Vec<_> = self.devices[device].paging_queues.iter().copied().collect();
         queues.sort_by_key(|queue| std::cmp::Reverse(self.paging_queues[*queue].priority));
         for queue in queues {

@@ -77,7 +77,7 @@ impl Adapter {
         after: &[FencePoint<FenceId>],
         answer: Option<Token>,
     ) {
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let mut bindings = Vec::with_capacity(numbers.len());
         for &number in numbers {
             let allocation = self.allocations.destroy(number);
@@ -127,7 +127,8 @@ impl Adapter {
     fn end_lock(&mut self, cx: &mut Cx<'_>, gone: &Allocation, process: ProcessId) {
         // Only the creator's process has locks, and only a shared one has other bindings.
         let body = self.allocations.body_of(gone.vidmm);
-        let shared = self.allocations.living_of(gone.vidmm).any(|other| self.devices[other.device].process == process);
+        let shared =
+            self.allocations.living_of(gone.vidmm).any(|other| self.owners.process_of(other.device) == process);
         if body.creator != process || shared || !self.vidmm.is_locked(gone.vidmm) {
             return;
         }
@@ -193,7 +194,7 @@ impl Adapter {
     fn bury(&mut self, cx: &mut Cx<'_>, dying: Dying) {
         let opens: Vec<_> = dying.bindings.iter().map(|binding| binding.open).collect();
         if !opens.is_empty() {
-            let kmd = self.devices[dying.device].kmd;
+            let kmd = self.owners.kmd_of(dying.device);
             self.driver.call(cx).close_allocation(kmd, &opens);
         }
         let (mut gone, mut sections) = (Vec::new(), Vec::new());
@@ -284,9 +285,9 @@ impl Adapter {
         let mut others = self.allocations.others(binding).peekable();
         // None has it, if only a name keeps it.
         let heir = others.peek().copied();
-        let same_process = others.any(|device| self.devices[device].process == process);
+        let same_process = others.any(|device| self.owners.process_of(device) == process);
         drop(others);
-        let (device, heir) = (self.devices[binding.device].vidmm, heir.map(|heir| self.devices[heir].vidmm));
+        let (device, heir) = (self.owners.vidmm_of(binding.device), heir.map(|heir| self.owners.vidmm_of(heir)));
         self.vidmm.leave_allocation(binding.vidmm, device, heir, !same_process)
     }
 }

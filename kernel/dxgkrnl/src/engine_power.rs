@@ -11,7 +11,6 @@ use std::sync::atomic::{Ordering, fence};
 
 use ddi::{EngineState, FState};
 use events::{DoorbellTaken, Event};
-use kmt_calls::DeviceState;
 use shared_words::Word;
 use vidsch::SuspendReasons;
 use wddm_types::{EngineId, NodeId};
@@ -69,7 +68,7 @@ impl Adapter {
 
     /// Whether the hardware has work of a queue that is not done: rung for, as its process says, or submitted by the kernel.
     fn has_work(&self, cx: &Cx<'_>, queue: &Queue) -> bool {
-        if self.devices[queue.device].state != DeviceState::Active {
+        if !self.owners.is_active(queue.device) {
             return false;
         }
         let rung = queue.doorbell.map(|doorbell| Word::load(cx.memory.word(self.doorbells[doorbell].last_queued.0)));

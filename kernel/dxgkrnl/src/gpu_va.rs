@@ -53,8 +53,8 @@ impl Adapter {
     ) -> Result<(GpuVa, u64), Refusal> {
         self.translates()?;
         let device = self.paging_queues[paging_queue].device;
-        let process = self.devices[device].process;
-        let space = self.processes[&process].space;
+        let process = self.owners.process_of(device);
+        let space = self.owners.space_of(process);
         let target = match (reserved(call.protection)?, call.allocation) {
             (None, Some(allocation)) => Target::Allocation {
                 allocation: self.allocations[allocation].vidmm,
@@ -134,8 +134,8 @@ impl Adapter {
             2 => return Err(invalid("reservation type NO_COMMIT is the system's")),
             other => return Err(invalid(format!("there is no reservation type {other}"))),
         };
-        let process = self.devices[device].process;
-        let space = self.processes[&process].space;
+        let process = self.owners.process_of(device);
+        let space = self.owners.space_of(process);
         let request = ReserveRequest {
             size_bytes: call.size_bytes,
             base: (!call.base.is_null()).then_some(call.base),
@@ -168,8 +168,8 @@ impl Adapter {
         size_bytes: u64,
     ) -> Result<(), Refusal> {
         self.translates()?;
-        let process = self.devices[device].process;
-        let space = self.processes[&process].space;
+        let process = self.owners.process_of(device);
+        let space = self.owners.space_of(process);
         self.check_rings_at(device, base, size_bytes)?;
         let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;
         self.updates_lose_range(space, base, size_bytes);

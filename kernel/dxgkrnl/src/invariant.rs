@@ -148,7 +148,7 @@ impl Machine {
 impl Adapter {
     /// The process that a handle of this object may be in; `None` for an opened adapter, which every process may have.
     fn process_of(&self, object: &Object) -> Option<ProcessId> {
-        let of = |device: DeviceNumber| self.devices.get(device).map(|device| device.process);
+        let of = |device: DeviceNumber| self.owners.facts_of(device).map(|facts| facts.process);
         match *object {
             Object::Adapter(_) => None,
             Object::Device(_, number) => of(number),
@@ -231,10 +231,6 @@ impl Adapter {
                     .all(|n| mine(self.allocations.get_resource(*n).map(|resource| resource.device)))
                 && device.fences.iter().all(|n| mine(self.sync.open_if_there(*n).and_then(|open| open.device)));
             ensure(all, "devices", || format!("device {number:?} has something that is not its own: {device:?}"))?;
-            let process = self.processes.get(&device.process);
-            let listed = process.is_some_and(|process| process.devices.contains(&number));
-            let found = self.devices_by_id.get(&device.vidmm) == Some(&number);
-            ensure(listed && found, "devices", || format!("device {number:?} is of no process, or not found"))?;
         }
         let owned = |device: DeviceNumber, has: &dyn Fn(&crate::object::Device) -> bool| {
             self.devices.get(device).is_some_and(has)
@@ -254,20 +250,13 @@ impl Adapter {
             let known = owned(context.device, &|device| device.packet_contexts.contains(&number));
             ensure(known, "devices", || format!("packet context {number:?} is of no device"))?;
         }
-        let counts = (self.processes_by_space.len(), self.devices_by_id.len());
+        let records = (self.owners.processes().count(), self.owners.devices().count());
         let there = (self.processes.len(), self.devices.iter().count());
-        ensure(counts == there, "devices", || {
-            format!("{counts:?} processes and devices are found, {there:?} are there")
+        ensure(records == there, "devices", || {
+            format!("{records:?} processes and devices, {there:?} of their records")
         })?;
-        // The system's own device is the paging ring's.
-        for (process, known) in self.processes.iter().filter(|(process, _)| **process != ProcessId::SYSTEM) {
-            let devices = self.devices.iter().filter(|(_, device)| device.process == *process).count();
-            let counted = known.devices.len();
-            ensure(devices == counted, "devices", || format!("process {}: {devices} devices, {counted}", process.0))?;
-            let found = self.processes_by_space.get(&known.space) == Some(process);
-            ensure(found, "devices", || format!("process {} is not found by its space", process.0))?;
-        }
-        Ok(())
+        let fault = self.owners.check().err();
+        ensure(fault.is_none(), "devices", || fault.unwrap_or_default())
     }
 
     fn check_bindings(&self) -> Checked {
@@ -340,9 +329,11 @@ impl Adapter {
     fn add_to(&self, digest: &mut StateDigest) {
         digest.add("adapter", &self.index, &(self.life.why_stopped(), self.ring.queued()));
         digest.include(self.vidmm.state_digest());
-        self.processes.iter().for_each(|(id, value)| digest.add("process", &id.0, value));
+        self.owners.processes().for_each(|(id, value)| digest.add("process", &id.0, value));
+        self.owners.devices().for_each(|(id, value)| digest.add("device", &id, value));
+        self.processes.iter().for_each(|(id, value)| digest.add("objects of process", &id.0, value));
         self.allocations.add_to(digest);
-        self.devices.iter().for_each(|(id, value)| digest.add("device", &id, value));
+        self.devices.iter().for_each(|(id, value)| digest.add("objects of device", &id, value));
         self.contexts.iter().for_each(|(id, value)| digest.add("context", &id, value));
         self.queues.iter().for_each(|(id, value)| digest.add("queue", &id, value));
         self.doorbells.iter().for_each(|(id, value)| digest.add("doorbell", &id, value));

@@ -148,7 +148,7 @@ impl Adapter {
         if !self.uses_cpu_addresses() {
             return Ok(given);
         }
-        let space = self.processes[&process].space;
+        let space = self.owners.space_of(process);
         for &id in allocations {
             if self.vidmm.cpu_address(space, id).is_some() {
                 continue;
@@ -190,7 +190,7 @@ impl Adapter {
 
     /// Takes back what was given for a call that failed later.
     pub fn take_addresses(&mut self, cx: &mut Cx<'_>, process: ProcessId, allocations: &[AllocationId]) {
-        let space = self.processes[&process].space;
+        let space = self.owners.space_of(process);
         for &id in allocations {
             let work = self.vidmm.take_cpu_address(space, id);
             self.queue_any(cx, process, work);
@@ -199,7 +199,7 @@ impl Adapter {
 
     /// Where a process has an allocation, on an adapter of this model; else NULL.
     pub fn address_of(&self, process: ProcessId, allocation: AllocationId) -> CpuVa {
-        let space = self.processes.get(&process).map(|process| process.space);
+        let space = self.owners.facts_of_process(process).map(|facts| facts.space);
         space.and_then(|space| self.vidmm.cpu_address(space, allocation)).unwrap_or(CpuVa::NULL)
     }
 }

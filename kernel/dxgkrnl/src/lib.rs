@@ -52,6 +52,7 @@ mod notification;
 mod nt_handle;
 mod number;
 mod object;
+mod owners;
 mod packet;
 mod paging;
 mod platform;

@@ -60,7 +60,7 @@ impl Adapter {
         let written = self.written_pages(cx, vidmm);
         self.forget_copy(vidmm);
         self.rotations_unlocked(vidmm, &written);
-        let process = self.devices[self.allocations[number].device].process;
+        let process = self.owners.process_of(self.allocations[number].device);
         self.unmap_for_cpu(cx, process, vidmm);
         self.lines_unmapped(vidmm);
         Ok(self.upload(cx, vidmm, written))
@@ -84,7 +84,7 @@ impl Adapter {
     ) -> Result<(Mapped, Option<u64>), Refusal> {
         self.may_lock(number)?;
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let planned = self.vidmm.lock(vidmm).and_then(|plan| self.window_of(cx, vidmm, plan));
         Ok(self.carry_out_lock(cx, (process, vidmm, writes), planned.map_err(from_lock)?))
     }

@@ -36,7 +36,7 @@ impl Adapter {
                 "PhysicalAdapterIndex {physical_adapter}: the adapter is not linked to another"
             )));
         }
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         // The paging fence is a native fence here, so that queues with user-mode submission may wait for it on the GPU.
         let fence = self.create_fence(cx, Some(device), process, 0)?;
         self.sync.forbid_signals(fence);

@@ -95,7 +95,7 @@ impl Adapter {
 
     /// Notifies every registration of this kind on a device.
     pub fn notify(&self, cx: &mut Cx<'_>, device: DeviceNumber, kind: RegistrationKind, what: NotificationKind) {
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let known = self.registrations.of_device(device).filter_map(|number| self.registrations.get(number));
         for known in known.filter(|known| known.kind == kind) {
             let notification = Notification { registration: known.handle, kind: what };

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use ddi::{KmdContext, KmdDevice, KmdDoorbell, KmdProcess, KmdQueue};
-use kmt_calls::{DeviceFault, DeviceState, DoorbellAddress};
-use wddm_types::{AdapterIndex, GpuVa, NodeId, ProcessId, WordAddress};
+use ddi::{KmdContext, KmdDoorbell, KmdQueue};
+use kmt_calls::DoorbellAddress;
+use shared_words::ClientAccess;
+use wddm_types::{AdapterIndex, GpuVa, NodeId, WordAddress};
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage};
@@ -116,15 +117,9 @@ pub enum Object {
     KeyedMutex(u64),
 }
 
-/// A process on one adapter.
+/// The words and fences of a process on one adapter; its facts are in `owners`.
 #[derive(Debug)]
 pub struct ProcessOnAdapter {
-    /// Its GPU address space.
-    pub space: vidmm::SpaceId,
-    /// `D3DKMT_SCHEDULINGPRIORITYCLASS`.
-    pub class: u32,
-    /// The driver's handle.
-    pub kmd: KmdProcess,
     /// Fence words, mapped into its space.
     pub fences: FenceStorage,
     /// Words that the process writes (last-queued values).
@@ -135,29 +130,30 @@ pub struct ProcessOnAdapter {
     pub status_words: WordPages,
     /// Those fences that it has open here and that others may have, too.
     pub shared_fences: BTreeSet<FenceNumber>,
-    /// Its devices here, of which it has one at least; the system's own, which is the paging ring's, is none of these.
-    pub devices: BTreeSet<DeviceNumber>,
     /// The ring's position at which the last fence words are mapped.
     pub words_mapped_at: u64,
     /// The ring's position at which the last allocation of a present is mapped.
     pub views_mapped_at: u64,
 }
 
-/// A device.
+impl ProcessOnAdapter {
+    /// One that has nothing yet.
+    pub fn new() -> ProcessOnAdapter {
+        ProcessOnAdapter {
+            fences: Default::default(),
+            logs: Default::default(),
+            user_words: WordPages::new(ClientAccess::ReadWrite),
+            status_words: WordPages::new(ClientAccess::Read),
+            shared_fences: BTreeSet::new(),
+            words_mapped_at: 0,
+            views_mapped_at: 0,
+        }
+    }
+}
+
+/// The objects of a device, and its state in the parts that have no record of their own yet; its facts are in `owners`.
 #[derive(Debug)]
 pub struct Device {
-    pub process: ProcessId,
-    /// The adapter handle that it was created by, which stays open as long as the device is there.
-    pub adapter: wddm_types::RawHandle,
-    pub vidmm: vidmm::DeviceId,
-    pub kmd: KmdDevice,
-    /// The driver's needs of DMA buffers for contexts of which it says nothing.
-    pub info: ddi::DeviceInfo,
-    pub state: DeviceState,
-    /// Why it was lost; empty: it lives.
-    pub lost_for: String,
-    /// The fault of its GPU's work, if it was lost for that.
-    pub fault: Option<DeviceFault>,
     /// Works under way that move content of its list within a segment.
     pub relocations: u32,
     /// Works that change its page tables while it is quiesced.

@@ -69,7 +69,7 @@ impl Adapter {
         };
         self.vidmm.check_property(id, &update).map_err(|error| from_property(&error))?;
         self.driver.call(cx).validate_update_allocation_property(asked).map_err(from_driver)?;
-        let (process, owner) = (self.devices[device].process, self.devices[device].vidmm);
+        let (process, owner) = (self.owners.process_of(device), self.owners.vidmm_of(device));
         let ran = !self.vidmm.is_suspended(owner);
         let work = self.vidmm.update_property(id, update).map_err(|error| from_property(&error))?;
         if work.is_none() {

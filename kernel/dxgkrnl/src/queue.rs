@@ -50,7 +50,7 @@ impl Adapter {
     ) -> Result<QueueNumber, Refusal> {
         let Context { device, node, kmd: kmd_context, .. } = self.contexts[context];
         let user_mode = self.is_fed_in_user_mode(node, flags)?;
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let progress = self.create_progress_fence(cx, device, process)?;
         self.sync.forbid_signals(progress);
         let slot = self.sync.fence(progress).slot;
@@ -161,10 +161,10 @@ impl Adapter {
         self.destroy_queue_in_driver(cx, queue.kmd);
         // The driver names it in no interrupt any more: the kernel looks for the signals of its end.
         if self.driver.names_signaled_fences() {
-            self.look_at_processes(cx, &BTreeSet::from([self.devices[queue.device].process]));
+            self.look_at_processes(cx, &BTreeSet::from([self.owners.process_of(queue.device)]));
         }
         if let Some(logs) = queue.logs {
-            let process = self.devices[queue.device].process;
+            let process = self.owners.process_of(queue.device);
             self.end_logs(cx, process, logs);
             queue.retired_logs.into_iter().for_each(|retired| self.end_logs(cx, process, retired.logs));
         }
@@ -222,7 +222,7 @@ impl Adapter {
     pub fn queue_released(&mut self, cx: &mut Cx<'_>, number: QueueNumber, packet: bool) {
         // A queue that was destroyed while it waited has nothing to go on with.
         let Some(queue) = self.queues.get(number) else { return };
-        if self.devices[queue.device].state != DeviceState::Active {
+        if !self.owners.is_active(queue.device) {
             return;
         }
         if packet {
@@ -327,7 +327,7 @@ impl Adapter {
     /// Buffers of a queue came further.
     fn queue_counts(&mut self, number: QueueNumber, fate: Fate, buffers: u64) {
         let queue = &self.queues[number];
-        let (node, process) = (self.contexts[queue.context].node, self.devices[queue.device].process);
+        let (node, process) = (self.contexts[queue.context].node, self.owners.process_of(queue.device));
         self.tally.count_buffers(node, process, fate, buffers);
     }
 

@@ -33,9 +33,9 @@ impl Adapter {
             )));
         }
         let device = self.paging_queues[paging_queue].device;
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let allocations = self.vidmm_list(device, list)?;
-        let owner = self.devices[device].vidmm;
+        let owner = self.owners.vidmm_of(device);
         let how = vidmm::MakeResidentFlags {
             cant_trim_further: flags.contains(MakeResidentFlags::CANT_TRIM_FURTHER),
             must_succeed: flags.contains(MakeResidentFlags::MUST_SUCCEED),
@@ -101,7 +101,7 @@ impl Adapter {
         let allocations = self.vidmm_list(device, list)?;
         self.check_rings_leaving(device, &allocations)?;
         let last_use = self.queued_work(cx, device)?;
-        let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         let not_written = flags.contains(EvictFlags::NOT_WRITTEN_TO);
         let how = vidmm::EvictFlags {
             only_if_necessary: flags.contains(EvictFlags::EVICT_ONLY_IF_NECESSARY),
@@ -139,7 +139,7 @@ impl Adapter {
         self.check_rings(device, &allocations)?;
         let last_use = self.queued_work(cx, device)?;
         let how = vidmm::OfferFlags { allow_decommit: flags.contains(OfferFlags::ALLOW_DECOMMIT) };
-        let owner = self.devices[device].vidmm;
+        let owner = self.owners.vidmm_of(device);
         let offered = self.vidmm.offer(owner, &allocations, priority, how, &last_use);
         offered.map_err(|error| invalid(error.to_string()))?;
         // CAST: bounded by LIST_MAX.
@@ -157,7 +157,7 @@ impl Adapter {
         wanted: bool,
     ) -> Result<Vec<ReclaimResult>, Refusal> {
         let (results, work) = self.take_offers_back(cx, device, list, wanted)?;
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         self.queue_any(cx, process, work);
         Ok(results)
     }
@@ -171,7 +171,7 @@ impl Adapter {
         list: &[AllocationNumber],
     ) -> Result<(Vec<ReclaimResult>, u64), Refusal> {
         let device = self.paging_queues[paging_queue].device;
-        let (process, owner) = (self.devices[device].process, self.devices[device].vidmm);
+        let (process, owner) = (self.owners.process_of(device), self.owners.vidmm_of(device));
         let ran = !self.vidmm.is_suspended(owner);
         let (results, work) = self.take_offers_back(cx, device, list, true)?;
         let value = if ran && self.vidmm.is_suspended(owner) {
@@ -192,7 +192,7 @@ impl Adapter {
     ) -> Result<(Vec<ReclaimResult>, Option<Work<gpu_fence::FenceId>>), Refusal> {
         let allocations = self.vidmm_list(device, list)?;
         let bare = self.without_backing(&allocations);
-        let reclaimed = self.vidmm.reclaim_with(self.devices[device].vidmm, &allocations, wanted);
+        let reclaimed = self.vidmm.reclaim_with(self.owners.vidmm_of(device), &allocations, wanted);
         let reclaimed = reclaimed.map_err(|error| match error {
             ReclaimError::NotOffered { .. } => invalid(error.to_string()),
             // Of the documented answers none says this; nothing that could follow a success would ever be true.
@@ -215,10 +215,10 @@ impl Adapter {
     // spec: memory §5.5
     pub fn video_memory_info(&self, process: ProcessId, local: bool) -> VideoMemoryInfo {
         let group = if local { SegmentGroup::Local } else { SegmentGroup::NonLocal };
-        let Some(on_adapter) = self.processes.get(&process) else {
+        let Some(facts) = self.owners.facts_of_process(process) else {
             return VideoMemoryInfo { budget_bytes: self.vidmm.group_bytes(group), ..VideoMemoryInfo::default() };
         };
-        let info = self.vidmm.video_memory_info(on_adapter.space, group);
+        let info = self.vidmm.video_memory_info(facts.space, group);
         VideoMemoryInfo {
             budget_bytes: info.budget_bytes,
             current_usage_bytes: info.current_usage_bytes,
@@ -231,14 +231,14 @@ impl Adapter {
     // spec: memory §5.5
     pub fn change_reservation(&mut self, process: ProcessId, local: bool, bytes: u64) -> Result<(), Refusal> {
         let group = if local { SegmentGroup::Local } else { SegmentGroup::NonLocal };
-        let Some(on_adapter) = self.processes.get(&process) else {
+        let Some(facts) = self.owners.facts_of_process(process) else {
             return match bytes {
                 0 => Ok(()),
                 _ => Err(invalid(format!("{bytes} bytes for a process without a device here, which may reserve 0"))),
             };
         };
         self.vidmm
-            .change_reservation(on_adapter.space, group, bytes)
+            .change_reservation(facts.space, group, bytes)
             .map_err(|error| refuse(NtStatus::INVALID_PARAMETER, wddm_types::Blame::Caller, error.to_string()))
     }
 
@@ -252,7 +252,7 @@ impl Adapter {
         work: Option<Work<gpu_fence::FenceId>>,
     ) -> u64 {
         let device = self.paging_queues[paging_queue].device;
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         self.queue_any(cx, process, work);
         let paging_fence_value = self.promise_with_turn(paging_queue);
         let allocation = self.allocations.told_as(locked);

@@ -77,7 +77,7 @@ impl Adapter {
         let members = body.members().to_vec();
         let blobs: Vec<Vec<u8>> = members.iter().map(|id| self.allocations.body_of(*id).private_data.clone()).collect();
         let (private_data, runtime_data) = (body.private_data.clone(), body.runtime_data.clone());
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let write = !body.read_only || body.creator == process;
         let mut flags = OpenAllocationFlags::empty();
         flags.set(OpenAllocationFlags::READ_ONLY, body.read_only);
@@ -91,7 +91,7 @@ impl Adapter {
                 open: ddi::KmdOpenAllocation::default(),
             })
             .collect();
-        let kmd = self.devices[device].kmd;
+        let kmd = self.owners.kmd_of(device);
         if !members.is_empty()
             && let Err(refusal) = self.open_all(cx, kmd, &mut list, &private_data, flags)
         {
@@ -99,7 +99,7 @@ impl Adapter {
             return Err(refusal);
         }
         let opens: Vec<_> = list.into_iter().map(|opened| (opened.allocation, opened.open)).collect();
-        let owner = self.devices[device].vidmm;
+        let owner = self.owners.vidmm_of(device);
         let resource = self.allocations.open_resource(device, number);
         self.devices[device].resources.insert(resource);
         let mut allocations = Vec::with_capacity(members.len());
@@ -136,7 +136,7 @@ impl Adapter {
         let named = allocations.into_iter().zip(handles);
         let reply = |((number, private_data), handle)| {
             let allocation = &self.allocations[number];
-            let address = self.address_of(self.devices[allocation.device].process, allocation.vidmm);
+            let address = self.address_of(self.owners.process_of(allocation.device), allocation.vidmm);
             CreatedAllocation { handle, private_data, address }
         };
         named.map(reply).collect()

@@ -116,7 +116,7 @@ impl Adapter {
 
     /// A context of a process was created: it ranks by the process's class.
     pub fn enter_ranks(&mut self, context: AnyContext, process: ProcessId) {
-        self.vidsch.ranks.enter(context, process.0.into(), self.processes[&process].class);
+        self.vidsch.ranks.enter(context, process.0.into(), self.owners.class_of(process));
     }
 
     /// Packet contexts as contenders for a node, with the ranks that they have now.

@@ -115,7 +115,7 @@ impl Adapter {
     /// Where memory is short a node has none.
     fn make_scheduling_log(&mut self, cx: &mut Cx<'_>, node: NodeId) -> Option<usize> {
         let run = self.take_kernel_pages(cx, Pages(2 * LOG_PAGES.0))?;
-        let space = self.processes[&ProcessId::SYSTEM].space;
+        let space = self.owners.space_of(ProcessId::SYSTEM);
         let Ok(va) = self.map_pages(cx, space, run, true) else {
             self.defer_pages(run);
             return None;
@@ -256,7 +256,7 @@ impl Adapter {
         let (context, process, queue) = match self.contexts.iter().find(|(_, context)| context.kmd == kmd) {
             Some((number, context)) => {
                 let only = context.queues.first().filter(|_| context.queues.len() == 1);
-                (number.raw(), self.devices[context.device].process.0, only.map_or(0, |queue| queue.raw()))
+                (number.raw(), self.owners.process_of(context.device).0, only.map_or(0, |queue| queue.raw()))
             }
             None if self.ring.kmd_queue().is_some() && self.ring.context == kmd => (0, ProcessId::SYSTEM.0, 0),
             None => return None,

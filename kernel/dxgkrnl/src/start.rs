@@ -4,13 +4,12 @@ pub(crate) mod caps;
 mod describe;
 mod segments;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ddi::{
     CreateDevice, CreateHwContext, CreateProcess, DriverStatus, KmdContext, KmdDevice, Miniport, OsContext, OsProcess,
 };
 use events::Event;
-use shared_words::ClientAccess;
 use vidmm::{Policy, SpaceKind, VidMm};
 use vidsch::{Limits, VidSch};
 use wddm_types::{AdapterIndex, NodeId, ProcessId};
@@ -25,6 +24,7 @@ use crate::io_mmu::Pasids;
 use crate::machine::Cx;
 use crate::notification::Registrations;
 use crate::object::ProcessOnAdapter;
+use crate::owners::{Owners, ProcessFacts};
 use crate::packet::{Packets, check_device_info};
 use crate::paging::{PacketRing, PagingRing};
 use crate::scheduling::{rank_paging, setup_bands};
@@ -33,7 +33,6 @@ use crate::store::Store;
 use crate::sync::Synchronization;
 use crate::tally::Tally;
 use crate::turns::Turns;
-use crate::word_page::WordPages;
 
 /// Most packets that a queue may hold back.
 const PACKETS_PER_QUEUE: usize = 1 << 16;
@@ -174,19 +173,8 @@ impl Adapter {
                 return Err(error);
             }
         };
-        let system = ProcessOnAdapter {
-            class: crate::object::Terms::default().class,
-            space,
-            kmd,
-            fences: Default::default(),
-            logs: Default::default(),
-            user_words: WordPages::new(ClientAccess::ReadWrite),
-            status_words: WordPages::new(ClientAccess::Read),
-            shared_fences: BTreeSet::new(),
-            devices: BTreeSet::new(),
-            words_mapped_at: 0,
-            views_mapped_at: 0,
-        };
+        let mut owners = Owners::default();
+        owners.process_comes(ProcessId::SYSTEM, ProcessFacts { space, kmd }, crate::object::Terms::default().class);
         let packet_caps = driver.call(cx).packet_scheduling().map(|packets| packets.packet_caps());
         let packets = Packets::new(packet_caps);
         let mut vidmm = vidmm;
@@ -205,10 +193,9 @@ impl Adapter {
             software: Default::default(),
             spaces: BTreeMap::from([(space, kmd)]),
             pasids,
-            processes_by_space: BTreeMap::from([(system.space, ProcessId::SYSTEM)]),
-            processes: BTreeMap::from([(ProcessId::SYSTEM, system)]),
+            owners,
+            processes: BTreeMap::from([(ProcessId::SYSTEM, ProcessOnAdapter::new())]),
             devices: Store::default(),
-            devices_by_id: BTreeMap::new(),
             contexts: Store::default(),
             queues: Store::default(),
             packets,

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use ddi::{DriverStatus, SuspendStatus};
 use events::Event;
 use gpu_fence::FenceId;
-use kmt_calls::DeviceState;
 use vidsch::{NeverAsked, Suspend, SuspendReasons, SuspensionNumber};
 use wddm_types::{FencePoint, ProcessId};
 
@@ -67,7 +66,7 @@ impl Adapter {
         reason: SuspendReasons,
     ) -> Option<FencePoint<FenceId>> {
         let device = Suspendable::Device(number);
-        if self.devices[number].state != DeviceState::Active || self.life.has_stopped() {
+        if !self.owners.is_active(number) || self.life.has_stopped() {
             self.vidsch.suspensions.quiesce(device, reason);
             return self.vidsch.suspensions.point_of(device);
         }
@@ -137,7 +136,7 @@ impl Adapter {
             self.packets_turn_over(number, true);
         }
         let goes_on = self.vidsch.suspensions.resume(Suspendable::Device(number), reason);
-        if !goes_on || self.devices[number].state != DeviceState::Active || self.life.has_stopped() {
+        if !goes_on || !self.owners.is_active(number) || self.life.has_stopped() {
             return;
         }
         cx.emit(self.index, Event::DeviceResumed { device: number.raw() });

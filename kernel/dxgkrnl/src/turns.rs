@@ -14,6 +14,7 @@ use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::notification::RegistrationKind;
 use crate::object::{DeviceNumber, Terms};
+use crate::owners::ProcessFacts;
 use crate::store::ObjectNumber;
 
 /// How often the kernel looks for changes that no call or interrupt tells of: a suspended device that got work by doorbell, a process
@@ -41,9 +42,8 @@ impl Adapter {
     /// A process shares memory on these terms.
     // spec: memory §5.5
     pub fn apply_terms(&mut self, cx: &mut Cx<'_>, process: ProcessId, terms: Terms) {
-        let Some(on_adapter) = self.processes.get_mut(&process) else { return };
-        let ranks_otherwise = std::mem::replace(&mut on_adapter.class, terms.class) != terms.class;
-        let space = on_adapter.space;
+        let Some(ProcessFacts { space, .. }) = self.owners.facts_of_process(process) else { return };
+        let ranks_otherwise = self.owners.set_class(process, terms.class);
         self.vidmm.set_process_priority(space, priority_of(terms));
         self.vidmm.set_budget(space, SegmentGroup::Local, terms.budget_bytes);
         if ranks_otherwise {
@@ -159,7 +159,7 @@ impl Adapter {
     pub fn note_idle_devices(&mut self, cx: &Cx<'_>) -> bool {
         let mut changed = false;
         let devices: Vec<(DeviceNumber, DeviceId)> =
-            self.devices.iter().map(|(number, device)| (number, device.vidmm)).collect();
+            self.owners.devices().map(|(number, _)| (number, self.owners.vidmm_of(number))).collect();
         for (number, vidmm) in devices {
             let idle = self.has_nothing_to_run(cx, number);
             changed |= idle;
@@ -193,16 +193,16 @@ impl Adapter {
 
     /// A device's content is back: it runs, at least for so long that bringing it back was worth it.
     pub fn begin_turn(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, decided_ns: u64) {
-        if let Some(device) = self.devices.get(number) {
+        if let Some(facts) = self.owners.facts_of(number) {
             let switch_ns = cx.now_ns.saturating_sub(decided_ns);
-            self.vidmm.turn_began(device.vidmm, cx.now_ns, switch_ns);
+            self.vidmm.turn_began(facts.vidmm, cx.now_ns, switch_ns);
         }
         self.resume_device(cx, number, SuspendReasons::RESIDENCY);
     }
 
     fn give_turn(&mut self, cx: &mut Cx<'_>, device: DeviceId) {
         let Some(number) = self.device_number(device) else { unreachable!("a device that waits for its turn exists") };
-        let process = self.devices[number].process;
+        let process = self.owners.process_of(number);
         // PANIC: the plan was just made for the same state.
         let work = self.vidmm.resume(device).expect("it fits, as was just found");
         self.packets_turn_decided(number);
@@ -247,7 +247,7 @@ impl Adapter {
         }
         for change in self.vidmm.budget_changes() {
             let local = change.group == SegmentGroup::Local;
-            let Some(&process) = self.processes_by_space.get(&change.space) else { continue };
+            let Some(process) = self.owners.process_in(change.space) else { continue };
             cx.emit(self.index, Event::BudgetChanged { process: process.0, local, bytes: change.budget_bytes });
             for device in self.devices_of_process(process) {
                 let kind = NotificationKind::BudgetChanged { local, budget_bytes: change.budget_bytes };
@@ -257,7 +257,7 @@ impl Adapter {
     }
 
     fn device_number(&self, device: DeviceId) -> Option<DeviceNumber> {
-        self.devices_by_id.get(&device).copied()
+        self.owners.device_of(device)
     }
 }
 

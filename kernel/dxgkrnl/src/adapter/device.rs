@@ -14,6 +14,7 @@ use crate::driver::Creating;
 use crate::fence::FenceOpenNumber;
 use crate::machine::Cx;
 use crate::object::{ContextNumber, Device, DeviceNumber, Object, QueueNumber, Terms};
+use crate::owners::{DeviceFacts, ProcessFacts};
 use crate::packet::check_device_info;
 use crate::refusal::{from_driver, refuse, removed};
 use crate::store::ObjectNumber;
@@ -28,23 +29,15 @@ impl Adapter {
         terms: Terms,
     ) -> Result<DeviceNumber, Refusal> {
         self.unblocked(process)?;
-        if !self.processes.contains_key(&process) {
+        if !self.owners.has_process(process) {
             self.add_process(cx, process, terms)?;
         }
-        let on_adapter = &self.processes[&process];
-        let (space, kmd_process) = (on_adapter.space, on_adapter.kmd);
-        let create = CreateDevice { process: kmd_process, system: false, pasid: self.pasids.of(space) };
+        let ProcessFacts { space, kmd } = self.owners.facts_of_process(process).expect("just added");
+        let create = CreateDevice { process: kmd, system: false, pasid: self.pasids.of(space) };
         let vidmm = self.vidmm.create_device(space);
         let (made, kmd, info) = self.create_device_in_driver(cx, (vidmm, process), create)?;
-        let device = self.devices.insert(Device {
-            process,
-            adapter,
-            vidmm,
-            kmd,
-            info,
-            state: DeviceState::Active,
-            lost_for: String::new(),
-            fault: None,
+        let device = self.owners.device_comes(DeviceFacts { process, handle: adapter, vidmm, kmd, info });
+        let empty = self.devices.insert(Device {
             relocations: 0,
             table_changes: 0,
             contexts: BTreeSet::new(),
@@ -58,8 +51,7 @@ impl Adapter {
             local_words: Vec::new(),
             fences: BTreeSet::new(),
         });
-        self.devices_by_id.insert(vidmm, device);
-        self.processes.get_mut(&process).expect("just added").devices.insert(device);
+        assert_eq!(empty, device, "records of a device are made together");
         self.quiesce_new_device(device);
         cx.emit(self.index, Event::DeviceCreated { process: process.0, device: device.raw() });
         // The page tables of its process are away: it runs when they are back (memory §4.6).
@@ -126,7 +118,7 @@ impl Adapter {
         }
         self.end_waits_of_device(cx, number);
         let made = std::mem::take(&mut self.devices[number].context_allocations);
-        self.destroy_context_allocations(cx, self.devices[number].process, made);
+        self.destroy_context_allocations(cx, self.owners.process_of(number), made);
         let resources: Vec<_> = self.devices[number].resources.iter().copied().collect();
         for resource in resources {
             self.destroy_resource(cx, resource, &[]);
@@ -141,14 +133,12 @@ impl Adapter {
         }
         self.unregister_all(number);
         self.displays.forget_device(number);
-        let device = self.devices.remove(number).expect("a device is destroyed once");
+        drop(self.devices.remove(number));
+        let facts = self.owners.device_goes(number);
         self.vidsch.suspensions.drop_reasons(Suspendable::Device(number));
-        self.vidmm.destroy_device(device.vidmm, &[]);
-        self.driver.call(cx).destroy_device(device.kmd);
-        self.devices_by_id.remove(&device.vidmm);
-        let on_adapter = self.processes.get_mut(&device.process).expect("a device's process is on the adapter");
-        on_adapter.devices.remove(&number);
-        self.drop_process_if_empty(cx, device.process);
+        self.vidmm.destroy_device(facts.vidmm, &[]);
+        self.driver.call(cx).destroy_device(facts.kmd);
+        self.drop_process_if_empty(cx, facts.process);
     }
 
     /// A hardware context and all that goes with it, as far as its process may have handles of it.
@@ -189,30 +179,28 @@ impl Adapter {
 
     /// How many devices a process has created by this handle of the adapter.
     pub fn devices_by_handle(&self, process: ProcessId, handle: RawHandle) -> usize {
-        let here = self.processes.get(&process).map(|here| &here.devices);
-        here.into_iter().flatten().filter(|device| self.devices[**device].adapter == handle).count()
+        let by_handle =
+            |device: &DeviceNumber| self.owners.facts_of(*device).is_some_and(|facts| facts.handle == handle);
+        self.owners.devices_of(process).filter(by_handle).count()
     }
 
     /// The devices of a process here.
     pub fn devices_of_process(&self, process: ProcessId) -> BTreeSet<DeviceNumber> {
-        self.processes.get(&process).map(|on_adapter| on_adapter.devices.clone()).unwrap_or_default()
+        self.owners.devices_of(process).collect()
     }
 
     fn drop_process_if_empty(&mut self, cx: &mut Cx<'_>, process: ProcessId) {
-        if self.processes.get(&process).is_none_or(|on_adapter| !on_adapter.devices.is_empty()) {
-            return;
-        }
-        let on_adapter = self.processes.remove(&process).expect("just seen");
-        self.processes_by_space.remove(&on_adapter.space);
+        let Some(ProcessFacts { space, kmd }) = self.owners.process_goes(process) else { return };
+        let on_adapter = self.processes.remove(&process).expect("records of a process are made together");
         self.tally.forget(process);
-        let work = self.vidmm.destroy_space(on_adapter.space);
+        let work = self.vidmm.destroy_space(space);
         self.queue_any(cx, process, work);
         self.release_fence_storage(on_adapter.fences);
         self.release_logs(on_adapter.logs);
         let clients = cx.platform(self.index).clients();
         on_adapter.user_words.release(clients, self.driver.pages());
         on_adapter.status_words.release(clients, self.driver.pages());
-        self.defer_space(on_adapter.space, on_adapter.kmd);
+        self.defer_space(space, kmd);
     }
 
     /// Everything of a process that has gone.
@@ -231,12 +219,9 @@ impl Adapter {
     /// waiters are told.
     // spec: memory §8.6, sync §3.16, sync §3.17
     pub fn fail_device(&mut self, cx: &mut Cx<'_>, number: DeviceNumber, state: DeviceState, reason: String) {
-        let device = &mut self.devices[number];
-        if device.state != DeviceState::Active {
+        if !self.owners.lose(number, state, &reason) {
             return;
         }
-        device.state = state;
-        device.lost_for.clone_from(&reason);
         self.tally.device_lost();
         let code = match state {
             DeviceState::Active => 1,
@@ -297,16 +282,16 @@ impl Adapter {
     /// # Errors
     /// `DEVICE_REMOVED`.
     pub fn device_active(&self, device: DeviceNumber) -> Result<(), Refusal> {
-        match &self.devices[device] {
-            Device { state: DeviceState::Active, .. } => Ok(()),
-            Device { state, lost_for, .. } => Err(removed(format!("the device is lost ({state:?}): {lost_for}"))),
+        if self.owners.is_active(device) {
+            return Ok(());
         }
+        let (state, lost_for) = (self.owners.state_of(device), self.owners.loss_of(device).unwrap_or_default());
+        Err(removed(format!("the device is lost ({state:?}): {lost_for}")))
     }
 
     /// The refusal of a call that waited while its device was lost, or went.
     pub fn lost_meanwhile(&self, device: DeviceNumber) -> Refusal {
-        let known = self.devices.get(device).map(|device| &device.lost_for[..]).filter(|reason| !reason.is_empty());
-        match known.or(self.life.why_stopped()) {
+        match self.owners.loss_of(device).or(self.life.why_stopped()) {
             Some(reason) => removed(format!("the device was lost while the call waited: {reason}")),
             None => removed("the device was destroyed while the call waited"),
         }
@@ -321,9 +306,7 @@ impl Adapter {
         (state, whose): (DeviceState, String),
         fault: DeviceFault,
     ) {
-        if self.devices[number].state == DeviceState::Active {
-            self.devices[number].fault = Some(fault);
-        }
+        self.owners.note_fault(number, fault);
         let DeviceFault { address, write, invalid_instruction } = fault;
         let what = match (invalid_instruction, write) {
             (true, _) => "an invalid command",

@@ -85,7 +85,7 @@ impl Adapter {
         device: DeviceNumber,
         listed: Listed,
     ) -> Result<bool, Refusal> {
-        let (primary, owner) = (listed.instance, self.devices[device].vidmm);
+        let (primary, owner) = (listed.instance, self.owners.vidmm_of(device));
         let brought_in = self.is_brought_in(device, primary);
         if !brought_in && let Err(error) = self.vidmm.reference_by_address(owner, primary) {
             return Err(self.reject(cx, context, device, error.to_string()));
@@ -123,7 +123,7 @@ impl Adapter {
 
     /// Pins a primary that was away when the flip to it was queued, if it is back.
     pub(super) fn pin_late(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, primary: AllocationId) -> Place<()> {
-        let owner = self.devices.get(device).map(|device| device.vidmm);
+        let owner = self.owners.facts_of(device).map(|facts| facts.vidmm);
         match (self.pin_displayed(cx, device, primary), owner) {
             (Ok(()), _) => Place::At(()),
             // The process gave it away before it was shown, or what is shown takes all the room of the aperture.
@@ -150,7 +150,7 @@ impl Adapter {
         primary: AllocationId,
     ) -> Result<(), DisplayError> {
         let work = self.vidmm.pin_displayed(primary)?;
-        let process = self.devices.get(device).map_or(ProcessId::SYSTEM, |device| device.process);
+        let process = self.owners.facts_of(device).map_or(ProcessId::SYSTEM, |facts| facts.process);
         self.queue_any(cx, process, work);
         Ok(())
     }

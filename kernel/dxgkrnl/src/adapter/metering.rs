@@ -34,7 +34,7 @@ impl Adapter {
             for (_, queue) in self.queues.iter() {
                 let unfinished = |last: &u64| self.current_value(cx, queue.progress) < *last;
                 if queue.counted_ns.is_none() && queue.started.back().is_some_and(unfinished) {
-                    let process = self.devices[queue.device].process;
+                    let process = self.owners.process_of(queue.device);
                     let node = usize::from(self.contexts[queue.context].node.0);
                     if !has[node].contains(&process) {
                         has[node].push(process);
@@ -45,7 +45,7 @@ impl Adapter {
                 has[usize::from(self.paging_node().0)].push(ProcessId::SYSTEM);
             }
             for (node, front) in self.packet_fronts() {
-                let of = |context: PacketContextNumber| self.devices[self.packets[context].device].process;
+                let of = |context: PacketContextNumber| self.owners.process_of(self.packets[context].device);
                 has[usize::from(node.0)].push(front.map_or(ProcessId::SYSTEM, of));
             }
         }
@@ -76,7 +76,7 @@ impl Adapter {
         let (kmd, before, context, device) = (queue.kmd, queue.counted_ns, queue.context, queue.device);
         let Some((ns, now)) = self.counted_since(cx, kmd, before) else { return };
         self.queues[number].counted_ns = Some(now);
-        self.tally.charge(self.contexts[context].node, self.devices[device].process, ns);
+        self.tally.charge(self.contexts[context].node, self.owners.process_of(device), ns);
     }
 
     /// Charges the kernel with what the paging ring's hardware queue has run.

@@ -41,7 +41,7 @@ impl Adapter {
         self.mode_of(cx, device, number)?;
         let mut coming = ComingMode { token, device, number, primary: id, pinned: false };
         if !self.is_brought_in(device, id) {
-            let owner = self.devices[device].vidmm;
+            let owner = self.owners.vidmm_of(device);
             self.vidmm.reference_by_address(owner, id).map_err(|error| invalid(error.to_string()))?;
             // The caller may have read the paging fence: the kernel reaps what it says.
             self.reap_paging(cx);
@@ -105,7 +105,7 @@ impl Adapter {
                     Place::Away => return Ok(false),
                     Place::Lost => return Err(no_memory("the primary was given away on its way to the display")),
                 }
-            } else if self.vidmm.is_suspended(self.devices[coming.device].vidmm) {
+            } else if self.vidmm.is_suspended(self.owners.vidmm_of(coming.device)) {
                 return Ok(false);
             } else {
                 self.bring_in_primary(cx, coming.device, coming.primary)?;

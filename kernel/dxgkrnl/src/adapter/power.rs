@@ -86,7 +86,7 @@ impl Adapter {
             cx.effects.push(Effect::Answer { token, result: Err(refusal) });
             return;
         }
-        let devices: Vec<_> = self.devices.iter().map(|(number, _)| number).collect();
+        let devices: Vec<_> = self.owners.devices().map(|(number, _)| number).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Stopped, "the adapter was stopped".into());
         }
@@ -105,7 +105,7 @@ impl Adapter {
     pub fn stop_driver_behind_last(&mut self, cx: &Cx<'_>) {
         let named = self.allocations.resource_bodies().next().is_some();
         if self.life.owes_driver_stop()
-            && self.devices.iter().next().is_none()
+            && self.owners.devices().next().is_none()
             && self.allocations.none_wait()
             && !named
         {

@@ -1,13 +1,10 @@
 //! A process comes to an adapter: its address space, its number at the IOMMU, and what its driver keeps of the addresses for
 //! itself meanwhile (memory §4.6, §4.7). It goes with its last device (`device`).
 
-use std::collections::BTreeSet;
-
 use ddi::{CreateProcess, DriverStatus, OsProcess, ReserveGpuVaRange, ReserveGpuVaRangeFlags};
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::Refusal;
-use shared_words::ClientAccess;
 use vidmm::{DriverRange, MapError, Operation, SpaceId, SpaceKind, VidMm};
 use wddm_types::{GpuVa, ProcessId};
 
@@ -15,9 +12,9 @@ use crate::adapter::Adapter;
 use crate::driver::{Creating, ProcessRequests};
 use crate::machine::Cx;
 use crate::object::{ProcessOnAdapter, Terms};
+use crate::owners::ProcessFacts;
 use crate::refusal::{from_driver, no_memory};
 use crate::turns::priority_of;
-use crate::word_page::WordPages;
 
 /// The ranges of addresses that a driver reserves in a process that is being created.
 pub struct ProcessHost<'a> {
@@ -85,21 +82,8 @@ impl Adapter {
         };
         self.spaces.insert(space, kmd);
         self.pasids.enter(space, pasid);
-        let on_adapter = ProcessOnAdapter {
-            class: Terms::default().class,
-            space,
-            kmd,
-            fences: Default::default(),
-            logs: Default::default(),
-            user_words: WordPages::new(ClientAccess::ReadWrite),
-            status_words: WordPages::new(ClientAccess::Read),
-            shared_fences: BTreeSet::new(),
-            devices: BTreeSet::new(),
-            words_mapped_at: 0,
-            views_mapped_at: 0,
-        };
-        self.processes.insert(process, on_adapter);
-        self.processes_by_space.insert(space, process);
+        self.owners.process_comes(process, ProcessFacts { space, kmd }, Terms::default().class);
+        self.processes.insert(process, ProcessOnAdapter::new());
         self.tally.begin(process);
         self.queue_operations(cx, tables);
         for (va, size_bytes) in reserved {

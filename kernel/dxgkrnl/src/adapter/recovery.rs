@@ -103,8 +103,7 @@ impl Adapter {
             return;
         }
         cx.emit(self.index, Event::ProcessBlocked { adapter: self.index.0, process: process.0 });
-        let devices: Vec<_> =
-            self.devices.iter().filter(|(_, device)| device.process == process).map(|(number, _)| number).collect();
+        let devices: Vec<_> = self.owners.devices_of(process).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Hung, "its process hangs the adapter too often".into());
         }
@@ -160,7 +159,7 @@ impl Adapter {
         self.restart_ring(cx)?;
         self.begin_scheduling_logs(cx);
         self.end_works(cx, over);
-        let devices: Vec<_> = self.devices.iter().map(|(number, _)| number).collect();
+        let devices: Vec<_> = self.owners.devices().map(|(number, _)| number).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Reset, format!("the adapter was reset: {reason}"));
         }

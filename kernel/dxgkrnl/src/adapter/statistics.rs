@@ -1,15 +1,15 @@
 //! The figures as calls get them: the counts, and the present state.
 
 use kmt_calls::{
-    AdapterStatistics, DeviceState, NodeStatistics, NodeWork, ProcessMemory, ProcessSegment, ProcessStatistics,
-    SegmentStatistics, SourceStatistics,
+    AdapterStatistics, NodeStatistics, NodeWork, ProcessMemory, ProcessSegment, ProcessStatistics, SegmentStatistics,
+    SourceStatistics,
 };
 use vidmm::{SegmentGroup, SpaceTally};
 use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::object::{DeviceNumber, ProcessOnAdapter};
+use crate::object::DeviceNumber;
 use crate::tally::ProcessTally;
 
 impl Adapter {
@@ -30,13 +30,13 @@ impl Adapter {
             segments: self.segment_statistics(&memory),
             sources: self.source_statistics(),
             left: self.tally.left().collect(),
-            processes: self.processes.iter().map(|(id, known)| self.of_process(cx, *id, known, &memory)).collect(),
+            processes: self.owners.processes().map(|(id, _)| self.of_process(cx, id, &memory)).collect(),
         }
     }
 
     /// The processes that have a device here.
     pub fn process_ids(&self) -> Vec<ProcessId> {
-        self.processes.keys().copied().filter(|process| *process != ProcessId::SYSTEM).collect()
+        self.owners.processes().map(|(process, _)| process).filter(|process| *process != ProcessId::SYSTEM).collect()
     }
 
     fn node_statistics(&self, cx: &Cx<'_>) -> Vec<NodeStatistics> {
@@ -84,29 +84,22 @@ impl Adapter {
         self.displays.info().into_iter().map(one).collect()
     }
 
-    fn of_process(
-        &self,
-        cx: &Cx<'_>,
-        process: ProcessId,
-        known: &ProcessOnAdapter,
-        tally: &vidmm::Tally,
-    ) -> ProcessStatistics {
-        let theirs = || self.devices.iter().filter(move |(_, device)| device.process == process);
-        let is_theirs = |device: DeviceNumber| self.devices[device].process == process;
+    fn of_process(&self, cx: &Cx<'_>, process: ProcessId, tally: &vidmm::Tally) -> ProcessStatistics {
+        let is_theirs = |device: DeviceNumber| self.owners.process_of(device) == process;
         let hardware = self.contexts.iter().filter(|(_, context)| is_theirs(context.device)).count();
         let packets = self.packets.contexts().filter(|(_, context)| is_theirs(context.device)).count();
         let queues = self.queues.iter().filter(|(_, queue)| is_theirs(queue.device)).count();
-        let lost = theirs().filter(|(_, device)| device.state != DeviceState::Active).count();
+        let lost = self.owners.devices_of(process).filter(|device| !self.owners.is_active(*device)).count();
         let counted = self.tally.of_process(process);
         // CAST: handles bound how many a process has.
         ProcessStatistics {
             process,
-            priority_class: known.class,
-            devices: theirs().count() as u32,
+            priority_class: self.owners.class_of(process),
+            devices: self.owners.devices_of(process).count() as u32,
             devices_lost: lost as u32,
             contexts: (hardware + packets) as u32,
             queues: queues as u32,
-            memory: self.memory_of(process, tally.spaces.get(&known.space)),
+            memory: self.memory_of(process, tally.spaces.get(&self.owners.space_of(process))),
             paging: counted.map(ProcessTally::paging).unwrap_or_default(),
             fences_signaled: counted.map_or(0, ProcessTally::fences_signaled),
             nodes: self.work_of(cx, process, counted),

@@ -42,7 +42,7 @@ impl Adapter {
             return Ok(Answer::Done(Ok(Reply::Done)));
         };
         self.tally.cpu_wait_began();
-        let process = self.devices[device].process.0;
+        let process = self.owners.process_of(device).0;
         cx.emit(self.index, Event::CpuWaitBegan { process, wait: token.0, fence: first.0.raw(), value: first.1 });
         // Publishing may find the value reached already: the wait then ends in this turn.
         self.publish(cx, updates);
@@ -87,7 +87,7 @@ impl Adapter {
         let count = released.len() as u32;
         for waiter in released {
             if let Waiter::Answer { token, device } | Waiter::Event { token, device, .. } = &waiter {
-                let process = self.devices.get(*device).map_or(0, |device| device.process.0);
+                let process = self.owners.facts_of(*device).map_or(0, |facts| facts.process.0);
                 cx.emit(self.index, Event::CpuWaitEnded { process, wait: token.0 });
             }
             self.due.wait_ended(waiter);

@@ -61,8 +61,7 @@ impl Adapter {
     /// The value that a queue's running work has reached, if it has any and may be hung.
     // spec: sync §4.4, sync §6 D5
     fn is_busy(&self, cx: &Cx<'_>, queue: &Queue) -> Option<u64> {
-        let device = &self.devices[queue.device];
-        if queue.no_timeout || device.state != DeviceState::Active {
+        if queue.no_timeout || !self.owners.is_active(queue.device) {
             return None;
         }
         let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
@@ -140,7 +139,7 @@ impl Adapter {
         };
         let Some(context) = self.contexts.get(number) else { return };
         let (node, device) = (context.node, context.device);
-        if self.life.has_stopped() || self.devices[device].state != DeviceState::Active {
+        if self.life.has_stopped() || !self.owners.is_active(device) {
             return;
         }
         self.engine_hung(cx, node, Hung::Context(hung));
@@ -196,7 +195,7 @@ impl Adapter {
     /// A node was reset under work of these devices.
     // spec: sync §4.4
     pub fn devices_are_hung(&mut self, cx: &mut Cx<'_>, devices: BTreeSet<DeviceNumber>, node: NodeId) {
-        let processes: BTreeSet<_> = devices.iter().map(|device| self.devices[*device].process).collect();
+        let processes: BTreeSet<_> = devices.iter().map(|device| self.owners.process_of(*device)).collect();
         for device in devices {
             self.fail_device(cx, device, DeviceState::Hung, format!("its work on node {} did not end", node.0));
         }

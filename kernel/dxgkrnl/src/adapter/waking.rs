@@ -78,7 +78,7 @@ impl Adapter {
         let queue = &self.queues[self.doorbells[number].queue];
         // spec: sync §6 C3: again, for they may have been made anew
         let logs = queue.logs.as_ref().map(QueueLogs::detail).expect("a queue with a doorbell has logs");
-        let process = self.devices[queue.device].process;
+        let process = self.owners.process_of(queue.device);
         let reply = Reply::DoorbellConnected { notify, logs };
         Ok(if self.fence_words_mapped(process) { Answer::Done(Ok(reply)) } else { self.after_ring(cx, token, reply) })
     }

@@ -71,7 +71,7 @@ impl Adapter {
         if list.is_empty() {
             return Ok(Vec::new());
         }
-        let kmd = self.devices[device].kmd;
+        let kmd = self.owners.kmd_of(device);
         self.open_all(cx, kmd, &mut list, &call.private_data, OpenAllocationFlags::CREATE)?;
         Ok(list.into_iter().map(|opened| opened.open).collect())
     }

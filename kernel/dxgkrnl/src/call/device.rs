@@ -26,11 +26,11 @@ impl Turn<'_> {
             }
             DeviceCall::GetDeviceFault { device } => {
                 let (index, number) = self.device(device)?;
-                done(Reply::DeviceFault(self.adapters[index.0 as usize].devices[number].fault))
+                done(Reply::DeviceFault(self.adapters[index.0 as usize].owners.fault_of(number)))
             }
             DeviceCall::GetDeviceState { device } => {
                 let (index, number) = self.device(device)?;
-                done(Reply::DeviceState(self.adapters[index.0 as usize].devices[number].state))
+                done(Reply::DeviceState(self.adapters[index.0 as usize].owners.state_of(number)))
             }
             DeviceCall::CreatePagingQueue { device, priority, physical_adapter } => {
                 let (index, device) = self.live_device(device)?;

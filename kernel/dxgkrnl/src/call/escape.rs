@@ -37,8 +37,8 @@ impl Turn<'_> {
             adapter.life.awake()?;
         }
         self.touched = Some(index);
-        let process = adapter.processes.get(&self.from).map(|process| process.kmd);
-        let device = device.map(|device| adapter.devices[device].kmd);
+        let process = adapter.owners.facts_of_process(self.from).map(|facts| facts.kmd);
+        let device = device.map(|device| adapter.owners.kmd_of(device));
         let mut escape = Escape { process, device, context, flags, private_data: &mut private_data };
         adapter.driver.call(cx).escape(&mut escape).map_err(from_driver)?;
         done(Reply::Escaped(private_data))

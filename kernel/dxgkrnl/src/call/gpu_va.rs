@@ -99,10 +99,10 @@ impl Turn<'_> {
         let (index, device) = match self.process.handles.get(handle) {
             Some(&Object::Adapter(index)) => {
                 let adapter = &self.adapters[index.0 as usize];
-                let own = adapter.devices.iter().filter(|(_, device)| device.process == self.from);
+                let own = adapter.owners.devices_of(self.from);
                 // One in error stands for the space only when there is no other.
-                let device = own.min_by_key(|(number, _)| adapter.device_alive(*number).is_err());
-                let (device, _) = device.ok_or_else(|| invalid("the process has no device on the adapter"))?;
+                let device = own.min_by_key(|number| adapter.device_alive(*number).is_err());
+                let device = device.ok_or_else(|| invalid("the process has no device on the adapter"))?;
                 (index, device)
             }
             Some(&Object::PagingQueue(index, queue)) => {

@@ -53,7 +53,7 @@ impl Turn<'_> {
 impl Adapter {
     /// Whether a process, which is not the kernel, has a device here.
     fn knows(&self, process: ProcessId) -> bool {
-        process != ProcessId::SYSTEM && self.processes.contains_key(&process)
+        process != ProcessId::SYSTEM && self.owners.has_process(process)
     }
 
     /// `D3DKMTQueryClockCalibration`: both clocks now. A device without power has none that runs.

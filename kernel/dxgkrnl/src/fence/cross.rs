@@ -44,7 +44,7 @@ impl Adapter {
         let mapped = !flags.contains(FenceFlags::NO_GPU_ACCESS) && self.reaches_common_words();
         let new = NewFence {
             device: Some(device),
-            owner: self.devices[device].process,
+            owner: self.owners.process_of(device),
             initial: 0,
             fence_type: FenceType::Default,
             monitored: (!native).then_some(NewMonitored { mapped, word: FenceWord::Whole, periodic: None }),

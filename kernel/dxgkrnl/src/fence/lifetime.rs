@@ -109,7 +109,7 @@ impl Adapter {
         }
         let new = NewFence {
             device: Some(device),
-            owner: self.devices[device].process,
+            owner: self.owners.process_of(device),
             initial: request.initial_value,
             fence_type,
             monitored: None,

@@ -175,7 +175,7 @@ impl Adapter {
             FenceValueType::Current => (crate::word_page::WORD_STRIDE, 0),
             FenceValueType::Monitored => (self.monitored_stride(), NO_WAITER),
         };
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let allocation = self.place_storage(cx, device, info, pattern)?;
         let mapped = self.map_local_page(cx, process, allocation, value_type);
         let (va, system_va) = match mapped {
@@ -210,7 +210,7 @@ impl Adapter {
         info: AllocationInfo,
         pattern: u32,
     ) -> Result<AllocationId, Refusal> {
-        let (vidmm, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let (vidmm, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         let made = self.vidmm.create_fence_storage(vidmm, info, pattern);
         let allocation = made.map_err(|error| {
             let reason = format!("the driver's storage for fences: {error}");
@@ -250,7 +250,7 @@ impl Adapter {
         allocation: AllocationId,
         value_type: FenceValueType,
     ) -> Result<(GpuVa, GpuVa), Refusal> {
-        let (system, space) = (self.processes[&ProcessId::SYSTEM].space, self.processes[&process].space);
+        let (system, space) = (self.owners.space_of(ProcessId::SYSTEM), self.owners.space_of(process));
         let system_va = self.map_storage(cx, system, allocation, true)?;
         match self.map_storage(cx, space, allocation, value_type == FenceValueType::Current) {
             Ok(va) => Ok((va, system_va)),
@@ -282,8 +282,8 @@ impl Adapter {
 
     /// Takes the pages of a device that goes out of all spaces; the allocations go with its other ones.
     pub fn unmap_local_words(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
-        let (system, process) = (self.processes[&ProcessId::SYSTEM].space, self.devices[device].process);
-        let space = self.processes[&process].space;
+        let (system, process) = (self.owners.space_of(ProcessId::SYSTEM), self.owners.process_of(device));
+        let space = self.owners.space_of(process);
         for page in std::mem::take(&mut self.devices[device].local_words) {
             self.unmap_pages(cx, system, page.system_va, Pages(1));
             self.unmap_pages(cx, space, page.va, Pages(1));
@@ -298,7 +298,7 @@ impl Adapter {
     }
 
     fn end_storage(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, allocation: AllocationId) {
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         self.let_move(allocation);
         let work = self.vidmm.destroy_allocation(allocation, &[]);
         self.queue_any(cx, process, work);

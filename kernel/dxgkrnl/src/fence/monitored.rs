@@ -34,7 +34,7 @@ impl Adapter {
         let word = if half { FenceWord::Half(Extension::new(initial_value)) } else { FenceWord::Whole };
         let new = NewFence {
             device: Some(device),
-            owner: self.devices[device].process,
+            owner: self.owners.process_of(device),
             initial: initial_value,
             fence_type: FenceType::Default,
             monitored: Some(NewMonitored { mapped, word, periodic: None }),

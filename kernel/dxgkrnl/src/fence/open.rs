@@ -31,7 +31,7 @@ impl Adapter {
         request: OpenSyncObjectRequest,
     ) -> Result<Opened, Refusal> {
         check_open(access, &request)?;
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let open = FenceOpen { fence, process, device: Some(device), kmd: None, flags: request.flags, access };
         let (open, private_data) = self.add_open(cx, open, request.private_data)?;
         self.devices[device].fences.insert(open);
@@ -91,7 +91,7 @@ impl Adapter {
         if self.sync.kind_of(fence) == FenceKind::Monitored {
             return Ok(None);
         }
-        let device = open.device.map_or(self.ring.device, |device| self.devices[device].kmd);
+        let device = open.device.map_or(self.ring.device, |device| self.owners.kmd_of(device));
         let (current_va, monitored_va) = known.addresses(open.process);
         let global = match known.kmd {
             Some(global) => global,

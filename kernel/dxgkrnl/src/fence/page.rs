@@ -127,8 +127,8 @@ impl Adapter {
         }
         // The tables of a process that gets no words there keep the mappings made before a failure: the kernel does not give the page
         // back, so that nothing else is ever reached through it.
-        let system = self.processes[&ProcessId::SYSTEM].space;
-        let space = self.processes[&owner].space;
+        let system = self.owners.space_of(ProcessId::SYSTEM);
+        let space = self.owners.space_of(owner);
         let (va, system_va) = if !self.has_addresses() {
             // Nothing but the CPU reaches them.
             (GpuVa::NULL, GpuVa::NULL)

@@ -65,7 +65,7 @@ impl Adapter {
         let periodic = Some(Periodic { target, notification });
         let new = NewFence {
             device: Some(device),
-            owner: self.devices[device].process,
+            owner: self.owners.process_of(device),
             initial: 0,
             fence_type: FenceType::Default,
             monitored: Some(NewMonitored { mapped, word: FenceWord::Whole, periodic }),

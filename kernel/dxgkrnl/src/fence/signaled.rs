@@ -204,9 +204,8 @@ impl Adapter {
 
     /// The native fences that a process has open and that have waiters.
     fn waited_fences_of(&self, process: ProcessId) -> Vec<FenceNumber> {
-        let of = self.processes.get(&process).into_iter().flat_map(|on_adapter| &on_adapter.devices);
-        let fences = of.flat_map(|device| {
-            let device = &self.devices[*device];
+        let fences = self.owners.devices_of(process).flat_map(|device| {
+            let device = &self.devices[device];
             let opened = device.fences.iter().map(|open| self.sync.open(*open).fence);
             // One of them may be about to go.
             let progress = device.queues.iter().filter_map(|queue| Some(self.queues.get(*queue)?.progress));
@@ -223,7 +222,7 @@ impl Adapter {
     }
 
     fn process_of_queue(&self, queue: &Queue) -> ProcessId {
-        self.devices[queue.device].process
+        self.owners.process_of(queue.device)
     }
 
     fn count_dispatch(&mut self, cx: &mut Cx<'_>, named: u32, looked_at: u32, released: u32) {

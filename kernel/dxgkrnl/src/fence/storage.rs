@@ -92,7 +92,7 @@ impl Adapter {
             }
         };
         Ok(FenceSlot {
-            owner: self.devices[device].process,
+            owner: self.owners.process_of(device),
             current_home: Home::Local(current),
             monitored_home: Home::Local(monitored),
             cross: None,
@@ -196,7 +196,7 @@ impl Adapter {
             system_monitored_va: GpuVa::NULL,
         };
         if self.fence_caps().map_to_gpu_system_process {
-            let system = self.processes[&ProcessId::SYSTEM].space;
+            let system = self.owners.space_of(ProcessId::SYSTEM);
             let mapped = self.map_word_page(cx, system, current, true).and_then(|current_va| {
                 let monitored_va = self.map_word_page(cx, system, monitored, true);
                 if monitored_va.is_err() {
@@ -230,7 +230,7 @@ impl Adapter {
         writable: bool,
     ) -> Result<FenceView, Refusal> {
         let mut view = FenceView { current_va: GpuVa::NULL, monitored_va: GpuVa::NULL, opens: 0 };
-        let space = self.processes[&process].space;
+        let space = self.owners.space_of(process);
         match slot.current_home {
             Home::Own(current) => view.current_va = self.map_word_page(cx, space, current, writable)?,
             Home::Apart(_) => return Ok(view),
@@ -253,8 +253,7 @@ impl Adapter {
     /// Takes a shareable fence's words out of a process.
     pub(super) fn unmap_fence_view(&mut self, cx: &mut Cx<'_>, process: ProcessId, view: FenceView) {
         // With the process its space has gone.
-        let Some(on_adapter) = self.processes.get(&process) else { return };
-        let space = on_adapter.space;
+        let Some(space) = self.owners.facts_of_process(process).map(|facts| facts.space) else { return };
         for va in [view.current_va, view.monitored_va].into_iter().filter(|va| !va.is_null()) {
             self.unmap_pages(cx, space, va, Pages(1));
         }

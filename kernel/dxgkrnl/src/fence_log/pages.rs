@@ -60,7 +60,7 @@ impl Adapter {
         let run = self.take_kernel_pages(cx, count).ok_or_else(|| no_memory("no system memory left for fence logs"))?;
         // Another owner's bytes there are not for this process.
         cx.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
-        let (system, space) = (self.processes[&ProcessId::SYSTEM].space, self.processes[&process].space);
+        let (system, space) = (self.owners.space_of(ProcessId::SYSTEM), self.owners.space_of(process));
         let mapped = self.map_pages(cx, system, run, true).and_then(|system_va| {
             let va = self.map_pages(cx, space, run, true);
             if va.is_err() {
@@ -91,7 +91,7 @@ impl Adapter {
             return;
         }
         on_adapter.logs.all.retain(|kept| kept.run.first != pages.run.first);
-        let space = on_adapter.space;
+        let space = self.owners.space_of(process);
         self.unmap_pages(cx, space, pages.va, pages.run.count);
         self.defer_system_mapping(pages.system_va, pages.run.count);
         self.defer_pages(pages.run);

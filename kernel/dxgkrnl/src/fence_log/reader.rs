@@ -201,7 +201,7 @@ impl Adapter {
     fn read_log(&mut self, cx: &mut Cx<'_>, names: &Names<'_>, of: Source, new: u64, news: &mut LogNews) {
         let Source { queue: number, which, .. } = of;
         let queue = &mut self.queues[number];
-        let process = self.devices[queue.device].process;
+        let process = self.owners.process_of(queue.device);
         let taken = queue.log_mut(of).take(cx.memory, new);
         if which == Which::Signals {
             news.spoken.insert(number);

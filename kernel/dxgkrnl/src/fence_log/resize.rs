@@ -37,7 +37,7 @@ impl Adapter {
             queue.doorbell.filter(|_| other).map(|doorbell| (number, doorbell))
         });
         for (number, doorbell) in short.collect::<Vec<_>>() {
-            let (kmd, process) = (self.queues[number].kmd, self.devices[self.queues[number].device].process);
+            let (kmd, process) = (self.queues[number].kmd, self.owners.process_of(self.queues[number].device));
             let Ok(logs) = self.make_logs(cx, process, kmd) else { continue };
             let queue = &mut self.queues[number];
             let old = queue.logs.replace(logs).expect("it had logs");
@@ -70,7 +70,7 @@ impl Adapter {
             self.heed_logs(cx, &news);
             let (current, process) = (
                 self.current_value(cx, self.queues[number].progress),
-                self.devices[self.queues[number].device].process,
+                self.owners.process_of(self.queues[number].device),
             );
             let retired = std::mem::take(&mut self.queues[number].retired_logs);
             let (over, kept): (Vec<_>, Vec<_>) =

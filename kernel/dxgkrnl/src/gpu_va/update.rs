@@ -93,8 +93,8 @@ impl Adapter {
             return Err(invalid("there is no value behind the last one"));
         }
         let wait = !flags.contains(UpdateGpuVaFlags::DO_NOT_WAIT);
-        let process = self.devices[device].process;
-        let space = self.processes[&process].space;
+        let process = self.owners.process_of(device);
+        let space = self.owners.space_of(process);
         let mut allocations = request.allocations.iter();
         let operations: Vec<UpdateOperation> = operations
             .iter()
@@ -179,7 +179,7 @@ impl Adapter {
     /// Whether what a process has mapped here stays: no update waits that has some of it show something else. The ring of a new doorbell.
     // spec: sync §3.17
     pub fn check_updates_at(&self, process: ProcessId, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
-        let space = self.processes[&process].space;
+        let space = self.owners.space_of(process);
         let waiting = self.updates.values().flat_map(|queue| &queue.waiting);
         for queued in waiting.filter(|queued| queued.process == process) {
             if self.vidmm.update_changes(&queued.update, space, base, size_bytes) {
@@ -205,7 +205,7 @@ impl Adapter {
         if !self.updates.values().flat_map(|queue| &queue.waiting).any(|queued| queued.process == process) {
             return;
         }
-        if self.allocations.living_of(gone.vidmm).any(|other| self.devices[other.device].process == process) {
+        if self.allocations.living_of(gone.vidmm).any(|other| self.owners.process_of(other.device) == process) {
             return;
         }
         let waiting = self.updates.values_mut().flat_map(|queue| &mut queue.waiting);

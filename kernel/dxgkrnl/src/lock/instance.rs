@@ -88,7 +88,7 @@ impl Adapter {
             // It is offered when that has its turn: paging never waits for what waits for paging.
             return;
         }
-        let owner = self.devices[self.allocations[number].device].vidmm;
+        let owner = self.owners.vidmm_of(self.allocations[number].device);
         let (uses, how) = (self.gpu_uses(cx, id, false), OfferFlags { allow_decommit: true });
         let offered = self.vidmm.offer(owner, &[id], OfferPriority::Low, how, &uses);
         offered.expect("it cannot be locked or pinned, and only this offers it");

@@ -7,7 +7,7 @@
 use ddi::AllocationFlags;
 use events::Event;
 use gpu_fence::{FenceId, WaitMode};
-use kmt_calls::{DeviceState, LockFlags, Mapped, Refusal, Reply};
+use kmt_calls::{LockFlags, Mapped, Refusal, Reply};
 use vidmm::LegacyLock;
 use wddm_types::{Blame, FencePoint, NtStatus, RawHandle};
 
@@ -111,7 +111,7 @@ impl Adapter {
     ) -> Result<Answer, Refusal> {
         let allocation = &self.allocations[request.number];
         let used = allocation.renaming.former().map(|instance| instance.vidmm).chain([allocation.vidmm]);
-        let process = self.devices[request.device].process;
+        let process = self.owners.process_of(request.device);
         if used.into_iter().any(|id| self.waits_for_unlock_by(id, process)) {
             // spec: memory §10.1 row 23: nobody waits for his own unlock
             let reason = "what uses it has no turn before its process unlocks something else";
@@ -144,8 +144,7 @@ impl Adapter {
     pub fn lock_waited(&mut self, cx: &mut Cx<'_>, waiting: u64) {
         let request = self.waiting_locks.remove(waiting).expect("a lock waits once");
         let token = request.token;
-        let active = |device: &crate::object::Device| device.state == DeviceState::Active;
-        let answer = if self.life.has_stopped() || !self.devices.get(request.device).is_some_and(active) {
+        let answer = if self.life.has_stopped() || !self.owners.is_active(request.device) {
             Err(self.lost_meanwhile(request.device))
         } else if self.allocations.get(request.number).is_none() {
             Err(invalid("the allocation was destroyed while its lock waited"))
@@ -198,7 +197,7 @@ impl Adapter {
         writes: bool,
     ) -> Result<(Mapped, Option<u64>), Refusal> {
         let (vidmm, device) = (self.allocations[number].vidmm, self.allocations[number].device);
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let alternate = self.vidmm.info(vidmm).flags.contains(AllocationFlags::USE_ALTERNATE_VA);
         let comes = self.vidmm.page_in_for_lock(vidmm, how).map_err(from_lock)?;
         self.queue_any(cx, process, comes);

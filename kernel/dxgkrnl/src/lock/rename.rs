@@ -110,7 +110,7 @@ impl Adapter {
         if let Some(idle) = former.find(|instance| self.gpu_uses(cx, instance.vidmm, false).is_empty()) {
             return Ok(Next { id: idle.vidmm, name: idle.name, fresh: false });
         }
-        let (info, owner) = (*self.vidmm.info(allocation.vidmm), self.devices[allocation.device].vidmm);
+        let (info, owner) = (*self.vidmm.info(allocation.vidmm), self.owners.vidmm_of(allocation.device));
         let most = match info.renaming_list_length_max as usize {
             0 => usize::MAX,
             most => most,
@@ -133,7 +133,7 @@ impl Adapter {
     /// Makes an instance the current one: it takes the old one's place on its device's list.
     fn switch_instance(&mut self, cx: &mut Cx<'_>, number: AllocationNumber, next: Next) -> Result<(), String> {
         let (old, device) = (self.allocations[number].vidmm, self.allocations[number].device);
-        let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         // CAST: a list names an allocation far less often than 2^32 times.
         let count = self.vidmm.count(owner, old) as usize;
         self.reclaim_instance(cx, number, next.id)?;
@@ -163,9 +163,9 @@ impl Adapter {
         if self.vidmm.offered(id).is_none() {
             return Ok(());
         }
-        let device = &self.devices[self.allocations[number].device];
-        let process = device.process;
-        let (owner, bare) = (device.vidmm, self.without_backing(&[id]));
+        let device = self.allocations[number].device;
+        let process = self.owners.process_of(device);
+        let (owner, bare) = (self.owners.vidmm_of(device), self.without_backing(&[id]));
         let reclaimed = self.vidmm.reclaim_with(owner, &[id], false).map_err(|error| error.to_string())?;
         bare.into_iter().for_each(|id| _ = self.lend_backing(cx, id));
         self.queue_any(cx, process, reclaimed.work);
@@ -182,9 +182,9 @@ impl Adapter {
 
     /// An instance that has no room on the list is what it was before.
     fn release_instance(&mut self, cx: &mut Cx<'_>, number: AllocationNumber, next: Next) {
-        let process = self.devices[self.allocations[number].device].process;
+        let process = self.owners.process_of(self.allocations[number].device);
         if next.fresh {
-            let creator = self.devices[self.allocations[number].device].process;
+            let creator = self.owners.process_of(self.allocations[number].device);
             self.commitments.release(creator, self.vidmm.allocation_bytes(next.id));
             let work = self.vidmm.destroy_allocation(next.id, &[]);
             self.queue_work(cx, process, None, work, Vec::new());

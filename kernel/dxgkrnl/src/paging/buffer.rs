@@ -60,8 +60,7 @@ impl Adapter {
                 copies: &[],
                 fences: &[],
             };
-            let (devices, numbers) = (&self.devices, &self.devices_by_id);
-            let names = Names { spaces: &self.spaces, devices, numbers, vidmm: &self.vidmm };
+            let names = Names { spaces: &self.spaces, owners: &self.owners, vidmm: &self.vidmm };
             let operation = as_paging_op(operation, &names, PageTableUpdateMode::CpuVirtual, asked);
             let mut build = BuildPagingBuffer {
                 buffer: &mut [],
@@ -134,7 +133,7 @@ impl Adapter {
     fn build_one_call(&mut self, cx: &Cx<'_>, content: &mut Content, va: GpuVa) -> Result<Option<Filled>, String> {
         let used = content.used;
         let by_cpu = self.driver.table_update_mode() == PageTableUpdateMode::CpuVirtual;
-        let system = self.processes[&ProcessId::SYSTEM].space;
+        let system = self.owners.space_of(ProcessId::SYSTEM);
         let mut fences = Vec::new();
         match self.ring.building[0].operations.front() {
             Some(Operation::UpdatePageTable { .. } | Operation::EvictTable { .. }) if by_cpu => {
@@ -171,9 +170,8 @@ impl Adapter {
         }
         let flush = borrowed
             .filter(|borrowed| borrowed.flush)
-            .map(|borrowed| self.vidmm.scratch_flush(self.processes[&ProcessId::SYSTEM].space, borrowed.windows));
-        let (devices, numbers) = (&self.devices, &self.devices_by_id);
-        let names = Names { spaces: &self.spaces, devices, numbers, vidmm: &self.vidmm };
+            .map(|borrowed| self.vidmm.scratch_flush(self.owners.space_of(ProcessId::SYSTEM), borrowed.windows));
+        let names = Names { spaces: &self.spaces, owners: &self.owners, vidmm: &self.vidmm };
         let work = &self.ring.building[0];
         let pages = work.operations.front().filter(|_| self.ring.device_pages).map(device_pages);
         let copy = |borrowed: Borrowed| copied_entries(work.operations.front()?, borrowed.windows);

@@ -260,7 +260,7 @@ impl Adapter {
                 Deferred::Returns => {}
                 Deferred::CommonUse(cross) => self.sync.common_use_ends(cross),
                 Deferred::SystemMapping(va, count) => {
-                    let space = self.processes[&ProcessId::SYSTEM].space;
+                    let space = self.owners.space_of(ProcessId::SYSTEM);
                     self.unmap_pages(cx, space, va, count);
                 }
                 Deferred::Space(space) => {

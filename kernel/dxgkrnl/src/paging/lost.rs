@@ -123,7 +123,7 @@ impl Adapter {
             create_paging_context(&mut driver, &mut host, device, node)
         };
         self.ring.context = made.map_err(|error| error.to_string())?;
-        let space = self.processes[&ProcessId::SYSTEM].space;
+        let space = self.owners.space_of(ProcessId::SYSTEM);
         if let Some(addressing) = self.driver.call(cx).gpu_va().filter(|_| self.ring.has_addresses) {
             let (root, entries) = self.vidmm.root_table(space);
             addressing.set_root_page_table(self.ring.context, root, entries);

@@ -10,14 +10,12 @@ use gpu_fence::FenceId;
 use vidmm::{DeviceId, Direction, Form, Operation, Part, ScratchSlot, SpaceId, VidMm};
 use wddm_types::{GpuVa, PAGE_BYTES};
 
-use crate::object::{Device, DeviceNumber};
-use crate::store::Store;
+use crate::owners::Owners;
 
 /// The driver's handles of what operations name.
 pub(super) struct Names<'a> {
     pub spaces: &'a BTreeMap<SpaceId, KmdProcess>,
-    pub devices: &'a Store<DeviceNumber, Device>,
-    pub numbers: &'a BTreeMap<DeviceId, DeviceNumber>,
+    pub owners: &'a Owners,
     pub vidmm: &'a VidMm<FenceId>,
 }
 
@@ -25,7 +23,7 @@ impl Names<'_> {
     /// A device; `None` when it is gone already and only its memory is still under way.
     fn device(&self, id: Option<DeviceId>) -> Option<KmdDevice> {
         let id = id?;
-        self.numbers.get(&id).map(|number| self.devices[*number].kmd)
+        self.owners.device_of(id).map(|number| self.owners.kmd_of(number))
     }
 }
 

@@ -62,7 +62,7 @@ impl Adapter {
         let va = if !self.ring.has_addresses {
             GpuVa::NULL
         } else {
-            let space = self.processes[&ProcessId::SYSTEM].space;
+            let space = self.owners.space_of(ProcessId::SYSTEM);
             self.map_pages(cx, space, run, false).map_err(|_| StartError::Memory("addresses of paging buffers"))?
         };
         let content = Content {

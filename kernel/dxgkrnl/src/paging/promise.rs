@@ -21,7 +21,7 @@ impl Adapter {
         work: u64,
         turns: &[MediumChange],
     ) -> bool {
-        let process = self.devices[self.paging_queues[queue].device].process;
+        let process = self.owners.process_of(self.paging_queues[queue].device);
         let promises = &mut self.paging_queues[queue].pending_remap_signals;
         if promises.is_empty() && !turns.iter().any(|turn| turn.shows_to(process)) {
             return true;
@@ -37,7 +37,7 @@ impl Adapter {
         for queue in queues {
             let mut reached = None;
             if let Some(known) = self.paging_queues.get_mut(queue) {
-                let process = self.devices.get(known.device).map(|device| device.process);
+                let process = self.owners.facts_of(known.device).map(|facts| facts.process);
                 while let Some((value, work)) = known.pending_remap_signals.front().copied()
                     && work <= self.ring.last_done
                     && process.is_none_or(|process| self.cpu_view.sees_up_to(process, work))
@@ -73,7 +73,6 @@ impl Adapter {
 
     /// Whether a process is quiesced, and goes on behind the ring's work: it must see the places that it is about to write.
     pub(super) fn is_quiesced(&self, process: ProcessId) -> bool {
-        let devices = self.processes.get(&process).map(|on_adapter| &on_adapter.devices);
-        devices.into_iter().flatten().any(|device| self.is_suspended(*device))
+        self.owners.devices_of(process).any(|device| self.is_suspended(device))
     }
 }

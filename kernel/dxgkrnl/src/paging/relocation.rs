@@ -36,7 +36,7 @@ impl Relocation {
 impl Adapter {
     /// Binds the moves of a work that is being queued: later ones may be decided before its turn comes.
     pub(super) fn bind_relocation(&self, quiesced: &[DeviceId], moves: &[vidmm::Move]) -> Relocation {
-        let number = |id: &DeviceId| self.devices_by_id.get(id).copied();
+        let number = |id: &DeviceId| self.owners.device_of(*id);
         let devices: Vec<_> = quiesced.iter().filter_map(number).collect();
         if devices.is_empty() {
             return Relocation::default();

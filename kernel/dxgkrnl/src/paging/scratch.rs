@@ -104,7 +104,7 @@ impl Adapter {
         if !self.ring.has_addresses {
             return Ok(());
         }
-        let space = self.processes[&ProcessId::SYSTEM].space;
+        let space = self.owners.space_of(ProcessId::SYSTEM);
         let (windows, tables) = self.vidmm.create_scratch(space).map_err(|_| {
             StartError::Memory("there are too few page tables for the scratch area of the paging process")
         })?;
@@ -122,7 +122,7 @@ impl Adapter {
     /// Borrows a slot and makes it show this. `None`: none is free before the ring's progress has reached `hold_until`,
     /// which is set.
     pub(super) fn borrow_slot(&mut self, cx: &Cx<'_>, shown: &[Shown; 2]) -> Result<Option<Borrowed>, String> {
-        let space = self.processes[&ProcessId::SYSTEM].space;
+        let space = self.owners.space_of(ProcessId::SYSTEM);
         let index = self.ring.scratch.next;
         let slot = &self.ring.scratch.slots[index];
         let (windows, flush) = (slot.windows, slot.used);
@@ -169,7 +169,7 @@ impl Adapter {
     }
 
     fn clear_slot(&mut self, cx: &Cx<'_>, index: usize) -> Result<(), String> {
-        let space = self.processes[&ProcessId::SYSTEM].space;
+        let space = self.owners.space_of(ProcessId::SYSTEM);
         let slot = &mut self.ring.scratch.slots[index];
         let windows: [(GpuVa, Pages); 2] = [(slot.windows.first, slot.shows[0]), (slot.windows.second, slot.shows[1])];
         slot.shows = [Pages::ZERO; 2];

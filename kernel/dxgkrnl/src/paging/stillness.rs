@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use events::Event;
 use gpu_fence::FenceId;
-use kmt_calls::DeviceState;
 use vidmm::{Operation, SpaceId, Work};
 use vidsch::SuspendReasons;
 use wddm_types::{FencePoint, PhysicalAddress};
@@ -52,9 +51,9 @@ impl Adapter {
             cx.emit(self.index, Event::ProcessStandsStill { work, process, why: *why });
         }
         let spaces: Vec<SpaceId> = spaces.into_iter().map(|(space, _)| space).collect();
-        let processes: BTreeSet<_> = spaces.iter().filter_map(|space| self.processes_by_space.get(space)).collect();
-        let devices = processes.into_iter().flat_map(|process| &self.processes[process].devices);
-        let devices: Vec<_> = devices.copied().collect::<BTreeSet<_>>().into_iter().collect();
+        let processes: BTreeSet<_> = spaces.iter().filter_map(|space| self.owners.process_in(*space)).collect();
+        let devices = processes.into_iter().flat_map(|process| self.owners.devices_of(process));
+        let devices: Vec<_> = devices.collect::<BTreeSet<_>>().into_iter().collect();
         for &device in &devices {
             self.devices[device].table_changes += 1;
         }
@@ -67,11 +66,12 @@ impl Adapter {
     // spec: memory §4.6
     pub(super) fn switch_root(&mut self, cx: &Cx<'_>, space: SpaceId, root: PhysicalAddress, entries: u32) {
         self.vidmm.root_switched(space, root, entries);
-        let process = self.processes_by_space.get(&space);
-        let devices = process.into_iter().flat_map(|process| &self.processes[process].devices);
+        let process = self.owners.process_in(space);
+        let devices = process.into_iter().flat_map(|process| self.owners.devices_of(process));
         let mut contexts = Vec::new();
-        for device in devices.map(|device| &self.devices[*device]) {
-            if device.state == DeviceState::Active {
+        for number in devices {
+            if self.owners.is_active(number) {
+                let device = &self.devices[number];
                 contexts.extend(device.contexts.iter().map(|context| self.contexts[*context].kmd));
                 let packets = device.packet_contexts.iter().map(|context| &self.packets[*context]);
                 contexts.extend(packets.filter(|context| context.addresses).map(|context| context.kmd));
@@ -85,8 +85,7 @@ impl Adapter {
 
     /// Quiesces a new device of a quiesced process.
     pub fn quiesce_new_device(&mut self, number: DeviceNumber) {
-        let Some(process) = self.processes.get(&self.devices[number].process) else { return };
-        let space = process.space;
+        let space = self.owners.space_of(self.owners.process_of(number));
         for stillness in self.ring.stillnesses.values_mut().filter(|known| known.spaces.contains(&space)) {
             stillness.devices.push(number);
             // It has no context yet, so there is nothing to wait for.

@@ -32,20 +32,20 @@ impl Adapter {
             return Err(not_supported("the adapter has no hardware queues: its contexts take packets"));
         }
         let number = self.contexts.next_number();
-        let (kmd_device, process) = (self.devices[device].kmd, self.devices[device].process);
+        let (kmd_device, process) = (self.owners.kmd_of(device), self.owners.process_of(device));
         let create =
             CreateHwContext { device: kmd_device, context: OsContext(number.raw()), node, system: false, private_data };
-        let (mut asked, driver) = self.context_host(self.devices[device].vidmm, self.devices[device].process);
+        let (mut asked, driver) = self.context_host(self.owners.vidmm_of(device), self.owners.process_of(device));
         let (driver, mut host) = driver.creating(cx, Creating::Context(&mut asked));
         let hardware = driver.hardware_queues().expect("checked at adapter start");
         let created = hardware.create_hw_context(&mut host, create);
         let (made, works) = (asked.made, asked.works);
         // The kernel carries out decided work in any case: a refusal takes it back behind it.
-        self.queue_context_works(cx, self.devices[device].process, works);
+        self.queue_context_works(cx, self.owners.process_of(device), works);
         let kmd = match created {
             Ok(kmd) => kmd,
             Err(status) => {
-                self.destroy_context_allocations(cx, self.devices[device].process, made);
+                self.destroy_context_allocations(cx, self.owners.process_of(device), made);
                 return Err(from_driver(status));
             }
         };
@@ -68,7 +68,7 @@ impl Adapter {
     /// the process's number.
     // spec: memory §4.1, memory §4.6
     pub fn tell_root(&mut self, cx: &Cx<'_>, context: KmdContext, process: ProcessId) {
-        let (root, entries) = self.vidmm.root_table(self.processes[&process].space);
+        let (root, entries) = self.vidmm.root_table(self.owners.space_of(process));
         if let Some(addressing) = self.driver.call(cx).gpu_va() {
             addressing.set_root_page_table(context, root, entries);
         }
@@ -85,7 +85,7 @@ impl Adapter {
         self.devices[context.device].contexts.remove(&number);
         self.vidsch.ranks.leave(AnyContext::Hardware(number));
         self.driver.call(cx).hardware_queues().expect("checked at adapter start").destroy_hw_context(context.kmd);
-        self.destroy_context_allocations(cx, self.devices[context.device].process, context.allocations);
+        self.destroy_context_allocations(cx, self.owners.process_of(context.device), context.allocations);
         self.forget_suspension(cx, Leaving::Hardware(number));
     }
 }

@@ -65,9 +65,9 @@ impl Adapter {
             return Err(invalid(format!("{bytes} bytes of private data: a doorbell has {DOORBELL_PRIVATE_DATA_MAX}")));
         }
         let ring_bytes = self.vidmm.allocation_bytes(self.allocations[ring].vidmm);
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         let ring_va = match ring_va {
-            GpuVa::NULL => self.vidmm.whole_mapping(self.processes[&process].space, self.allocations[ring].vidmm),
+            GpuVa::NULL => self.vidmm.whole_mapping(self.owners.space_of(process), self.allocations[ring].vidmm),
             given => Some(GpuVa(self.vidmm.plain(given))),
         };
         let ring_va = ring_va.ok_or_else(|| invalid("the ring buffer is nowhere mapped whole"))?;
@@ -229,7 +229,7 @@ impl Adapter {
         queue.doorbell = None;
         // Work that was queued through it counts on: memory must still wait for it.
         queue.last_submitted = Word::load(cx.memory.word(doorbell.last_queued.0));
-        let process = self.devices[queue.device].process;
+        let process = self.owners.process_of(queue.device);
         let on_adapter = self.processes.get_mut(&process).expect("a device's process is on the adapter");
         on_adapter.user_words.give_back(doorbell.last_queued);
         on_adapter.status_words.give_back(doorbell.status);

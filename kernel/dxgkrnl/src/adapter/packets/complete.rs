@@ -64,7 +64,7 @@ impl Adapter {
         cx.emit(self.index, Event::PacketCompleted { context: context.raw(), packet: number });
         self.signal_fence(cx, progress, number);
         let (node, device) = (self.packets[context].node, self.packets[context].device);
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         self.buffer_completed(cx, node, process);
         self.may_have_left(cx, context);
     }

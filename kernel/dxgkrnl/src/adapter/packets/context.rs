@@ -12,7 +12,8 @@ use crate::driver::Creating;
 use crate::fence::FenceNumber;
 use crate::gpu_va::UpdateContext;
 use crate::machine::Cx;
-use crate::object::{Device, DeviceNumber};
+use crate::object::DeviceNumber;
+use crate::owners::DeviceFacts;
 use crate::packet::{ContextFacts, PacketContextNumber, check_context_info, info_of_context};
 use crate::refusal::{from_driver, invalid, not_supported};
 use crate::scheduling::AnyContext;
@@ -39,7 +40,8 @@ impl Adapter {
     ) -> Result<PacketContextNumber, Refusal> {
         self.check_context(node, engine_affinity, flags, addresses)?;
         let number = self.packets.next_number();
-        let Device { process, kmd: kmd_device, vidmm, .. } = self.devices[device];
+        let DeviceFacts { process, kmd: kmd_device, vidmm, info: of_device, .. } =
+            self.owners.facts_of(device).expect("a resolved device is here");
         let create = CreateContext {
             device: kmd_device,
             context: OsContext(number.raw()),
@@ -49,7 +51,7 @@ impl Adapter {
             private_data,
         };
         let (allocations, kmd, info) = self.create_context_in_driver(cx, (vidmm, process), create)?;
-        let info = info_of_context(self.devices[device].info, info, addresses);
+        let info = info_of_context(of_device, info, addresses);
         let made =
             self.check_context_info(&info, addresses).and_then(|()| self.create_fence(cx, None, ProcessId::SYSTEM, 0));
         let progress = match made {
@@ -189,7 +191,7 @@ impl Adapter {
         self.drop_software(cx, number, dropped);
         self.vidsch.ranks.leave(AnyContext::Packets(number));
         self.forget_suspension(cx, Leaving::Packets(number));
-        self.destroy_context_allocations(cx, self.devices[context.device].process, allocations);
+        self.destroy_context_allocations(cx, self.owners.process_of(context.device), allocations);
         // Paging work may stand behind its progress: it is reached for ever now, and goes when the ring has passed.
         for fence in std::iter::once(context.progress).chain(context.portions) {
             self.signal_always(cx, fence);

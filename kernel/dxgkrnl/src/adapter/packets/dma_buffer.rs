@@ -62,7 +62,7 @@ impl Adapter {
     }
 
     fn space_of_context(&self, context: PacketContextNumber) -> SpaceId {
-        self.processes[&self.devices[self.packets[context].device].process].space
+        self.owners.space_of(self.owners.process_of(self.packets[context].device))
     }
 
     /// Pageable memory has no order: page by page, wherever there is one.

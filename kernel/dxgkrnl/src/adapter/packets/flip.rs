@@ -41,7 +41,7 @@ impl Adapter {
 
     /// Whether a primary is brought in for each flip: no residency list of its device holds it, and its driver knows none.
     pub fn is_brought_in(&self, device: DeviceNumber, primary: AllocationId) -> bool {
-        let listed = self.devices.get(device).is_none_or(|device| self.vidmm.count(device.vidmm, primary) > 0);
+        let listed = self.owners.facts_of(device).is_none_or(|facts| self.vidmm.count(facts.vidmm, primary) > 0);
         self.lists_are_residency() && !listed
     }
 
@@ -56,7 +56,7 @@ impl Adapter {
         device: DeviceNumber,
         primary: AllocationId,
     ) -> Result<(), Refusal> {
-        let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         let whole = [Use { slot: 0, split_offset: 0, allocation: Some(primary) }];
         let made = match self.bring_in(cx, device, &whole, &Cut::default()) {
             Ok(made) => made,
@@ -84,7 +84,7 @@ impl Adapter {
         uses: &[Use],
         from: &Cut,
     ) -> Result<Portion<gpu_fence::FenceId>, PortionError> {
-        let owner = self.devices[device].vidmm;
+        let owner = self.owners.vidmm_of(device);
         match self.vidmm.bring_in(owner, uses, from) {
             Err(PortionError::Held { .. }) if self.note_idle_devices(cx) => self.vidmm.bring_in(owner, uses, from),
             made => made,

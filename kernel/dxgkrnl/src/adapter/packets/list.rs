@@ -26,7 +26,7 @@ impl Adapter {
     /// Binds a list to the places that its allocations have now. Says also what may not be named, and why.
     // spec: memory §5.6
     pub(super) fn bind(&self, device: DeviceNumber, list: &[ListEntry]) -> (Vec<Bound>, Option<String>) {
-        let (owner, mut wrong) = (self.devices[device].vidmm, None);
+        let (owner, mut wrong) = (self.owners.vidmm_of(device), None);
         let brought_in = self.lists_are_residency();
         let bound = list.iter().map(|&entry| {
             let mut unlisted = false;

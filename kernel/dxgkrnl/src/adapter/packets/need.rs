@@ -1,7 +1,6 @@
 //! When a packet may start (memory §5.1, §7.4): its needs of the paging ring, of its device, of the primaries that it writes. `schedule`
 //! asks for the packet at the head of each context.
 
-use kmt_calls::DeviceState;
 use vidmm::AllocationId;
 
 use crate::adapter::Adapter;
@@ -11,7 +10,7 @@ impl Adapter {
     /// Whether a context's next step is a packet that may start.
     pub(super) fn may_start(&self, context: PacketContextNumber) -> bool {
         let known = &self.packets[context];
-        let runs = self.devices[known.device].state == DeviceState::Active && !self.is_suspended(known.device);
+        let runs = self.owners.is_active(known.device) && !self.is_suspended(known.device);
         runs && self.vidsch.queues.next_is_work(known.vidsch)
             && self.need_of(context).is_none()
             && self.primaries_are_free(context)
@@ -20,9 +19,9 @@ impl Adapter {
 
     /// Whether a context's next packet names memory that was taken and comes back with a turn of its device.
     fn awaits_turn(&self, context: PacketContextNumber) -> bool {
-        let device = &self.devices[self.packets[context].device];
+        let owner = self.owners.vidmm_of(self.packets[context].device);
         self.packets.names_taken_memory(context)
-            && (self.packets.names_returning_memory(context) || self.vidmm.is_suspended(device.vidmm))
+            && (self.packets.names_returning_memory(context) || self.vidmm.is_suspended(owner))
     }
 
     /// The point of the paging ring that a context's next packet still needs.

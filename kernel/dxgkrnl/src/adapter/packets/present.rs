@@ -48,14 +48,14 @@ impl Adapter {
             }
             uses.push((allocation, write));
         }
-        self.check_views(self.processes[&self.devices[device].process].space, entries)?;
+        self.check_views(self.owners.space_of(self.owners.process_of(device)), entries)?;
         let list = entries.iter().map(|entry| self.listed_by_address(cx, device, entry));
         let list = list.collect::<Result<Vec<_>, _>>()?;
         let built = self.write_dma_buffers(cx, context, &list, &Source::Present)?;
         // A destination that is displayed is left alone until its flip.
         let primaries: Vec<_> =
             entries.iter().filter(|entry| entry.write).filter_map(|entry| Some(entry.allocation?.instance)).collect();
-        let views = self.processes[&self.devices[device].process].views_mapped_at;
+        let views = self.processes[&self.owners.process_of(device)].views_mapped_at;
         let work = |Built { buffer, written, .. }| {
             let place = self.packets.buffer_place(context, buffer);
             let shown_after = place.shown_after.max(views);
@@ -107,8 +107,8 @@ impl Adapter {
         allocation: vidmm::AllocationId,
         write: bool,
     ) -> Result<GpuVa, Refusal> {
-        let process = self.devices[device].process;
-        let space = self.processes[&process].space;
+        let process = self.owners.process_of(device);
+        let space = self.owners.space_of(process);
         if let Some(view) = self.vidmm.whole_view(space, allocation, write) {
             return Ok(view);
         }

@@ -95,7 +95,7 @@ impl Adapter {
 
     pub(super) fn owner_of(&self, context: PacketContextNumber) -> (DeviceNumber, vidmm::DeviceId) {
         let device = self.packets[context].device;
-        (device, self.devices[device].vidmm)
+        (device, self.owners.vidmm_of(device))
     }
 
     /// Has the driver write DMA buffers and queues them.
@@ -193,7 +193,7 @@ impl Adapter {
     /// Moves locked allocations to where they are rendered from.
     // spec: memory §6.5
     fn locked_leave(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, entries: &[ListEntry]) -> Result<(), Refusal> {
-        let process = self.devices[device].process;
+        let process = self.owners.process_of(device);
         for id in self.locked_of(entries) {
             let work = self.vidmm.render_from_locked(id).map_err(|error| self.portion_refused(cx, device, error))?;
             self.queue_any(cx, process, work);

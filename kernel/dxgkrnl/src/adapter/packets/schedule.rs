@@ -84,7 +84,7 @@ impl Adapter {
     fn release_context(&mut self, cx: &mut Cx<'_>, context: PacketContextNumber) -> bool {
         // A context that was destroyed while it waited has nothing to go on with.
         let Some(known) = self.packets.get(context) else { return false };
-        if self.devices[known.device].state != DeviceState::Active {
+        if !self.owners.is_active(known.device) {
             return false;
         }
         self.vidsch.queues.waited(known.vidsch);

@@ -47,7 +47,7 @@ impl Adapter {
         what: Submission,
     ) -> Result<Answer, Refusal> {
         let device = self.packets[context].device;
-        let is_quiesced = self.vidmm.is_suspended(self.devices[device].vidmm);
+        let is_quiesced = self.vidmm.is_suspended(self.owners.vidmm_of(device));
         let queue = self.packets.has_waiting_on(context);
         if self.lists_are_residency() && (is_quiesced || queue) && self.names_unlisted(device, &entries) {
             // The kernel refuses a buffer that breaks a rule at once.
@@ -83,26 +83,26 @@ impl Adapter {
     /// back before the unlock, has no turn until then.
     // spec: memory §6.5, memory §9.2, memory §10.1 row 23
     fn check_own_locks(&self, device: DeviceNumber) -> Result<(), Refusal> {
-        if self.is_kept_out_by(device, self.devices[device].process) { Err(kept_out()) } else { Ok(()) }
+        if self.is_kept_out_by(device, self.owners.process_of(device)) { Err(kept_out()) } else { Ok(()) }
     }
 
     /// The locked allocations on a device's list that are its process's own. The call may come from the thread that is to unlock them.
     fn own_locks(&self, device: DeviceNumber) -> Vec<AllocationId> {
-        let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         let own = self.allocations.bodies().filter(|(_, body)| body.creator == process).map(|(id, _)| id);
         own.filter(|id| self.vidmm.is_locked(*id) && self.vidmm.count(owner, *id) > 0).collect()
     }
 
     /// Whether a device has no turn before a process unlocks something.
     pub(super) fn is_kept_out_by(&self, device: DeviceNumber, process: ProcessId) -> bool {
-        let locked = self.devices.get(device).and_then(|device| self.vidmm.kept_out_of(device.vidmm));
+        let locked = self.owners.facts_of(device).and_then(|facts| self.vidmm.kept_out_of(facts.vidmm));
         // Only the creator of an allocation may lock it.
         locked.is_some_and(|locked| self.allocations.body_of(locked).creator == process)
     }
 
     /// Whether a list names something that no residency list of its device holds.
     fn names_unlisted(&self, device: DeviceNumber, entries: &[ListEntry]) -> bool {
-        let owner = self.devices[device].vidmm;
+        let owner = self.owners.vidmm_of(device);
         let mut named = entries.iter().filter_map(|entry| entry.allocation);
         named.any(|listed| self.vidmm.count(owner, listed.instance) == 0)
     }
@@ -117,7 +117,7 @@ impl Adapter {
         // Those behind one that is queued wait still, and what they name is not given away.
         for _ in 0..self.packets.waiting_count() {
             let waiting = self.packets.take_waiting().expect("only this loop takes one out");
-            let device = self.devices.get(waiting.device).filter(|device| device.state == DeviceState::Active);
+            let device = self.owners.facts_of(waiting.device).filter(|_| self.owners.is_active(waiting.device));
             let lost = self.life.has_stopped() || self.packets.get(waiting.context).is_none();
             let known = |entry: &ListEntry| entry.allocation.is_none_or(|listed| self.is_listable(listed));
             let result = match device {
@@ -182,7 +182,7 @@ impl Adapter {
         let bytes = (*written * 8) as u32;
         let device = self.packets[context].device;
         let uses = uses_of(entries, places);
-        let (owner, process) = (self.devices[device].vidmm, self.devices[device].process);
+        let (owner, process) = (self.owners.vidmm_of(device), self.owners.process_of(device));
         let mut from = Cut::default();
         loop {
             let made = match self.bring_in(cx, device, &uses, &from) {

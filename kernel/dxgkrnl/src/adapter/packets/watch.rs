@@ -1,7 +1,6 @@
 //! The packets that nodes run, for timeout detection (sync §4.4, `timeout`), and the names of packet contexts there.
 
 use events::PreemptedFor;
-use kmt_calls::DeviceState;
 use vidsch::PacketOf;
 use wddm_types::NodeId;
 
@@ -31,7 +30,7 @@ impl Adapter {
         let of_context = |(node, of)| if let PacketOf::Context(running) = of { Some((node, running)) } else { None };
         self.vidsch.nodes.fronts().filter_map(of_context).filter(|(_, running)| {
             let context = &self.packets[running.context];
-            !context.no_timeout && self.devices[context.device].state == DeviceState::Active
+            !context.no_timeout && self.owners.is_active(context.device)
         })
     }
 
@@ -43,7 +42,7 @@ impl Adapter {
     /// A packet of a context came further.
     pub(super) fn packet_counts(&mut self, context: PacketContextNumber, fate: Fate) {
         let known = &self.packets[context];
-        let (node, process) = (known.node, self.devices[known.device].process);
+        let (node, process) = (known.node, self.owners.process_of(known.device));
         self.tally.count_buffers(node, process, fate, 1);
         if fate == Fate::Submitted {
             self.tally.note_context(node, context);

@@ -10,7 +10,6 @@
 use std::collections::BTreeSet;
 
 use events::{Event, PreemptedFor};
-use kmt_calls::DeviceState;
 use vidsch::{GroupEnd, Hung, HungStep, SuspendReasons};
 use wddm_types::NodeId;
 
@@ -61,7 +60,7 @@ impl Adapter {
         let here = self.contexts.iter().filter(|(_, context)| context.node == node);
         let devices: BTreeSet<_> = here.map(|(_, context)| context.device).collect();
         for device in devices {
-            if self.devices[device].state == DeviceState::Active {
+            if self.owners.is_active(device) {
                 self.suspend_device(cx, device, SuspendReasons::RESET);
             }
         }

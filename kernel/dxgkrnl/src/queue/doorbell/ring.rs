@@ -24,7 +24,7 @@ impl Adapter {
     pub fn check_rings_leaving(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
         self.check_rings_among(device, list, |id| {
             let given_up = list.iter().filter(|other| **other == id).count() as u64;
-            given_up == self.vidmm.count(self.devices[device].vidmm, id)
+            given_up == self.vidmm.count(self.owners.vidmm_of(device), id)
         })
     }
 
@@ -32,8 +32,8 @@ impl Adapter {
     // spec: sync §3.17
     pub fn check_rings_at(&self, device: DeviceNumber, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
         let base = self.vidmm.plain(base);
-        let of_process = &self.processes[&self.devices[device].process].devices;
-        let rings = of_process.iter().flat_map(|device| self.devices[*device].rings.values().flatten());
+        let of_process = self.owners.devices_of(self.owners.process_of(device));
+        let rings = of_process.flat_map(|device| self.devices[device].rings.values().flatten());
         for number in rings.filter(|number| self.keeps_ring(**number)) {
             let doorbell = &self.doorbells[*number];
             let (va, bytes) = doorbell.ring;
