@@ -6,6 +6,7 @@
 pub mod description;
 mod device;
 mod display;
+mod doorbell;
 mod flip;
 pub mod interrupt;
 mod metering;
@@ -15,6 +16,7 @@ mod peer;
 mod power;
 pub mod process;
 mod recovery;
+mod scheduling_log;
 mod statistics;
 mod sync;
 mod timeout;
@@ -43,17 +45,18 @@ use crate::machine::{Cx, Effect};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
 use crate::object::{
-    Context, ContextNumber, Device, DeviceNumber, Doorbell, DoorbellNumber, PagingQueue, PagingQueueNumber,
-    ProcessOnAdapter, Queue, QueueNumber,
+    Context, ContextNumber, Device, DeviceNumber, PagingQueue, PagingQueueNumber, ProcessOnAdapter, Queue, QueueNumber,
 };
 use crate::owners::Owners;
 use crate::packet::{Packets, Software, SoftwareNumber};
 use crate::paging::PagingRing;
+use crate::platform::Shown;
 use crate::store::{ObjectNumber, Store};
 use crate::sync::Synchronization;
 use crate::tally::Tally;
 use crate::turns::Turns;
 
+pub use doorbell::NewDoorbell;
 pub use flip::Behind;
 
 /// How an adapter is set up. Sizes are in the units that their types say.
@@ -125,7 +128,7 @@ pub struct Adapter {
     pub queues: Store<QueueNumber, Queue>,
     pub packets: Packets,
     pub displays: crate::display::Displays,
-    pub doorbells: Store<DoorbellNumber, Doorbell>,
+    pub doorbells: crate::queue::Doorbells,
     pub paging_queues: Store<PagingQueueNumber, PagingQueue>,
     pub allocations: Allocations,
     /// Memory that processes have committed in allocations.
@@ -251,7 +254,7 @@ impl Adapter {
             self.tally.device_lost();
             cx.emit(self.index, Event::DeviceInError { device: device.raw(), state: 4, reason: reason.clone() });
         }
-        self.abort_all_doorbells(cx);
+        self.doorbells.abort_all(Shown { memory: cx.memory, pages: cx.platform(self.index).doorbells() });
         self.sync.lose_common_fences(cx.memory);
         self.displays_stopped(cx);
         self.life.stop(reason);

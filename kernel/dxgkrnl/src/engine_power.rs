@@ -11,7 +11,6 @@ use std::sync::atomic::{Ordering, fence};
 
 use ddi::{EngineState, FState};
 use events::{DoorbellTaken, Event};
-use shared_words::Word;
 use vidsch::SuspendReasons;
 use wddm_types::{EngineId, NodeId};
 
@@ -36,7 +35,7 @@ impl Adapter {
         }
         let doorbells: Vec<_> = self.queues_of(node).filter_map(|(_, queue)| queue.doorbell).collect();
         for doorbell in doorbells {
-            self.disconnect_doorbell(cx, doorbell, DoorbellTaken::Power);
+            self.lend_doorbells(cx, |doorbells, lent| doorbells.disconnect(lent, doorbell, DoorbellTaken::Power));
         }
         // The other side is a ring: it queues, rings, and looks at the status.
         fence(Ordering::SeqCst);
@@ -71,8 +70,8 @@ impl Adapter {
         if !self.owners.is_active(queue.device) {
             return false;
         }
-        let rung = queue.doorbell.map(|doorbell| Word::load(cx.memory.word(self.doorbells[doorbell].last_queued.0)));
-        let last = rung.unwrap_or(0).max(queue.started.back().copied().unwrap_or(0));
+        let rung = self.doorbells.queued(cx.memory, queue.doorbell);
+        let last = rung.unwrap_or(0).max(queue.feed.last_started());
         last > self.current_value(cx, queue.progress)
     }
 

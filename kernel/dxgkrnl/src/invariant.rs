@@ -28,8 +28,7 @@ use wddm_types::{PageRun, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::machine::Machine;
-use crate::object::{DeviceNumber, Doorbell, DoorbellNumber, Object, Process};
-use crate::queue::Connection;
+use crate::object::{DeviceNumber, Object, Process};
 use crate::quota::Commitments;
 use crate::section::Section;
 use crate::store::{ObjectNumber, Store};
@@ -163,7 +162,7 @@ impl Adapter {
             Object::Context(_, number) => of(self.contexts.get(number)?.device),
             Object::PacketContext(_, number) => of(self.packets.get(number)?.device),
             Object::Queue(_, number) => of(self.queues.get(number)?.device),
-            Object::Doorbell(_, number) => of(self.queues.get(self.doorbells.get(number)?.queue)?.device),
+            Object::Doorbell(_, number) => of(self.queues.get(self.doorbells.queue_of(number)?)?.device),
             Object::Fence(_, number) => {
                 let open = self.sync.open_if_there(number)?;
                 (!self.sync.fence_if_there(open.fence)?.doomed).then_some(open.process)
@@ -190,7 +189,7 @@ impl Adapter {
             .chain(of(&self.contexts, move |number| Object::Context(index, number)))
             .chain(self.packets.contexts().map(move |(number, _)| Object::PacketContext(index, number)))
             .chain(of(&self.queues, move |number| Object::Queue(index, number)))
-            .chain(of(&self.doorbells, move |number| Object::Doorbell(index, number)))
+            .chain(self.doorbells.numbers().map(move |number| Object::Doorbell(index, number)))
             .chain(self.sync.fence_opens().map(move |number| Object::Fence(index, number)))
             .chain(self.sync.object_opens().map(move |number| Object::Legacy(index, number)))
             .chain(self.registrations.iter().map(move |(number, _)| Object::Registration(index, number)))
@@ -202,8 +201,7 @@ impl Adapter {
         self.check_bindings()?;
         self.check_fences()?;
         self.check_displays()?;
-        let rings = |(_, doorbell): &(DoorbellNumber, &Doorbell)| doorbell.connection == Connection::Connected;
-        let heard = self.doorbells.iter().find(rings).filter(|_| self.life.is_off());
+        let heard = self.doorbells.connected().filter(|_| self.life.is_off());
         ensure(heard.is_none(), "doorbells", || format!("connected in a sleep: {heard:?}"))?;
         // A stopped adapter builds nothing any more: the last words of its memory manager are void.
         let elsewhere: Vec<PageRun> = lent.iter().copied().chain(self.driver.grown_pages()).collect();
@@ -336,7 +334,7 @@ impl Adapter {
         self.devices.iter().for_each(|(id, value)| digest.add("objects of device", &id, value));
         self.contexts.iter().for_each(|(id, value)| digest.add("context", &id, value));
         self.queues.iter().for_each(|(id, value)| digest.add("queue", &id, value));
-        self.doorbells.iter().for_each(|(id, value)| digest.add("doorbell", &id, value));
+        self.doorbells.add_to(digest);
         self.paging_queues.iter().for_each(|(id, value)| digest.add("paging queue", &id, value));
         self.sync.add_to(digest);
         self.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));

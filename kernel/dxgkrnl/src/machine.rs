@@ -22,6 +22,7 @@ use crate::object::{Object, Process};
 use crate::paging::Residence;
 use crate::quota::Accounts;
 use crate::scarcity::Waiting;
+use crate::scheduling_log::SchedulingLogs;
 use crate::section::Sections;
 use crate::start::StartError;
 use crate::tally::AdapterCounters;
@@ -130,6 +131,16 @@ impl Machine {
         adapter.settle(cx);
         self.after_turn(cx);
         answer
+    }
+
+    /// A tool begins or ceases to trace the contexts that engines run where hardware schedules.
+    // spec: sync §4.2
+    pub fn trace_scheduling(&mut self, cx: &mut Cx<'_>, on: bool) {
+        for adapter in &mut self.adapters {
+            adapter.trace_scheduling(cx, on);
+            adapter.settle(cx);
+        }
+        self.after_turn(cx);
     }
 
     /// A call from a process.
@@ -253,7 +264,7 @@ impl Machine {
         }
         self.retry_lacking(cx);
         for adapter in &mut self.adapters {
-            adapter.drain_scheduling_logs(cx);
+            adapter.lend_logs(cx, SchedulingLogs::drain);
         }
         self.drivers_left(cx);
         self.adapters.iter_mut().for_each(|adapter| adapter.revoke_returned(cx));

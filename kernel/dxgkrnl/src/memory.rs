@@ -69,10 +69,7 @@ impl Adapter {
         let mut points = Vec::new();
         for queue in self.devices[device].queues.iter().map(|number| &self.queues[*number]) {
             let current = self.current_value(cx, queue.progress);
-            let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
-                Some(doorbell) => shared_words::Word::load(cx.memory.word(doorbell.last_queued.0)),
-                None => queue.last_submitted,
-            };
+            let last = self.doorbells.queued(cx.memory, queue.doorbell).unwrap_or(queue.feed.submitted());
             if last > current {
                 if last - current > IN_FLIGHT_MAX && current != u64::MAX {
                     return Err(invalid(format!("the last-queued word says {last} while the queue is at {current}")));

@@ -1,11 +1,10 @@
 //! The objects of the kernel and how a process names them. Allocations and their resources are in `allocations`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
-use ddi::{KmdContext, KmdDoorbell, KmdQueue};
-use kmt_calls::DoorbellAddress;
+use ddi::{KmdContext, KmdQueue};
 use shared_words::ClientAccess;
-use wddm_types::{AdapterIndex, GpuVa, NodeId, WordAddress};
+use wddm_types::{AdapterIndex, NodeId};
 
 use crate::context_allocation::ContextAllocation;
 use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage};
@@ -14,7 +13,7 @@ use crate::handle::HandleTable;
 use crate::notification::RegistrationNumber;
 use crate::number::{AllocationNumber, ResourceNumber};
 use crate::packet::PacketContextNumber;
-use crate::queue::Connection;
+use crate::queue::Feed;
 use crate::store::Store;
 use crate::sync::SyncOpenNumber;
 use crate::system_handle::SystemHandles;
@@ -164,8 +163,6 @@ pub struct Device {
     pub packet_contexts: BTreeSet<PacketContextNumber>,
     pub paging_queues: BTreeSet<PagingQueueNumber>,
     pub allocations: BTreeSet<AllocationNumber>,
-    /// Allocations that are rings, with the doorbells that they are rings of.
-    pub rings: BTreeMap<vidmm::AllocationId, BTreeSet<DoorbellNumber>>,
     pub resources: BTreeSet<ResourceNumber>,
     /// The driver's allocations for all its contexts.
     pub context_allocations: Vec<ContextAllocation>,
@@ -202,34 +199,14 @@ pub struct Queue {
     pub logs: Option<QueueLogs>,
     /// Logs that it had before, which commands that are queued still name.
     pub retired_logs: Vec<RetiredLogs>,
-    /// Kernel-mode submission: the last progress value accepted.
-    pub last_submitted: u64,
-    /// Progress values started on the hardware and not seen completed.
-    pub started: VecDeque<u64>,
-    /// A wait for the oldest of these is registered.
-    pub watching: bool,
+    /// The work that the kernel has fed it.
+    pub feed: Feed,
     /// DisableGpuTimeout: its work may take as long as it takes.
     pub no_timeout: bool,
     /// NoBroadcastSignal: signals of several queues do not wait for it.
     pub no_broadcast_signal: bool,
     /// The hardware's count of its running time at the last charge; `None`: it does not count.
     pub counted_ns: Option<u64>,
-}
-
-/// A doorbell.
-#[derive(Clone, Copy, Debug)]
-pub struct Doorbell {
-    pub queue: QueueNumber,
-    pub kmd: KmdDoorbell,
-    /// Where the engine fetches commands: the address of its ring, and the ring's bytes.
-    pub ring: (GpuVa, u64),
-    /// Where its process rings.
-    pub address: DoorbellAddress,
-    /// Written by the process before each ring (sync §3.11).
-    pub last_queued: WordAddress,
-    /// Written by the kernel only.
-    pub status: WordAddress,
-    pub connection: Connection,
 }
 
 /// A paging queue of a device.

@@ -2,11 +2,13 @@
 
 mod context;
 mod doorbell;
+mod feed;
 mod signal;
 
-pub use doorbell::{Connection, NewDoorbell};
+pub use doorbell::{DoorbellUse, DoorbellWords, Doorbells, Lent as LentToDoorbells, doorbell_status};
+pub use feed::Feed;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use ddi::{
     CreateHwQueue, DriverStatus, FeatureId, HwQueueFlags, KmdQueue, OsQueue, ProgressFence, SubmitCommandToHwQueue,
@@ -25,6 +27,7 @@ use crate::object::{Context, ContextNumber, Queue, QueueNumber};
 use crate::packet::check_private_data;
 use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::scheduling::AnyContext;
+use crate::scheduling_log::SchedulingLogs;
 use crate::store::ObjectNumber;
 use crate::tally::Fate;
 
@@ -92,9 +95,7 @@ impl Adapter {
             doorbell: None,
             logs,
             retired_logs: Vec::new(),
-            last_submitted: 0,
-            started: VecDeque::new(),
-            watching: false,
+            feed: Feed::default(),
             no_timeout: flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT),
             no_broadcast_signal: flags.contains(QueueFlags::NO_BROADCAST_SIGNAL),
             counted_ns: self.hardware_count(cx, kmd),
@@ -173,7 +174,7 @@ impl Adapter {
         self.drop_parts(cx, dropped);
         self.vidsch.ranks.waits_no_more(queue.vidsch);
         self.displays.forget_queue(number);
-        self.read_scheduling_logs(cx);
+        self.lend_logs(cx, SchedulingLogs::read);
         self.contexts[queue.context].queues.remove(&number);
         self.devices[queue.device].queues.remove(&number);
         // Paging work may stand behind the progress fence: it is reached for ever now, and goes when the ring has passed.
@@ -192,10 +193,7 @@ impl Adapter {
         primaries: Vec<vidmm::AllocationId>,
     ) -> Result<(), Refusal> {
         let Command { progress_value, buffer, buffer_bytes, ref private_data } = command;
-        let queue = &self.queues[number];
-        if progress_value <= queue.last_submitted {
-            return Err(invalid(format!("progress values rise: {progress_value} after {}", queue.last_submitted)));
-        }
+        self.queues[number].feed.check(progress_value)?;
         if buffer.is_null() || buffer_bytes == 0 || !buffer_bytes.is_multiple_of(8) || !buffer.0.is_multiple_of(8) {
             return Err(invalid(
                 "a command buffer lies at a nonzero multiple of 8 and has a nonzero multiple of 8 bytes",
@@ -205,7 +203,7 @@ impl Adapter {
         check_private_data(private_data, hardware.submission_data_bytes())?;
         self.queue_writes(self.queues[number].vidsch, primaries).map_err(refused)?;
         self.submit_packet(number, Packet::Work(Payload::Command(command)))?;
-        self.queues[number].last_submitted = progress_value;
+        self.queues[number].feed.submit(progress_value);
         self.pump_queue(cx, number);
         Ok(())
     }
@@ -231,7 +229,7 @@ impl Adapter {
             cx.emit(self.index, Event::QueueReleased { queue: number.raw() });
             self.tell_waited(cx, Fed::Queue(number), awaited);
         } else {
-            self.queues[number].watching = false;
+            self.queues[number].feed.watched();
         }
         self.pump_queue(cx, number);
     }
@@ -303,7 +301,7 @@ impl Adapter {
             );
             return;
         }
-        self.queues[number].started.push_back(submit.progress_value);
+        self.queues[number].feed.start(submit.progress_value);
         self.queue_counts(number, Fate::Submitted, 1);
         cx.emit(self.index, Event::Submitted { queue: number.raw(), progress_value: submit.progress_value });
     }
@@ -312,15 +310,10 @@ impl Adapter {
     fn reap_queue(&mut self, cx: &Cx<'_>, number: QueueNumber) {
         let current = self.current_value(cx, self.queues[number].progress);
         let queue = &mut self.queues[number];
-        let mut finished = 0;
-        while queue.started.front().is_some_and(|value| *value <= current) {
-            queue.started.pop_front();
-            finished += 1;
-        }
-        let vidsch = queue.vidsch;
+        let (finished, vidsch) = (queue.feed.finish(current), queue.vidsch);
         if finished > 0 {
             self.vidsch.queues.completed(vidsch, finished);
-            self.queue_counts(number, Fate::Completed, finished as u64);
+            self.queue_counts(number, Fate::Completed, finished.into());
         }
     }
 
@@ -333,15 +326,17 @@ impl Adapter {
 
     /// When packets are held for room on the hardware, asks to be told when the oldest buffer is finished.
     fn watch_queue(&mut self, cx: &mut Cx<'_>, number: QueueNumber) {
-        let queue = &self.queues[number];
-        let held = !self.life.has_stopped() && !queue.watching && self.vidsch.queues.held(queue.vidsch) != 0;
-        let Some(oldest) = queue.started.front().copied().filter(|_| held) else { return };
-        let point = [self.point(queue.progress, oldest)];
+        let queue = &mut self.queues[number];
+        if self.life.has_stopped() || self.vidsch.queues.held(queue.vidsch) == 0 {
+            return;
+        }
+        let (progress, watched) = (queue.progress, queue.feed.watch());
+        let Some(oldest) = watched else { return };
+        let point = [self.point(progress, oldest)];
         let waiter = || Waiter::Queue { queue: number, packet: false };
         if self.begin_wait(cx, &point, WaitMode::All, waiter()) {
             self.due.wait_ended(waiter());
         }
-        self.queues[number].watching = true;
     }
 }
 

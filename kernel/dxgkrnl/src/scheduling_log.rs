@@ -14,19 +14,26 @@
 //!                                        engine writes B
 //! ```
 //! The names in an entry are the driver's: the kernel reports an unknown context or state as such, and nothing follows from it.
+//!
+//! [`SchedulingLogs`] owns the logs, and which of the two of an engine its engine writes. It is not where their memory comes from, nor who
+//! is behind a context: `adapter/scheduling_log.rs` gives it pages and names, and takes the pages back that it hands out. Between calls:
+//! a node has one log at most, and an engine writes none that is not here.
 
 use ddi::{KmdContext, SCHEDULING_LOG_HEADER_WORDS, SchedulingLogBuffer, SetSchedulingLogBuffer};
 use events::{ContextSchedule, Event};
 use shared_words::scheduling_log::{self as layout, ContextState, Entry};
 use shared_words::{Memory, Word, log};
-use wddm_types::{EngineId, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessId};
+use wddm_types::{AdapterIndex, EngineId, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessId};
 
-use crate::adapter::Adapter;
-use crate::machine::{Cx, Machine};
+use crate::driver::EntryPoints;
+use crate::machine::Cx;
+use crate::object::{ContextNumber, QueueNumber};
 use crate::store::ObjectNumber;
 
 /// Pages of each of an engine's two logs. Policy: room for 2,047 changes, of which half are read at once.
 const LOG_PAGES: Pages = Pages(16);
+/// Pages of the two logs of an engine.
+pub const NODE_PAGES: Pages = Pages(2 * LOG_PAGES.0);
 const ENTRIES: u64 = layout::entries(LOG_PAGES.0 * PAGE_BYTES);
 
 /// The logs of an adapter.
@@ -38,13 +45,18 @@ pub struct SchedulingLogs {
     nodes: Vec<NodeLog>,
 }
 
+/// The pages of the two logs of an engine, one behind the other, and where the engine finds them.
+#[derive(Clone, Copy, Debug)]
+pub struct LogPages {
+    pub run: PageRun,
+    pub va: GpuVa,
+}
+
 /// Two logs of an engine.
 #[derive(Clone, Copy, Debug)]
 struct NodeLog {
     node: NodeId,
-    /// The pages of both, one behind the other.
-    run: PageRun,
-    va: GpuVa,
+    pages: LogPages,
     /// Which of them the engine writes.
     second: bool,
     /// The engine writes it.
@@ -54,7 +66,7 @@ struct NodeLog {
 impl NodeLog {
     /// System address of the log that the engine writes.
     fn at(&self) -> u64 {
-        self.run.first * PAGE_BYTES + self.offset()
+        self.pages.run.first * PAGE_BYTES + self.offset()
     }
 
     fn offset(&self) -> u64 {
@@ -67,68 +79,63 @@ impl NodeLog {
     }
 }
 
-impl Machine {
-    /// A tool begins or ceases to trace the contexts that engines run where hardware schedules.
-    // spec: sync §4.2
-    pub fn trace_scheduling(&mut self, cx: &mut Cx<'_>, on: bool) {
-        for adapter in &mut self.adapters {
-            adapter.trace_scheduling(cx, on);
-            adapter.settle(cx);
-        }
-        self.after_turn(cx);
-    }
+/// A context as a log names it.
+#[derive(Clone, Copy, Debug)]
+pub struct Logged {
+    /// `None`: the kernel's own, for paging.
+    pub context: Option<ContextNumber>,
+    pub process: ProcessId,
+    /// Its queue, where it has only one.
+    pub queue: Option<QueueNumber>,
 }
 
-impl Adapter {
-    fn trace_scheduling(&mut self, cx: &mut Cx<'_>, on: bool) {
-        if on == self.scheduling_logs.on {
-            return;
-        }
-        self.scheduling_logs.on = on;
-        match on {
-            true => self.begin_scheduling_logs(cx),
-            false => self.end_scheduling_logs(cx),
-        }
-        self.calibrate_clocks(cx);
+/// The leaves and the turn of one call, and the names.
+pub struct Lent<'a, 'b> {
+    /// The adapter, as events name it.
+    pub adapter: AdapterIndex,
+    pub driver: EntryPoints<'a>,
+    pub memory: &'a Memory,
+    pub cx: &'a mut Cx<'b>,
+    /// The adapter has not stopped. Else its driver is asked for nothing.
+    pub runs: bool,
+    /// The context that the driver names so.
+    pub whose: &'a dyn Fn(KmdContext) -> Option<Logged>,
+}
+
+impl SchedulingLogs {
+    /// A tool begins or ceases to trace. Whether it did not before.
+    pub fn want(&mut self, on: bool) -> bool {
+        std::mem::replace(&mut self.on, on) != on
     }
 
-    /// Engines write their logs from now on, if a tool wants them and they have power.
-    pub fn begin_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
-        if !self.scheduling_logs.on
-            || self.life.has_stopped()
-            || self.life.is_off()
-            || self.driver.call(cx).hardware_queues().is_none()
-        {
-            return;
-        }
-        // CAST: at most 64 nodes.
-        for node in self.driver.node_ids() {
-            let known = self.scheduling_logs.nodes.iter().position(|log| log.node == node);
-            let Some(at) = known.or_else(|| self.make_scheduling_log(cx, node)) else { continue };
-            if !self.set_scheduling_log(cx, at) {
-                let log = self.scheduling_logs.nodes.remove(at);
-                self.free_scheduling_log(log);
-            }
-        }
+    /// Whether a tool wants them.
+    pub fn are_wanted(&self) -> bool {
+        self.on
     }
 
-    /// Where memory is short a node has none.
-    fn make_scheduling_log(&mut self, cx: &mut Cx<'_>, node: NodeId) -> Option<usize> {
-        let run = self.take_kernel_pages(cx, Pages(2 * LOG_PAGES.0))?;
-        let space = self.owners.space_of(ProcessId::SYSTEM);
-        let Ok(va) = self.map_pages(cx, space, run, true) else {
-            self.defer_pages(run);
-            return None;
-        };
-        self.scheduling_logs.nodes.push(NodeLog { node, run, va, second: false, is_set: false });
-        Some(self.scheduling_logs.nodes.len() - 1)
+    /// Whether a node has no log.
+    pub fn lack(&self, node: NodeId) -> bool {
+        self.nodes.iter().all(|log| log.node != node)
+    }
+
+    /// A node that had no log has one from now on, which its engine does not write yet.
+    pub fn add(&mut self, node: NodeId, pages: LogPages) {
+        self.nodes.push(NodeLog { node, pages, second: false, is_set: false });
+    }
+
+    /// The engine of a node writes its log from now on. If it cannot, the pages that it does not need.
+    #[must_use = "the pages are the kernel's again"]
+    pub fn begin(&mut self, lent: &mut Lent<'_, '_>, node: NodeId) -> Option<LogPages> {
+        let at = self.nodes.iter().position(|log| log.node == node)?;
+        let is_set = self.set(lent, at);
+        (!is_set).then(|| self.nodes.remove(at).pages)
     }
 
     /// `DxgkDdiSetSchedulingLogBuffer` of the log that the engine is to write, which counts nothing yet. Its entries are not zeroed.
     // spec: sync §4.2
-    fn set_scheduling_log(&mut self, cx: &Cx<'_>, at: usize) -> bool {
-        let log = self.scheduling_logs.nodes[at];
-        let word = |offset: u64| cx.memory.word(log.at() + offset);
+    fn set(&mut self, lent: &mut Lent<'_, '_>, at: usize) -> bool {
+        let log = &mut self.nodes[at];
+        let word = |offset: u64| lent.memory.word(log.at() + offset);
         Word::store(word(layout::POSITION_OFFSET), 0);
         Word::store(word(layout::ENTRIES_OFFSET), ENTRIES);
         let header: [_; SCHEDULING_LOG_HEADER_WORDS] = std::array::from_fn(|nth| word(nth as u64 * 8));
@@ -136,131 +143,112 @@ impl Adapter {
         let buffer = SchedulingLogBuffer {
             entries: ENTRIES as u32,
             header: &header,
-            va: log.va.offset(log.offset()),
+            va: log.pages.va.offset(log.offset()),
             interrupt_entry: ENTRIES as u32 / 2,
         };
         let set = SetSchedulingLogBuffer { node: log.node, engine: EngineId(0), buffer: Some(buffer) };
-        let hardware = self.driver.call(cx).hardware_queues();
-        let is_set = hardware.is_some_and(|hardware| hardware.set_scheduling_log_buffer(set).is_ok());
-        self.scheduling_logs.nodes[at].is_set = is_set;
-        is_set
+        let hardware = lent.driver.again().hardware_queues();
+        log.is_set = hardware.is_some_and(|hardware| hardware.set_scheduling_log_buffer(set).is_ok());
+        log.is_set
     }
 
-    /// No tool traces any more.
-    fn end_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
-        self.take_scheduling_logs(cx);
-        for log in std::mem::take(&mut self.scheduling_logs.nodes) {
-            self.free_scheduling_log(log);
-        }
+    /// No tool traces any more: the pages of all logs, which no engine writes ([`SchedulingLogs::take`]).
+    #[must_use = "the pages are the kernel's again"]
+    pub fn end(&mut self) -> Vec<LogPages> {
+        std::mem::take(&mut self.nodes).into_iter().map(|log| log.pages).collect()
     }
 
     /// Engines write nothing more: they are about to lose power, or no tool traces any more.
-    pub fn take_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
-        if !self.life.has_stopped() {
-            let driver = &mut self.driver;
+    pub fn take(&mut self, lent: &mut Lent<'_, '_>) {
+        if lent.runs {
+            let driver = &mut lent.driver;
             // A driver that cannot has a device that writes on: the pages are its own for good then.
-            self.scheduling_logs.nodes.retain(|log| {
+            self.nodes.retain(|log| {
                 let none = SetSchedulingLogBuffer { node: log.node, engine: EngineId(0), buffer: None };
-                let hardware = driver.call(cx).hardware_queues();
+                let hardware = driver.again().hardware_queues();
                 !log.is_set || hardware.is_some_and(|hardware| hardware.set_scheduling_log_buffer(none).is_ok())
             });
         }
-        self.scheduling_logs_lost(cx);
+        self.lose(lent);
     }
 
     /// Engines write nothing more, because the hardware was reset.
-    pub fn scheduling_logs_lost(&mut self, cx: &mut Cx<'_>) {
-        for at in 0..self.scheduling_logs.nodes.len() {
-            let log = self.scheduling_logs.nodes[at];
-            self.scheduling_logs.nodes[at].is_set = false;
-            if log.is_set {
-                self.tell_scheduling_log(cx, log);
+    pub fn lose(&mut self, lent: &mut Lent<'_, '_>) {
+        for log in &mut self.nodes {
+            if std::mem::take(&mut log.is_set) {
+                log.tell(lent);
             }
-        }
-    }
-
-    fn free_scheduling_log(&mut self, log: NodeLog) {
-        // The hardware of an adapter that has stopped may still write: these pages stay taken.
-        if !self.life.has_stopped() {
-            self.defer_system_mapping(log.va, log.run.count);
-            self.defer_pages(log.run);
         }
     }
 
     /// Reads what engines have written until now: before a name there means nothing any more.
-    pub fn read_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
-        (0..self.scheduling_logs.nodes.len()).for_each(|at| self.read_scheduling_log(cx, at));
+    pub fn read(&mut self, lent: &mut Lent<'_, '_>) {
+        (0..self.nodes.len()).for_each(|at| self.read_at(lent, at));
     }
 
-    /// Interrupt 15.
+    /// Interrupt 15: the engine of a node has come half way. A turn may have read the log meanwhile, or ended it.
     // spec: sync §2.8, sync §4.2
-    pub fn scheduling_log_interrupt(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        // A turn may have read it meanwhile, or ended it.
-        self.read_long_logs(cx, |log, written| log.node == node && written > ENTRIES / 2);
+    pub fn read_half_full(&mut self, lent: &mut Lent<'_, '_>, node: NodeId) {
+        self.read_long(lent, |log, written| log.node == node && written > ENTRIES / 2);
     }
 
     /// Reads the logs that have become long.
-    pub fn drain_scheduling_logs(&mut self, cx: &mut Cx<'_>) {
-        self.read_long_logs(cx, |_, written| written > ENTRIES / 4);
+    pub fn drain(&mut self, lent: &mut Lent<'_, '_>) {
+        self.read_long(lent, |_, written| written > ENTRIES / 4);
     }
 
-    fn read_long_logs(&mut self, cx: &mut Cx<'_>, long: impl Fn(&NodeLog, u64) -> bool) {
-        for at in 0..self.scheduling_logs.nodes.len() {
-            let log = self.scheduling_logs.nodes[at];
-            if long(&log, log.written(cx.memory)) {
-                self.read_scheduling_log(cx, at);
+    fn read_long(&mut self, lent: &mut Lent<'_, '_>, long: impl Fn(&NodeLog, u64) -> bool) {
+        for at in 0..self.nodes.len() {
+            let log = &self.nodes[at];
+            if long(log, log.written(lent.memory)) {
+                self.read_at(lent, at);
             }
         }
     }
 
-    fn read_scheduling_log(&mut self, cx: &mut Cx<'_>, at: usize) {
-        let log = self.scheduling_logs.nodes[at];
-        if !log.is_set || self.life.has_stopped() || log.written(cx.memory) == 0 {
+    fn read_at(&mut self, lent: &mut Lent<'_, '_>, at: usize) {
+        let log = self.nodes[at];
+        if !log.is_set || !lent.runs || log.written(lent.memory) == 0 {
             return;
         }
-        self.scheduling_logs.nodes[at].second = !log.second;
-        if self.set_scheduling_log(cx, at) {
-            self.tell_scheduling_log(cx, log);
+        self.nodes[at].second = !log.second;
+        if self.set(lent, at) {
+            log.tell(lent);
         } else {
             // The engine writes on where it did: the kernel can no longer read that.
-            self.scheduling_logs.nodes[at] = NodeLog { is_set: false, ..log };
+            self.nodes[at] = NodeLog { is_set: false, ..log };
         }
     }
+}
 
+impl NodeLog {
     /// Reports the entries of a log that no engine writes.
     // spec: sync §4.2, sync §2.7
-    fn tell_scheduling_log(&self, cx: &mut Cx<'_>, log: NodeLog) {
-        let (total, node) = (log.written(cx.memory), log.node.0);
+    fn tell(&self, lent: &mut Lent<'_, '_>) {
+        let (total, node) = (self.written(lent.memory), self.node.0);
         let lost = total.saturating_sub(ENTRIES);
         if lost > 0 {
-            cx.emit(self.index, Event::SchedulingLogOverrun { node, lost });
+            lent.cx.emit(lent.adapter, Event::SchedulingLogOverrun { node, lost });
         }
         for number in lost..total {
-            let at = log.at() + layout::entry_offset(number % ENTRIES);
-            let words = [0, 8, 16, 24].map(|field| Word::load(cx.memory.word(at + field)));
-            let entry = Entry::from_words(words);
-            let told = entry.and_then(|entry| self.context_scheduled(node, entry));
-            cx.emit(self.index, told.unwrap_or(Event::SchedulingLogEntryIgnored { node, position: number }));
+            let at = self.at() + layout::entry_offset(number % ENTRIES);
+            let words = [0, 8, 16, 24].map(|field| Word::load(lent.memory.word(at + field)));
+            let told = Entry::from_words(words).and_then(|entry| self.scheduled(entry, lent.whose));
+            lent.cx.emit(lent.adapter, told.unwrap_or(Event::SchedulingLogEntryIgnored { node, position: number }));
         }
     }
 
     /// The event of an entry. The kernel's own context, for paging, is context 0 of process 0.
-    fn context_scheduled(&self, node: u16, entry: Entry) -> Option<Event> {
-        let kmd = KmdContext(entry.context);
+    fn scheduled(&self, entry: Entry, whose: impl Fn(KmdContext) -> Option<Logged>) -> Option<Event> {
+        let Logged { context, process, queue } = whose(KmdContext(entry.context))?;
         let state = match entry.state {
             ContextState::Idle => ContextSchedule::Idle,
             ContextState::Running => ContextSchedule::Running,
             ContextState::Ready => ContextSchedule::Ready,
             ContextState::ReadyStandby => ContextSchedule::Standby,
         };
-        let (context, process, queue) = match self.contexts.iter().find(|(_, context)| context.kmd == kmd) {
-            Some((number, context)) => {
-                let only = context.queues.first().filter(|_| context.queues.len() == 1);
-                (number.raw(), self.owners.process_of(context.device).0, only.map_or(0, |queue| queue.raw()))
-            }
-            None if self.ring.kmd_queue().is_some() && self.ring.context == kmd => (0, ProcessId::SYSTEM.0, 0),
-            None => return None,
-        };
-        Some(Event::ContextScheduled { node, context, process, queue, state, at: entry.time })
+        let context = context.map_or(0, ObjectNumber::raw);
+        let queue = queue.map_or(0, ObjectNumber::raw);
+        Some(Event::ContextScheduled { node: self.node.0, context, process: process.0, queue, state, at: entry.time })
     }
 }

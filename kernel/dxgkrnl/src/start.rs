@@ -200,7 +200,7 @@ impl Adapter {
             queues: Store::default(),
             packets,
             displays: description.displays,
-            doorbells: Store::default(),
+            doorbells: Default::default(),
             paging_queues: Store::default(),
             allocations: Default::default(),
             commitments: Default::default(),

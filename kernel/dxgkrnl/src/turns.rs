@@ -5,7 +5,6 @@
 use events::Event;
 use gpu_fence::FenceId;
 use kmt_calls::{NotificationKind, TrimFlags};
-use shared_words::Word;
 use vidmm::{DeviceId, NextResume, ProcessPriority, Promotion, SegmentGroup};
 use vidsch::SuspendReasons;
 use wddm_types::{FencePoint, Pages, ProcessId};
@@ -178,10 +177,7 @@ impl Adapter {
             && !self.has_promised(device)
             && !self.displays.want(device)
             && self.devices[device].queues.iter().map(|number| &self.queues[*number]).all(|queue| {
-                let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
-                    Some(doorbell) => Word::load(cx.memory.word(doorbell.last_queued.0)),
-                    None => queue.last_submitted,
-                };
+                let last = self.doorbells.queued(cx.memory, queue.doorbell).unwrap_or(queue.feed.submitted());
                 self.vidsch.queues.held(queue.vidsch) == 0 && last <= self.current_value(cx, queue.progress)
             })
             && self.devices[device].packet_contexts.iter().all(|context| {

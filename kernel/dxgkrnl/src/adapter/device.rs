@@ -45,7 +45,6 @@ impl Adapter {
             packet_contexts: BTreeSet::new(),
             paging_queues: BTreeSet::new(),
             allocations: BTreeSet::new(),
-            rings: Default::default(),
             resources: BTreeSet::new(),
             context_allocations: made,
             local_words: Vec::new(),
@@ -244,7 +243,7 @@ impl Adapter {
         self.carry_out_sync(news);
         for queue in self.devices[number].queues.clone() {
             if let Some(doorbell) = self.queues[queue].doorbell {
-                self.abort_doorbell(cx, doorbell);
+                self.lend_doorbells(cx, |doorbells, lent| doorbells.abort(lent, doorbell));
             }
             let queue = &self.queues[queue];
             let (kmd, vidsch, progress) = (queue.kmd, queue.vidsch, queue.progress);

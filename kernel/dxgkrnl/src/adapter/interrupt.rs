@@ -108,7 +108,7 @@ impl Adapter {
         // Before anything ends what stands there.
         for (node, engine) in reported.logs {
             if self.has_engine(cx, node, engine, 15) {
-                self.scheduling_log_interrupt(cx, node);
+                self.lend_logs(cx, |logs, lent| logs.read_half_full(lent, node));
             }
         }
         for signals in reported.native {

@@ -32,8 +32,8 @@ impl Adapter {
         let mut has: Vec<Vec<ProcessId>> = vec![Vec::new(); self.driver.nodes().len()];
         if !self.life.has_stopped() {
             for (_, queue) in self.queues.iter() {
-                let unfinished = |last: &u64| self.current_value(cx, queue.progress) < *last;
-                if queue.counted_ns.is_none() && queue.started.back().is_some_and(unfinished) {
+                let unfinished = |last: u64| self.current_value(cx, queue.progress) < last;
+                if queue.counted_ns.is_none() && unfinished(queue.feed.last_started()) {
                     let process = self.owners.process_of(queue.device);
                     let node = usize::from(self.contexts[queue.context].node.0);
                     if !has[node].contains(&process) {

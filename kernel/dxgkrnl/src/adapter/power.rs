@@ -17,6 +17,7 @@ use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::scheduling_log::SchedulingLogs;
 
 impl Adapter {
     /// Saves what the sleep would lose and switches the device off; answers when that is done.
@@ -47,7 +48,7 @@ impl Adapter {
             return;
         }
         self.take_doorbells_for_sleep(cx);
-        self.take_scheduling_logs(cx);
+        self.lend_logs(cx, SchedulingLogs::take);
         let (mut driver, mut host) = self.driver.with_host(cx);
         let result = driver.set_power_state(&mut host, state);
         let result = match result {

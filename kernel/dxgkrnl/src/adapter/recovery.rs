@@ -21,6 +21,7 @@ use crate::life::OnTimeout;
 use crate::machine::Cx;
 use crate::refusal::access_denied;
 use crate::scheduling::setup_bands;
+use crate::scheduling_log::SchedulingLogs;
 
 impl Adapter {
     /// The reset that has fallen due. Whether there was one.
@@ -44,7 +45,7 @@ impl Adapter {
             self.tell_lost_memory(cx);
             return;
         }
-        self.scheduling_logs_lost(cx);
+        self.lend_logs(cx, SchedulingLogs::lose);
         self.tally.adapter_reset();
         cx.emit(self.index, Event::AdapterReset { adapter: self.index.0, reason: reason.clone() });
         if let Err(why) = self.recover(cx, &reason) {

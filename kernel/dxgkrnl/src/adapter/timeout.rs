@@ -28,7 +28,6 @@ use std::collections::BTreeSet;
 use ddi::KmdContext;
 use events::Event;
 use kmt_calls::DeviceState;
-use shared_words::Word;
 use vidsch::{Hung, Passed, SeenPacket, SeenQueue, SuspendReasons};
 use wddm_types::NodeId;
 
@@ -64,10 +63,7 @@ impl Adapter {
         if queue.no_timeout || !self.owners.is_active(queue.device) {
             return None;
         }
-        let last = match queue.doorbell.and_then(|doorbell| self.doorbells.get(doorbell)) {
-            Some(doorbell) => Word::load(cx.memory.word(doorbell.last_queued.0)),
-            None => queue.started.back().copied().unwrap_or(0),
-        };
+        let last = self.doorbells.queued(cx.memory, queue.doorbell).unwrap_or(queue.feed.last_started());
         let reached = self.current_value(cx, queue.progress);
         (last > reached).then_some(reached)
     }

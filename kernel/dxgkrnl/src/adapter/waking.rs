@@ -15,7 +15,6 @@ use crate::adapter::Adapter;
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::DoorbellNumber;
-use crate::queue::Connection;
 use crate::refusal::{invalid, removed};
 
 impl Adapter {
@@ -32,9 +31,9 @@ impl Adapter {
         if !self.life.quiesce() {
             return;
         }
-        let doorbells: Vec<_> = self.doorbells.iter().map(|(number, _)| number).collect();
+        let doorbells: Vec<_> = self.doorbells.numbers().collect();
         for doorbell in doorbells {
-            self.disconnect_doorbell(cx, doorbell, DoorbellTaken::Power);
+            self.lend_doorbells(cx, |doorbells, lent| doorbells.disconnect(lent, doorbell, DoorbellTaken::Power));
         }
     }
 
@@ -75,7 +74,8 @@ impl Adapter {
             self.power_up(cx)?;
         }
         let notify = self.connect_doorbell(cx, number)?;
-        let queue = &self.queues[self.doorbells[number].queue];
+        let queue = self.doorbells.queue_of(number).expect("it was just connected");
+        let queue = &self.queues[queue];
         // spec: sync §6 C3: again, for they may have been made anew
         let logs = queue.logs.as_ref().map(QueueLogs::detail).expect("a queue with a doorbell has logs");
         let process = self.owners.process_of(queue.device);
@@ -87,9 +87,9 @@ impl Adapter {
     // spec: sync §3.17, memory §8.6
     fn may_connect(&self, number: DoorbellNumber) -> Result<(), Refusal> {
         self.life.running()?;
-        let doorbell = self.doorbells.get(number).ok_or_else(|| invalid("the doorbell was destroyed"))?;
-        self.device_active(self.queues[doorbell.queue].device)?;
-        if doorbell.connection == Connection::Aborted {
+        let queue = self.doorbells.queue_of(number).ok_or_else(|| invalid("the doorbell was destroyed"))?;
+        self.device_active(self.queues[queue].device)?;
+        if self.doorbells.is_lost(number) {
             return Err(removed("the doorbell is lost: its queue has to be created anew"));
         }
         Ok(())

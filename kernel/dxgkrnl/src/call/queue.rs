@@ -3,12 +3,13 @@
 use kmt_calls::{CreatedDoorbell, CreatedHwQueue, QueueCall, QueueFlags, Refusal, Reply};
 use wddm_types::{AdapterIndex, GpuVa, NodeId, RawHandle};
 
+use crate::adapter::NewDoorbell;
 use crate::call::sync::broadcast;
 use crate::call::{Turn, done};
 use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx};
 use crate::object::{Object, QueueNumber};
-use crate::queue::{Command, NewDoorbell};
+use crate::queue::{Command, DoorbellWords};
 use crate::sync::PointUse;
 
 impl Turn<'_> {
@@ -39,9 +40,9 @@ impl Turn<'_> {
             }
             QueueCall::NotifyWorkSubmission { doorbell } => {
                 let (index, number) = self.doorbell(doorbell)?;
-                let queue = self.adapters[index.0 as usize].doorbells[number].queue;
+                let queue = self.adapters[index.0 as usize].doorbells.queue_of(number).expect("it has a handle");
                 self.alive(index, self.adapters[index.0 as usize].queues[queue].device)?;
-                self.adapters[index.0 as usize].notify_work_submission(cx, number);
+                self.adapters[index.0 as usize].notify_work_submission(cx, queue);
                 done(Reply::Done)
             }
             QueueCall::SubmitCommandToHwQueue {
@@ -138,15 +139,15 @@ impl Turn<'_> {
         self.alive(index, self.adapters[index.0 as usize].queues[number].device)?;
         let ring = self.allocation(index, ring)?;
         let new = NewDoorbell { queue: number, ring, ring_va, private_data };
-        let (doorbell, private_data) = self.adapters[index.0 as usize].create_doorbell(cx, new)?;
-        let handle = self.name(Object::Doorbell(index, doorbell))?;
-        let made = &self.adapters[index.0 as usize].doorbells[doorbell];
+        let made = self.adapters[index.0 as usize].create_doorbell(cx, new)?;
+        let doorbell = self.name(Object::Doorbell(index, made.number))?;
+        let DoorbellWords { address, last_queued, status } = made.words;
         done(Reply::Doorbell(CreatedDoorbell {
-            doorbell: handle,
-            address: made.address,
-            last_queued: made.last_queued,
-            status: made.status,
-            private_data,
+            doorbell,
+            address,
+            last_queued,
+            status,
+            private_data: made.private_data,
         }))
     }
 

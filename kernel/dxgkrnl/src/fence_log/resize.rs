@@ -10,7 +10,6 @@
 //! ```
 
 use events::DoorbellTaken;
-use shared_words::Word;
 
 use super::{Names, QueueLogs};
 use crate::adapter::Adapter;
@@ -42,15 +41,14 @@ impl Adapter {
             let queue = &mut self.queues[number];
             let old = queue.logs.replace(logs).expect("it had logs");
             queue.retired_logs.push(RetiredLogs { logs: old, until: None });
-            self.disconnect_doorbell(cx, doorbell, DoorbellTaken::Logs);
+            self.lend_doorbells(cx, |doorbells, lent| doorbells.disconnect(lent, doorbell, DoorbellTaken::Logs));
         }
     }
 
     /// The process of a queue connects its doorbell: from now on it names the logs that it is told of.
     pub fn logs_known(&mut self, cx: &Cx<'_>, number: QueueNumber) {
         let queue = &mut self.queues[number];
-        let Some(doorbell) = queue.doorbell else { return };
-        let queued = Word::load(cx.memory.word(self.doorbells[doorbell].last_queued.0));
+        let Some(queued) = self.doorbells.queued(cx.memory, queue.doorbell) else { return };
         for retired in queue.retired_logs.iter_mut().filter(|retired| retired.until.is_none()) {
             retired.until = Some(queued);
         }

@@ -74,7 +74,7 @@ impl Adapter {
         if !rest.is_empty() {
             for number in &numbers {
                 let queue = &self.queues[*number];
-                let before = self.point(queue.progress, queue.last_submitted);
+                let before = self.point(queue.progress, queue.feed.submitted());
                 self.submit_packet(*number, Packet::Wait(vec![before]))?;
             }
             let signal = Signal { points: rest, flags, fed, ..Signal::default() };

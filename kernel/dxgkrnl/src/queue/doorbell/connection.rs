@@ -13,7 +13,7 @@ use super::doorbell_status;
 
 /// Where a doorbell is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connection {
+pub(super) enum Connection {
     /// Its process may connect it.
     Disconnected,
     /// Its process rings the physical doorbell that the driver has assigned.

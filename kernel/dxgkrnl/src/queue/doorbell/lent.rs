@@ -4,8 +4,9 @@
 use ddi::{Disconnected, DoorbellHost, DriverStatus, OsDoorbell, OsQueue};
 use shared_words::Word;
 
+use super::Doorbell;
 use super::connection::{Change, Connection};
-use crate::object::{Doorbell, DoorbellNumber, QueueNumber};
+use crate::object::{DoorbellNumber, QueueNumber};
 use crate::platform::Shown;
 use crate::store::{ObjectNumber, Store};
 
@@ -26,7 +27,7 @@ impl DoorbellHost for LentDoorbells<'_> {
         reason: Disconnected,
     ) -> Result<(), DriverStatus> {
         let (queue, doorbell) = (QueueNumber::from_raw(queue.0), DoorbellNumber::from_raw(doorbell.0));
-        let doorbell = self.doorbells.get_mut(doorbell).filter(|doorbell| doorbell.queue == queue);
+        let doorbell = self.doorbells.get_mut(doorbell).filter(|doorbell| doorbell.of.queue == queue);
         let doorbell = doorbell.ok_or(DriverStatus::InvalidParameter("the queue has no such doorbell"))?;
         let change = match reason {
             Disconnected::Retry => Change::Take,
@@ -37,10 +38,10 @@ impl DoorbellHost for LentDoorbells<'_> {
         let word = left.status().expect("one that was taken away rings nowhere");
         doorbell.connection = left;
         if before == Connection::Connected {
-            self.shown.take_away(doorbell.address, doorbell.status, word, || {});
+            self.shown.take_away(doorbell.words.address, doorbell.words.status, word, || {});
             self.taken.push(queue);
         } else if before != left {
-            Word::store(self.shown.memory.word(doorbell.status.0), word);
+            Word::store(self.shown.memory.word(doorbell.words.status.0), word);
         }
         Ok(())
     }
@@ -55,8 +56,9 @@ mod tests {
     use shared_words::Memory;
     use wddm_types::{GpuVa, ProcessId, WordAddress};
 
-    use super::super::doorbell_status;
+    use super::super::{DoorbellUse, DoorbellWords, doorbell_status};
     use super::*;
+    use crate::object::DeviceNumber;
     use crate::platform::DoorbellPages;
 
     const STATUS: [u64; 3] = [0, 8, 16];
@@ -103,12 +105,17 @@ mod tests {
         let mut doorbells = Store::default();
         let numbers = [0u64, 1, 2].map(|index| {
             doorbells.insert(Doorbell {
-                queue: QueueNumber::from_raw(10 + index),
+                of: DoorbellUse {
+                    queue: QueueNumber::from_raw(10 + index),
+                    device: DeviceNumber::from_raw(1),
+                    place: (GpuVa::NULL, 0),
+                },
                 kmd: KmdDoorbell(index),
-                ring: (GpuVa::NULL, 0),
-                address: DoorbellAddress(index),
-                last_queued: WordAddress(64),
-                status: WordAddress(STATUS[index as usize]),
+                words: DoorbellWords {
+                    address: DoorbellAddress(index),
+                    last_queued: WordAddress(64),
+                    status: WordAddress(STATUS[index as usize]),
+                },
                 connection: if index < 2 { Connection::Connected } else { Connection::Disconnected },
             })
         });

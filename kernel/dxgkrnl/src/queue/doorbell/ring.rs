@@ -4,63 +4,30 @@
 
 use kmt_calls::Refusal;
 use vidmm::AllocationId;
-use wddm_types::GpuVa;
 
-use crate::adapter::Adapter;
+use super::connection::Connection;
+use super::{DoorbellUse, Doorbells};
 use crate::object::{DeviceNumber, DoorbellNumber};
-use crate::queue::Connection;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
-impl Adapter {
-    /// Whether these may go: none is the ring of a doorbell that lives.
+impl Doorbells {
+    /// Whether these of a device may go: none that `goes` is the ring of a doorbell that lives.
+    ///
+    /// # Errors
+    /// The first that is one.
     // spec: sync §3.17
-    pub fn check_rings(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
-        self.check_rings_among(device, list, |_| true)
-    }
-
-    /// Whether these may leave the device's list, of which each takes one count.
-    // spec: sync §3.17, memory §5.3
-    pub fn check_rings_leaving(&self, device: DeviceNumber, list: &[AllocationId]) -> Result<(), Refusal> {
-        self.check_rings_among(device, list, |id| {
-            let given_up = list.iter().filter(|other| **other == id).count() as u64;
-            given_up == self.vidmm.count(self.owners.vidmm_of(device), id)
-        })
-    }
-
-    /// Whether a process may have this range of addresses show something else, or nothing.
-    // spec: sync §3.17
-    pub fn check_rings_at(&self, device: DeviceNumber, base: GpuVa, size_bytes: u64) -> Result<(), Refusal> {
-        let base = self.vidmm.plain(base);
-        let of_process = self.owners.devices_of(self.owners.process_of(device));
-        let rings = of_process.flat_map(|device| self.devices[device].rings.values().flatten());
-        for number in rings.filter(|number| self.keeps_ring(**number)) {
-            let doorbell = &self.doorbells[*number];
-            let (va, bytes) = doorbell.ring;
-            if base < va.0.saturating_add(bytes) && va.0 < base.saturating_add(size_bytes) {
-                let (of, at) = (doorbell.queue.raw(), va.0);
-                return Err(invalid(format!(
-                    "the ring of queue {of} is at {at:#x}, and its doorbell lives: destroy the doorbell first"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_rings_among(
+    pub fn check_rings_among(
         &self,
         device: DeviceNumber,
         list: &[AllocationId],
         goes: impl Fn(AllocationId) -> bool,
     ) -> Result<(), Refusal> {
-        let rings = &self.devices[device].rings;
-        if rings.is_empty() {
-            return Ok(());
-        }
+        let Some(rings) = self.rings.get(&device) else { return Ok(()) };
         for (at, id) in list.iter().enumerate() {
             let doorbell = rings.get(id).and_then(|of_ring| of_ring.iter().find(|number| self.keeps_ring(**number)));
             if let Some(doorbell) = doorbell.filter(|_| goes(*id)) {
-                let of = self.doorbells[*doorbell].queue.raw();
+                let of = self.doorbells[*doorbell].of.queue.raw();
                 return Err(invalid(format!(
                     "allocation {at} of the list is the ring of queue {of}, whose doorbell lives: destroy the doorbell first"
                 )));
@@ -69,8 +36,43 @@ impl Adapter {
         Ok(())
     }
 
-    /// One that was lost with its device, or its adapter, rings no engine.
+    /// Whether these devices, which are all of a process, have no such ring in a range of addresses.
+    ///
+    /// # Errors
+    /// The first ring there.
+    // spec: sync §3.17
+    pub fn check_rings_at(
+        &self,
+        devices: impl Iterator<Item = DeviceNumber>,
+        base: u64,
+        size_bytes: u64,
+    ) -> Result<(), Refusal> {
+        let rings = devices.filter_map(|device| self.rings.get(&device)).flat_map(|rings| rings.values().flatten());
+        for number in rings.filter(|number| self.keeps_ring(**number)) {
+            let DoorbellUse { queue, place: (va, bytes), .. } = self.doorbells[*number].of;
+            if base < va.0.saturating_add(bytes) && va.0 < base.saturating_add(size_bytes) {
+                let (of, at) = (queue.raw(), va.0);
+                return Err(invalid(format!(
+                    "the ring of queue {of} is at {at:#x}, and its doorbell lives: destroy the doorbell first"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// One that was lost with its device rings no engine.
     fn keeps_ring(&self, doorbell: DoorbellNumber) -> bool {
-        !self.life.has_stopped() && self.doorbells[doorbell].connection != Connection::Aborted
+        self.doorbells[doorbell].connection != Connection::Aborted
+    }
+
+    pub(super) fn forget_ring(&mut self, of: DoorbellUse, number: DoorbellNumber) {
+        let Some(rings) = self.rings.get_mut(&of.device) else { return };
+        rings.retain(|_, doorbells| {
+            doorbells.remove(&number);
+            !doorbells.is_empty()
+        });
+        if rings.is_empty() {
+            self.rings.remove(&of.device);
+        }
     }
 }
