@@ -44,7 +44,8 @@ fn constants_are_appended_and_renamed_at_every_stage() {
                 "{profile}, {stage:?}: {} renames of {discards} maps that throw the content away; the others append",
                 done.renames
             );
-            assert_eq!(done.still_drawing, done.waits, "{profile}, {stage:?}: asked first, waited then");
+            // Asked first, waited then: between the two the GPU may finish.
+            assert!(done.waits <= done.still_drawing, "{profile}, {stage:?}: {done:?}");
         }
     }
 }
