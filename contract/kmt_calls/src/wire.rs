@@ -87,9 +87,9 @@ mod tests {
         let objects = vec![RawHandle(7); 3];
         let call = Call::Share(ShareCall::ShareObjects { objects, access: SyncObjectAccess::ALL_ACCESS, name: None });
         let mut bytes = encode(&call, Vec::new());
-        // The number of objects stands behind the call's own number.
-        assert_eq!(bytes[1], 3);
-        bytes.splice(1..2, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]);
+        // The number of objects stands behind those of the call and of its kind.
+        assert_eq!(bytes[2], 3);
+        bytes.splice(2..3, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]);
         assert!(decode::<Call>(&bytes).is_err());
     }
 }
