@@ -133,7 +133,7 @@ impl DoorbellPages for AdapterDoorbells {
         }
     }
 
-    // spec: sync §3.17: what the driver says is not believed: its own doorbells are nobody else's
+    // spec: sync §3.17: the host does not believe the driver: a process reaches its own doorbells and no others
     fn show(&self, address: DoorbellAddress, offset: Option<u64>) -> bool {
         offset.is_none_or(|offset| doorbell::of_page(offset).is_some())
             && match self.page(address) {

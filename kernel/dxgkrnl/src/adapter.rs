@@ -246,7 +246,7 @@ impl Adapter {
             return;
         }
         cx.emit(self.index, Event::AdapterStopped { adapter: self.index.0, reason: reason.clone() });
-        // spec: memory §8.6: whoever asks for the state of a device gets the same answer as every other call
+        // spec: memory §8.6: the query of a device's state has the same answer as every other call
         for device in self.owners.devices().map(|(number, _)| number).collect::<Vec<_>>() {
             if !self.owners.lose(device, DeviceState::Stopped, "") {
                 continue;

@@ -44,7 +44,7 @@ pub fn from_driver(status: DriverStatus) -> Refusal {
         DriverStatus::NoMemory(_) => (NtStatus::NO_MEMORY, Blame::Scarcity),
         DriverStatus::NotSupported(_) => (NtStatus::NOT_SUPPORTED, Blame::Caller),
         DriverStatus::Unsuccessful(_) => (NtStatus::UNSUCCESSFUL, Blame::Driver),
-        // spec: memory §9.1, memory §9.2: NT_SUCCESS of it is true, so nobody may judge it by its severity
+        // spec: memory §9.1, memory §9.2: NT_SUCCESS of it is true, so no caller may judge it by its severity
         DriverStatus::BufferTooSmall(_) => (NtStatus::BUFFER_TOO_SMALL, Blame::Caller),
         DriverStatus::DriverMismatch(_) => (NtStatus::GRAPHICS_DRIVER_MISMATCH, Blame::Caller),
     };

@@ -174,7 +174,7 @@ impl Adapter {
             by_display: periodic.is_some() || new.common.is_some_and(|common| common.by_display),
             doomed: false,
         });
-        // spec: sync §3.2 step 2: nobody waits yet; of a cross-adapter fence it is 0 for life. A page that is on its way gets it with all
+        // spec: sync §3.2 step 2: no waiter is there yet; of a cross-adapter fence it is 0 for life. A page that is on its way gets it with all
         // others of its words.
         let others_word = new.common.is_some_and(|common| common.joined && common.monitored.is_some());
         if kind != FenceKind::Monitored

@@ -113,7 +113,7 @@ impl Adapter {
         let used = allocation.renaming.former().map(|instance| instance.vidmm).chain([allocation.vidmm]);
         let process = self.owners.process_of(request.device);
         if used.into_iter().any(|id| self.waits_for_unlock_by(id, process)) {
-            // spec: memory §10.1 row 23: nobody waits for his own unlock
+            // spec: memory §10.1 row 23: no process waits for its own unlock
             let reason = "what uses it has no turn before its process unlocks something else";
             return Err(refuse(NtStatus::GRAPHICS_ALLOCATION_BUSY, Blame::Caller, reason));
         }

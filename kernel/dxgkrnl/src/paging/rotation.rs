@@ -293,11 +293,11 @@ impl Adapter {
                     unreachable!("just seen")
                 };
                 for pages in windows {
-                    // spec: memory §6.6, nobody sees through it any more, and nothing has taken its memory pages
+                    // spec: memory §6.6, no process sees through it any more, and nothing has taken its memory pages
                     self.unmap_window(cx, &pages);
                     self.vidmm.window_unmapped(&pages);
                 }
-                // spec: memory §6.5, nobody looks through them any more
+                // spec: memory §6.5, no process sees through them any more
                 self.release_ranges(cx, &ranges);
                 self.vidmm.ranges_released(&ranges);
             }

@@ -130,7 +130,7 @@ impl Synchronization {
 
     /// Any of the cross-adapter fences that are native here, or are not, and for which this holds, may have been signalled: the interrupt
     /// did not say which.
-    // spec: sync §3.12, derived cases: idempotent, so it is told unless nobody can wait for it
+    // spec: sync §3.12, derived cases: idempotent, so the kernel tells it unless no waiter can be there
     pub fn tell_others_of_any(&mut self, native: bool, which: impl Fn(&Synchronization, FenceNumber) -> bool) {
         let is = |number: FenceNumber| (self.kind_of(number) != FenceKind::Monitored) == native;
         let members = self.members().filter(|(_, number)| is(*number) && which(self, *number));

@@ -31,7 +31,7 @@ impl Adapter {
         if shown_after > self.ring.done() {
             return Some(RingNeed::Number(shown_after));
         }
-        // spec: memory §2.2, bit 11: nobody's work while such content is moved
+        // spec: memory §2.2, bit 11: no work of any process runs while such content is moved
         let serial = serial.max(self.vidmm.synchronous_serial());
         (serial > self.vidmm.completed_serial()).then_some(RingNeed::Serial(serial))
     }
