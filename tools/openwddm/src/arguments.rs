@@ -1,5 +1,7 @@
 //! The command line's arguments and their meaning. This module judges words only; `output` and the run judge files.
 
+mod present;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -8,11 +10,12 @@ use dxgk_host::RecoveryPolicy;
 
 use crate::error::RunError;
 use crate::hangs::HangArguments;
-use crate::present::PresentOptions;
 use crate::run::{AdapterChoice, Placement, RunOptions, Share, Stage, Terms, Workload, parse_placement, parse_stage};
 use crate::serve::ServeArguments;
 use crate::size::MemorySize;
 use crate::top::TopArguments;
+
+pub use present::PresentArguments;
 
 /// An open WDDM graphics kernel in user space. Without arguments: replays a bundled training step of a small GPT with
 /// 60 % of the memory it needs, checks every byte, and writes a trace and a report into `out`.
@@ -60,38 +63,6 @@ pub struct FencesArguments {
     /// Few rounds: shows in seconds that everything runs
     #[arg(long)]
     pub smoke: bool,
-}
-
-/// Arguments of `present`.
-#[derive(Debug, Args)]
-pub struct PresentArguments {
-    /// Adapter profile with a display [default: discrete-4k]
-    #[arg(long, value_name = "PROFILE")]
-    pub adapter: Option<String>,
-    /// How many pictures
-    #[arg(long, value_name = "N", default_value_t = 60)]
-    pub frames: u32,
-    /// Texels of a row, and rows
-    #[arg(long, value_name = "WIDTHxHEIGHT", default_value = "320x180")]
-    pub size: String,
-    /// Into how many surfaces, in turn
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub buffers: u32,
-    /// Each so many vertical blanks behind the one before it, 1 to 4; 0: at once, whatever the display is reading
-    #[arg(long, value_name = "BLANKS", default_value_t = 1)]
-    pub interval: u32,
-    /// Draw and flip so many pictures in a burst, and sleep until they are shown; 2 to 16, into one surface more
-    #[arg(long, value_name = "N", conflicts_with_all = ["buffers", "careless"])]
-    pub burst: Option<u32>,
-    /// Do not say what is drawn into: the kernel cannot hold a drawing while a display shows its surface, and pictures are torn
-    #[arg(long)]
-    pub careless: bool,
-    /// Count time instead of spending it
-    #[arg(long)]
-    pub virtual_time: bool,
-    /// Write what the display has shown, a PNG for each of its frames, into this folder
-    #[arg(long, value_name = "FOLDER")]
-    pub pictures: Option<PathBuf>,
 }
 
 /// Arguments of `bench`.
@@ -268,66 +239,6 @@ impl RunArguments {
             report: self.report,
             json: self.json,
             demotions: self.demotions,
-        })
-    }
-}
-
-/// Most pictures of one presentation: those that a display has shown are kept until it is over.
-const FRAMES_MAX: u32 = 3_600;
-/// Most texels of a row, and most rows.
-const EDGE_MAX: u16 = 4_096;
-/// Most surfaces.
-const BUFFERS_MAX: u32 = 8;
-/// Most flips that a device may have queued.
-const BURST_MAX: u32 = 16;
-
-impl PresentArguments {
-    /// The options of the presentation.
-    ///
-    /// # Errors
-    /// [`RunError::Argument`] for numbers that no display has.
-    pub fn options(self) -> Result<PresentOptions, RunError> {
-        let refused = |argument: String, problem: &str, remedy: String| {
-            Err(RunError::Argument { argument, problem: problem.to_owned(), remedy })
-        };
-        let edge = |text: &str| text.parse().ok().filter(|edge| (8..=EDGE_MAX).contains(edge));
-        let size = self.size.split_once('x').and_then(|(width, height)| Some((edge(width)?, edge(height)?)));
-        let Some((width, height)) = size else {
-            let remedy = format!("give WIDTHxHEIGHT, each from 8 to {EDGE_MAX}");
-            return refused(format!("--size {}", self.size), "it is no size of a picture", remedy);
-        };
-        if !(1..=FRAMES_MAX).contains(&self.frames) {
-            let remedy = format!("give a number from 1 to {FRAMES_MAX}");
-            return refused(format!("--frames {}", self.frames), "the number of pictures is out of range", remedy);
-        }
-        if !(2..=BUFFERS_MAX).contains(&self.buffers) {
-            let remedy = format!("give a number from 2 to {BUFFERS_MAX}");
-            let problem = "the number of surfaces is out of range: one is shown while another is drawn into";
-            return refused(format!("--buffers {}", self.buffers), problem, remedy);
-        }
-        if let Some(burst) = self.burst.filter(|burst| !(2..=BURST_MAX).contains(burst)) {
-            let remedy = format!("give a number from 2 to {BURST_MAX}");
-            return refused(format!("--burst {burst}"), "the number of flips of a burst is out of range", remedy);
-        }
-        if self.interval > 4 {
-            let remedy = "give a number from 0 to 4".to_owned();
-            return refused(
-                format!("--interval {}", self.interval),
-                "the interval is out of range: a flip waits for 4 blanks at most",
-                remedy,
-            );
-        }
-        Ok(PresentOptions {
-            adapter: self.adapter,
-            frames: self.frames,
-            width,
-            height,
-            buffers: self.burst.map_or(self.buffers, |burst| burst + 1),
-            burst: self.burst,
-            interval: self.interval,
-            careless: self.careless,
-            virtual_time: self.virtual_time,
-            pictures: self.pictures,
         })
     }
 }

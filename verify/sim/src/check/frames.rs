@@ -15,6 +15,7 @@
 //! - contexts quiesce while a leaf table gets another form, and for every change if the hardware wants it.
 
 mod leaves;
+mod names;
 mod places;
 mod tables;
 mod words;
@@ -29,6 +30,7 @@ use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId};
 
 use crate::check::contract::{Broken, Contract};
 use leaves::Run;
+use names::{at, frame, from, lead_together, name, named};
 
 type Frame = (u8, u64);
 type Spot = (KmdProcess, u64);
@@ -376,30 +378,4 @@ impl Frames {
             None => Ok(()),
         }
     }
-}
-
-/// The frame that an entry names.
-fn named(entry: Pte) -> Option<Frame> {
-    let names = entry.flags.contains(PteFlags::VALID) && !entry.flags.contains(PteFlags::ZERO);
-    names.then(|| frame(entry.address))
-}
-
-fn frame(address: PhysicalAddress) -> Frame {
-    (address.segment.0, address.offset / PAGE_BYTES)
-}
-
-fn from(process: KmdProcess) -> Spot {
-    (process, 0)
-}
-
-fn lead_together(spot: Spot, other: Spot, frame: Frame) -> Broken {
-    format!("{} names {} while {} leads there too", name(spot), at(frame), name(other))
-}
-
-fn name((process, page): Spot) -> String {
-    format!("process {} at {:#x}", process.0, page * PAGE_BYTES)
-}
-
-fn at((segment, page): Frame) -> String {
-    if segment == 0 { format!("system page {page}") } else { format!("frame {page} of segment {segment}") }
 }
