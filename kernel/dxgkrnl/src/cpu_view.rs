@@ -17,7 +17,6 @@
 //! ```
 //! The kernel builds nothing behind such a work before it is over, so a client's pages never hold another owner's content.
 
-mod change;
 mod copy;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,10 +25,9 @@ use kmt_calls::MappingId;
 use vidmm::{AllocationId, CoherencyTracker, Maintenance};
 use wddm_types::{AdapterIndex, ProcessId};
 
-use crate::machine::{Cx, Effect};
+use crate::effect::{Cx, Effect, MappingChange};
 use copy::Baseline;
 
-pub use change::{Heard, MappingChange};
 pub use copy::{Shown, WrittenPages};
 
 /// Bits of a mapping's name below the adapter's index.

@@ -62,9 +62,9 @@ pub use mode::{Mode, Primary};
 pub use news::{DisplayNews, Lent};
 
 use crate::driver::EntryPoints;
+use crate::effect::Token;
 use crate::features::Features;
-use crate::machine::Token;
-use crate::object::{DeviceNumber, QueueNumber};
+use crate::number::{DeviceNumber, QueueNumber};
 use crate::refusal::{invalid, not_supported};
 
 use present::OfDevice;

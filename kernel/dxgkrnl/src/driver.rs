@@ -22,8 +22,8 @@ use ddi::{
 };
 use wddm_types::{AdapterIndex, NodeId, PageRun};
 
+use crate::effect::Cx;
 use crate::features::{FeatureReport, Features};
-use crate::machine::Cx;
 
 pub use entry_points::{EntryPoints, Facets, StartedMiniport};
 pub use host::{ContextRequests, Creating, DriverHost, ProcessRequests};

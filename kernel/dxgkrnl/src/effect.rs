@@ -1,13 +1,16 @@
-//! The context that a turn of the machine runs in, and its effects.
+//! The context that a turn of the machine runs in, and its effects. A leaf: every part may name them, and they name no part.
+
+mod mapping;
 
 use events::{Event, Tracer};
 use kmt_calls::{MappingId, Notification, Refusal, Reply};
 use shared_words::Memory;
 use wddm_types::{AdapterIndex, ProcessId};
 
-use crate::cpu_view::MappingChange;
-pub use crate::number::Token;
 use crate::platform::Platform;
+
+pub use crate::number::Token;
+pub use mapping::{Heard, MappingChange};
 
 /// The machine's context for one turn.
 pub struct Cx<'a> {

@@ -29,8 +29,8 @@ use events::Event;
 use kmt_calls::{KeyedMutexFlags, Refusal, Reply};
 use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
-use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::DeviceNumber;
+use crate::effect::{Answer, Cx, Effect, Token};
+use crate::number::DeviceNumber;
 use crate::refusal::invalid;
 use crate::store::Store;
 use object::{KeyedMutexState, Wait, abandoned, timeout};

@@ -22,8 +22,8 @@ mod resets;
 use kmt_calls::Refusal;
 use wddm_types::{Blame, NtStatus};
 
-use crate::machine::Token;
-use crate::object::DoorbellNumber;
+use crate::effect::Token;
+use crate::number::DoorbellNumber;
 use crate::refusal::{invalid, refuse, removed};
 
 use resets::Resets;

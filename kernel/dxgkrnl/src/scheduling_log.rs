@@ -26,8 +26,8 @@ use shared_words::{Memory, Word, log};
 use wddm_types::{AdapterIndex, EngineId, GpuVa, NodeId, PAGE_BYTES, PageRun, Pages, ProcessId};
 
 use crate::driver::EntryPoints;
-use crate::machine::Cx;
-use crate::object::{ContextNumber, QueueNumber};
+use crate::effect::Cx;
+use crate::number::{ContextNumber, QueueNumber};
 use crate::store::ObjectNumber;
 
 /// Pages of each of an engine's two logs. Policy: room for 2,047 changes, of which half are read at once.

@@ -16,7 +16,7 @@ use wddm_types::{AdapterIndex, CpuPlace, CpuRun, PAGE_BYTES, PageRun, Pages, Pro
 use crate::adapter::Adapter;
 use crate::allocation::Existing;
 use crate::coherency::see_cached;
-use crate::cpu_view::MappingChange;
+use crate::effect::MappingChange;
 use crate::machine::{Cx, Machine};
 use crate::quota::Commitments;
 use crate::refusal::{invalid, no_memory, not_supported};

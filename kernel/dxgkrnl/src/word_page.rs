@@ -4,7 +4,7 @@ use shared_words::ClientAccess;
 use wddm_types::{AdapterIndex, PAGE_BYTES, Pages, WordAddress};
 
 use crate::driver::KernelPages;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::platform::ClientMemory;
 
 /// Bytes between two words: a cache line, so that two owners never share one (sync §6 A2).

@@ -7,8 +7,8 @@ use wddm_types::{VidPnSourceId, VidPnTargetId};
 use super::{DisplayNews, Displays, INTERVAL_MAX, Lent};
 use crate::breach::Breach;
 use crate::driver::EntryPoints;
-use crate::machine::{Effect, Token};
-use crate::object::DeviceNumber;
+use crate::effect::{Effect, Token};
+use crate::number::DeviceNumber;
 use crate::refusal::invalid;
 
 impl Displays {

@@ -4,8 +4,8 @@ use vidmm::AllocationId;
 
 use super::{DisplayNews, Displays, Lent};
 use crate::allocations::AllocationNumber;
-use crate::machine::Token;
-use crate::object::DeviceNumber;
+use crate::effect::Token;
+use crate::number::DeviceNumber;
 
 /// A mode that waits for its primary.
 pub struct ComingMode {

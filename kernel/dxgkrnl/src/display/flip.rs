@@ -10,7 +10,7 @@ use wddm_types::{SegmentId, VidPnSourceId};
 use super::{DisplayNews, Displays, INTERVAL_MAX, Lent, Primary, display};
 use crate::breach::Breach;
 use crate::driver::EntryPoints;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 use crate::refusal::invalid;
 
 /// A flip.

@@ -3,7 +3,7 @@
 use vidmm::AllocationId;
 
 use super::{DisplayNews, Displays, Lent};
-use crate::object::QueueNumber;
+use crate::number::QueueNumber;
 
 impl Displays {
     /// A hardware queue has come to a command that writes primaries. The one for which it is held until all are free; `None`: they are.

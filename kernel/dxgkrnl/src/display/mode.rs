@@ -9,8 +9,8 @@ use wddm_types::{Blame, NtStatus, SegmentId, VidPnSourceId};
 use super::{DisplayNews, Displays, INTERVAL_MAX, Lent, display};
 use crate::breach::Breach;
 use crate::driver::EntryPoints;
-use crate::machine::Effect;
-use crate::object::DeviceNumber;
+use crate::effect::Effect;
+use crate::number::DeviceNumber;
 use crate::refusal::{access_denied, from_driver, invalid, refuse};
 use crate::store::ObjectNumber;
 

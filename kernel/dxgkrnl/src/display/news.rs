@@ -7,8 +7,8 @@ use vidmm::AllocationId;
 use wddm_types::AdapterIndex;
 
 use crate::driver::EntryPoints;
-use crate::machine::{Cx, Token};
-use crate::object::{DeviceNumber, QueueNumber};
+use crate::effect::{Cx, Token};
+use crate::number::{DeviceNumber, QueueNumber};
 use crate::tally::Tally;
 
 /// Something that other parts have to do because of a display.

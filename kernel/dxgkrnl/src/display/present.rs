@@ -4,8 +4,8 @@ use kmt_calls::{PresentState, Refusal, Reply};
 use wddm_types::VidPnSourceId;
 
 use super::Displays;
-use crate::machine::{Answer, Cx, Effect, Token};
-use crate::object::DeviceNumber;
+use crate::effect::{Answer, Cx, Effect, Token};
+use crate::number::DeviceNumber;
 use crate::refusal::invalid;
 use crate::tally::Tally;
 

@@ -22,7 +22,7 @@ use super::source::Source;
 use super::{DisplayNews, Displays, Lent};
 use crate::breach::Breach;
 use crate::driver::EntryPoints;
-use crate::object::DeviceNumber;
+use crate::number::DeviceNumber;
 
 /// The only plane of a source.
 pub(super) const LAYER: u32 = 0;

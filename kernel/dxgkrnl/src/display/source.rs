@@ -9,8 +9,8 @@ use wddm_types::VidPnSourceId;
 use super::INTERVAL_MAX;
 use super::flip::Flip;
 use super::queue::SourceQueue;
-use crate::machine::Token;
-use crate::object::DeviceNumber;
+use crate::effect::Token;
+use crate::number::DeviceNumber;
 
 /// A source.
 pub(super) struct Source {

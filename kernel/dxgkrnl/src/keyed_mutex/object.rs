@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use kmt_calls::{AcquiredKeyedMutex, Refusal, Reply};
 use wddm_types::{Blame, NtStatus, RawHandle};
 
-use crate::machine::Token;
+use crate::effect::Token;
 use crate::refusal::{invalid, refuse};
 
 /// One of them.

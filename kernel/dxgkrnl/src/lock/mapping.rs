@@ -6,7 +6,7 @@ use vidmm::{AllocationId, WindowMap, WindowPages};
 use wddm_types::{CpuRun, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::cpu_view::{Heard, MappingChange};
+use crate::effect::{Heard, MappingChange};
 use crate::machine::Cx;
 
 impl Adapter {

@@ -9,7 +9,7 @@ use super::rotation::{Awaited, Stage, Unanswered};
 use super::{PacketRing, PagingRing, RingQueue};
 use crate::adapter::Adapter;
 use crate::allocations::Gone;
-use crate::cpu_view::MappingChange;
+use crate::effect::MappingChange;
 use crate::machine::Cx;
 use crate::start::create_paging_context;
 

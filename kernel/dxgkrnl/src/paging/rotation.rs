@@ -22,7 +22,8 @@ use vidmm::{AllocationId, HeldRange, Rotation, WindowPages};
 use wddm_types::{CpuRun, PageRun, ProcessId};
 
 use crate::adapter::Adapter;
-use crate::cpu_view::{Heard, MappingChange, WrittenPages};
+use crate::cpu_view::WrittenPages;
+use crate::effect::{Heard, MappingChange};
 use crate::lock::spare;
 use crate::machine::Cx;
 use crate::paging::PagingRing;

@@ -18,7 +18,7 @@ use wddm_types::{ProcessId, RawHandle};
 
 use super::{ObjectType, SyncNews, Synchronization, check_flags};
 use crate::due::Waiter;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::{DeviceNumber, EventName, PacketContextNumber, SyncObjectNumber, SyncOpenNumber};
 use crate::refusal::{invalid, not_supported};
 use crate::store::{ObjectNumber, Store};

@@ -11,7 +11,7 @@ use wddm_types::{FencePoint, ProcessId};
 use super::Fence;
 use super::cross::News;
 use super::{Synchronization, Waiter};
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::DeviceNumber;
 use crate::number::FenceNumber;
 use crate::store::ObjectNumber;

@@ -7,7 +7,7 @@ use vidmm::StateDigest;
 use wddm_types::{ProcessId, RawHandle};
 
 use super::Objects;
-use crate::machine::Cx;
+use crate::effect::Cx;
 use crate::number::{DeviceNumber, SyncObjectNumber, SyncOpenNumber};
 use crate::refusal::{access_denied, invalid, no_memory};
 use crate::store::ObjectNumber;
