@@ -91,7 +91,7 @@ impl Adapter {
             self.devices[device].resources.remove(&resource);
             self.allocations.destroy_resource(resource)
         });
-        let live = self.live_points(after.to_vec());
+        let live = self.sync.live_points(after.to_vec());
         let after = self.unreached(cx, live);
         let ids: Vec<_> = bindings.iter().map(|binding| binding.vidmm).collect();
         self.allocations.lose(&bindings, &after);
@@ -168,7 +168,7 @@ impl Adapter {
         }
         // The question whether a point is past goes to fences alone.
         let mut allocations = std::mem::take(&mut self.allocations);
-        let over = allocations.over(|point| self.is_past(cx, point));
+        let over = allocations.over(|point| self.sync.is_past(cx.memory, point));
         self.allocations = allocations;
         self.bury_all(cx, over);
     }

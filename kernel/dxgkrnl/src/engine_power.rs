@@ -72,7 +72,7 @@ impl Adapter {
         }
         let rung = self.doorbells.queued(cx.memory, queue.doorbell);
         let last = rung.unwrap_or(0).max(queue.feed.last_started());
-        last > self.current_value(cx, queue.progress)
+        last > self.sync.current_value(cx.memory, queue.progress)
     }
 
     /// The hardware itself reports a hung engine: the kernel suspends the devices with work on it now and not after the delay, and gives

@@ -19,43 +19,19 @@ mod signal;
 mod signaled;
 mod storage;
 
-pub use crate::number::{FenceNumber, FenceOpenNumber};
 pub use lifetime::NewFence;
 pub use local::LocalPage;
 pub use open::Opened;
 pub use page::FenceStorage;
 
-use gpu_fence::{FenceId, MonitoredUpdate};
-use wddm_types::FencePoint;
+use gpu_fence::MonitoredUpdate;
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::machine::Cx;
-
-/// `D3DDDI_MAX_OBJECT_WAITED_ON` (sync §0).
-pub const POINTS_MAX: usize = 32;
+use crate::number::FenceNumber;
 
 impl Adapter {
-    /// CurrentValue now.
-    pub fn current_value(&self, cx: &Cx<'_>, number: FenceNumber) -> u64 {
-        self.sync.current_value(cx.memory, number)
-    }
-
-    /// A point of a fence as the scheduler and the memory manager carry it.
-    pub fn point(&self, number: FenceNumber, value: u64) -> FencePoint<FenceId> {
-        self.sync.point(number, value)
-    }
-
-    /// Drops points that mean nothing any more: a fence that has gone holds no work back.
-    pub fn live_points(&self, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
-        self.sync.live_points(points)
-    }
-
-    /// Whether nothing waits for a point any more: its fence is there, or has gone.
-    pub fn is_past(&self, cx: &Cx<'_>, point: &FencePoint<FenceId>) -> bool {
-        self.sync.is_past(cx.memory, point)
-    }
-
     /// Publishes MonitoredValues and samples again until nothing changes. Returns how many waits that released.
     // spec: sync §3.9
     pub fn publish(&mut self, cx: &mut Cx<'_>, mut updates: Vec<MonitoredUpdate>) -> u32 {

@@ -68,19 +68,19 @@ impl Adapter {
     pub fn queued_work(&self, cx: &Cx<'_>, device: DeviceNumber) -> Result<Vec<FencePoint<FenceId>>, Refusal> {
         let mut points = Vec::new();
         for queue in self.devices[device].queues.iter().map(|number| &self.queues[*number]) {
-            let current = self.current_value(cx, queue.progress);
+            let current = self.sync.current_value(cx.memory, queue.progress);
             let last = self.doorbells.queued(cx.memory, queue.doorbell).unwrap_or(queue.feed.submitted());
             if last > current {
                 if last - current > IN_FLIGHT_MAX && current != u64::MAX {
                     return Err(invalid(format!("the last-queued word says {last} while the queue is at {current}")));
                 }
-                points.push(self.point(queue.progress, last));
+                points.push(self.sync.point(queue.progress, last));
             }
         }
         for context in &self.devices[device].packet_contexts {
             let (progress, last) = (self.packets[*context].progress, self.packets.last_submitted(*context));
-            if last > self.current_value(cx, progress) {
-                points.push(self.point(progress, last));
+            if last > self.sync.current_value(cx.memory, progress) {
+                points.push(self.sync.point(progress, last));
             }
         }
         Ok(points)

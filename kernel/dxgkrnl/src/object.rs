@@ -7,11 +7,11 @@ use shared_words::ClientAccess;
 use wddm_types::{AdapterIndex, NodeId};
 
 use crate::context_allocation::ContextAllocation;
-use crate::fence::{FenceNumber, FenceOpenNumber, FenceStorage, LocalPage};
+use crate::fence::{FenceStorage, LocalPage};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
 use crate::notification::RegistrationNumber;
-use crate::number::{AllocationNumber, ResourceNumber};
+use crate::number::{AllocationNumber, FenceNumber, FenceOpenNumber, ResourceNumber};
 use crate::packet::PacketContextNumber;
 use crate::queue::Feed;
 use crate::store::Store;

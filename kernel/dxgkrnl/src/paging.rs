@@ -38,8 +38,8 @@ use wddm_types::{FencePoint, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
 use crate::due::{RingWait, Waiter};
-use crate::fence::FenceNumber;
 use crate::machine::Cx;
+use crate::number::FenceNumber;
 use crate::object::PagingQueueNumber;
 use crate::paging::deferred::Deferred;
 pub use crate::paging::moves::Residence;
@@ -251,7 +251,7 @@ impl Adapter {
         while self.may_pump() {
             match self.vidsch.queues.next(vidsch) {
                 Some(Step::Wait(points)) => {
-                    let points = self.live_points(points);
+                    let points = self.sync.live_points(points);
                     if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, Waiter::Ring(RingWait::Packet))
                     {
                         self.vidsch.queues.waited(vidsch);
@@ -321,7 +321,7 @@ impl Adapter {
     /// How far the hardware has got with the ring, and how far it is to get.
     pub fn ring_reach(&self, cx: &Cx<'_>) -> Option<(u64, u64)> {
         let queue = self.ring.queue.as_ref()?;
-        Some((self.current_value(cx, queue.progress), self.ring.progress_value))
+        Some((self.sync.current_value(cx.memory, queue.progress), self.ring.progress_value))
     }
 
     /// Notes which works the hardware has finished.
@@ -330,7 +330,7 @@ impl Adapter {
         if self.ring.submitted.is_empty() {
             return;
         }
-        let (vidsch, reached) = (queue.vidsch, self.current_value(cx, queue.progress));
+        let (vidsch, reached) = (queue.vidsch, self.sync.current_value(cx.memory, queue.progress));
         while self.ring.submitted.front().is_some_and(|work| work.progress_value <= reached) {
             let work = self.ring.submitted.pop_front().expect("just seen");
             self.ring.last_done = work.number;
@@ -349,8 +349,9 @@ impl Adapter {
 
     /// Points whose fences have not reached them.
     pub fn unreached(&self, cx: &Cx<'_>, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
-        let reached =
-            |point: &FencePoint<FenceId>| self.current_value(cx, self.sync.number_of(point.fence)) >= point.value;
+        let reached = |point: &FencePoint<FenceId>| {
+            self.sync.current_value(cx.memory, self.sync.number_of(point.fence)) >= point.value
+        };
         points.into_iter().filter(|point| !reached(point)).collect()
     }
 }

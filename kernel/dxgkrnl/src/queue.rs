@@ -242,7 +242,7 @@ impl Adapter {
             let vidsch = self.queues[number].vidsch;
             match self.vidsch.queues.next(vidsch) {
                 Some(Step::Wait(points)) => {
-                    let points = self.live_points(points);
+                    let points = self.sync.live_points(points);
                     let first = points.first().map(|point| (self.sync.number_of(point.fence), point.value));
                     let waiter = Waiter::Queue { queue: number, packet: true };
                     if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
@@ -268,7 +268,7 @@ impl Adapter {
                 Some(Step::Software(Payload::Software(packet))) => self.queue_software_turn(cx, number, packet),
                 Some(Step::Software(_)) => unreachable!("nothing else is the kernel's own here"),
                 Some(Step::Signal(points)) => {
-                    for point in self.live_points(points) {
+                    for point in self.sync.live_points(points) {
                         let fence = self.sync.number_of(point.fence);
                         self.signal_fence(cx, fence, point.value);
                     }
@@ -308,7 +308,7 @@ impl Adapter {
 
     /// Tells the scheduler which of the queue's buffers the hardware has finished.
     fn reap_queue(&mut self, cx: &Cx<'_>, number: QueueNumber) {
-        let current = self.current_value(cx, self.queues[number].progress);
+        let current = self.sync.current_value(cx.memory, self.queues[number].progress);
         let queue = &mut self.queues[number];
         let (finished, vidsch) = (queue.feed.finish(current), queue.vidsch);
         if finished > 0 {
@@ -332,7 +332,7 @@ impl Adapter {
         }
         let (progress, watched) = (queue.progress, queue.feed.watch());
         let Some(oldest) = watched else { return };
-        let point = [self.point(progress, oldest)];
+        let point = [self.sync.point(progress, oldest)];
         let waiter = || Waiter::Queue { queue: number, packet: false };
         if self.begin_wait(cx, &point, WaitMode::All, waiter()) {
             self.due.wait_ended(waiter());

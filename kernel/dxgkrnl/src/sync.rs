@@ -50,6 +50,9 @@ use crate::due::Waiter;
 use crate::number::{EventName, FenceNumber, FenceOpenNumber};
 use crate::store::Store;
 
+/// `D3DDDI_MAX_OBJECT_WAITED_ON` (sync §0).
+pub const POINTS_MAX: usize = 32;
+
 /// What has come of a change, for the adapter to carry out in this order.
 #[must_use]
 pub enum SyncNews {

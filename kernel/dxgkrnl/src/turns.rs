@@ -178,12 +178,12 @@ impl Adapter {
             && !self.displays.want(device)
             && self.devices[device].queues.iter().map(|number| &self.queues[*number]).all(|queue| {
                 let last = self.doorbells.queued(cx.memory, queue.doorbell).unwrap_or(queue.feed.submitted());
-                self.vidsch.queues.held(queue.vidsch) == 0 && last <= self.current_value(cx, queue.progress)
+                self.vidsch.queues.held(queue.vidsch) == 0 && last <= self.sync.current_value(cx.memory, queue.progress)
             })
             && self.devices[device].packet_contexts.iter().all(|context| {
                 let known = &self.packets[*context];
                 self.vidsch.queues.held(known.vidsch) == 0
-                    && self.packets.last_submitted(*context) <= self.current_value(cx, known.progress)
+                    && self.packets.last_submitted(*context) <= self.sync.current_value(cx.memory, known.progress)
             })
     }
 

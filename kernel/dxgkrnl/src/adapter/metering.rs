@@ -32,7 +32,7 @@ impl Adapter {
         let mut has: Vec<Vec<ProcessId>> = vec![Vec::new(); self.driver.nodes().len()];
         if !self.life.has_stopped() {
             for (_, queue) in self.queues.iter() {
-                let unfinished = |last: u64| self.current_value(cx, queue.progress) < last;
+                let unfinished = |last: u64| self.sync.current_value(cx.memory, queue.progress) < last;
                 if queue.counted_ns.is_none() && unfinished(queue.feed.last_started()) {
                     let process = self.owners.process_of(queue.device);
                     let node = usize::from(self.contexts[queue.context].node.0);

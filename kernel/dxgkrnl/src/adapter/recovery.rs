@@ -194,7 +194,7 @@ impl Adapter {
         for number in known {
             self.paging_queues[number].awaits_turn = false;
             let (fence, value) = (self.paging_queues[number].fence, self.paging_queues[number].last_value);
-            if self.current_value(cx, fence) < value {
+            if self.sync.current_value(cx.memory, fence) < value {
                 self.signal_fence(cx, fence, value);
             }
         }

@@ -32,7 +32,7 @@ impl Adapter {
         }
         let mode = if flags.contains(WaitFlags::WAIT_ANY) { WaitMode::Any } else { WaitMode::All };
         let first = points[0];
-        let points: Vec<_> = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+        let points: Vec<_> = points.iter().map(|(fence, value)| self.sync.point(*fence, *value)).collect();
         let (waiter, answer) = match event {
             None => (Waiter::Answer { token, device }, Answer::Later(token)),
             Some(event) => (Waiter::Event { token, device, event }, Answer::Done(Ok(Reply::Done))),

@@ -64,7 +64,7 @@ impl Adapter {
             return None;
         }
         let last = self.doorbells.queued(cx.memory, queue.doorbell).unwrap_or(queue.feed.last_started());
-        let reached = self.current_value(cx, queue.progress);
+        let reached = self.sync.current_value(cx.memory, queue.progress);
         (last > reached).then_some(reached)
     }
 

@@ -8,9 +8,9 @@ use wddm_types::{Blame, NtStatus};
 
 use crate::allocations::ResourceBodyNumber;
 use crate::call::{Turn, done};
-use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx};
 use crate::nt_handle::Shared;
+use crate::number::FenceNumber;
 use crate::refusal::{access_denied, invalid, refuse};
 use crate::store::ObjectNumber;
 

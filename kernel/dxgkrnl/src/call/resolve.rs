@@ -5,14 +5,14 @@ use wddm_types::{AdapterIndex, RawHandle};
 
 use crate::allocations::{AllocationNumber, ResourceNumber};
 use crate::call::Turn;
-use crate::fence::{FenceNumber, FenceOpenNumber, POINTS_MAX};
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
 use crate::notification::RegistrationNumber;
+use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::{ContextNumber, DeviceNumber, DoorbellNumber, Object, PagingQueueNumber, QueueNumber};
 use crate::packet::Listed;
 use crate::refusal::invalid;
-use crate::sync::PointUse;
+use crate::sync::{POINTS_MAX, PointUse};
 
 impl Turn<'_> {
     pub(super) fn device(&self, handle: RawHandle) -> Result<(AdapterIndex, DeviceNumber), Refusal> {

@@ -11,14 +11,13 @@ use wddm_types::{AdapterIndex, NtStatus, RawHandle, VidPnTargetId};
 use crate::adapter::Adapter;
 use crate::call::{Turn, done};
 use crate::event::EventName;
-use crate::fence::{FenceNumber, POINTS_MAX};
 use crate::machine::{Answer, Cx};
+use crate::number::FenceNumber;
 use crate::object::{DeviceNumber, Object};
 use crate::packet::{PacketContextNumber, Signal};
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
-use crate::sync::SyncObjectNumber;
-use crate::sync::{CommonWord, PointUse};
+use crate::sync::{CommonWord, POINTS_MAX, PointUse, SyncObjectNumber};
 
 /// `D3DDDI_MAX_BROADCAST_CONTEXT` (sync §0).
 const BROADCAST_MAX: usize = 64;

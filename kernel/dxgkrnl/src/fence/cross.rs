@@ -21,8 +21,8 @@ use super::open::Opened;
 use super::signal::current_values_failed;
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::fence::FenceNumber;
 use crate::machine::Cx;
+use crate::number::FenceNumber;
 use crate::object::DeviceNumber;
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;
@@ -97,7 +97,7 @@ impl Adapter {
             return;
         }
         for &fence in numbers {
-            let value = self.current_value(cx, fence);
+            let value = self.sync.current_value(cx.memory, fence);
             cx.emit(self.index, Event::CrossAdapterValueArrived { adapter: self.index.0, fence: fence.raw(), value });
         }
         let notified = self.notify_only(cx, told);

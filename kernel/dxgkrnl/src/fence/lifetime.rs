@@ -23,8 +23,8 @@ use wddm_types::{CpuVa, GpuVa, ProcessId, RawHandle};
 
 use super::open::Opened;
 use crate::adapter::Adapter;
-use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
+use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::DeviceNumber;
 use crate::refusal::{invalid, not_supported};
 use crate::store::ObjectNumber;
@@ -199,7 +199,8 @@ impl Adapter {
         match self.add_open(cx, open, new.private_data) {
             Ok((open, private_data)) => {
                 let (process, current) = (new.owner.0, slot.current.0);
-                let initial = if new.common.is_some() { self.current_value(cx, number) } else { new.initial };
+                let initial =
+                    if new.common.is_some() { self.sync.current_value(cx.memory, number) } else { new.initial };
                 cx.emit(self.index, Event::FenceCreated { process, fence: number.raw(), initial, current });
                 Ok((number, open, private_data))
             }

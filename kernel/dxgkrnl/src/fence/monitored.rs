@@ -7,9 +7,10 @@ use kmt_calls::{CpuCaching, CreatedMonitoredFence, FenceFlags, FencePrivateData,
 use wddm_types::RawHandle;
 
 use crate::adapter::Adapter;
+use crate::fence::NewFence;
 use crate::fence::lifetime::NewMonitored;
-use crate::fence::{FenceNumber, FenceOpenNumber, NewFence};
 use crate::machine::Cx;
+use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::DeviceNumber;
 use crate::sync::{CommonWord, FenceWord, ObjectType, check_affinity, check_flags};
 

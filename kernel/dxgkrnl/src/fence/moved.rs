@@ -20,8 +20,8 @@ use wddm_types::{PhysicalAddress, SegmentId, WordAddress};
 
 use super::local::LocalPage;
 use crate::adapter::Adapter;
-use crate::fence::FenceNumber;
 use crate::machine::Cx;
+use crate::number::FenceNumber;
 use crate::object::{Device, DeviceNumber};
 use crate::platform::BusMemory;
 use crate::store::{ObjectNumber, Store};

@@ -10,8 +10,8 @@ use kmt_calls::{FenceFlags, FencePrivateData, OpenSyncObjectRequest, Refusal, Sy
 use wddm_types::ProcessId;
 
 use crate::adapter::Adapter;
-use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
+use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::DeviceNumber;
 use crate::refusal::from_driver;
 use crate::store::ObjectNumber;

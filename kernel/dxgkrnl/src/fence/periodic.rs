@@ -13,9 +13,10 @@ use wddm_types::VidPnTargetId;
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
+use crate::fence::NewFence;
 use crate::fence::lifetime::NewMonitored;
-use crate::fence::{FenceNumber, FenceOpenNumber, NewFence};
 use crate::machine::Cx;
+use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, invalid, not_supported};
 use crate::store::ObjectNumber;
@@ -113,7 +114,7 @@ impl Adapter {
         let number = FenceNumber::from_raw(id.into());
         match self.sync.fence_if_there(number).and_then(|fence| fence.periodic) {
             Some(periodic) if periodic.target == target => {
-                let next = self.current_value(cx, number).saturating_add(1);
+                let next = self.sync.current_value(cx.memory, number).saturating_add(1);
                 self.set_fence(cx, number, next, false);
             }
             // It was destroyed while the interrupt was on its way.

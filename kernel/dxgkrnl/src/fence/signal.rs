@@ -10,8 +10,8 @@ use shared_words::Word;
 
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::fence::FenceNumber;
 use crate::machine::Cx;
+use crate::number::FenceNumber;
 use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 use crate::sync::{Fence, News};
@@ -35,7 +35,7 @@ impl Adapter {
                 continue;
             }
             let before = changes.iter().rev().find(|(fence, _)| *fence == number).map(|(_, value)| *value);
-            let current = before.unwrap_or_else(|| self.current_value(cx, number));
+            let current = before.unwrap_or_else(|| self.sync.current_value(cx.memory, number));
             if value < current && !rewind {
                 return Err(invalid(format!("the fence has {current} already, {value} would take it back")));
             }
@@ -56,7 +56,7 @@ impl Adapter {
     /// The same; with `rewind` also to a lower value. Released waits stay released.
     // spec: sync §3.6, sync §6 B4
     pub fn set_fence(&mut self, cx: &mut Cx<'_>, number: FenceNumber, value: u64, rewind: bool) {
-        let current = self.current_value(cx, number);
+        let current = self.sync.current_value(cx.memory, number);
         if !self.sync.fence(number).always_signaled && (value > current || rewind && value != current) {
             self.signal_fences(cx, &[(number, value)]);
         }

@@ -21,8 +21,8 @@ use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 use super::{Log, QueueLogs};
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::fence::{FenceNumber, FenceOpenNumber};
 use crate::machine::Cx;
+use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::{Object, Process, Queue, QueueNumber};
 use crate::store::ObjectNumber;
 

@@ -59,7 +59,7 @@ impl Adapter {
     pub(super) fn free_retired_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
         let over = |number: &QueueNumber| {
             let queue = &self.queues[*number];
-            let over = |until: u64| self.current_value(cx, queue.progress) >= until;
+            let over = |until: u64| self.sync.current_value(cx.memory, queue.progress) >= until;
             queue.retired_logs.iter().any(|retired| retired.until.is_some_and(over))
         };
         let retired = self.queues.iter().filter(|(_, queue)| !queue.retired_logs.is_empty()).map(|(number, _)| number);
@@ -67,7 +67,7 @@ impl Adapter {
             let news = self.read_logs(cx, names, &[number]);
             self.heed_logs(cx, &news);
             let (current, process) = (
-                self.current_value(cx, self.queues[number].progress),
+                self.sync.current_value(cx.memory, self.queues[number].progress),
                 self.owners.process_of(self.queues[number].device),
             );
             let retired = std::mem::take(&mut self.queues[number].retired_logs);

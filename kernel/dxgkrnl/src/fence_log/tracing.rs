@@ -16,8 +16,8 @@ use wddm_types::FencePoint;
 
 use super::Names;
 use crate::adapter::Adapter;
-use crate::fence::FenceNumber;
 use crate::machine::Cx;
+use crate::number::FenceNumber;
 use crate::object::{Object, Process, QueueNumber};
 use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;

@@ -16,11 +16,10 @@ use super::{from_map, protection, reserved};
 use crate::adapter::Adapter;
 use crate::allocations::Allocation;
 use crate::due::Waiter;
-use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::memory::LIST_MAX;
-use crate::number::AllocationNumber;
 pub use crate::number::UpdateContext;
+use crate::number::{AllocationNumber, FenceNumber};
 use crate::object::DeviceNumber;
 use crate::refusal::{invalid, no_memory, removed};
 use crate::store::ObjectNumber;
@@ -126,8 +125,8 @@ impl Adapter {
             }
             let (fence, value, wait) = (oldest.fence, oldest.value, oldest.wait);
             // A fence that has gone is waited for no longer.
-            if wait && self.sync.fence_if_there(fence).is_some() && self.current_value(cx, fence) < value {
-                let point = [self.point(fence, value)];
+            if wait && self.sync.fence_if_there(fence).is_some() && self.sync.current_value(cx.memory, fence) < value {
+                let point = [self.sync.point(fence, value)];
                 if !self.begin_wait(cx, &point, WaitMode::All, Waiter::Update { context }) {
                     self.updates.get_mut(&context).expect("just seen").watching = true;
                     break;

@@ -12,7 +12,7 @@ use super::uses::Uses;
 use super::work::{Packet, Work};
 use super::{Nodes, PacketContextNumber, Packets};
 use crate::context_allocation::ContextAllocation;
-use crate::fence::FenceNumber;
+use crate::number::FenceNumber;
 use crate::object::DeviceNumber;
 
 /// What a packet context is, from its creation on.

@@ -15,8 +15,8 @@ use vidmm::AllocationId;
 
 use crate::display::Flip;
 use crate::event::EventName;
-use crate::fence::FenceNumber;
 use crate::fence_log::Fed;
+use crate::number::FenceNumber;
 use crate::packet::{PacketContextNumber, SoftwareNumber};
 use crate::store::ObjectNumber;
 use crate::sync::SyncObjectNumber;

@@ -5,8 +5,8 @@ use kmt_calls::PatchLocationItem;
 use vidmm::AllocationId;
 
 use super::{ListEntry, PacketContextNumber, Packets};
-use crate::fence::FenceNumber;
 use crate::machine::Token;
+use crate::number::FenceNumber;
 use crate::object::DeviceNumber;
 
 /// A submission that waits until its device runs again.

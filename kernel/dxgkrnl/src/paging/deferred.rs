@@ -12,8 +12,8 @@ use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::due::{RingWait, Waiter};
-use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::number::FenceNumber;
 use crate::object::{DeviceNumber, PagingQueueNumber};
 use crate::packet::RingNeed;
 
@@ -339,7 +339,7 @@ impl Adapter {
         let Some(value) = values.into_iter().flatten().min() else {
             return;
         };
-        let point = [self.point(progress, value)];
+        let point = [self.sync.point(progress, value)];
         if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring(RingWait::Progress)) {
             self.due.wait_ended(Waiter::Ring(RingWait::Progress));
         }

@@ -188,6 +188,6 @@ impl Adapter {
 
     /// How far the hardware has got.
     pub(super) fn ring_progress(&self, cx: &Cx<'_>) -> u64 {
-        self.ring.queue.as_ref().map_or(0, |queue| self.current_value(cx, queue.progress))
+        self.ring.queue.as_ref().map_or(0, |queue| self.sync.current_value(cx.memory, queue.progress))
     }
 }

@@ -104,7 +104,7 @@ impl Adapter {
                 written_back.push(moved.allocation);
             }
         }
-        let after: Vec<_> = self.live_points(work.after);
+        let after: Vec<_> = self.sync.live_points(work.after);
         let after = self.unreached(cx, after);
         let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence.raw(), value));
         cx.emit(

@@ -5,13 +5,14 @@ use vidsch::{Packet, SoftwareTurn};
 
 use super::refused;
 use crate::adapter::Adapter;
-use crate::fence::{FenceNumber, POINTS_MAX};
 use crate::fence_log::Fed;
 use crate::machine::Cx;
+use crate::number::FenceNumber;
 use crate::object::QueueNumber;
 use crate::packet::Signal;
 use crate::refusal::invalid;
 use crate::scheduling::AnyContext;
+use crate::sync::POINTS_MAX;
 
 impl Adapter {
     /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
@@ -24,7 +25,7 @@ impl Adapter {
         if points.is_empty() || points.len() > POINTS_MAX {
             return Err(invalid(format!("1 to {POINTS_MAX} fences")));
         }
-        let named = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+        let named = points.iter().map(|(fence, value)| self.sync.point(*fence, *value)).collect();
         self.submit_packet(number, Packet::Wait(named))?;
         self.tell_fed(cx, Fed::Queue(number), points, false, false);
         self.pump_queue(cx, number);
@@ -74,7 +75,7 @@ impl Adapter {
         if !rest.is_empty() {
             for number in &numbers {
                 let queue = &self.queues[*number];
-                let before = self.point(queue.progress, queue.feed.submitted());
+                let before = self.sync.point(queue.progress, queue.feed.submitted());
                 self.submit_packet(*number, Packet::Wait(vec![before]))?;
             }
             let signal = Signal { points: rest, flags, fed, ..Signal::default() };

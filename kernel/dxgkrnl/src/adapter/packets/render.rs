@@ -218,7 +218,7 @@ impl Adapter {
         assert_eq!(self.packets.queue(context, work), number);
         cx.emit(self.index, Event::PacketQueued { context: context.raw(), packet: number });
         self.pump_packets(cx);
-        let done = self.packets.get(context).map_or(number, |known| self.current_value(cx, known.progress));
+        let done = self.packets.get(context).map_or(number, |known| self.sync.current_value(cx.memory, known.progress));
         // CAST: the scheduler's limit is far below 2^32.
         Ok(number.saturating_sub(done) as u32)
     }

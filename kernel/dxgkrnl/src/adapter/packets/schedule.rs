@@ -105,7 +105,7 @@ impl Adapter {
                 }
                 match self.vidsch.queues.next(vidsch) {
                     Some(Step::Wait(points)) => {
-                        let points = self.live_points(points);
+                        let points = self.sync.live_points(points);
                         let waiter = Waiter::Packets { context };
                         if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
                             self.vidsch.queues.waited(vidsch);
@@ -115,7 +115,7 @@ impl Adapter {
                         }
                     }
                     Some(Step::Signal(points)) => {
-                        for point in self.live_points(points) {
+                        for point in self.sync.live_points(points) {
                             let fence = self.sync.number_of(point.fence);
                             self.signal_fence(cx, fence, point.value);
                         }

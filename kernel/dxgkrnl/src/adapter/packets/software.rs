@@ -9,9 +9,9 @@ use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError, Unstarted};
 
 use crate::adapter::{Adapter, Payload};
 use crate::display::Flip;
-use crate::fence::FenceNumber;
 use crate::fence_log::Fed;
 use crate::machine::Cx;
+use crate::number::FenceNumber;
 use crate::object::QueueNumber;
 use crate::packet::{BroadcastEnd, PacketContextNumber, Signal, SoftwareNumber, SoftwareStep};
 use crate::refusal::{invalid, no_memory, removed};
@@ -38,7 +38,7 @@ impl Adapter {
         let packets = usize::from(!points.is_empty()) + usize::from(!objects.is_empty());
         self.vidsch.queues.may_submit(queue, packets).map_err(refused)?;
         if !points.is_empty() {
-            let named = points.iter().map(|(fence, value)| self.point(*fence, *value)).collect();
+            let named = points.iter().map(|(fence, value)| self.sync.point(*fence, *value)).collect();
             self.vidsch.queues.submit(queue, Queued::Wait(named)).expect("there is room");
             self.tell_fed(cx, Fed::Packets(context), points, false, false);
         }
@@ -58,7 +58,7 @@ impl Adapter {
         let number = self.software.put(SoftwareStep::Nothing);
         self.submit_software(queue, number, SoftwareTurn::Completed);
         self.pump_packets(cx);
-        let done = self.current_value(cx, self.packets[context].progress);
+        let done = self.sync.current_value(cx.memory, self.packets[context].progress);
         let unfinished = self.packets.last_submitted(context).saturating_sub(done);
         // CAST: the scheduler's limit is far below 2^32.
         Ok(unfinished as u32 + u32::from(self.software.is_pending(number)))
@@ -99,7 +99,7 @@ impl Adapter {
     /// Puts a part of a signal into the queue of each of these contexts: a waiter for the signal waits for all of them.
     // spec: sync §4.2
     pub fn promise(&mut self, contexts: &[AnyContext], queues: &[QueueId], signal: Signal, turn: SoftwareTurn) {
-        let fences = signal.points.iter().map(|(fence, value)| self.point(*fence, *value));
+        let fences = signal.points.iter().map(|(fence, value)| self.sync.point(*fence, *value));
         let fences = fences.map(|point| (Awaited::Fence(point.fence), point.value));
         let objects = signal.objects.iter().map(|object| (Awaited::Object(*object), 0));
         let points: Vec<_> = fences.chain(objects).collect();

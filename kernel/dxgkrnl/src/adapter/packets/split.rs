@@ -20,8 +20,8 @@ use wddm_types::{Blame, FencePoint, NtStatus, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::due::Waiter;
-use crate::fence::FenceNumber;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::number::FenceNumber;
 use crate::object::DeviceNumber;
 use crate::packet::{
     Bound, ListEntry, PacketContextNumber, Portion, Submission, WaitingRender, Work, check_private_data,
@@ -145,7 +145,7 @@ impl Adapter {
     /// A submission waits for its turn no more: it is done when its packet is, or was refused.
     fn render_settled(&mut self, cx: &mut Cx<'_>, waiting: &WaitingRender, queued: bool) {
         let packet = self.packets.get(waiting.context).filter(|_| queued);
-        let point = packet.map(|known| self.point(known.progress, self.packets.last_submitted(waiting.context)));
+        let point = packet.map(|known| self.sync.point(known.progress, self.packets.last_submitted(waiting.context)));
         let waiter = Waiter::Render { done: waiting.done };
         if point.is_none_or(|point| self.begin_wait(cx, &[point], WaitMode::All, waiter)) {
             self.render_done(cx, waiting.done);
@@ -238,8 +238,8 @@ impl Adapter {
     fn portion_point(&self, context: PacketContextNumber, packet: u64, portion: Option<u64>) -> FencePoint<FenceId> {
         let known = &self.packets[context];
         match portion {
-            Some(portion) => self.point(known.portions.expect("the context has portions"), portion),
-            None => self.point(known.progress, packet),
+            Some(portion) => self.sync.point(known.portions.expect("the context has portions"), portion),
+            None => self.sync.point(known.progress, packet),
         }
     }
 

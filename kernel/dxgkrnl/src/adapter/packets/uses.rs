@@ -18,7 +18,7 @@ impl Adapter {
         allocations: Vec<(AllocationId, bool)>,
     ) {
         let Some(progress) = self.packets.get(context).map(|known| known.progress) else { return };
-        let done = self.current_value(cx, progress);
+        let done = self.sync.current_value(cx.memory, progress);
         self.packets.note_uses(context, done, allocations);
     }
 
@@ -27,7 +27,7 @@ impl Adapter {
     pub fn gpu_uses(&self, cx: &Cx<'_>, allocation: AllocationId, writes_only: bool) -> Vec<FencePoint<FenceId>> {
         let contexts = self.packets.contexts();
         let queued = contexts.filter_map(|(context, _)| self.last_use(cx, context, allocation, writes_only));
-        let waiting = self.packets.waiting_for(allocation, writes_only).map(|waiting| self.point(waiting.done, 1));
+        let waiting = self.packets.waiting_for(allocation, writes_only).map(|waiting| self.sync.point(waiting.done, 1));
         queued.chain(waiting).collect()
     }
 
@@ -37,7 +37,7 @@ impl Adapter {
         let contexts = self.devices[device].packet_contexts.iter();
         let queued = contexts.filter_map(|context| self.last_use(cx, *context, allocation, false));
         let waiting = self.packets.waiting_for(allocation, false).filter(|waiting| waiting.device == device);
-        queued.chain(waiting.map(|waiting| self.point(waiting.done, 1))).collect()
+        queued.chain(waiting.map(|waiting| self.sync.point(waiting.done, 1))).collect()
     }
 
     /// The last buffer of a context that uses an allocation, or writes it, and is not done.
@@ -50,7 +50,7 @@ impl Adapter {
     ) -> Option<FencePoint<FenceId>> {
         let progress = self.packets[context].progress;
         let last = self.packets.last_use(context, allocation, writes_only);
-        Some(self.point(progress, last.filter(|packet| *packet > self.current_value(cx, progress))?))
+        Some(self.sync.point(progress, last.filter(|packet| *packet > self.sync.current_value(cx.memory, progress))?))
     }
 
     /// Whether what uses an allocation waits for a turn of its device.
