@@ -20,9 +20,7 @@ mod signaled;
 mod storage;
 
 pub use lifetime::NewFence;
-pub use local::LocalPage;
 pub use open::Opened;
-pub use page::FenceStorage;
 
 use gpu_fence::MonitoredUpdate;
 
@@ -64,8 +62,8 @@ impl Adapter {
         }
         // The values lent to the driver borrow nothing that its call needs.
         let (memory, bus) = (cx.memory, cx.platform(self.index).bus());
-        let (vidmm, devices, done) = (&self.vidmm, &self.devices, self.ring.done());
-        let words = moved::MonitoredWords { memory, bus, vidmm, devices, done };
+        let (vidmm, sync, done) = (&self.vidmm, &self.sync, self.ring.done());
+        let words = moved::MonitoredWords { memory, bus, vidmm, sync, done };
         let update = |&(number, value): &(FenceNumber, u64)| {
             let fence = self.sync.fence(number);
             let (global, monitored) = (fence.kmd?, words.of(fence)?);

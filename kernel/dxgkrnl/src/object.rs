@@ -7,7 +7,6 @@ use shared_words::ClientAccess;
 use wddm_types::{AdapterIndex, NodeId};
 
 use crate::context_allocation::ContextAllocation;
-use crate::fence::{FenceStorage, LocalPage};
 use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
 use crate::handle::HandleTable;
 use crate::notification::RegistrationNumber;
@@ -119,8 +118,6 @@ pub enum Object {
 /// The words and fences of a process on one adapter; its facts are in `owners`.
 #[derive(Debug)]
 pub struct ProcessOnAdapter {
-    /// Fence words, mapped into its space.
-    pub fences: FenceStorage,
     /// Words that the process writes (last-queued values).
     pub user_words: WordPages,
     /// Logs of its queues, mapped likewise.
@@ -139,7 +136,6 @@ impl ProcessOnAdapter {
     /// One that has nothing yet.
     pub fn new() -> ProcessOnAdapter {
         ProcessOnAdapter {
-            fences: Default::default(),
             logs: Default::default(),
             user_words: WordPages::new(ClientAccess::ReadWrite),
             status_words: WordPages::new(ClientAccess::Read),
@@ -166,8 +162,6 @@ pub struct Device {
     pub resources: BTreeSet<ResourceNumber>,
     /// The driver's allocations for all its contexts.
     pub context_allocations: Vec<ContextAllocation>,
-    /// Fence words in its local memory; the allocations stand in the list before.
-    pub local_words: Vec<LocalPage>,
     /// Its opens of fences.
     pub fences: BTreeSet<FenceOpenNumber>,
 }

@@ -3,6 +3,8 @@
 //! | module | has |
 //! |---|---|
 //! | `fence` | which fences there are, and which device has which open |
+//! | `packed` | the pages of words in system memory that a process's fences share |
+//! | `local` | the pages of words in the local memory of devices |
 //! | `flags` | what the flags of an object allow, and the terms on which a name is opened |
 //! | `wait` | the waits for their values, and which a value ends |
 //! | `cross` | which of them other adapters have too, and the news for these |
@@ -10,7 +12,7 @@
 //! | `peer` | the inbox in which the GPUs of other adapters ring |
 //! | `tracing` | what a tool wants logged |
 //!
-//! It does not place the words of fences, and calls no driver: `fence` makes words and the driver's half out of memory and driver, tells what
+//! It takes and maps no memory for words, and calls no driver: `fence` makes words and the driver's half out of memory and driver, tells what
 //! became of it here, and asks here whose waits end. It lets nothing go on itself, for a queue that goes on belongs to the scheduler: it
 //! answers with the waits that ended, and with [`SyncNews`]; `adapter/sync.rs` carries them out. It asks no other part. Words it
 //! reads and writes in the memory that each call lends it.
@@ -18,6 +20,7 @@
 //! What holds between its fields, which [`Synchronization::check_fences`] and [`Synchronization::check_objects`] check:
 //! - a fence is known by its waits, and by nothing else; it is there as long as it is open or named;
 //! - an open is of a fence that is there and knows it; the view of a process counts the opens of that process;
+//! - a page of packed words is listed for its room exactly while it has a free word;
 //! - the fences of 32 bits are those that are looked at without a waiter;
 //! - an object counts its opens, and is there as long as it is open or an NT handle names it;
 //! - an open of an object is of one that is there, and stands in the index of its device, if it has one.
@@ -25,7 +28,9 @@
 mod cross;
 mod fence;
 mod flags;
+mod local;
 mod object;
+mod packed;
 mod peer;
 mod tracing;
 mod wait;
@@ -34,6 +39,8 @@ pub use crate::number::{SyncObjectNumber, SyncOpenNumber};
 pub use cross::{CommonWord, News};
 pub use fence::{Fence, FenceOpen, FenceSlot, FenceView, FenceWord, Home, LocalWord, Periodic};
 pub use flags::{ObjectType, PER_DEVICE, PointUse, check_affinity, check_flags, check_open};
+pub use local::{LocalKind, LocalPage, LocalPlace};
+pub use packed::{MappedPage, TakenWord, Which};
 pub use tracing::LogShape;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +50,9 @@ use vidmm::StateDigest;
 use wddm_types::{AdapterIndex, RawHandle};
 
 use self::cross::CommonFences;
+use self::local::LocalWords;
 use self::object::Objects;
+use self::packed::PackedWords;
 use self::peer::Peers;
 use self::tracing::FenceTracing;
 use crate::due::Waiter;
@@ -75,6 +84,8 @@ pub struct Synchronization {
     opens: Store<FenceOpenNumber, FenceOpen>,
     /// Fences of 32 bits: the kernel looks at them with or without a waiter.
     half: BTreeSet<FenceNumber>,
+    packed: PackedWords,
+    local: LocalWords,
     common: CommonFences,
     objects: Objects,
     peers: Peers,
@@ -91,6 +102,8 @@ impl Synchronization {
             fences: Store::default(),
             opens: Store::default(),
             half: BTreeSet::new(),
+            packed: PackedWords::default(),
+            local: LocalWords::default(),
             common: CommonFences::default(),
             objects: Objects::default(),
             peers: Peers::default(),
@@ -101,6 +114,8 @@ impl Synchronization {
     /// For the digest of the adapter's state.
     pub fn add_to(&self, digest: &mut StateDigest) {
         self.add_fences_to(digest);
+        self.add_packed_words_to(digest);
+        self.add_local_words_to(digest);
         self.add_objects_to(digest);
     }
 }

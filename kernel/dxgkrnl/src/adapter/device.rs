@@ -47,7 +47,6 @@ impl Adapter {
             allocations: BTreeSet::new(),
             resources: BTreeSet::new(),
             context_allocations: made,
-            local_words: Vec::new(),
             fences: BTreeSet::new(),
         });
         assert_eq!(empty, device, "records of a device are made together");
@@ -194,7 +193,7 @@ impl Adapter {
         self.tally.forget(process);
         let work = self.vidmm.destroy_space(space);
         self.queue_any(cx, process, work);
-        self.release_fence_storage(on_adapter.fences);
+        self.release_fence_words(process);
         self.release_logs(on_adapter.logs);
         let clients = cx.platform(self.index).clients();
         on_adapter.user_words.release(clients, self.driver.pages());

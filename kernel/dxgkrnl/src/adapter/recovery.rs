@@ -145,7 +145,7 @@ impl Adapter {
         self.displays_lost(cx);
         let over = self.abandon_works(cx);
         let windows = self.tell_lost_memory(cx);
-        self.local_words_lost();
+        self.sync.local_words_lost();
         self.driver_left(cx);
         let (mut driver, mut host) = self.driver.with_host(cx);
         let restarted = driver.restart_from_timeout(&mut host);

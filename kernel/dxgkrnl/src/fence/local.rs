@@ -20,41 +20,17 @@ use ddi::{
 };
 use kmt_calls::Refusal;
 use vidmm::{AllocationError, AllocationId, MapRequest, Protection, SpaceId, Target};
-use wddm_types::{GpuVa, NtStatus, PAGE_BYTES, Pages, PhysicalAddress, ProcessId};
+use wddm_types::{GpuVa, NtStatus, PAGE_BYTES, Pages, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::context_allocation::ContextAllocation;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::{from_driver, no_memory, not_supported};
-use crate::sync::LocalWord;
+use crate::sync::{LocalKind, LocalPage, LocalPlace, LocalWord};
 
 /// The fill pattern of MonitoredValues that no signal exceeds, 32 bits of it.
 const NO_WAITER: u32 = u32::MAX;
-
-/// Words of one kind in one device's local memory.
-#[derive(Debug)]
-pub struct LocalPage {
-    kind: Kind,
-    pub(super) allocation: AllocationId,
-    va: GpuVa,
-    system_va: GpuVa,
-    pub(super) stride: u64,
-    free: Vec<u16>,
-    /// Where the driver believes it to be.
-    pub(super) address: PhysicalAddress,
-    /// The paging work behind which it is there, with its content.
-    pub(super) there_after: u64,
-    /// Its content went with a reset of the adapter.
-    pub(super) lost: bool,
-}
-
-/// The kind of a page's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kind {
-    fence_type: FenceType,
-    value_type: FenceValueType,
-}
 
 /// Why there is no page.
 enum NoPage {
@@ -69,16 +45,6 @@ impl From<Refusal> for NoPage {
     }
 }
 
-impl LocalPage {
-    /// Whether the kernel publishes by its words.
-    pub(super) fn is_published(&self) -> bool {
-        self.kind == OPTIMIZED
-    }
-}
-
-/// MonitoredValues of DEFAULT fences.
-const OPTIMIZED: Kind = Kind { fence_type: FenceType::Default, value_type: FenceValueType::Monitored };
-
 impl Adapter {
     /// A word of an INTRA_GPU fence.
     ///
@@ -91,7 +57,7 @@ impl Adapter {
         device: DeviceNumber,
         value_type: FenceValueType,
     ) -> Result<LocalWord, Refusal> {
-        let kind = Kind { fence_type: FenceType::IntraGpu, value_type };
+        let kind = LocalKind { fence_type: FenceType::IntraGpu, value_type };
         self.take_local_word(cx, device, kind).map_err(|no| match no {
             NoPage::NoStorage(status) => from_driver(status),
             NoPage::Refused(refusal) => refusal,
@@ -113,7 +79,7 @@ impl Adapter {
         if !allowed || cx.platform(self.index).bus().is_none() {
             return Ok(None);
         }
-        match self.take_local_word(cx, device, OPTIMIZED) {
+        match self.take_local_word(cx, device, LocalKind::OPTIMIZED) {
             Ok(word) => Ok(Some(word)),
             Err(NoPage::NoStorage(DriverStatus::NotSupported(_))) => Ok(None),
             Err(NoPage::NoStorage(status)) => Err(from_driver(status)),
@@ -122,34 +88,16 @@ impl Adapter {
         }
     }
 
-    fn take_local_word(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, kind: Kind) -> Result<LocalWord, NoPage> {
-        let pages = &self.devices[device].local_words;
-        let page = match pages.iter().position(|page| page.kind == kind && !page.free.is_empty()) {
-            Some(page) => page,
-            None => self.add_local_page(cx, device, kind)?,
-        };
-        let page = &mut self.devices[device].local_words[page];
-        let index = page.free.pop().expect("a page with a free word");
-        let offset = u64::from(index) * page.stride;
-        Ok(LocalWord {
-            device,
-            allocation: page.allocation,
-            index,
-            va: page.va.offset(offset),
-            system_va: page.system_va.offset(offset),
-        })
-    }
-
-    pub(super) fn give_back_local_word(&mut self, word: LocalWord) {
-        // With the device its pages have gone.
-        let Some(device) = self.devices.get_mut(word.device) else { return };
-        if let Some(page) = device.local_words.iter_mut().find(|page| page.allocation == word.allocation) {
-            page.free.push(word.index);
+    fn take_local_word(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, kind: LocalKind) -> Result<LocalWord, NoPage> {
+        match self.sync.take_local_word(device, kind) {
+            Some(word) => Ok(word),
+            None => self.add_local_page(cx, device, kind),
         }
     }
 
-    fn add_local_page(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, kind: Kind) -> Result<usize, NoPage> {
-        let Kind { fence_type, value_type } = kind;
+    /// Adds a page of words, and takes the first of them.
+    fn add_local_page(&mut self, cx: &mut Cx<'_>, device: DeviceNumber, kind: LocalKind) -> Result<LocalWord, NoPage> {
+        let LocalKind { fence_type, value_type } = kind;
         let (size_bytes, priority) = (PAGE_BYTES, PRIORITY_MAXIMUM);
         let info = AllocationInfo { size_bytes, priority, ..AllocationInfo::default() };
         let mut surface = FenceStorageSurface { value_type, fence_type, info };
@@ -189,17 +137,13 @@ impl Adapter {
         let mapped_at = self.ring.queued();
         self.processes.get_mut(&process).expect("a device's process is here").words_mapped_at = mapped_at;
         let flags = ContextAllocationFlags::SHARED_ACROSS_CONTEXTS;
-        let device = &mut self.devices[device];
-        device.context_allocations.push(ContextAllocation { vidmm: allocation, flags });
-        // CAST: a page has at most 512 words.
-        let free = (0..(PAGE_BYTES / stride) as u16).rev().collect();
-        let page = device.local_words.len();
-        let (there_after, lost) = (mapped_at, false);
-        let new = LocalPage { kind, allocation, va, system_va, stride, free, address, there_after, lost };
-        device.local_words.push(new);
+        self.devices[device].context_allocations.push(ContextAllocation { vidmm: allocation, flags });
+        let made = LocalPage { allocation, va, system_va };
+        let place = LocalPlace { address, there_after: mapped_at };
+        let word = self.sync.add_local_page(device, kind, made, stride, place);
         // The fill would overwrite a word that is stored before it, and until then the place may hold another owner's content.
         self.defer_words_moved(allocation);
-        Ok(page)
+        Ok(word)
     }
 
     /// Storage that is resident from now on, wherever that is.
@@ -284,7 +228,7 @@ impl Adapter {
     pub fn unmap_local_words(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
         let (system, process) = (self.owners.space_of(ProcessId::SYSTEM), self.owners.process_of(device));
         let space = self.owners.space_of(process);
-        for page in std::mem::take(&mut self.devices[device].local_words) {
+        for page in self.sync.release_local_words(device) {
             self.unmap_pages(cx, system, page.system_va, Pages(1));
             self.unmap_pages(cx, space, page.va, Pages(1));
             self.let_move(page.allocation);

@@ -18,14 +18,12 @@ use shared_words::Memory;
 use vidmm::{AllocationId, VidMm};
 use wddm_types::{PhysicalAddress, SegmentId, WordAddress};
 
-use super::local::LocalPage;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::number::FenceNumber;
-use crate::object::{Device, DeviceNumber};
 use crate::platform::BusMemory;
-use crate::store::{ObjectNumber, Store};
-use crate::sync::{Fence, LocalWord};
+use crate::store::ObjectNumber;
+use crate::sync::{Fence, LocalWord, Synchronization};
 
 /// Where the kernel finds MonitoredValues.
 #[derive(Clone, Copy)]
@@ -33,7 +31,7 @@ pub(super) struct MonitoredWords<'a> {
     pub memory: &'a Memory,
     pub bus: Option<&'a dyn BusMemory>,
     pub vidmm: &'a VidMm<FenceId>,
-    pub devices: &'a Store<DeviceNumber, Device>,
+    pub sync: &'a Synchronization,
     /// The paging work that the hardware is past.
     pub done: u64,
 }
@@ -45,11 +43,7 @@ impl<'a> MonitoredWords<'a> {
         let Some(word) = fence.slot.local_monitored() else {
             return fence.slot.on_cpu().then(|| self.memory.word(fence.slot.monitored.0));
         };
-        let page = local_page(self.devices, word)?;
-        if !page.is_published() || page.lost || page.there_after > self.done {
-            return None;
-        }
-        let place = page.place(word, page.address);
+        let place = self.sync.published_place(word, self.done)?;
         if place.segment == SegmentId::SYSTEM {
             return Some(self.memory.word(place.offset));
         }
@@ -57,24 +51,16 @@ impl<'a> MonitoredWords<'a> {
     }
 }
 
-fn local_page(devices: &Store<DeviceNumber, Device>, word: LocalWord) -> Option<&LocalPage> {
-    devices.get(word.device)?.local_words.iter().find(|page| page.allocation == word.allocation)
-}
-
 impl Adapter {
     pub(super) fn monitored_words<'a, 'x: 'a>(&'a self, cx: &Cx<'x>) -> MonitoredWords<'a> {
         let (memory, bus) = (cx.memory, cx.platform(self.index).bus());
-        MonitoredWords { memory, bus, vidmm: &self.vidmm, devices: &self.devices, done: self.ring.done() }
+        MonitoredWords { memory, bus, vidmm: &self.vidmm, sync: &self.sync, done: self.ring.done() }
     }
 
     /// The driver's notice when storage of fences goes to an address: the fences that have words there, with the place of each word.
     // spec: memory §3.4, operation 18
     pub fn fences_moved(&self, storage: AllocationId, address: PhysicalAddress) -> Vec<FenceResidency> {
-        let place = |word: LocalWord| {
-            let page = local_page(&self.devices, word).expect("a fence's words are on its device's pages");
-            let base = if word.allocation == storage { address } else { page.address };
-            (page.place(word, base), page.is_published())
-        };
+        let place = |word: LocalWord| self.sync.place_behind_move(word, (storage, address));
         let moved = |(number, fence): (FenceNumber, &Fence)| {
             if fence.kmd.is_none() || !fence.slot.stands_in(storage) {
                 return None;
@@ -103,15 +89,6 @@ impl Adapter {
         self.sync.fences().filter_map(moved).collect()
     }
 
-    /// The driver has been told of a move that is over with a paging work.
-    pub fn note_fences_moved(&mut self, storage: AllocationId, address: PhysicalAddress, work: u64) {
-        let has = |device: &Device| device.local_words.iter().any(|page| page.allocation == storage);
-        let Some(owner) = self.devices.iter().find(|(_, device)| has(device)).map(|(number, _)| number) else { return };
-        for page in self.devices[owner].local_words.iter_mut().filter(|page| page.allocation == storage) {
-            (page.address, page.there_after) = (address, work);
-        }
-    }
-
     /// Fence words have moved: the hardware knows words that are satisfied for ever by their place, and what was to be published
     /// meanwhile is published.
     // spec: sync §3.16, sync §3.9
@@ -129,26 +106,5 @@ impl Adapter {
         let published = self.sync.fences().filter(|(_, fence)| published(fence));
         let updates = published.map(|(_, fence)| self.sync.update_of(fence)).collect();
         self.publish(cx, updates);
-    }
-
-    /// Whether the hardware has not yet brought a fence's CurrentValue, if that lies in local memory, to where the driver believes it to
-    /// be. The end of the move calls the asking code again ([`Adapter::words_have_moved`]).
-    pub(super) fn is_word_on_its_way(&self, number: FenceNumber) -> bool {
-        let page = self.sync.fence(number).slot.local_current().and_then(|word| local_page(&self.devices, word));
-        page.is_some_and(|page| page.there_after > self.ring.done())
-    }
-
-    /// Local memory is lost: no engine signals by these words any more.
-    // spec: sync §4.4
-    pub fn local_words_lost(&mut self) {
-        for number in self.devices.iter().map(|(number, _)| number).collect::<Vec<_>>() {
-            self.devices[number].local_words.iter_mut().for_each(|page| page.lost = true);
-        }
-    }
-}
-
-impl LocalPage {
-    fn place(&self, word: LocalWord, base: PhysicalAddress) -> PhysicalAddress {
-        PhysicalAddress { offset: base.offset + u64::from(word.index) * self.stride, ..base }
     }
 }

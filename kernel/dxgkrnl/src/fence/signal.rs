@@ -145,7 +145,7 @@ impl Adapter {
         let word = slot.on_cpu().then(|| cx.memory.word(slot.current.0));
         // A device without power passes no wait, and its page tables may be away: it is told when it wakes. While a word is on its
         // way the place where it will be is another's content: it is told when the word is there.
-        if self.life.is_off() || self.is_word_on_its_way(number) {
+        if self.life.is_off() || self.sync.is_word_on_its_way(number, self.ring.done()) {
             return Ok(());
         }
         let (Some(global), Some(fences)) = (self.sync.fence(number).kmd, self.driver.call(cx).native_fences()) else {

@@ -15,12 +15,11 @@ use ddi::{FenceValueType, NativeFenceCaps};
 use kmt_calls::{CreatedFence, Refusal};
 use wddm_types::{GpuVa, PAGE_BYTES, PageRun, Pages, ProcessId, WordAddress};
 
-use super::page::{Taken, Which};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
 use crate::object::DeviceNumber;
 use crate::refusal::no_memory;
-use crate::sync::{CommonWord, FenceSlot, FenceView, Home};
+use crate::sync::{CommonWord, FenceSlot, FenceView, Home, TakenWord, Which};
 
 impl Adapter {
     /// Words for a fence that no other process will see.
@@ -61,7 +60,7 @@ impl Adapter {
         let current = match self.take_word(cx, owner, Which::Current) {
             Ok(current) => current,
             Err(refusal) => {
-                self.give_back_local_word(monitored);
+                self.sync.give_back_local_word(monitored);
                 return Err(refusal);
             }
         };
@@ -87,7 +86,7 @@ impl Adapter {
         let monitored = match self.take_intra_gpu_word(cx, device, FenceValueType::Monitored) {
             Ok(monitored) => monitored,
             Err(refusal) => {
-                self.give_back_local_word(current);
+                self.sync.give_back_local_word(current);
                 return Err(refusal);
             }
         };
@@ -119,7 +118,7 @@ impl Adapter {
     /// The one word of a monitored fence that the GPU reaches.
     // spec: sync §1.2, sync §1.5
     pub(super) fn take_monitored_slot(&mut self, cx: &mut Cx<'_>, owner: ProcessId) -> Result<FenceSlot, Refusal> {
-        let Taken { home, word, va, system_va } = self.take_word(cx, owner, Which::Current)?;
+        let TakenWord { home, word, va, system_va } = self.take_word(cx, owner, Which::Current)?;
         Ok(FenceSlot::without_monitored(owner, home, word, va, system_va))
     }
 
@@ -284,7 +283,7 @@ impl Adapter {
                         Which::Monitored => self.defer_pages(run),
                     }
                 }
-                Home::Local(word) => self.give_back_local_word(word),
+                Home::Local(word) => self.sync.give_back_local_word(word),
                 Home::Packed { .. } => self.give_back_word(slot.owner, which, home, word),
             }
         }

@@ -12,6 +12,7 @@ use crate::paging::operation::{Asked, Names, as_paging_op, copied_entries, devic
 use crate::paging::pool::{Buffer, Content};
 use crate::paging::scratch::Borrowed;
 use crate::paging::{QueuedWork, Submitted};
+use crate::sync::LocalPlace;
 
 /// Most calls of the driver for one part of an operation: one that never comes to an end would keep the ring for ever.
 const PASSES_MAX: u32 = 1 << 16;
@@ -146,7 +147,7 @@ impl Adapter {
             Some(&Operation::NotifyFenceResidency { storage, address }) => {
                 fences = self.fences_moved(storage, address);
                 let work = self.ring.building[0].number;
-                self.note_fences_moved(storage, address, work);
+                self.sync.local_page_moved(storage, LocalPlace { address, there_after: work });
                 if fences.is_empty() {
                     self.ring.building[0].operations.pop_front();
                     return Ok(None);

@@ -12,6 +12,7 @@ use crate::allocations::Gone;
 use crate::effect::MappingChange;
 use crate::machine::Cx;
 use crate::start::create_paging_context;
+use crate::sync::LocalPlace;
 
 /// The destroys of works that are over.
 pub struct OverWorks {
@@ -40,7 +41,7 @@ impl Adapter {
                 match operation {
                     Operation::SwitchRoot { space, root, entries } => self.vidmm.root_switched(space, root, entries),
                     Operation::NotifyFenceResidency { storage, address } => {
-                        self.note_fences_moved(storage, address, work.number);
+                        self.sync.local_page_moved(storage, LocalPlace { address, there_after: work.number });
                     }
                     other => {
                         let _ = self.pasids.carry_out(cx.platform(self.index).io_mmu(), &other);

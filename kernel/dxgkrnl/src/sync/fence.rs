@@ -285,6 +285,6 @@ impl Synchronization {
         if named != fences {
             return Err(format!("{named} fences are known by their waits, {fences} there"));
         }
-        Ok(())
+        self.check_packed_words()
     }
 }
