@@ -7,6 +7,7 @@ pub mod description;
 mod device;
 mod display;
 mod doorbell;
+mod fence;
 mod flip;
 pub mod interrupt;
 mod metering;
@@ -57,6 +58,7 @@ use crate::tally::Tally;
 use crate::turns::Turns;
 
 pub use doorbell::NewDoorbell;
+pub use fence::Opened;
 pub use flip::Behind;
 
 /// How an adapter is set up. Sizes are in the units that their types say.

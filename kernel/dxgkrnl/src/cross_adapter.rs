@@ -1,7 +1,7 @@
 //! Fences of several adapters (sync §3.12, §3.13): one CurrentValue, which each adapter that opens the fence reaches, and news that
 //! are carried from the adapter where something happened to all others. It is the machine's, because no adapter knows another.
 //!
-//! | kept here | kept by each adapter (`fence::CommonFences`) |
+//! | kept here | kept by each adapter (`sync::cross`) |
 //! |---|---|
 //! | the page of the word, out of its creator's | its own fence over that word: native with a MonitoredValue that is 0 for life, or monitored |
 //! | NT handles; whether it counts as reached for ever | its waiters there, its news for the others |

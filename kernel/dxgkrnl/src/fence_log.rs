@@ -1,6 +1,6 @@
 //! Logs of native fences (sync §3.14): what engines write of the waits and signals of queues that the kernel does not feed, and so does
 //! not see. `pages` places the logs, `reader` reads them, `tracing` serves a tool that wants them, `resize` gives a queue longer ones.
-//! Nothing here decides which waits are over: the fences do (`fence`).
+//! Nothing here decides which waits are over: `adapter/fence` does.
 //!
 //! A queue that its process feeds has two, for waits and for signals, and while a tool wants it one of submissions; a queue that the kernel feeds has none, for its waits and
 //! signals are the kernel's own. The user-mode driver chooses the entry of each command and never touches the log; the engine writes

@@ -34,7 +34,6 @@ mod effect;
 mod engine_power;
 mod event;
 mod features;
-mod fence;
 mod fence_log;
 mod global_handle;
 mod gpu_va;

@@ -12,7 +12,7 @@
 //! | `peer` | the inbox in which the GPUs of other adapters ring |
 //! | `tracing` | what a tool wants logged |
 //!
-//! It takes and maps no memory for words, and calls no driver: `fence` makes words and the driver's half out of memory and driver, tells what
+//! It takes and maps no memory for words, and calls no driver: `adapter/fence` makes words and the driver's half out of memory and driver, tells what
 //! became of it here, and asks here whose waits end. It lets nothing go on itself, for a queue that goes on belongs to the scheduler: it
 //! answers with the waits that ended, and with [`SyncNews`]; `adapter/sync.rs` carries them out. It asks no other part. Words it
 //! reads and writes in the memory that each call lends it.

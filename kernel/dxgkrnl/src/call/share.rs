@@ -5,10 +5,10 @@ use kmt_calls::{OpenSyncObjectRequest, Refusal, Reply, ShareCall, ShareName, Syn
 use wddm_types::{AdapterIndex, GpuVa, RawHandle};
 
 use crate::adapter::Adapter;
+use crate::adapter::Opened;
 use crate::allocations::ResourceBodyNumber;
 use crate::call::{Turn, done};
 use crate::cross_adapter::CrossFences;
-use crate::fence::Opened;
 use crate::global_handle::Global;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::machine::{Answer, Cx};

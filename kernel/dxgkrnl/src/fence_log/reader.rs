@@ -9,7 +9,7 @@
 //! `lost` = new − before − n, if that is positive. No engine waits for the reader, so an overrun breaks no rule.
 //!
 //! Lost wait entries matter to a tool that traces only (sync §6 C12). Lost signal entries matter to the kernel, too: it then looks at all
-//! fences of the process that have waiters (`fence/signaled`), because it does not know which of them the entries named.
+//! fences of the process that have waiters (`adapter/fence/signaled.rs`), because it does not know which of them the entries named.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
 //! The fences of an adapter and the opens of them: which there are, and which process and device has them. Where their words lie, and what the driver is told of
-//! them, is the business of `fence`; here a fence is what that made of it.
+//! them, is the business of `adapter/fence`; here a fence is what that made of it.
 
 mod object;
 mod slot;

@@ -1,5 +1,5 @@
 //! Waits for fences, and the values that end them: which are registered, which a value ends, and what is to be published for those that
-//! are left (sync §3.8, §3.9). The driver is told of it by `fence`, and `adapter/sync.rs` lets the waiters go on.
+//! are left (sync §3.8, §3.9). The driver is told of it by `adapter/fence`, and `adapter/sync.rs` lets the waiters go on.
 
 use std::collections::BTreeSet;
 

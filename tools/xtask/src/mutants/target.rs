@@ -111,8 +111,10 @@ pub const TARGETS: &[Target] = &[
         name: "dxgkrnl",
         package: "openwddm-dxgkrnl",
         files: &[
-            "kernel/dxgkrnl/src/fence.rs",
-            "kernel/dxgkrnl/src/fence/**/*.rs",
+            "kernel/dxgkrnl/src/adapter/fence.rs",
+            "kernel/dxgkrnl/src/adapter/fence/**/*.rs",
+            "kernel/dxgkrnl/src/sync/local.rs",
+            "kernel/dxgkrnl/src/sync/packed.rs",
             "kernel/dxgkrnl/src/fence_log.rs",
             "kernel/dxgkrnl/src/fence_log/**/*.rs",
             "kernel/dxgkrnl/src/queue.rs",

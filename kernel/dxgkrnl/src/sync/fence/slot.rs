@@ -1,4 +1,4 @@
-//! Where one fence's words lie, and where its creator and its processes see them (sync §1.5). `fence` chooses the places; here they
+//! Where one fence's words lie, and where its creator and its processes see them (sync §1.5). `adapter/fence` chooses the places; here they
 //! are only noted.
 
 use kmt_calls::CreatedFence;

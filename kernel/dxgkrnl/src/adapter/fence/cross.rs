@@ -15,8 +15,7 @@ use events::Event;
 use kmt_calls::{FenceFlags, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
-use super::NewFence;
-use super::lifetime::NewMonitored;
+use super::lifetime::{NewFence, NewMonitored};
 use super::open::Opened;
 use super::signal::current_values_failed;
 use crate::adapter::Adapter;

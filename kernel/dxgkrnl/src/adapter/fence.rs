@@ -19,7 +19,6 @@ mod signal;
 mod signaled;
 mod storage;
 
-pub use lifetime::NewFence;
 pub use open::Opened;
 
 use gpu_fence::MonitoredUpdate;

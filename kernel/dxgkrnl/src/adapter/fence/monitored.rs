@@ -6,9 +6,8 @@ use gpu_fence::{Extension, FenceKind};
 use kmt_calls::{CpuCaching, CreatedMonitoredFence, FenceFlags, FencePrivateData, Refusal, SyncObjectAccess};
 use wddm_types::RawHandle;
 
+use super::lifetime::{NewFence, NewMonitored};
 use crate::adapter::Adapter;
-use crate::fence::NewFence;
-use crate::fence::lifetime::NewMonitored;
 use crate::machine::Cx;
 use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::DeviceNumber;

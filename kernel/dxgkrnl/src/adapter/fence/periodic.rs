@@ -11,10 +11,9 @@ use ddi::{DdiVersion, FenceType, NotificationId};
 use kmt_calls::{FenceFlags, FencePrivateData, Refusal, SyncObjectAccess};
 use wddm_types::VidPnTargetId;
 
+use super::lifetime::{NewFence, NewMonitored};
 use crate::adapter::Adapter;
 use crate::breach::Breach;
-use crate::fence::NewFence;
-use crate::fence::lifetime::NewMonitored;
 use crate::machine::Cx;
 use crate::number::{FenceNumber, FenceOpenNumber};
 use crate::object::DeviceNumber;
