@@ -21,7 +21,6 @@ use wddm_types::{GpuVa, PAGE_BYTES, ProcessId};
 pub use pages::LogPool;
 pub use reader::{LogNews, Names};
 pub use resize::RetiredLogs;
-pub use tracing::Fed;
 
 use self::pages::LogPages;
 

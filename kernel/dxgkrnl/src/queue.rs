@@ -21,7 +21,6 @@ use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
 use crate::due::Waiter;
-use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::object::{Context, ContextNumber, Queue, QueueNumber};
 use crate::packet::check_private_data;
@@ -29,6 +28,7 @@ use crate::refusal::{from_driver, invalid, no_memory, not_supported, removed};
 use crate::scheduling::AnyContext;
 use crate::scheduling_log::SchedulingLogs;
 use crate::store::ObjectNumber;
+use crate::sync::Fed;
 use crate::tally::Fate;
 
 /// A command buffer of a queue that the kernel feeds.
@@ -227,7 +227,7 @@ impl Adapter {
             self.vidsch.queues.waited(queue.vidsch);
             let awaited = self.waits_no_more(queue.vidsch);
             cx.emit(self.index, Event::QueueReleased { queue: number.raw() });
-            self.tell_waited(cx, Fed::Queue(number), awaited);
+            self.sync.tell_waited(cx, Fed::Queue(number), awaited);
         } else {
             self.queues[number].feed.watched();
         }
@@ -248,7 +248,7 @@ impl Adapter {
                     if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
                         self.vidsch.queues.waited(vidsch);
                         self.reap_queue(cx, number);
-                        self.tell_waited(cx, Fed::Queue(number), points);
+                        self.sync.tell_waited(cx, Fed::Queue(number), points);
                     } else {
                         self.note_wait(vidsch, AnyContext::Hardware(self.queues[number].context), &points);
                         let (fence, value) = first.expect("a wait that holds has a point");

@@ -41,7 +41,7 @@ pub use fence::{Fence, FenceOpen, FenceSlot, FenceView, FenceWord, Home, LocalWo
 pub use flags::{ObjectType, PER_DEVICE, PointUse, check_affinity, check_flags, check_open};
 pub use local::{LocalKind, LocalPage, LocalPlace};
 pub use packed::{MappedPage, TakenWord, Which};
-pub use tracing::LogShape;
+pub use tracing::{Fed, LogShape};
 
 use std::collections::{BTreeMap, BTreeSet};
 

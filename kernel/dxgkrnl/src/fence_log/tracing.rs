@@ -10,26 +10,13 @@
 //! | the same four of queues and contexts that the kernel feeds | the kernel | the kernel's |
 
 use events::Event;
-use gpu_fence::FenceId;
 use kmt_calls::QueuedFence;
-use wddm_types::FencePoint;
 
 use super::Names;
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::number::FenceNumber;
 use crate::object::{Object, Process, QueueNumber};
-use crate::packet::PacketContextNumber;
 use crate::store::ObjectNumber;
-
-/// A queue or a context that the kernel feeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fed {
-    /// A hardware queue.
-    Queue(QueueNumber),
-    /// A packet context.
-    Packets(PacketContextNumber),
-}
 
 impl Adapter {
     /// A tool begins or ceases to trace. At the end the kernel reads the logs once more.
@@ -104,35 +91,6 @@ impl Adapter {
                 false => Event::FenceWaitQueued { queue: queue.raw(), fence: fence.raw(), value, recorded_ns },
             },
         );
-    }
-
-    /// A tool is told of waits and signals on a queue that the kernel feeds: they were submitted, or are done. Of these the kernel knows
-    /// everything by itself; such queues have no logs.
-    // spec: sync §3.14 (their waits and signals are software commands, which the kernel times itself)
-    pub fn tell_fed(&self, cx: &mut Cx<'_>, of: Fed, points: &[(FenceNumber, u64)], signal: bool, done: bool) {
-        if !self.sync.is_traced() {
-            return;
-        }
-        let (queue, packets) = match of {
-            Fed::Queue(queue) => (queue.raw(), false),
-            Fed::Packets(context) => (context.raw(), true),
-        };
-        for &(fence, value) in points {
-            cx.emit(
-                self.index,
-                match done {
-                    false => Event::KernelFedFenceQueued { queue, packets, fence: fence.raw(), value, signal },
-                    true => Event::KernelFedFenceDone { queue, packets, fence: fence.raw(), value, signal },
-                },
-            );
-        }
-    }
-
-    /// The same of waits that hold.
-    pub fn tell_waited(&self, cx: &mut Cx<'_>, of: Fed, points: impl IntoIterator<Item = FencePoint<FenceId>>) {
-        let numbered = |point: FencePoint<FenceId>| Some((self.sync.number_if_there(point.fence)?, point.value));
-        let points: Vec<(FenceNumber, u64)> = points.into_iter().filter_map(numbered).collect();
-        self.tell_fed(cx, of, &points, false, true);
     }
 
     /// Sets the clocks of the nodes beside the kernel's.

@@ -15,11 +15,10 @@ use vidmm::AllocationId;
 
 use crate::display::Flip;
 use crate::event::EventName;
-use crate::fence_log::Fed;
 use crate::number::FenceNumber;
 use crate::packet::{PacketContextNumber, SoftwareNumber};
 use crate::store::ObjectNumber;
-use crate::sync::SyncObjectNumber;
+use crate::sync::{Fed, SyncObjectNumber};
 
 /// The software packets of an adapter. A packet that is queued has one action here, and a broadcast is here as long as a part of it is
 /// queued.

@@ -5,14 +5,13 @@ use vidsch::{Packet, SoftwareTurn};
 
 use super::refused;
 use crate::adapter::Adapter;
-use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::number::FenceNumber;
 use crate::object::QueueNumber;
 use crate::packet::Signal;
 use crate::refusal::invalid;
 use crate::scheduling::AnyContext;
-use crate::sync::POINTS_MAX;
+use crate::sync::{Fed, POINTS_MAX};
 
 impl Adapter {
     /// `D3DKMTSubmitWaitForSyncObjectsToHwQueue`.
@@ -27,7 +26,7 @@ impl Adapter {
         }
         let named = points.iter().map(|(fence, value)| self.sync.point(*fence, *value)).collect();
         self.submit_packet(number, Packet::Wait(named))?;
-        self.tell_fed(cx, Fed::Queue(number), points, false, false);
+        self.sync.tell_fed(cx, Fed::Queue(number), points, false, false);
         self.pump_queue(cx, number);
         Ok(())
     }
@@ -66,7 +65,7 @@ impl Adapter {
             at_submission || self.sync.fence(*fence).flags.contains(FenceFlags::TOP_OF_PIPELINE)
         };
         let fed: Vec<Fed> = numbers.iter().map(|number| Fed::Queue(*number)).collect();
-        fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &points, true, false));
+        fed.iter().for_each(|fed| self.sync.tell_fed(cx, *fed, &points, true, false));
         let (early, rest): (Vec<_>, Vec<_>) = points.into_iter().partition(top);
         if !early.is_empty() {
             let signal = Signal { points: early, flags, fed: fed.clone(), ..Signal::default() };

@@ -1,9 +1,15 @@
-//! Whether a tool traces native fences, and which logs queues get for that (sync §3.14). `fence_log` makes the logs and reads them.
+//! Whether a tool traces native fences, and which logs queues get for that (sync §3.14). `fence_log` makes the logs and reads them. Of queues and contexts
+//! that the kernel feeds, which have no logs, it tells a tool itself.
 
+use events::Event;
+use gpu_fence::FenceId;
 use shared_words::log;
-use wddm_types::{PAGE_BYTES, Pages};
+use wddm_types::{FencePoint, PAGE_BYTES, Pages};
 
 use super::Synchronization;
+use crate::effect::Cx;
+use crate::number::{FenceNumber, PacketContextNumber, QueueNumber};
+use crate::store::ObjectNumber;
 
 /// Pages of each log of a queue while a tool traces. Policy: room for 5,460 entries, which a client that has
 /// 64 submissions of some waits under way does not fill between two of its calls.
@@ -26,6 +32,15 @@ pub struct LogShape {
     /// Pages of all of them together.
     // spec: sync §3.14 (overrun)
     pub pages: Pages,
+}
+
+/// A queue or a context that the kernel feeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// A hardware queue.
+    Queue(QueueNumber),
+    /// A packet context.
+    Packets(PacketContextNumber),
 }
 
 impl Synchronization {
@@ -55,6 +70,35 @@ impl Synchronization {
         let logs = 2 + u64::from(self.tracing.verbose);
         let each = if self.tracing.on { TRACED_PAGES } else { log::LOG_BYTES / PAGE_BYTES };
         LogShape { logs, pages: Pages(logs * each) }
+    }
+
+    /// A tool is told of waits and signals on a queue that the kernel feeds: they were submitted, or are done. Of these the kernel knows
+    /// everything by itself; such queues have no logs.
+    // spec: sync §3.14 (their waits and signals are software commands, which the kernel times itself)
+    pub fn tell_fed(&self, cx: &mut Cx<'_>, of: Fed, points: &[(FenceNumber, u64)], signal: bool, done: bool) {
+        if !self.is_traced() {
+            return;
+        }
+        let (queue, packets) = match of {
+            Fed::Queue(queue) => (queue.raw(), false),
+            Fed::Packets(context) => (context.raw(), true),
+        };
+        for &(fence, value) in points {
+            cx.emit(
+                self.adapter,
+                match done {
+                    false => Event::KernelFedFenceQueued { queue, packets, fence: fence.raw(), value, signal },
+                    true => Event::KernelFedFenceDone { queue, packets, fence: fence.raw(), value, signal },
+                },
+            );
+        }
+    }
+
+    /// The same of waits that hold.
+    pub fn tell_waited(&self, cx: &mut Cx<'_>, of: Fed, points: impl IntoIterator<Item = FencePoint<FenceId>>) {
+        let numbered = |point: FencePoint<FenceId>| Some((self.number_if_there(point.fence)?, point.value));
+        let points: Vec<(FenceNumber, u64)> = points.into_iter().filter_map(numbered).collect();
+        self.tell_fed(cx, of, &points, false, true);
     }
 }
 

@@ -12,12 +12,12 @@ use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
 use crate::due::Waiter;
-use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::packet::{Handed, PacketContextNumber, Refused, Starting};
 use crate::paging::Ready;
 use crate::scheduling::AnyContext;
 use crate::store::ObjectNumber;
+use crate::sync::Fed;
 use crate::tally::Fate;
 
 impl Adapter {
@@ -89,7 +89,7 @@ impl Adapter {
         }
         self.vidsch.queues.waited(known.vidsch);
         let fences = self.waits_no_more(known.vidsch);
-        self.tell_waited(cx, Fed::Packets(context), fences);
+        self.sync.tell_waited(cx, Fed::Packets(context), fences);
         true
     }
 
@@ -109,7 +109,7 @@ impl Adapter {
                         let waiter = Waiter::Packets { context };
                         if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, waiter) {
                             self.vidsch.queues.waited(vidsch);
-                            self.tell_waited(cx, Fed::Packets(context), points);
+                            self.sync.tell_waited(cx, Fed::Packets(context), points);
                         } else {
                             self.note_wait(vidsch, AnyContext::Packets(context), &points);
                         }

@@ -9,7 +9,6 @@ use vidsch::{Packet as Queued, QueueId, SoftwareTurn, SubmitError, Unstarted};
 
 use crate::adapter::{Adapter, Payload};
 use crate::display::Flip;
-use crate::fence_log::Fed;
 use crate::machine::Cx;
 use crate::number::FenceNumber;
 use crate::object::QueueNumber;
@@ -17,7 +16,7 @@ use crate::packet::{BroadcastEnd, PacketContextNumber, Signal, SoftwareNumber, S
 use crate::refusal::{invalid, no_memory, removed};
 use crate::scheduling::{AnyContext, Awaited};
 use crate::store::ObjectNumber;
-use crate::sync::SyncObjectNumber;
+use crate::sync::{Fed, SyncObjectNumber};
 
 impl Adapter {
     /// `D3DKMTWaitForSynchronizationObjectFromGpu`, `D3DKMTWaitForSynchronizationObject2`: holds the context's later work. Fences first,
@@ -40,7 +39,7 @@ impl Adapter {
         if !points.is_empty() {
             let named = points.iter().map(|(fence, value)| self.sync.point(*fence, *value)).collect();
             self.vidsch.queues.submit(queue, Queued::Wait(named)).expect("there is room");
-            self.tell_fed(cx, Fed::Packets(context), points, false, false);
+            self.sync.tell_fed(cx, Fed::Packets(context), points, false, false);
         }
         if !objects.is_empty() {
             let number = self.software.put(SoftwareStep::Take { objects, value });
@@ -78,7 +77,7 @@ impl Adapter {
         }
         let keepers: Vec<_> = contexts.iter().map(|context| AnyContext::Packets(*context)).collect();
         signal.fed = contexts.iter().map(|context| Fed::Packets(*context)).collect();
-        signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, false));
+        signal.fed.iter().for_each(|fed| self.sync.tell_fed(cx, *fed, &signal.points, true, false));
         let at_submission = signal.flags.contains(SignalFlags::SIGNAL_AT_SUBMISSION);
         // Signalled when what is before has entered the pipeline: as early as the kernel knows of.
         let top = |(fence, _): &(FenceNumber, u64)| self.sync.fence(*fence).flags.contains(FenceFlags::TOP_OF_PIPELINE);
@@ -197,7 +196,7 @@ impl Adapter {
             Some(BroadcastEnd::Signal(signal)) => signal,
         };
         let rewind = signal.flags.contains(SignalFlags::ALLOW_FENCE_REWIND);
-        signal.fed.iter().for_each(|fed| self.tell_fed(cx, *fed, &signal.points, true, true));
+        signal.fed.iter().for_each(|fed| self.sync.tell_fed(cx, *fed, &signal.points, true, true));
         for (fence, value) in signal.points {
             // A fence that was destroyed meanwhile has no waiter.
             if self.sync.fence_if_there(fence).is_some() {
