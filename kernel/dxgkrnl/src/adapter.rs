@@ -8,6 +8,7 @@ mod device;
 mod display;
 mod doorbell;
 mod fence;
+mod fence_log;
 mod flip;
 pub mod interrupt;
 mod metering;
@@ -59,6 +60,7 @@ use crate::turns::Turns;
 
 pub use doorbell::NewDoorbell;
 pub use fence::Opened;
+pub use fence_log::{LogNews, Names};
 pub use flip::Behind;
 
 /// How an adapter is set up. Sizes are in the units that their types say.

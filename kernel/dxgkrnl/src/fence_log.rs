@@ -1,38 +1,35 @@
 //! Logs of native fences (sync §3.14): what engines write of the waits and signals of queues that the kernel does not feed, and so does
-//! not see. `pages` places the logs, `reader` reads them, `tracing` serves a tool that wants them, `resize` gives a queue longer ones.
-//! Nothing here decides which waits are over: `adapter/fence` does.
+//! not see. [`Log`] is one, [`QueueLogs`] are those of a queue at a time, [`Logs`] all that it has; `reader` takes entries out of them,
+//! [`LogPool`] keeps the pages of a process's logs. Nothing here decides which waits are over, takes memory, or knows who is told of an
+//! entry: `adapter/fence_log` brings pages and carries out what the reader finds, and `adapter/fence` ends waits.
 //!
-//! A queue that its process feeds has two, for waits and for signals, and while a tool wants it one of submissions; a queue that the kernel feeds has none, for its waits and
-//! signals are the kernel's own. The user-mode driver chooses the entry of each command and never touches the log; the engine writes
-//! the entry and then the header.
+//! A queue that its process feeds has two, for waits and for signals, and while a tool wants it one of submissions; a queue that the kernel
+//! feeds has none, for its waits and signals are the kernel's own. The user-mode driver chooses the entry of each command and never touches
+//! the log; the engine writes the entry and then the header.
 
+mod generation;
 mod pages;
 mod reader;
-mod resize;
-mod tracing;
 
 use std::sync::atomic::AtomicU64;
 
 use ddi::{KmdQueue, SetNativeFenceLogBuffer};
 use kmt_calls::{NativeFenceLogDetail, Refusal};
 use shared_words::{Memory, Word, log};
-use wddm_types::{GpuVa, PAGE_BYTES, ProcessId};
+use wddm_types::{GpuVa, PAGE_BYTES};
 
-pub use pages::LogPool;
-pub use reader::{LogNews, Names};
-pub use resize::RetiredLogs;
+pub use generation::Logs;
+pub use pages::{LogPages, LogPool};
+pub use reader::{Entry, LogKind, Source};
 
-use self::pages::LogPages;
-
-use crate::adapter::Adapter;
-use crate::machine::Cx;
+use crate::driver::EntryPoints;
 use crate::refusal::from_driver;
 
-/// The logs of a queue.
+/// The logs of a queue at a time.
 #[derive(Debug)]
 pub struct QueueLogs {
-    pub waits: Log,
-    pub signals: Log,
+    waits: Log,
+    signals: Log,
     /// While a tool wants it.
     submissions: Option<Log>,
     pages: LogPages,
@@ -40,7 +37,7 @@ pub struct QueueLogs {
 
 /// One log.
 #[derive(Debug)]
-pub struct Log {
+struct Log {
     /// System address of the buffer.
     at: u64,
     /// Where the queue's process has it.
@@ -72,9 +69,46 @@ impl Log {
 }
 
 impl QueueLogs {
+    /// Empty logs on these pages.
+    pub fn begin(memory: &Memory, pages: LogPages) -> QueueLogs {
+        let (bytes, entries) = (pages.log_bytes(), log::entries(pages.log_bytes()));
+        let begin = |nth: u64, log_type: u32| {
+            let at = pages.run.first * PAGE_BYTES + nth * bytes;
+            let (va, system_va) = (pages.va.offset(nth * bytes), pages.system_va.offset(nth * bytes));
+            Log::begin(memory, at, va, system_va, entries, log_type)
+        };
+        let submissions = (pages.logs > 2).then(|| begin(2, log::SUBMISSIONS));
+        QueueLogs { waits: begin(0, log::WAITS), signals: begin(1, log::SIGNALS), submissions, pages }
+    }
+
+    /// `DxgkDdiSetNativeFenceLogBuffer`, once for each log.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn tell(&self, driver: EntryPoints<'_>, memory: &Memory, queue: KmdQueue) -> Result<(), Refusal> {
+        let driver = driver.native_fence_logs().expect("checked at adapter start");
+        for log in [&self.waits, &self.signals].into_iter().chain(&self.submissions) {
+            // CAST: as below.
+            let set = SetNativeFenceLogBuffer {
+                queue,
+                entries: log.entries as u32,
+                log: log.words(memory),
+                va: log.va,
+                system_va: log.system_va,
+            };
+            driver.set_log_buffer(set).map_err(from_driver)?;
+        }
+        Ok(())
+    }
+
+    /// The pages of logs that no engine writes into any more.
+    pub fn end(self) -> LogPages {
+        self.pages
+    }
+
     /// The user-mode driver's view of the logs.
     // spec: sync §2.9, sync §6 C3
-    pub fn detail(&self) -> NativeFenceLogDetail {
+    fn detail(&self) -> NativeFenceLogDetail {
         // CAST: a log has fewer entries than its pages have bytes.
         NativeFenceLogDetail {
             wait_entries: self.waits.entries as u32,
@@ -84,54 +118,5 @@ impl QueueLogs {
             submission_entries: self.submissions.as_ref().map_or(0, |log| log.entries as u32),
             submission_base: self.submissions.as_ref().map_or(GpuVa::NULL, |log| log.va),
         }
-    }
-}
-
-impl Adapter {
-    /// The logs of a new queue that its process feeds; the driver has heard of both.
-    // spec: sync §3.14
-    pub fn make_logs(&mut self, cx: &mut Cx<'_>, process: ProcessId, queue: KmdQueue) -> Result<QueueLogs, Refusal> {
-        let pages = self.take_log_pages(cx, process)?;
-        let logs = self.begin_logs(cx, pages);
-        match self.tell_logs(cx, queue, &logs) {
-            Ok(()) => Ok(logs),
-            Err(refusal) => {
-                self.end_logs(cx, process, logs);
-                Err(refusal)
-            }
-        }
-    }
-
-    /// The queue has gone, or was not made: no engine writes into its logs any more.
-    pub fn end_logs(&mut self, cx: &mut Cx<'_>, process: ProcessId, logs: QueueLogs) {
-        self.give_back_log_pages(cx, process, logs.pages);
-    }
-
-    fn begin_logs(&self, cx: &Cx<'_>, pages: LogPages) -> QueueLogs {
-        let (bytes, entries) = (pages.log_bytes(), log::entries(pages.log_bytes()));
-        let begin = |nth: u64, log_type: u32| {
-            let at = pages.run.first * PAGE_BYTES + nth * bytes;
-            let (va, system_va) = (pages.va.offset(nth * bytes), pages.system_va.offset(nth * bytes));
-            Log::begin(cx.memory, at, va, system_va, entries, log_type)
-        };
-        let submissions = (pages.logs > 2).then(|| begin(2, log::SUBMISSIONS));
-        QueueLogs { waits: begin(0, log::WAITS), signals: begin(1, log::SIGNALS), submissions, pages }
-    }
-
-    /// `DxgkDdiSetNativeFenceLogBuffer`, once for each log.
-    fn tell_logs(&mut self, cx: &Cx<'_>, queue: KmdQueue, logs: &QueueLogs) -> Result<(), Refusal> {
-        let driver = self.driver.call(cx).native_fence_logs().expect("checked at adapter start");
-        for log in [&logs.waits, &logs.signals].into_iter().chain(&logs.submissions) {
-            // CAST: as above.
-            let set = SetNativeFenceLogBuffer {
-                queue,
-                entries: log.entries as u32,
-                log: log.words(cx.memory),
-                va: log.va,
-                system_va: log.system_va,
-            };
-            driver.set_log_buffer(set).map_err(from_driver)?;
-        }
-        Ok(())
     }
 }

@@ -9,13 +9,12 @@ use kmt_calls::{Call, MappingId, QueuedFence, Refusal};
 use wddm_types::{AdapterIndex, Luid, ProcessId, RawHandle};
 
 use crate::adapter::description::AdapterDescription;
-use crate::adapter::{Adapter, AdapterConfig};
+use crate::adapter::{Adapter, AdapterConfig, Names};
 use crate::call::{CreatedSurface, Needs};
 use crate::cpu_view;
 use crate::cross_adapter::CrossFences;
 use crate::effect::Heard;
 pub use crate::effect::{Answer, Cx, Effect, Token};
-use crate::fence_log::Names;
 use crate::global_handle::GlobalHandles;
 use crate::keyed_mutex::KeyedMutexes;
 use crate::nt_handle::NtHandles;

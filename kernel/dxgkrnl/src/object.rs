@@ -7,7 +7,7 @@ use shared_words::ClientAccess;
 use wddm_types::{AdapterIndex, NodeId};
 
 use crate::context_allocation::ContextAllocation;
-use crate::fence_log::{LogPool, QueueLogs, RetiredLogs};
+use crate::fence_log::{LogPool, Logs};
 use crate::handle::HandleTable;
 use crate::notification::RegistrationNumber;
 use crate::number::{AllocationNumber, FenceNumber, FenceOpenNumber, ResourceNumber};
@@ -190,9 +190,7 @@ pub struct Queue {
     pub user_mode: bool,
     pub doorbell: Option<DoorbellNumber>,
     /// Its logs, if its process feeds it.
-    pub logs: Option<QueueLogs>,
-    /// Logs that it had before, which commands that are queued still name.
-    pub retired_logs: Vec<RetiredLogs>,
+    pub logs: Logs,
     /// The work that the kernel has fed it.
     pub feed: Feed,
     /// DisableGpuTimeout: its work may take as long as it takes.

@@ -21,6 +21,7 @@ use wddm_types::{GpuVa, NodeId, ProcessId};
 
 use crate::adapter::{Adapter, Payload};
 use crate::due::Waiter;
+use crate::fence_log::Logs;
 use crate::machine::Cx;
 use crate::object::{Context, ContextNumber, Queue, QueueNumber};
 use crate::packet::check_private_data;
@@ -93,8 +94,7 @@ impl Adapter {
             progress,
             user_mode,
             doorbell: None,
-            logs,
-            retired_logs: Vec::new(),
+            logs: Logs::new(logs),
             feed: Feed::default(),
             no_timeout: flags.contains(QueueFlags::DISABLE_GPU_TIMEOUT),
             no_broadcast_signal: flags.contains(QueueFlags::NO_BROADCAST_SIGNAL),
@@ -164,11 +164,8 @@ impl Adapter {
         if self.driver.names_signaled_fences() {
             self.look_at_processes(cx, &BTreeSet::from([self.owners.process_of(queue.device)]));
         }
-        if let Some(logs) = queue.logs {
-            let process = self.owners.process_of(queue.device);
-            self.end_logs(cx, process, logs);
-            queue.retired_logs.into_iter().for_each(|retired| self.end_logs(cx, process, retired.logs));
-        }
+        let process = self.owners.process_of(queue.device);
+        queue.logs.into_all().for_each(|logs| self.end_logs(cx, process, logs));
         // Work that never started is dropped with the queue.
         let dropped = self.vidsch.queues.destroy_queue(queue.vidsch);
         self.drop_parts(cx, dropped);

@@ -13,7 +13,7 @@ use vidsch::PacketFenceId;
 use wddm_types::{EngineId, NodeId, VidPnTargetId};
 
 use crate::adapter::Adapter;
-use crate::fence_log::Names;
+use crate::adapter::Names;
 use crate::machine::Cx;
 use crate::packet::NodePreempted;
 use crate::store::ObjectNumber;

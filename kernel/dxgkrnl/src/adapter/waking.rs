@@ -12,7 +12,6 @@ use events::DoorbellTaken;
 use kmt_calls::{Refusal, Reply};
 
 use crate::adapter::Adapter;
-use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx, Effect, Token};
 use crate::object::DoorbellNumber;
 use crate::refusal::{invalid, removed};
@@ -77,7 +76,7 @@ impl Adapter {
         let queue = self.doorbells.queue_of(number).expect("it was just connected");
         let queue = &self.queues[queue];
         // spec: sync §6 C3: again, for they may have been made anew
-        let logs = queue.logs.as_ref().map(QueueLogs::detail).expect("a queue with a doorbell has logs");
+        let logs = queue.logs.detail().expect("a queue with a doorbell has logs");
         let process = self.owners.process_of(queue.device);
         let reply = Reply::DoorbellConnected { notify, logs };
         Ok(if self.fence_words_mapped(process) { Answer::Done(Ok(reply)) } else { self.after_ring(cx, token, reply) })

@@ -6,7 +6,6 @@ use wddm_types::{AdapterIndex, GpuVa, NodeId, RawHandle};
 use crate::adapter::NewDoorbell;
 use crate::call::sync::broadcast;
 use crate::call::{Turn, done};
-use crate::fence_log::QueueLogs;
 use crate::machine::{Answer, Cx};
 use crate::object::{Object, QueueNumber};
 use crate::queue::{Command, DoorbellWords};
@@ -111,7 +110,7 @@ impl Turn<'_> {
         let queue = self.adapters[index.0 as usize].create_queue(cx, number, flags, &mut private_data)?;
         let adapter = &self.adapters[index.0 as usize];
         let open = adapter.sync.only_open(adapter.queues[queue].progress);
-        let logs = adapter.queues[queue].logs.as_ref().map(QueueLogs::detail);
+        let logs = adapter.queues[queue].logs.detail();
         let (queue, fence_handle) = (self.name(Object::Queue(index, queue))?, self.name(Object::Fence(index, open))?);
         let progress = self.adapters[index.0 as usize].created_fence(open, fence_handle, Default::default());
         let flags = flags | QueueFlags::NATIVE_PROGRESS_FENCE;

@@ -20,8 +20,8 @@ use wddm_types::{NodeId, ProcessId};
 
 use crate::adapter::Adapter;
 use crate::adapter::interrupt::NativeSignals;
+use crate::adapter::{LogNews, Names};
 use crate::breach::Breach;
-use crate::fence_log::{LogNews, Names};
 use crate::machine::Cx;
 use crate::number::FenceNumber;
 use crate::object::{DeviceNumber, Queue, QueueNumber};
@@ -162,7 +162,7 @@ impl Adapter {
         let mut scope = Scope::default();
         for kmd in named {
             match self.queues.iter().find(|(_, queue)| queue.kmd == *kmd) {
-                Some((number, queue)) if queue.logs.is_some() => scope.logged.push(number),
+                Some((number, queue)) if queue.logs.are_there() => scope.logged.push(number),
                 Some((_, queue)) => drop(scope.processes.insert(self.process_of_queue(queue))),
                 // The paging queue signals fences of every process; and so may a queue that has just gone.
                 None => scope.everything = true,
@@ -174,9 +174,9 @@ impl Adapter {
     fn scope_of_node(&self, node: NodeId) -> Scope {
         let mut scope = Scope { everything: self.driver.paging_node() == node, ..Scope::default() };
         for (number, queue) in self.queues.iter().filter(|(_, queue)| self.contexts[queue.context].node == node) {
-            match queue.logs {
-                Some(_) => scope.logged.push(number),
-                None => drop(scope.processes.insert(self.process_of_queue(queue))),
+            match queue.logs.are_there() {
+                true => scope.logged.push(number),
+                false => drop(scope.processes.insert(self.process_of_queue(queue))),
             }
         }
         scope

@@ -57,12 +57,7 @@ impl Adapter {
         if !self.sync.is_traced() {
             return;
         }
-        let full = self.queues.iter().filter(|(_, queue)| {
-            let half_full = |log: &super::Log| log.fresh(cx.memory) > log.entries / 2;
-            queue.logs.as_ref().is_some_and(|logs| {
-                half_full(&logs.waits) || half_full(&logs.signals) || logs.submissions.as_ref().is_some_and(half_full)
-            })
-        });
+        let full = self.queues.iter().filter(|(_, queue)| queue.logs.any_half_full(cx.memory));
         let queues: Vec<_> = full.map(|(number, _)| number).collect();
         if !queues.is_empty() {
             let news = self.read_logs(cx, names, &queues);
