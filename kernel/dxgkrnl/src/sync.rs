@@ -10,12 +10,13 @@
 //! | `cross` | which of them other adapters have too, and the news for these |
 //! | `object` | mutexes, semaphores, packet fences, CPU notifications, with their opens |
 //! | `peer` | the inbox in which the GPUs of other adapters ring |
+//! | `tell` | what the driver is told of their values |
 //! | `tracing` | what a tool wants logged |
 //!
-//! It takes and maps no memory for words, and calls no driver: `adapter/fence` makes words and the driver's half out of memory and driver, tells what
-//! became of it here, and asks here whose waits end. It lets nothing go on itself, for a queue that goes on belongs to the scheduler: it
-//! answers with the waits that ended, and with [`SyncNews`]; `adapter/sync.rs` carries them out. It asks no other part. Words it
-//! reads and writes in the memory that each call lends it.
+//! It takes and maps no memory for words, and makes and ends no fence in the driver: `adapter/fence` does, tells what became of it here, and
+//! asks here whose waits end. It lets nothing go on itself, for a queue that goes on belongs to the scheduler: it answers with the waits
+//! that ended, and with [`SyncNews`]; `adapter/sync.rs` carries them out. It asks the driver, and no other part; that and the memory whose
+//! words it reads and writes each call lends it.
 //!
 //! What holds between its fields, which [`Synchronization::check_fences`] and [`Synchronization::check_objects`] check:
 //! - a fence is known by its waits, and by nothing else; it is there as long as it is open or named;
@@ -32,6 +33,7 @@ mod local;
 mod object;
 mod packed;
 mod peer;
+mod tell;
 mod tracing;
 mod wait;
 

@@ -115,6 +115,7 @@ pub const TARGETS: &[Target] = &[
             "kernel/dxgkrnl/src/adapter/fence/**/*.rs",
             "kernel/dxgkrnl/src/sync/local.rs",
             "kernel/dxgkrnl/src/sync/packed.rs",
+            "kernel/dxgkrnl/src/sync/tell.rs",
             "kernel/dxgkrnl/src/adapter/fence_log.rs",
             "kernel/dxgkrnl/src/adapter/fence_log/**/*.rs",
             "kernel/dxgkrnl/src/fence_log.rs",

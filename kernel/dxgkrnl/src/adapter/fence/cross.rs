@@ -10,14 +10,13 @@
 //! ```
 //! Nothing that arrives makes news: so nothing comes back to where it came from.
 
-use ddi::{CurrentUpdate, FenceType, UpdateCurrentFlags};
+use ddi::FenceType;
 use events::Event;
 use kmt_calls::{FenceFlags, OpenSyncObjectRequest, Refusal, SyncObjectAccess};
 use wddm_types::{PAGE_BYTES, PageRun, Pages};
 
 use super::lifetime::{NewFence, NewMonitored};
 use super::open::Opened;
-use super::signal::current_values_failed;
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::machine::Cx;
@@ -105,7 +104,7 @@ impl Adapter {
         }
     }
 
-    /// `UpdateCurrentValuesFromCpu` with NotificationOnly. A device without power runs no work that waits, and is told when it wakes.
+    /// The driver looks at its run lists for these fences. A device without power runs no work that waits, and is told when it wakes.
     ///
     /// # Errors
     /// The driver failed: bug check 0x119, parameter 0x13.
@@ -114,13 +113,6 @@ impl Adapter {
         if self.life.is_off() {
             return Ok(());
         }
-        let update = |number: &FenceNumber| {
-            let fence = self.sync.fence(*number);
-            let (value, current) = (fence.value(cx.memory), cx.memory.word(fence.slot.current.0));
-            fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
-        };
-        let batch: Vec<CurrentUpdate<'_>> = numbers.iter().filter_map(update).collect();
-        let Some(fences) = self.driver.call(cx).native_fences().filter(|_| !batch.is_empty()) else { return Ok(()) };
-        fences.update_current_values(&batch, UpdateCurrentFlags::NOTIFICATION_ONLY).map_err(current_values_failed)
+        self.sync.notify(self.driver.call(cx), cx.memory, numbers)
     }
 }

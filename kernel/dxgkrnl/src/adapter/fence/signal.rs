@@ -1,13 +1,14 @@
-//! Signals of fences by the CPU, and what a fence becomes when its device is lost (sync §3.6, §3.16).
+//! Signals of fences by the CPU, the MonitoredValues that are published behind each look at a fence, and what a fence becomes when its
+//! device is lost (sync §3.6, §3.9, §3.16).
 
 use std::collections::BTreeMap;
 
-use ddi::{CurrentUpdate, DriverStatus, UpdateCurrentFlags};
 use events::Event;
-use gpu_fence::FenceKind;
+use gpu_fence::{FenceKind, MonitoredUpdate};
 use kmt_calls::{Refusal, SignalFlags};
 use shared_words::Word;
 
+use super::moved::MonitoredWords;
 use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::machine::Cx;
@@ -65,23 +66,8 @@ impl Adapter {
     /// Brings fences to values that they do not have yet, all by one call of the driver.
     // spec: sync §3.6, sync §2.6
     fn signal_fences(&mut self, cx: &mut Cx<'_>, changes: &[(FenceNumber, u64)]) {
-        for &(number, value) in changes {
-            // Of native fences the driver stores it.
-            if self.sync.fence(number).kmd.is_none() {
-                self.sync.store(cx.memory, number, value);
-            }
-        }
-        let update = |&(number, value): &(FenceNumber, u64)| {
-            let fence = self.sync.fence(number);
-            let current = cx.memory.word(fence.slot.current.0);
-            fence.kmd.map(|global| CurrentUpdate { fence: global, value, current: Some(current) })
-        };
-        let batch: Vec<CurrentUpdate<'_>> = changes.iter().filter_map(update).collect();
-        let told = match self.driver.call(cx).native_fences() {
-            Some(fences) if !batch.is_empty() => fences.update_current_values(&batch, UpdateCurrentFlags::empty()),
-            _ => Ok(()),
-        };
-        if self.heed(cx, told.map_err(current_values_failed)).is_none() {
+        let told = self.sync.set_current(self.driver.call(cx), cx.memory, changes);
+        if self.heed(cx, told).is_none() {
             return;
         }
         for &(fence, value) in changes {
@@ -117,6 +103,46 @@ impl Adapter {
         count + self.publish(cx, updates.into_values().collect())
     }
 
+    /// Publishes MonitoredValues and samples again until nothing changes. Returns how many waits that released.
+    // spec: sync §3.9
+    pub fn publish(&mut self, cx: &mut Cx<'_>, mut updates: Vec<MonitoredUpdate>) -> u32 {
+        let mut released = 0;
+        while !updates.is_empty() && !self.life.has_stopped() {
+            let live = self.sync.live_updates(&updates);
+            if live.is_empty() {
+                break;
+            }
+            let told = self.tell_monitored(cx, &live);
+            if self.heed(cx, told).is_none() {
+                break;
+            }
+            updates.clear();
+            for published in live {
+                let sampled = self.sync.value_published(cx, cx.memory, published);
+                released += self.release(cx, sampled.released);
+                updates.extend(sampled.updates);
+            }
+        }
+        released
+    }
+
+    /// Has the driver store MonitoredValues. A device without power signals nothing, and is told when it wakes; words that move, when they
+    /// are there.
+    ///
+    /// # Errors
+    /// The driver failed: bug check 0x119, parameter 0x12.
+    // spec: sync §3.9
+    fn tell_monitored(&mut self, cx: &Cx<'_>, values: &[(FenceNumber, u64)]) -> Result<(), Breach> {
+        if self.life.is_off() {
+            return Ok(());
+        }
+        // The words borrow nothing that the driver's call needs.
+        let (memory, bus) = (cx.memory, cx.platform(self.index).bus());
+        let (vidmm, sync, done) = (&self.vidmm, &self.sync, self.ring.done());
+        let words = MonitoredWords { memory, bus, vidmm, sync, done };
+        self.sync.tell_monitored(self.driver.call(cx), values, |fence| words.of(fence))
+    }
+
     /// Marks a fence satisfied for ever and releases all its waits (sync §3.16).
     // spec: sync §3.16
     pub fn signal_always(&mut self, cx: &mut Cx<'_>, number: FenceNumber) {
@@ -138,25 +164,17 @@ impl Adapter {
     /// The driver failed: bug check 0x119, parameter 0x13.
     // spec: sync §3.16, sync §6 B12
     pub(super) fn tell_always_signaled(&mut self, cx: &Cx<'_>, number: FenceNumber) -> Result<(), Breach> {
-        let slot = self.sync.fence(number).slot;
-        if slot.on_cpu() {
+        if self.sync.fence(number).slot.on_cpu() {
             self.sync.store(cx.memory, number, u64::MAX);
         }
-        let word = slot.on_cpu().then(|| cx.memory.word(slot.current.0));
         // A device without power passes no wait, and its page tables may be away: it is told when it wakes. While a word is on its
         // way the place where it will be is another's content: it is told when the word is there.
         if self.life.is_off() || self.sync.is_word_on_its_way(number, self.ring.done()) {
             return Ok(());
         }
-        let (Some(global), Some(fences)) = (self.sync.fence(number).kmd, self.driver.call(cx).native_fences()) else {
-            return Ok(());
-        };
-        let update = [CurrentUpdate { fence: global, value: ALWAYS_SIGNALED_VALUE, current: word }];
-        fences.update_current_values(&update, UpdateCurrentFlags::ALWAYS_SIGNALED).map_err(current_values_failed)
+        self.sync.tell_always(self.driver.call(cx), cx.memory, number)
     }
-}
 
-impl Adapter {
     /// The device has power again: tells it what it missed while it slept: the fences whose every wait passes, and those whose waits have
     /// begun or ended.
     pub fn tell_slept_through(&mut self, cx: &mut Cx<'_>) {
@@ -181,12 +199,3 @@ impl Adapter {
         self.heed(cx, told);
     }
 }
-
-/// The driver could not store CurrentValues.
-// spec: sync §3.9
-pub(super) fn current_values_failed(status: DriverStatus) -> Breach {
-    Breach(format!("bug check 0x119, parameter 0x13: UpdateCurrentValuesFromCpu failed: {status}"))
-}
-
-/// The document's value for an AlwaysSignaled update; drivers ignore it (sync §6 B12).
-const ALWAYS_SIGNALED_VALUE: u64 = 0xFFFF_FFFF;

@@ -37,9 +37,10 @@ impl Adapter {
     /// Reads and then frees the logs that no command names any more.
     // spec: sync §3.14 (resize)
     pub(super) fn free_retired_logs(&mut self, cx: &mut Cx<'_>, names: &Names<'_>) {
-        let over = self.queues.iter().filter(|(_, queue)| {
-            queue.logs.any_over(|| self.sync.current_value(cx.memory, queue.progress))
-        });
+        let over = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| queue.logs.any_over(|| self.sync.current_value(cx.memory, queue.progress)));
         for number in over.map(|(number, _)| number).collect::<Vec<_>>() {
             let news = self.read_logs(cx, names, &[number]);
             self.heed_logs(cx, &news);
