@@ -245,7 +245,7 @@ impl Machine {
         let member = |(index, adapter): (usize, &Adapter)| {
             let number = adapter.sync.member(cross)?;
             let rings =
-                adapter.sync.inbox().is_some() && !adapter.is_monitored_fence(number) && !adapter.life.has_stopped();
+                adapter.sync.inbox().is_some() && !adapter.sync.is_monitored(number) && !adapter.life.has_stopped();
             Some((index, rings, adapter.sync.earliest_of(number)))
         };
         let members: Vec<(usize, bool, Option<u64>)> = self.adapters.iter().enumerate().filter_map(member).collect();

@@ -79,7 +79,7 @@ impl Turn<'_> {
             }
         };
         let adapter = &mut self.adapters[index.0 as usize];
-        let monitored = adapter.is_monitored_fence(fence);
+        let monitored = adapter.sync.is_monitored(fence);
         if monitored && native {
             return Err(invalid("a monitored fence of this adapter: OpenSyncObjectFromNtHandle2 opens it"));
         }

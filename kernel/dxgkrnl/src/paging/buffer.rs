@@ -145,7 +145,7 @@ impl Adapter {
                 return self.between_buffers(cx, used);
             }
             Some(&Operation::NotifyFenceResidency { storage, address }) => {
-                fences = self.fences_moved(storage, address);
+                fences = self.sync.fences_moved(storage, address);
                 let work = self.ring.building[0].number;
                 self.sync.local_page_moved(storage, LocalPlace { address, there_after: work });
                 if fences.is_empty() {

@@ -82,6 +82,11 @@ impl Synchronization {
         self.waits.kind(self.fences[number].waits)
     }
 
+    /// Whether it was created as a monitored one.
+    pub fn is_monitored(&self, number: FenceNumber) -> bool {
+        self.kind_of(number) == FenceKind::Monitored
+    }
+
     /// CurrentValue now.
     pub fn current_value(&self, memory: &Memory, number: FenceNumber) -> u64 {
         self.fences[number].value(memory)

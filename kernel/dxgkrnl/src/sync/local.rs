@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use ddi::{FenceType, FenceValueType};
+use ddi::{FenceResidency, FenceType, FenceValueType, OsGlobalFence};
+use kmt_calls::CreatedFence;
 use vidmm::{AllocationId, StateDigest};
-use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress};
+use wddm_types::{GpuVa, PAGE_BYTES, PhysicalAddress, SegmentId, WordAddress};
 
-use super::{LocalWord, Synchronization};
+use super::{Fence, LocalWord, Synchronization};
 use crate::number::{DeviceNumber, FenceNumber};
+use crate::store::ObjectNumber;
 
 /// The kind of a page's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,15 +143,40 @@ impl Synchronization {
         there.then(|| page.place_of(word, page.place.address))
     }
 
-    /// Where a word is for the driver when a storage goes to an address, and whether the kernel publishes by it.
-    pub fn place_behind_move(
-        &self,
-        word: LocalWord,
-        (storage, address): (AllocationId, PhysicalAddress),
-    ) -> (PhysicalAddress, bool) {
-        let page = self.local.page_of(word).expect("a fence's words are on its device's pages");
-        let base = if word.allocation == storage { address } else { page.place.address };
-        (page.place_of(word, base), page.kind == LocalKind::OPTIMIZED)
+    /// The driver's notice when storage of fences goes to an address: the fences that have words there, with the place of each word.
+    // spec: memory §3.4, operation 18
+    pub fn fences_moved(&self, storage: AllocationId, address: PhysicalAddress) -> Vec<FenceResidency> {
+        let place = |word: LocalWord| {
+            let page = self.local.page_of(word).expect("a fence's words are on its device's pages");
+            let base = if word.allocation == storage { address } else { page.place.address };
+            (page.place_of(word, base), page.kind == LocalKind::OPTIMIZED)
+        };
+        let moved = |(number, fence): (FenceNumber, &Fence)| {
+            if fence.kmd.is_none() || !fence.slot.stands_in(storage) {
+                return None;
+            }
+            let (monitored, seen) = place(fence.slot.local_monitored()?);
+            let monitored_word = match monitored.segment {
+                SegmentId::SYSTEM if seen => WordAddress(monitored.offset),
+                // spec: sync §1.4: no address for the CPU, or one that is lent with each update
+                _ => CreatedFence::NO_CPU_ADDRESS,
+            };
+            let (current, current_word) = match fence.slot.local_current() {
+                Some(current) => (place(current).0, CreatedFence::NO_CPU_ADDRESS),
+                None => {
+                    let word = fence.slot.current;
+                    (PhysicalAddress { segment: SegmentId::SYSTEM, offset: word.0 }, word)
+                }
+            };
+            Some(FenceResidency {
+                fence: OsGlobalFence(number.raw()),
+                current,
+                monitored,
+                current_word,
+                monitored_word,
+            })
+        };
+        self.fences().filter_map(moved).collect()
     }
 
     /// Whether the hardware, which is past the paging work `done`, has not yet brought a fence's CurrentValue, if that lies in local

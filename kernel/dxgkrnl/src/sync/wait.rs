@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use events::Event;
 use gpu_fence::{FenceId, FenceKind, MonitoredUpdate, Party, Sampled, WaitMode, WaitOutcome};
+use kmt_calls::{Refusal, SignalFlags};
 use shared_words::Memory;
 use wddm_types::{FencePoint, ProcessId};
 
@@ -12,8 +13,8 @@ use super::Fence;
 use super::cross::News;
 use super::{Synchronization, Waiter};
 use crate::effect::Cx;
-use crate::number::DeviceNumber;
-use crate::number::FenceNumber;
+use crate::number::{DeviceNumber, FenceNumber};
+use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 
 /// The paging ring as a party that waits: no device has this number.
@@ -100,6 +101,39 @@ impl Synchronization {
         let fence = &mut self.fences[number];
         let current = fence.look(memory);
         self.waits.sample(fence.waits, current)
+    }
+
+    /// The values that a signal of the CPU brings fences to, in their order; those that change nothing are none.
+    ///
+    /// # Errors
+    /// Reserved flags, or a value that would take a fence back without being meant to.
+    // spec: sync §3.6, sync §6 B4
+    pub fn changes_from_cpu(
+        &self,
+        memory: &Memory,
+        points: &[(FenceNumber, u64)],
+        flags: SignalFlags,
+    ) -> Result<Vec<(FenceNumber, u64)>, Refusal> {
+        if !SignalFlags::ALLOW_FENCE_REWIND.contains(flags) {
+            return Err(invalid(format!("signal flags {:#x}: from the CPU only AllowFenceRewind", flags.bits())));
+        }
+        let rewind = flags.contains(SignalFlags::ALLOW_FENCE_REWIND);
+        let mut changes: Vec<_> = Vec::with_capacity(points.len());
+        for &(number, value) in points {
+            if self.fence(number).always_signaled {
+                continue;
+            }
+            let before = changes.iter().rev().find(|(fence, _)| *fence == number).map(|(_, value)| *value);
+            let current = before.unwrap_or_else(|| self.current_value(memory, number));
+            if value < current && !rewind {
+                return Err(invalid(format!("the fence has {current} already, {value} would take it back")));
+            }
+            // A value that it has already is no change.
+            if value != current {
+                changes.push((number, value));
+            }
+        }
+        Ok(changes)
     }
 
     /// The kernel itself stores a value.

@@ -2,14 +2,14 @@
 //! beside native ones too. How their signals are seen is `scan`.
 
 use ddi::FenceType;
-use gpu_fence::{Extension, FenceKind};
+use gpu_fence::Extension;
 use kmt_calls::{CpuCaching, CreatedMonitoredFence, FenceFlags, FencePrivateData, Refusal, SyncObjectAccess};
 use wddm_types::RawHandle;
 
 use super::lifetime::{NewFence, NewMonitored};
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::number::{FenceNumber, FenceOpenNumber};
+use crate::number::FenceOpenNumber;
 use crate::object::DeviceNumber;
 use crate::sync::{CommonWord, FenceWord, ObjectType, check_affinity, check_flags};
 
@@ -53,11 +53,6 @@ impl Adapter {
     // spec: sync §1.5
     pub fn engines_reach_words(&self) -> bool {
         self.driver.has_page_tables() || self.uses_cpu_addresses()
-    }
-
-    /// Whether a fence that can be shared was created as a monitored one.
-    pub fn is_monitored_fence(&self, fence: FenceNumber) -> bool {
-        self.sync.kind_of(fence) == FenceKind::Monitored
     }
 
     /// A monitored fence as a device that has it open sees it.

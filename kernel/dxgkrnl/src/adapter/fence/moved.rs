@@ -11,19 +11,15 @@
 
 use std::sync::atomic::AtomicU64;
 
-use ddi::{FenceResidency, OsGlobalFence};
 use gpu_fence::FenceId;
-use kmt_calls::CreatedFence;
 use shared_words::Memory;
 use vidmm::{AllocationId, VidMm};
-use wddm_types::{PhysicalAddress, SegmentId, WordAddress};
+use wddm_types::SegmentId;
 
 use crate::adapter::Adapter;
 use crate::machine::Cx;
-use crate::number::FenceNumber;
 use crate::platform::BusMemory;
-use crate::store::ObjectNumber;
-use crate::sync::{Fence, LocalWord, Synchronization};
+use crate::sync::{Fence, Synchronization};
 
 /// Where the kernel finds MonitoredValues.
 #[derive(Clone, Copy)]
@@ -55,38 +51,6 @@ impl Adapter {
     pub(super) fn monitored_words<'a, 'x: 'a>(&'a self, cx: &Cx<'x>) -> MonitoredWords<'a> {
         let (memory, bus) = (cx.memory, cx.platform(self.index).bus());
         MonitoredWords { memory, bus, vidmm: &self.vidmm, sync: &self.sync, done: self.ring.done() }
-    }
-
-    /// The driver's notice when storage of fences goes to an address: the fences that have words there, with the place of each word.
-    // spec: memory §3.4, operation 18
-    pub fn fences_moved(&self, storage: AllocationId, address: PhysicalAddress) -> Vec<FenceResidency> {
-        let place = |word: LocalWord| self.sync.place_behind_move(word, (storage, address));
-        let moved = |(number, fence): (FenceNumber, &Fence)| {
-            if fence.kmd.is_none() || !fence.slot.stands_in(storage) {
-                return None;
-            }
-            let (monitored, seen) = place(fence.slot.local_monitored()?);
-            let monitored_word = match monitored.segment {
-                SegmentId::SYSTEM if seen => WordAddress(monitored.offset),
-                // spec: sync §1.4: no address for the CPU, or one that is lent with each update
-                _ => CreatedFence::NO_CPU_ADDRESS,
-            };
-            let (current, current_word) = match fence.slot.local_current() {
-                Some(current) => (place(current).0, CreatedFence::NO_CPU_ADDRESS),
-                None => {
-                    let word = fence.slot.current;
-                    (PhysicalAddress { segment: SegmentId::SYSTEM, offset: word.0 }, word)
-                }
-            };
-            Some(FenceResidency {
-                fence: OsGlobalFence(number.raw()),
-                current,
-                monitored,
-                current_word,
-                monitored_word,
-            })
-        };
-        self.sync.fences().filter_map(moved).collect()
     }
 
     /// Fence words have moved: the hardware knows words that are satisfied for ever by their place, and what was to be published

@@ -13,38 +13,19 @@ use crate::adapter::Adapter;
 use crate::breach::Breach;
 use crate::machine::Cx;
 use crate::number::FenceNumber;
-use crate::refusal::invalid;
 use crate::store::ObjectNumber;
 use crate::sync::{Fence, News};
 
 impl Adapter {
     /// `D3DKMTSignalSynchronizationObjectFromCpu`.
-    // spec: sync §3.6, sync §1.6, sync §6 B4
+    // spec: sync §3.6, sync §1.6
     pub fn signal_from_cpu(
         &mut self,
         cx: &mut Cx<'_>,
         points: &[(FenceNumber, u64)],
         flags: SignalFlags,
     ) -> Result<(), Refusal> {
-        if !SignalFlags::ALLOW_FENCE_REWIND.contains(flags) {
-            return Err(invalid(format!("signal flags {:#x}: from the CPU only AllowFenceRewind", flags.bits())));
-        }
-        let rewind = flags.contains(SignalFlags::ALLOW_FENCE_REWIND);
-        let mut changes: Vec<_> = Vec::with_capacity(points.len());
-        for &(number, value) in points {
-            if self.sync.fence(number).always_signaled {
-                continue;
-            }
-            let before = changes.iter().rev().find(|(fence, _)| *fence == number).map(|(_, value)| *value);
-            let current = before.unwrap_or_else(|| self.sync.current_value(cx.memory, number));
-            if value < current && !rewind {
-                return Err(invalid(format!("the fence has {current} already, {value} would take it back")));
-            }
-            // A value that it has already is no change.
-            if value != current {
-                changes.push((number, value));
-            }
-        }
+        let changes = self.sync.changes_from_cpu(cx.memory, points, flags)?;
         self.signal_fences(cx, &changes);
         Ok(())
     }
