@@ -1,5 +1,5 @@
 //! Fences with a word in memory, and MonitoredValue (sync §1.5, §3.2–§3.9). `lifetime` makes and ends them, `storage` places
-//! their words, `signal` has the kernel's signals, `signaled` the engines'; `monitored` and `scan` are about
+//! their words, `signal` has the kernel's signals, `signaled` the engines'; `monitored` is about
 //! monitored fences alone, `periodic` about those that displays signal, `cross` about fences of several
 //! adapters. Which fences there are, and which waits a value ends, `sync` knows.
 //!
@@ -14,7 +14,6 @@ mod moved;
 mod open;
 mod page;
 mod periodic;
-mod scan;
 mod signal;
 mod signaled;
 mod storage;

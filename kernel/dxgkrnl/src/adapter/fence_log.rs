@@ -1,7 +1,7 @@
-//! The logs of native fences at work (sync §3.14): `pages` places them, `reader` has what engines wrote taken out of them and says it,
+//! The logs of native fences at work (sync §3.14): their pages come out of the kernel's own system memory, and are mapped in the queue's
+//! process and in the paging process, both read/write. `reader` has what engines wrote taken out of them and says it,
 //! `tracing` serves a tool that wants them, `resize` gives a queue longer ones. The logs themselves are `crate::fence_log`.
 
-mod pages;
 mod reader;
 mod resize;
 mod tracing;
@@ -10,11 +10,12 @@ pub use reader::{LogNews, Names};
 
 use ddi::KmdQueue;
 use kmt_calls::Refusal;
-use wddm_types::ProcessId;
+use wddm_types::{PAGE_BYTES, Pages, ProcessId};
 
 use super::Adapter;
-use crate::fence_log::QueueLogs;
+use crate::fence_log::{LogPages, LogPool, QueueLogs};
 use crate::machine::Cx;
+use crate::refusal::no_memory;
 
 impl Adapter {
     /// The logs of a new queue that its process feeds; the driver has heard of both.
@@ -34,5 +35,67 @@ impl Adapter {
     /// The queue has gone, or was not made: no engine writes into its logs any more.
     pub fn end_logs(&mut self, cx: &mut Cx<'_>, process: ProcessId, logs: QueueLogs) {
         self.give_back_log_pages(cx, process, logs.end());
+    }
+
+    /// Pages for two logs of 4 KB each, or for more and longer ones while a tool traces.
+    // spec: sync §3.14 (setup 1), sync §2.7
+    fn take_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId) -> Result<LogPages, Refusal> {
+        let pool = &mut self.processes.get_mut(&process).expect("a queue's process is on the adapter").logs;
+        let shape = self.sync.log_shape();
+        if let Some(pages) = pool.take(shape) {
+            return Ok(pages);
+        }
+        let pages = LogPages { logs: shape.logs, ..self.map_log_pages(cx, process, shape.pages)? };
+        self.processes.get_mut(&process).expect("just seen").logs.add(pages);
+        Ok(pages)
+    }
+
+    fn map_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, count: Pages) -> Result<LogPages, Refusal> {
+        let run = self.take_kernel_pages(cx, count).ok_or_else(|| no_memory("no system memory left for fence logs"))?;
+        // Another owner's bytes there are not for this process.
+        cx.memory.fill(run.first * PAGE_BYTES, run.count.bytes(), 0);
+        let (system, space) = (self.owners.space_of(ProcessId::SYSTEM), self.owners.space_of(process));
+        let mapped = self.map_pages(cx, system, run, true).and_then(|system_va| {
+            let va = self.map_pages(cx, space, run, true);
+            if va.is_err() {
+                self.defer_system_mapping(system_va, count);
+            }
+            Ok((va?, system_va))
+        });
+        let (va, system_va) = match mapped {
+            Ok(addresses) => addresses,
+            Err(refusal) => {
+                self.defer_pages(run);
+                return Err(refusal);
+            }
+        };
+        let mapped_at = self.ring.queued();
+        self.processes.get_mut(&process).expect("just seen").words_mapped_at = mapped_at;
+        Ok(LogPages { run, va, system_va, logs: 1 })
+    }
+
+    /// Keeps the pages for the process's next queue. Pages that are more than queues get now, because a tool has gone, are free again
+    /// when the paging ring has got past every use of them.
+    // spec: sync §3.14 (re-creation)
+    fn give_back_log_pages(&mut self, cx: &mut Cx<'_>, process: ProcessId, pages: LogPages) {
+        let wanted = self.sync.log_shape().pages;
+        let on_adapter = self.processes.get_mut(&process).expect("a queue's process is on the adapter");
+        if pages.run.count <= wanted || self.life.has_stopped() {
+            on_adapter.logs.give_back(pages);
+            return;
+        }
+        on_adapter.logs.remove(pages);
+        let space = self.owners.space_of(process);
+        self.unmap_pages(cx, space, pages.va, pages.run.count);
+        self.defer_system_mapping(pages.system_va, pages.run.count);
+        self.defer_pages(pages.run);
+    }
+
+    /// Gives the pages of a process back that has gone, when the paging ring has got past every use of them.
+    pub fn release_logs(&mut self, pool: LogPool) {
+        for pages in pool.into_all() {
+            self.defer_system_mapping(pages.system_va, pages.run.count);
+            self.defer_pages(pages.run);
+        }
     }
 }
