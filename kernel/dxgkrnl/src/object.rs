@@ -115,7 +115,7 @@ pub enum Object {
     KeyedMutex(u64),
 }
 
-/// The words and fences of a process on one adapter; its facts are in `owners`.
+/// The words and logs of a process on one adapter that no part has yet; its facts are in `owners`, its fences in `sync`.
 #[derive(Debug)]
 pub struct ProcessOnAdapter {
     /// Words that the process writes (last-queued values).
@@ -124,8 +124,6 @@ pub struct ProcessOnAdapter {
     pub logs: LogPool,
     /// Words that it only reads: doorbell status, fences without GPU access.
     pub status_words: WordPages,
-    /// Those fences that it has open here and that others may have, too.
-    pub shared_fences: BTreeSet<FenceNumber>,
     /// The ring's position at which the last fence words are mapped.
     pub words_mapped_at: u64,
     /// The ring's position at which the last allocation of a present is mapped.
@@ -139,7 +137,6 @@ impl ProcessOnAdapter {
             logs: Default::default(),
             user_words: WordPages::new(ClientAccess::ReadWrite),
             status_words: WordPages::new(ClientAccess::Read),
-            shared_fences: BTreeSet::new(),
             words_mapped_at: 0,
             views_mapped_at: 0,
         }

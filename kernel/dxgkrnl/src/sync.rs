@@ -21,6 +21,7 @@
 //! What holds between its fields, which [`Synchronization::check_fences`] and [`Synchronization::check_objects`] check:
 //! - a fence is known by its waits, and by nothing else; it is there as long as it is open or named;
 //! - an open is of a fence that is there and knows it; the view of a process counts the opens of that process;
+//! - the fences that a process sees are those that have a view of it;
 //! - a page of packed words is listed for its room exactly while it has a free word;
 //! - the fences of 32 bits are those that are looked at without a waiter;
 //! - an object counts its opens, and is there as long as it is open or an NT handle names it;
@@ -49,7 +50,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpu_fence::{FenceId, Fences};
 use vidmm::StateDigest;
-use wddm_types::{AdapterIndex, RawHandle};
+use wddm_types::{AdapterIndex, ProcessId, RawHandle};
 
 use self::cross::CommonFences;
 use self::local::LocalWords;
@@ -86,6 +87,8 @@ pub struct Synchronization {
     opens: Store<FenceOpenNumber, FenceOpen>,
     /// Fences of 32 bits: the kernel looks at them with or without a waiter.
     half: BTreeSet<FenceNumber>,
+    /// The shareable fences that each process sees.
+    seen: BTreeMap<ProcessId, BTreeSet<FenceNumber>>,
     packed: PackedWords,
     local: LocalWords,
     common: CommonFences,
@@ -104,6 +107,7 @@ impl Synchronization {
             fences: Store::default(),
             opens: Store::default(),
             half: BTreeSet::new(),
+            seen: BTreeMap::new(),
             packed: PackedWords::default(),
             local: LocalWords::default(),
             common: CommonFences::default(),

@@ -9,6 +9,8 @@ pub use object::{Fence, FenceOpen, Periodic};
 pub use slot::{FenceSlot, FenceView, Home, LocalWord};
 pub use word::FenceWord;
 
+use std::collections::BTreeSet;
+
 use ddi::KmdGlobalFence;
 use gpu_fence::{FenceId, FenceKind, Sampled};
 use kmt_calls::{FenceFlags, Refusal, SyncObjectAccess};
@@ -178,12 +180,19 @@ impl Synchronization {
     pub fn add_view(&mut self, number: FenceNumber, process: ProcessId, view: FenceView) {
         let before = self.fences[number].views.insert(process, view);
         assert!(before.is_none(), "all opens of a process use one view");
+        self.seen.entry(process).or_default().insert(number);
     }
 
     /// The view of a process that has the fence open no more, if that is so. It sees the words no longer.
     pub fn take_unused_view(&mut self, number: FenceNumber, process: ProcessId) -> Option<FenceView> {
         let views = &mut self.fences[number].views;
-        if views.get(&process).is_some_and(|view| view.opens == 0) { views.remove(&process) } else { None }
+        views.get(&process).filter(|view| view.opens == 0)?;
+        let seen = self.seen.get_mut(&process).expect("it has a view");
+        seen.remove(&number);
+        if seen.is_empty() {
+            self.seen.remove(&process);
+        }
+        views.remove(&process)
     }
 
     /// The driver has made a fence, and knows it by this name.
@@ -275,6 +284,9 @@ impl Synchronization {
                 return Err(format!("fence {number:?}: {fence:?}"));
             }
             for (process, view) in &fence.views {
+                if !self.seen.get(process).is_some_and(|seen| seen.contains(&number)) {
+                    return Err(format!("{process:?} sees fence {number:?}, and is not known to"));
+                }
                 let opens = fence.opens.iter().filter(|open| self.opens[**open].process == *process).count();
                 if opens != view.opens as usize {
                     return Err(format!("fence {number:?} in {process:?}: {view:?}"));
@@ -285,6 +297,10 @@ impl Synchronization {
             if !self.fences.get(open.fence).is_some_and(|fence| fence.opens.contains(&number)) {
                 return Err(format!("open {number:?} is of no fence: {open:?}"));
             }
+        }
+        let views: usize = self.fences.iter().map(|(_, fence)| fence.views.len()).sum();
+        if self.seen.values().map(BTreeSet::len).sum::<usize>() != views {
+            return Err(format!("there are {views} views, and processes see {:?}", self.seen));
         }
         let (named, fences) = (self.numbers.len(), self.fences.iter().count());
         if named != fences {

@@ -204,6 +204,11 @@ impl Synchronization {
         self.waits.is_waited_for(fence) && self.waits.kind(fence) != FenceKind::Monitored
     }
 
+    /// The native fences that a process sees and others may have, too, and that have waiters.
+    pub fn waited_shared_fences(&self, process: ProcessId) -> impl Iterator<Item = FenceNumber> + '_ {
+        self.seen.get(&process).into_iter().flatten().copied().filter(|fence| self.is_waited_native(*fence))
+    }
+
     /// Native fences with waiters whose CurrentValue exceeds their MonitoredValue, with both values. When nothing is under way any more
     /// and no interrupt is to come, their driver has neither named them nor said that it does not know.
     // spec: sync §3.10

@@ -56,7 +56,6 @@ impl Adapter {
             let writable = !self.sync.fence(fence).by_display;
             let view = self.map_fence_view(cx, &slot, process, writable)?;
             self.sync.add_view(fence, process, view);
-            self.processes.get_mut(&process).expect("its device is here").shared_fences.insert(fence);
         }
         match self.open_fence_in_driver(cx, fence, number, &open, &mut private_data) {
             Ok(kmd) => {
@@ -189,9 +188,6 @@ impl Adapter {
 
     fn drop_unused_view(&mut self, cx: &mut Cx<'_>, fence: FenceNumber, process: ProcessId) {
         if let Some(view) = self.sync.take_unused_view(fence, process) {
-            if let Some(on_adapter) = self.processes.get_mut(&process) {
-                on_adapter.shared_fences.remove(&fence);
-            }
             self.unmap_fence_view(cx, process, view);
             // Without the cap the driver names the fence itself.
             if self.driver.names_signaled_fences() && !self.sync.fence(fence).opens.is_empty() {

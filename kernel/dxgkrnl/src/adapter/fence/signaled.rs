@@ -127,7 +127,7 @@ impl Adapter {
         }
         let logged: BTreeSet<ProcessId> =
             scope.logged.iter().map(|queue| self.process_of_queue(&self.queues[*queue])).collect();
-        let shared = logged.difference(&scope.processes).flat_map(|process| self.waited_shared_fences(*process));
+        let shared = logged.difference(&scope.processes).flat_map(|process| self.sync.waited_shared_fences(*process));
         let whole = scope.processes.iter().flat_map(|process| self.waited_fences_of(*process));
         // Several processes may have one open.
         BTreeSet::from_iter(shared.chain(whole)).into_iter().collect()
@@ -213,12 +213,6 @@ impl Adapter {
             opened.chain(progress).chain(paging)
         });
         fences.filter(|fence| self.sync.is_waited_native(*fence)).collect()
-    }
-
-    /// Those of them that others may have open, too.
-    fn waited_shared_fences(&self, process: ProcessId) -> impl Iterator<Item = FenceNumber> {
-        let of = self.processes.get(&process).into_iter().flat_map(|on_adapter| &on_adapter.shared_fences);
-        of.copied().filter(|fence| self.sync.is_waited_native(*fence))
     }
 
     fn process_of_queue(&self, queue: &Queue) -> ProcessId {
