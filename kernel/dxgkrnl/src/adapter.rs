@@ -22,6 +22,7 @@ mod scheduling_log;
 mod statistics;
 mod sync;
 mod timeout;
+mod turns;
 mod waking;
 
 use std::collections::BTreeMap;

@@ -1,15 +1,14 @@
-//! Registrations for notifications, and sending these (memory §5.4, §5.5). `vidmm` decides when there is something to tell, and `turns`
-//! carries it here.
+//! Registrations for notifications of an adapter (memory §5.4, §5.5). `vidmm` decides when there is something to tell, and `adapter::turns`
+//! sends it to the registrations that are found here. This part asks no other.
+//!
+//! Every registration stands in `known`, once in `of_devices` under its device, and counts once in `of_kinds` under its kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kmt_calls::{Notification, NotificationKind};
 use wddm_types::RawHandle;
 
-use crate::adapter::Adapter;
-use crate::machine::{Cx, Effect};
+use crate::number::DeviceNumber;
 pub use crate::number::RegistrationNumber;
-use crate::object::DeviceNumber;
 use crate::store::{ObjectNumber, Store};
 
 /// The subject of a registration.
@@ -27,7 +26,7 @@ pub struct Registration {
     pub device: DeviceNumber,
     pub kind: RegistrationKind,
     /// The name that its process knows it by.
-    pub handle: wddm_types::RawHandle,
+    pub handle: RawHandle,
 }
 
 /// All registrations, by number, by device and by kind.
@@ -39,9 +38,10 @@ pub struct Registrations {
 }
 
 impl Registrations {
-    fn insert(&mut self, registration: Registration) {
-        let (device, kind) = (registration.device, registration.kind);
-        self.of_devices.insert((device, self.known.insert(registration)));
+    /// A process wants to be told.
+    pub fn enter(&mut self, device: DeviceNumber, kind: RegistrationKind, handle: RawHandle) {
+        let number = self.known.insert(Registration { device, kind, handle });
+        self.of_devices.insert((device, number));
         *self.of_kinds.entry(kind).or_default() += 1;
     }
 
@@ -50,6 +50,14 @@ impl Registrations {
         let gone = self.known.remove(number).expect("a registration ends once");
         self.of_devices.remove(&(gone.device, number));
         *self.of_kinds.get_mut(&gone.kind).expect("it was counted") -= 1;
+    }
+
+    /// A device goes, and its registrations with it.
+    pub fn device_goes(&mut self, device: DeviceNumber) {
+        let gone: Vec<_> = self.of_device(device).collect();
+        for number in gone {
+            self.remove(number);
+        }
     }
 
     /// One by its number.
@@ -68,6 +76,12 @@ impl Registrations {
         self.of_devices.range(all).map(|(_, number)| *number)
     }
 
+    /// The names by which the process of a device knows its registrations of this kind.
+    pub fn handles_of(&self, device: DeviceNumber, kind: RegistrationKind) -> impl Iterator<Item = RawHandle> + '_ {
+        let of_device = self.of_device(device).filter_map(|number| self.known.get(number));
+        of_device.filter(move |known| known.kind == kind).map(|known| known.handle)
+    }
+
     /// Whether there is one of this kind.
     pub fn any(&self, kind: RegistrationKind) -> bool {
         self.of_kinds.get(&kind).is_some_and(|count| *count > 0)
@@ -76,30 +90,5 @@ impl Registrations {
     /// All, by number.
     pub fn iter(&self) -> impl Iterator<Item = (RegistrationNumber, &Registration)> {
         self.known.iter()
-    }
-}
-
-impl Adapter {
-    /// A process wants to be told.
-    pub fn register(&mut self, device: DeviceNumber, kind: RegistrationKind, handle: RawHandle) {
-        self.registrations.insert(Registration { device, kind, handle });
-    }
-
-    /// Drops the registrations of a device that goes.
-    pub fn unregister_all(&mut self, device: DeviceNumber) {
-        let gone: Vec<_> = self.registrations.of_device(device).collect();
-        for number in gone {
-            self.registrations.remove(number);
-        }
-    }
-
-    /// Notifies every registration of this kind on a device.
-    pub fn notify(&self, cx: &mut Cx<'_>, device: DeviceNumber, kind: RegistrationKind, what: NotificationKind) {
-        let process = self.owners.process_of(device);
-        let known = self.registrations.of_device(device).filter_map(|number| self.registrations.get(number));
-        for known in known.filter(|known| known.kind == kind) {
-            let notification = Notification { registration: known.handle, kind: what };
-            cx.effects.push(Effect::Notify { process, notification });
-        }
     }
 }

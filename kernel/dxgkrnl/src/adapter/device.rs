@@ -129,7 +129,7 @@ impl Adapter {
         for queue in paging_queues {
             self.destroy_paging_queue(queue);
         }
-        self.unregister_all(number);
+        self.registrations.device_goes(number);
         self.displays.forget_device(number);
         drop(self.devices.remove(number));
         let facts = self.owners.device_goes(number);

@@ -9,12 +9,12 @@ use vidmm::{DriverRange, MapError, Operation, SpaceId, SpaceKind, VidMm};
 use wddm_types::{GpuVa, ProcessId};
 
 use crate::adapter::Adapter;
+use crate::adapter::turns::priority_of;
 use crate::driver::{Creating, ProcessRequests};
 use crate::machine::Cx;
 use crate::object::{ProcessOnAdapter, Terms};
 use crate::owners::ProcessFacts;
 use crate::refusal::{from_driver, no_memory};
-use crate::turns::priority_of;
 
 /// The ranges of addresses that a driver reserves in a process that is being created.
 pub struct ProcessHost<'a> {

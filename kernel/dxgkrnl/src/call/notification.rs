@@ -34,7 +34,7 @@ impl Turn<'_> {
         let (index, device) = self.live_device(device)?;
         let number = self.adapters[index.0 as usize].registrations.next_number();
         let handle = self.name(Object::Registration(index, number))?;
-        self.adapters[index.0 as usize].register(device, kind, handle);
+        self.adapters[index.0 as usize].registrations.enter(device, kind, handle);
         done(Reply::Handle(handle))
     }
 }
