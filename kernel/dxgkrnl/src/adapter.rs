@@ -23,6 +23,7 @@ mod statistics;
 mod sync;
 mod timeout;
 mod turns;
+pub mod update;
 mod waking;
 
 use std::collections::BTreeMap;

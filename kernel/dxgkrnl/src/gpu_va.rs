@@ -8,7 +8,7 @@ use kmt_calls::{GpuVaProtection, Refusal, Reply};
 use vidmm::{MapError, MapRequest, Protection, ReserveRequest, Reserved, Target};
 use wddm_types::{Blame, GpuVa, NtStatus, PAGE_BYTES, Pages};
 
-pub use update::{UpdateContext, UpdateRequest, Updates};
+pub use update::{Asked, Left, UpdateContext, Updates};
 
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
@@ -172,7 +172,7 @@ impl Adapter {
         let space = self.owners.space_of(process);
         self.check_rings_at(device, base, size_bytes)?;
         let work = self.vidmm.free_gpu_va(space, base, size_bytes).map_err(|error| from_map(&error))?;
-        self.updates_lose_range(space, base, size_bytes);
+        self.updates.lose_range(&self.vidmm, space, base, size_bytes);
         self.queue_any(cx, process, work);
         cx.emit(self.index, Event::GpuVaFreed { process: process.0, va: self.vidmm.plain(base), size_bytes });
         Ok(())
@@ -181,7 +181,7 @@ impl Adapter {
 
 /// Whether a protection says what a reserved range does instead of showing an allocation.
 // spec: memory §4.8
-fn reserved(protection: GpuVaProtection) -> Result<Option<Reserved>, Refusal> {
+pub fn reserved(protection: GpuVaProtection) -> Result<Option<Reserved>, Refusal> {
     use GpuVaProtection as P;
     let known = P::WRITE | P::EXECUTE | P::ZERO | P::NO_ACCESS;
     if !known.contains(protection) {
@@ -196,7 +196,8 @@ fn reserved(protection: GpuVaProtection) -> Result<Option<Reserved>, Refusal> {
     }
 }
 
-fn protection(bits: GpuVaProtection, driver: u64) -> Protection {
+/// The terms of a mapping with these bits, the driver's own among them.
+pub fn protection(bits: GpuVaProtection, driver: u64) -> Protection {
     let (write, execute) = (bits.contains(GpuVaProtection::WRITE), bits.contains(GpuVaProtection::EXECUTE));
     Protection { write, execute, driver }
 }

@@ -3,8 +3,9 @@
 use kmt_calls::{GpuVaCall, Refusal, Reply, UpdateGpuVaFlags, UpdateGpuVaOperation};
 use wddm_types::{AdapterIndex, RawHandle};
 
+use crate::adapter::update::UpdateRequest;
 use crate::call::{Turn, done};
-use crate::gpu_va::{MapCall, ReserveCall, UpdateContext, UpdateRequest};
+use crate::gpu_va::{MapCall, ReserveCall, UpdateContext};
 use crate::machine::{Answer, Cx};
 use crate::object::{DeviceNumber, Object};
 use crate::refusal::invalid;
