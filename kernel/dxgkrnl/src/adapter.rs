@@ -44,7 +44,6 @@ use crate::due::{Due, SettleOrder, SettleStep, Waiter};
 use crate::features::FeaturePolicy;
 use crate::io_mmu::Pasids;
 use crate::life::RecoveryPolicy;
-use crate::lock::LegacyRequest;
 use crate::machine::{Cx, Effect};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
@@ -137,12 +136,9 @@ pub struct Adapter {
     pub doorbells: crate::queue::Doorbells,
     pub paging_queues: Store<PagingQueueNumber, PagingQueue>,
     pub allocations: Allocations,
-    /// Memory that processes have committed in allocations.
-    pub commitments: crate::quota::Commitments,
-    /// The quota that the calling process has left.
-    pub room: crate::quota::QuotaLeft,
-    /// Locks that wait for the GPU.
-    pub waiting_locks: Store<u64, LegacyRequest>,
+    /// Memory that processes commit in allocations.
+    pub committing: crate::quota::Committing,
+    pub waiting_locks: crate::lock::WaitingLocks,
     pub registrations: Registrations,
     pub ring: PagingRing,
     pub cpu_view: CpuView,

@@ -17,7 +17,6 @@ use crate::allocations::{Allocation, AllocationNumber, Body, Renaming, ResourceB
 use crate::machine::Cx;
 use crate::memory::LIST_MAX;
 use crate::object::DeviceNumber;
-use crate::quota::Kind;
 use crate::refusal::{invalid, no_memory, not_supported, refuse};
 use crate::scarcity::{Lack, NotCreated};
 use crate::store::ObjectNumber;
@@ -151,7 +150,7 @@ impl Adapter {
     fn enter(&mut self, cx: &mut Cx<'_>, allocation: Allocation, body: Body) -> AllocationNumber {
         let Allocation { device, vidmm: id, .. } = allocation;
         if body.section.is_none() {
-            self.commitments.charge(body.creator, self.vidmm.allocation_bytes(id));
+            self.committing.charge(body.creator, self.vidmm.allocation_bytes(id));
         }
         let number = self.allocations.enter(allocation, body);
         self.devices[device].allocations.insert(number);
@@ -240,10 +239,7 @@ impl Adapter {
         // VidMm rounds the sizes that it has checked to pages.
         let bytes = fresh().map(|(info, _)| info.size_bytes.next_multiple_of(PAGE_BYTES)).sum();
         let files = fresh().count() as u64 * self.files_of_one(cx);
-        for (kind, wanted) in [(Kind::CommittedBytes, bytes), (Kind::MemoryFiles, files)] {
-            let room = self.room.take(kind, wanted);
-            room.map_err(|refusal| NotCreated::Lacks(Lack::Quota(kind, wanted), refusal))?;
-        }
+        self.committing.may_commit(bytes, files)?;
         let mut placed: Vec<(AllocationId, Option<u64>)> = Vec::with_capacity(infos.len());
         for ((info, origin), section) in wanted.into_iter().zip(sections) {
             match self.vidmm.create_allocation_from(owner, info, origin) {

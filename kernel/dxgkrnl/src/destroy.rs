@@ -204,7 +204,7 @@ impl Adapter {
                 let (body, work) = self.end_body(cx, binding.vidmm);
                 works.push((work, Some(binding.vidmm)));
                 for instance in binding.renaming.former() {
-                    self.commitments.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
+                    self.committing.release(body.creator, self.vidmm.allocation_bytes(instance.vidmm));
                     self.cpu_view.forget(instance.vidmm);
                     works.push((self.vidmm.destroy_allocation(instance.vidmm, &[]), Some(instance.vidmm)));
                 }
@@ -226,7 +226,7 @@ impl Adapter {
     fn end_body(&mut self, cx: &Cx<'_>, id: vidmm::AllocationId) -> (Body, Option<vidmm::Work<FenceId>>) {
         let body = self.allocations.end(id);
         if body.section.is_none() {
-            self.commitments.release(body.creator, self.vidmm.allocation_bytes(id));
+            self.committing.release(body.creator, self.vidmm.allocation_bytes(id));
             self.discard_lines(cx, id);
         }
         self.cpu_view.forget(id);

@@ -311,8 +311,8 @@ impl Adapter {
                 );
             }
         }
-        ensure(sums.iter().eq(self.commitments.iter()), "quotas", || {
-            format!("{sums:?}, counted {:?}", self.commitments)
+        ensure(sums.iter().eq(self.committing.committed().iter()), "quotas", || {
+            format!("{sums:?}, counted {:?}", self.committing.committed())
         })
     }
 

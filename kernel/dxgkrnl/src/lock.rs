@@ -6,9 +6,11 @@ mod instance;
 mod legacy;
 mod mapping;
 mod rename;
+mod waiting;
 
 pub use copy::spare;
 pub use legacy::{LegacyRequest, LockArguments};
+pub use waiting::WaitingLocks;
 
 use gpu_fence::FenceId;
 use kmt_calls::{Mapped, Refusal, Reply};

@@ -52,6 +52,11 @@ object_number! {
 }
 
 object_number! {
+    /// A legacy lock that waits for the GPU, for as long as the adapter runs.
+    WaitingLockNumber
+}
+
+object_number! {
     /// A fence of an adapter, for as long as the adapter runs. Its waiters know it by its [`gpu_fence::FenceId`].
     FenceNumber
 }

@@ -158,6 +158,17 @@ impl QuotaLeft {
         if self.left(kind) >= wanted { Ok(()) } else { self.refuse(kind, wanted).map_or(Ok(()), Err) }
     }
 
+    /// Whether there may be so many more bytes, in so many more files.
+    ///
+    /// # Errors
+    /// The first of both that there may not be.
+    pub fn may_commit(&self, bytes: u64, files: u64) -> Result<(), OverQuota> {
+        for (kind, wanted) in [(Kind::CommittedBytes, bytes), (Kind::MemoryFiles, files)] {
+            self.take(kind, wanted).map_err(|refusal| OverQuota { kind, wanted, refusal })?;
+        }
+        Ok(())
+    }
+
     /// The refusal of so much more; `None`: there is no limit.
     pub fn refuse(&self, kind: Kind, wanted: u64) -> Option<Refusal> {
         let left = self.left[kind as usize]?;
@@ -174,6 +185,15 @@ impl QuotaLeft {
         );
         Some(refuse(NtStatus::NO_MEMORY, Blame::Quota, reason))
     }
+}
+
+/// So much more of this is over a quota.
+#[derive(Debug)]
+pub(crate) struct OverQuota {
+    pub kind: Kind,
+    pub wanted: u64,
+    /// The answer of a call that asks for it.
+    pub refusal: Refusal,
 }
 
 /// Memory that processes have committed, on one adapter or in sections.
@@ -216,6 +236,49 @@ impl Commitments {
     /// All, by process.
     pub fn iter(&self) -> impl Iterator<Item = (ProcessId, Committed)> {
         self.of.iter().map(|(process, committed)| (*process, *committed))
+    }
+}
+
+/// Memory that processes have committed on an adapter, and how much more may be committed by the call that the adapter carries out. It asks
+/// no other part. Without a call there is no limit: deferred work belongs to none.
+#[derive(Default)]
+pub(crate) struct Committing {
+    committed: Commitments,
+    left: QuotaLeft,
+}
+
+impl Committing {
+    /// A call begins, whose process has this left.
+    pub fn call_begins(&mut self, left: QuotaLeft) {
+        self.left = left;
+    }
+
+    /// The call is over, and no quota limits what follows.
+    pub fn call_ends(&mut self) {
+        self.left = QuotaLeft::default();
+    }
+
+    /// Whether the call may commit so many more bytes, in so many more files.
+    ///
+    /// # Errors
+    /// The first of both that it may not.
+    pub fn may_commit(&self, bytes: u64, files: u64) -> Result<(), OverQuota> {
+        self.left.may_commit(bytes, files)
+    }
+
+    /// A process has another piece.
+    pub fn charge(&mut self, process: ProcessId, bytes: u64) {
+        self.committed.charge(process, bytes);
+    }
+
+    /// One that it had is free.
+    pub fn release(&mut self, process: ProcessId, bytes: u64) {
+        self.committed.release(process, bytes);
+    }
+
+    /// All that processes have committed.
+    pub fn committed(&self) -> &Commitments {
+        &self.committed
     }
 }
 
@@ -283,7 +346,8 @@ impl Machine {
 
     fn used(&self, cx: &Cx<'_>, process: ProcessId, kind: Kind) -> u64 {
         let known = self.processes.get(&process);
-        let on_adapters = self.adapters.iter().map(|adapter| (&adapter.commitments, adapter.files_of_one(cx)));
+        let on_adapters =
+            self.adapters.iter().map(|adapter| (adapter.committing.committed(), adapter.files_of_one(cx)));
         let all = on_adapters.chain([(&self.sections.commitments, 1)]);
         let committed = || all.map(|(commitments, files)| (commitments.of(process), files));
         match kind {

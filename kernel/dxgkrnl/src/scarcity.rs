@@ -24,7 +24,7 @@ use wddm_types::{AdapterIndex, PAGE_BYTES, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::due::Waiter;
 use crate::machine::{Answer, Cx, Effect, Machine, Token};
-use crate::quota::{Committed, Kind};
+use crate::quota::{Committed, Kind, OverQuota};
 
 /// Why a creation made nothing.
 pub enum NotCreated {
@@ -37,6 +37,12 @@ pub enum NotCreated {
 impl From<Refusal> for NotCreated {
     fn from(refusal: Refusal) -> NotCreated {
         NotCreated::Refused(refusal)
+    }
+}
+
+impl From<OverQuota> for NotCreated {
+    fn from(over: OverQuota) -> NotCreated {
+        NotCreated::Lacks(Lack::Quota(over.kind, over.wanted), over.refusal)
     }
 }
 

@@ -6,8 +6,7 @@ use wddm_types::{AdapterIndex, RawHandle};
 use crate::call::{Turn, done};
 use crate::machine::{Answer, Cx};
 use crate::object::Object;
-use crate::quota::Kind;
-use crate::scarcity::{Lack, NotCreated};
+use crate::scarcity::NotCreated;
 
 impl Turn<'_> {
     pub(super) fn on_section(&mut self, cx: &mut Cx<'_>, call: SectionCall) -> Result<Answer, Refusal> {
@@ -53,10 +52,7 @@ impl Turn<'_> {
         size_bytes: u64,
         given: Option<u64>,
     ) -> Result<Answer, NotCreated> {
-        for (kind, wanted) in [(Kind::CommittedBytes, size_bytes), (Kind::MemoryFiles, 1)] {
-            let room = self.room.take(kind, wanted);
-            room.map_err(|refusal| NotCreated::Lacks(Lack::Quota(kind, wanted), refusal))?;
-        }
+        self.room.may_commit(size_bytes, 1)?;
         let adapter = &mut self.adapters[index.0 as usize];
         let (number, mapped) = self.sections.create(cx, adapter, self.from, size_bytes, given)?;
         match self.name(Object::Section(number)) {

@@ -1,6 +1,8 @@
 //! What an ended wait lets go on: the value that goes into the wait and comes out of it.
 
-use crate::number::{DeviceNumber, EventName, FenceNumber, PacketContextNumber, QueueNumber, Token, UpdateContext};
+use crate::number::{
+    DeviceNumber, EventName, FenceNumber, PacketContextNumber, QueueNumber, Token, UpdateContext, WaitingLockNumber,
+};
 
 /// The action of a fence wait that ends.
 pub enum Waiter {
@@ -30,7 +32,7 @@ pub enum Waiter {
     /// Carries out a lock that waited for the GPU.
     Lock {
         /// The number of the waiting lock.
-        waiting: u64,
+        waiting: WaitingLockNumber,
     },
     /// Lets a kernel-mode queue go on, past a wait packet or with room for another buffer.
     Queue {

@@ -13,6 +13,7 @@ use wddm_types::{Blame, FencePoint, NtStatus, RawHandle};
 
 use super::from_lock;
 use super::rename::Renamed;
+use super::waiting::WaitingLockNumber;
 use crate::adapter::Adapter;
 use crate::allocations::AllocationNumber;
 use crate::due::Waiter;
@@ -118,9 +119,9 @@ impl Adapter {
             return Err(refuse(NtStatus::GRAPHICS_ALLOCATION_BUSY, Blame::Caller, reason));
         }
         let token = request.token;
-        let waiting = self.waiting_locks.insert(request);
+        let waiting = self.waiting_locks.begin(request);
         if self.begin_wait(cx, points, WaitMode::All, Waiter::Lock { waiting }) {
-            let request = self.waiting_locks.remove(waiting).expect("just put there");
+            let request = self.waiting_locks.end(waiting);
             return if request.discard.is_some() {
                 self.lock_renamed(cx, request)
             } else {
@@ -141,8 +142,8 @@ impl Adapter {
     }
 
     /// The GPU is done with what a lock waits for.
-    pub fn lock_waited(&mut self, cx: &mut Cx<'_>, waiting: u64) {
-        let request = self.waiting_locks.remove(waiting).expect("a lock waits once");
+    pub fn lock_waited(&mut self, cx: &mut Cx<'_>, waiting: WaitingLockNumber) {
+        let request = self.waiting_locks.end(waiting);
         let token = request.token;
         let answer = if self.life.has_stopped() || !self.owners.is_active(request.device) {
             Err(self.lost_meanwhile(request.device))

@@ -21,7 +21,6 @@ use wddm_types::FencePoint;
 use crate::adapter::Adapter;
 use crate::allocations::{AllocationNumber, InstanceName};
 use crate::machine::Cx;
-use crate::quota::Kind;
 use crate::refusal::no_memory;
 use crate::store::ObjectNumber;
 
@@ -118,14 +117,11 @@ impl Adapter {
         let name = renaming.spare().filter(|_| renaming.former().len() + 1 < most).ok_or(Shortage::Limit)?;
         let bytes = self.vidmm.allocation_bytes(allocation.vidmm);
         let creator = self.allocations.body_of(allocation.vidmm).creator;
-        let room = self
-            .room
-            .take(Kind::CommittedBytes, bytes)
-            .and_then(|()| self.room.take(Kind::MemoryFiles, self.files_of_one(cx)));
-        room.map_err(|refusal| Shortage::Room(refusal.reason.into_owned()))?;
+        let room = self.committing.may_commit(bytes, self.files_of_one(cx));
+        room.map_err(|over| Shortage::Room(over.refusal.reason.into_owned()))?;
         let made = self.vidmm.create_allocation(owner, info);
         let id = made.map_err(|error| Shortage::Room(error.to_string()))?;
-        self.commitments.charge(creator, bytes);
+        self.committing.charge(creator, bytes);
         self.provide_backing(cx, id);
         Ok(Next { id, name, fresh: true })
     }
@@ -185,7 +181,7 @@ impl Adapter {
         let process = self.owners.process_of(self.allocations[number].device);
         if next.fresh {
             let creator = self.owners.process_of(self.allocations[number].device);
-            self.commitments.release(creator, self.vidmm.allocation_bytes(next.id));
+            self.committing.release(creator, self.vidmm.allocation_bytes(next.id));
             let work = self.vidmm.destroy_allocation(next.id, &[]);
             self.queue_work(cx, process, None, work, Vec::new());
             self.allocations.tell_no_more(next.id);

@@ -1,0 +1,26 @@
+//! Legacy locks that wait for the GPU, each from the call until the wait for it ends. Here they only wait: this part asks no other, and
+//! looks into none of them. `legacy` begins the waits and carries a lock out when its wait is over.
+
+use super::LegacyRequest;
+pub use crate::number::WaitingLockNumber;
+use crate::store::Store;
+
+/// The locks that wait.
+#[derive(Default)]
+pub struct WaitingLocks {
+    known: Store<WaitingLockNumber, LegacyRequest>,
+}
+
+impl WaitingLocks {
+    /// A lock waits from now on. Its number goes into the wait.
+    #[must_use = "the lock waits until its number comes back"]
+    pub fn begin(&mut self, request: LegacyRequest) -> WaitingLockNumber {
+        self.known.insert(request)
+    }
+
+    /// The wait of a lock is over, as it is once.
+    #[must_use = "the call that asked for the lock waits for its answer"]
+    pub fn end(&mut self, number: WaitingLockNumber) -> LegacyRequest {
+        self.known.remove(number).expect("a lock waits once")
+    }
+}
