@@ -14,6 +14,7 @@ pub mod interrupt;
 mod metering;
 mod mode;
 mod packets;
+mod paging_queue;
 mod peer;
 mod power;
 pub mod process;
@@ -47,9 +48,7 @@ use crate::life::RecoveryPolicy;
 use crate::machine::{Cx, Effect};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
-use crate::object::{
-    Context, ContextNumber, Device, DeviceNumber, PagingQueue, PagingQueueNumber, ProcessOnAdapter, Queue, QueueNumber,
-};
+use crate::object::{Context, ContextNumber, Device, DeviceNumber, ProcessOnAdapter, Queue, QueueNumber};
 use crate::owners::Owners;
 use crate::packet::{Packets, Software, SoftwareNumber};
 use crate::paging::PagingRing;
@@ -134,7 +133,7 @@ pub struct Adapter {
     pub packets: Packets,
     pub displays: crate::display::Displays,
     pub doorbells: crate::queue::Doorbells,
-    pub paging_queues: Store<PagingQueueNumber, PagingQueue>,
+    pub paging_queues: crate::paging_queue::PagingQueues,
     pub allocations: Allocations,
     /// Memory that processes commit in allocations.
     pub committing: crate::quota::Committing,

@@ -52,7 +52,7 @@ impl Adapter {
         call: MapCall,
     ) -> Result<(GpuVa, u64), Refusal> {
         self.translates()?;
-        let device = self.paging_queues[paging_queue].device;
+        let device = self.paging_queues.device_of(paging_queue);
         let process = self.owners.process_of(device);
         let space = self.owners.space_of(process);
         let target = match (reserved(call.protection)?, call.allocation) {

@@ -151,7 +151,9 @@ impl Adapter {
         match *object {
             Object::Adapter(_) => None,
             Object::Device(_, number) => of(number),
-            Object::PagingQueue(_, number) => of(self.paging_queues.get(number).filter(|queue| !queue.doomed)?.device),
+            Object::PagingQueue(_, number) => {
+                of(self.paging_queues.is_named(number).then(|| self.paging_queues.device_of(number))?)
+            }
             Object::Allocation(_, number) => of(self.allocations.get(number)?.device),
             Object::Instance(_, number, name) => {
                 let binding = self.allocations.get(number)?;
@@ -183,7 +185,7 @@ impl Adapter {
         }
         let index = self.index;
         of(&self.devices, move |number| Object::Device(index, number))
-            .chain(of(&self.paging_queues, move |number| Object::PagingQueue(index, number)))
+            .chain(self.paging_queues.fences().map(move |(number, _)| Object::PagingQueue(index, number)))
             .chain(self.allocations.iter().map(move |(number, _)| Object::Allocation(index, number)))
             .chain(self.allocations.resources().map(move |(number, _)| Object::Resource(index, number)))
             .chain(of(&self.contexts, move |number| Object::Context(index, number)))
@@ -221,7 +223,7 @@ impl Adapter {
             let all = device.contexts.iter().all(|n| mine(self.contexts.get(*n).map(|context| context.device)))
                 && device.queues.iter().all(|n| mine(self.queues.get(*n).map(|queue| queue.device)))
                 && device.packet_contexts.iter().all(|n| mine(self.packets.get(*n).map(|known| known.device)))
-                && device.paging_queues.iter().all(|n| mine(self.paging_queues.get(*n).map(|queue| queue.device)))
+                && device.paging_queues.iter().all(|n| mine(self.paging_queues.device_if_there(*n)))
                 && device.allocations.iter().all(|n| mine(self.allocations.get(*n).map(|a| a.device)))
                 && device
                     .resources
@@ -319,7 +321,7 @@ impl Adapter {
     fn check_fences(&self) -> Checked {
         self.sync.check_fences().map_err(|place| BrokenInvariant { rule: "fences", place })?;
         let queues = self.queues.iter().map(|(_, queue)| queue.progress);
-        let paging = self.paging_queues.iter().map(|(_, queue)| queue.fence);
+        let paging = self.paging_queues.fences().map(|(_, fence)| fence);
         let gone = queues.chain(paging).find(|fence| self.sync.fence_if_there(*fence).is_none());
         ensure(gone.is_none(), "fences", || format!("a queue without its fence {gone:?}"))
     }
@@ -335,7 +337,7 @@ impl Adapter {
         self.contexts.iter().for_each(|(id, value)| digest.add("context", &id, value));
         self.queues.iter().for_each(|(id, value)| digest.add("queue", &id, value));
         self.doorbells.add_to(digest);
-        self.paging_queues.iter().for_each(|(id, value)| digest.add("paging queue", &id, value));
+        self.paging_queues.add_to(digest);
         self.sync.add_to(digest);
         self.registrations.iter().for_each(|(id, value)| digest.add("registration", &id, value));
         for (id, context) in self.packets.contexts() {

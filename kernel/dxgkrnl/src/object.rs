@@ -1,6 +1,6 @@
 //! The objects of the kernel and how a process names them. Allocations and their resources are in `allocations`.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use ddi::{KmdContext, KmdQueue};
 use shared_words::ClientAccess;
@@ -196,22 +196,4 @@ pub struct Queue {
     pub no_broadcast_signal: bool,
     /// The hardware's count of its running time at the last charge; `None`: it does not count.
     pub counted_ns: Option<u64>,
-}
-
-/// A paging queue of a device.
-#[derive(Debug)]
-pub struct PagingQueue {
-    pub device: DeviceNumber,
-    /// Its fence.
-    pub fence: FenceNumber,
-    /// `D3DDDI_PAGINGQUEUE_PRIORITY`: -1 to 1.
-    pub priority: i32,
-    /// The last value promised.
-    pub last_value: u64,
-    /// Destroyed; it goes when the ring has passed.
-    pub doomed: bool,
-    /// Values were promised for the next turn of its device: before that it signals nothing.
-    pub awaits_turn: bool,
-    /// Values that the kernel signals, when their process sees what has come, with their works: oldest first.
-    pub pending_remap_signals: VecDeque<(u64, u64)>,
 }

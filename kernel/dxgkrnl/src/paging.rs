@@ -20,14 +20,13 @@ mod operation;
 mod packets;
 mod parts;
 mod pool;
-mod promise;
 mod relocation;
 mod rotation;
 mod scratch;
 mod stillness;
 mod work;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
 use events::Event;
@@ -96,8 +95,6 @@ pub struct PagingRing {
     stage: rotation::Stage,
     /// Buffers of a ring of packets that wait for their node.
     ready: VecDeque<packets::Ready>,
-    /// Paging queues with values that the kernel signals.
-    promised: BTreeSet<PagingQueueNumber>,
     /// Windows that locked content has left because the hardware was lost.
     lost_windows: Vec<WindowPages>,
 }
@@ -142,7 +139,6 @@ impl PagingRing {
             waiting_progress: false,
             stage: rotation::Stage::None,
             ready: VecDeque::new(),
-            promised: BTreeSet::new(),
             lost_windows: Vec::new(),
         }
     }

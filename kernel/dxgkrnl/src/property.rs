@@ -77,7 +77,7 @@ impl Adapter {
         }
         let paging_fence_value = if ran && self.vidmm.is_suspended(owner) {
             self.queue_work(cx, process, None, work, Vec::new());
-            self.promise_with_turn(paging_queue)
+            self.paging_queues.promise_with_turn(paging_queue)
         } else {
             self.queue_work(cx, process, Some(paging_queue), work, Vec::new())
         };

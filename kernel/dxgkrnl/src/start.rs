@@ -201,7 +201,7 @@ impl Adapter {
             packets,
             displays: description.displays,
             doorbells: Default::default(),
-            paging_queues: Store::default(),
+            paging_queues: Default::default(),
             allocations: Default::default(),
             committing: Default::default(),
             waiting_locks: Default::default(),

@@ -160,7 +160,7 @@ impl Adapter {
         named.extend(device.contexts.iter().flat_map(|context| self.named_of_context(*context)));
         named.extend(device.packet_contexts.iter().map(|context| Object::PacketContext(index, *context)));
         named.extend(device.paging_queues.iter().flat_map(|queue| {
-            let fence = self.sync.only_open(self.paging_queues[*queue].fence);
+            let fence = self.sync.only_open(self.paging_queues.fence_of(*queue));
             [Object::PagingQueue(index, *queue), Object::Fence(index, fence)]
         }));
         named.extend(device.allocations.iter().flat_map(|allocation| {

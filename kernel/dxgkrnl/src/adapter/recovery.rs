@@ -186,17 +186,4 @@ impl Adapter {
         self.ring.windows_left(seen);
         work.unmap
     }
-
-    /// Paging queues promise nothing that could still come.
-    fn satisfy_paging_queues(&mut self, cx: &mut Cx<'_>) {
-        self.forget_pending_remap_signals();
-        let known: Vec<_> = self.paging_queues.iter().map(|(number, _)| number).collect();
-        for number in known {
-            self.paging_queues[number].awaits_turn = false;
-            let (fence, value) = (self.paging_queues[number].fence, self.paging_queues[number].last_value);
-            if self.sync.current_value(cx.memory, fence) < value {
-                self.signal_fence(cx, fence, value);
-            }
-        }
-    }
 }

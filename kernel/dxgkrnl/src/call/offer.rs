@@ -56,7 +56,7 @@ impl Turn<'_> {
         (paging_queue, list): (RawHandle, &OfferList),
     ) -> Result<Answer, Refusal> {
         let (index, queue) = self.paging_queue(paging_queue)?;
-        let device = self.adapters[index.0 as usize].paging_queues[queue].device;
+        let device = self.adapters[index.0 as usize].paging_queues.device_of(queue);
         self.alive(index, device)?;
         let offered = self.offerable(index, device, list)?;
         let adapter = &mut self.adapters[index.0 as usize];

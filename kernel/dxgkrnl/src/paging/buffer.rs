@@ -187,7 +187,7 @@ impl Adapter {
             }
             _ => match work.completes.filter(|_| self.ring.kmd_queue().is_some()) {
                 Some((queue, value)) => {
-                    let slot = &self.sync.fence(self.paging_queues[queue].fence).slot;
+                    let slot = &self.sync.fence(self.paging_queues.fence_of(queue)).slot;
                     let (current, monitored) = (slot.system_current_va, slot.system_monitored_va);
                     PagingOp::SignalMonitoredFence { current, monitored, value }
                 }

@@ -123,7 +123,7 @@ impl Adapter {
 
     /// Forgets a paging queue when the ring has got past everything queued so far.
     pub fn defer_paging_queue(&mut self, queue: PagingQueueNumber) {
-        self.paging_queues[queue].doomed = true;
+        self.paging_queues.doom(queue);
         self.defer(Deferred::PagingQueue(queue));
     }
 
@@ -270,7 +270,7 @@ impl Adapter {
                 Deferred::Process(process) => self.driver.call(cx).destroy_process(process),
                 Deferred::Fence(fence) => self.destroy_fence(cx, fence),
                 Deferred::UnreachedFence(fence) => self.look_at_unreached(cx, fence),
-                Deferred::PagingQueue(queue) => drop(self.paging_queues.remove(queue)),
+                Deferred::PagingQueue(queue) => self.paging_queues.forget(queue),
                 Deferred::Resume(device, decided_ns) => self.begin_turn(cx, device, decided_ns),
                 Deferred::WordsMoved(storage) => self.words_have_moved(cx, storage),
                 Deferred::Relocated(devices) => self.relocated(cx, devices),
@@ -316,7 +316,7 @@ impl Adapter {
         let builds = !self.ring.building.is_empty() && !self.ring.stands();
         let buffer_value = builds.then(|| self.ring.buffers[middle].busy_until.max(self.ring.hold_until));
         // The kernel goes on with these itself.
-        let noted = self.ring.moving().into_iter().chain(self.promised_work()).min();
+        let noted = self.ring.moving().into_iter().chain(self.paging_queues.first_kept(self.ring.last_done)).min();
         let noted_value = noted.and_then(|wanted| {
             self.ring.submitted.iter().find(|work| work.number >= wanted).map(|work| work.progress_value)
         });

@@ -22,7 +22,6 @@ use wddm_types::NodeId;
 use crate::adapter::Adapter;
 use crate::driver::{EntryPoints, Facets};
 use crate::machine::Cx;
-use crate::object::PagingQueueNumber;
 use crate::paging::PagingRing;
 use crate::paging::pool::Buffer;
 use crate::start::StartError;
@@ -190,12 +189,5 @@ impl Adapter {
         let progress = self.ring.queue.as_ref().expect("the ring runs").progress;
         self.signal_fence(cx, progress, value);
         self.reap_paging(cx);
-    }
-
-    /// Signals a paging queue for a work that is complete: only the kernel signals there.
-    pub(super) fn signal_paging_queue(&mut self, cx: &mut Cx<'_>, queue: PagingQueueNumber, value: u64) {
-        if let Some(fence) = self.paging_queues.get(queue).map(|queue| queue.fence) {
-            self.signal_fence(cx, fence, value);
-        }
     }
 }

@@ -233,7 +233,8 @@ impl Adapter {
                     unanswered.insert(mapping, Awaited { number, seen: false });
                 }
             } else if self.cpu_view.is_alive(mapping) {
-                let seen = self.is_quiesced(process);
+                // A quiesced process goes on behind the ring's work: it must see the places that it is about to write.
+                let seen = self.owners.devices_of(process).any(|device| self.is_suspended(device));
                 let passes = !seen && self.moves_on(mapping);
                 let change = if passes { MappingChange::Passed(turn.runs) } else { MappingChange::Shown(turn.runs) };
                 let number = self.cpu_view.show(cx, mapping, process, change, work);

@@ -85,14 +85,15 @@ impl Adapter {
         self.ring.last_queued += 1;
         let number = self.ring.last_queued;
         let completes = paging_queue.map(|queue| {
-            let paging = &mut self.paging_queues[queue];
-            paging.last_value += 1;
-            (queue, paging.last_value)
+            let (value, at_once) = self.paging_queues.promise(queue);
+            (queue, value, at_once)
         });
-        let promised = completes.map_or(0, |(_, value)| value);
-        // A list of this queue waits for a turn: its values are signalled together with that.
-        let completes = completes.filter(|(queue, _)| !self.paging_queues[*queue].awaits_turn);
-        let completes = completes.filter(|promise| self.hardware_keeps(*promise, number, &turns));
+        let promised = completes.map_or(0, |(_, value, _)| value);
+        let completes = completes.filter(|(.., at_once)| *at_once).map(|(queue, value, _)| (queue, value));
+        let completes = completes.filter(|promise| {
+            let sees = self.owners.process_of(self.paging_queues.device_of(promise.0));
+            self.paging_queues.hardware_keeps(*promise, number, turns.iter().any(|turn| turn.shows_to(sees)))
+        });
         self.ring.last_paging_queue = paging_queue;
         let (in_bytes, out_bytes) = self.emit_moves(cx, number, process, &work.moves);
         self.emit_table_moves(cx, number, &work.tables);
@@ -106,7 +107,8 @@ impl Adapter {
         }
         let after: Vec<_> = self.sync.live_points(work.after);
         let after = self.unreached(cx, after);
-        let (fence, value) = completes.map_or((0, 0), |(queue, value)| (self.paging_queues[queue].fence.raw(), value));
+        let (fence, value) =
+            completes.map_or((0, 0), |(queue, value)| (self.paging_queues.fence_of(queue).raw(), value));
         cx.emit(
             self.index,
             Event::PagingQueued {
@@ -211,14 +213,14 @@ impl Adapter {
     ) -> Option<u64> {
         self.queue_any(cx, process, None);
         self.reap_paging(cx);
-        if self.paging_queues[paging_queue].awaits_turn {
-            return Some(self.paging_queues[paging_queue].last_value);
+        if self.paging_queues.awaits_turn(paging_queue) {
+            return Some(self.paging_queues.last_value(paging_queue));
         }
         if self.ring.is_idle() {
             return None;
         }
         if self.ring.last_paging_queue == Some(paging_queue) {
-            return Some(self.paging_queues[paging_queue].last_value);
+            return Some(self.paging_queues.last_value(paging_queue));
         }
         Some(self.queue_work(cx, process, Some(paging_queue), None, Vec::new()))
     }

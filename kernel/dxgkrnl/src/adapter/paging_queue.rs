@@ -1,0 +1,92 @@
+//! Paging queues and what they promise: the adapter makes a queue with its fence, queues the works that complete its values, and has the
+//! fences signalled where no hardware does. `paging_queue` has the values and says which are reached.
+
+use kmt_calls::Refusal;
+
+use crate::adapter::Adapter;
+use crate::machine::Cx;
+use crate::object::{DeviceNumber, PagingQueueNumber};
+use crate::refusal::invalid;
+
+impl Adapter {
+    /// `D3DKMTCreatePagingQueue`.
+    // spec: memory §4.9
+    pub fn create_paging_queue(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceNumber,
+        priority: i32,
+        physical_adapter: u32,
+    ) -> Result<PagingQueueNumber, Refusal> {
+        if !(-1..=1).contains(&priority) {
+            return Err(invalid(format!("Priority {priority} of a paging queue: -1, 0 or 1")));
+        }
+        if physical_adapter != 0 {
+            return Err(invalid(format!(
+                "PhysicalAdapterIndex {physical_adapter}: the adapter is not linked to another"
+            )));
+        }
+        let process = self.owners.process_of(device);
+        // The paging fence is a native fence here, so that queues with user-mode submission may wait for it on the GPU.
+        let fence = self.create_fence(cx, Some(device), process, 0)?;
+        self.sync.forbid_signals(fence);
+        let queue = self.paging_queues.create(device, fence, priority);
+        self.devices[device].paging_queues.insert(queue);
+        Ok(queue)
+    }
+
+    /// `D3DKMTDestroyPagingQueue`: its fence goes when the ring has got past its last work.
+    pub fn destroy_paging_queue(&mut self, number: PagingQueueNumber) {
+        let (device, fence) = (self.paging_queues.device_of(number), self.paging_queues.fence_of(number));
+        self.devices[device].paging_queues.remove(&number);
+        self.defer_fence(fence);
+        self.defer_paging_queue(number);
+    }
+
+    /// Whether a paging queue waits for a device's turn: then the device has something to run, whatever its queues hold.
+    pub(super) fn has_promised(&self, device: DeviceNumber) -> bool {
+        self.devices[device].paging_queues.iter().any(|queue| self.paging_queues.awaits_turn(*queue))
+    }
+
+    /// A device's turn is decided, and its work is queued: the promised values stand behind it, by the priorities of the queues.
+    /// Elsewhere these say nothing: the memory manager decides while a call runs, and the ring keeps that order.
+    // spec: memory §4.9
+    pub(super) fn keep_promises(&mut self, cx: &mut Cx<'_>, device: DeviceNumber) {
+        let process = self.owners.process_of(device);
+        for queue in self.paging_queues.by_priority(self.devices[device].paging_queues.iter().copied()) {
+            if self.paging_queues.turn_decided(queue) {
+                self.queue_work(cx, process, Some(queue), None, Vec::new());
+            }
+        }
+    }
+
+    /// Signals a paging queue for a work that is complete: only the kernel signals there.
+    pub fn signal_paging_queue(&mut self, cx: &mut Cx<'_>, queue: PagingQueueNumber, value: u64) {
+        if let Some(fence) = self.paging_queues.fence_if_there(queue) {
+            self.signal_fence(cx, fence, value);
+        }
+    }
+
+    /// Signals what the kernel keeps: works are done, and their processes see what has come.
+    pub fn send_pending_remap_signals(&mut self, cx: &mut Cx<'_>) {
+        for queue in self.paging_queues.kept() {
+            let (owners, cpu_view, done) = (&self.owners, &self.cpu_view, self.ring.done());
+            let reached = self.paging_queues.reached(queue, |device, work| {
+                let process = owners.facts_of(device).map(|facts| facts.process);
+                work <= done && process.is_none_or(|process| cpu_view.sees_up_to(process, work))
+            });
+            if let Some(value) = reached {
+                self.signal_paging_queue(cx, queue, value);
+            }
+        }
+    }
+
+    /// Paging queues promise nothing that could still come.
+    pub(super) fn satisfy_paging_queues(&mut self, cx: &mut Cx<'_>) {
+        for (fence, value) in self.paging_queues.promise_nothing() {
+            if self.sync.current_value(cx.memory, fence) < value {
+                self.signal_fence(cx, fence, value);
+            }
+        }
+    }
+}

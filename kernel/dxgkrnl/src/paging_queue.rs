@@ -1,0 +1,223 @@
+//! The paging queues of an adapter's devices: the values that each has promised, and which code signals them. The ring carries works out and
+//! knows a queue by its number; the fences are of `sync`. This part asks neither: the adapter has the fences signalled (`adapter::paging_queue`).
+//!
+//! A value of a queue is reached in one of three ways:
+//!
+//! | the value stands behind | it is signalled by |
+//! |---|---|
+//! | its work alone | the hardware at the end of the work; the kernel, where the ring is of packets |
+//! | its device's next turn | the work that comes with the turn, which completes the last of such values |
+//! | the change of a mapping, too | the kernel, when the process sees what has come |
+//!
+//! *With a turn.* A call's effect on the list counts at once, and the device is quiesced until all of its list can be there. The paging queue
+//! signals nothing from there on before the turn, so that its values keep their order. Three calls come to that:
+//! - MakeResident of what may not enter a memory segment while it is locked (memory §6.3, memory §10.1 row 23). A client that
+//!   never unlocks waits for itself; the event says so;
+//! - UpdateAllocationProperty of content that may not stay where it is (memory §2.8);
+//! - Reclaim of what does not fit beside others any more (memory §5.9).
+//!
+//! *Behind a mapping.* The process has locked the content, and sees it where it was before. From the value on the GPU may write where it is now,
+//! and what the CPU reads then is what the GPU wrote; so the value stands behind the mapping's change, of which the process says that it
+//! holds. The hardware, which would signal at the end of the move, does not know that: the kernel signals such a value, and the queue's
+//! later ones until it is reached, for they would be past it. Only work behind such a value waits for the process's answer: the ring goes on
+//! when no access reaches the places that were left.
+//!
+//! A queue stands in `kept` from when it keeps its first such value until [`PagingQueues::reached`] finds none left, or has gone.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use vidmm::StateDigest;
+
+use crate::number::{DeviceNumber, FenceNumber, PagingQueueNumber};
+use crate::store::Store;
+
+/// A paging queue of a device.
+#[derive(Debug)]
+struct PagingQueue {
+    device: DeviceNumber,
+    /// Its fence.
+    fence: FenceNumber,
+    /// `D3DDDI_PAGINGQUEUE_PRIORITY`: -1 to 1.
+    priority: i32,
+    /// The last value promised.
+    last_value: u64,
+    /// Destroyed; it goes when the ring has passed.
+    doomed: bool,
+    /// Values were promised for the next turn of its device: before that it signals nothing.
+    awaits_turn: bool,
+    /// Values that the kernel signals, when their process sees what has come, with their works: oldest first.
+    pending_remap_signals: VecDeque<(u64, u64)>,
+}
+
+/// All paging queues of an adapter.
+#[derive(Default)]
+pub struct PagingQueues {
+    known: Store<PagingQueueNumber, PagingQueue>,
+    /// Those with values that the kernel signals.
+    kept: BTreeSet<PagingQueueNumber>,
+}
+
+impl PagingQueues {
+    /// A device gets a queue, which has promised nothing yet.
+    pub fn create(&mut self, device: DeviceNumber, fence: FenceNumber, priority: i32) -> PagingQueueNumber {
+        self.known.insert(PagingQueue {
+            device,
+            fence,
+            priority,
+            last_value: 0,
+            doomed: false,
+            awaits_turn: false,
+            pending_remap_signals: VecDeque::new(),
+        })
+    }
+
+    /// No process names a queue any more; works of the ring still do.
+    pub fn doom(&mut self, number: PagingQueueNumber) {
+        self.known[number].doomed = true;
+    }
+
+    /// The ring has got past the last work of a queue.
+    pub fn forget(&mut self, number: PagingQueueNumber) {
+        drop(self.known.remove(number));
+    }
+
+    /// The device of a queue.
+    pub fn device_of(&self, number: PagingQueueNumber) -> DeviceNumber {
+        self.known[number].device
+    }
+
+    /// The same for a number that may be stale.
+    pub fn device_if_there(&self, number: PagingQueueNumber) -> Option<DeviceNumber> {
+        self.known.get(number).map(|queue| queue.device)
+    }
+
+    /// Whether a process may name a queue.
+    pub fn is_named(&self, number: PagingQueueNumber) -> bool {
+        self.known.get(number).is_some_and(|queue| !queue.doomed)
+    }
+
+    /// The fence of a queue.
+    pub fn fence_of(&self, number: PagingQueueNumber) -> FenceNumber {
+        self.known[number].fence
+    }
+
+    /// The same for a number that may be stale.
+    pub fn fence_if_there(&self, number: PagingQueueNumber) -> Option<FenceNumber> {
+        self.known.get(number).map(|queue| queue.fence)
+    }
+
+    /// All, by number, with their fences.
+    pub fn fences(&self) -> impl Iterator<Item = (PagingQueueNumber, FenceNumber)> {
+        self.known.iter().map(|(number, queue)| (number, queue.fence))
+    }
+
+    /// A queue promises its next value for the work that is being queued. Also whether that is to be signalled behind this work: it is not
+    /// while a list of the queue waits for a turn, with which all of its values are signalled together.
+    pub fn promise(&mut self, number: PagingQueueNumber) -> (u64, bool) {
+        let queue = &mut self.known[number];
+        queue.last_value += 1;
+        (queue.last_value, !queue.awaits_turn)
+    }
+
+    /// The last value promised.
+    pub fn last_value(&self, number: PagingQueueNumber) -> u64 {
+        self.known[number].last_value
+    }
+
+    /// Promises the next value of a queue for its device's next turn.
+    // spec: memory §10.1 row 23
+    pub fn promise_with_turn(&mut self, number: PagingQueueNumber) -> u64 {
+        let queue = &mut self.known[number];
+        queue.last_value += 1;
+        queue.awaits_turn = true;
+        queue.last_value
+    }
+
+    /// Whether a queue waits for a turn of its device.
+    pub fn awaits_turn(&self, number: PagingQueueNumber) -> bool {
+        self.known[number].awaits_turn
+    }
+
+    /// These queues by their priorities, the highest first.
+    pub fn by_priority(&self, queues: impl IntoIterator<Item = PagingQueueNumber>) -> Vec<PagingQueueNumber> {
+        let mut queues: Vec<_> = queues.into_iter().collect();
+        queues.sort_by_key(|queue| std::cmp::Reverse(self.known[*queue].priority));
+        queues
+    }
+
+    /// The turn of a queue's device is decided. True: the queue has waited for it, and the next work that completes a value of it completes
+    /// the last one promised, which says that everything before it is there.
+    #[must_use = "a work is queued that completes the value"]
+    pub fn turn_decided(&mut self, number: PagingQueueNumber) -> bool {
+        let queue = &mut self.known[number];
+        let waited = std::mem::take(&mut queue.awaits_turn);
+        queue.last_value -= u64::from(waited);
+        waited
+    }
+
+    /// Whether the hardware may signal a work's value itself. If not, it is noted for the kernel to do so. `shows`: behind the work the process
+    /// sees locked content elsewhere.
+    // spec: memory §4.9, memory §6.3
+    pub fn hardware_keeps(&mut self, (number, value): (PagingQueueNumber, u64), work: u64, shows: bool) -> bool {
+        let pending = &mut self.known[number].pending_remap_signals;
+        if pending.is_empty() && !shows {
+            return true;
+        }
+        pending.push_back((value, work));
+        self.kept.insert(number);
+        false
+    }
+
+    /// The queues with values that the kernel signals.
+    pub fn kept(&self) -> Vec<PagingQueueNumber> {
+        self.kept.iter().copied().collect()
+    }
+
+    /// The last value of a queue that the kernel may signal now, and need not keep any more. `sees`: whether the process of this device sees
+    /// what the work of this number has moved, which is done.
+    #[must_use = "the kernel signals the value"]
+    pub fn reached(&mut self, number: PagingQueueNumber, sees: impl Fn(DeviceNumber, u64) -> bool) -> Option<u64> {
+        let mut reached = None;
+        if let Some(queue) = self.known.get_mut(number) {
+            while let Some((value, work)) = queue.pending_remap_signals.front().copied()
+                && sees(queue.device, work)
+            {
+                queue.pending_remap_signals.pop_front();
+                reached = Some(value);
+            }
+        }
+        if self.known.get(number).is_none_or(|queue| queue.pending_remap_signals.is_empty()) {
+            self.kept.remove(&number);
+        }
+        reached
+    }
+
+    /// The first work behind this one that the hardware is to get past for a value that the kernel signals.
+    pub fn first_kept(&self, done: u64) -> Option<u64> {
+        let queues = self.kept.iter().filter_map(|queue| self.known.get(*queue));
+        let fronts = queues.filter_map(|queue| queue.pending_remap_signals.front().map(|(_, work)| *work));
+        fronts.filter(|work| *work > done).min()
+    }
+
+    /// The hardware is not waited for any more, nor a turn: nothing that a queue has promised could still come. The last value of each fence.
+    #[must_use = "the kernel signals the values"]
+    pub fn promise_nothing(&mut self) -> Vec<(FenceNumber, u64)> {
+        for number in std::mem::take(&mut self.kept) {
+            if let Some(queue) = self.known.get_mut(number) {
+                queue.pending_remap_signals.clear();
+            }
+        }
+        let numbers: Vec<_> = self.known.iter().map(|(number, _)| number).collect();
+        let satisfy = |number| {
+            let queue = &mut self.known[number];
+            queue.awaits_turn = false;
+            (queue.fence, queue.last_value)
+        };
+        numbers.into_iter().map(satisfy).collect()
+    }
+
+    /// For the digest of the adapter's state.
+    pub fn add_to(&self, digest: &mut StateDigest) {
+        self.known.iter().for_each(|(number, queue)| digest.add("paging queue", &number, queue));
+    }
+}
