@@ -3,6 +3,7 @@
 //! An adapter settles after each turn: it carries out the waits that were released during the turn (answers, queues that go
 //! on, paging work), which may release more, until nothing is due. `due` has the news and the order.
 
+mod deferred;
 pub mod description;
 mod device;
 mod display;
@@ -204,10 +205,10 @@ impl Adapter {
                 self.end_wait(cx, waiter);
                 return true;
             }
-            SettleStep::AskForTurns => return !self.turn_outstanding() && self.vidmm.any_suspended(),
+            SettleStep::AskForTurns => return !self.ring.turn_outstanding() && self.vidmm.any_suspended(),
             SettleStep::TakeTurns => {
                 self.take_turns(cx);
-                return self.turn_outstanding();
+                return self.ring.turn_outstanding();
             }
             SettleStep::BeginRenders => self.renders_due(cx),
             SettleStep::AskForAwaitedFlips => self.ask_for_awaited_flips(cx),

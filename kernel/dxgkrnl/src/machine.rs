@@ -94,7 +94,7 @@ impl Machine {
     /// Clears what a process that has gone has left behind, without waiting for another call.
     fn reap_dead_processes(&mut self, cx: &mut Cx<'_>) {
         for adapter in &mut self.adapters {
-            adapter.clear_behind();
+            adapter.ring.clear_behind();
             adapter.settle(cx);
         }
     }

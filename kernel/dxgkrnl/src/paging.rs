@@ -40,7 +40,8 @@ use crate::due::{RingWait, Waiter};
 use crate::machine::Cx;
 use crate::number::FenceNumber;
 use crate::object::PagingQueueNumber;
-use crate::paging::deferred::Deferred;
+use crate::paging::deferred::DeferredActions;
+pub use crate::paging::deferred::{Deferred, RingNeeds};
 pub use crate::paging::moves::Residence;
 pub use crate::paging::packets::{PacketRing, Ready};
 use crate::paging::pool::Buffer;
@@ -64,18 +65,7 @@ pub struct PagingRing {
     held: VecDeque<QueuedWork>,
     /// Works built, by the progress value that completes them.
     submitted: VecDeque<Submitted>,
-    deferred: VecDeque<(u64, Deferred)>,
-    /// The numbers of those deferred that a call or a device waits for: the kernel watches the ring for them.
-    awaited: VecDeque<u64>,
-    /// Turns of devices among them.
-    turns: usize,
-    /// The kernel carries out the actions that are deferred up to this number as soon as the hardware is there: their process has gone,
-    /// and makes no call any more that would find them due.
-    leaving: u64,
-    /// One of these is being carried out.
-    clears: bool,
-    /// Calls that wait for memory hear when the hardware has got past this work.
-    returns_watched: u64,
+    deferred: DeferredActions,
     last_queued: u64,
     /// The memory manager's number of the last of its works that was queued.
     last_serial: u64,
@@ -121,12 +111,7 @@ impl PagingRing {
             building: VecDeque::new(),
             held: VecDeque::new(),
             submitted: VecDeque::new(),
-            deferred: VecDeque::new(),
-            awaited: VecDeque::new(),
-            turns: 0,
-            leaving: 0,
-            clears: false,
-            returns_watched: 0,
+            deferred: DeferredActions::default(),
             last_queued: 0,
             last_serial: 0,
             last_done: 0,
@@ -168,6 +153,16 @@ impl PagingRing {
     /// It has been charged until this count.
     pub fn note_counted(&mut self, counted_ns: u64) {
         self.queue.as_mut().expect("what was counted has a queue").counted_ns = Some(counted_ns);
+    }
+
+    /// The fence of its progress, unless a wait for it is registered, or the ring has not started.
+    pub fn unwatched(&self) -> Option<FenceNumber> {
+        self.queue.as_ref().filter(|_| !self.waiting_progress).map(|queue| queue.progress)
+    }
+
+    /// A wait for its progress is registered.
+    pub fn is_watched(&mut self) {
+        self.waiting_progress = true;
     }
 
     /// Whether the hardware has got past everything queued, and what it has moved is shown.
@@ -236,7 +231,7 @@ impl Adapter {
     }
 
     /// Whether works are queued that the hardware will still get past.
-    fn carries_out_more(&self) -> bool {
+    pub fn carries_out_more(&self) -> bool {
         !self.life.has_stopped() && !self.ring.is_idle()
     }
 

@@ -231,7 +231,7 @@ impl Adapter {
                 self.due.wait_ended(Waiter::Burial);
             }
         }
-        self.watch_returns();
+        self.ring.watch_returns();
     }
 
     /// Calls `each` with the creator and the bytes of what it has committed and pending destructions give back.
@@ -256,6 +256,6 @@ impl Adapter {
     /// The sections of destroyed allocations, one item for each allocation that is on its way out of it.
     fn ending_uses_of_sections(&self) -> impl Iterator<Item = u64> {
         let destroyed = self.allocations.ending().filter_map(|binding| self.allocations.body_of(binding.vidmm).section);
-        destroyed.chain(self.leaving_sections()).chain(self.due.left_sections())
+        destroyed.chain(self.ring.leaving_sections()).chain(self.due.left_sections())
     }
 }

@@ -63,7 +63,7 @@ impl Adapter {
             self.vidmm.forget_turn();
         }
         // The next turn is decided when the last one has begun: else the decisions would run away from the hardware.
-        while self.vidmm.any_suspended() && !self.turn_outstanding() {
+        while self.vidmm.any_suspended() && !self.ring.turn_outstanding() {
             self.note_idle_devices(cx);
             match self.vidmm.next_to_resume_if_new(cx.now_ns) {
                 NextResume::Resume(device) => self.give_turn(cx, device),

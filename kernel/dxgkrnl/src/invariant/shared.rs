@@ -134,7 +134,7 @@ impl Machine {
         let mut inside: BTreeMap<u64, u32> = BTreeMap::new();
         for adapter in &self.adapters {
             let lain = adapter.allocations.bodies().filter_map(|(_, body)| body.section);
-            lain.chain(adapter.leaving_sections()).for_each(|section| *inside.entry(section).or_default() += 1);
+            lain.chain(adapter.ring.leaving_sections()).for_each(|section| *inside.entry(section).or_default() += 1);
         }
         for (number, section) in self.sections.iter() {
             let users = inside.remove(&number).unwrap_or_default() + u32::from(section.holder().is_some());

@@ -65,7 +65,7 @@ impl Adapter {
     }
 
     /// The moves are over: the devices go on, unless another work needs them still.
-    pub(super) fn relocated(&mut self, cx: &mut Cx<'_>, devices: Vec<DeviceNumber>) {
+    pub fn relocated(&mut self, cx: &mut Cx<'_>, devices: Vec<DeviceNumber>) {
         for number in devices {
             let Some(device) = self.devices.get_mut(number) else { continue };
             device.relocations -= 1;

@@ -95,7 +95,7 @@ impl Adapter {
     }
 
     /// The hardware has got past a work: the devices that it quiesced go on, unless another work needs them quiesced.
-    pub(super) fn stillness_over(&mut self, cx: &mut Cx<'_>, work: u64) {
+    pub fn stillness_over(&mut self, cx: &mut Cx<'_>, work: u64) {
         let Some(stillness) = self.ring.stillnesses.remove(&work) else { return };
         for number in stillness.devices {
             let Some(device) = self.devices.get_mut(number) else { continue };
