@@ -22,6 +22,7 @@ pub mod process;
 mod recovery;
 mod scheduling_log;
 mod statistics;
+mod stillness;
 mod sync;
 mod timeout;
 mod turns;
@@ -49,6 +50,7 @@ use crate::life::RecoveryPolicy;
 use crate::machine::{Cx, Effect};
 use crate::memory_policy::MemoryPolicy;
 use crate::notification::Registrations;
+use crate::number::PagingWorkNumber;
 use crate::object::{Context, ContextNumber, Device, DeviceNumber, ProcessOnAdapter, Queue, QueueNumber};
 use crate::owners::Owners;
 use crate::packet::{Packets, Software, SoftwareNumber};
@@ -99,13 +101,13 @@ pub struct AdapterConfig {
 /// The content of a scheduler packet.
 pub enum Payload {
     /// Paging work by its number.
-    Paging(u64),
+    Paging(PagingWorkNumber),
     /// Devices that must quiesce before the paging work of this number.
-    Suspend(u64, Vec<DeviceId>),
+    Suspend(PagingWorkNumber, Vec<DeviceId>),
     /// The devices of the paging work of this number are quiesced while the ring carries it out.
-    Quiesce(u64),
+    Quiesce(PagingWorkNumber),
     /// Address spaces that must be idle before the paging work of this number.
-    IdleSpaces(u64, Vec<(vidmm::SpaceId, events::Stillness)>),
+    IdleSpaces(PagingWorkNumber, Vec<(vidmm::SpaceId, events::Stillness)>),
     /// A packet of a packet context by its number there.
     Packet(u64),
     /// A software packet of a packet context.

@@ -36,6 +36,11 @@ object_number! {
 }
 
 object_number! {
+    /// A work of an adapter's paging ring, for as long as the adapter runs. Works that the memory manager has decided have a serial there, too.
+    PagingWorkNumber
+}
+
+object_number! {
     /// An allocation as one device of an adapter has it, for as long as the adapter runs. All devices that have it share one
     /// [`vidmm::AllocationId`].
     AllocationNumber

@@ -26,7 +26,7 @@ mod scratch;
 mod stillness;
 mod work;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
 use events::Event;
@@ -45,10 +45,12 @@ pub use crate::paging::deferred::{Deferred, RingNeeds};
 pub use crate::paging::moves::Residence;
 pub use crate::paging::packets::{PacketRing, Ready};
 use crate::paging::pool::Buffer;
+pub use crate::paging::relocation::Relocation;
 use crate::paging::scratch::Scratch;
-use crate::paging::stillness::Stillness;
+use crate::paging::stillness::Stillnesses;
 use crate::paging::work::{QueuedWork, Submitted};
 use crate::start::StartError;
+use crate::store::ObjectNumber;
 
 /// The paging ring of one adapter.
 pub struct PagingRing {
@@ -76,7 +78,7 @@ pub struct PagingRing {
     hold_until: u64,
     scratch: Scratch,
     /// Quiesced processes, by the work that needs it.
-    stillnesses: BTreeMap<u64, Stillness>,
+    stillnesses: Stillnesses,
     /// The driver takes aperture maps as device pages (`MapAperture2Supported`).
     device_pages: bool,
     /// A wait for the ring's own progress is registered.
@@ -119,7 +121,7 @@ impl PagingRing {
             progress_value: 0,
             hold_until: 0,
             scratch: Scratch::default(),
-            stillnesses: BTreeMap::new(),
+            stillnesses: Stillnesses::default(),
             device_pages: false,
             waiting_progress: false,
             stage: rotation::Stage::None,
@@ -250,7 +252,7 @@ impl Adapter {
                 }
                 Some(Step::Start(Payload::Paging(number))) => {
                     let work = self.ring.held.pop_front().expect("started works are held in order");
-                    assert_eq!(work.number, number, "the scheduler keeps the order of paging work");
+                    assert_eq!(work.number, number.raw(), "the scheduler keeps the order of paging work");
                     self.ring.building.push_back(work);
                 }
                 Some(Step::Start(Payload::Suspend(number, devices))) => {

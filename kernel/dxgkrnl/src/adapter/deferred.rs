@@ -9,9 +9,10 @@ use wddm_types::{GpuVa, PageRun, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::due::{RingWait, Waiter};
 use crate::machine::{Answer, Cx, Effect, Token};
-use crate::number::FenceNumber;
+use crate::number::{FenceNumber, PagingWorkNumber};
 use crate::object::{DeviceNumber, PagingQueueNumber};
 use crate::paging::{Deferred, RingNeeds};
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// Answers when the ring has got past everything queued so far: at once when it has already.
@@ -70,7 +71,7 @@ impl Adapter {
     }
 
     /// A device must quiesce for the work of this number: cancels a turn that it was to have before and that has not begun.
-    pub(super) fn cancel_resume(&mut self, device: DeviceNumber, before: u64) {
+    pub(super) fn cancel_resume(&mut self, device: DeviceNumber, before: PagingWorkNumber) {
         for _ in 0..self.ring.cancel_turns(device, before) {
             self.packets_turn_over(device, false);
         }
@@ -88,7 +89,7 @@ impl Adapter {
 
     /// Lets processes go on that are quiesced for the work just queued, when the ring has got past it.
     pub fn defer_stillness_over(&mut self) {
-        self.ring.defer(Deferred::StillnessOver(self.ring.queued()));
+        self.ring.defer(Deferred::StillnessOver(PagingWorkNumber::from_raw(self.ring.queued())));
     }
 
     /// Maintains the CPU's caches when the ring has written an allocation's backing store.

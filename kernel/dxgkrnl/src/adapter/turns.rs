@@ -12,6 +12,7 @@ use wddm_types::{FencePoint, Pages, ProcessId};
 use crate::adapter::Adapter;
 use crate::machine::{Cx, Effect};
 use crate::notification::RegistrationKind;
+use crate::number::PagingWorkNumber;
 use crate::object::{DeviceNumber, Terms};
 use crate::owners::ProcessFacts;
 use crate::store::ObjectNumber;
@@ -121,7 +122,7 @@ impl Adapter {
     pub fn suspend_for_residency(
         &mut self,
         cx: &mut Cx<'_>,
-        work: u64,
+        work: PagingWorkNumber,
         devices: &[DeviceId],
     ) -> Vec<FencePoint<FenceId>> {
         let numbers: Vec<_> = devices.iter().filter_map(|device| self.owners.device_of(*device)).collect();

@@ -13,14 +13,16 @@ use kmt_calls::{Refusal, Reply};
 
 use crate::adapter::Adapter;
 use crate::machine::{Answer, Cx, Effect, Token};
+use crate::number::PagingWorkNumber;
 use crate::object::DoorbellNumber;
 use crate::refusal::{invalid, removed};
+use crate::store::ObjectNumber;
 
 impl Adapter {
     /// The paging work of this number has suspended its devices: for the sleep all of them.
     // spec: sync §3.17
-    pub fn quiesce_for_sleep(&mut self, cx: &mut Cx<'_>, work: u64) {
-        if self.life.sleeps_by(work) {
+    pub fn quiesce_for_sleep(&mut self, cx: &mut Cx<'_>, work: PagingWorkNumber) {
+        if self.life.sleeps_by(work.raw()) {
             self.take_doorbells_for_sleep(cx);
         }
     }

@@ -16,8 +16,9 @@ use vidmm::SpaceId;
 use wddm_types::{GpuVa, PageRun, Pages};
 
 use super::{PagingRing, Submitted};
-use crate::number::{DeviceNumber, FenceNumber, PagingQueueNumber, Token};
+use crate::number::{DeviceNumber, FenceNumber, PagingQueueNumber, PagingWorkNumber, Token};
 use crate::packet::RingNeed;
+use crate::store::ObjectNumber;
 
 /// One thing that waits for the ring.
 pub enum Deferred {
@@ -55,7 +56,7 @@ pub enum Deferred {
     /// Devices that were quiesced while content moved.
     Relocated(Vec<DeviceNumber>),
     /// Processes that were quiesced for the work of this number.
-    StillnessOver(u64),
+    StillnessOver(PagingWorkNumber),
 }
 
 impl Deferred {
@@ -158,14 +159,14 @@ impl PagingRing {
     }
 
     /// Cancels the turns of a device that are to begin before the work of this number. Answers how many there were.
-    pub fn cancel_turns(&mut self, device: DeviceNumber, before: u64) -> usize {
+    pub fn cancel_turns(&mut self, device: DeviceNumber, before: PagingWorkNumber) -> usize {
         if self.deferred.turns == 0 {
             return 0;
         }
         let cancelled = |what: &Deferred| matches!(what, Deferred::Resume(resumed, _) if *resumed == device);
         let actions = &mut self.deferred;
         let known = actions.all.len();
-        actions.all.retain(|(number, what)| *number >= before || !cancelled(what));
+        actions.all.retain(|(number, what)| *number >= before.raw() || !cancelled(what));
         let gone = known - actions.all.len();
         actions.turns -= gone;
         let awaited = actions.all.iter().filter(|(_, what)| what.is_awaited());

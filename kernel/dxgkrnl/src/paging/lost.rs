@@ -50,7 +50,7 @@ impl Adapter {
             }
             work.turns.into_iter().for_each(|turn| self.abandon_places(cx, turn.left()));
             // A device that was to quiesce for it goes on with the others, as if it had.
-            for device in work.relocation.devices() {
+            for device in &work.relocation.devices {
                 if let Some(device) = self.devices.get_mut(*device) {
                     device.relocations += 1;
                 }

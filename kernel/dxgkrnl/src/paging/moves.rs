@@ -104,7 +104,7 @@ impl Adapter {
     }
 
     /// The number of the process that a space is of; 0: of one that is being created, or has died.
-    pub(super) fn process_in(&self, space: SpaceId) -> u32 {
+    pub fn process_in(&self, space: SpaceId) -> u32 {
         self.owners.process_in(space).map_or(0, |process| process.0)
     }
 

@@ -11,10 +11,11 @@ use wddm_types::{PAGE_BYTES, PageRun, ProcessId};
 use crate::adapter::{Adapter, Payload};
 use crate::allocations::Gone;
 use crate::machine::Cx;
+use crate::number::PagingWorkNumber;
 use crate::object::PagingQueueNumber;
 use crate::paging::buffer::Progress;
 use crate::paging::parts::{empty_work, part_that_leaves};
-use crate::paging::{relocation, rotation, stillness};
+use crate::paging::{Relocation, rotation, stillness};
 use crate::store::ObjectNumber;
 
 /// A work whose last buffer is with the hardware.
@@ -38,7 +39,7 @@ pub(super) struct QueuedWork {
     /// Locked content that it moves.
     pub turns: Vec<rotation::MediumChange>,
     /// Its moves within segments, and the devices that quiesce for them.
-    pub relocation: relocation::Relocation,
+    pub relocation: Relocation,
 }
 
 impl Adapter {
@@ -133,9 +134,10 @@ impl Adapter {
             turns,
             relocation,
         };
-        let quiesced = queued.relocation.devices().to_vec();
+        let quiesced = queued.relocation.devices.clone();
         let vidsch = self.ring.queue.as_ref().expect("the ring runs").vidsch;
         self.ring.held.push_back(queued);
+        let named = PagingWorkNumber::from_raw(number);
         if !idle_spaces.is_empty() {
             self.defer_stillness_over();
         }
@@ -152,24 +154,24 @@ impl Adapter {
         if !work.suspends.is_empty() {
             self.vidsch
                 .queues
-                .submit(vidsch, Packet::Work(Payload::Suspend(number, work.suspends)))
+                .submit(vidsch, Packet::Work(Payload::Suspend(named, work.suspends)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         if !quiesced.is_empty() {
             self.vidsch
                 .queues
-                .submit(vidsch, Packet::Work(Payload::Quiesce(number)))
+                .submit(vidsch, Packet::Work(Payload::Quiesce(named)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         if !idle_spaces.is_empty() {
             self.vidsch
                 .queues
-                .submit(vidsch, Packet::Work(Payload::IdleSpaces(number, idle_spaces)))
+                .submit(vidsch, Packet::Work(Payload::IdleSpaces(named, idle_spaces)))
                 .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         }
         self.vidsch
             .queues
-            .submit(vidsch, Packet::Work(Payload::Paging(number)))
+            .submit(vidsch, Packet::Work(Payload::Paging(named)))
             .unwrap_or_else(|error| panic!("the paging ring refused a packet: {error:?}"));
         // Work that waits by the words goes on behind it.
         for storage in storages {
