@@ -21,6 +21,7 @@ mod power;
 pub mod process;
 mod recovery;
 mod scheduling_log;
+mod scratch;
 mod statistics;
 mod stillness;
 mod sync;

@@ -47,6 +47,7 @@ pub use crate::paging::packets::{PacketRing, Ready};
 use crate::paging::pool::Buffer;
 pub use crate::paging::relocation::Relocation;
 use crate::paging::scratch::Scratch;
+pub use crate::paging::scratch::{Borrowed, FreeSlot, Shown};
 use crate::paging::stillness::Stillnesses;
 use crate::paging::work::{QueuedWork, Submitted};
 use crate::start::StartError;
@@ -165,6 +166,11 @@ impl PagingRing {
     /// A wait for its progress is registered.
     pub fn is_watched(&mut self) {
         self.waiting_progress = true;
+    }
+
+    /// The fence of its progress; `None`: the ring has not started.
+    pub fn progress_fence(&self) -> Option<FenceNumber> {
+        self.queue.as_ref().map(|queue| queue.progress)
     }
 
     /// Whether the hardware has got past everything queued, and what it has moved is shown.

@@ -10,7 +10,7 @@ use crate::breach::Breach;
 use crate::machine::Cx;
 use crate::paging::operation::{Asked, Names, as_paging_op, copied_entries, device_pages};
 use crate::paging::pool::{Buffer, Content};
-use crate::paging::scratch::Borrowed;
+use crate::paging::scratch::{Borrowed, to_be_shown};
 use crate::paging::{QueuedWork, Submitted};
 use crate::sync::LocalPlace;
 
@@ -161,7 +161,7 @@ impl Adapter {
         let part = self.next_part();
         let mut borrowed = before.borrowed;
         if let (Some(part), None) = (part, borrowed)
-            && let Some(shown) = self.to_be_shown(&self.ring.building[0].operations[0], part)
+            && let Some(shown) = to_be_shown(&self.vidmm, &self.ring.building[0].operations[0], part)
         {
             borrowed = self.borrow_slot(cx, &shown)?;
             if borrowed.is_none() {
@@ -230,7 +230,7 @@ impl Adapter {
             Ok(()) => {
                 if let Some(borrowed) = borrowed {
                     // The buffer under construction is the next that is submitted.
-                    self.return_slot(borrowed, self.ring.progress_value + 1);
+                    self.ring.return_slot(borrowed, self.ring.progress_value + 1);
                 }
                 Ok(self.ring.building[0].advance(part))
             }
