@@ -20,6 +20,7 @@ mod peer;
 mod power;
 pub mod process;
 mod recovery;
+mod ring;
 mod scheduling_log;
 mod scratch;
 mod statistics;

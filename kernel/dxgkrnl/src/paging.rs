@@ -28,29 +28,23 @@ mod work;
 
 use std::collections::VecDeque;
 
-use ddi::{CreateHwQueue, HwQueueFlags, KmdContext, KmdDevice, KmdQueue, OsQueue, PagingBufferInfo, ProgressFence};
-use events::Event;
-use gpu_fence::{FenceId, WaitMode};
+use ddi::{KmdContext, KmdDevice, KmdQueue};
 use vidmm::WindowPages;
-use vidsch::{QueueId, QueueKind, Step};
-use wddm_types::{FencePoint, NodeId, ProcessId};
+use vidsch::QueueId;
 
-use crate::adapter::{Adapter, Payload};
-use crate::due::{RingWait, Waiter};
-use crate::machine::Cx;
-use crate::number::FenceNumber;
-use crate::object::PagingQueueNumber;
+use crate::number::{FenceNumber, PagingQueueNumber, PagingWorkNumber};
 use crate::paging::deferred::DeferredActions;
 pub use crate::paging::deferred::{Deferred, RingNeeds};
 pub use crate::paging::moves::Residence;
 pub use crate::paging::packets::{PacketRing, Ready};
 use crate::paging::pool::Buffer;
+pub use crate::paging::pool::NewBuffer;
 pub use crate::paging::relocation::Relocation;
 use crate::paging::scratch::Scratch;
 pub use crate::paging::scratch::{Borrowed, FreeSlot, Shown};
 use crate::paging::stillness::Stillnesses;
-use crate::paging::work::{QueuedWork, Submitted};
-use crate::start::StartError;
+use crate::paging::work::QueuedWork;
+pub use crate::paging::work::Submitted;
 use crate::store::ObjectNumber;
 
 /// The paging ring of one adapter.
@@ -92,13 +86,16 @@ pub struct PagingRing {
     lost_windows: Vec<WindowPages>,
 }
 
-struct RingQueue {
+/// The queue of a ring.
+pub struct RingQueue {
     /// The hardware queue; `None`: paging buffers are packets of the ring's context.
-    kmd: Option<KmdQueue>,
-    vidsch: QueueId,
-    progress: FenceNumber,
+    pub kmd: Option<KmdQueue>,
+    /// At the scheduler.
+    pub vidsch: QueueId,
+    /// The hardware signals it for each buffer.
+    pub progress: FenceNumber,
     /// As in [`crate::object::Queue::counted_ns`].
-    counted_ns: Option<u64>,
+    pub counted_ns: Option<u64>,
 }
 
 impl PagingRing {
@@ -163,9 +160,9 @@ impl PagingRing {
         self.queue.as_ref().filter(|_| !self.waiting_progress).map(|queue| queue.progress)
     }
 
-    /// A wait for its progress is registered.
-    pub fn is_watched(&mut self) {
-        self.waiting_progress = true;
+    /// Whether a wait for its progress is registered.
+    pub fn is_watched(&mut self, watched: bool) {
+        self.waiting_progress = watched;
     }
 
     /// The fence of its progress; `None`: the ring has not started.
@@ -192,165 +189,44 @@ impl PagingRing {
     pub fn outstanding(&self) -> u64 {
         self.last_queued - self.last_done
     }
-}
 
-impl Adapter {
-    /// Creates the paging hardware queue and its buffers.
-    // spec: memory §1.11, memory §4.7
-    pub fn start_ring(&mut self, cx: &mut Cx<'_>, node: NodeId, info: PagingBufferInfo) -> Result<(), StartError> {
-        self.ring.device_pages = self.driver.has_map_aperture2();
-        let progress = self
-            .create_fence(cx, None, ProcessId::SYSTEM, 0)
-            .map_err(|_| StartError::Memory("the paging ring's fence"))?;
-        let kmd = self.create_ring_queue(cx, progress)?;
-        let vidsch = self.vidsch.queues.create_queue(node, QueueKind::System, 0);
-        let counted_ns = kmd.and_then(|kmd| self.hardware_count(cx, kmd));
-        self.ring.queue = Some(RingQueue { kmd, vidsch, progress, counted_ns });
-        let in_flight = u32::from(self.driver.node(node).max_in_flight_buffers);
-        let count = if in_flight == 0 { self.config.paging_buffers } else { self.config.paging_buffers.min(in_flight) };
-        for _ in 0..count.max(1) {
-            self.add_paging_buffer(cx, info)?;
-        }
-        Ok(())
+    /// Whether the driver takes aperture maps as device pages (`MapAperture2Supported`). The first operations come before the ring's queue.
+    pub fn take_device_pages(&mut self, device_pages: bool) {
+        self.device_pages = device_pages;
     }
 
-    /// The hardware queue of a ring that has one.
-    fn create_ring_queue(&mut self, cx: &Cx<'_>, progress: FenceNumber) -> Result<Option<KmdQueue>, StartError> {
-        if PacketRing::is_used(self.driver.facets()) {
-            return Ok(None);
-        }
-        let slot = self.sync.fence(progress).slot;
-        let fence = self.sync.fence(progress).kmd.expect("hardware queues go with native fences");
-        let create = CreateHwQueue {
-            context: self.ring.context,
-            queue: OsQueue(0),
-            flags: HwQueueFlags::NATIVE_PROGRESS_FENCE,
-            progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
-            private_data: &mut [],
-        };
-        let (driver, mut host) = self.driver.with_host(cx);
-        let hardware = driver.hardware_queues().expect("checked at adapter start");
-        Ok(Some(hardware.create_hw_queue(&mut host, create)?))
+    /// The ring begins, or begins anew, with this queue.
+    pub fn begins(&mut self, queue: RingQueue) {
+        self.queue = Some(queue);
     }
 
-    /// Whether the ring gives the hardware anything. A device without power gets nothing: works stand until it wakes.
-    fn may_pump(&self) -> bool {
-        !self.life.has_stopped() && !self.life.is_off()
+    /// Its queue at the scheduler; `None`: the ring has not started.
+    pub fn queue_id(&self) -> Option<QueueId> {
+        self.queue.as_ref().map(|queue| queue.vidsch)
     }
 
-    /// Whether works are queued that the hardware will still get past.
-    pub fn carries_out_more(&self) -> bool {
-        !self.life.has_stopped() && !self.ring.is_idle()
+    /// The progress that the last buffer completes which the hardware was given.
+    pub fn progress_value(&self) -> u64 {
+        self.progress_value
     }
 
-    /// Lets everything go on that the ring can: held packets, buffers to be built, waits to be registered.
-    pub fn pump_paging(&mut self, cx: &mut Cx<'_>) {
-        let Some(queue) = &self.ring.queue else { return };
-        let vidsch = queue.vidsch;
-        while self.may_pump() {
-            match self.vidsch.queues.next(vidsch) {
-                Some(Step::Wait(points)) => {
-                    let points = self.sync.live_points(points);
-                    if points.is_empty() || self.begin_wait(cx, &points, WaitMode::All, Waiter::Ring(RingWait::Packet))
-                    {
-                        self.vidsch.queues.waited(vidsch);
-                    }
-                }
-                Some(Step::Start(Payload::Paging(number))) => {
-                    let work = self.ring.held.pop_front().expect("started works are held in order");
-                    assert_eq!(work.number, number.raw(), "the scheduler keeps the order of paging work");
-                    self.ring.building.push_back(work);
-                }
-                Some(Step::Start(Payload::Suspend(number, devices))) => {
-                    self.vidsch.queues.completed(vidsch, 1);
-                    let points = self.suspend_for_residency(cx, number, &devices);
-                    self.quiesce_for_sleep(cx, number);
-                    self.wait_for_suspensions(cx, vidsch, &points);
-                }
-                Some(Step::Start(Payload::IdleSpaces(number, spaces))) => {
-                    self.vidsch.queues.completed(vidsch, 1);
-                    let points = self.idle_spaces(cx, number, spaces);
-                    self.wait_for_suspensions(cx, vidsch, &points);
-                }
-                Some(Step::Start(Payload::Quiesce(number))) => {
-                    self.vidsch.queues.completed(vidsch, 1);
-                    let points = self.quiesce_relocated(cx, number);
-                    self.wait_for_suspensions(cx, vidsch, &points);
-                }
-                Some(
-                    Step::Start(Payload::Command(_) | Payload::Packet(_) | Payload::Software(_))
-                    | Step::Signal(_)
-                    | Step::Software(_),
-                ) => {
-                    unreachable!("the paging queue carries paging work only")
-                }
-                None => break,
-            }
-        }
-        let built = self.build_buffers(cx).and_then(|()| self.clear_slots(cx));
-        self.heed(cx, built);
-        self.run_deferred(cx);
-        self.watch_progress(cx);
+    /// The turn of a work has come: its buffers may be built.
+    pub fn work_starts(&mut self, number: PagingWorkNumber) {
+        let work = self.held.pop_front().expect("started works are held in order");
+        assert_eq!(work.number, number.raw(), "the scheduler keeps the order of paging work");
+        self.building.push_back(work);
     }
 
-    /// Devices must quiesce before the work at the head: the ring's queue gives nothing out until they have.
-    fn wait_for_suspensions(&mut self, cx: &mut Cx<'_>, vidsch: QueueId, points: &[FencePoint<FenceId>]) {
-        let waiter = Waiter::Ring(RingWait::Suspension);
-        if !points.is_empty() && !self.begin_wait(cx, points, WaitMode::All, waiter) {
-            self.vidsch.queues.suspend(vidsch);
-        }
+    /// Whether works are with the hardware.
+    pub fn has_submitted(&self) -> bool {
+        !self.submitted.is_empty()
     }
 
-    /// A wait of the ring is over.
-    pub fn ring_released(&mut self, cx: &mut Cx<'_>, wait: RingWait) {
-        let queue = self.ring.queue.as_ref().expect("a ring that waits was started").vidsch;
-        match wait {
-            RingWait::Packet => self.vidsch.queues.waited(queue),
-            RingWait::Suspension => self.vidsch.queues.resume(queue),
-            RingWait::Progress => self.ring.waiting_progress = false,
-        }
-        self.pump_paging(cx);
-    }
-
-    /// Whether the hardware has paging work that is not done, noted or not.
-    pub fn is_paging(&self, cx: &Cx<'_>) -> bool {
-        self.ring_reach(cx).is_some_and(|(reached, last)| reached < last)
-    }
-
-    /// How far the hardware has got with the ring, and how far it is to get.
-    pub fn ring_reach(&self, cx: &Cx<'_>) -> Option<(u64, u64)> {
-        let queue = self.ring.queue.as_ref()?;
-        Some((self.sync.current_value(cx.memory, queue.progress), self.ring.progress_value))
-    }
-
-    /// Notes which works the hardware has finished.
-    pub fn reap_paging(&mut self, cx: &mut Cx<'_>) {
-        let Some(queue) = &self.ring.queue else { return };
-        if self.ring.submitted.is_empty() {
-            return;
-        }
-        let (vidsch, reached) = (queue.vidsch, self.sync.current_value(cx.memory, queue.progress));
-        while self.ring.submitted.front().is_some_and(|work| work.progress_value <= reached) {
-            let work = self.ring.submitted.pop_front().expect("just seen");
-            self.ring.last_done = work.number;
-            self.vidsch.queues.completed(vidsch, 1);
-            if work.serial != 0 {
-                self.vidmm.completed(work.serial);
-            }
-            cx.emit(self.index, Event::PagingCompleted { work: work.number });
-            if let Some((queue, value)) = work.completes {
-                self.signal_paging_queue(cx, queue, value);
-            }
-            self.rotation_done(cx, work.number);
-        }
-        self.send_pending_remap_signals(cx);
-    }
-
-    /// Points whose fences have not reached them.
-    pub fn unreached(&self, cx: &Cx<'_>, points: Vec<FencePoint<FenceId>>) -> Vec<FencePoint<FenceId>> {
-        let reached = |point: &FencePoint<FenceId>| {
-            self.sync.current_value(cx.memory, self.sync.number_of(point.fence)) >= point.value
-        };
-        points.into_iter().filter(|point| !reached(point)).collect()
+    /// The oldest work, if the hardware has finished it.
+    #[must_use = "the work is over"]
+    pub fn finish(&mut self, reached: u64) -> Option<Submitted> {
+        let work = self.submitted.pop_front_if(|work| work.progress_value <= reached)?;
+        self.last_done = work.number;
+        Some(work)
     }
 }

@@ -192,6 +192,6 @@ impl Adapter {
         if self.begin_wait(cx, &point, WaitMode::All, Waiter::Ring(RingWait::Progress)) {
             self.due.wait_ended(Waiter::Ring(RingWait::Progress));
         }
-        self.ring.is_watched();
+        self.ring.is_watched(true);
     }
 }

@@ -80,7 +80,7 @@ impl Adapter {
         Ok(())
     }
 
-    pub(super) fn build_buffers(&mut self, cx: &mut Cx<'_>) -> Result<(), Breach> {
+    pub fn build_buffers(&mut self, cx: &mut Cx<'_>) -> Result<(), Breach> {
         while self.may_pump() && !self.life.is_reset_due() && !self.ring.building.is_empty() {
             let progress = self.ring.queue.as_ref().expect("the ring runs").progress;
             let reached = self.sync.current_value(cx.memory, progress);

@@ -141,7 +141,7 @@ impl Adapter {
         let kmd = self.create_ring_queue(cx, progress).map_err(|error| error.to_string())?;
         let vidsch = self.vidsch.queues.create_queue(node, vidsch::QueueKind::System, 0);
         let counted_ns = kmd.and_then(|kmd| self.hardware_count(cx, kmd));
-        self.ring.queue = Some(RingQueue { kmd, vidsch, progress, counted_ns });
+        self.ring.begins(RingQueue { kmd, vidsch, progress, counted_ns });
         // The packets of the old queue are over: their works were given up with the ring.
         self.vidsch.queues.destroy_queue(old_vidsch).abandon();
         self.defer_fence(old_progress);

@@ -16,12 +16,11 @@ use ddi::{
     CreateContext, CreateContextFlags, DriverStatus, Host, KmdContext, KmdDevice, OsContext, PagingBufferInfo, Patch,
     SubmitCommand, SubmitCommandVirtual, SubmitFlags,
 };
+use shared_words::Memory;
 use vidsch::PacketFenceId;
 use wddm_types::NodeId;
 
-use crate::adapter::Adapter;
 use crate::driver::{EntryPoints, Facets};
-use crate::machine::Cx;
 use crate::paging::PagingRing;
 use crate::paging::pool::Buffer;
 use crate::start::StartError;
@@ -120,26 +119,30 @@ impl PagingRing {
     pub fn give_back(&mut self, ready: Ready, fence_id: PacketFenceId) {
         self.ready.push_front(Ready { fence_id: Some(fence_id), ..ready });
     }
-}
 
-impl Adapter {
     /// Hands a paging buffer over. Without addresses it is patched first, like every DMA buffer, though it names nothing by a list.
     ///
     /// # Errors
     /// The driver refused it, which stops the adapter: bug check 0x119, parameter 3 for Patch, 2 for SubmitCommand.
     // spec: memory §1.11, memory §7.1, memory §7.4
-    pub fn hand_over_paging(&mut self, cx: &Cx<'_>, ready: Ready, id: PacketFenceId) -> Result<(), String> {
+    pub fn hand_over(
+        &mut self,
+        driver: EntryPoints<'_>,
+        memory: &Memory,
+        ready: Ready,
+        id: PacketFenceId,
+    ) -> Result<(), String> {
         let Ready { buffer, words, .. } = ready;
         let PacketFenceId(fence_id) = id;
         let mut flags = SubmitFlags::PAGING;
         flags.set(SubmitFlags::RESUBMISSION, ready.fence_id.is_some());
         // CAST: a paging buffer is far below 4 GiB.
         let end_offset = words as u32 * 8;
-        let context = self.ring.context;
-        let Buffer { place: (segment, physical), va, address, content, .. } = &mut self.ring.buffers[buffer];
-        if self.ring.has_addresses {
-            let driver = self.driver.call(cx).packet_scheduling().expect("checked at adapter start");
-            cx.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
+        let context = self.context;
+        let driver = driver.packet_scheduling().expect("checked at adapter start");
+        let Buffer { place: (segment, physical), va, address, content, .. } = &mut self.buffers[buffer];
+        if self.has_addresses {
+            memory.store_words(*address, words as u64, |index| content.words[index as usize]);
             let (dma_buffer, dma_buffer_bytes) = (*va, end_offset);
             let private_data = content.private_data.as_slice();
             let user_data_bytes = 0;
@@ -155,7 +158,6 @@ impl Adapter {
             let submitted = driver.submit_command_virtual(submit);
             return submitted.map_err(|status| format!("SubmitCommandVirtual of a paging buffer failed: {status}"));
         }
-        let driver = self.driver.call(cx).packet_scheduling().expect("checked at adapter start");
         let mut patch = Patch {
             context,
             words: &mut content.words[..words],
@@ -170,7 +172,7 @@ impl Adapter {
             flags,
         };
         driver.patch(&mut patch).map_err(|status| format!("Patch of a paging buffer failed: {status}"))?;
-        cx.memory.store_words(*address, words as u64, |index| content.words[index as usize]);
+        memory.store_words(*address, words as u64, |index| content.words[index as usize]);
         let submit = SubmitCommand {
             context,
             dma_buffer_segment: *segment,
@@ -182,12 +184,5 @@ impl Adapter {
             flags,
         };
         driver.submit_command(submit).map_err(|status| format!("SubmitCommand of a paging buffer failed: {status}"))
-    }
-
-    /// A paging packet is done: the ring has got so far.
-    pub fn paging_packet_done(&mut self, cx: &mut Cx<'_>, value: u64) {
-        let progress = self.ring.queue.as_ref().expect("the ring runs").progress;
-        self.signal_fence(cx, progress, value);
-        self.reap_paging(cx);
     }
 }

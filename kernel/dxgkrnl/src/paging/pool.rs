@@ -1,13 +1,10 @@
 //! The paging buffers of an adapter (memory §1.11): their pages, where the driver is told that they are, and what it writes
 //! into them. They are made when the adapter starts and used in turn.
 
-use ddi::PagingBufferInfo;
 use vidmm::Operation;
-use wddm_types::{GpuVa, PAGE_BYTES, Pages, ProcessId, SegmentId};
+use wddm_types::{GpuVa, PAGE_BYTES, PageRun, SegmentId};
 
-use crate::adapter::Adapter;
-use crate::machine::Cx;
-use crate::start::StartError;
+use super::PagingRing;
 
 /// A paging buffer.
 pub(super) struct Buffer {
@@ -44,39 +41,34 @@ impl Content {
     }
 }
 
-impl Adapter {
-    pub(super) fn add_paging_buffer(&mut self, cx: &mut Cx<'_>, info: PagingBufferInfo) -> Result<(), StartError> {
-        let pages = Pages::holding(u64::from(info.size_bytes));
-        let run = self.driver.pages().take(pages).ok_or(StartError::Memory("paging buffers"))?;
-        let address = run.first * PAGE_BYTES;
-        let (mut shown, mut place) = (None, (SegmentId::SYSTEM, address));
-        if !info.segment.is_system() {
-            let (at, map) = self
-                .vidmm
-                .aperture_map_system(info.segment, run)
-                .map_err(|_| StartError::Memory("aperture space of paging buffers"))?;
-            place = (at.segment, self.vidmm.address_of(at.segment, at.offset / PAGE_BYTES));
-            shown = Some(map.clone());
-            self.execute_now(cx, vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
-        }
-        let va = if !self.ring.has_addresses {
-            GpuVa::NULL
-        } else {
-            let space = self.owners.space_of(ProcessId::SYSTEM);
-            self.map_pages(cx, space, run, false).map_err(|_| StartError::Memory("addresses of paging buffers"))?
-        };
+/// A paging buffer that the GPU is shown.
+pub struct NewBuffer {
+    /// The operation that shows it through the aperture, if the driver wants that.
+    pub shown: Option<Operation>,
+    /// Segment and GPU address of its start; in system memory segment 0 and the physical address.
+    pub place: (SegmentId, u64),
+    /// Its address in the paging process; NULL where buffers run in no address space.
+    pub va: GpuVa,
+    /// Its pages.
+    pub run: PageRun,
+    /// The driver's private data for it.
+    pub private_bytes: usize,
+}
+
+impl PagingRing {
+    /// The ring has another buffer.
+    pub fn add_buffer(&mut self, buffer: NewBuffer) {
+        let NewBuffer { shown, place, va, run, private_bytes } = buffer;
         let content = Content {
-            words: vec![0; (pages.bytes() / 8) as usize],
-            private_data: vec![0; info.private_data_bytes as usize],
+            words: vec![0; (run.count.bytes() / 8) as usize],
+            private_data: vec![0; private_bytes],
             ..Content::default()
         };
-        self.ring.buffers.push(Buffer { shown, place, va, address, content, busy_until: 0 });
-        Ok(())
+        self.buffers.push(Buffer { shown, place, va, address: run.first * PAGE_BYTES, content, busy_until: 0 });
     }
 
-    /// Shows the paging buffers through the aperture again, which has lost them.
-    pub fn show_buffers_again(&mut self, cx: &Cx<'_>) -> Result<(), ()> {
-        let maps = self.ring.buffers.iter().filter_map(|buffer| buffer.shown.clone()).collect();
-        self.execute_now(cx, maps)
+    /// The operations that show the buffers through the aperture.
+    pub fn buffer_maps(&self) -> Vec<Operation> {
+        self.buffers.iter().filter_map(|buffer| buffer.shown.clone()).collect()
     }
 }

@@ -217,7 +217,7 @@ impl Adapter {
     }
 
     /// The hardware has finished a work.
-    pub(super) fn rotation_done(&mut self, cx: &mut Cx<'_>, work: u64) {
+    pub fn rotation_done(&mut self, cx: &mut Cx<'_>, work: u64) {
         if !matches!(&self.ring.stage, Stage::Moving(moving, _) if *moving == work) {
             return;
         }

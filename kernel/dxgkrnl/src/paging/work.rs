@@ -19,9 +19,12 @@ use crate::paging::{Relocation, rotation, stillness};
 use crate::store::ObjectNumber;
 
 /// A work whose last buffer is with the hardware.
-pub(super) struct Submitted {
+pub struct Submitted {
+    /// The progress of the ring that completes it.
     pub progress_value: u64,
+    /// Its number.
     pub number: u64,
+    /// The memory manager's number of it; 0 for the kernel's own.
     pub serial: u64,
     /// The value that the kernel signals for it: the hardware of a ring of packets signals nothing.
     pub completes: Option<(PagingQueueNumber, u64)>,

@@ -43,7 +43,7 @@ impl Adapter {
         let (context, number, buffer, written) = match packet.packet.finish() {
             Finished::Paging(ready) => {
                 self.tally.count_buffers(node, ProcessId::SYSTEM, Fate::Completed, 1);
-                return self.paging_packet_done(cx, ready.value());
+                return self.ring_reaches(cx, ready.value());
             }
             Finished::Portion { context, number, written } => {
                 self.lists_wrote(cx, &written);

@@ -156,7 +156,7 @@ impl Adapter {
 
     fn start_paging_packet(&mut self, cx: &mut Cx<'_>, node: NodeId, ready: Ready, id: PacketFenceId) {
         // A driver that refuses what the kernel itself made has hardware that has failed, unheard.
-        if let Err(reason) = self.hand_over_paging(cx, ready, id) {
+        if let Err(reason) = self.ring.hand_over(self.driver.call(cx), cx.memory, ready, id) {
             return self.life.reset_falls_due(reason);
         }
         let handed = Handed::Paging(ready);
