@@ -271,7 +271,7 @@ impl Adapter {
     // spec: memory §3.4, operation 22: the driver is shown its pages by an address of the paging process
     fn check_notices(&self, info: &ddi::AllocationInfo) -> Result<(), Refusal> {
         let notified = info.flags2.contains(ddi::AllocationFlags2::NOTIFY_EVICTION);
-        if notified && !self.ring.has_addresses {
+        if notified && !self.ring.has_addresses() {
             return Err(invalid("NotifyEviction needs paging buffers that run in an address space"));
         }
         Ok(())

@@ -49,10 +49,10 @@ use crate::store::ObjectNumber;
 
 /// The paging ring of one adapter.
 pub struct PagingRing {
-    pub device: KmdDevice,
-    pub context: KmdContext,
+    device: KmdDevice,
+    context: KmdContext,
     /// Its buffers have addresses in the paging process, and reach memory by those.
-    pub has_addresses: bool,
+    has_addresses: bool,
     queue: Option<RingQueue>,
     buffers: Vec<Buffer>,
     next_buffer: usize,
@@ -126,6 +126,21 @@ impl PagingRing {
             ready: VecDeque::new(),
             lost_windows: Vec::new(),
         }
+    }
+
+    /// The driver's device of the paging process.
+    pub fn device(&self) -> KmdDevice {
+        self.device
+    }
+
+    /// The driver's context of the paging process.
+    pub fn context(&self) -> KmdContext {
+        self.context
+    }
+
+    /// Whether its buffers reach memory by addresses of the paging process.
+    pub fn has_addresses(&self) -> bool {
+        self.has_addresses
     }
 
     /// The adapter has stopped: nothing more is built.

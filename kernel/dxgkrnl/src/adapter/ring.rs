@@ -42,7 +42,7 @@ impl Adapter {
         let slot = self.sync.fence(progress).slot;
         let fence = self.sync.fence(progress).kmd.expect("hardware queues go with native fences");
         let create = CreateHwQueue {
-            context: self.ring.context,
+            context: self.ring.context(),
             queue: OsQueue(0),
             flags: HwQueueFlags::NATIVE_PROGRESS_FENCE,
             progress: ProgressFence { fence, current_va: slot.current_va, monitored_va: slot.monitored_va },
@@ -191,7 +191,7 @@ impl Adapter {
             shown = Some(map.clone());
             self.execute_now(cx, vec![map]).map_err(|()| StartError::Rule("an aperture map by the CPU failed"))?;
         }
-        let va = if !self.ring.has_addresses {
+        let va = if !self.ring.has_addresses() {
             GpuVa::NULL
         } else {
             let space = self.owners.space_of(ProcessId::SYSTEM);

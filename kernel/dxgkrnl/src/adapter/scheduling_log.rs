@@ -36,7 +36,7 @@ impl Adapter {
                 let queue = context.queues.first().copied().filter(|_| context.queues.len() == 1);
                 Some(Logged { context: Some(number), process: owners.process_of(context.device), queue })
             }
-            None => (ring.kmd_queue().is_some() && ring.context == kmd).then_some(Logged {
+            None => (ring.kmd_queue().is_some() && ring.context() == kmd).then_some(Logged {
                 context: None,
                 process: ProcessId::SYSTEM,
                 queue: None,

@@ -16,7 +16,7 @@ impl Adapter {
     /// Paging buffers that run in no address space see nothing there.
     // spec: memory §3.3, memory §3.4 operations 10, 14 and 22, memory §4.7
     pub fn start_scratch(&mut self, cx: &Cx<'_>) -> Result<(), StartError> {
-        if !self.ring.has_addresses {
+        if !self.ring.has_addresses() {
             return Ok(());
         }
         let space = self.owners.space_of(ProcessId::SYSTEM);

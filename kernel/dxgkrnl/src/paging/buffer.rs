@@ -72,7 +72,7 @@ impl Adapter {
                 multipass_offset: 0,
                 buffer_va: GpuVa::NULL,
                 immediate: true,
-                system_context: self.ring.context,
+                system_context: self.ring.context(),
                 write_offset: 0,
             };
             self.driver.call(cx).build_paging_buffer(&mut build).map_err(|_| ())?;
@@ -204,7 +204,7 @@ impl Adapter {
             multipass_offset: before.multipass,
             buffer_va: if va.is_null() { va } else { va.offset(used as u64 * 8) },
             immediate: false,
-            system_context: self.ring.context,
+            system_context: self.ring.context(),
             // CAST: a paging buffer is far below 4 GiB.
             write_offset: (used * 8) as u32,
         };

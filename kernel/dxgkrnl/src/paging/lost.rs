@@ -108,8 +108,8 @@ impl Adapter {
         self.charge_ring(cx);
         let old = self.ring.queue.as_ref().ok_or("there was no paging queue")?;
         let (old_kmd, old_vidsch, old_progress) = (old.kmd, old.vidsch, old.progress);
-        let (device, gone) = (self.ring.device, self.ring.context);
-        let (buffer, addresses) = (self.driver.paging_buffer(), self.ring.has_addresses);
+        let (device, gone) = (self.ring.device(), self.ring.context());
+        let (buffer, addresses) = (self.driver.paging_buffer(), self.ring.has_addresses());
         let (mut driver, mut host) = self.driver.with_host(cx);
         let made = if PacketRing::is_used(driver.facets()) {
             let packets = driver.again().packet_scheduling().expect("checked at adapter start");
@@ -125,9 +125,9 @@ impl Adapter {
         };
         self.ring.context = made.map_err(|error| error.to_string())?;
         let space = self.owners.space_of(ProcessId::SYSTEM);
-        if let Some(addressing) = self.driver.call(cx).gpu_va().filter(|_| self.ring.has_addresses) {
+        if let Some(addressing) = self.driver.call(cx).gpu_va().filter(|_| self.ring.has_addresses()) {
             let (root, entries) = self.vidmm.root_table(space);
-            addressing.set_root_page_table(self.ring.context, root, entries);
+            addressing.set_root_page_table(self.ring.context(), root, entries);
         }
         let up = self.vidmm.power_up();
         let tables = up.paging_process.map(|work| work.operations).unwrap_or_default();

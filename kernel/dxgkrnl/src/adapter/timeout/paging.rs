@@ -65,7 +65,7 @@ impl Adapter {
         self.need_suspension_fence(cx)?;
         let hardware = self.driver.call(cx).hardware_queues().expect("the ring has a hardware queue");
         hardware
-            .suspend_context(self.ring.context, number.raw())
+            .suspend_context(self.ring.context(), number.raw())
             .map_err(|status| Breach(format!("SuspendContext of the paging context failed: {status}")))
     }
 
@@ -76,7 +76,7 @@ impl Adapter {
         if kept || !self.vidsch.suspensions.resume(Suspendable::Ring, SuspendReasons::TIMEOUT) {
             return;
         }
-        let context = self.ring.context;
+        let context = self.ring.context();
         if let Some(hardware) = self.driver.call(cx).hardware_queues() {
             hardware.resume_context(context);
         }
